@@ -50,8 +50,9 @@ func generatedName(pool string, kind documents.Kind) string {
 	}
 }
 
-// inPool assigns names to the documents of a pool. If several documents have the same name, all but the first get a
-// number, in the order of their files. inPool does not change the order of the documents.
+// inPool assigns names to the documents of a pool. inPool joins all documents about registries. If several documents
+// have the same name, all but the first get a number, in the order of their files. inPool does not change the order of
+// the documents.
 func inPool(pool string, docs []documents.Document) ([]named, []origin.Finding) {
 	docs, joined := withoutRegistries(docs)
 	out := make([]named, len(docs), len(docs)+1)

@@ -22,21 +22,22 @@ type Input struct {
 	Data []byte
 }
 
-// Options select what Import takes and how it writes it. Most users need the zero value.
+// Options select which objects Import takes and how it writes them. Most users need the zero value.
 type Options struct {
-	// Generated also takes the MachineConfigs that a controller generated (annotation generated-by-controller-version):
-	// the templates 00-worker, 01-worker-kubelet and others. Each release of that controller changes them.
+	// If Generated is true, Import also takes the MachineConfigs that a controller generated (annotation
+	// generated-by-controller-version): the templates 00-worker, 01-worker-kubelet and others. Each release of that
+	// controller changes these generated MachineConfigs.
 	Generated bool
 	// Pools are the roles of the MachineConfigs that Import takes; nil means all roles.
 	Pools []string
-	// Exact leaves each data: URL unchanged that Butane would encode in another way, so that the rendered configs keep
-	// their names. Users cannot read such contents.
+	// If Exact is true, Import does not change a data: URL that Butane would encode in another way, so that the
+	// rendered configs keep their names. Users cannot read such contents.
 	Exact bool
-	// MaxInline is the largest number of bytes of a text inside a document. Import writes a longer text to a file beside
-	// it. 0 is 4096.
+	// MaxInline is the largest number of bytes of a text inside a document. Import writes a longer text to a file
+	// beside it. The value 0 means 4096.
 	MaxInline int
-	// Upgrade converts a spec with Ignition version 2 to version 3, and returns any other spec unchanged. Nil is
-	// ignition.UpgradeSpec.
+	// Upgrade converts a spec with Ignition version 2 to version 3, and returns any other spec unchanged. A nil Upgrade
+	// means ignition.UpgradeSpec.
 	Upgrade func(mcfgv1.MachineConfigSpec) (mcfgv1.MachineConfigSpec, error)
 }
 
@@ -51,8 +52,9 @@ type Repository struct {
 	// Secrets are the paths of those Files that contain secrets, in lexical order. Such a file may be a document with a
 	// user's password hash.
 	Secrets []string
-	// Kept are the MachineConfigs that the repository contains, in the order of the inputs. They are unchanged, except
-	// that Ignition version 2 is converted. They must render to the same content as the repository.
+	// Kept are the MachineConfigs that the repository contains, in the order of the inputs. These MachineConfigs are
+	// unchanged, except that Ignition version 2 is converted. The files of the repository must render to the same
+	// content as the MachineConfigs in Kept.
 	Kept []*mcfgv1.MachineConfig
 }
 
@@ -81,8 +83,9 @@ func (o Object) String() string {
 }
 
 // Import creates a repository from the objects of the inputs. One invalid object does not fail the import: Import skips
-// it with a reason. If a user has to decide, it also stores the object below unsupported/. The error lists inputs whose
-// text is invalid, so that their objects are unknown; it comes without a repository. Equal inputs give equal bytes.
+// it with a reason. If a user has to decide about an object, Import also stores it below unsupported/. The error lists
+// inputs whose text is invalid, so that their objects are unknown; with an error, there is no repository. Equal inputs
+// give equal bytes.
 func Import(inputs []Input, opts Options) (Repository, []Finding, error) {
 	var objects []object
 	var bad []error
@@ -119,7 +122,7 @@ type adoption struct {
 	findings []Finding
 	// names are the names of all MachineConfigs in the inputs, also of those that are skipped.
 	names map[string]bool
-	// first maps a kind and name to the index of the first object with them.
+	// first maps a kind and a name to the index of the first object with this kind and name.
 	first map[string]int
 	// documents by pool, in the order of the inputs.
 	documents map[string][]document
@@ -179,7 +182,7 @@ func addObject(a *adoption, i int) {
 		addDriftPolicy(a, i)
 	case o.apiVersion == v1alpha1.GroupVersion.String() && o.kind == rolloutKind:
 		addRolloutPolicy(a, i)
-	case o.isSettings(), o.isAboutRegistries(): // see addAllSettings and addAllRegistries
+	case o.isSettings(), o.isAboutRegistries(): // addAllSettings and addAllRegistries import these objects later.
 	default:
 		a.skip(i, "other-kind", "it is not part of a config repository, which holds MachineConfigs, KubeletConfigs, ContainerRuntimeConfigs, mirror sets, MachineConfigPools, DriftPolicies, RolloutPolicies and the MachineConfiguration")
 	}
@@ -215,7 +218,7 @@ func summarizeRendered(a *adoption) {
 	a.findings = append(a.findings, Finding{Rule: "rendered", Message: what + " left out: the repository holds what pools are rendered from"})
 }
 
-// setAside skips an object that a user has to check, and stores it where no pool reads it.
+// setAside skips an object that a user has to check, and stores it below unsupported/, where no pool reads it.
 func (a *adoption) setAside(i int, why string) {
 	why = safetext.OneLine(strings.ReplaceAll(why, "\n", "; "))
 	file := a.freePath(asideDir, butane.FileName(a.objects[i].kind+"-"+a.objects[i].name), ".yaml")

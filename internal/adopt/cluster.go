@@ -129,8 +129,8 @@ func without(v map[string]any, keys ...string) map[string]any {
 	return out
 }
 
-// strictly decodes an object into its type. It returns an error for unknown fields, because the API server would refuse
-// the object.
+// strictly decodes an object into its type. strictly returns an error for unknown fields, because the API server would
+// refuse the object.
 func strictly(o object, into any) error {
 	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.content, into, true)
 	if err != nil {

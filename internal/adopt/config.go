@@ -19,12 +19,12 @@ import (
 
 // config is a MachineConfig that Import writes to the repository.
 type config struct {
-	// index of the object in the inputs.
+	// index is the index of the object in the inputs.
 	index int
 	name  string
 	pool  string
-	// spec is the typed form. It has no images if a controller generated the MachineConfig: the cluster's images replace
-	// them.
+	// spec is the typed form. spec has no images if a controller generated the MachineConfig, because the cluster's
+	// images replace them.
 	spec machineconfig.Config
 }
 
@@ -84,7 +84,7 @@ func decode(o object) (mc mcfgv1.MachineConfig, unknown []string, err error) {
 	return mc, unknown, nil
 }
 
-// mistyped names the field of an object that has a value of the wrong type; the converter's errors name none.
+// mistyped names the field of an object that has a value of the wrong type; the errors of the converter name no field.
 func mistyped(o object, err error) error {
 	if err == nil {
 		return nil

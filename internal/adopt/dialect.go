@@ -17,13 +17,13 @@ import (
 	"github.com/bunsen-os/bunsen/internal/adopt/butane"
 )
 
-// The versions of Butane that Import writes. Both are translated to Ignition 3.5.0.
+// The versions of Butane that Import writes. Butane translates documents of both variants to Ignition 3.5.0.
 const (
 	fcosVersion      = "1.6.0"
 	openshiftVersion = "4.20.0"
 )
 
-// document is one future file of a pool's directory.
+// document is one document that Import writes into a pool's directory.
 type document struct {
 	// config is the MachineConfig that the document contains, completely or in part.
 	config config
@@ -35,7 +35,7 @@ type document struct {
 	why []string
 	// of is the object that the document comes from, if that is not a MachineConfig.
 	of string
-	// shareable documents belong to the pool of their directory.
+	// shareable is true if the document belongs to the pool of its directory, so that several pools may share it.
 	shareable bool
 	// locals are the files beside the document. secrets are those locals that contain secrets. open reports a secret in
 	// the document itself.
@@ -44,9 +44,9 @@ type document struct {
 	open    bool
 }
 
-// documentsOf writes a MachineConfig in the most readable form with the same content. The forms, best first: Butane
-// that takes its name from its file; Butane that names itself; Butane for the contents with a MachineConfig for the
-// rest; a MachineConfig.
+// documentsOf writes a MachineConfig in the most readable form with the same content. The forms, most readable first: a
+// Butane document that takes its name from its file; a Butane document that names itself; a Butane document for the
+// contents with a MachineConfig for the rest; a MachineConfig.
 func documentsOf(a *adoption, c config) []document {
 	stem, named := stemOf(c.name, c.pool)
 	needs := beyondFcos(c.spec)
@@ -181,8 +181,8 @@ func objectBetween(a *adoption, c config) string {
 	return ""
 }
 
-// splitDocuments writes the parts that Butane supports as Butane. It writes the rest as a MachineConfig that is merged
-// directly after it.
+// splitDocuments writes the parts that Butane supports as Butane. splitDocuments writes the rest as a MachineConfig
+// that is merged directly after it.
 func splitDocuments(a *adoption, c config, stem string, needs []string) []document {
 	first, second := c, c
 	first.spec = machineconfig.Config{HasIgnition: true, Ignition: c.spec.Ignition, KernelArguments: c.spec.KernelArguments}
@@ -238,7 +238,7 @@ func writeBody(a *adoption, d *document, root *yaml.Node, stem string) {
 // completeDocument encodes a document and reports how it wrote its contents.
 func completeDocument(a *adoption, d *document, root *yaml.Node, w *butane.Document) {
 	var err error
-	if d.body, err = butane.Encode(root); err != nil { // unreachable: the nodes are of the few kinds above
+	if d.body, err = butane.Encode(root); err != nil { // This error cannot occur, because the code above creates all nodes.
 		a.warn(d.config.index, "yaml", "%v", err)
 	}
 	d.locals, d.secrets, d.open = w.Locals, w.Secrets, d.open || len(w.Hashes)+len(w.Exposed) > 0
@@ -263,7 +263,7 @@ func ignitionOf(c machineconfig.Config) map[string]any {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	if err != nil || dec.Decode(&out) != nil {
-		return map[string]any{} // unreachable: it is the JSON of a struct
+		return map[string]any{} // This error cannot occur, because the text is the JSON of a struct.
 	}
 	if head, ok := out["ignition"].(map[string]any); ok {
 		if delete(head, "version"); len(head) == 0 {

@@ -19,10 +19,10 @@ import (
 
 // Drift is one difference that a node reports, with the content on the node.
 type Drift struct {
-	// Node reports the difference, Config is the config in force there.
+	// Node is the node that reports the difference, and Config its config in force.
 	Node, Config string
 	Item         v1alpha1.DriftItem
-	// Export is the content on the node at the path. It is empty for an account and for the enablement of a unit.
+	// Export is the content on the node at the path. Export is empty for an account and for the enablement of a unit.
 	Export v1alpha1.DriftExport
 	// Units are the systemd units of Config.
 	Units []string
@@ -79,7 +79,7 @@ func (d Drift) ignition(pool string) (ign.Config, error) {
 	return ign.Config{Storage: storage}, err
 }
 
-// unit returns the unit that the path belongs to, with its content on the node. It returns false for any other path.
+// unit returns the unit that the path belongs to, with its content on the node. unit returns false for any other path.
 func (d Drift) unit() (ign.Unit, bool) {
 	name, dropin, ok := unitOf(d.Export.Path)
 	if !ok || !slices.Contains(d.Units, name) {

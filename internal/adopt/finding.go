@@ -27,7 +27,8 @@ func (p Position) String() string {
 
 // Finding is one result of an import that a user should read.
 type Finding struct {
-	// Warning marks a finding that a user should check before using the repository. Other findings are for information.
+	// Warning marks a finding that a user should check before using the repository. Findings that are no warnings are
+	// for information.
 	Warning bool
 	// Rule is a stable name in kebab-case, such as `encoding`, `secret`, `unsupported`.
 	Rule string

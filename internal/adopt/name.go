@@ -40,7 +40,7 @@ func badName(name string) string {
 	return ""
 }
 
-// freePath returns dir/stem+ext. If that path is in use, it adds a number before the extension.
+// freePath returns dir/stem+ext. If that path is in use, freePath adds a number before the extension.
 func (a *adoption) freePath(dir, stem, ext string) string {
 	file := dir + "/" + stem + ext
 	for n := 2; ; n++ {

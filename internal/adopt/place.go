@@ -21,10 +21,10 @@ const (
 	workerPool = "worker"
 )
 
-// writeDocuments puts every document into the repository: into base/ if several pools have the same one, else into its
-// pool.
+// writeDocuments puts every document into the repository: into base/ if several pools have the same document, otherwise
+// into the directory of its pool.
 func writeDocuments(a *adoption) {
-	resources := map[string][]string{} // resources that the kustomization of each pool lists
+	resources := map[string][]string{} // resources has the resources that the kustomization of each pool lists.
 	bases := sharedDocuments(a)
 	for _, pool := range slices.Sorted(maps.Keys(a.documents)) {
 		for _, d := range a.documents[pool] {
@@ -84,7 +84,7 @@ func writeKustomization(a *adoption, pool string, resources []string) {
 	}
 	slices.Sort(resources)
 	body, err := butane.Encode(butane.Mapping(butane.Key("resources"), list(resources)))
-	if err != nil { // unreachable: it is a list of words
+	if err != nil { // This error cannot occur, because the value is a list of words.
 		a.findings = append(a.findings, Finding{Warning: true, Rule: "yaml", Message: err.Error()})
 	}
 	a.out.Files[poolsDir+"/"+pool+"/"+kustomization+".yaml"] = bytes.Join([][]byte{butane.Comment("The documents of pool " + pool + ". They are merged in order of their MachineConfigs' names, not of this list."), body}, nil)
@@ -105,7 +105,7 @@ func reportMissingPool(a *adoption, pool string) {
 type shared struct {
 	document document
 	pools    []string
-	// origins are the MachineConfigs that it comes from, one for each pool.
+	// origins are the MachineConfigs that the document comes from, one for each pool.
 	origins []string
 	dir     string
 }
@@ -119,7 +119,7 @@ func (s shared) head() []string {
 }
 
 // sharedDocuments finds documents that are the same in several pools, by file. A pool that inherits worker's documents
-// keeps its own copy: it would contain a shared document twice.
+// keeps its own copy, because otherwise it would contain a shared document twice.
 func sharedDocuments(a *adoption) map[string][]shared {
 	out := map[string][]shared{}
 	pools := slices.Sorted(maps.Keys(a.documents))
@@ -144,7 +144,7 @@ func sharedDocuments(a *adoption) map[string][]shared {
 		out[file] = slices.DeleteFunc(all, func(s shared) bool { return len(s.pools) < 2 })
 		for i := range out[file] {
 			out[file][i].dir = baseDir
-			if i > 0 { // the pools have different versions of it
+			if i > 0 { // The pools have different versions of the document.
 				out[file][i].dir = baseDir + "/variant-" + strconv.Itoa(i+1)
 			}
 		}
@@ -152,7 +152,7 @@ func sharedDocuments(a *adoption) map[string][]shared {
 	return out
 }
 
-// customRank is 0 for the pools that every cluster has and 1 for the others.
+// customRank returns 0 for the pools that every cluster has, and 1 for other pools.
 func customRank(pool string) int {
 	if pool == masterPool || pool == workerPool {
 		return 0

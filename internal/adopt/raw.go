@@ -86,8 +86,8 @@ func ignitionYAML(c machineconfig.Config) *yaml.Node {
 // kustomization is the name, without extension, of the file that lists a directory's documents.
 const kustomization = "kustomization"
 
-// exactName returns the file name, without extension, of a document that names itself. This is the document's name,
-// unless a document that takes its name from its file needs that file.
+// exactName returns the file name, without extension, of a document that names itself. The base name of the file is the
+// document's name, unless a document that takes its name from its file needs that file.
 func exactName(a *adoption, c config, name string) string {
 	file := name
 	if len(file) > butane.MaxFileName {

@@ -31,18 +31,18 @@ const maxDepth = 100
 // object is one object of the inputs.
 type object struct {
 	at Position
-	// kind, apiVersion and name as written.
+	// kind, apiVersion and name are those of the object, as the user wrote them.
 	kind, apiVersion, name string
 	// content is the object as JSON values.
 	content map[string]any
-	// bad is the reason why the object cannot be read; content is then nil.
+	// bad is the reason why the object cannot be read. If bad is set, content is nil.
 	bad error
 }
 
 // id returns a text that identifies the object.
 func (o object) id() string { return o.apiVersion + " " + o.kind + " " + o.name }
 
-// The method is reports whether the object has this kind in version v1 of this API group.
+// is reports whether the object has the given kind in version v1 of the given API group.
 func (o object) is(group, kind string) bool { return o.kind == kind && o.apiVersion == group+"/v1" }
 
 func isSame(a, b map[string]any) bool { return reflect.DeepEqual(a, b) }
@@ -66,7 +66,7 @@ func read(in Input) ([]object, error) {
 	}
 }
 
-// objectsOf returns the object of a node. If the node is a list, it returns the objects of the list.
+// objectsOf returns the object of a node. If the node is a list, objectsOf returns the objects of the list.
 func objectsOf(file string, n *yaml.Node, depth int) []object {
 	items := butane.Field(n, "items")
 	if items == nil || items.Kind != yaml.SequenceNode || !strings.HasSuffix(butane.ScalarText(n, "kind"), "List") || depth > maxDepth {

@@ -45,7 +45,8 @@ func (o object) isSettings() bool {
 	return o.is(mcfgv1.GroupName, kubeletKind) || o.is(mcfgv1.GroupName, runtimeKind)
 }
 
-// addAllSettings imports the KubeletConfigs and ContainerRuntimeConfigs, once all pools and MachineConfigs are known.
+// addAllSettings imports the KubeletConfigs and ContainerRuntimeConfigs. Import calls it after it has read all pools
+// and MachineConfigs.
 func addAllSettings(a *adoption) {
 	var all []int
 	for i, o := range a.objects {
@@ -59,12 +60,12 @@ func addAllSettings(a *adoption) {
 	}
 }
 
-// suffix is the number that OpenShift gave to the object, which is 0 for the first.
+// suffix returns the number that OpenShift gave to the object, which is 0 for the first object.
 func (o object) suffix() int {
 	meta, _ := o.content["metadata"].(map[string]any)
 	annotations, _ := meta["annotations"].(map[string]any)
 	text, _ := annotations[suffixAnnotation].(string)
-	n, _ := strconv.Atoi(text) // the first object has an empty annotation
+	n, _ := strconv.Atoi(text) // The annotation of the first object is empty.
 	return n
 }
 
@@ -190,7 +191,7 @@ func settingsDocument(a *adoption, i int, pool string) (document, *mcfgv1.Machin
 	return document{config: config{index: i, name: name, pool: pool, spec: c}, file: file, body: body}, mc, nil
 }
 
-// settingsBody is an object as a document. It has no selector, because the directory names the pool.
+// settingsBody returns an object as a document. The document has no selector, because its directory names the pool.
 func settingsBody(o object) *yaml.Node {
 	spec, _ := o.content["spec"].(map[string]any)
 	spec = without(spec, "machineConfigPoolSelector")
@@ -219,7 +220,7 @@ func settingsBody(o object) *yaml.Node {
 	return butane.Mapping(butane.Key("apiVersion"), butane.Key(o.apiVersion), butane.Key("kind"), butane.Key(o.kind), butane.Key("metadata"), butane.Verbatim(meta), butane.Key("spec"), butane.Verbatim(spec))
 }
 
-// translated translates a document as a pool does.
+// translated translates a document as the transpiler does for a pool.
 func translated(kind, pool string, body []byte) (machineconfig.Config, []origin.Finding) {
 	if kind == kubeletKind {
 		out, findings := kubelet.Config(transpiled.Input{Pool: pool, Source: body})

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// secretKeys are the keys of a GitSource's Secret; each is also a file name here. If the value is true, the content is
-// one word, and the reader removes a line break at its end.
+// secretKeys are the keys of a GitSource's Secret; each key is also the name of a file in the folder of credentials. If
+// the value is true, the content is one word, and the reader removes a line break at its end.
 var secretKeys = map[string]bool{
 	"username": true, "password": true, "bearerToken": true, "ca.crt": false, "identity": false, "known_hosts": false, "hosts": false,
 }
 
-// credentials reads a folder of credentials, such as a mounted Secret or systemd's $CREDENTIALS_DIRECTORY. It returns nil if
-// dir is empty.
+// credentials reads a folder of credentials, such as a mounted Secret or systemd's $CREDENTIALS_DIRECTORY. credentials
+// returns nil if dir is empty.
 func credentials(dir string) (map[string][]byte, error) {
 	if dir == "" {
 		return nil, nil
@@ -55,7 +55,7 @@ func keyFiles(path string) (map[string][]byte, error) {
 		}
 		names = nil
 		for _, e := range entries {
-			if !strings.HasPrefix(e.Name(), ".") { // internal folders of a mounted Secret
+			if !strings.HasPrefix(e.Name(), ".") { // Names that begin with .. are internal folders of a mounted Secret.
 				names = append(names, filepath.Join(path, e.Name()))
 			}
 		}

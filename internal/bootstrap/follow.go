@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// minInterval between two polls of a remote, as in the controller.
+	// minInterval is the shortest interval between two polls of a remote, as in the controller.
 	minInterval = 5 * time.Second
-	// minBackoff is the first wait after a failed poll. It doubles up to the interval.
+	// minBackoff is the first wait after a failed poll. Each further wait is twice as long, up to the interval.
 	minBackoff = 5 * time.Second
 	// touchEvery is how often the follower reads the applied tree, so that the store does not remove it as unused.
 	touchEvery = 24 * time.Hour
@@ -26,8 +26,8 @@ const (
 // Apply applies the configs of a commit, by pool. After an error the follower tries the commit again.
 type Apply func(pools map[string]*mcfgv1.MachineConfig) error
 
-// Run follows the repository until the context ends. First it applies the last good commit, if the disk has it. Then it polls
-// the remote after each interval. An error leaves the last good commit applied, and is logged once.
+// Run follows the repository until the context ends. First it applies the last good commit, if the disk has it. Then it
+// polls the remote after each interval. After an error, the last good commit stays applied. Run logs each error once.
 func (r *Repository) Run(ctx context.Context, interval time.Duration, apply Apply) {
 	f := follower{repo: r, apply: apply, last: lastGood(r.config.Last)}
 	if err := f.resume(ctx); err != nil {
@@ -60,11 +60,11 @@ type follower struct {
 	apply Apply
 	last  lastGood
 
-	applied   good      // the applied commit; zero before the first one
-	touched   time.Time // when its tree was last read
-	refused   good      // the newest commit, if it is bad: it is not rendered again
-	refusal   error     // the problems of the bad commit
-	lastError string    // the last logged error
+	applied   good      // applied is the commit that follower applied last. It is zero before the first commit is applied.
+	touched   time.Time // touched is the time at which the tree of the applied commit was last read.
+	refused   good      // refused is the newest commit if it has problems. follower does not render this commit again.
+	refusal   error     // refusal has the problems of the commit refused.
+	lastError string    // lastError is the last error that follower logged.
 }
 
 // poll applies the newest commit of the remote, if it is not applied.
@@ -99,7 +99,7 @@ func (f *follower) poll(ctx context.Context) error {
 
 // request returns a commit with the parameters that select it.
 func (f *follower) request(trust string, picked source.Picked) good {
-	picked.FullName = "" // several refs can point at one commit
+	picked.FullName = "" // Several refs can point at one commit.
 	return good{URL: f.repo.url, Ref: f.repo.config.Ref, Path: f.repo.config.Path, Trust: trust, Picked: picked}
 }
 
@@ -134,8 +134,8 @@ func (f *follower) applyCommit(g good, rendering Rendering) error {
 	return nil
 }
 
-// resume applies the last good commit, if the disk has it and the parameters that selected it are unchanged. It fetches the
-// tree again if the store removed it.
+// resume applies the last good commit, if the disk has it and the parameters that selected it are unchanged. resume
+// fetches the tree again if the store has removed it.
 func (f *follower) resume(ctx context.Context) error {
 	g, ok, err := f.last.read()
 	if err != nil || !ok {

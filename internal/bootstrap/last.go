@@ -10,7 +10,7 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// good is an applied commit and the parameters that selected it. Other parameters select other commits.
+// good is an applied commit and the parameters that selected it. A server with other parameters selects another commit.
 type good struct {
 	URL, Ref, Path, Trust string
 	Picked                source.Picked
@@ -34,7 +34,7 @@ func (l lastGood) read() (g good, ok bool, err error) {
 	return g, true, nil
 }
 
-// write replaces the file. After a crash it contains this commit or the previous one.
+// write replaces the file. After a crash, the file contains the new commit or the previous one.
 func (l lastGood) write(g good) error {
 	raw, err := json.MarshalIndent(g, "", "  ")
 	if err != nil {

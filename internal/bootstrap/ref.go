@@ -33,7 +33,7 @@ func ParseRef(text string) (Ref, error) {
 		return Ref{want: v1alpha1.GitRef{Name: text}}, nil
 	case fullHash.MatchString(text):
 		return Ref{want: v1alpha1.GitRef{Commit: text}}, nil
-	case strings.ContainsAny(text, " :~^?*[\\"): // git allows none of these characters in a name
+	case strings.ContainsAny(text, " :~^?*[\\"): // git allows none of these characters in a name.
 		return Ref{}, fmt.Errorf("ref %q is not the name of a branch or tag: write main, v1.4.2, semver:~1.4, refs/…, or a commit's 40 digits", text)
 	}
 	return Ref{name: text}, nil

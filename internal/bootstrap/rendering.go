@@ -19,19 +19,19 @@ import (
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
-// Rendering is the rendered configs of one commit. It is shared: do not change it.
+// Rendering has the rendered configs of one commit. A Rendering is shared: do not change it.
 type Rendering struct {
-	// Commit that was rendered.
+	// Commit is the commit that was rendered.
 	Commit v1alpha1.CommitInfo
 	// Pools has the rendered config of each pool by name.
 	Pools map[string]*mcfgv1.MachineConfig
-	// Warnings of the commit's documents, `file:line:col: warning: …`.
+	// Warnings are the warnings about the commit's documents, such as `file:line:col: warning: …`.
 	Warnings []string
 }
 
-// BadCommit is the error for a commit with problems, which is not applied.
+// BadCommit is the error for a commit with problems. Such a commit is not applied.
 type BadCommit struct {
-	// Commit that is bad.
+	// Commit is the commit with problems.
 	Commit v1alpha1.CommitInfo
 	// Problems lists all problems, as `file:line:col: error: …` if the position is known.
 	Problems []string
@@ -94,7 +94,8 @@ func problemsOf(res transpile.Result, rendered review.Rendering) (out []string) 
 	return out
 }
 
-// missingPools lists the wanted pools that the commit does not have. If the commit has no pool at all, it lists that.
+// missingPools lists the wanted pools that the commit does not have. If the commit has no pool at all, missingPools
+// returns one problem that says so.
 func missingPools(wanted []string, got Rendering, all review.Rendering) (out []string) {
 	var has []string
 	for _, p := range all.Pools {

@@ -18,7 +18,7 @@ import (
 	"github.com/bunsen-os/bunsen/source/verify"
 )
 
-// timeout of one listing of refs or one fetch.
+// timeout limits one listing of refs or one fetch.
 const timeout = time.Minute
 
 // Remote is a repository whose trees are stored on disk. store.Repository implements it.
@@ -29,11 +29,11 @@ type Remote interface {
 	Tree(ctx context.Context, picked source.Picked) (source.Tree, error)
 }
 
-// Access is the parameters of a Remote.
+// Access has the parameters of a Remote.
 type Access struct {
-	// URL as in Config, with a folder's path made absolute.
+	// URL is as in Config, but the path of a folder is absolute.
 	URL string
-	// Path as in Config.
+	// Path is as in Config.
 	Path string
 	// Secret has the credentials, by the keys of a GitSource's Secret; nil is none.
 	Secret map[string][]byte
@@ -43,13 +43,13 @@ type Access struct {
 	Verify func(source.Evidence) (signer string, err error)
 }
 
-// Open creates a Remote. It opens no connection.
+// Open creates a Remote. Open opens no connection.
 type Open func(Access) (Remote, error)
 
 // Config names a repository and the files and options to follow it.
 type Config struct {
 	// URL is as in a GitSource: https://, ssh://, user@host:path, or an absolute path; a folder of this machine may be
-	// relative. It contains no password.
+	// relative. URL contains no password.
 	URL string
 	// Ref is the ref to follow, as ParseRef reads it; empty is the remote's default branch.
 	Ref string
@@ -63,15 +63,15 @@ type Config struct {
 	// Last is a file that stores the last good commit. One process at a time uses it.
 	Last string
 	// Credentials is a folder with the keys of a GitSource's Secret as files: username and password or bearerToken, and
-	// ca.crt, for https; identity, known_hosts and, for an encrypted identity, password for ssh. Empty means
-	// no credentials. Each poll reads it again.
+	// ca.crt, for https; identity, known_hosts and, for an encrypted identity, password for ssh. An empty Credentials
+	// means no credentials. Each poll reads the folder again.
 	Credentials string
 	// Keys is a file, or a folder of files, with the allowed keys for commits, as in the Secret of a GitSource's verify; empty
 	// requires no signature.
 	Keys string
 	// Defaults are the images of pools that set none: the controller's --os-image and --extensions-image.
 	Defaults Images
-	// Version of Bunsen, recorded on what it renders.
+	// Version is the version of Bunsen. Rendered configs record the version.
 	Version string
 	// Log receives the applied commits and the errors.
 	Log *slog.Logger
@@ -85,17 +85,17 @@ type Images struct {
 	Extensions string
 }
 
-// Repository follows one repository. It is not safe for concurrent use; create it with New.
+// Repository follows one repository. Repository is not safe for concurrent use; create it with New.
 type Repository struct {
 	config     Config
-	url        string // without credentials
+	url        string // url is the address of the repository without credentials.
 	ref        Ref
 	renderings review.Renderings
 
 	now func() time.Time
 }
 
-// New checks the configuration. It does not contact the remote.
+// New checks the configuration. New does not contact the remote.
 func New(c Config) (*Repository, error) {
 	ref, err := ParseRef(c.Ref)
 	if err != nil {
@@ -128,7 +128,7 @@ func absoluteURL(url string) (string, error) {
 		return url, nil
 	}
 	if info, err := os.Stat(url); err != nil || !info.IsDir() {
-		return url, nil // user@host:path, or ParseURL returns the error
+		return url, nil // The address is user@host:path, or ParseURL returns the error.
 	}
 	abs, err := filepath.Abs(url)
 	if err != nil {
@@ -137,7 +137,7 @@ func absoluteURL(url string) (string, error) {
 	return abs, nil
 }
 
-// connect creates the remote with the current credentials and keys. trust is the digest of the keys.
+// connect creates the remote with the current credentials and keys. The result trust is the digest of the keys.
 func (r *Repository) connect() (remote Remote, trust string, err error) {
 	a := Access{URL: r.config.URL, Path: r.config.Path}
 	if a.Secret, err = credentials(r.config.Credentials); err != nil {
@@ -161,7 +161,7 @@ func (r *Repository) connect() (remote Remote, trust string, err error) {
 	return remote, a.Trust, nil
 }
 
-// withCredentials adds to errors about a Secret in which folder the keys are.
+// withCredentials adds the folder that contains the keys to errors about a Secret.
 func (r *Repository) withCredentials(err error) error {
 	f := fault.Of(err, "")
 	if f.Reason != v1alpha1.ReasonAuthentication {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// Exit codes, the same for every verb (docs/cli.md).
+// The exit codes, which are the same for every verb (docs/cli.md).
 const (
 	ExitDifferent   = 1
 	ExitInvalid     = 2
@@ -20,7 +20,7 @@ type ExitError struct {
 	Err  error
 }
 
-// Error returns the text of the error inside, if there is one.
+// Error returns the text of Err, if Err is set.
 func (e *ExitError) Error() string {
 	if e.Err == nil {
 		return fmt.Sprintf("exit code %d", e.Code)
@@ -28,7 +28,7 @@ func (e *ExitError) Error() string {
 	return e.Err.Error()
 }
 
-// Unwrap returns the error inside.
+// Unwrap returns Err.
 func (e *ExitError) Unwrap() error { return e.Err }
 
 // Invalid returns an error of the input: exit code 2.

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// ParseUntil reads the end of a pause: a time such as 2026-11-30T08:00:00Z, or a duration from now such as 2h or 3d. An empty text is no end.
+// ParseUntil reads the end of a pause: a time such as 2026-11-30T08:00:00Z, or a duration from now such as 2h or 3d. An
+// empty text means that the pause has no end.
 func ParseUntil(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

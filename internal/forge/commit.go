@@ -8,11 +8,11 @@ import (
 // PostedStatus is a status that a commit has.
 type PostedStatus struct {
 	Status
-	// Time is when it was set last; zero if the service does not say it.
+	// Time is when the status was last set; zero if the service does not report it.
 	Time time.Time
 }
 
-// Commit is one commit on its service: the Head of a Target. The packages below this one implement it.
+// Commit is one commit on its service: the Head of a Target. The packages github, gitlab and gitea implement Commit.
 type Commit interface {
 	// Status sets a status of the commit.
 	Status(ctx context.Context, s Status) error
@@ -22,8 +22,8 @@ type Commit interface {
 	MergedBy(ctx context.Context) (int, error)
 }
 
-// PublishComment creates the comment with the first line of the body, or edits the earlier one of the same account. It sets no status. A
-// second call changes nothing.
+// PublishComment creates a comment. If the same account has already written a comment with the same first line,
+// PublishComment edits that comment. PublishComment sets no status. A second call changes nothing.
 func PublishComment(ctx context.Context, h Host, body string) (Outcome, error) {
 	return comment(ctx, h, body)
 }

@@ -11,43 +11,44 @@ import (
 // ErrForbidden is in the chain of a Host's error if the token lacks the permission.
 var ErrForbidden = errors.New("the token lacks the permission")
 
-// Comment of a pull request.
+// Comment is a comment on a pull request.
 type Comment struct {
 	// ID is the parameter of Edit.
 	ID int64
-	// Author is the login of its author.
+	// Author is the login of the comment's author.
 	Author string
-	// Body in Markdown.
+	// Body is the text of the comment, in Markdown.
 	Body string
 }
 
-// State of a commit status.
+// State is the state of a commit status.
 type State string
 
-// The states of a change.
+// The states of a commit status.
 const (
 	Success State = "success"
 	Failure State = "failure"
-	// Pending is the state while the cluster works on the commit. Canceled means that a later commit replaced it.
+	// Pending is the state while the cluster works on the commit. Canceled means that a later commit replaced the
+	// commit.
 	Pending  State = "pending"
 	Canceled State = "canceled"
 )
 
-// Status of a commit.
+// Status is a commit status.
 type Status struct {
 	// Context identifies the status: bunsen/plan.
 	Context string
-	// State of the change.
+	// State is the state of the change.
 	State State
-	// Description in one line. Publish truncates it to the limit of the services.
+	// Description is the text of the status, in one line. Publish truncates it to the limit of the services.
 	Description string
-	// URL of the details, or "".
+	// URL is the address of a page with details, or "".
 	URL string
 }
 
-// Host is a pull request on its service. The packages below this one implement it.
+// Host is a pull request on its service. The packages github, gitlab and gitea implement Host.
 type Host interface {
-	// Self returns the login of the token.
+	// Self returns the login of the user to whom the token belongs.
 	Self(ctx context.Context) (string, error)
 	// Comments returns all comments of the pull request, the oldest first.
 	Comments(ctx context.Context) ([]Comment, error)
@@ -59,22 +60,23 @@ type Host interface {
 	Status(ctx context.Context, s Status) error
 }
 
-// Outcome is the result for the comment.
+// Outcome says what Publish did with the comment.
 type Outcome string
 
-// The outcomes.
+// The outcomes of publishing a comment.
 const (
 	Created   Outcome = "created"
 	Edited    Outcome = "edited"
 	Unchanged Outcome = "unchanged"
 )
 
-// maxDescription is the smallest limit of the services, in characters: that of GitHub.
+// maxDescription is the smallest limit of all services for a description, in characters: that of GitHub.
 const maxDescription = 140
 
-// Publish sets the status, and creates the comment or edits the earlier one: the oldest comment of the same account with the
-// same first line, the marker. A second call changes nothing. If the token allows only one of the two, Publish does that
-// one and returns an error for the other. The outcome is empty if the comment failed.
+// Publish sets the status, and creates the comment. If the same account has already written comments with the same
+// first line, the marker, Publish edits the oldest of them. A second call changes nothing. If the token allows only the
+// status or only the comment, Publish writes the allowed one, and returns an error for the other one. The outcome is
+// empty if the comment failed.
 func Publish(ctx context.Context, h Host, body string, s Status) (Outcome, error) {
 	s.Description = truncated(s.Description)
 	errStatus := h.Status(ctx, s)
@@ -85,7 +87,7 @@ func Publish(ctx context.Context, h Host, body string, s Status) (Outcome, error
 	return outcome, errors.Join(errStatus, err)
 }
 
-// Preview returns what Publish would do with the comment. It reads the comments and changes nothing.
+// Preview returns what Publish would do with the comment. Preview reads the comments and changes nothing.
 func Preview(ctx context.Context, h Host, body string) (Outcome, error) {
 	outcome, _, err := decide(ctx, h, body)
 	return outcome, err
@@ -129,8 +131,8 @@ func comment(ctx context.Context, h Host, body string) (Outcome, error) {
 	return outcome, nil
 }
 
-// ownComment finds the earlier comment. It compares the author, because every user can write the marker, and an edit would put
-// the review under that user's name.
+// ownComment finds the earlier comment of the same account. ownComment compares the author, because every user can
+// write the marker, and an edit would put the review under that user's name.
 func ownComment(comments []Comment, self, marker string) (Comment, bool) {
 	for _, c := range comments {
 		if strings.EqualFold(c.Author, self) && firstLine(plain(c.Body)) == marker {
@@ -140,7 +142,7 @@ func ownComment(comments []Comment, self, marker string) (Comment, bool) {
 	return Comment{}, false
 }
 
-// plain returns a body without the changes of services: line ends, and blanks at both ends.
+// plain returns a body without the changes that services make: other line breaks, and no blanks at both ends.
 func plain(body string) string {
 	return strings.TrimSpace(strings.ReplaceAll(body, "\r\n", "\n"))
 }

@@ -14,7 +14,7 @@ type Proposal struct {
 	Title, Body string
 }
 
-// Opener opens pull requests in a repository on its service. The packages below this one implement it.
+// Opener opens pull requests in a repository on its service. The packages github, gitlab and gitea implement Opener.
 type Opener interface {
 	// Open opens a pull request and returns the address of its page.
 	Open(ctx context.Context, p Proposal) (string, error)
@@ -39,7 +39,8 @@ func SiteOf(kind Kind, scheme, host, path string) Site {
 	}
 	root, project := scheme+"://"+host, strings.Trim(path, "/")
 	s := Site{Web: root + "/" + project, Target: Target{Kind: kind, Project: project}}
-	if parts := strings.Split(project, "/"); kind != GitLab && len(parts) > 2 { // the service is in a directory of the host
+	// The service runs in a directory of the host.
+	if parts := strings.Split(project, "/"); kind != GitLab && len(parts) > 2 {
 		s.Target.Project = strings.Join(parts[len(parts)-2:], "/")
 		root += "/" + strings.Join(parts[:len(parts)-2], "/")
 	}
@@ -56,7 +57,7 @@ func SiteOf(kind Kind, scheme, host, path string) Site {
 	return s
 }
 
-// guess returns the service of a well-known host, or of a host whose name says it.
+// guess returns the service of a well-known host, or of a host whose name contains that of the service.
 func guess(host string) Kind {
 	host, _, _ = strings.Cut(strings.ToLower(host), ":")
 	first, _, _ := strings.Cut(host, ".")

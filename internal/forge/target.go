@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// Kind of service.
+// Kind is the kind of a service, such as GitHub.
 type Kind string
 
-// The services. Forgejo has Gitea's API.
+// The git services that Bunsen knows. Forgejo has Gitea's API.
 const (
 	GitHub Kind = "github"
 	GitLab Kind = "gitlab"
 	Gitea  Kind = "gitea"
 )
 
-// Target is a pull request (GitLab: merge request) and how to reach it.
+// Target names a pull request (GitLab: merge request), and has the data that a client needs to reach it.
 type Target struct {
-	// Kind of the service.
+	// Kind is the kind of the git service.
 	Kind Kind
 	// API is the base URL: https://api.github.com, https://gitlab.com/api/v4, https://codeberg.org/api/v1.
 	API string
@@ -32,11 +32,11 @@ type Target struct {
 	Head string
 	// Base is the commit or branch of the merge, if it is known.
 	Base string
-	// Fork is set if the change comes from another repository, whose jobs have a read-only token.
+	// Fork is true if the change comes from another repository, whose CI jobs have a read-only token.
 	Fork bool
 	// Run is the URL of the job, to which the status links.
 	Run string
-	// Token of the API. Never print it.
+	// Token is the token for the API. No program may print the token.
 	Token string
 	// Author is the login of a token that may not read its user, such as the token of a job.
 	Author string
@@ -77,9 +77,10 @@ func FromEnv(env func(string) string, event []byte) (Target, error) {
 }
 
 func fromGitLab(env func(string) string) Target {
-	number, _ := strconv.Atoi(env("CI_MERGE_REQUEST_IID")) // absent outside merge requests
+	number, _ := strconv.Atoi(env("CI_MERGE_REQUEST_IID")) // The variable does not exist outside of merge requests.
 	source, target := env("CI_MERGE_REQUEST_SOURCE_PROJECT_ID"), env("CI_MERGE_REQUEST_PROJECT_ID")
-	head := env("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA") // set if CI_COMMIT_SHA is a merge commit of the service
+	// This variable is set if CI_COMMIT_SHA is a merge commit that the service created.
+	head := env("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA")
 	if head == "" {
 		head = env("CI_COMMIT_SHA")
 	}
@@ -93,7 +94,7 @@ func fromGitLab(env func(string) string) Target {
 	}
 }
 
-// pullEvent is the used part of a pull_request event.
+// pullEvent has the fields of a pull_request event that FromEnv uses.
 type pullEvent struct {
 	PullRequest *struct {
 		Number     int
@@ -110,7 +111,9 @@ func (t *Target) fromActions(env func(string) string, event []byte) error {
 	t.API, t.Project = env("GITHUB_API_URL"), env("GITHUB_REPOSITORY")
 	run := map[Kind]string{GitHub: "GITHUB_RUN_ID"}[t.Kind]
 	if env("FORGEJO_ACTIONS") != "" {
-		run = "GITHUB_RUN_NUMBER" // Forgejo's URLs have the number in the repository; for Gitea this depends on the version, so it has no URL
+		// Forgejo's URLs have the number of the run in the repository. For Gitea, the address of a run depends on the
+		// version of Gitea, so the target has no URL.
+		run = "GITHUB_RUN_NUMBER"
 	}
 	if server, id := env("GITHUB_SERVER_URL"), env(run); run != "" && server != "" && id != "" {
 		t.Run = server + "/" + t.Project + "/actions/runs/" + id
@@ -143,7 +146,8 @@ func (t Target) Missing(dryRun bool) error {
 	need(t.Project != "", "the repository: --project owner/name")
 	need(t.Number > 0, "the pull request: --pull NUMBER (the job was not started by one)")
 	need(t.Head != "", "its last commit: --commit HASH")
-	if names, known := tokens[t.Kind]; known && !t.Fork && !dryRun { // the job of a fork may have none, and writes to its log instead
+	// The CI job of a fork may have no token, and then prints the comment to its log.
+	if names, known := tokens[t.Kind]; known && !t.Fork && !dryRun {
 		need(t.Token != "", "a token, in the environment as "+strings.Join(names, " or "))
 	} else if t.Kind != "" && !known {
 		need(false, fmt.Sprintf("the service: --host %q is not github, gitlab or gitea", t.Kind))

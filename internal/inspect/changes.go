@@ -9,9 +9,9 @@ import (
 	"github.com/bunsen-os/bunsen/internal/terminal"
 )
 
-// Changes are the differences from an earlier status, a line each: sources, pools, servers, and nodes whose step,
-// configs or state changed. A nil earlier status gives everything except nodes without news. A growing duration is no
-// change.
+// Changes returns the differences from an earlier status, one line each: sources, pools, servers, and nodes whose step,
+// configs or state have changed. If the earlier status is nil, Changes returns all lines, except those of nodes that
+// are done. A growing duration is no change.
 func (s Status) Changes(before *Status) []string {
 	first := before == nil
 	if first {
@@ -45,7 +45,7 @@ func (t *changeLines) add(name, text string) {
 	t.text[name] = text
 }
 
-// changedLines returns the lines that differ, and the names of the objects that no longer exist.
+// changedLines returns the lines that differ between two lists, and the names of the objects that no longer exist.
 func changedLines(was, is changeLines, kind string) []string {
 	var out []string
 	for _, name := range is.names {
@@ -92,7 +92,7 @@ func (s *Status) nodeLines() changeLines {
 	t := newChangeLines()
 	for _, r := range s.Nodes {
 		text := cmp.Or(r.Step, "done")
-		if r.Step == fleet.StepNext { // the controller assigns it at once
+		if r.Step == fleet.StepNext { // The controller assigns the config at once, so this step is no news.
 			text = fleet.StepWaiting
 		}
 		if r.Current != r.Desired {
@@ -108,7 +108,7 @@ func (s *Status) nodeLines() changeLines {
 	return t
 }
 
-// serverLines are the lines about servers that are shown when they change.
+// serverLines returns the lines about servers, each of which is shown if it changes.
 func (s *Status) serverLines() changeLines {
 	t := newChangeLines()
 	if s.Servers == nil {

@@ -10,11 +10,11 @@ import (
 // ConfigAccess reports a risk: nodes that can read the configs of every pool, with their secrets, through the API
 // server.
 type ConfigAccess struct {
-	// ReadAll is how many Nodes of pools have that access.
+	// ReadAll is how many Nodes of pools can read every config.
 	ReadAll int `json:"readAll"`
 	Nodes   int `json:"nodes"`
-	// NeededBy are the nodes that might get no config without that access: the machine-config-server does not serve them
-	// their configs, or their daemon does not report where it reads them.
+	// NeededBy are the nodes that might get no config without the access to every config: the machine-config-server
+	// does not serve them their configs, or their daemon does not report from where it reads configs.
 	NeededBy []string `json:"neededBy,omitempty"`
 }
 

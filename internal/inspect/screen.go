@@ -28,7 +28,7 @@ func (s Status) controllerLines(now time.Time, width int, spare *int) []terminal
 }
 
 // Screen returns the status as lines for a terminal of that size: sources, pools with their bars, nodes in flight,
-// blockers, and the next steps. It returns only lines that fit, and counts the others.
+// blockers, and the next steps. Screen returns only lines that fit, and counts the others.
 func (s Status) Screen(size terminal.Size, now time.Time) []terminal.Line {
 	head := terminal.Line{terminal.Head.Of("bunsen status"), terminal.Dim.Of("   " + now.UTC().Format("2006-01-02 15:04:05 MST"))}
 	if len(s.Sources)+len(s.Pools)+len(s.Nodes) == 0 {
@@ -68,7 +68,8 @@ func (s Status) Screen(size terminal.Size, now time.Time) []terminal.Line {
 	return append(out, s.flight(terminal.Size{Width: size.Width, Height: size.Height - len(out) - 1}, now)...)
 }
 
-// lines of a source: its name, its state and its problem. spare is how many additional lines they may use.
+// lines returns the lines of a source: its name, its state and its problem. The parameter spare is how many additional
+// lines there may be.
 func (r SourceRow) lines(width int, spare *int) []terminal.Line {
 	state, style := "ready", terminal.Good
 	switch r.Ready {
@@ -89,11 +90,12 @@ func (r SourceRow) lines(width int, spare *int) []terminal.Line {
 	return out
 }
 
-// lines of a pool: its name, its state, its bar and its blockers. spare is how many additional lines they may use.
+// lines returns the lines of a pool: its name, its state, its bar and its blockers. The parameter spare is how many
+// additional lines there may be.
 func (r PoolRow) lines(width int, spare *int) []terminal.Line {
 	style := map[reason.Outcome]terminal.Style{reason.Fine: terminal.Good, reason.Progressing: terminal.Active, reason.Blocked: terminal.Active, reason.Degraded: terminal.Bad}[r.Outcome]
 	state, why, _ := strings.Cut(fleet.Brief(r.State), ": ")
-	if !strings.HasPrefix(r.State, renderFailed) { // the next lines say it
+	if !strings.HasPrefix(r.State, renderFailed) { // The next lines have this reason.
 		why = ""
 	}
 	out := []terminal.Line{
@@ -121,10 +123,10 @@ func (r PoolRow) lines(width int, spare *int) []terminal.Line {
 	return out
 }
 
-// bar shows the pool's nodes as signs that need no colour: # updated, > busy, ! failed, < reverted, . waiting, ?
-// unready or unknown. Each kind of nodes has at least one sign while there is room.
+// bar returns the pool's nodes as characters, which are clear without colours: # updated, > busy, ! failed, <
+// reverted,. waiting, ? unready or unknown. Each kind of nodes has at least one character if there is room.
 func (r PoolRow) bar(width int) terminal.Line {
-	beside := 58 // the words after the bar
+	beside := 58 // beside is the width of the words after the bar.
 	if r.Back > 0 {
 		beside += 14
 	}
@@ -151,7 +153,7 @@ func (r PoolRow) bar(width int) terminal.Line {
 		}
 		left -= wide[i]
 	}
-	for left != 0 { // the longest part absorbs the rounding
+	for left != 0 { // The longest part absorbs the rounding.
 		i := slices.Index(wide, slices.Max(wide))
 		step := cmp.Compare(left, 0)
 		wide[i] += step
@@ -180,7 +182,7 @@ func (s Status) inFlight() []fleet.NodeRow {
 	return rows
 }
 
-// flight lists the failed nodes and those in flight that fit. A failure uses several lines if there is room.
+// flight lists the failed nodes and the nodes in flight, as many as fit. A failure uses several lines if there is room.
 func (s Status) flight(size terminal.Size, now time.Time) []terminal.Line {
 	room, rows := size.Height, s.inFlight()
 	if len(rows) == 0 || room < 3 {
@@ -246,7 +248,7 @@ func failedNodeLines(r fleet.NodeRow, text string, c textColumn, spare *int) []t
 		return out
 	}
 	const indent = "    "
-	share-- // the first part takes a line, too
+	share-- // The first part takes a line, too.
 	out := []terminal.Line{{terminal.Bad.Of(strings.TrimRight(terminal.Truncate(text, c.start), " "))}}
 	for _, part := range terminal.WrapLines(reason, c.width-len(indent), &share) {
 		out = append(out, terminal.Line{terminal.Bad.Of(indent + part)})

@@ -41,7 +41,7 @@ func stepText(v *fleet.Pool) string {
 	return fmt.Sprintf("step %d of %d%s: %d of %d nodes assigned, %d healthy", s.Step+1, s.Of, kind, s.Assigned, s.Want, max(0, s.Healthy))
 }
 
-// warnings are those that belong to no single pool, node or server.
+// warnings returns the warnings that belong to no single pool, node or server.
 func warnings(f *fleet.Fleet, c *components.Controllers) []string {
 	var all []string
 	if text := fleet.WithoutSource(f); text != "" && c != nil {
@@ -71,16 +71,16 @@ type Status struct {
 	Nodes   []fleet.NodeRow `json:"nodes"`
 	// Unmanaged are the nodes that no pool selects.
 	Unmanaged []fleet.NodeRow `json:"unmanaged,omitempty"`
-	// Controllers that render and roll out; nil if they were not read.
+	// Controllers are the controllers, which render and roll out; nil if they were not read.
 	Controllers *components.Controllers `json:"controllers,omitempty"`
-	// Servers of first configs; nil if there was never one.
+	// Servers are the servers, which serve first configs; nil if there was never a server.
 	Servers *components.Servers `json:"servers,omitempty"`
 	// ConfigAccess is a risk; nil if no node reports it.
 	ConfigAccess *ConfigAccess `json:"configAccess,omitempty"`
 	// Denied are the machines whose certificate requests the controller denied. Kubernetes deletes a denied request after
 	// an hour.
 	Denied []fleet.DeniedMachine `json:"deniedMachines,omitempty"`
-	// Warnings are those that belong to no single pool, node or server. They contain no ages.
+	// Warnings are the warnings that belong to no single pool, node or server. Warnings contain no ages.
 	Warnings []string `json:"warnings,omitempty"`
 	// Targets has the config that each pool should run, with its commit, by the name of the pool.
 	Targets map[string]fleet.RenderedRow `json:"-"`
@@ -97,12 +97,12 @@ type SourceRow struct {
 	Message  string `json:"message"`
 	// brief is the field Message on one line.
 	brief string
-	// Verified is the status of the condition SourceVerified, and SignedBy the key that signed the applied commit. Both are empty if the
-	// source requires no signature.
+	// Verified is the status of the condition SourceVerified, and SignedBy the key that signed the applied commit.
+	// Verified and SignedBy are empty if the source requires no signature.
 	Verified string `json:"verified,omitempty"`
 	SignedBy string `json:"signedBy,omitempty"`
-	// LastLook is when the controller last read the repository; nil if unknown. Overdue: the controller should have read
-	// it again since.
+	// LastLook is when the controller last read the repository; nil if unknown. Overdue is true if the controller
+	// should have read the repository again since then.
 	LastLook *time.Time `json:"lastLook,omitempty"`
 	Overdue  bool       `json:"overdue,omitempty"`
 }
@@ -112,9 +112,10 @@ type PoolRow struct {
 	Name     string `json:"name"`
 	Target   string `json:"target"`
 	Revision string `json:"revision"`
-	// API are the changes through the API that requested Target; Revision is empty if no commit did.
+	// API are the changes through the API that requested Target; Revision is empty if no commit requested Target.
 	API []v1alpha1.APIChange `json:"api,omitempty"`
-	// Unproven is the revision that was applied when these changes were made, if the pool was never healthy with it.
+	// Unproven is the revision that was applied when a user made the changes in API, if the pool was never healthy with
+	// this revision.
 	Unproven string `json:"unproven,omitempty"`
 
 	fleet.PoolCounts `json:",inline"`
@@ -123,18 +124,19 @@ type PoolRow struct {
 	// Step is the current step of the rollout, and Blocked are its blockers; both may be empty.
 	Step    string   `json:"step,omitempty"`
 	Blocked []string `json:"blocked,omitempty"`
-	// temporary has a value for each entry of Blocked: true if it ends by itself.
+	// temporary has a value for each entry of Blocked: true if the block ends by itself.
 	temporary []bool `json:"-"`
 	// Next is what happens next without a user: which nodes get the config, or when a wait ends.
 	Next string `json:"next,omitempty"`
-	// Outcome is the pool's state in one word.
+	// Outcome is the pool's state as one word.
 	Outcome reason.Outcome `json:"outcome"`
 }
 
-// NewStatus returns the status of a cluster. It makes no decision: the reasons of waiting nodes are the rollout's.
+// NewStatus returns the status of a cluster. NewStatus makes no decision: the reasons of waiting nodes are the
+// rollout's.
 func NewStatus(c fleet.Cluster, now time.Time) Status { return StatusOf(fleet.New(c, now)) }
 
-// StatusOf is NewStatus for a cluster whose decisions are known.
+// StatusOf returns the status of a cluster whose decisions are known.
 func StatusOf(f *fleet.Fleet) Status {
 	c, now := f.Cluster, f.Now
 	s := Status{Sources: []SourceRow{}, Pools: []PoolRow{}, Nodes: []fleet.NodeRow{}, Servers: components.ReadServers(f), Controllers: components.ReadControllers(f), Targets: map[string]fleet.RenderedRow{}, at: now}
@@ -232,10 +234,10 @@ func poolRow(f *fleet.Fleet, v *fleet.Pool) PoolRow {
 	return row
 }
 
-// renderFailed begins the state of a pool whose rendering failed.
+// renderFailed is the beginning of the state of a pool whose rendering failed.
 const renderFailed = "Render failed: "
 
-// poolState is the pool's state in a few words. updating reports whether its rollout proceeds.
+// poolState returns the pool's state as a short text. The result updating reports whether the rollout continues.
 func poolState(v *fleet.Pool, row PoolRow) (text string, updating bool) {
 	if text := stoppedState(v, row); text != "" {
 		return text, false
@@ -257,7 +259,7 @@ func poolState(v *fleet.Pool, row PoolRow) (text string, updating bool) {
 	return prefix, true
 }
 
-// stoppedState returns the state of a pool without a running rollout; empty for another pool.
+// stoppedState returns the state of a pool without a running rollout; empty for a pool with a running rollout.
 func stoppedState(v *fleet.Pool, row PoolRow) string {
 	var first rollout.Block
 	if len(v.Decision.Blocks) > 0 {

@@ -50,7 +50,8 @@ func nodeTable(rows []fleet.NodeRow, now time.Time) terminal.Table {
 	return t
 }
 
-// fewNodes is how many nodes the text lists completely. Of more nodes it lists only those with a step or a problem.
+// fewNodes is how many nodes the text lists completely. If there are more nodes, the text lists only nodes with a step
+// or a problem.
 const fewNodes = 12
 
 // Text prints the screen: sources, pools, servers, then nodes.

@@ -31,19 +31,19 @@ type Why struct {
 	Target *fleet.RenderedRow `json:"target,omitempty"`
 	Back   *fleet.RenderedRow `json:"back,omitempty"`
 	Runs   *fleet.RenderedRow `json:"runs,omitempty"`
-	// Windows of the pool; nil if it has none.
+	// Windows is the state of the pool's maintenance windows; nil if it has none.
 	Windows *fleet.WindowState `json:"windows,omitempty"`
-	// Busy are the nodes that were assigned a config, and those that failed.
+	// Busy are the nodes that were assigned a config, and the nodes that failed.
 	Busy []BusyNode `json:"busy,omitempty"`
-	// Drain under way on the node.
+	// Drain is the drain that is under way on the node.
 	Drain *v1alpha1.DrainReport `json:"drain,omitempty"`
-	// Drift that the node reports.
+	// Drift is the drift that the node reports.
 	Drift []drift.Row `json:"drift,omitempty"`
 	// Trust is the node's report of the files beside its config; nil if it has none.
 	Trust *v1alpha1.TrustReport `json:"trust,omitempty"`
 }
 
-// Subjects are the objects of the question: a node and its pool, a pool, or a source.
+// Subjects are the objects that the user asks about: a node and its pool, a pool, or a source.
 type Subjects struct {
 	Node   *fleet.NodeRow `json:"node,omitempty"`
 	Pool   *PoolRow       `json:"pool,omitempty"`
@@ -53,15 +53,16 @@ type Subjects struct {
 // BusyNode is a node at work, or a failed one, with its config.
 type BusyNode struct {
 	fleet.NodeRow `json:",inline"`
-	// Config that the node was assigned, or that it Failed, with its commit.
+	// Config is the config that the node was assigned or failed, with its commit.
 	Config fleet.RenderedRow `json:"config"`
 	// Failed is the node's failure before its pool was reverted.
 	Failed string `json:"failed,omitempty"`
-	// Cause of its failure, as far as it is known.
+	// Cause is the cause of the node's failure, as far as it is known.
 	Cause v1alpha1.FailureCause `json:"failureCause,omitempty"`
 }
 
-// WhyNode says why a node does not run the config of its pool, or that it runs it.
+// WhyNode returns the answer that says why a node does not run the config of its pool, or that the node runs this
+// config.
 func WhyNode(c fleet.Cluster, name string, now time.Time) (Why, error) {
 	f := fleet.New(c, now)
 	node, err := f.FindNode(name)
@@ -82,7 +83,7 @@ func WhyNode(c fleet.Cluster, name string, now time.Time) (Why, error) {
 		pool := poolRow(f, v)
 		why.Pool, why.Windows = &pool, f.Window(v)
 		why.Target, why.Back, why.Runs = f.Config(v.Facts.Target), wentBackTo(f, v), f.Config(row.Current)
-		switch row.Cause { // a waiting node depends on the other nodes
+		switch row.Cause { // When a waiting node continues depends on the other nodes.
 		case rollout.CauseBudget, rollout.CauseStep, rollout.CauseGate, rollout.CauseHalted, rollout.CauseReverted, rollout.CauseTogether:
 			why.Busy = busyNodes(f, v, name)
 		}
@@ -100,7 +101,8 @@ func deniedMachine(name string, denied []reason.Answer) Why {
 	return why
 }
 
-// WhyPool says why nodes of a pool do not run its newest configuration, or that all run it.
+// WhyPool returns the answer that says why nodes of a pool do not run its newest configuration, or that all nodes run
+// it.
 func WhyPool(c fleet.Cluster, name string, now time.Time) (Why, error) {
 	return WhyPoolOf(fleet.New(c, now), name)
 }
@@ -120,7 +122,8 @@ func WhyPoolOf(f *fleet.Fleet, name string) (Why, error) {
 // setAnswers sets the first answer as the main reason, and the others as further ones.
 func (w *Why) setAnswers(answers []reason.Answer) { w.Answer, w.Also = answers[0], answers[1:] }
 
-// busyNodes are the nodes of a pool that are at work or failed, without the one named but.
+// busyNodes returns the nodes of a pool that are at work or failed, without the node with the name in the parameter
+// but.
 func busyNodes(f *fleet.Fleet, v *fleet.Pool, but string) []BusyNode {
 	var out []BusyNode
 	guilty := fleet.RevertFailures(v)

@@ -16,7 +16,8 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// WhySource says why the newest commit of a GitSource is not on the cluster, or that it is, and which pools do not run it yet.
+// WhySource returns the answer that says why the newest commit of a GitSource is not on the cluster. If the commit is
+// on the cluster, the answer says which pools do not run it yet.
 func WhySource(c fleet.Cluster, name string, now time.Time) (Why, error) {
 	f := fleet.New(c, now)
 	at := slices.IndexFunc(f.Sources, func(s v1alpha1.GitSource) bool { return s.Name == name })
@@ -27,7 +28,8 @@ func WhySource(c fleet.Cluster, name string, now time.Time) (Why, error) {
 	row := sourceRow(src, components.ReadControllers(f), f.Now)
 	why := Why{About: "gitsource/" + name, Subjects: Subjects{Source: &row}}
 	fed := poolsOf(f, src)
-	v := &fleet.Pool{Object: &mcfgv1.MachineConfigPool{}} // of a source that feeds no pool
+	// This pool is a placeholder for a source from which no pool gets a config.
+	v := &fleet.Pool{Object: &mcfgv1.MachineConfigPool{}}
 	if len(fed) > 0 {
 		v = fed[0]
 	}
@@ -62,7 +64,7 @@ func sourceWarnings(src *v1alpha1.GitSource) []reason.Answer {
 	return out
 }
 
-// poolsOf are the pools that a source feeds, by name.
+// poolsOf returns the pools that get their config from a source, by name.
 func poolsOf(f *fleet.Fleet, src *v1alpha1.GitSource) []*fleet.Pool {
 	var out []*fleet.Pool
 	for _, name := range slices.Sorted(maps.Keys(f.PoolByName)) {
@@ -73,7 +75,7 @@ func poolsOf(f *fleet.Fleet, src *v1alpha1.GitSource) []*fleet.Pool {
 	return out
 }
 
-// sourceCourse is the answer for a source without a problem.
+// sourceCourse returns the answer for a source without a problem.
 func sourceCourse(src *v1alpha1.GitSource) reason.Answer {
 	applied := src.Status.AppliedRevision
 	switch {

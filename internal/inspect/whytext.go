@@ -16,7 +16,7 @@ import (
 // mostListed limits the nodes or pods in a block of text.
 const mostListed = 20
 
-// Text prints the answer as a sentence, then the facts for it, then commands.
+// Text prints the answer as a sentence, then the facts that support the answer, then commands.
 func (w Why) Text(now time.Time) string {
 	b := terminal.Labels{}
 	b.Add("", w.Sentence())
@@ -78,7 +78,7 @@ func (w Why) Sentence() string { return w.About + " " + w.verb() + ": " + w.Shor
 // verb returns the beginning of the sentence.
 func (w Why) verb() string {
 	switch {
-	case w.Node != nil && w.Cause == rollout.CauseHalted: // it is not the failed node
+	case w.Node != nil && w.Cause == rollout.CauseHalted: // This node is not the failed node.
 		return "is held back"
 	case w.Node != nil && w.Cause == rollout.CauseReverted:
 		return "went back"
@@ -123,12 +123,12 @@ func manualText(names []string) string {
 	return kind + fleet.Names(names, most) + ", which no repository has"
 }
 
-// numbers counts the pool's nodes in words.
+// numbers returns the numbers of the pool's nodes as text.
 func (r PoolRow) numbers() string {
 	return fmt.Sprintf("%d of %d nodes updated, %s", r.Updated, r.Nodes, r.OthersText())
 }
 
-// addBusy adds the nodes that are at work, and those that failed with the reason.
+// addBusy adds the nodes that are at work, and the failed nodes with the reason.
 func (w Why) addBusy(b *terminal.Labels, now time.Time) {
 	for i, n := range w.Busy {
 		if i == mostListed {
@@ -151,11 +151,12 @@ func (w Why) addBusy(b *terminal.Labels, now time.Time) {
 	}
 }
 
-// addFailed adds a node that reports a failure. The reason is left out if an answer has it already.
+// addFailed adds a node that reports a failure. addFailed leaves out the reason if an answer already has it.
 func (w Why) addFailed(b *terminal.Labels, n BusyNode) {
 	commit := "   " + n.Config.CommitText()
 	switch n.Cause {
-	case v1alpha1.FailureDrift, v1alpha1.FailureNoConfig, v1alpha1.FailureNoAccess, v1alpha1.FailureLost: // the commit is not the cause
+	// The commit is not the cause of these failures.
+	case v1alpha1.FailureDrift, v1alpha1.FailureNoConfig, v1alpha1.FailureNoAccess, v1alpha1.FailureLost:
 		commit = ""
 	}
 	b.Add("Failed", n.Name+commit)
@@ -199,8 +200,8 @@ func (w Why) addDrain(b *terminal.Labels, now time.Time) {
 	}
 }
 
-// Commands returns all commands that help, without duplicates. Those for the main reason come first, and alternatives
-// last. Commands that differ only in their comments are duplicates.
+// Commands returns all commands that help, without duplicates. Commands for the main reason come first, and
+// alternatives last. Commands that differ only in their comments are duplicates.
 func (w Why) Commands() []string {
 	var out, others []string
 	seen := map[string]bool{}

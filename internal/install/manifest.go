@@ -26,19 +26,21 @@ const (
 	Daemon                 = "machine-config-daemon"
 )
 
-// placeholderRegistry is the registry of the images in config/. It does not exist.
+// placeholderRegistry is the registry of the images in config/. This registry does not exist.
 const placeholderRegistry = "image.invalid/"
 
 // Parts are the programs that run on a cluster.
 var Parts = []string{Controller, Server, Daemon}
 
-// Options are what a user chooses.
+// Options are the choices of a user for an installation.
 type Options struct {
 	// Images has the reference of the image of each part.
 	Images map[string]string
-	// Hostnames are further names and addresses at which new machines reach the server, beside those of its nodes.
+	// Hostnames are names and addresses at which new machines reach the server, in addition to those of the server's
+	// nodes.
 	Hostnames []string
-	// JoinServer is the URL of the API server for new machines. If it is empty, new machines join in another way.
+	// JoinServer is the URL of the API server for new machines. If JoinServer is empty, new machines join in another
+	// way.
 	JoinServer string
 	// Without names the parts that are not installed.
 	Without []string
@@ -77,7 +79,7 @@ func (o Options) Check() error {
 	return errors.Join(problems...)
 }
 
-// Manifest returns the objects to apply, in their order: namespaces and kinds first.
+// Manifest returns the objects to apply, in their order: namespaces and CRDs first.
 func Manifest(config fs.FS, o Options) ([]*unstructured.Unstructured, error) {
 	disk := filesys.MakeFsInMemory()
 	err := fs.WalkDir(config, ".", func(p string, e fs.DirEntry, err error) error {
@@ -108,7 +110,7 @@ func Manifest(config fs.FS, o Options) ([]*unstructured.Unstructured, error) {
 	}
 	var all []*unstructured.Unstructured
 	for _, r := range built.Resources() {
-		// By way of JSON, because an unstructured object has no int.
+		// Objects are converted through JSON, because an unstructured object must not contain the type int.
 		raw, err := r.MarshalJSON()
 		if err != nil {
 			return nil, fmt.Errorf("reading %s %s: %w", r.GetKind(), r.GetName(), err)
@@ -192,7 +194,7 @@ func Missing(objects, list []*unstructured.Unstructured) []*unstructured.Unstruc
 	})
 }
 
-// Phases splits objects into two groups: namespaces and kinds, which the API server needs first, and the rest.
+// Phases splits objects into two groups: namespaces and CRDs, which the API server needs first, and all other objects.
 func Phases(all []*unstructured.Unstructured) (first, rest []*unstructured.Unstructured) {
 	for _, o := range all {
 		if kind := o.GetKind(); kind == "Namespace" || kind == "CustomResourceDefinition" {
@@ -204,9 +206,9 @@ func Phases(all []*unstructured.Unstructured) (first, rest []*unstructured.Unstr
 	return first, rest
 }
 
-// Removal returns the objects that an uninstallation deletes, in their order: programs first, and permissions last.
-// With everything it also deletes namespaces and kinds, and with them the pools, the configs, the tokens and the
-// server's CA.
+// Removal returns the objects that an uninstallation deletes, in their order: programs first, and permissions last. If
+// everything is true, the result also has namespaces and CRDs; their deletion also deletes the pools, the configs, the
+// tokens and the server's CA.
 func Removal(all []*unstructured.Unstructured, everything bool) []*unstructured.Unstructured {
 	acting := func(o *unstructured.Unstructured) bool {
 		return slices.Contains([]string{"DaemonSet", "Deployment", "PodDisruptionBudget"}, o.GetKind())
@@ -221,7 +223,7 @@ func Removal(all []*unstructured.Unstructured, everything bool) []*unstructured.
 		}
 	}
 	if everything {
-		slices.Reverse(first) // kinds before the namespaces that come first in a manifest
+		slices.Reverse(first) // CRDs are deleted before the namespaces, which come first in a manifest.
 		out = append(out, first...)
 	}
 	return out

@@ -13,23 +13,23 @@ type Readiness struct {
 	Major, Minor string
 	// Admin reports whether the user has all permissions.
 	Admin bool
-	// MachineConfigOperator reports whether OpenShift's operator runs here.
+	// MachineConfigOperator reports whether OpenShift's machine-config-operator runs on the cluster.
 	MachineConfigOperator bool
 	// Nodes is how many nodes there are, and ControlPlane how many of them have the label of the control plane.
 	Nodes, ControlPlane int
 }
 
-// The oldest Kubernetes with stable admission policies.
+// The oldest version of Kubernetes with stable admission policies.
 const (
 	minMajor = 1
 	minMinor = 30
 )
 
-// Problem is something that prevents an installation, or that a user should know.
+// Problem is a problem that prevents an installation, or that a user should know.
 type Problem struct {
-	// Fatal problems prevent the installation.
+	// Fatal is true if the problem prevents the installation.
 	Fatal bool `json:"fatal"`
-	// What is wrong, and the Fix for it.
+	// What says what is wrong, and Fix how to fix it.
 	What string `json:"what"`
 	Fix  string `json:"fix"`
 }
@@ -55,7 +55,7 @@ func (r Readiness) Check(o Options) []Problem {
 	return all
 }
 
-// isOld reports whether the version is known and below the oldest one.
+// isOld reports whether the version of Kubernetes is known and below the oldest supported version.
 func (r Readiness) isOld() bool {
 	major, err := strconv.Atoi(r.Major)
 	if err != nil {

@@ -11,22 +11,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// PartState is the progress of one part.
+// PartState is the progress of one part of an installation.
 type PartState struct {
 	Part string `json:"part"`
-	// Ready is the number of ready pods of the current version, of Wanted ones.
+	// Ready is the number of ready pods of the current version. Wanted is how many there should be.
 	Ready  int32 `json:"ready"`
 	Wanted int32 `json:"wanted"`
-	// Missing: the cluster does not have the part.
+	// Missing is true if the cluster does not have the part.
 	Missing bool `json:"missing,omitempty"`
-	// Problems of its pods, each once: why a container does not start, or why a pod has no node.
+	// Problems are the problems of the part's pods, each once: why a container does not start, or why a pod has no
+	// node.
 	Problems []string `json:"problems,omitempty"`
 }
 
 // Done reports whether all pods of the current version are ready.
 func (s PartState) Done() bool { return !s.Missing && s.Ready >= s.Wanted }
 
-// String describes the progress of the part in a few words.
+// String returns the progress of the part as a short text.
 func (s PartState) String() string {
 	if s.Missing {
 		return s.Part + " is not installed"
@@ -55,7 +56,8 @@ func States(o Observed) []PartState {
 				s.Wanted = *d.Spec.Replicas
 			}
 			if d.Status.ObservedGeneration >= d.Generation {
-				// Available pods may be old ones. Without all old pods, at least this many are of the current version.
+				// Available pods may be pods of the old version. Even if all old pods are available, at least this many
+				// available pods have the current version.
 				s.Ready = max(0, d.Status.AvailableReplicas-(d.Status.Replicas-d.Status.UpdatedReplicas))
 			}
 		}
@@ -65,7 +67,7 @@ func States(o Observed) []PartState {
 			}
 			s.Missing, s.Wanted = false, d.Status.DesiredNumberScheduled
 			if d.Status.ObservedGeneration < d.Generation {
-				s.Wanted = max(s.Wanted, 1) // the DaemonSet's controller has not counted the nodes yet
+				s.Wanted = max(s.Wanted, 1) // The controller of the DaemonSet has not counted the nodes yet.
 				break
 			}
 			s.Ready = min(d.Status.UpdatedNumberScheduled, d.Status.NumberAvailable)
@@ -100,7 +102,7 @@ func problemsOf(part string, pods []corev1.Pod) []string {
 }
 
 // lastExit returns how a container ended, with the last line of its log, which says more than the kubelet's own
-// message. It is empty if the container never ended.
+// message. lastExit returns "" if the container never ended.
 func lastExit(c corev1.ContainerStatus) string {
 	t := c.LastTerminationState.Terminated
 	if t == nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// Updating returns the names of the nodes whose daemons are in an update or are about to start one. A node that failed its
-// update waits for a user and is not one of them.
+// Updating returns the names of the nodes whose daemons are in an update or are about to start an update. A node that
+// failed its update is not in the result, because it waits for a user.
 func Updating(nodes []metav1.PartialObjectMetadata) []string {
 	var names []string
 	for i := range nodes {

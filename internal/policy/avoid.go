@@ -15,14 +15,14 @@ type LiveRule struct {
 	Rule
 	// Note is a limit or precondition of the actions, or "".
 	Note string
-	// keepsRemoved is set if a removed entry has an effect until the next boot.
+	// keepsRemoved is true if a removed entry has an effect until the next boot.
 	keepsRemoved bool
 }
 
-// AvoidReboot returns the rule that applies a change without a reboot. It has rules for well-known paths (see
-// WellKnown), for enabled services and timers whose text the new config contains, and for drop-ins of the kubelet and
-// the container runtimes. ok is false if no such rule is known, or if a rule of the policy covers the change. It is
-// also false for changes that always need their actions.
+// AvoidReboot returns the rule that applies a change without a reboot. AvoidReboot has rules for well-known paths
+// (those of WellKnown), for enabled services and timers whose text the new config contains, and for drop-ins of the
+// kubelet and the container runtimes. ok is false if no such rule is known, or if a rule of the policy covers the
+// change. ok is also false for changes that always need their actions.
 func AvoidReboot(c Change, from, to machineconfig.Config, p Policy) (rule LiveRule, ok bool) {
 	switch c.Kind {
 	case KindFile, KindLink, KindDirectory:
@@ -78,7 +78,7 @@ func unitRule(name string, before, after ign.Unit) (LiveRule, bool) {
 		return LiveRule{}, false
 	}
 	if after.Contents == nil {
-		// The unit is part of the OS: restart only units that are known to be enabled.
+		// The unit is part of the OS, so only units that are certainly enabled are restarted.
 		disabled := after.Enabled != nil && !*after.Enabled
 		if before.Contents != nil || isTrue(before.Mask) || disabled || !slices.Contains(dropInServices, name) {
 			return LiveRule{}, false
@@ -104,7 +104,7 @@ func contents(u ign.Unit) string {
 	return b.String()
 }
 
-// Notes of several rules.
+// The notes that several rules have.
 const (
 	noteContainers  = "Running containers keep their settings until they are created again."
 	noteSessions    = "Open sessions keep their settings."
@@ -113,10 +113,10 @@ const (
 	noteConnections = "Active connections keep their settings until they are activated again."
 )
 
-// WellKnown returns the rules of paths whose programs can reload them without a reboot. It leaves out paths without an
-// action that works on every host: sysusers.d, tmpfiles.d and audit rules, whose services cannot be restarted;
-// modprobe.d, whose options have no effect on a loaded module; the kubelet's own config, because some fields need a new
-// node.
+// WellKnown returns the rules of paths whose programs can reload them without a reboot. WellKnown leaves out paths
+// without an action that works on every host: sysusers.d, tmpfiles.d and audit rules, whose services cannot be
+// restarted; modprobe.d, whose options have no effect on a loaded module; the kubelet's own config, because some fields
+// need a new node; and registries.conf.d, because a change may replace images.
 func WellKnown() []LiveRule {
 	rule := func(path, note string, actions []Action) LiveRule {
 		return LiveRule{Rule: Rule{path, actions}, Note: note}

@@ -14,7 +14,8 @@ import (
 
 // CheckedOnNode returns the requirements of the new config that only a node can check, and that the old config did not
 // have: parts of the OS, accounts that the config uses but does not create, the numbers of accounts, and existing files
-// at the paths of links. Field is the item. Why is the condition under which a node refuses the config.
+// at the paths of links. In the result, Field is the item, and Why is the condition under which a node refuses the
+// config.
 func CheckedOnNode(from, to machineconfig.Config) (out []Refusal) {
 	from, to = machineconfig.Flattened(from), machineconfig.Flattened(to)
 	before := nodeNeeds(from.Ignition)
@@ -70,7 +71,7 @@ func numbersOnNode(from, to ign.Passwd) (out []Refusal) {
 	}
 	check := func(kind, name, number string, value *int) {
 		if value == nil || known[account{kind, name}] {
-			return // the function Refuse covers a number that changes
+			return // The function Refuse handles a number that changes.
 		}
 		out = append(out, OnNode(CheckAccounts, kind+" "+name, fmt.Sprintf("each node checks %s %d, because the %[1]s of an existing %[3]s cannot change. A node that has the %[3]s with another %[1]s refuses the config", number, *value, kind)))
 	}
@@ -87,7 +88,7 @@ func numbersOnNode(from, to ign.Passwd) (out []Refusal) {
 	return out
 }
 
-// nodeNeeds lists what a config requires of a node, each once.
+// nodeNeeds lists the requirements of a config for a node, each once.
 func nodeNeeds(c ign.Config) (out []Refusal) {
 	need := func(check NodeCheck, field, why string) {
 		if r := continued(OnNode(check, field, why)); !slices.Contains(out, r) {
@@ -119,9 +120,9 @@ func nodeNeeds(c ign.Config) (out []Refusal) {
 type Account struct {
 	// Kind is KindUser or KindGroup.
 	Kind ChangeKind
-	// Name of the account.
+	// Name is the name of the account.
 	Name string
-	// Field is the part of the config that uses it.
+	// Field is the part of the config that uses the account.
 	Field string
 }
 
@@ -139,7 +140,7 @@ func accountsNamed(c ign.Config) (out []Account) {
 	}
 	group := func(name, field string) {
 		_, created := groups[name]
-		_, own := users[name] // a user's own group has the name of the user
+		_, own := users[name] // A user's own group has the name of the user.
 		if name != "" && name != "root" && !created && !own {
 			out = append(out, Account{KindGroup, name, field})
 		}

@@ -11,9 +11,9 @@ import (
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 )
 
-// Compare returns every difference between two configs that affects a node. A file with the same bytes, mode and owner has not
-// changed, however its contents are encoded. The order of a list counts only if it has a meaning. The image of extensions
-// is not a difference by itself: nodes use it only when the OS changes.
+// Compare returns every difference between two configs that affects a node. A file with the same bytes, mode and owner
+// has not changed, however its contents are encoded. The order of a list counts only if it has a meaning. The image of
+// extensions alone is not a difference, because nodes use it only when the OS changes.
 func Compare(from, to machineconfig.Config) Changes {
 	from, to = machineconfig.Flattened(from), machineconfig.Flattened(to)
 	a, b := from.Ignition, to.Ignition
@@ -158,7 +158,7 @@ func sameOwner(a, b ign.Node) bool {
 	return owner(a.User.ID, a.User.Name) == owner(b.User.ID, b.User.Name) && owner(a.Group.ID, a.Group.Name) == owner(b.Group.ID, b.Group.Name)
 }
 
-// account is a user or group by number or by name; the zero value is root.
+// account identifies a user or group by number or by name; the zero value is root.
 type account struct {
 	id   int
 	name string
@@ -178,7 +178,7 @@ func sameKargs(a, b machineconfig.Config) bool {
 	return slices.Equal(machineconfig.SplitKargs(a.KernelArguments), machineconfig.SplitKargs(b.KernelArguments))
 }
 
-// kernelType returns the kernel type, with the default spelled out.
+// kernelType returns the kernel type; for an empty one, the name of the default.
 func kernelType(c machineconfig.Config) string {
 	if c.KernelType == "" {
 		return "default"

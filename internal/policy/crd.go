@@ -35,8 +35,8 @@ func FromSpec(spec operatorv1.NodeDisruptionPolicyConfig) (Policy, error) {
 	return r.result(p)
 }
 
-// FromStatus reads the policy of a MachineConfiguration's status, which contains the defaults and the user's rules. The daemon
-// uses it, so that a cluster has one policy at a time.
+// FromStatus reads the policy of a MachineConfiguration's status, which contains the defaults and the user's rules. The
+// daemon uses FromStatus, so that a cluster has one policy at a time.
 func FromStatus(status operatorv1.NodeDisruptionPolicyStatus) (Policy, error) {
 	p, r := Policy{}, reader{}
 	for _, f := range status.ClusterPolicies.Files {
@@ -65,11 +65,11 @@ func (p Policy) Status() operatorv1.NodeDisruptionPolicyStatus {
 	return operatorv1.NodeDisruptionPolicyStatus{ClusterPolicies: out}
 }
 
-// InPlaceAnnotation on the MachineConfiguration, with the value `openshift`, sets the limits of the Machine Config
-// Operator: see Overrides.OpenShift. Other values have no effect.
+// InPlaceAnnotation on the MachineConfiguration, with the value `openshift`, sets Overrides.OpenShift: the limits of
+// the Machine Config Operator. A value other than `openshift` has no effect.
 const InPlaceAnnotation = "bunsen.dev/in-place"
 
-// OverridesOf reads the overrides of a cluster. It ignores unknown values.
+// OverridesOf reads the overrides of a cluster. OverridesOf ignores unknown values.
 func OverridesOf(mc *operatorv1.MachineConfiguration) Overrides {
 	if mc == nil {
 		return Overrides{}

@@ -11,8 +11,8 @@ import (
 )
 
 // Decide returns what a node does to change from one config to another under a policy. The function Refuse decides
-// whether the node can change at all. Without differences, or with differences for new nodes only, the only action is
-// None.
+// whether the node can change at all. If there are no differences, or only differences for new nodes, the only action
+// is None.
 func Decide(from, to machineconfig.Config, p Policy) Decision {
 	from, to = machineconfig.Flattened(from), machineconfig.Flattened(to)
 	var d Decision
@@ -44,8 +44,8 @@ func Decide(from, to machineconfig.Config, p Policy) Decision {
 	return d
 }
 
-// Rebooting returns the decision with a drain and a reboot instead of its actions. It is for nodes that must reboot whatever
-// the configs say, for example after drift or with the force file.
+// Rebooting returns the decision with a drain and a reboot instead of its actions. Rebooting is for nodes that must
+// reboot whatever the configs say, for example after drift or with the force file.
 func (d Decision) Rebooting() Decision {
 	d.Actions, d.Drain, d.Disruption = reboot(), true, Reboot
 	return d
@@ -73,8 +73,8 @@ func effectOf(c Change, from, to machineconfig.Config) string {
 	return ""
 }
 
-// Disruption returns how much the action disturbs a node. Special counts as a reload, because only Decide knows whether it
-// drains.
+// Disruption returns how much the action disturbs a node. ActionSpecial counts as a reload, because only Decide knows
+// whether the action needs a drain.
 func (a Action) Disruption() Disruption {
 	switch a.Type {
 	case ActionNone:
@@ -91,8 +91,8 @@ func (a Action) Disruption() Disruption {
 	return Reboot
 }
 
-// combine returns the actions of all changes: a reboot replaces all others, None is removed if there are others, and the rest
-// keeps its order and repetitions.
+// combine returns the actions of all changes: a reboot replaces all other actions, None is removed if there are other
+// actions, and the remaining actions keep their order and repetitions.
 func combine(all []Action) []Action {
 	if slices.ContainsFunc(all, func(a Action) bool { return a.Type == ActionReboot }) {
 		return reboot()

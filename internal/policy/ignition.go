@@ -25,7 +25,8 @@ func compareIgnition(a, b ign.Ignition) (cs Changes) {
 	return cs
 }
 
-// IgnitionParts returns the names of Ignition's settings in a config, as Changes of KindIgnition have them, in lexical order.
+// IgnitionParts returns the names of Ignition's settings in a config, in lexical order. Changes of KindIgnition have
+// the same names.
 func IgnitionParts(i ign.Ignition) (names []string) {
 	for _, c := range compareIgnition(ign.Ignition{}, i) {
 		names = append(names, c.Name)

@@ -42,7 +42,7 @@ type managedPath struct {
 	path   string
 	kind   pathKind
 	target string
-	// The fields of and name identify the item of the config that sets the path.
+	// The fields `of` and `name` identify the item of the config that sets the path.
 	of   ChangeKind
 	name string
 }
@@ -70,8 +70,8 @@ func (p managedPath) refuse(why string) Refusal {
 	return r
 }
 
-// managedPaths lists the paths that a flat config sets, in the order in which the daemon reads them. It leaves out the keys of a
-// user without a home directory in the config, because only the node knows that directory.
+// managedPaths lists the paths that a flat config sets, in the order in which the daemon reads them. managedPaths
+// leaves out the keys of a user without a home directory in the config, because only the node knows that directory.
 func managedPaths(c ign.Config) (all []managedPath) {
 	for _, u := range c.Passwd.Users {
 		if exists(u.ShouldExist) && u.HomeDir != nil && *u.HomeDir != "" && len(u.SSHAuthorizedKeys) > 0 {
@@ -146,8 +146,8 @@ func invalidPaths(paths []managedPath) (all []Refusal) {
 	return append(all, endlessLinks(paths, links)...)
 }
 
-// invalidPath returns why a path cannot be in a config, or "". The argument kinds has the paths of the config that were
-// read before.
+// invalidPath returns why a path cannot be in a config, or "". The parameter kinds has the paths of the config that
+// were read before.
 func invalidPath(p managedPath, kinds map[string]pathKind) string {
 	if reason := ReservedPath(p.path); reason != "" {
 		return reason
@@ -248,7 +248,7 @@ func ResolveLinks(links map[string]string, p string) string {
 		link := ""
 		for dir := range Parents(p) {
 			if _, is := links[dir]; is {
-				link = dir // the topmost link takes precedence
+				link = dir // The topmost link takes precedence.
 			}
 		}
 		if link == "" {

@@ -9,7 +9,8 @@ import (
 )
 
 // nestedOwners refuses a directory of one user below a directory of another user, because the other user could replace
-// it. It compares two owners if the config gives both by number or both by name, or gives the number of a name.
+// the directory. nestedOwners compares two owners if the config gives both by number or both by name, or gives the
+// number of a name.
 func nestedOwners(c ign.Config) (all []Refusal) {
 	numbers := map[string]string{}
 	for _, u := range c.Passwd.Users {
@@ -44,7 +45,8 @@ type dirOwner struct {
 	byName bool
 }
 
-// ownerOf returns the owner in a config; zero for root and for no owner. numbers has the uids of the config's users.
+// ownerOf returns the owner in a config; zero for root and for no owner. The parameter numbers has the uids of the
+// config's users.
 func ownerOf(u ign.NodeUser, numbers map[string]string) dirOwner {
 	switch {
 	case u.ID != nil && *u.ID != 0:

@@ -11,8 +11,8 @@ import (
 
 // Running returns the parts of two configs that a running node applies: their flat forms without the units that mount
 // file systems of storage.filesystems. Only a first boot creates these file systems, and a node without them would not
-// boot with such a unit. Such a unit does not change on the node: the result lacks it in the old config and in the new
-// one.
+// boot with such a unit. Such a unit does not change on the node, so Running leaves it out of the old config and of the
+// new config.
 func Running(from, to machineconfig.Config) (a, b machineconfig.Config) {
 	a, b = machineconfig.Flattened(from), machineconfig.Flattened(to)
 	a.Ignition.Systemd.Units, b.Ignition.Systemd.Units = runningUnits(a.Ignition, b.Ignition)
@@ -49,8 +49,8 @@ func firstBootMounts(c ign.Config) map[string]bool {
 	return mounts
 }
 
-// unitChanges returns the differences of units. For a unit that reaches running nodes, it compares the results of
-// Running.
+// unitChanges returns the differences of units. For a unit that reaches running nodes, unitChanges compares the results
+// of Running.
 func unitChanges(a, b ign.Config) Changes {
 	all, live := compareLists(KindUnit, a.Systemd.Units, b.Systemd.Units, deepEqual[ign.Unit]), liveUnits(a, b)
 	for _, c := range live {

@@ -20,7 +20,8 @@ const (
 
 // NewNodesOnly returns the differences that only a first boot applies: disks, filesystems, raid, encrypted volumes, the
 // units that mount these file systems, Ignition's own kernelArguments and settings (proxies, timeouts), and how
-// accounts are created. These differences block no update (except with Overrides.OpenShift) and need no action.
+// accounts are created. Differences that only new nodes get block no update (except with Overrides.OpenShift) and need
+// no action.
 func NewNodesOnly(from, to machineconfig.Config) (all []Refusal) {
 	from, to = machineconfig.Flattened(from), machineconfig.Flattened(to)
 	a, b := from.Ignition, to.Ignition
@@ -49,7 +50,7 @@ func firstBoot(all []Refusal, section string, changes Changes) []Refusal {
 	return all
 }
 
-// creation is the settings that apply only when an account is created.
+// creation has the settings that apply only when an account is created.
 type creation struct{ system, noCreateHome, noLogInit, noUserGroup bool }
 
 func userCreation(u ign.PasswdUser) creation {
@@ -60,7 +61,7 @@ func groupCreation(g ign.PasswdGroup) creation { return creation{system: isTrue(
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// createdDifferently returns the accounts that are in both configs and that new nodes create with different settings.
+// createdDifferently returns the accounts in both configs that new nodes create with different settings.
 func createdDifferently[T interface{ Key() string }](section string, from, to []T, of func(T) creation) (all []Refusal) {
 	before := byKey(from)
 	for _, x := range to {

@@ -10,8 +10,8 @@ const (
 	CheckAccounts NodeCheck = "accounts"
 	// CheckPaths: existing files of the node that no config created, and the targets of its links.
 	CheckPaths NodeCheck = "paths"
-	// CheckOwners: the owners of a path's parent directories and links, and of home directories. Otherwise a user of
-	// the node could make the daemon write to files of another owner.
+	// CheckOwners: the owners of a path's parent directories and links, and of home directories. Without this check, a
+	// user of the node could make the daemon write to files of another owner.
 	CheckOwners NodeCheck = "owners"
 	// CheckSystem: which parts of the OS the node can change, and its installed OS.
 	CheckSystem NodeCheck = "system"

@@ -26,8 +26,8 @@ func refuseBeyondOriginal(from, to machineconfig.Config, o Overrides) []Refusal 
 	return all
 }
 
-// refuseStorage refuses changes of storage that the Machine Config Operator applies on first boot only. It accepts
-// changes of encrypted volumes for new nodes.
+// refuseStorage refuses changes of storage that the Machine Config Operator applies on first boot only. refuseStorage
+// accepts changes of encrypted volumes, which new nodes get.
 func refuseStorage(a, b ign.Storage, o Overrides) (all []Refusal) {
 	const overrides = "; irreconcilableValidationOverrides in MachineConfiguration lets the change through to new nodes only"
 	const inPlace = "; without the annotation " + InPlaceAnnotation + " nodes take it in place"
@@ -77,7 +77,7 @@ func onlyKeysAndPassword(u ign.PasswdUser) bool {
 	return reflect.DeepEqual(rest, ign.PasswdUser{Name: u.Name})
 }
 
-// sameList compares lists. A nil list equals an empty one.
+// sameList compares lists. A nil list equals an empty list.
 func sameList[T any](a, b []T) bool {
 	return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b)
 }

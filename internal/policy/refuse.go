@@ -7,27 +7,28 @@ import (
 	"github.com/bunsen-os/bunsen/api/nodepath"
 )
 
-// ForceFile is the file that makes a daemon skip validation once. A config must not contain it.
+// ForceFile is the file that makes a daemon skip validation once. A config must not contain this file.
 const ForceFile = nodepath.Force
 
 // Overrides limit what running nodes apply. With the zero value, they apply everything that the daemon can safely
 // apply. Settings that only a first boot applies reach new nodes and block no update: NewNodesOnly lists them.
 type Overrides struct {
-	// OpenShift sets the limits of the Machine Config Operator. It refuses differences in directories, links, groups,
-	// users other than core and storage layout, and appended files.
+	// If OpenShift is true, the limits of the Machine Config Operator apply: Refuse refuses differences in directories,
+	// links, groups, users other than core and storage layout, and appended files.
 	OpenShift bool
-	// Disks accepts changes in storage.disks. Disks, FileSystems and Raid have an effect with OpenShift only.
+	// If Disks is true, Refuse accepts changes in storage.disks. Disks, FileSystems and Raid have an effect only
+	// together with OpenShift.
 	Disks bool
-	// FileSystems accepts changes in storage.filesystems.
+	// If FileSystems is true, Refuse accepts changes in storage.filesystems.
 	FileSystems bool
-	// Raid accepts changes in storage.raid.
+	// If Raid is true, Refuse accepts changes in storage.raid.
 	Raid bool
 }
 
-// Refuse returns every reason why a running node cannot change from one config to the other. With any refusal, the node
-// applies nothing. The reasons are the invalid parts of the new config (see Invalid) and the differences that need new
-// nodes. Without a refusal, a node can change from `from` to `to`, unless one of its own checks fails (see OnNode).
-// Every Overrides value also refuses what the zero value refuses.
+// Refuse returns every reason why a running node cannot change from one config to the other. If there is any refusal,
+// the node applies nothing. The reasons are the invalid parts of the new config (from Invalid) and the differences that
+// need new nodes. If there is no refusal, a node can change from `from` to `to`, unless one of the node's own checks
+// (OnNode) fails. Every Overrides value also refuses what the zero value refuses.
 func Refuse(from, to machineconfig.Config, overrides Overrides) []Refusal {
 	all := Invalid(to)
 	from, to = machineconfig.Flattened(from), machineconfig.Flattened(to)
@@ -45,8 +46,8 @@ func Refuse(from, to machineconfig.Config, overrides Overrides) []Refusal {
 
 func isHard(l ign.Link) bool { return l.Hard != nil && *l.Hard }
 
-// refuseUsers refuses changes that would lock out a user or leave files without an owner. It accepts the removal of a whole
-// entry.
+// refuseUsers refuses changes that would lock out a user or leave files without an owner. refuseUsers accepts the
+// removal of a whole entry.
 func refuseUsers(from, to []ign.PasswdUser) (all []Refusal) {
 	before := byKey(from)
 	for _, u := range to {

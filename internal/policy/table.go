@@ -28,7 +28,7 @@ func daemonReload(then []Action) []Action {
 	return append([]Action{{Type: ActionDaemonReload}}, then...)
 }
 
-// Default returns the policy of a cluster without its own rules. The caller may change it. Tests write the same table
+// Default returns the policy of a cluster without its own rules. The caller may change it. A test writes the same table
 // to docs/disruption.md.
 func Default() Policy {
 	const anchors = "/etc/pki/ca-trust/source/anchors/"
@@ -65,7 +65,7 @@ func Default() Policy {
 		for _, live := range k.Live {
 			actions := none()
 			if live.Restart {
-				actions = restart(k.Units...) // a node has one of the units; the daemon skips the others
+				actions = restart(k.Units...) // A node has one of the units, and the daemon skips the other units.
 			}
 			p.Files = append(p.Files, Rule{live.Path, actions})
 		}
@@ -73,7 +73,7 @@ func Default() Policy {
 	return p
 }
 
-// with returns the rules with the rule r added. r replaces a rule of the same name.
+// with returns the rules with the rule r added. The rule r replaces a rule of the same name.
 func with(rules []Rule, r Rule) []Rule {
 	if i := slices.IndexFunc(rules, func(o Rule) bool { return o.Name == r.Name }); i >= 0 {
 		rules[i] = r

@@ -1,6 +1,7 @@
 package policy
 
-// Disruption is how much a change disturbs a node. Higher values disturb more; the maximum is the disruption of several changes.
+// Disruption says how much a change disturbs a node. Higher values disturb more; the maximum is the disruption of
+// several changes.
 type Disruption int
 
 const (
@@ -26,8 +27,8 @@ func (d Disruption) String() string {
 // ActionType is the verb of an Action, as in MachineConfiguration (operator.openshift.io/v1).
 type ActionType string
 
-// The actions. Only policies contain ActionSpecial. Decide resolves it into a reload, and a drain if the change of
-// registries.conf is not safe.
+// The types of the actions on a node. Only policies contain ActionSpecial. Decide resolves it into a reload, and a
+// drain if the change of registries.conf is not safe.
 const (
 	ActionReboot       ActionType = "Reboot"
 	ActionDrain        ActionType = "Drain"
@@ -38,7 +39,7 @@ const (
 	ActionSpecial      ActionType = "Special"
 )
 
-// Action is one thing a node does after a change.
+// Action is one action of a node after a change, such as the restart of a service.
 type Action struct {
 	// Type is the verb.
 	Type ActionType
@@ -54,28 +55,29 @@ func (a Action) String() string {
 	return string(a.Type) + " " + a.Service
 }
 
-// Rule gives the actions of one path or unit.
+// Rule has the actions for changes of one path or unit.
 type Rule struct {
 	// Name is an absolute path (a file, or a directory with all below it) or a unit's name.
 	Name string
-	// Actions in order.
+	// Actions are the actions in order.
 	Actions []Action
 }
 
 // Policy is a node disruption policy: the actions for a change of a path, a unit or SSH keys. A change without a rule reboots.
 type Policy struct {
-	// Files by path, also for directories and links. The longest rule that equals or contains the changed path applies.
+	// Files are the rules for paths: files, directories and links. The longest rule that equals or contains the changed
+	// path applies.
 	Files []Rule
-	// Units by exact name.
+	// Units are the rules for units, by exact name.
 	Units []Rule
-	// SSHKey is the actions for any change of users and groups.
+	// SSHKey has the actions for any change of users and groups.
 	SSHKey []Action
 }
 
 // ChangeKind is the kind of a changed item.
 type ChangeKind string
 
-// Kinds of changes.
+// The kinds of changes.
 const (
 	KindFile       ChangeKind = "file"
 	KindUnit       ChangeKind = "unit"
@@ -100,7 +102,7 @@ const (
 // Verb is the kind of change.
 type Verb string
 
-// Verbs of changes.
+// The verbs of changes.
 const (
 	Added   Verb = "added"
 	Changed Verb = "changed"
@@ -109,7 +111,7 @@ const (
 
 // Change is one difference between two configs.
 type Change struct {
-	// Kind of what changed.
+	// Kind is the kind of the changed item.
 	Kind ChangeKind
 	// Name is the path, unit name or user name; empty for kinds with one item.
 	Name string
@@ -117,8 +119,8 @@ type Change struct {
 	Verb Verb
 }
 
-// Changes is every difference between two configs: files by path, then units, then users, then groups, then the rest,
-// each in lexical order. If it is empty, a node has nothing to do.
+// Changes are all differences between two configs: files by path, then units, then users, then groups, then all other
+// kinds, each in lexical order. If Changes is empty, a node has nothing to do.
 type Changes []Change
 
 // Refusal is a part of a config, or a difference between two configs, that a running node cannot apply.
@@ -127,10 +129,10 @@ type Refusal struct {
 	Field string
 	// Why is the reason, and what to do instead.
 	Why string
-	// Kind and Name are the refused item, if it is one item.
+	// Kind and Name are those of the refused item, if a single item is refused.
 	Kind ChangeKind
 	Name string
-	// Continues is set if Why is the rest of a sentence that begins with Field.
+	// Continues is true if Why is the rest of a sentence that begins with Field.
 	Continues bool
 	// Check is the failed check of a node; "" for refusals of this package, which are valid for every node.
 	Check NodeCheck
@@ -139,7 +141,8 @@ type Refusal struct {
 // Costed is a change with its actions and the reason for them.
 type Costed struct {
 	Change
-	// Actions of this change alone. Special is resolved, with a drain if the change of registries.conf is not safe.
+	// Actions are the actions for this change alone. ActionSpecial is resolved, with a drain if the change of
+	// registries.conf is not safe.
 	Actions []Action
 	// Why names the rule that applies: `rule /etc/containers/policy.json`, `no rule covers it`.
 	Why string
@@ -147,15 +150,15 @@ type Costed struct {
 	Effect string
 }
 
-// Decision is what a node does for all changes together.
+// Decision has the actions of a node for all changes together.
 type Decision struct {
-	// Actions in order, combined by the machine-config contract: Reboot replaces all others, None is removed if there are
-	// others, and repetitions stay.
+	// Actions are the combined actions in order, by the rules of the machine-config-operator: Reboot replaces all other
+	// actions, None is removed if there are other actions, and repetitions stay.
 	Actions []Action
 	// Drain is true if the node is drained first.
 	Drain bool
 	// Disruption is the highest of all actions, Drain included.
 	Disruption Disruption
-	// Items is every change with its own cost, in the order of Changes.
+	// Items has every change with its own actions, in the order of Changes.
 	Items []Costed
 }

@@ -9,21 +9,22 @@ import (
 	"github.com/bunsen-os/bunsen/internal/policy"
 )
 
-// DisruptionRule is a rule of the disruption policy that would avoid a reboot for an item. Either Path or Unit is set.
+// DisruptionRule is a rule of the disruption policy that would avoid a reboot for an item. In a DisruptionRule either
+// Path or Unit is set.
 type DisruptionRule struct {
 	Path    string   `json:"path,omitempty"`
 	Unit    string   `json:"unit,omitempty"`
 	Actions []Action `json:"actions"`
-	// Note names what the actions do not cover, or is "".
+	// Note names the effects of the item that the rule's actions do not cover. Note may be "".
 	Note string `json:"note,omitempty"`
 }
 
 // AvoidReboots are rules that a user can paste, so that items do not reboot nodes.
 type AvoidReboots struct {
-	// File of head's MachineConfiguration, or ""; see Side.PolicyFile.
+	// File is the file of head's MachineConfiguration, or "". Side.PolicyFile explains it.
 	File string `json:"file,omitempty"`
-	// YAML is a whole MachineConfiguration. If File is set, it is only an addition to spec.nodeDisruptionPolicy of that
-	// file.
+	// YAML is a whole MachineConfiguration. If File is set, YAML is only an addition to spec.nodeDisruptionPolicy of
+	// that file.
 	YAML string `json:"yaml"`
 	// StillReboot are the pools that reboot even with these rules, because no rule is known for all of their items.
 	StillReboot []string `json:"stillReboot,omitempty"`
@@ -37,12 +38,12 @@ func (it Item) reboots() bool {
 	return slices.ContainsFunc(it.Actions, func(a Action) bool { return a.Type == string(policy.ActionReboot) })
 }
 
-// avoidance returns the rule that avoids the reboot of a change. It is nil if the change reboots no node, or if no rule
-// can avoid the reboot.
+// avoidance returns the rule that avoids the reboot of a change. The rule is nil if the change reboots no node, or if
+// no rule can avoid the reboot.
 func avoidance(c policy.Costed, from, to Pool, p policy.Policy) *DisruptionRule {
 	reboots := slices.ContainsFunc(c.Actions, func(a policy.Action) bool { return a.Type == policy.ActionReboot })
 	if !reboots || from.Rendered == "" || to.Rendered == "" {
-		return nil // a new or removed pool has no running nodes of its own
+		return nil // A new or removed pool has no running nodes of its own.
 	}
 	rule, ok := policy.AvoidReboot(c.Change, from.Config, to.Config, p)
 	if !ok {
@@ -63,8 +64,8 @@ func (r *DisruptionRule) Name() string {
 	return cmp.Or(r.Path, r.Unit)
 }
 
-// avoidRebootsOf joins the rules of all items without duplicates: a rule of a directory can apply to several items. It
-// returns nil if there are no rules.
+// avoidRebootsOf joins the rules of all items without duplicates: a rule of a directory can apply to several items.
+// avoidRebootsOf returns nil if there are no rules.
 func avoidRebootsOf(c Comparison, file string) *AvoidReboots {
 	lists := map[string]string{}
 	var known []string
@@ -98,7 +99,7 @@ func avoidRebootsOf(c Comparison, file string) *AvoidReboots {
 }
 
 // stillReboot names the pools with an item that reboots nodes and that no rule covers. A rule of a directory also
-// covers a removed file, although avoidance does not suggest it there.
+// covers a removed file, although avoidance does not suggest such a rule for a removed file.
 func stillReboot(c Comparison, rules []string) (pools []string) {
 	for _, p := range c.Pools {
 		hasNodes := p.From != "" && (p.To != "" || p.MovesTo != "")
@@ -112,7 +113,7 @@ func stillReboot(c Comparison, rules []string) (pools []string) {
 	return pools
 }
 
-// yaml writes the rule as an entry of a list, with its note as a comment below.
+// yaml writes the rule as an entry of a list, with the rule's note as a comment below it.
 func (r DisruptionRule) yaml() string {
 	var b strings.Builder
 	if r.Unit != "" {

@@ -14,9 +14,9 @@ import (
 
 // Checked has the findings of a tree: of its documents, and of the rendered configs.
 type Checked struct {
-	// Report of the transpiler and of the renderer, ordered by file, line and column.
+	// Report has the findings of the transpiler and of the renderer, ordered by file, line and column.
 	Report transpile.Report
-	// Rendering of the tree. It has no pools if a document is invalid.
+	// Rendering has the rendered configs of the tree. Rendering has no pools if a document is invalid.
 	Rendering Rendering
 }
 
@@ -26,7 +26,7 @@ const (
 	ruleSize   = "size"
 )
 
-// Check adds the findings of rendering to the transpiler's report, each at the line that sets the value last.
+// Check adds the findings of rendering to the transpiler's report, each at the last line that sets the value.
 func Check(res transpile.Result, r Rendering) Checked {
 	out := Checked{Report: slices.Clone(res.Report), Rendering: r}
 	if res.Report.Fatal() {
@@ -46,7 +46,7 @@ func Check(res transpile.Result, r Rendering) Checked {
 		}
 		for _, n := range p.Rendered.Notices {
 			if n.Rule == render.RuleOverridesWorker {
-				continue // a pool may override inherited values
+				continue // A pool may override inherited values.
 			}
 			at := ""
 			if len(n.Inputs) > 0 {
@@ -86,8 +86,8 @@ func (l locator) place(fragment string, of item) string {
 	return start.String()
 }
 
-// mentioned returns a position for a problem: in the last fragment that the problem names, the longest item that it
-// names.
+// mentioned returns a position for a problem. mentioned takes the last fragment that the problem names, and in that
+// fragment the longest item that the problem names.
 func (l locator) mentioned(problem string) string {
 	words := strings.FieldsFunc(problem, func(r rune) bool { return strings.ContainsRune(" ,:;()\"", r) })
 	for _, w := range slices.Backward(words) {

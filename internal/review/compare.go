@@ -13,23 +13,25 @@ import (
 	"github.com/bunsen-os/bunsen/internal/review/lineage"
 )
 
-// Side is one of the two states that are compared.
+// Side is one of the two states that Compare compares.
 type Side struct {
-	// Name for people: a revision or a directory.
+	// Name is the name of the side for people: a revision or a directory.
 	Name string
-	// Commit of the side; nil for a directory or a cluster.
+	// Commit is the commit of the side. Commit is nil for a directory or a cluster.
 	Commit *Commit
-	// Pools by name.
+	// Pools are the pools of the side, by name.
 	Pools map[string]Pool
-	// Folder of the repository that the side consists of; "" for all of it. An undo changes only this folder.
+	// Folder is the folder of the repository that the side consists of, or "" for the whole repository. The undo
+	// command changes only this folder.
 	Folder string
-	// Warnings of its documents.
+	// Warnings are the warnings about the side's documents.
 	Warnings []Warning
 	// Declared are the pools whose MachineConfigPool the side has, with or without documents.
 	Declared []string
-	// Overrides are the in-place changes that the MachineConfiguration of this side allows. Those of head count.
+	// Overrides are the in-place changes that the MachineConfiguration of this side allows. Compare uses the overrides
+	// of head.
 	Overrides policy.Overrides
-	// Marks of the cluster objects. In a review only the marks of base hide contents.
+	// Marks are the marks of the cluster objects. In a review only the marks of base hide contents.
 	Marks Marks
 	// PolicyFile is the file of the side's MachineConfiguration, `MachineConfiguration cluster` if only the cluster has one, or "".
 	PolicyFile string
@@ -41,20 +43,22 @@ func (s Side) declares(pool string) bool {
 	return cluster.IsStandard(pool) || slices.Contains(s.Declared, pool)
 }
 
-// Pool is what one pool renders to.
+// Pool is one pool with its rendered config.
 type Pool struct {
-	// Rendered is the name, `rendered-<pool>-<hash>`. Two configs with one name have the same content, and are not compared.
+	// Rendered is the name of the rendered config, `rendered-<pool>-<hash>`. Two configs with one name have the same
+	// content, and Compare does not compare them.
 	Rendered string
-	// Config is the content.
+	// Config is the content of the rendered config.
 	Config machineconfig.Config
-	// Origin returns where the repository sets an item: `file:line:col`, or "" if that is unknown. The name of a kernel argument or an
-	// extension is the value itself. It may be nil. It is called for changed items only.
+	// Origin returns where the repository sets an item: `file:line:col`, or "" if that is unknown. The name of a kernel
+	// argument or an extension is the value itself. Origin may be nil. Compare calls Origin for changed items only.
 	Origin func(kind policy.ChangeKind, name string) string
-	// Lineage returns which documents wrote each attribute of an item. It may be nil. It is called for changed items only.
+	// Lineage returns which documents wrote each attribute of an item. Lineage may be nil. Compare calls Lineage for
+	// changed items only.
 	Lineage func(kind policy.ChangeKind, name string) (lineage.Item, bool)
-	// Secrets mark items whose contents are never printed; see v1alpha1.SecretPathsAnnotation.
+	// Secrets mark items whose contents are never printed. v1alpha1.SecretPathsAnnotation explains the marks.
 	Secrets secret.Paths
-	// Notices of the renderer.
+	// Notices are the notices of the renderer about the pool.
 	Notices []Notice
 }
 
@@ -83,7 +87,7 @@ func Compare(base, head Side, p policy.Policy) Comparison {
 	return out
 }
 
-// terms are the common parameters for comparing all pools.
+// terms are the parameters that the comparisons of all pools share.
 type terms struct {
 	differ    content.Differ
 	policy    policy.Policy
@@ -95,7 +99,8 @@ type terms struct {
 // nextPool gets the nodes of a custom pool that is removed, unless another pool selects them.
 const nextPool = "worker"
 
-// comparePoolOrNext compares a pool. If the pool is removed, it compares its config with that of the pool that gets its nodes.
+// comparePoolOrNext compares a pool. If the pool is removed, comparePoolOrNext compares its config with the config of
+// the pool that gets its nodes.
 func comparePoolOrNext(name string, base, head Side, t terms) PoolChange {
 	from, to := base.Pools[name], head.Pools[name]
 	t.marks = trustedMarks(base, name)
@@ -134,7 +139,7 @@ func comparePool(name string, from, to Pool, t terms) PoolChange {
 	}
 	out.Notices = newNotices(from.Notices, to.Notices)
 	if from.Rendered == "" || to.Rendered == "" {
-		return out // a new or removed pool has no running nodes of its own
+		return out // A new or removed pool has no running nodes of its own.
 	}
 	for _, r := range policy.Refuse(from.Config, to.Config, t.overrides) {
 		out.Refused = append(out.Refused, r.Field+": "+r.Why)
@@ -160,8 +165,8 @@ func actions(in []policy.Action) []Action {
 	return out
 }
 
-// originOf returns the position at which head sets the item. For a removed item it is the position in base. A list has
-// a position for each changed argument.
+// originOf returns the position at which head sets the item. For a removed item, originOf returns the position in base.
+// A list has a position for each changed argument.
 func originOf(c policy.Change, from, to Pool) string {
 	at := func(p Pool, name string) string {
 		if p.Origin == nil {
@@ -189,12 +194,12 @@ func originOf(c policy.Change, from, to Pool) string {
 	return strings.Join(places, ", ")
 }
 
-// placesOf returns where the repository sets the changed values. If all changed attributes have one position, it
-// returns that position. Otherwise it returns the position of the item and one for each attribute.
+// placesOf returns where the repository sets the changed values. If all changed attributes have one position, placesOf
+// returns that position. Otherwise it returns the position of the item and the position of each attribute.
 func placesOf(c policy.Change, from, to Pool) (at string, attributes map[string]string) {
 	at = originOf(c, from, to)
 	if c.Verb != policy.Changed || len(content.ListOf(c.Kind, from.Config))+len(content.ListOf(c.Kind, to.Config)) > 0 {
-		return at, nil // the position of the item, or of each attribute
+		return at, nil // For a list, at has the position of each changed value.
 	}
 	written := func(p Pool) []lineage.Attribute {
 		if p.Lineage == nil {
@@ -222,7 +227,7 @@ func placesOf(c policy.Change, from, to Pool) (at string, attributes map[string]
 // unnumbered is an attribute's name without its index in a list, which a change of another item shifts.
 func unnumbered(name string) string { return strings.TrimRight(name, "0123456789") }
 
-// newWarnings returns the warnings of head that base does not have. It ignores their line numbers.
+// newWarnings returns the warnings of head that base does not have. newWarnings ignores their line numbers.
 func newWarnings(base, head []Warning) (out []Warning) {
 	for _, w := range head {
 		if !slices.ContainsFunc(base, func(o Warning) bool { return o.Rule == w.Rule && o.Message == w.Message && o.file == w.file }) {

@@ -2,27 +2,27 @@ package review
 
 import "github.com/bunsen-os/bunsen/internal/review/cluster"
 
-// Comparison is what a change does to nodes. Its JSON form is an interface for tools; docs/review-json.md describes it. Version changes if
-// the meaning of a field changes or a field is removed.
+// Comparison says what a change does to nodes. The JSON form of a Comparison is an interface for tools;
+// docs/review-json.md describes it. Version changes if the meaning of a field changes or a field is removed.
 type Comparison struct {
-	// Version of the form, "1".
+	// Version is the version of the JSON form, "1".
 	Version string `json:"version"`
 	// Base and Head name the two sides.
 	Base string `json:"base"`
 	Head string `json:"head"`
-	// BaseCommit and HeadCommit are the commits of the sides. A side that is not a commit has nil.
+	// BaseCommit and HeadCommit are the commits of the sides. The commit is nil for a side that is not a commit.
 	BaseCommit *Commit `json:"baseCommit,omitempty"`
 	HeadCommit *Commit `json:"headCommit,omitempty"`
 	// Changes are the changes in cluster/ that no rendered config has.
 	cluster.Changes
 	// Overview summarizes all pools.
 	Overview
-	// Pools of both sides, by name. An unchanged pool has the disruption "none" and no items.
+	// Pools are the pools of both sides, by name. An unchanged pool has the disruption "none" and no items.
 	Pools []PoolChange `json:"pools"`
 	// Undo is the command that reverts the change, or a text if the change is not a commit.
 	Undo string `json:"undo,omitempty"`
 
-	// folder as head's Folder.
+	// folder is the Folder of head.
 	folder string
 }
 
@@ -30,7 +30,7 @@ type Comparison struct {
 type Overview struct {
 	// Warnings are head's warnings that base does not have, as `bunsen validate` reports them.
 	Warnings []Warning `json:"warnings,omitempty"`
-	// Counts of the items.
+	// Counts are the numbers of added, changed and removed items.
 	Counts Counts `json:"summary"`
 	// HiddenItems counts the items with hidden contents; nil if there are none.
 	HiddenItems *HiddenItems `json:"hidden,omitempty"`
@@ -49,7 +49,7 @@ type Counts struct {
 type HiddenItems struct {
 	// Items are counted once, whatever the number of pools that get them.
 	Items int `json:"items"`
-	// Rules that hid something, sorted; see docs/review.md.
+	// Rules are the rules that hid a content, sorted. docs/review.md explains the rules.
 	Rules []string `json:"rules"`
 }
 
@@ -57,9 +57,9 @@ type HiddenItems struct {
 type Warning struct {
 	// Rule is a stable name, such as unused-file.
 	Rule string `json:"rule"`
-	// Message says what is wrong and what to do.
+	// Message says what the mistake is, and how to correct it.
 	Message string `json:"message"`
-	// Origin is `file:line:col`, as far as it is known.
+	// Origin is the position of the mistake, `file:line:col`. Unknown parts are missing.
 	Origin string `json:"origin,omitempty"`
 
 	file string
@@ -74,47 +74,48 @@ func (c Comparison) WithCluster(changes cluster.Changes) Comparison {
 
 // Commit describes the commit of a side.
 type Commit struct {
-	// Hash in full.
+	// Hash is the full hash of the commit.
 	Hash string `json:"hash"`
-	// Subject, Author and Time (RFC 3339) of the commit.
+	// Subject, Author and Time are those of the commit. Time has the format of RFC 3339.
 	Subject string `json:"subject,omitempty"`
 	Author  string `json:"author,omitempty"`
 	Time    string `json:"time,omitempty"`
-	// Parents in full. They show whether one revert undoes the whole change.
+	// Parents are the full hashes of the commit's parents. The parents show whether one revert undoes the whole change.
 	Parents []string `json:"parents,omitempty"`
 }
 
-// PoolChange is what a change does to one pool.
+// PoolChange says what a change does to one pool.
 type PoolChange struct {
 	// Pool is the pool's name.
 	Pool string `json:"pool"`
-	// From and To are rendered names. One of them is empty if only one side has the pool.
+	// From and To are the names of the old and the new rendered config. From or To is empty if only one side has the
+	// pool.
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Disruption is none, daemon-reload, reload, restart, drain or reboot.
+	// Disruption is the strongest action on the nodes: none, daemon-reload, reload, restart, drain or reboot.
 	Disruption string `json:"disruption"`
-	// Actions of the whole change, in order.
+	// Actions are the actions of the whole change, in order.
 	Actions []Action `json:"actions"`
-	// Items in the order of policy.Changes.
+	// Items are the changed items, in the order of policy.Changes.
 	Items []Item `json:"items"`
 	// Leaving says what happens to the nodes of a pool that has no config at head.
 	Leaving
 	// Remarks have further information for reviewers.
 	Remarks
-	// Refused names the parts that running nodes refuse. New nodes get them.
+	// Refused names the parts of the config that running nodes refuse. New nodes get the refused parts.
 	Refused []string `json:"refused,omitempty"`
-	// NewNodesOnly names the parts that only new nodes get.
+	// NewNodesOnly names the parts of the config that only new nodes get.
 	NewNodesOnly []string `json:"newNodesOnly,omitempty"`
 	// Notices are the renderer's remarks on the new config that the old config does not have.
 	Notices []Notice `json:"notices,omitempty"`
-	// Rollout is the forecast; nil if the pool's nodes are unknown.
+	// Rollout is the forecast of the rollout. Rollout is nil if the pool's nodes are unknown.
 	Rollout *Rollout `json:"rollout,omitempty"`
 }
 
 // Leaving says what happens to the nodes of a pool that has no config at head. At most one field is set.
 type Leaving struct {
-	// KeepsConfig: head has the pool's MachineConfigPool and no document that it selects. Its nodes keep From, and the pool becomes
-	// degraded.
+	// KeepsConfig is true if head has the pool's MachineConfigPool, but no document that the pool selects. The pool's
+	// nodes then keep the config From, and the pool becomes degraded.
 	KeepsConfig bool `json:"keepsConfig,omitempty"`
 	// MovesTo is the pool that gets the nodes of a removed pool, unless another pool selects them. The items are then the differences
 	// between the configs of the two pools.
@@ -123,17 +124,20 @@ type Leaving struct {
 
 // Remarks are information on a pool besides its items.
 type Remarks struct {
-	// CheckedOnNode names the parts that only a node can check. It may refuse the config for them.
+	// CheckedOnNode names the parts of the config that only a node can check. The node may refuse the config because of
+	// these parts.
 	CheckedOnNode []string `json:"checkedOnNode,omitempty"`
-	// NewMarks are the marks of head that base does not have and that match a changed item. They hide nothing here.
+	// NewMarks are the marks of head that base does not have and that match a changed item. These marks hide nothing in
+	// this comparison.
 	NewMarks []string `json:"newMarks,omitempty"`
 }
 
 // Action is one action of the disruption policy.
 type Action struct {
-	// Type as in MachineConfiguration: None, DaemonReload, Reload, Restart, Drain, Reboot.
+	// Type is the type of the action as a MachineConfiguration names it: None, DaemonReload, Reload, Restart, Drain,
+	// Reboot.
 	Type string `json:"type"`
-	// Service of a Reload or Restart.
+	// Service is the service that a Reload or Restart applies to.
 	Service string `json:"service,omitempty"`
 }
 
@@ -141,39 +145,41 @@ type Action struct {
 type Notice struct {
 	// Rule is a stable name, such as same-file.
 	Rule string `json:"rule"`
-	// Kind and Path are those of the item.
+	// Kind and Path are the kind and the path of the item that the notice is about.
 	Kind string `json:"kind"`
 	Path string `json:"path"`
 	// Message is one sentence, without contents.
 	Message string `json:"message"`
-	// Inputs are the MachineConfigs in the order of merging; the last wins.
+	// Inputs are the MachineConfigs in the order of merging. The last MachineConfig wins.
 	Inputs []string `json:"inputs,omitempty"`
 }
 
-// Item is one thing that changed.
+// Item is one changed item of a config, such as a file or a unit.
 type Item struct {
-	// Kind as in policy.ChangeKind.
+	// Kind is a policy.ChangeKind.
 	Kind string `json:"kind"`
-	// Path of a file, or the name of a unit or user. It is empty for kinds with only one item.
+	// Path is the path of a file, or the name of a unit or user. Path is empty for kinds with only one item.
 	Path string `json:"path"`
 	// Change is added, changed or removed.
 	Change string `json:"change"`
 	// Parts names the changed parts of the item: `mode`, `owner`, `contents`, `drop-in 20-limits.conf`, ….
 	Parts []string `json:"parts,omitempty"`
-	// Renamed joins two items.
+	// Renamed connects an added item with the removed item of the same content.
 	Renamed
-	// Effect says what happens to an account that the config no longer has, or that existing nodes do not change.
+	// Effect says what happens to an account that the config no longer has, or that existing nodes do not change the
+	// item.
 	Effect string `json:"effect,omitempty"`
-	// Actions of this item alone, and why.
+	// Actions are the actions that this item alone causes, and the reasons for them.
 	Actions []Action `json:"actions"`
 	Why     string   `json:"why"`
-	// AvoidReboot is the rule that would avoid the reboot; nil if there is none.
+	// AvoidReboot is the rule that would avoid the reboot. AvoidReboot is nil if no rule avoids it.
 	AvoidReboot *DisruptionRule `json:"avoidReboot,omitempty"`
-	// Origin is `file:line:col` in the repository, if known. Commas separate several positions.
+	// Origin is the position of the item in the repository, `file:line:col`, if it is known. Commas separate several
+	// positions.
 	Origin string `json:"origin,omitempty"`
 	// Origins maps the changed attributes to `file:line` if they come from different lines.
 	Origins map[string]string `json:"origins,omitempty"`
-	// Content is the difference for people.
+	// Content is the difference of the item as a text for people.
 	Content
 }
 
@@ -185,10 +191,11 @@ type Renamed struct {
 
 // Content is the difference of an item, with secrets hidden.
 type Content struct {
-	// Diff has the changed attributes, then a unified diff of the decoded content, or one line if the whole content is hidden or binary. A
-	// mark with a digest replaces each secret.
+	// Diff has the changed attributes, and then a unified diff of the decoded content. If the whole content is hidden
+	// or binary, one line replaces the unified diff. A mark with a digest replaces each secret.
 	Diff string `json:"diff"`
-	// Hidden are the rules that hid contents, sorted; see docs/review.md. "attribute" stands for a hidden value outside of texts.
+	// Hidden are the rules that hid contents, sorted. docs/review.md explains the rules. "attribute" stands for a
+	// hidden value outside of texts.
 	Hidden []string `json:"hidden,omitempty"`
 }
 

@@ -6,32 +6,32 @@ import (
 
 // Facts are known facts about the nodes that a change affects.
 type Facts struct {
-	// Pools by name. The nodes of any other pool are unknown.
+	// Pools are the facts of each pool, by the pool's name. The nodes of a pool without facts are unknown.
 	Pools map[string]PoolFacts
 }
 
 // PoolFacts are the facts of one pool.
 type PoolFacts struct {
-	// Nodes of the pool.
+	// Nodes is the number of the pool's nodes.
 	Nodes int
 	// MaxUnavailable is how many nodes may be out of service at once, with percentages resolved. Values below 1 count as
 	// 1, the default.
 	MaxUnavailable int
-	// Paused: the pool's nodes get no config until a user resumes it.
+	// Paused is true if the pool's nodes get no config until a user resumes the pool.
 	Paused bool
 }
 
 // Rollout is the forecast of a pool's rollout.
 type Rollout struct {
-	// Nodes of the pool, and the maximum number of them that are updated at once.
+	// Nodes is the number of the pool's nodes, and AtOnce is the maximum number of nodes that are updated at once.
 	Nodes  int `json:"nodes"`
 	AtOnce int `json:"atOnce"`
 	// Reboots and Drains are how many nodes reboot, and how many are drained.
 	Reboots int `json:"reboots"`
 	Drains  int `json:"drains"`
-	// Paused as in PoolFacts. The minutes begin when a user resumes the pool.
+	// Paused is the field of the same name in PoolFacts. The minutes begin when a user resumes the pool.
 	Paused bool `json:"paused,omitempty"`
-	// MinMinutes and MaxMinutes bound the duration of the rollout; both are 0 if nothing happens.
+	// MinMinutes and MaxMinutes bound the duration of the rollout; both fields are 0 if the nodes do nothing.
 	MinMinutes int `json:"minMinutes"`
 	MaxMinutes int `json:"maxMinutes"`
 }
@@ -39,12 +39,13 @@ type Rollout struct {
 // seconds is a range of time.
 type seconds struct{ min, max int }
 
-// The assumptions of the estimate, for one node each. They are wide because the machines are unknown. A virtual machine
-// restarts in a minute, a server with much memory in ten. Pods end at once, or after a long grace period. They do not
-// include maintenance windows, approvals, failed nodes, and disruption budgets that never allow an eviction.
-// docs/review.md lists them, and a test compares both.
+// The assumptions of the estimate, for one node each. The ranges are wide because the machines are unknown. A virtual
+// machine restarts in a minute, a server with much memory in ten. Pods end at once, or after a long grace period. The
+// assumptions do not include maintenance windows, approvals, failed nodes, and disruption budgets that never allow an
+// eviction. docs/review.md lists the assumptions, and a test compares its list with these values.
 var (
-	// applying is the time of every node to get the config, write files, reload and restart services, and report.
+	// applying is the time that every node needs to get the config, write files, reload and restart services, and
+	// report.
 	applying = seconds{5, 60}
 	// draining is the time of a drain.
 	draining = seconds{30, 10 * 60}
@@ -67,15 +68,15 @@ func (c Comparison) WithFacts(f Facts) Comparison {
 	return c
 }
 
-// forecast estimates a pool's rollout. It returns nil for a new or removed pool, because a repository does not show
-// which nodes join or leave it.
+// forecast estimates a pool's rollout. forecast returns nil for a new or removed pool, because a repository does not
+// show which nodes join or leave it.
 func forecast(p PoolChange, f PoolFacts) *Rollout {
 	if p.From == "" || p.To == "" {
 		return nil
 	}
 	r := &Rollout{Nodes: f.Nodes, AtOnce: max(1, f.MaxUnavailable), Paused: f.Paused}
 	if !p.Changed() || len(p.Refused) > 0 || f.Nodes <= 0 {
-		return r // no node changes
+		return r // No node changes its config.
 	}
 	each := applying
 	if p.Level() >= policy.Drain {
@@ -120,7 +121,7 @@ func (p PoolChange) stages() bool {
 // ladder are the values to which an estimate is rounded, in minutes, because it is not more precise than that.
 var ladder = []int{1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, 1080, 1440}
 
-// roundDown rounds seconds down to minutes of the ladder; it returns 0 for less than a minute.
+// roundDown rounds seconds down to minutes of the ladder; roundDown returns 0 for less than a minute.
 func roundDown(s int) int {
 	minutes, out := s/60, 0
 	for _, step := range ladder {

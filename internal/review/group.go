@@ -13,7 +13,7 @@ type Section struct {
 	Items []Item
 }
 
-// identity is equal for changes of two pools with the same text. Their origins may differ.
+// identity has the same value for two pools whose changes have the same text. The origins of the changes may differ.
 type identity struct{ kind, path, change, parts, from, to, actions, why, avoid, diff string }
 
 func identityOf(it Item) identity {
@@ -21,12 +21,13 @@ func identityOf(it Item) identity {
 }
 
 // Sections groups the changes of all pools by the pools that get them, so that a change of a shared document is shown
-// once. Sections with more pools come first, then by name. The order within a section is that of policy.Changes.
+// once. Sections with more pools come first. Sections with equally many pools are in the order of their names. The
+// order within a section is that of policy.Changes.
 func (c Comparison) Sections() []Section {
 	type shared struct {
 		item   Item
 		pools  []string
-		places []string // by pool
+		places []string // The indexes are those of the pools.
 	}
 	var all []*shared
 	known := map[identity]*shared{}
@@ -68,7 +69,7 @@ func (c Comparison) Sections() []Section {
 	return sections
 }
 
-// joinPlaces lists each position once, with its pools if there are several.
+// joinPlaces lists each position once. If there are several positions, each has the names of its pools.
 func joinPlaces(pools, places []string) string {
 	of := map[string][]string{}
 	var order []string
@@ -90,7 +91,8 @@ func joinPlaces(pools, places []string) string {
 	return strings.Join(out, ", ")
 }
 
-// Places lists where the repository sets what changed. It names the attributes if they come from different lines.
+// Places lists the positions at which the repository sets the changed values. If the changed attributes come from
+// different lines, Places names them.
 func (it Item) Places() string {
 	attributes := map[string][]string{}
 	for attribute, place := range it.Origins {

@@ -13,8 +13,8 @@ import (
 	"github.com/bunsen-os/bunsen/internal/review/lineage"
 )
 
-// LivePool returns what a pool renders to from a rendered config on a cluster. Its lineage has values, but no positions in
-// a repository. The error names a config, or its annotation, that cannot be read.
+// LivePool returns a Pool from a rendered config on a cluster. The lineage of this Pool has values, but no positions in
+// a repository. LivePool returns an error if it cannot read the config or an annotation of the config.
 func LivePool(pool string, mc *mcfgv1.MachineConfig) (Pool, error) {
 	config, err := machineconfig.Parse(mc.Spec)
 	if err != nil {
@@ -27,7 +27,7 @@ func LivePool(pool string, mc *mcfgv1.MachineConfig) (Pool, error) {
 	values := sync.OnceValue(func() *lineage.Lineage {
 		layers, err := lineage.LayersOf([]*mcfgv1.MachineConfig{mc}, nil)
 		if err != nil {
-			return nil // unreachable: it was parsed above
+			return nil // This line is unreachable, because the config was parsed above.
 		}
 		return lineage.New(layers, lineage.Options{Pool: pool})
 	})
@@ -35,7 +35,8 @@ func LivePool(pool string, mc *mcfgv1.MachineConfig) (Pool, error) {
 		if values() == nil {
 			return lineage.Item{}, false
 		}
-		item, err := values().Explain(kind, name) // the line that set it is unknown here, only its value
+		// In a cluster's config the line that set an item is unknown, and only its value is known.
+		item, err := values().Explain(kind, name)
 		return item, err == nil
 	}}, nil
 }

@@ -18,7 +18,7 @@ import (
 type Marks map[string]secret.Paths
 
 // Add adds the marks of an object. The marks of the MachineConfiguration apply to all pools, and the marks of a
-// MachineConfigPool apply to that pool. Other objects mark nothing.
+// MachineConfigPool apply to that pool. Objects of other kinds have no marks.
 func (m Marks) Add(kind, name string, annotations map[string]string) error {
 	pool := name
 	switch kind {
@@ -39,21 +39,22 @@ func (m Marks) Add(kind, name string, annotations map[string]string) error {
 // allPools is the key of marks that apply to all pools. No pool has this name.
 const allPools = ""
 
-// The method of returns the marks that apply to a pool.
+// of returns the marks that apply to a pool.
 func (m Marks) of(pool string) secret.Paths { return slices.Concat(m[allPools], m[pool]) }
 
-// marksOf reads the marks of all objects in a repository's cluster/. It ignores annotations that cannot be read;
+// marksOf reads the marks of all objects in a repository's cluster/. marksOf ignores annotations that cannot be read;
 // secretsOf reports them.
 func marksOf(res transpile.Result) Marks {
 	m := Marks{}
 	for _, o := range res.Cluster {
-		_ = m.Add(o.Object.GetKind(), o.Object.GetName(), o.Object.GetAnnotations()) // secretsOf reports it with its line
+		// secretsOf reports an invalid annotation with its line.
+		_ = m.Add(o.Object.GetKind(), o.Object.GetName(), o.Object.GetAnnotations())
 	}
 	return m
 }
 
-// secretsOf reads the annotations that concern a pool: of its MachineConfigPool, of the MachineConfiguration, and of the
-// MachineConfigs made through the API that it selects.
+// secretsOf reads the annotations that concern a pool. These annotations are on its MachineConfigPool, on the
+// MachineConfiguration, and on those MachineConfigs from the API that the pool selects.
 func secretsOf(res transpile.Result, pool string, inputs []*mcfgv1.MachineConfig) (out secret.Paths, err error) {
 	var bad []error
 	m := Marks{}
@@ -86,7 +87,8 @@ func trustedMarks(base Side, pools ...string) (out secret.Paths) {
 	return out
 }
 
-// newMarks returns the marks of head that base does not have and that match a changed item: they would have hidden it.
+// newMarks returns the marks of head that base does not have and that match a changed item: in base, these marks would
+// have hidden the item.
 func newMarks(head, trusted secret.Paths, changes []policy.Costed) (out []string) {
 	for _, pattern := range head {
 		matches := slices.ContainsFunc(changes, func(c policy.Costed) bool {

@@ -15,14 +15,14 @@ import (
 
 // Place is an item and the line that sets it.
 type Place struct {
-	// Item is the kind and name: `file /etc/chrony.conf`.
+	// Item is the kind and the name of the item: `file /etc/chrony.conf`.
 	Item string
-	// At is `file:line:col`. For an item from a MachineConfig that a user created through the API, it names the
-	// MachineConfig.
+	// At is the position of the line, `file:line:col`. For an item from a MachineConfig that a user created through the
+	// API, At names the MachineConfig.
 	At string
 }
 
-// places finds where the repository sets items of a rendered config. It reads a fragment only when the first of its
+// places finds where the repository sets items of a rendered config. places reads a fragment only when the first of its
 // items is requested, because a review needs only changed items.
 type places struct {
 	rendered  render.Rendered
@@ -33,7 +33,7 @@ type places struct {
 	read map[string]map[item]string
 }
 
-// item is one item of a config.
+// item identifies one item of a config.
 type item struct {
 	kind policy.ChangeKind
 	name string
@@ -51,7 +51,7 @@ func newPlaces(fragments []transpile.Fragment, r render.Rendered) *places {
 	})}
 }
 
-// The method of returns the position of an item: the place in the last fragment that set it. If no fragment set it, the
+// of returns the position of an item: its place in the last fragment that set the item. If no fragment set it, the
 // result names the MachineConfig that a user created through the API.
 func (p *places) of(i item) string {
 	winner := p.rendered.Winner(i.kind, i.name)
@@ -102,12 +102,12 @@ func (p PoolRendering) Places() []Place {
 	return out
 }
 
-// within finds the place of each item of one fragment.
+// within returns the place of each item in one fragment.
 func within(f transpile.Fragment) map[item]string {
 	out := map[item]string{}
 	cfg, err := machineconfig.Parse(f.MachineConfig.Spec)
 	if err != nil {
-		return out // transpiling creates only fragments that can be read
+		return out // The transpiler creates only fragments that can be read.
 	}
 	for i, path := range items(cfg) {
 		if pos, ok := f.Origin.Find(path); ok {
@@ -142,7 +142,7 @@ func items(c machineconfig.Config) map[item]string {
 	for _, part := range policy.IgnitionParts(c.Ignition.Ignition) {
 		out[item{policy.KindIgnition, part}] = "$.ignition." + part
 	}
-	nested, _ := machineconfig.NestedConfigs(c) // on an error, nested items have no position of their own
+	nested, _ := machineconfig.NestedConfigs(c) // After an error, nested items have no position of their own.
 	for _, n := range nested {
 		for i := range items(n.Config) {
 			if i.name != "" {

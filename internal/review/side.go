@@ -20,18 +20,18 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
-// Renderings renders trees with caches for all of them, so that the second side of a comparison costs only its
+// Renderings renders trees, and all of them share its caches, so that the second side of a comparison costs only its
 // differences. Goroutines may use it concurrently. The zero value is ready to use; do not copy it after the first use.
 type Renderings struct {
-	// Transpiler and Renderer are the caches. Configure them before the first use.
+	// Transpiler and Renderer are the caches. The caller configures both before the first use.
 	Transpiler transpile.Transpiler
 	Renderer   rendercache.Renderer
 	// Defaults are the images of pools that set no image.
 	Defaults render.Defaults
 }
 
-// Render transpiles a tree and renders its pools. A fatal report gives no pools; see Result.Report. It ends early with the error that
-// stop returns; a nil stop never stops it.
+// Render transpiles a tree and renders its pools. A fatal report gives no pools; see Result.Report. Render ends early
+// if stop returns an error, and returns that error. A nil stop never ends Render.
 func (r *Renderings) Render(tree source.Tree, stop func() error) (transpile.Result, Rendering, error) {
 	res, err := r.Transpiler.FragmentsUntil(tree, stop)
 	if err != nil || res.Report.Fatal() {
@@ -40,11 +40,11 @@ func (r *Renderings) Render(tree source.Tree, stop func() error) (transpile.Resu
 	return res, Render(res, &r.Renderer, r.Defaults), nil
 }
 
-// Rendering is what one tree renders to, pool by pool, without a cluster.
+// Rendering has the configs that one tree renders to, pool by pool, without a cluster.
 type Rendering struct {
-	// Pools in lexical order.
+	// Pools are the rendered pools, in lexical order.
 	Pools []PoolRendering
-	// Warnings of the tree's documents.
+	// Warnings are the warnings about the tree's documents.
 	Warnings []Warning
 	// Declared are the pools whose MachineConfigPool the tree has.
 	Declared []string
@@ -54,7 +54,7 @@ type Rendering struct {
 	Marks Marks
 	// PolicyFile is the file of the tree's MachineConfiguration, or "".
 	PolicyFile string
-	// Err has the errors of all pools that cannot be rendered. Pools has all others.
+	// Err has the errors of all pools that cannot be rendered. Pools has all other pools.
 	Err error
 }
 
@@ -74,8 +74,8 @@ func Render(res transpile.Result, r *rendercache.Renderer, d render.Defaults) Re
 	return RenderWith(res, r, d, nil)
 }
 
-// RenderWith is Render with additional MachineConfigs of the cluster. Each pool gets the additional ones that its
-// selector selects. A fragment replaces a MachineConfig of the same name.
+// RenderWith is Render with additional MachineConfigs of the cluster. Each pool gets those additional MachineConfigs
+// that its selector selects. A fragment replaces a MachineConfig of the same name.
 func RenderWith(res transpile.Result, r *rendercache.Renderer, d render.Defaults, layers []*mcfgv1.MachineConfig) Rendering {
 	return job{result: res, renderer: r, defaults: d, layers: layers}.run()
 }
@@ -153,7 +153,7 @@ func chosen(res transpile.Result, pool string, layers []*mcfgv1.MachineConfig) (
 		return nil, fmt.Errorf("selecting the layers of pool %q: %w", pool, err)
 	}
 	if len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
-		return nil, nil // an empty selector selects nothing
+		return nil, nil // An empty selector selects no MachineConfig.
 	}
 	matches, err := metav1.LabelSelectorAsSelector(&selector)
 	if err != nil {
@@ -168,7 +168,7 @@ func chosen(res transpile.Result, pool string, layers []*mcfgv1.MachineConfig) (
 	return out, nil
 }
 
-// Side returns the rendering as a side of a comparison.
+// Side returns the Rendering as a side of a comparison.
 func (r Rendering) Side(name string) Side {
 	s := Side{Name: name, Overrides: r.Overrides, Marks: r.Marks, PolicyFile: r.PolicyFile, Declared: r.Declared, Warnings: r.Warnings, Pools: map[string]Pool{}}
 	for _, p := range r.Pools {
@@ -179,7 +179,7 @@ func (r Rendering) Side(name string) Side {
 	return s
 }
 
-// notices leaves out values that a pool inherits and overrides, because pools exist for that.
+// notices leaves out notices about values that a pool inherits and overrides, because pools exist to override values.
 func notices(all []render.Notice) (out []Notice) {
 	for _, n := range all {
 		if n.Rule != render.RuleOverridesWorker {
@@ -189,8 +189,8 @@ func notices(all []render.Notice) (out []Notice) {
 	return out
 }
 
-// Explain renders the inputs of a config again and returns what set each item: a line of a fragment, or a MachineConfig that a user created
-// through the API. same reports whether the inputs render to exactly this name and spec.
+// Explain renders the inputs of a config again and returns what set each item: a line of a fragment, or a MachineConfig
+// that a user created through the API. The result same reports whether the inputs render to exactly this name and spec.
 func Explain(of *mcfgv1.MachineConfig, pool string, inputs []*mcfgv1.MachineConfig, fragments []transpile.Fragment) (places []Place, same bool, err error) {
 	d := render.Defaults{OSImageURL: of.Spec.OSImageURL, ExtensionsImage: of.Spec.BaseOSExtensionsContainerImage}
 	rendered, err := render.Merge(pool, inputs, d)

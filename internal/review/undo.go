@@ -10,8 +10,9 @@ import (
 // runningCluster is the name of a base that is read from a cluster.
 const runningCluster = "the cluster"
 
-// undo returns the command that reverts the change: `git revert` for one commit on top of base. Several commits may include merges, or base
-// may be on another branch, so the command then restores the files of base. If a side is not a commit, it returns a text.
+// undo returns the command that reverts the change: `git revert` for one commit on top of base. For several commits, or
+// for a base on another branch, the command restores the files of base, because the commits may include merges. If a
+// side is not a commit, undo returns a text.
 func undo(c Comparison) string {
 	switch base, head := c.BaseCommit, c.HeadCommit; {
 	case !c.Changed():
@@ -29,7 +30,7 @@ func undo(c Comparison) string {
 	}
 }
 
-// pathspec names a folder from the repository's root, for a shell.
+// pathspec returns the git pathspec of a folder from the repository's root, quoted for a shell.
 func pathspec(folder string) string {
 	spec := ":/" + folder
 	if strings.ContainsFunc(folder, func(r rune) bool {
@@ -40,7 +41,7 @@ func pathspec(folder string) string {
 	return spec
 }
 
-// ShortHash shortens a hash to eight digits. It returns any other name unchanged.
+// ShortHash shortens a hash to eight digits. ShortHash returns any other name unchanged.
 func ShortHash(name string) string {
 	if len(name) != 40 && len(name) != 64 {
 		return name

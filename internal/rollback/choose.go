@@ -15,25 +15,28 @@ import (
 // shortestHash is how many digits of a commit's hash a user writes at least.
 const shortestHash = 7
 
-// Ask is what a user wants.
+// Ask is a user's request for a rollback.
 type Ask struct {
-	// Pool to roll back.
+	// Pool is the pool to roll back.
 	Pool string
-	// To is the commit to return to: at least 7 digits of its hash, or a revision. Empty selects one.
+	// To is the commit to return to: at least 7 digits of its hash, or a revision. If To is empty, Choose selects the
+	// commit.
 	To string
-	// Source is the GitSource, if several feed the pool.
+	// Source is the name of the GitSource. It is needed if several GitSources have documents of the pool.
 	Source string
-	// Now is the time of the question.
+	// Now is the time of the request.
 	Now time.Time
 }
 
 // Step is one commit of a source and the config that it gave the pool.
 type Step struct {
-	// Revision is `main@sha1:<hash>`. For a commit that the source's history does not have, it is what the user wrote.
+	// Revision is `main@sha1:<hash>`. For a commit that the source's history does not have, Revision is the text that
+	// the user wrote.
 	Revision string `json:"revision"`
 	Subject  string `json:"subject,omitempty"`
 	Author   string `json:"author,omitempty"`
-	// Config is the rendered config; empty if it is unknown, or if the pool could not be rendered.
+	// Config is the name of the rendered config. Config is empty if the config is unknown, or if the pool could not be
+	// rendered.
 	Config string `json:"config,omitempty"`
 }
 
@@ -57,19 +60,20 @@ func (s Step) Text() string {
 	return text
 }
 
-// Choice is the range of commits to revert: everything after To, up to From.
+// Choice is the range of commits to revert: every commit after To, up to and including From.
 type Choice struct {
 	Pool   string
 	Source *v1alpha1.GitSource
 	// From is the commit that gave the pool the config to leave. To is the commit to return to.
 	From, To Step
-	// Notes are for the user: what else prevents that the nodes return.
+	// Notes are texts for the user that say what else prevents the nodes from returning to the config of To.
 	Notes []string
 }
 
-// Choose finds the commits to revert for a pool. Without Ask.To it returns to the commit before the pool's newest
-// config. If the pool was not healthy with that config, it returns to the newest commit with the last healthy one. It
-// never selects a config that failed on nodes, or one that a rollback left. The error says what to do instead.
+// Choose finds the commits to revert for a pool. Without Ask.To, Choose returns to the commit before the pool's newest
+// config. If the pool was not healthy with that config, Choose returns to the newest commit with the last healthy
+// config. Choose never selects a config that failed on nodes, or a config from which an earlier rollback returned. An
+// error of Choose says what to do instead.
 func Choose(c fleet.Cluster, ask Ask) (Choice, error) {
 	f := fleet.New(c, ask.Now)
 	v, err := f.FindPool(ask.Pool)
@@ -102,7 +106,7 @@ func Choose(c fleet.Cluster, ask Ask) (Choice, error) {
 	return out, nil
 }
 
-// sourceFor returns the GitSource whose commit gave the pool its config, or the one that the user names.
+// sourceFor returns the GitSource whose commit gave the pool its config, or the GitSource that the user names.
 func sourceFor(f *fleet.Fleet, v *fleet.Pool, name string) (*v1alpha1.GitSource, error) {
 	pool := v.Object.Name
 	var found []*v1alpha1.GitSource
@@ -136,13 +140,13 @@ func sourceFor(f *fleet.Fleet, v *fleet.Pool, name string) (*v1alpha1.GitSource,
 	return nil, fmt.Errorf("no GitSource remembers a commit that gave pool %s a config: revert the commit in the repository with git revert", pool)
 }
 
-// poolHistory is what a source's history says about one pool.
+// poolHistory is the history of one pool in a source's history.
 type poolHistory struct {
 	v       *fleet.Pool
 	src     *v1alpha1.GitSource
-	entries []v1alpha1.HistoryEntry // applied, newest first
+	entries []v1alpha1.HistoryEntry // entries are the commits that the source applied, newest first.
 	healthy string
-	failed  map[string]bool // configs that nodes failed
+	failed  map[string]bool // failed has the configs that failed on nodes.
 	// proven is the commit that requested the last healthy config, if the records have it.
 	proven string
 }
@@ -195,13 +199,13 @@ func (h poolHistory) newest() (int, error) {
 	return last, nil
 }
 
-// before returns the commit to return to from the commit at an index. If the pool returned to its config before, the
-// commit is from before the first time.
+// before returns the commit to which a rollback of the commit at an index returns. If the pool had the config of the
+// commit several times, before returns a commit from before the first time.
 func (h poolHistory) before(at int) (Step, error) {
 	leave := h.config(at)
 	proven := h.healthy != "" && h.healthy != leave
 	known := proven && slices.ContainsFunc(h.entries, func(e v1alpha1.HistoryEntry) bool { return e.Pools[h.v.Object.Name] == h.healthy })
-	if !proven { // not to a config from which an earlier rollback returned
+	if !proven { // A rollback does not return to a config from which an earlier rollback returned.
 		for i := range h.entries {
 			if h.config(i) == leave {
 				at = max(at, i)
@@ -238,7 +242,7 @@ func Offers(c fleet.Cluster, pool string) []string {
 	return out
 }
 
-// CheckCommit rejects a text that is no commit's hash before a command reads the cluster.
+// CheckCommit rejects a text that cannot be a commit's hash. A command calls it before it reads the cluster.
 func CheckCommit(to string) error {
 	if _, ok := digits(to); to != "" && !ok {
 		return fmt.Errorf("--to %q: want the hash of a commit, in lower case and with at least %d digits, such as one of `bunsen history`", to, shortestHash)
@@ -254,7 +258,8 @@ func digits(to string) (string, bool) {
 	return to, strings.Trim(to, "0123456789abcdef") == "" && len(to) >= shortestHash && len(to) <= 40
 }
 
-// named returns the commit that a user names. A commit that the history does not have is left to the repository.
+// named returns the commit that a user names. If the history does not have the commit, named returns the user's text,
+// and the repository must have the commit.
 func (h poolHistory) named(to string, at int) (Step, error) {
 	if err := CheckCommit(to); err != nil {
 		return Step{}, err

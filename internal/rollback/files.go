@@ -10,9 +10,10 @@ type Blob struct{ Mode, Hash string }
 
 // Change is a file that the commits changed.
 type Change struct {
-	// Path from the repository's root.
+	// Path is the path of the file from the repository's root.
 	Path string
-	// To is the file before the commits, From after them, and Now at the end of the branch.
+	// To is the file before the commits, From is the file after the commits, and Now is the file at the end of the
+	// branch.
 	To, From, Now Blob
 }
 
@@ -27,11 +28,11 @@ func (c Change) Verb() string {
 	return "restore"
 }
 
-// Sorted are the changes by what happens to them.
+// Sorted has the changed files, grouped by what a rollback does with them.
 type Sorted struct {
 	// Revert are the files to restore.
 	Revert []Change
-	// Other are files that do not reach the pool. They stay as they are.
+	// Other are files that do not reach the pool. The rollback does not change these files.
 	Other []Change
 	// Done are files that a later commit already restored.
 	Done []Change
@@ -39,7 +40,8 @@ type Sorted struct {
 	Conflicts []Change
 }
 
-// Sort decides what happens to each file. reaches reports whether a file reaches the pool; nil means that all do.
+// Sort decides what happens to each file. reaches reports whether a file reaches the pool; if it is nil, every file
+// reaches the pool.
 func Sort(changes []Change, reaches func(path string) bool) Sorted {
 	var s Sorted
 	for _, c := range changes {
@@ -57,13 +59,13 @@ func Sort(changes []Change, reaches func(path string) bool) Sorted {
 	return s
 }
 
-// Conflict is a file that later commits changed, with those commits, newest first.
+// Conflict is a file that later commits changed, with these later commits, newest first.
 type Conflict struct {
 	Path    string
 	Commits []Commit
 }
 
-// ConflictError explains why files cannot be restored. branch is the branch that has the later commits.
+// ConflictError explains why files cannot be restored. The parameter branch is the branch that has the later commits.
 func ConflictError(conflicts []Conflict, branch, from string) error {
 	var b strings.Builder
 	for _, c := range conflicts {

@@ -27,10 +27,11 @@ func (c Commit) Text() string { return fmt.Sprintf("%.8s %s", c.Hash, source.Quo
 // Branch returns the name of the branch for a rollback.
 func (c Choice) Branch() string { return fmt.Sprintf("bunsen/rollback-%s-%.8s", c.Pool, c.From.Hash()) }
 
-// Title returns the first line of the commit's message. commits are those to revert, newest first.
+// Title returns the first line of the rollback commit's message. The parameter commits has the commits to revert,
+// newest first.
 func (c Choice) Title(commits []Commit) string {
 	switch len(commits) {
-	case 0: // of two branches without a common history
+	case 0: // Two branches without a common history have no commits between them.
 		return "Revert " + quoted(cmp.Or(c.From.Subject, c.From.Hash()))
 	case 1:
 		return "Revert " + quoted(commits[0].Subject)
@@ -41,7 +42,7 @@ func (c Choice) Title(commits []Commit) string {
 // quoted writes a subject in quotation marks as git revert does, without control characters.
 func quoted(subject string) string { return `"` + safetext.Line(subject) + `"` }
 
-// plain matches words that a shell leaves as they are.
+// plain matches words that a shell does not change.
 var plain = regexp.MustCompile(`^[A-Za-z0-9@%+=:,./_-]+$`)
 
 // Word quotes a text for a command that a user pastes into a shell. The names of branches come from a repository, and may have any
@@ -53,8 +54,8 @@ func Word(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// Message returns the commit's message. other are files of the commits that stay as they are. cluster is the name of the
-// user's cluster, or empty.
+// Message returns the rollback commit's message. The parameter other has the files of the reverted commits that the
+// rollback does not change. The parameter cluster is the name of the user's cluster, or empty.
 func (c Choice) Message(commits []Commit, other []Change, cluster string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n", c.Title(commits))

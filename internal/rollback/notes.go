@@ -10,7 +10,8 @@ import (
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
-// notes says what a user should know: what the cluster runs now, and what else prevents that the nodes return.
+// notes returns texts for the user. These texts say what the cluster runs now, and what else prevents the nodes from
+// returning to the earlier config.
 func notes(f *fleet.Fleet, v *fleet.Pool, c Choice) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -41,7 +42,7 @@ func notes(f *fleet.Fleet, v *fleet.Pool, c Choice) []string {
 	return out
 }
 
-// unapplied says that a source has not applied the newest commit that it has seen, or returns "".
+// unapplied returns a text that says that a source has not applied the newest commit that it has seen, or "".
 func unapplied(src *v1alpha1.GitSource) string {
 	s := &src.Status
 	if s.ObservedRevision == "" || s.ObservedRevision == s.AppliedRevision {
@@ -54,12 +55,14 @@ func unapplied(src *v1alpha1.GitSource) string {
 	return fmt.Sprintf("GitSource %s has seen %s, which it has not applied%s; bunsen why gitsource/%[1]s", src.Name, fleet.ShortRevision(s.ObservedRevision), why)
 }
 
-// isRead reports whether the user may read the rendered configs. Otherwise only some names are known.
+// isRead reports whether the user may read the rendered configs. Without this right, the command knows only some names
+// of rendered configs.
 func isRead(f *fleet.Fleet) bool {
 	return slices.ContainsFunc(f.Rendered, func(r fleet.RenderedRow) bool { return !r.Created.IsZero() })
 }
 
-// RefStep says what a user does after the merge, if the source does not follow a branch; empty if it does.
+// RefStep returns a text that says what a user does after the merge, if the source does not follow a branch. RefStep
+// returns "" for a source that follows a branch.
 func RefStep(ref v1alpha1.GitRef) string {
 	switch {
 	case ref.Commit != "":

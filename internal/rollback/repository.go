@@ -22,7 +22,7 @@ func SameRepository(a, b string) bool {
 	return samePort && strings.EqualFold(x.Host, y.Host) && strings.EqualFold(ProjectPath(x), ProjectPath(y))
 }
 
-// address reads an address as git does: `host:path` needs no user.
+// address reads an address as git does: the form `host:path` needs no user.
 func address(raw string) (source.Address, bool) {
 	a, err := source.ParseURL(raw)
 	if err != nil && !strings.Contains(raw, "@") {

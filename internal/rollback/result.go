@@ -22,18 +22,19 @@ type Result struct {
 	Commits []Commit `json:"commits"`
 	Files   Files    `json:"files"`
 	Git     Git      `json:"git"`
-	// Notes are what the user should know.
+	// Notes are texts that the user should read.
 	Notes []string `json:"notes,omitempty"`
-	// Todo are the next steps, in order: commands, or the address of a page.
+	// Todo has the user's next steps, in order: commands, or the address of a page.
 	Todo []string `json:"todo,omitempty"`
-	// Forecast is what the merge does to nodes, as `bunsen diff --cluster -o json` prints it; absent unless it is a dry run.
+	// Forecast is what the merge does to nodes, as `bunsen diff --cluster -o json` prints it; it is only present in a
+	// dry run.
 	Forecast any `json:"forecast,omitempty"`
 }
 
 // Files are the files of a rollback.
 type Files struct {
 	Reverted []File `json:"reverted"`
-	// Other are files of the commits that do not reach the pool, and that stay as they are.
+	// Other are files of the commits that do not reach the pool, and that the rollback does not change.
 	Other []string `json:"other,omitempty"`
 	// Done are files that a later commit already restored.
 	Done []string `json:"done,omitempty"`
@@ -48,7 +49,7 @@ type File struct {
 	Lines string `json:"lines,omitempty"`
 }
 
-// Git is the commit of a rollback and where it is.
+// Git is the commit of a rollback with its branch and clone.
 type Git struct {
 	// Branch has the commit, on top of Base at BaseCommit.
 	Branch     string `json:"branch"`
@@ -56,14 +57,14 @@ type Git struct {
 	BaseCommit string `json:"baseCommit"`
 	// Commit is empty in a dry run.
 	Commit string `json:"commit,omitempty"`
-	// Directory is the clone with the branch; empty if it was a temporary one.
+	// Directory is the clone with the branch. Directory is empty if the clone was temporary.
 	Directory string `json:"directory,omitempty"`
 	Pushed    bool   `json:"pushed,omitempty"`
 	// PullRequest is the address of the pull request that bunsen opened.
 	PullRequest string `json:"pullRequest,omitempty"`
 }
 
-// Text prints the rollback for people. forecast is the text of the forecast, or empty.
+// Text returns a text about the rollback for people. The parameter forecast is the text of the forecast, or empty.
 func (r Result) Text(forecast string) string {
 	b := terminal.Labels{}
 	b.Add("", fmt.Sprintf("pool/%s returns to %s", r.Pool, r.To.Text()))

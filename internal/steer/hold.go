@@ -29,9 +29,10 @@ func (c candidate) String() string {
 	return strings.TrimSpace(fleet.ShortRevision(c.commit.Revision)+" "+source.Quote(c.commit.Subject)) + ", " + fleet.ShortRendered(c.config)
 }
 
-// Hold makes the rendered config that a revision gave a pool the pool's config, until a user releases the pool or until the end in
-// why. at is the hash of the commit, with at least 7 digits, also in the form `main@sha1:<hash>`. It refuses a revision whose config
-// is not on the cluster, with a list of those that are.
+// Hold makes the rendered config that a revision gave a pool the pool's config, until a user releases the pool or until
+// the end in why. The parameter at is the hash of the commit, with at least 7 digits, also in the form
+// `main@sha1:<hash>`. Hold refuses a revision whose config is not on the cluster. The error lists the revisions whose
+// configs are on the cluster.
 func Hold(c fleet.Cluster, pool, at string, why Reason) (Order, error) {
 	i := slices.IndexFunc(c.Pools, func(p mcfgv1.MachineConfigPool) bool { return p.Name == pool })
 	if i < 0 {
@@ -49,7 +50,8 @@ func Hold(c fleet.Cluster, pool, at string, why Reason) (Order, error) {
 	annotations := map[string]*string{
 		v1alpha1.HoldAnnotation: &to.config, v1alpha1.HeldRevisionAnnotation: &to.commit.Revision, v1alpha1.HeldByAnnotation: &text,
 	}
-	if p.Annotations[v1alpha1.HeldUntilAnnotation] != "" { // left by a hold that a user ended with kubectl
+	// This annotation may be from a hold that a user ended with kubectl.
+	if p.Annotations[v1alpha1.HeldUntilAnnotation] != "" {
 		annotations[v1alpha1.HeldUntilAnnotation] = nil
 	}
 	end := "until you run `bunsen release pool/" + pool + "`"
@@ -144,7 +146,7 @@ func listed(pool string, all []candidate) string {
 	return "on the cluster are:\n" + strings.Join(lines, "\n")
 }
 
-// CheckRevision rejects an empty revision before a command reads the cluster.
+// CheckRevision rejects an empty revision. A command calls it before it reads the cluster.
 func CheckRevision(at string) error {
 	if at == "" {
 		return errors.New("hold needs the hash of a commit, such as one of `bunsen history`: --at REVISION")

@@ -10,8 +10,8 @@ import (
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
-// Suspend stops following the repository of a GitSource: new commits have no effect, and the controller does not restore objects that
-// users change.
+// Suspend makes the controller stop following the repository of a GitSource. New commits then have no effect, and the
+// controller does not restore objects that users change.
 func Suspend(c fleet.Cluster, source string, why Reason, now time.Time) (Order, error) {
 	src, err := findSource(c, source)
 	if err != nil {
@@ -20,7 +20,7 @@ func Suspend(c fleet.Cluster, source string, why Reason, now time.Time) (Order, 
 	if src.Spec.IsSuspended(now) {
 		return Order{Notes: []string{"gitsource/" + source + " is suspended already" + fleet.SuspendedBy(src) + "; nothing is changed"}}, nil
 	}
-	var until any // null removes an earlier end
+	var until any // In the patch, null removes the end of an earlier suspension.
 	end := "until you run `bunsen resume gitsource/" + source + "`"
 	if !why.Until.IsZero() {
 		until = why.Until.UTC().Format(time.RFC3339)
@@ -30,7 +30,7 @@ func Suspend(c fleet.Cluster, source string, why Reason, now time.Time) (Order, 
 	return Order{Changes: []Change{suspension(source, did, why.text(), map[string]any{"suspend": true, "suspendUntil": until})}}, nil
 }
 
-// ResumeSource follows the repository of a GitSource again.
+// ResumeSource makes the controller follow the repository of a GitSource again.
 func ResumeSource(c fleet.Cluster, source string, now time.Time) (Order, error) {
 	src, err := findSource(c, source)
 	if err != nil {
@@ -46,13 +46,13 @@ func ResumeSource(c fleet.Cluster, source string, now time.Time) (Order, error) 
 	return Order{Changes: []Change{suspension(source, did, nil, map[string]any{"suspend": false, "suspendUntil": nil})}}, nil
 }
 
-// suspension returns a change of a GitSource's suspension. A nil annotation is removed.
+// suspension returns a change that suspends or resumes a GitSource. The patch removes an annotation whose value is nil.
 func suspension(source, did string, annotation any, spec map[string]any) Change {
 	raw, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"annotations": map[string]any{v1alpha1.SuspendedByAnnotation: annotation}}, "spec": spec,
 	})
 	if err != nil {
-		raw = nil // unreachable: texts and booleans always marshal
+		raw = nil // This line is unreachable, because texts and booleans always have a JSON form.
 	}
 	return Change{Resource: resourceSource, Name: source, Did: did, Patch: raw}
 }

@@ -16,24 +16,24 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 )
 
-// Order is a user's request as changes to objects, and notes about them.
+// Order is a user's request as changes to objects, with notes about the changes.
 type Order struct {
-	// Changes in the order in which to apply them. If there are none, Notes say why.
+	// Changes are the changes to objects, in the order in which to apply them. If there are no changes, Notes say why.
 	Changes []Change
 	Notes   []string
 }
 
 // Change is one merge patch.
 type Change struct {
-	// Resource as kubectl writes it, mcp, node or gitsource, and the object's Name.
+	// Resource is the resource as kubectl writes it: mcp, node or gitsource. Name is the object's name.
 	Resource, Name string
 	// Patch is a JSON merge patch.
 	Patch []byte
-	// Did is the effect of the change, in words.
+	// Did is a text about the effect of the change.
 	Did string
 }
 
-// Resources of changes.
+// The values of Change.Resource.
 const (
 	resourcePool   = "mcp"
 	resourceNode   = "node"
@@ -48,11 +48,12 @@ func (c Change) Kubectl() string {
 // OfPool reports whether the change is to a pool.
 func (c Change) OfPool() bool { return c.Resource == resourcePool }
 
-// OfSource reports whether the change is to a GitSource. A change is otherwise to a node.
+// OfSource reports whether the change is to a GitSource. A Change that is neither to a pool nor to a GitSource is to a
+// node.
 func (c Change) OfSource() bool { return c.Resource == resourceSource }
 
-// patch returns a merge patch of annotations and of spec.paused. A nil annotation is removed, and a nil paused does not
-// change spec.paused.
+// patch returns a merge patch of annotations and of spec.paused. The patch removes an annotation whose value is nil. If
+// paused is nil, the patch does not change spec.paused.
 func patch(annotations map[string]*string, paused *bool) []byte {
 	object := map[string]any{"metadata": map[string]any{"annotations": annotations}}
 	if paused != nil {
@@ -60,12 +61,13 @@ func patch(annotations map[string]*string, paused *bool) []byte {
 	}
 	raw, err := json.Marshal(object)
 	if err != nil {
-		return nil // unreachable: texts and booleans always marshal
+		return nil // This line is unreachable, because texts and booleans always have a JSON form.
 	}
 	return raw
 }
 
-// Reason is who stops something, why, and until when; a zero Until means until a user ends it.
+// Reason says who stops a pool, a node or a source, why, and until when. With a zero Until, the stop lasts until a user
+// ends it.
 type Reason struct {
 	Who, Because string
 	Until        time.Time
@@ -86,7 +88,8 @@ func Pause(c fleet.Cluster, pool string, why Reason) (Order, error) {
 	}
 	text, yes := why.text(), true
 	annotations := map[string]*string{v1alpha1.PausedByAnnotation: &text}
-	if p.Annotations[v1alpha1.PausedUntilAnnotation] != "" { // left by a pause that a user ended with kubectl
+	// This annotation may be from a pause that a user ended with kubectl.
+	if p.Annotations[v1alpha1.PausedUntilAnnotation] != "" {
 		annotations[v1alpha1.PausedUntilAnnotation] = nil
 	}
 	end := "until you run `bunsen resume pool/" + p.Name + "`"
@@ -102,8 +105,8 @@ func Pause(c fleet.Cluster, pool string, why Reason) (Order, error) {
 	}, nil
 }
 
-// Resume continues the rollout of a pool. With openFor the pool also opens for that long outside of its maintenance
-// windows; 0 ends such an opening.
+// Resume continues the rollout of a pool. If openFor is set, the pool also opens for that time outside of its
+// maintenance windows. The value 0 ends such an opening.
 func Resume(c fleet.Cluster, pool string, openFor *time.Duration, now time.Time) (Order, error) {
 	f := fleet.New(c, now)
 	v, err := f.FindPool(pool)
@@ -142,8 +145,8 @@ func Resume(c fleet.Cluster, pool string, openFor *time.Duration, now time.Time)
 	return o, nil
 }
 
-// opening sets in the annotations how long a pool is open outside of its windows, and describes it. An empty result
-// means no change.
+// opening adds to a patch's annotations how long a pool is open outside of its windows, and returns a text about it. If
+// nothing changes, opening returns "".
 func opening(p *mcfgv1.MachineConfigPool, openFor *time.Duration, annotations map[string]*string, now time.Time) string {
 	switch {
 	case openFor == nil, *openFor <= 0 && p.Annotations[v1alpha1.OpenUntilAnnotation] == "":
@@ -158,7 +161,7 @@ func opening(p *mcfgv1.MachineConfigPool, openFor *time.Duration, annotations ma
 	return " may update outside its maintenance windows until " + fleet.Moment(until, nil, now)
 }
 
-// windowNotes are notes about windows for a user who resumes a pool.
+// windowNotes returns notes about windows for a user who resumes a pool.
 func windowNotes(f *fleet.Fleet, v *fleet.Pool, openFor *time.Duration) []string {
 	pool, now := v.Object.Name, f.Now
 	until, opened := fleet.OpenedUntil(v.Object.Annotations, now)
@@ -178,18 +181,18 @@ func windowNotes(f *fleet.Fleet, v *fleet.Pool, openFor *time.Duration) []string
 	}
 }
 
-// RetryPool tries the pool's config again. It removes the rollout's verdict, and the nodes that failed the config try
-// it once more.
+// RetryPool tries the pool's config again. RetryPool removes the rollout's verdict, and the nodes that failed the
+// config try it once more.
 func RetryPool(c fleet.Cluster, pool string, now time.Time) (Order, error) {
 	f := fleet.New(c, now)
 	v, err := f.FindPool(pool)
 	if err != nil {
 		return Order{}, err
 	}
-	at := now.Truncate(time.Second) // the annotation has whole seconds
+	at := now.Truncate(time.Second) // The annotation has a time in whole seconds.
 	var o Order
 	if r := v.Facts.Care.Record; r.Verdict != "" && r.Config == v.Facts.Target {
-		if r.At != nil && !at.After(r.At.Time) { // this machine's clock is behind the controller's
+		if r.At != nil && !at.After(r.At.Time) { // The clock of this machine is behind the controller's clock.
 			at = r.At.Add(time.Second)
 		}
 		did := fmt.Sprintf("pool/%s tries %s again, which was %s: %s", pool, r.Config, strings.ToLower(string(r.Verdict)), r.Why)
@@ -208,7 +211,7 @@ func RetryPool(c fleet.Cluster, pool string, now time.Time) (Order, error) {
 	return o, nil
 }
 
-// RetryNode lets a node try its failed config once more.
+// RetryNode makes a node try its failed config once more.
 func RetryNode(c fleet.Cluster, name string, now time.Time) (Order, error) {
 	f := fleet.New(c, now)
 	node, err := f.FindNode(name)
@@ -240,8 +243,8 @@ func retry(resource, name, did string, at time.Time) Change {
 	return Change{Resource: resource, Name: name, Did: did, Patch: patch(map[string]*string{v1alpha1.RetryAnnotation: &text}, nil)}
 }
 
-// owners names the managers that apply spec.paused and would change it back. A GitSource is not among them, because it
-// applies pools without that field.
+// owners names the managers that apply spec.paused and would change it back. owners does not name a GitSource, because
+// a GitSource applies pools without spec.paused.
 func owners(p *mcfgv1.MachineConfigPool) []string {
 	var out []string
 	for _, m := range p.ManagedFields {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// MaxFile is the size of the largest file of a bundle. Of a longer file, the last part stays.
+	// MaxFile is the size of the largest file of a bundle. Of a longer file, the bundle has only the last part.
 	MaxFile = 4 << 20
 	// maxTotal is the size of all files of a bundle together, before compression.
 	maxTotal = 200 << 20
@@ -32,13 +32,14 @@ type Bundle struct {
 	total   int
 }
 
-// Add adds a masked file. It shortens a file that is too long, and leaves the file out if the bundle is full.
+// Add adds a masked file. Add shortens a file that is too long, and leaves the file out if the bundle is full.
 func (b *Bundle) Add(name string, content []byte) {
 	if len(content) > MaxFile {
 		b.LeaveOut(name, fmt.Sprintf("only its last %d of %d bytes are here", MaxFile, len(content)))
 		content = content[len(content)-MaxFile:]
 		if line := strings.IndexByte(string(content), '\n'); line >= 0 {
-			content = content[line+1:] // a cut line could have lost the word that shows its secret
+			// The beginning of a cut line is missing, and with it the word by which a secret is recognized.
+			content = content[line+1:]
 		}
 	}
 	if b.total+len(content) > maxTotal {
@@ -52,7 +53,7 @@ func (b *Bundle) Add(name string, content []byte) {
 	b.files[name] = content
 }
 
-// LeaveOut records what is not in the bundle, and why.
+// LeaveOut records that a file or an object is not in the bundle, and why.
 func (b *Bundle) LeaveOut(what, why string) {
 	b.leftOut = append(b.leftOut, Text(what+": "+strings.ReplaceAll(why, "\n", " ")))
 }

@@ -14,8 +14,8 @@ import (
 // dataURL matches the content of a file in an Ignition config, also inside of an annotation with JSON.
 var dataURL = regexp.MustCompile(`data:[A-Za-z0-9/+.=;-]*,[^"'\\\s]*`)
 
-// contentFields are the fields whose text a bundle leaves out: contents of units, passwords, and the packed objects of a
-// RevisionContent. They can contain secrets that no rule recognizes. Their sizes stay.
+// contentFields are the fields whose text a bundle leaves out: contents of units, passwords, and the packed objects of
+// a RevisionContent. These texts can contain secrets that no rule recognizes. The bundle has the sizes of these texts.
 var contentFields = map[string]bool{"contents": true, "passwordHash": true, "data": true}
 
 // Text masks the secrets in a text, and leaves out the contents of data URLs.
@@ -26,8 +26,8 @@ func Text(text string) string {
 	return secret.MaskWithDigests("", text).Text
 }
 
-// Object returns an object as YAML with its secrets masked. It leaves out contents of files, managed fields and the copy that
-// kubectl makes of an applied object.
+// Object returns an object as YAML with its secrets masked. Object leaves out contents of files, managed fields and the
+// copy that kubectl makes of an applied object.
 func Object(o *unstructured.Unstructured) ([]byte, error) {
 	stripped := o.DeepCopy()
 	stripped.SetManagedFields(nil)

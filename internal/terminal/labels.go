@@ -5,13 +5,15 @@ import (
 	"strings"
 )
 
-// Labels is a text of lines with labels before them. A repeated label is left out.
+// Labels is a text whose lines have labels in front. Labels prints a label once, and not again for the next line with
+// the same label.
 type Labels struct {
 	b    strings.Builder
 	last string
 }
 
-// Add adds a line, or nothing for an empty text. A line without a label belongs to the label before it.
+// Add adds a line to the text. For an empty text, Add adds no line. A line without a label belongs to the label before
+// it.
 func (b *Labels) Add(label, text string) {
 	const wide = 11
 	switch {

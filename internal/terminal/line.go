@@ -7,17 +7,17 @@ import (
 	"github.com/bunsen-os/bunsen/api/safetext"
 )
 
-// Style is the meaning of a text; it decides the colour.
+// Style is the meaning of a text, and selects its colour.
 type Style int
 
-// Values of Style.
+// The values of Style.
 const (
-	// Plain text.
+	// Plain is the style of text without colour.
 	Plain Style = iota
-	// Head is a heading, Dim is less important.
+	// Head is the style of a heading, and Dim is the style of less important text.
 	Head
 	Dim
-	// Good, Active, Bad: done, under way, failed.
+	// Good is the style for work that is done, Active for work that has begun, and Bad for work that failed.
 	Good
 	Active
 	Bad
@@ -26,20 +26,20 @@ const (
 // colours are the colour codes of the styles for terminals.
 var colours = map[Style]string{Head: "1", Dim: "2", Good: "32", Active: "36", Bad: "1;31"}
 
-// Span is a piece of a line.
+// Span is a part of a line that has one style.
 type Span struct {
 	Text  string
 	Style Style
 }
 
-// Of returns a span with the text in this style.
+// Of returns a Span with a text in the style s.
 func (s Style) Of(text string) Span { return Span{text, s} }
 
 // Line is one line of a screen.
 type Line []Span
 
-// Cut returns the line as a terminal of that width shows it, with or without colours. An ellipsis replaces the part
-// that does not fit. Cut replaces control characters, because texts of nodes and commits may be hostile.
+// Cut returns the line for a terminal with a number of columns, with or without colours. An ellipsis replaces the end
+// of a line that does not fit. Cut replaces control characters, because texts of nodes and commits may be hostile.
 func (l Line) Cut(width int, colour bool) string {
 	if width <= 0 {
 		return ""
@@ -69,7 +69,7 @@ func (l Line) Cut(width int, colour bool) string {
 	return b.String() + end
 }
 
-// Truncate returns the beginning of a text that fits into room columns.
+// Truncate returns the beginning of a text, so that it fits into a number of columns.
 func Truncate(text string, room int) string {
 	for i, r := range text {
 		if room -= columns(r); room < 0 {
@@ -79,11 +79,11 @@ func Truncate(text string, room int) string {
 	return text
 }
 
-// Size of a terminal, in columns and lines.
+// Size is the size of a terminal, in columns and lines.
 type Size struct{ Width, Height int }
 
-// Labelled returns a text beside a label. It uses further lines only while there are spare lines, and no line for an
-// empty text.
+// Labelled returns a text beside a label. Labelled wraps the text onto further lines only while there are spare lines.
+// For an empty text, Labelled returns no line.
 func Labelled(label string, text Span, width int, spare *int) []Line {
 	const indent = 11
 	if text.Text == "" {

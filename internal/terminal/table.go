@@ -15,7 +15,7 @@ func Dash(s string) string {
 	return s
 }
 
-// Table has rows under headings. Columns are as wide as their widest cell, and no line ends in blanks.
+// Table has rows under headings. Each column of a Table is as wide as its widest cell, and no line ends in blanks.
 type Table struct {
 	// Head are the headings, in capitals.
 	Head []string
@@ -23,7 +23,7 @@ type Table struct {
 	Rows [][]string
 }
 
-// String prints the table; "" if it has no rows.
+// String returns the table as text. String returns "" if the table has no rows.
 func (t Table) String() string {
 	if len(t.Rows) == 0 {
 		return ""
@@ -46,7 +46,7 @@ func (t Table) String() string {
 	return b.String()
 }
 
-// Without removes a column if all its cells have the value empty.
+// Without removes a column if every cell of it has the value of the parameter empty.
 func (t Table) Without(head, empty string) Table {
 	i := slices.Index(t.Head, head)
 	for _, row := range t.Rows {
@@ -61,7 +61,7 @@ func (t Table) Without(head, empty string) Table {
 	return t
 }
 
-// Age writes how long ago t was: 40s, 5m, 3h, 2d; "-" for the zero time.
+// Age returns a text that says how long ago t was: 40s, 5m, 3h, 2d. Age returns "-" for the zero time.
 func Age(t, now time.Time) string {
 	if t.IsZero() {
 		return "-"

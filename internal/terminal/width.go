@@ -5,7 +5,8 @@ import (
 	"unicode"
 )
 
-// WrapLines splits a text into lines. Each line after the first uses a spare line. Without spare lines, the last one has the rest.
+// WrapLines splits a text into lines. Each line after the first uses a spare line. When the spare lines are used up,
+// the last line has the rest of the text.
 func WrapLines(text string, width int, spare *int) []string {
 	parts := Wrap(text, max(width, 1))
 	if most := 1 + max(0, *spare); len(parts) > most {
@@ -15,8 +16,8 @@ func WrapLines(text string, width int, spare *int) []string {
 	return parts
 }
 
-// Width returns how many columns of a terminal a text needs. If terminals differ, it returns the larger number, so that
-// a text cut to a width is never wider.
+// Width returns how many columns of a terminal a text needs. If terminals differ, Width returns the larger number, so
+// that a text that was cut to a width is never wider than it.
 func Width(text string) int {
 	n := 0
 	for _, r := range text {

@@ -26,8 +26,8 @@ func (s *signals) record(now time.Time) {
 	s.last = now
 }
 
-// wait waits for a change of the Node, a change of a watched file if files is true, the limit or the end of the
-// context. wait returns true for a change of the Node.
+// wait waits for a change of the Node, a change of a watched file if files is true, other files of the server, the
+// limit or the end of the context. wait returns true for a change of the Node.
 func (s *signals) wait(ctx context.Context, files bool, limit time.Duration) bool {
 	limited, paused := time.NewTimer(limit), time.NewTimer(s.pause-time.Since(s.last))
 	defer limited.Stop()

@@ -12,19 +12,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// resources are the parts of an Ignition config that have contents.
+// resources are the keys in an Ignition config whose values have contents.
 var resources = map[string]bool{
 	"storage.files.contents": true, "storage.files.append": true, "storage.luks.keyFile": true,
 	"ignition.config.merge": true, "ignition.config.replace": true, "ignition.security.tls.certificateAuthorities": true,
 }
 
-// fixed are the paths whose contents must keep their exact text. A machine stores its first config unchanged, configs
-// are merged by the text of a reference, and Butane encodes nested configs in its own way.
+// fixed are the paths in a config whose contents must keep their exact text. The reasons: a machine stores its first
+// config unchanged, configs are merged by the text of a reference, and Butane encodes nested configs in its own way.
 var fixed = map[string]bool{
 	"storage.luks.keyFile": true, "ignition.config.merge": true, "ignition.config.replace": true, "ignition.security.tls.certificateAuthorities": true,
 }
 
-// order is the usual order of keys. Other keys follow in lexical order.
+// order is the usual order of keys. Keys that order does not have follow in lexical order.
 var order = []string{
 	"ignition", "kernelArguments", "passwd", "storage", "systemd",
 	"disks", "raid", "luks", "filesystems", "directories", "files", "links", "groups", "users",

@@ -16,11 +16,11 @@ import (
 	"github.com/bunsen-os/bunsen/internal/policy/secret"
 )
 
-// maxGrowth is by how many bytes unpacked gzip may enlarge a pool. It ensures that the pool's config still fits into an
-// API object.
+// maxGrowth is by how many bytes unpacked gzip may enlarge a pool. The limit ensures that the pool's config still fits
+// into an API object.
 const maxGrowth = 256 << 10
 
-// Document is a document that the package writes.
+// Document is a Butane document that the package writes.
 type Document struct {
 	// Exact leaves each source unchanged that Butane would write as another text; maxInline limits the bytes of a text in
 	// the document.
@@ -55,7 +55,7 @@ func dataURL(contents []byte) string {
 
 // form describes how to write the contents of a resource.
 type form struct {
-	// contents replace the source. They are compressed with gzip if packed is true.
+	// contents replace the source. If packed is true, the contents are compressed with gzip.
 	contents []byte
 	packed   bool
 	// plain is the contents as the node has them.
@@ -66,13 +66,14 @@ type form struct {
 	encoded bool
 }
 
-// mustStay reports whether a source has no readable form. The type of an unresolved one says that a node gets other contents.
+// mustStay reports whether a source has no readable form. The type of an unresolved source says that a node gets other
+// contents.
 func (d *Document) mustStay(source *string) bool {
 	return source == nil || *source == "" && d.Exact || secretref.IsUnresolved(*source)
 }
 
-// formOf chooses how to write a resource. With fixed, or with Options.Exact, it preserves the exact source. The
-// renderer treats an empty compression like a missing one only in a file's own contents.
+// formOf chooses how to write a resource. If the path is fixed, or with Options.Exact, formOf preserves the exact
+// source. The renderer treats an empty compression like a missing one only in a file's own contents.
 func (d *Document) formOf(r ign.Resource, fixed, ownContents bool) form {
 	contents, err := machineconfig.Contents(r)
 	if err != nil || d.mustStay(r.Source) {
@@ -97,8 +98,8 @@ func (d *Document) formOf(r ign.Resource, fixed, ownContents bool) form {
 	return form{contents: packed, plain: contents, packed: true, readable: equal || !exact, encoded: !equal}
 }
 
-// resource writes contents as readable text, or as a file beside the document. If neither would render to the original
-// contents, it writes the source unchanged.
+// resource writes contents as readable text, or as a file beside the document. If neither form would render to the
+// original contents, resource writes the source unchanged.
 func (d *Document) resource(v map[string]any, at string) *yaml.Node {
 	r, ok := resourceOf(v)
 	if !ok {
@@ -140,7 +141,7 @@ func (d *Document) label(at string) string {
 	return at[strings.LastIndexByte(at, '.')+1:]
 }
 
-// put stores contents inline or in a local file. It returns the key, such as inline or local, and its value.
+// put stores contents inline or in a local file. put returns the key, such as inline or local, and its value.
 func (d *Document) put(f form, name string, secret bool) (where string, what *yaml.Node) {
 	if n, ok := d.inline(string(f.contents)); ok && !f.packed && !secret {
 		return "inline", n
@@ -164,7 +165,7 @@ func (d *Document) unitText(text, name string) (where string, what *yaml.Node) {
 	return "contents_local", String(d.local(name, []byte(text), hidden))
 }
 
-// inline returns a text as a value of the document, if it is readable there.
+// inline returns a text as a value of the document, if users can read the text in this form.
 func (d *Document) inline(text string) (*yaml.Node, bool) {
 	if len(text) > d.MaxInline {
 		return nil, false

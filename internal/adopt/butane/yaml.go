@@ -42,20 +42,20 @@ func Verbatim(v any) *yaml.Node {
 // words are texts that some YAML readers parse as another type.
 var words = map[string]bool{"y": true, "n": true, "yes": true, "no": true, "on": true, "off": true, "<<": true, "=": true, "~": true, "null": true}
 
-// Mapping is a YAML mapping. Its arguments are keys and values in turn.
+// Mapping returns a YAML mapping. In its arguments, keys and values alternate.
 func Mapping(kv ...*yaml.Node) *yaml.Node {
 	return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Content: kv}
 }
 
-// Sequence is a YAML list.
+// Sequence returns a YAML list.
 func Sequence(items ...*yaml.Node) *yaml.Node {
 	return &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Content: items}
 }
 
-// Key is a plain word.
+// Key returns a YAML scalar without quotes, for a key.
 func Key(word string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: word} }
 
-// String is a text. It is quoted if a YAML reader could parse it as another type.
+// String returns a YAML scalar with a text. The text is quoted if a YAML reader could parse it as another type.
 func String(text string) *yaml.Node {
 	n := Key(text)
 	if words[strings.ToLower(text)] || strings.ContainsFunc(text, safetext.IsHidden) {
@@ -64,13 +64,13 @@ func String(text string) *yaml.Node {
 	return n
 }
 
-// octal is a file mode in octal digits.
+// octal returns a YAML scalar with a file mode in octal digits.
 func octal(mode int64) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: fmt.Sprintf("%04o", mode)}
 }
 
-// Block is text as a block scalar, which users can read and diff. ok is false if a YAML reader might not return the
-// same bytes, or if a user could not see a difference.
+// Block returns a text as a block scalar, which users can read and diff. ok is false if a YAML reader might not return
+// the same bytes, or if a user could not see a difference.
 func Block(text string) (n *yaml.Node, ok bool) {
 	body := strings.TrimSuffix(text, "\n")
 	if body == "" || strings.HasSuffix(body, "\n") || strings.ContainsAny(body[:1], " \t\n") || !visible(text) {

@@ -21,33 +21,34 @@ import (
 // maxNodes limits a document after its aliases are resolved, because a few aliases can expand to gigabytes.
 const maxNodes = 200_000
 
-// file is a Butane file of the tree, or a compiled config that one of them merges.
+// file is a Butane file of the tree, or a compiled config that a Butane file merges.
 type file struct {
 	// path is the path in the tree, or the path of a compiled config in the directory of local files. shown is the file's
 	// name in messages.
 	path, shown string
 	source      []byte
-	// doc is the document without the configs that it merges. It is nil for a compiled config and for a file that cannot
-	// be read.
+	// doc is the document without the configs that it merges. doc is nil for a compiled config and for a file that
+	// cannot be read.
 	doc *yaml.Node
 	// rewritten is true if doc differs from source.
 	rewritten bool
 	// bad is the reason why the file cannot be read, and its line.
 	bad     error
 	badLine int
-	// links are the configs that it merges, in their order.
+	// links are the configs that the file merges, in their order.
 	links []*link
 	state
 }
 
 // state is the result of the import for a file.
 type state struct {
-	// merged: another file merges this one. reached: a file that is imported leads to this one.
+	// merged is true if another file merges this file. reached is true if an imported file merges this file, directly
+	// or indirectly.
 	merged, reached bool
 	// written are the files of the repository that contain this file.
 	written []string
-	// skipped is the reason why the repository does not contain the file. aside is the file below unsupported/ with its
-	// content.
+	// skipped is the reason why the repository does not contain the file. aside is the file below unsupported/ with the
+	// content of the skipped file.
 	skipped, aside string
 	// reported is true after the findings about first boots were added.
 	reported bool
@@ -57,9 +58,10 @@ type state struct {
 type link struct {
 	line     int
 	replaces bool
-	// local is a path below the directory of local files, text is the config itself, and source its URL. One of them is set.
+	// local is a path below the directory of local files, text is the config itself, and source its URL. One of these
+	// fields is set.
 	local, text, source string
-	// compression of the config at the source.
+	// compression is the compression of the config at the source.
 	compression string
 	target      *file
 }
@@ -85,7 +87,7 @@ func (f *file) replaced() bool {
 // namesItself reports whether the document has a name and a role of its own.
 func (f *file) namesItself() bool { return document.ScalarText(f.doc, "variant") == "openshift" }
 
-// pool is the pool that the file itself names: by its role, its name or its directory. "" is none.
+// pool returns the pool that the file itself names by its role, its name or its directory; "" for none.
 func (f *file) pool() string {
 	if f.namesItself() {
 		return document.ScalarText(document.Field(document.Field(f.doc, "metadata"), "labels"), v1alpha1.RoleLabel)

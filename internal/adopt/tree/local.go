@@ -47,8 +47,8 @@ func references(n *yaml.Node, inTrees bool) (out []reference) {
 	return out
 }
 
-// moveLocals copies the local files of a document into the directory of its pool. It returns the edits of their paths,
-// which the caller has checked.
+// moveLocals copies the local files of a document into the directory of its pool. moveLocals returns the edits of their
+// paths, which the caller has checked.
 func (i *importer) moveLocals(f *file, dir string) (edits []edit) {
 	for _, r := range references(f.doc, false) {
 		name, err := localPath(i.in.Files, r.node.Value)
@@ -74,7 +74,8 @@ func (i *importer) moveLocals(f *file, dir string) (edits []edit) {
 
 // copyTree copies a directory that storage.trees names.
 func (i *importer) copyTree(f *file, dir, name string) {
-	_ = fs.WalkDir(i.in.Files.FS, name, func(p string, e fs.DirEntry, err error) error { // the check has read all of it
+	// No error is possible, because the check has read the whole directory.
+	_ = fs.WalkDir(i.in.Files.FS, name, func(p string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
 			return nil //nolint:nilerr // the check has reported what cannot be read
 		}
@@ -93,7 +94,7 @@ type localFile struct {
 	isSecret   bool
 }
 
-// copy writes a local file. Two documents that name the same file share it.
+// copy writes a local file. Two documents that name the same file share one copy.
 func (i *importer) copy(f *file, local localFile) {
 	name := local.name
 	if !slices.Contains(f.written, name) {
@@ -108,8 +109,8 @@ func (i *importer) copy(f *file, local localFile) {
 	}
 }
 
-// accepts checks a file with the rules of a pool. It sets files aside that Bunsen refuses, and notes settings that only
-// a first boot applies.
+// accepts checks a file with the rules of a pool. accepts sets files aside that Bunsen refuses, and notes settings that
+// only a first boot applies.
 func (i *importer) accepts(f *file) bool {
 	if f.aside != "" {
 		return false
@@ -167,7 +168,7 @@ func translated(files source.Tree, f *file) (machineconfig.Config, origin.Map, [
 		refused[r.Path] = r.Why
 	}
 	var clean []edit
-	for _, r := range references(f.doc, false) { // this check comes before any file is read
+	for _, r := range references(f.doc, false) { // The loop checks every path before any file is read.
 		name, err := localPath(files, r.node.Value)
 		if err != nil {
 			return machineconfig.Config{}, at, []origin.Finding{{Message: fmt.Sprintf("local file %q: %v", r.node.Value, err), At: origin.Pos{Line: r.node.Line}}}

@@ -45,8 +45,8 @@ func (i *importer) resolve(f *file, n int, l *link) {
 	l.target = i.files[key]
 }
 
-// butaneOf returns the Butane file of a compiled config: the file with the same path except for the extension.
-// Otherwise it returns the file with the same name, if only one has it.
+// butaneOf returns the Butane file of a compiled config: the file with the same path except for the extension. If there
+// is no such file, butaneOf returns the file with the same name in another directory, if only one file has this name.
 func butaneOf(files map[string]*file, compiled string) *file {
 	wanted := strings.TrimSuffix(path.Clean(compiled), ".ign")
 	var same []*file

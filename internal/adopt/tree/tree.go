@@ -30,23 +30,24 @@ type Input struct {
 	Tree source.Tree
 	// Files is the directory of `local:` paths, as Butane's option --files-dir.
 	Files source.Tree
-	// Pool is the pool of files that do not name one. If "", such files belong to no pool. Files of other pools are
-	// skipped.
+	// Pool is the pool of files that do not name one. If Pool is "", such files belong to no pool. Import skips files
+	// of other pools.
 	Pool string
 }
 
 // Output is the result of an import.
 type Output struct {
 	adopt.Repository
-	// Executable are the files of the repository that must stay executable, in lexical order, because Butane then gives
-	// them another mode on the node.
+	// Executable are the files of the repository that must stay executable, in lexical order. Butane gives executable
+	// files another mode on the node.
 	Executable []string
 }
 
 // Import creates a repository from a directory of Butane files. A file that no other file merges is the config of one
-// pool. The configs that it merges follow it, in the order in which Ignition merges them. A compiled config represents
-// the Butane file of the same name. Import stores a file that it cannot import below unsupported/, with the reason. The
-// error names what the user has to decide first; it comes without a repository. Equal inputs give equal bytes.
+// pool. The configs that this file merges become later documents of the pool, in the order in which Ignition merges
+// them. A compiled config represents the Butane file of the same name. Import stores a file that it cannot import below
+// unsupported/, with the reason. The error names decisions that the user has to make first; with an error, there is no
+// repository. Equal inputs give equal bytes.
 func Import(in Input) (Output, []adopt.Finding, error) {
 	i := &importer{in: in, files: map[string]*file{}}
 	i.out.Files = map[string][]byte{}
@@ -71,7 +72,7 @@ func Import(in Input) (Output, []adopt.Finding, error) {
 // importer is the state of one import.
 type importer struct {
 	in Input
-	// files of the tree by path, and the compiled configs that files merge, by their path behind a colon.
+	// files has the files of the tree by path, and the compiled configs that files merge by their path after a colon.
 	files    map[string]*file
 	findings []adopt.Finding
 	out      Output
@@ -142,7 +143,7 @@ func (i *importer) pools() (map[string][]*file, error) {
 	return out, nil
 }
 
-// once returns each file only at its last position, because a config that is merged later wins.
+// once returns each file only at its last position, because a config that is merged later overrides earlier ones.
 func once(files []*file) []*file {
 	var out []*file
 	for n, f := range files {
@@ -154,8 +155,8 @@ func once(files []*file) []*file {
 	return out
 }
 
-// sequence returns a file and all configs that it merges, in the order of Ignition: a merged config wins over the file that
-// merges it, and a later one wins over an earlier one.
+// sequence returns a file and all configs that it merges, in the order of Ignition: a merged config overrides the file
+// that merges it, and a later config overrides an earlier one.
 func (i *importer) sequence(root *file) []*file {
 	var out, stack []*file
 	var visit func(f *file)

@@ -133,7 +133,8 @@ type edit struct {
 	text string
 }
 
-// edited returns the document with its edits. If possible it preserves the file's text, with its lines and comments.
+// edited returns the document with its edits. If possible, edited preserves the file's text, with its lines and
+// comments.
 func (f *file) edited(edits []edit) ([]byte, error) {
 	if !f.rewritten {
 		if body, ok := replaced(f.source, edits); ok {
@@ -142,7 +143,7 @@ func (f *file) edited(edits []edit) ([]byte, error) {
 	}
 	for _, e := range edits {
 		was := *e.node
-		defer func() { *e.node = was }() // another pool may use the same document
+		defer func() { *e.node = was }() // The text is restored, because another pool may use the same document.
 		e.node.Value, e.node.Style = e.text, e.node.Style&^(yaml.LiteralStyle|yaml.FoldedStyle)
 	}
 	var b bytes.Buffer
@@ -158,7 +159,8 @@ func (f *file) edited(edits []edit) ([]byte, error) {
 func replaced(source []byte, edits []edit) (out []byte, ok bool) {
 	lines := bytes.SplitAfter(source, []byte("\n"))
 	edits = slices.Clone(edits)
-	slices.SortFunc(edits, func(a, b edit) int { return b.node.Column - a.node.Column }) // from right to left
+	// The edits are applied from right to left, so that columns stay valid.
+	slices.SortFunc(edits, func(a, b edit) int { return b.node.Column - a.node.Column })
 	for _, e := range edits {
 		if e.node.Line < 1 || e.node.Line > len(lines) {
 			return nil, false
@@ -195,7 +197,7 @@ func offset(line []byte, column int) int {
 	return at
 }
 
-// localName is the path of a local file beside a document.
+// localName returns the path of a local file beside a document.
 func localName(local string, isSecret bool) string {
 	if isSecret {
 		return path.Join("secrets", local)

@@ -39,7 +39,7 @@ func (k *Collection) Flags(cmd *cobra.Command) {
 type collector struct {
 	*support.Bundle
 	client    client.Client
-	api       rest.Interface // for logs. A typed client of all kinds would add 12 MB to the program.
+	api       rest.Interface // api is for reading logs. A typed client of all kinds would add 12 MB to the program.
 	namespace string
 	progress  io.Writer
 }
@@ -78,7 +78,7 @@ func (k *Collection) Run(cmd *cobra.Command) error {
 	return err
 }
 
-// collect reads all parts. A part that cannot be read is in the list of what is left out.
+// collect reads all parts. If a part cannot be read, collect adds it to the list of missing parts.
 func (c collector) collect(ctx context.Context) {
 	c.say("reading the status")
 	c.answers(ctx)
@@ -94,7 +94,7 @@ func (c collector) collect(ctx context.Context) {
 
 func (c collector) say(what string) { fmt.Fprintln(c.progress, what) }
 
-// write writes the bundle to the file, which only the user can read, or to standard output.
+// write writes the bundle to a file that only the user can read, or to standard output.
 func (k *Collection) write(b *support.Bundle, out io.Writer) (err error) {
 	if k.output == "-" {
 		return b.Write(out)

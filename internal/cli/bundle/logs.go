@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// maxDaemons is how many pods of the daemon have their logs in a bundle.
+	// maxDaemons is for how many pods of the daemon a bundle has logs.
 	maxDaemons = 50
 	// logTimeout is how long reading one log may take.
 	logTimeout = 5 * time.Minute
@@ -29,7 +29,7 @@ const (
 	maskedLog = 2 * support.MaxFile
 )
 
-// logs adds the logs of Bunsen's pods: all controllers and servers, and of the daemons first those with a problem.
+// logs adds the logs of Bunsen's pods: of all controllers and servers, and of some daemons, those with a problem first.
 func (c collector) logs(ctx context.Context) {
 	var pods corev1.PodList
 	if err := c.client.List(ctx, &pods, client.InNamespace(c.namespace)); err != nil {
@@ -69,7 +69,7 @@ func (c collector) log(ctx context.Context, p *corev1.Pod, container string, pre
 	stream, err := c.api.Get().AbsPath("/api/v1/namespaces", p.Namespace, "pods", p.Name, "log").Param("container", container).
 		Param("previous", strconv.FormatBool(previous)).Param("tailLines", strconv.Itoa(logLines)).Param("timestamps", "true").Stream(ctx)
 	if previous && apierrors.IsBadRequest(err) {
-		return // the kubelet has deleted it
+		return // The kubelet has deleted this log.
 	}
 	if err != nil {
 		c.LeaveOut(name, err.Error())

@@ -23,7 +23,7 @@ const (
 	pageSize = 500
 	// maxObjects is how many objects of one kind a bundle has.
 	maxObjects = 5000
-	// maxWhy is for how many nodes that wait a bundle has the reason.
+	// maxWhy is for how many waiting nodes a bundle has the reason.
 	maxWhy = 100
 )
 
@@ -57,10 +57,11 @@ func kinds(namespace string) []kind {
 		k.namespace = namespace
 		all = append(all, k)
 	}
-	return append(all, kind{"", "v1", "Event", "default"}) // the events of objects without a namespace
+	// The namespace default has the events of objects without a namespace.
+	return append(all, kind{"", "v1", "Event", "default"})
 }
 
-// objects adds the objects of a kind.
+// objects adds the objects of a kind to the bundle.
 func (c collector) objects(ctx context.Context, k kind) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: k.group, Version: k.version, Kind: k.kind + "List"})
@@ -100,7 +101,7 @@ func isOwnKind(crd string) bool {
 // fileName returns an object's name as a file name; names of certificate requests and roles can contain colons.
 func fileName(name string) string { return strings.NewReplacer("/", "_", ":", "_").Replace(name) }
 
-// answers adds the output of status and why.
+// answers adds the output of the commands status and why to the bundle.
 func (c collector) answers(ctx context.Context) {
 	cluster, err := kube.ReadAll(ctx, c.client)
 	if err != nil {
@@ -128,7 +129,7 @@ func (c collector) answers(ctx context.Context) {
 	}
 }
 
-// why adds the output of why for one object.
+// why adds the output of the command why for one object.
 func (c collector) why(kind, name string, cluster fleet.Cluster, ask func(fleet.Cluster, string, time.Time) (inspect.Why, error)) {
 	file := fmt.Sprintf("why/%s_%s.txt", kind, fileName(name))
 	answer, err := ask(cluster, name, c.At)
@@ -139,5 +140,5 @@ func (c collector) why(kind, name string, cluster fleet.Cluster, ask func(fleet.
 	c.text(file, answer.Text(c.At))
 }
 
-// text adds a masked text.
+// text adds a text to the bundle, with its secrets masked.
 func (c collector) text(name, text string) { c.Add(name, []byte(support.Text(safetext.Lines(text)))) }

@@ -45,9 +45,9 @@ func (r *clusterState) readPolicies(ctx context.Context, c client.Reader) error 
 	return nil
 }
 
-// objects are the cluster's objects that the compared repository created or that head also has, in the form of a
-// repository. If the digest is that of head's object, it returns head's object: the API server adds defaults, which are
-// no difference.
+// objects returns the cluster's objects that the compared repository created or that head also has, in the form that a
+// repository has. If the digest is that of head's object, objects returns head's object, because defaults that the API
+// server adds are no difference.
 func (r clusterState) objects(head []transpile.ClusterObject) (out []transpile.ClusterObject, err error) {
 	of := map[string]transpile.ClusterObject{}
 	for _, o := range head {
@@ -103,7 +103,7 @@ func userEntries(entries map[string]string) map[string]string {
 	return out
 }
 
-// marks reads the marks for secret contents from the objects of the cluster.
+// marks reads the secret paths from the objects of the cluster.
 func (r clusterState) marks() (review.Marks, error) {
 	out := review.Marks{}
 	for i := range r.pools {

@@ -26,8 +26,9 @@ import (
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
-// WithCluster returns a comparison of revisions in a repository with what the nodes of a cluster should run now. source is
-// the GitSource that follows the repository. Compare takes an empty base then.
+// WithCluster returns a comparison of revisions in a repository with what the nodes of a cluster should run now. The
+// parameter source is the GitSource that follows the repository. For a comparison with a cluster, Compare must get an
+// empty base.
 func WithCluster(at folders.Repository, target kube.Target, source string) Comparison {
 	return Comparison{At: at, Running: true, cluster: target, source: source}
 }
@@ -44,9 +45,9 @@ type clusterState struct {
 	policies []*unstructured.Unstructured
 }
 
-// fromCluster uses the running configs as the base. It adds to head the cluster's objects that the repository does not
-// have: MachineConfigs created through the API, other pools, the disruption policy. The controller merges them, too. It
-// reads facts that the flags do not give.
+// fromCluster uses the running configs as the base. fromCluster adds to head the cluster's objects that the repository
+// does not have: MachineConfigs created through the API, other pools, the disruption policy. The controller merges
+// these objects, too. fromCluster also reads facts that the flags do not give.
 func (c Comparison) fromCluster(ctx context.Context, memory *review.Renderings, head *side, facts review.Facts) (side, review.Facts, error) {
 	r, err := c.readCluster(ctx)
 	if err != nil {
@@ -119,8 +120,8 @@ func (c Comparison) readCluster(ctx context.Context) (clusterState, error) {
 	return out, out.readPolicies(ctx, conn)
 }
 
-// sourceOf returns the GitSource that follows the compared repository. If there is none, it returns nil, and all
-// objects of the cluster stay.
+// sourceOf returns the GitSource that follows the compared repository. If no GitSource matches, sourceOf returns nil,
+// and all objects of the cluster stay.
 func (c Comparison) sourceOf(sources []v1alpha1.GitSource) (*v1alpha1.GitSource, error) {
 	var names []string
 	for i := range sources {
@@ -142,13 +143,14 @@ func (c Comparison) sourceOf(sources []v1alpha1.GitSource) (*v1alpha1.GitSource,
 // notFollowed is the value of --source for a repository that no GitSource follows.
 const notFollowed = "-"
 
-// isFromSource reports whether the compared repository created an object, so that the source deletes it when it is
-// removed from the repository.
+// isFromSource reports whether the compared repository created an object, so that the source deletes the object when a
+// user removes it from the repository.
 func (r clusterState) isFromSource(o client.Object) bool {
 	return r.source != nil && o.GetLabels()[v1alpha1.SourceLabel] == r.source.Name && (r.source.Spec.Prune == nil || *r.source.Spec.Prune)
 }
 
-// commit returns the commit of the pools that the source feeds; nil if their commits differ or one is unknown.
+// commit returns the commit of the pools whose configs come from the source; nil if their commits differ or one is
+// unknown.
 func (r clusterState) commit() *review.Commit {
 	hash := ""
 	for i := range r.pools {
@@ -172,7 +174,7 @@ func (r clusterState) commit() *review.Commit {
 func runningPool(p *mcfgv1.MachineConfigPool, live map[string]*mcfgv1.MachineConfig) (review.Pool, error) {
 	name := p.Spec.Configuration.Name
 	if name == "" {
-		return review.Pool{}, nil // nothing is rendered yet: the pool is new
+		return review.Pool{}, nil // The pool is new, and has no rendered config yet.
 	}
 	mc := live[name]
 	if mc == nil {

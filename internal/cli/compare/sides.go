@@ -94,8 +94,8 @@ func (c *Comparison) AddFlags(cmd *cobra.Command) {
 	c.cluster.AddFlags(cmd)
 }
 
-// nodesHint says how to give the number of nodes to a comparison, if a changed pool has none. Only --cluster reads the
-// number from a cluster, because its nodes may run another commit than base.
+// If the number of nodes of a changed pool is unknown, nodesHint returns a hint on how to give it to a comparison. Only
+// --cluster reads the number from a cluster, because its nodes may run another commit than base.
 func (c *Comparison) nodesHint(found review.Comparison) string {
 	unknown := slices.ContainsFunc(found.Pools, func(p review.PoolChange) bool {
 		return p.From != "" && p.To != "" && p.From != p.To && p.Rollout == nil
@@ -152,14 +152,14 @@ func (c *Comparison) Show(w io.Writer, found review.Comparison, output, key stri
 	return nil
 }
 
-// Comparison is what diff and comment compare, with the options for it.
+// Comparison has the options of a comparison by the commands diff and comment.
 type Comparison struct {
 	At folders.Repository
 	// policyFile is a MachineConfiguration that replaces the one in head's cluster/.
 	policyFile string
-	// nodes are given facts, `pool=40`.
+	// nodes are the facts about pools on the command line, such as `pool=40`.
 	nodes []string
-	// Running selects the configs that run in a cluster as the base.
+	// If Running is true, the base is the configs that run in a cluster.
 	Running bool
 	cluster kube.Target
 	// source names the GitSource that follows the repository, if the cluster has several.
@@ -177,7 +177,8 @@ func (u *RenderErrors) Error() string { return errors.Join(u.Base, u.Head).Error
 // Unwrap returns the errors of the sides.
 func (u *RenderErrors) Unwrap() []error { return []error{u.Base, u.Head} }
 
-// Compare renders both sides. It uses head's disruption policy, because that policy applies when head is rolled out.
+// Compare renders both sides. Compare uses head's disruption policy, because that policy applies when head is rolled
+// out.
 func (c Comparison) Compare(ctx context.Context, base, head string) (review.Comparison, error) {
 	facts, err := factsOf(c.nodes)
 	if err != nil {
@@ -239,7 +240,7 @@ func (c Comparison) evaluate(from, to side, facts review.Facts) (review.Comparis
 			return review.Comparison{}, cli.Invalid(err)
 		}
 		to.PolicyFile = c.policyFile
-		from.policy = to.policy // the file replaces the policy of both sides, so it is no change
+		from.policy = to.policy // The file replaces the policy of both sides, so the policy is no change.
 	}
 	out := review.Compare(from.Side, to.Side, to.policy)
 	out = out.WithCluster(cluster.Compare(cluster.State{Policy: from.policy, Pools: from.pools, Objects: from.objects}, cluster.State{Policy: to.policy, Pools: to.pools, Objects: to.objects}))

@@ -15,7 +15,8 @@ import (
 const (
 	// poolsFolder is the folder that every config repository has.
 	poolsFolder = "pools"
-	// searchDepth and searchEntries limit the search for config repositories below a folder that is not one.
+	// searchDepth and searchEntries limit the search for config repositories below a folder that is not a config
+	// repository.
 	searchDepth, searchEntries = 3, 2000
 	// namedFolders is how many folders a message names.
 	namedFolders = 3
@@ -25,7 +26,7 @@ const (
 // The error names the folders nearby that have pools/.
 func checkFolder(dir string) error {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return nil // the reader of the folder reports the error
+		return nil // The code that reads the folder reports this error.
 	}
 	if _, err := os.Lstat(filepath.Join(dir, poolsFolder)); !errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -40,7 +41,8 @@ func checkFolder(dir string) error {
 	return fmt.Errorf("%s: a repository has a directory %s/<pool>/ for each pool (%[2]s/worker/, %[2]s/master/) with Butane documents (*.bu) or a kustomization.yaml in it", text, poolsFolder)
 }
 
-// folderAbove returns the nearest folder above dir that has pools/, or "". It stops at the top of a git work tree.
+// folderAbove returns the nearest folder above dir that has pools/, or "". folderAbove stops at the top of a git work
+// tree.
 func folderAbove(dir string) string {
 	at, err := filepath.Abs(dir)
 	if err != nil {
@@ -58,10 +60,11 @@ func folderAbove(dir string) string {
 	return ""
 }
 
-// foldersBelow returns the folders in dir that have pools/, in lexical order. It does not search hidden folders.
+// foldersBelow returns the folders in dir that have pools/, in lexical order. foldersBelow does not search hidden
+// folders.
 func foldersBelow(dir string) (found []string) {
 	seen := 0
-	_ = filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error { // skips unreadable folders
+	_ = filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error { // The walk skips unreadable folders.
 		if seen++; seen > searchEntries {
 			return fs.SkipAll
 		}

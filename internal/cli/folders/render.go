@@ -49,7 +49,7 @@ func (p Repository) Blame(ctx context.Context, tree source.Tree, report *lineage
 		Read: func(file string) ([]byte, error) { return fs.ReadFile(tree.FS, file) },
 		Blame: func(file string, lines []int) (map[int]lineage.Commit, error) {
 			q := history.Query{File: file, Lines: lines}
-			if tree.Commit.Hash == "" { // the working directory may be newer than the last commit
+			if tree.Commit.Hash == "" { // The tree is a working directory, which may be newer than the last commit.
 				text, err := fs.ReadFile(tree.FS, file)
 				if err != nil {
 					return nil, fmt.Errorf("reading %s: %w", file, err)
@@ -75,8 +75,8 @@ func (p Repository) Blame(ctx context.Context, tree source.Tree, report *lineage
 	return nil
 }
 
-// ChoosePools selects the pools to print. one is the name of an output that can show only one pool; it is empty for an
-// output that can show all pools.
+// ChoosePools selects the pools to print. The parameter one is the name of an output that can show only one pool. It is
+// empty for an output that can show all pools.
 func ChoosePools(pools []review.PoolRendering, name, one string) ([]review.PoolRendering, error) {
 	var names []string
 	for _, p := range pools {

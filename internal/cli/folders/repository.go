@@ -16,13 +16,14 @@ import (
 type Repository struct {
 	// Repo is a directory in a repository. Path is the folder below it that has pools/.
 	Repo, Path string
-	// Revisions limits directory names to Repo and to names that are written as paths, such as ./main. In the review of a
-	// pull request, the pull request's own files could otherwise replace a commit of the same name.
+	// If Revisions is true, only Repo and names that are written as paths, such as ./main, count as directories.
+	// Without this limit, in the review of a pull request, the pull request's own files could replace a commit of the
+	// same name.
 	Revisions bool
 }
 
 // Open returns the tree that arg names: a directory that exists, or else a revision of p.Repo. A name that could be
-// both is an error, except HEAD, which is the revision. The caller calls done.
+// both is an error, except HEAD, which is the revision. The caller must call the function done.
 func (p Repository) Open(ctx context.Context, arg string) (tree source.Tree, done func(), err error) {
 	if p.Directory(arg) {
 		return OpenDir(ctx, filepath.Join(arg, p.Path))
@@ -52,13 +53,13 @@ func (p Repository) Open(ctx context.Context, arg string) (tree source.Tree, don
 // Folder returns the path of the folder with pools/, from the repository's root.
 func (p Repository) Folder() string { return filepath.ToSlash(filepath.Join(BelowTop(p.Repo), p.Path)) }
 
-// Directory reports whether an argument can only be a directory.
+// Directory reports whether an argument must be a directory, and not a revision.
 func (p Repository) Directory(arg string) bool {
 	return arg == p.Repo || arg == "." || arg == ".." || filepath.IsAbs(arg) || strings.HasSuffix(arg, "/") ||
 		strings.HasPrefix(arg, "./") || strings.HasPrefix(arg, "../")
 }
 
-// OpenDir returns the tree of a directory that has pools/. The caller calls done.
+// OpenDir returns the tree of a directory that has pools/. The caller must call the function done.
 func OpenDir(ctx context.Context, dir string) (tree source.Tree, done func(), err error) {
 	if err := checkFolder(dir); err != nil {
 		return source.Tree{}, func() {}, err
@@ -76,11 +77,11 @@ func tempDir() (dir string, done func(), err error) {
 	if err != nil {
 		return "", func() {}, fmt.Errorf("making a directory for files: %w", err)
 	}
-	return dir, func() { _ = os.RemoveAll(dir) }, nil // a remaining temporary directory does no harm
+	return dir, func() { _ = os.RemoveAll(dir) }, nil // A remaining temporary directory does no harm.
 }
 
 // BelowTop returns the path of a directory from the top of its git work tree, so that a revision is read at the same
-// path. It is empty at the top and outside of a work tree.
+// path. BelowTop returns "" at the top and outside of a work tree.
 func BelowTop(dir string) string {
 	abs, err := filepath.Abs(dir)
 	if err != nil {

@@ -23,8 +23,8 @@ import (
 // presetFile is the file in which a first boot records the enabled units. Ignition defines its name.
 const presetFile = "/etc/systemd/system-preset/20-ignition.preset"
 
-// writeTree writes the root file system of a config into dir, which must be empty and is created if missing. It returns
-// the paths in lexical order. The files belong to the user who runs it.
+// writeTree writes the root file system of a config into dir, which must be empty and is created if missing. writeTree
+// returns the paths in lexical order. The files belong to the user who runs the command.
 func writeTree(dir string, c machineconfig.Config) ([]string, error) {
 	want := desired.Of(c, host.Accounts{Unprivileged: true})
 	if len(want.Problems) > 0 {
@@ -43,7 +43,7 @@ func writeTree(dir string, c machineconfig.Config) ([]string, error) {
 	return writePaths(root, want)
 }
 
-// PrintTree writes the tree and lists what it wrote.
+// PrintTree writes the tree of a config, and prints the written paths.
 func PrintTree(w io.Writer, dir string, r render.Rendered) error {
 	written, err := writeTree(dir, r.Config)
 	if err != nil {
@@ -54,8 +54,8 @@ func PrintTree(w io.Writer, dir string, r render.Rendered) error {
 	return err
 }
 
-// writePaths writes the paths of want, parents first, because a path sorts before the paths below it. It sets the modes
-// of folders last.
+// writePaths writes the paths of want in lexical order, in which parents come first. writePaths sets the modes of
+// folders last.
 func writePaths(root *os.Root, want desired.State) (written []string, err error) {
 	entries := maps.Clone(want.Parents)
 	maps.Copy(entries, want.Paths)
@@ -69,7 +69,8 @@ func writePaths(root *os.Root, want desired.State) (written []string, err error)
 		}
 		written = append(written, p)
 	}
-	for _, p := range slices.Backward(written) { // last, because the owner may not be allowed to write into a folder
+	// The modes of folders come last, because a mode may forbid the owner to write into the folder.
+	for _, p := range slices.Backward(written) {
 		if e := entries[p]; e.Kind == host.Dir {
 			if err := root.Chmod(strings.TrimPrefix(p, "/"), fs.FileMode(e.Mode)); err != nil {
 				return nil, cli.Invalid(fmt.Errorf("writing %s: %w", p, err))
@@ -123,7 +124,8 @@ func WriteFiles(dir string, r tree.Output) error {
 	defer root.Close()
 	for _, name := range slices.Sorted(maps.Keys(r.Files)) {
 		mode := fs.FileMode(0o644)
-		if slices.Contains(r.Secrets, name) || strings.HasPrefix(name, "unsupported/") { // an unparsed file may contain secrets
+		// A file that was not parsed may contain secrets.
+		if slices.Contains(r.Secrets, name) || strings.HasPrefix(name, "unsupported/") {
 			mode = 0o600
 		}
 		if slices.Contains(r.Executable, name) {

@@ -113,7 +113,7 @@ func (r report) text() string {
 	return b.String()
 }
 
-// versionsOf returns the versions of a part that report.
+// versionsOf returns the reported versions of one part of Bunsen.
 func (r report) versionsOf(part string) string {
 	var versions []string
 	for _, v := range r.Versions {
@@ -208,7 +208,7 @@ func (r *Removal) remove(ctx context.Context, c cluster, out io.Writer) error {
 	return err
 }
 
-// remains says which objects an uninstallation leaves on the cluster.
+// remains returns a text that says which objects an uninstallation leaves on the cluster.
 func remains(everything bool) string {
 	text := "What remains:\n  Nodes keep their files, units and users, and the annotations machineconfiguration.openshift.io/*.\n" +
 		"  Nodes that were cordoned for an update stay so: kubectl uncordon NODE.\n" +

@@ -76,7 +76,7 @@ func (c cluster) readiness(ctx context.Context) (install.Readiness, error) {
 		return r, kube.RequestError("asking for your rights", err)
 	}
 	if r.Admin = may.Status.Allowed; !r.Admin {
-		return r, nil // the reads below may be forbidden
+		return r, nil // The permissions for the reads below may be missing.
 	}
 	var operator appsv1.Deployment
 	key := client.ObjectKey{Namespace: "openshift-machine-config-operator", Name: "machine-config-operator"}
@@ -108,7 +108,8 @@ func (c cluster) nodes(ctx context.Context) ([]metav1.PartialObjectMetadata, err
 	return list.Items, nil
 }
 
-// status reads the state of the whole cluster. It is empty if there is none, such as with an earlier version.
+// status reads the state of the whole cluster. The status is empty if the cluster has none, for example because an
+// earlier version of Bunsen runs.
 func (c cluster) status(ctx context.Context) (v1alpha1.ClusterStatus, error) {
 	var object v1alpha1.BunsenStatus
 	err := c.client.Get(ctx, client.ObjectKey{Name: v1alpha1.BunsenStatusName}, &object)
@@ -118,7 +119,7 @@ func (c cluster) status(ctx context.Context) (v1alpha1.ClusterStatus, error) {
 	return object.Status, nil
 }
 
-// apply writes a whole object. It removes fields that an earlier version applied.
+// apply writes a whole object. apply removes fields that an earlier version applied.
 func (c cluster) apply(ctx context.Context, o *unstructured.Unstructured, dryRun bool) error {
 	options := []client.ApplyOption{client.FieldOwner(fieldOwner), client.ForceOwnership}
 	if dryRun {

@@ -147,14 +147,14 @@ func (i *Installation) install(ctx context.Context, c cluster, out, progress io.
 	return err
 }
 
-// nextSteps says what a user should do after an installation.
+// nextSteps is a text that says what a user should do after an installation.
 const nextSteps = `Next:
   bunsen check                      whether every part works
   kubectl apply -f gitsource.yaml   follow a repository: docs/sources.md has the object
   bunsen status -w                  watch the first rollout
 `
 
-// applyAll applies namespaces and kinds, waits until the API server serves them, and applies the rest.
+// applyAll applies namespaces and CRDs, waits until the API server serves the kinds, and applies all other objects.
 func (i *Installation) applyAll(ctx context.Context, c cluster, all []*unstructured.Unstructured) error {
 	first, rest := install.Phases(all)
 	for _, o := range first {
@@ -178,8 +178,8 @@ func (i *Installation) applyAll(ctx context.Context, c cluster, all []*unstructu
 	return nil
 }
 
-// prune deletes objects of an earlier installation with bunsen that this one does not have: a part that is now left
-// out, or earlier settings. It does not delete objects that a user applied in another way.
+// prune deletes objects of an earlier installation with bunsen that the new installation does not have: a part that is
+// now left out, or earlier settings. prune does not delete objects that a user applied in another way.
 func prune(ctx context.Context, c cluster, wanted []*unstructured.Unstructured, progress io.Writer) error {
 	all, err := install.Everything(config.Files)
 	if err != nil {
@@ -243,7 +243,7 @@ func lineOf(states []install.PartState) string {
 	return strings.Join(words, ", ")
 }
 
-// errTimeout is the error of a wait that takes too long.
+// errTimeout is the error if a wait takes too long.
 var errTimeout = errors.New("it takes too long")
 
 // until calls a function repeatedly, with a pause between two calls, until it returns true.

@@ -45,7 +45,7 @@ type Applier struct {
 }
 
 // Apply applies the changes in their order, and prints each with the equivalent command line. If a change fails, Apply
-// continues with the next one, which is about another node.
+// continues with the next change, which is about another node.
 func (a Applier) Apply(ctx context.Context, order steer.Order) error {
 	var errs []error
 	for _, change := range order.Changes {
@@ -150,7 +150,7 @@ func (t *Target) Name() string {
 	return ""
 }
 
-// noKubeconfig is the error for a missing kubeconfig. It names the places where bunsen searched.
+// noKubeconfig is the error for a missing kubeconfig. noKubeconfig names the places where bunsen searched.
 func noKubeconfig(rules *clientcmd.ClientConfigLoadingRules) error {
 	if set := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); set != "" && rules.ExplicitPath == "" {
 		return fmt.Errorf("KUBECONFIG is %s, and there is no kubeconfig: correct it, or name a file with --kubeconfig", set)
@@ -158,7 +158,7 @@ func noKubeconfig(rules *clientcmd.ClientConfigLoadingRules) error {
 	return errors.New("there is no kubeconfig: name one with --kubeconfig, or set KUBECONFIG")
 }
 
-// groupsOf lists the API groups whose discovery failed.
+// groupsOf lists the API groups that could not be discovered on the API server.
 func groupsOf(err *apiutil.ErrResourceDiscoveryFailed) string {
 	var groups []string
 	for gv := range *err {
@@ -168,7 +168,7 @@ func groupsOf(err *apiutil.ErrResourceDiscoveryFailed) string {
 	return strings.Join(groups, ", ")
 }
 
-// The roles of config/rbac/users.yaml that let users read.
+// The roles in config/rbac/users.yaml that allow users to read objects.
 const (
 	// viewerRole allows users to read everything except MachineConfigs, which contain secrets.
 	viewerRole = "bunsen-viewer"
@@ -233,7 +233,8 @@ func ReadObjects(ctx context.Context, c client.Reader) (fleet.Cluster, error) {
 		what string
 		list client.ObjectList
 	}{{"GitSources", &sources}, {"MachineConfigPools", &pools}, {"Nodes", &nodes}, {"RolloutPolicies", &policies}} {
-		if err := c.List(ctx, l.list, client.UnsafeDisableDeepCopy); err != nil { // no caller changes the objects
+		// The objects need no copy, because no caller changes them.
+		if err := c.List(ctx, l.list, client.UnsafeDisableDeepCopy); err != nil {
 			return out, ReadError(l.what, err)
 		}
 	}
@@ -261,7 +262,7 @@ func readConfigs(ctx context.Context, c client.Reader, cluster *fleet.Cluster) e
 // NamedConfigs returns the rendered configs that pools and nodes name, without further data. These configs exist,
 // although this user has no permission to read them.
 func NamedConfigs(cluster fleet.Cluster) []fleet.RenderedRow {
-	pools := map[string]string{} // by the config's name, rendered-POOL-HASH
+	pools := map[string]string{} // pools maps the name of a config, rendered-POOL-HASH, to its pool.
 	add := func(name string) {
 		if pool := v1alpha1.RenderedPool(name); pool != "" {
 			pools[name] = pool

@@ -16,8 +16,8 @@ import (
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
-// Heartbeats are the heartbeats of the controllers, the servers and the daemons. They change all the time, so bunsen
-// reads them from time to time and does not watch them.
+// Heartbeats are the heartbeats of the controllers, the servers and the daemons. Heartbeats change all the time, so
+// bunsen reads them from time to time and does not watch them.
 type Heartbeats struct {
 	Client client.Reader
 	// Background reads the heartbeats of daemons without a wait: Fill adds those of the last read.
@@ -26,11 +26,12 @@ type Heartbeats struct {
 	leases []coordinationv1.Lease
 	note   string
 	called time.Time
-	// daemons are the last reports by node. daemonsNote says why the last read failed, and asked is its time.
+	// daemons are the last reports by node. daemonsNote says why the last read failed. asked is the time of the last
+	// read.
 	daemons     map[string]v1alpha1.DaemonReport
 	daemonsNote string
 	asked       time.Time
-	// denied are the machines that the controller denied, at the time asked.
+	// denied are the machines whose certificate requests the controller denied, as of the time asked.
 	denied []fleet.DeniedMachine
 	// pending gets the result of a read of daemons; nil if there is no such read.
 	pending chan daemonsRead
@@ -51,7 +52,8 @@ const CheckInterval = 5 * time.Second
 const (
 	// leasesAgain is the maximum age of the data about controllers and servers on a live screen.
 	leasesAgain = 10 * time.Second
-	// daemonsAgain is the maximum age of the data about daemons. It is longer because there are thousands of daemons.
+	// daemonsAgain is the maximum age of the data about daemons. The age of daemons' heartbeats is longer, because
+	// there may be thousands of daemons.
 	daemonsAgain = 30 * time.Second
 )
 
@@ -63,8 +65,8 @@ func (h *Heartbeats) Due(now time.Time) bool {
 	return now.Sub(h.called) >= leasesAgain || len(h.pending) > 0
 }
 
-// Fill reads the heartbeats if this is due, and adds them to the cluster. A user without permission to read heartbeats
-// still gets everything else.
+// Fill reads the heartbeats if it is time, and adds them to the cluster. A user without permission to read heartbeats
+// still gets all other data.
 func (h *Heartbeats) Fill(ctx context.Context, cluster *fleet.Cluster) error {
 	now := time.Now()
 	if now.Sub(h.called) >= leasesAgain {
@@ -128,7 +130,8 @@ func (h *Heartbeats) readLeases(ctx context.Context) error {
 // daemonsMeta requests only the metadata of MachineConfigNodes.
 var daemonsMeta = metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfigNodeList"}
 
-// ReadDaemons reads the heartbeats of all daemons from the API server's cache. If this fails, the note has the reason.
+// ReadDaemons reads the heartbeats of all daemons from the API server's cache. If the read fails, the note has the
+// reason.
 func ReadDaemons(ctx context.Context, c client.Reader) (daemons map[string]v1alpha1.DaemonReport, note string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*CheckInterval)
 	defer cancel()
@@ -145,8 +148,8 @@ func ReadDaemons(ctx context.Context, c client.Reader) (daemons map[string]v1alp
 	return fleet.DaemonReports(list.Items), "", nil
 }
 
-// readDenied reads the machines that the controller denied, from the API server's cache. It returns none if the user has no
-// permission to read certificate requests, or if the cluster does not know their kind.
+// readDenied reads the machines that the controller denied, from the API server's cache. readDenied returns none if the
+// user has no permission to read certificate requests, or if the cluster does not know their kind.
 func readDenied(ctx context.Context, c client.Reader) ([]fleet.DeniedMachine, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*CheckInterval)
 	defer cancel()
@@ -162,7 +165,7 @@ func readDenied(ctx context.Context, c client.Reader) ([]fleet.DeniedMachine, er
 	return fleet.DeniedMachines(list.Items), nil
 }
 
-// ReadDaemon reads the heartbeat of one node's daemon. It returns nothing if there is none.
+// ReadDaemon reads the heartbeat of one node's daemon. If the node has no heartbeat, ReadDaemon returns the zero value.
 func ReadDaemon(ctx context.Context, c client.Reader, node string) (map[string]v1alpha1.DaemonReport, error) {
 	of := metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: daemonsMeta.APIVersion, Kind: "MachineConfigNode"}}
 	err := c.Get(ctx, client.ObjectKey{Name: node}, &of)

@@ -11,8 +11,9 @@ import (
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
-// StepTimes finds since when nodes are at their steps, if only their MachineConfigNodes record it. It reads each one
-// once for each step and only a few at a time, because thousands of nodes may be at work.
+// StepTimes finds out when nodes reached their present step of an update, if only their MachineConfigNodes record this
+// time. StepTimes reads each MachineConfigNode once for each step, and only a few at a time, because thousands of nodes
+// may be at work.
 type StepTimes struct {
 	c     client.Reader
 	asked map[stepKey]time.Time
@@ -23,9 +24,9 @@ type StepTimes struct {
 type stepKey struct{ node, config, step string }
 
 const (
-	// mostAsked limits the MachineConfigNodes of one read. No screen shows more nodes.
+	// mostAsked limits how many MachineConfigNodes one call reads. No screen shows more nodes.
 	mostAsked = 24
-	// askAgain is the pause before a MachineConfigNode without a result is read again.
+	// askAgain is the pause before StepTimes reads a MachineConfigNode without the time again.
 	askAgain = 5 * time.Second
 )
 

@@ -20,8 +20,8 @@ import (
 // completionTimeout limits how long a shell waits for a completion.
 const completionTimeout = 3 * time.Second
 
-// Complete offers the values that ask finds on the cluster, for at most so many arguments. It offers nothing if the
-// cluster does not answer.
+// Complete returns a completion function. It offers the values that the function ask finds on the cluster, for at most
+// the given number of arguments. It offers nothing if the cluster does not answer.
 func Complete(most int, ask func(context.Context, client.Client, []string) ([]string, error)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		const quiet = cobra.ShellCompDirectiveNoFileComp
@@ -49,7 +49,7 @@ func CompleteSubjects(kinds ...string) cobra.CompletionFunc {
 		for _, kind := range kinds {
 			names, err := ListNames(ctx, c, kind)
 			if err != nil {
-				continue // the user may read the other kinds
+				continue // The user may have permission to read the other kinds.
 			}
 			for _, n := range names {
 				offers = append(offers, Subject{kind, n}.String())
@@ -79,14 +79,14 @@ const (
 // String returns the form that commands and users write.
 func (t Subject) String() string { return t.Kind + "/" + t.Name }
 
-// spellings are the names of each kind. The first is Bunsen's, the others are kubectl's.
+// spellings are the names of each kind. The first name is Bunsen's, the other names are kubectl's.
 var spellings = map[string][]string{
 	KindNode:   {"node", "nodes", "no"},
 	KindSource: {"gitsource", "gitsources", "source", "sources"},
 	KindPool:   {"pool", "pools", "mcp", "machineconfigpool", "machineconfigpools"},
 }
 
-// OneSubject checks that the arguments name one subject of one of these kinds.
+// OneSubject checks that the arguments name one subject of one of the given kinds.
 func OneSubject(kinds ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		forms := make([]string, len(kinds))
@@ -109,7 +109,7 @@ func OneSubject(kinds ...string) cobra.PositionalArgs {
 	}
 }
 
-// FindSubject reads KIND/NAME, or NAME if only one object of these kinds has it.
+// FindSubject reads KIND/NAME. FindSubject also reads NAME, if only one object of the given kinds has this name.
 func FindSubject(c fleet.Cluster, arg string, kinds ...string) (Subject, error) {
 	if kind, name, spoken := strings.Cut(arg, "/"); spoken {
 		for k, words := range spellings {
@@ -153,7 +153,7 @@ func namesOf(c fleet.Cluster, kind string) []string {
 		for i := range c.Nodes {
 			out = append(out, c.Nodes[i].Name)
 		}
-		for _, m := range c.Denied { // machines that have no Node yet
+		for _, m := range c.Denied { // Denied machines have no Node yet, but a user may name them.
 			if m.Node != "" && !slices.Contains(out, m.Node) {
 				out = append(out, m.Node)
 			}

@@ -15,17 +15,18 @@ import (
 	"github.com/bunsen-os/bunsen/internal/terminal"
 )
 
-// Display shows a live status. On a terminal it redraws the screen; otherwise it prints a line for each change.
+// Display shows a live status. On a terminal, Display redraws the screen; otherwise Display prints a line for each
+// change.
 type Display struct {
 	w io.Writer
-	// size of the terminal; nil if there is none.
+	// size returns the size of the terminal; nil if there is no terminal.
 	size   func() terminal.Size
 	colour bool
 
 	drawn     time.Time
 	drawnSize terminal.Size
 	last      string
-	// shown is the status that was shown last. said is the message about a problem since then.
+	// shown is the status that was shown last. said is the message about a problem that has occurred since then.
 	shown   *inspect.Status
 	message string
 	open    bool
@@ -46,8 +47,9 @@ func NewDisplay(w io.Writer) *Display {
 	return d
 }
 
-// Escape sequences for terminals. The first two switch to another screen without a cursor and without wrapping, and
-// back. The next two begin and end a frame, so that terminals that support it show the frame at once.
+// Escape sequences for terminals. openScreen switches to another screen without a cursor and without wrapping, and
+// closeScreen switches back. The next two begin and end a frame, so that terminals that support this show the frame at
+// once.
 const (
 	openScreen  = "\x1b[?1049h\x1b[?25l\x1b[?7l"
 	closeScreen = "\x1b[?7h\x1b[?25h\x1b[?1049l"
@@ -134,14 +136,14 @@ func (d *Display) frame(now time.Time) []string {
 	return lines
 }
 
-// close restores the terminal, and leaves the last status on it.
+// close restores the terminal, and leaves the last status on the screen.
 func (d *Display) close() {
 	if !d.open {
 		return
 	}
 	d.open = false
 	lines := d.frame(d.drawn)
-	_ = d.write(closeScreen + strings.Join(lines, "\n") + "\n") // bunsen ends, so the error cannot be reported
+	_ = d.write(closeScreen + strings.Join(lines, "\n") + "\n") // The error cannot be reported, because bunsen ends.
 }
 
 func (d *Display) write(text string) error {

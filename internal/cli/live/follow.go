@@ -18,7 +18,7 @@ func Follow(ctx context.Context, t *kube.Target, c client.Client, d *Display) er
 	if err != nil {
 		return err
 	}
-	watching.Silence() // errors are on the screen; a log would overwrite parts of it
+	watching.Silence() // Errors are on the screen, and a log would overwrite parts of the screen.
 	defer d.close()
 	return watching.Follow(ctx, rc, c, screen{d, kube.NewStepTimes(c)})
 }

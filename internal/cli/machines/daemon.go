@@ -14,7 +14,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/pointer"
 )
 
-// Values of --daemon.
+// The values of the flag --daemon.
 const (
 	daemonAuto   = "auto"
 	daemonServer = "server"
@@ -43,8 +43,8 @@ func (d *Daemon) AddFlags(cmd *cobra.Command) {
 	cli.CompleteFlag(cmd, "daemon-path", cobra.FixedCompletions(daemon.Paths(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// choose returns how machines get the daemon; nil if the pointer config does not install it. The parameter offered has, for
-// each running server, the architectures of its binaries; nil if no cluster was asked.
+// choose returns how machines get the daemon; nil if the pointer config does not install it. The parameter offered has,
+// for each running server, the architectures of its binaries; nil if bunsen has not read a cluster.
 func (d *Daemon) choose(offered [][]string) (*pointer.Daemon, error) {
 	out := &pointer.Daemon{Arch: d.arch, Path: d.path, URL: d.url, SHA512: d.sha512}
 	switch d.from {
@@ -100,7 +100,7 @@ func commonArchs(offered [][]string) (out []string) {
 	return out
 }
 
-// printNote reports, for auto, how the machine gets the daemon.
+// If the flag is auto, printNote reports how the machine gets the daemon.
 func (d *Daemon) printNote(w io.Writer, chosen *pointer.Daemon, asked bool) {
 	switch {
 	case chosen != nil && chosen.URL == "":

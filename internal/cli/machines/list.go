@@ -44,7 +44,8 @@ type tokenRow struct {
 	Created  time.Time           `json:"created"`
 }
 
-// TokenRows never returns nil, so that no tokens are printed as an empty list in JSON.
+// TokenRows returns the rows of a table of tokens. TokenRows never returns nil, so that JSON has an empty list if there
+// are no tokens.
 func TokenRows(all []v1alpha1.ProvisioningToken, now time.Time) []tokenRow {
 	rows := []tokenRow{}
 	for i := range all {

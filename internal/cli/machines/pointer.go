@@ -27,7 +27,7 @@ type Pointer struct {
 	NoToken, NoCA, Zipped      bool
 	Daemon                     Daemon
 
-	// offered has the architectures of each running server's daemon; nil if no cluster was asked.
+	// offered has the architectures of each running server's daemon; nil if bunsen has not read a cluster.
 	offered [][]string
 }
 
@@ -67,7 +67,8 @@ func (p *Pointer) Run(cmd *cobra.Command) error {
 	if out.Daemon, err = p.Daemon.choose(p.offered); err != nil {
 		return cli.Invalid(err)
 	}
-	// Create nothing if the pointer config cannot be written.
+	// write is called twice: first with a dummy token, so that no token is created if the pointer config cannot be
+	// written.
 	text, err := p.write(out)
 	if err != nil {
 		return cli.Invalid(err)
@@ -93,7 +94,7 @@ func (p *Pointer) Run(cmd *cobra.Command) error {
 	return err
 }
 
-// readInputs reads the inputs that the flags name, and the others from the cluster.
+// readInputs reads the inputs that the flags name, and reads all other inputs from the cluster.
 func (p *Pointer) readInputs(cmd *cobra.Command) (pointer.Pointer, error) {
 	out := pointer.Pointer{Pool: p.grant.Pool, Server: p.Server, Token: p.Token, Version: mcs.Version(p.Version), Gzip: p.Zipped}
 	var err error
@@ -127,7 +128,7 @@ func (p *Pointer) readInputs(cmd *cobra.Command) (pointer.Pointer, error) {
 	return p.readCluster(cmd.Context(), c, out)
 }
 
-// readCluster adds the data that the cluster has about its servers.
+// readCluster reads the data that the cluster has about its servers.
 func (p *Pointer) readCluster(ctx context.Context, c client.Client, out pointer.Pointer) (pointer.Pointer, error) {
 	published, err := readServers(ctx, c)
 	if err != nil {

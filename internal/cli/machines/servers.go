@@ -45,7 +45,7 @@ func readServers(ctx context.Context, c client.Client) (publishedServers, error)
 		return out, kube.RequestError("reading "+publishedIn, err)
 	}
 	var leases coordinationv1.LeaseList
-	// A user without permission to read them has to give the URL.
+	// The error is ignored: a user without permission to read Leases has to give the URL.
 	if c.List(ctx, &leases, client.InNamespace(v1alpha1.ServerNamespace), client.MatchingLabels{v1alpha1.ServerLabel: v1alpha1.ServerComponent}) != nil {
 		return out, nil
 	}
@@ -61,7 +61,7 @@ func readServers(ctx context.Context, c client.Client) (publishedServers, error)
 	return out, nil
 }
 
-// daemons returns, for each running server, the architectures for which it has the daemon. It is never nil.
+// daemons returns, for each running server, the architectures for which it has the daemon. The result is never nil.
 func (s publishedServers) daemons() [][]string {
 	out := [][]string{}
 	for _, r := range s.alive {
@@ -79,9 +79,9 @@ func (s publishedServers) authority() ([]byte, error) {
 		"--ca FILE names its CA's certificate, and --no-ca trusts those of the machine's image", publishedIn, v1alpha1.ServerCAKey)
 }
 
-// url returns the URL at which new machines reach the server. A URL that a user configured comes first. Otherwise there
-// must be exactly one address of a server whose certificate the CA signed, or of any server without a CA. caSource
-// names the origin of the CA.
+// url returns the URL at which new machines reach the server. A URL that a user configured comes first. If no user
+// configured an address, there must be exactly one address of a server whose certificate the CA signed, or of any
+// server if there is no CA. The parameter caSource names the origin of the CA.
 func (s publishedServers) url(ca []byte, caSource string) (string, error) {
 	if text := strings.TrimSpace(s.published[v1alpha1.ServerURLKey]); text != "" {
 		if err := pointer.CheckServer(text); err != nil {
@@ -107,8 +107,8 @@ func (s publishedServers) url(ca []byte, caSource string) (string, error) {
 }
 
 // reported returns the URLs of the running servers. The result urls has the servers whose certificate the CA signed.
-// The result others has the servers that machines with that CA reject. Without a CA, or if a server does not report its
-// issuer, its URL is in urls.
+// The result others has the servers that machines with that CA reject. If there is no CA, or if a server does not
+// report the issuer of its certificate, its URL is in urls.
 func (s publishedServers) reported(ca []byte) (urls, others []string, err error) {
 	believed, err := pointer.Fingerprints(ca)
 	if err != nil {
@@ -118,7 +118,7 @@ func (s publishedServers) reported(ca []byte) (urls, others []string, err error)
 	for _, r := range s.alive {
 		at, err := netip.ParseAddrPort(r.Listen)
 		if err != nil || at.Addr().IsUnspecified() || at.Addr().IsLoopback() || at.Addr().IsLinkLocalUnicast() {
-			continue // it does not report how machines reach it
+			continue // This server does not report how machines reach it.
 		}
 		into := &urls
 		if len(believed) > 0 && len(r.Authorities) > 0 && !slices.ContainsFunc(r.Authorities, known) {
@@ -133,8 +133,8 @@ func (s publishedServers) reported(ca []byte) (urls, others []string, err error)
 	return urls, others, nil
 }
 
-// checkServer returns an error if a URL is that of a server whose certificate machines with the CA reject. It does not
-// check other URLs.
+// checkServer returns an error if a URL is that of a server whose certificate machines with the CA reject. checkServer
+// does not check other URLs.
 func (s publishedServers) checkServer(server string, ca []byte, caSource string) error {
 	urls, others, err := s.reported(ca)
 	if server = strings.TrimSuffix(server, "/"); err != nil || slices.Contains(urls, server) || !slices.Contains(others, server) {

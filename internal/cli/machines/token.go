@@ -87,7 +87,7 @@ type madeToken struct {
 	Expires time.Time `json:"expires"`
 }
 
-// print writes the token, which bunsen writes nowhere else.
+// print writes the token to standard output. bunsen writes the token nowhere else.
 func (t *Creation) print(w io.Writer, made token.Token, kept *v1alpha1.ProvisioningToken) error {
 	return t.Form.Print(w, made.String()+"\n", madeToken{made.ID, made.String(), kept.Spec.Pool, kept.Spec.Node, kept.Spec.Uses, kept.Spec.Expires.Time})
 }
@@ -99,7 +99,7 @@ type Grant struct {
 	ttl   Lifetime
 }
 
-// Lifetime is a span that also stores its text from the command line.
+// Lifetime is a cli.Span that also stores its text from the command line.
 type Lifetime struct {
 	cli.Span
 	typed string
@@ -125,7 +125,7 @@ func (g *Grant) Flags(cmd *cobra.Command) {
 	cli.CompleteFlag(cmd, "pool", kube.CompletePools)
 }
 
-// check returns the errors of the options, before a request or a new token.
+// check returns the errors of the options. bunsen calls check before it sends a request or creates a token.
 func (g *Grant) check() error {
 	g.grant.TTL = time.Duration(g.ttl.Span)
 	if g.grant.Pool == "" {
@@ -135,7 +135,7 @@ func (g *Grant) check() error {
 	asked := g.grant
 	if asked.TTL < token.MinTTL || asked.TTL > token.MaxTTL {
 		errs = append(errs, fmt.Errorf("--ttl %s: it must be between 1m and 90d; create a new token when this one expires", g.ttl.typed))
-		asked.TTL = token.MaxTTL // Check must not report the same flag again
+		asked.TTL = token.MaxTTL // The value is replaced so that Check does not report the same flag again.
 	}
 	if err := errors.Join(append(errs, asked.Check())...); err != nil {
 		return cli.Invalid(err)
@@ -143,7 +143,8 @@ func (g *Grant) check() error {
 	return nil
 }
 
-// PoolOnly refuses arguments. An argument is most likely the name of the pool. The error does not repeat a token.
+// PoolOnly refuses arguments. The error suggests that the argument is the name of the pool. If the argument is a token,
+// the error does not repeat it.
 func (g *Grant) PoolOnly(_ *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
@@ -196,7 +197,7 @@ func CheckPool(pools []string, pool string) error {
 	return cli.Invalid(fmt.Errorf("the cluster has no pool %q: %s", pool, there))
 }
 
-// PermissionHint adds to a permission error which users may manage tokens.
+// PermissionHint adds a text to a permission error: which role allows users to manage tokens.
 func PermissionHint(err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
@@ -204,11 +205,12 @@ func PermissionHint(err error) error {
 	return fmt.Errorf("%w; ClusterRole bunsen-provisioner and the Role of that name in bunsen-system grant it", err)
 }
 
-// NoFile adds the flag --tokens-file of token create, hidden. Its use is an error that says what to do instead.
+// NoFile adds the flag --tokens-file of the command token create as a hidden flag. If a user sets the flag, the error
+// says what to do instead.
 func NoFile(cmd *cobra.Command, instead string) {
 	const name = "tokens-file"
 	cmd.Flags().String(name, "", "is for token create")
-	_ = cmd.Flags().MarkHidden(name) // the flag exists
+	_ = cmd.Flags().MarkHidden(name) // No error is possible, because the flag exists.
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if cmd.Flags().Changed(name) {
 			return errors.New("--tokens-file is for `bunsen token create`: " + instead)
@@ -217,7 +219,7 @@ func NoFile(cmd *cobra.Command, instead string) {
 	}
 }
 
-// Describe says what a token is for and until when it is valid, in one line without a line break.
+// Describe returns one line that says what a token is for and until when it is valid.
 func Describe(kept *v1alpha1.ProvisioningToken, now time.Time) string {
 	who := "for any machine of pool " + kept.Spec.Pool
 	if kept.Spec.Node != "" {
@@ -234,10 +236,10 @@ func Describe(kept *v1alpha1.ProvisioningToken, now time.Time) string {
 	return fmt.Sprintf("token %s: %s, %s, until %s (%s)", kept.Name, who, often, end.UTC().Format("2006-01-02 15:04 UTC"), lasting(end, now))
 }
 
-// lasting returns the time until an end in words such as 24h. A new token of one day lasts 24h and not 23h, and one of
-// an hour lasts 1h and not 60m.
+// lasting returns the time until an end in words such as 24h. For a new token of one day, lasting returns 24h and not
+// 23h. For a new token of one hour, lasting returns 1h and not 60m.
 func lasting(end, now time.Time) string {
-	const lost = 2 * time.Second // the creation takes time, and the end is a whole second
+	const lost = 2 * time.Second // The creation takes some time, and the end is a whole second.
 	left := end.Add(lost).Sub(now)
 	switch {
 	case left >= time.Hour && left < time.Hour+lost:
@@ -248,7 +250,7 @@ func lasting(end, now time.Time) string {
 	return terminal.Age(now, end.Add(lost))
 }
 
-// ReadTokens lists the tokens of a pool, or all of them, newest first.
+// ReadTokens lists the tokens of one pool or of all pools, newest first.
 func ReadTokens(ctx context.Context, c client.Client, pool string) ([]v1alpha1.ProvisioningToken, error) {
 	var all v1alpha1.ProvisioningTokenList
 	if err := c.List(ctx, &all); err != nil {

@@ -121,7 +121,8 @@ func unitsOf(ctx context.Context, c client.Client, name string) (units []string,
 	return units, nil
 }
 
-// Write writes the files below the repository without replacing any, or prints the only file.
+// Write writes the files below the repository, without replacing an existing file. If there is only one file and no
+// repository, Write prints the file.
 func (a *Adoption) Write(w io.Writer, r adopt.Repository) error {
 	names := slices.Sorted(maps.Keys(r.Files))
 	if a.Dir == "" {

@@ -61,7 +61,7 @@ func (s ShownDrift) Text(now time.Time) string {
 	return text
 }
 
-// FindDrift finds what a node reports about a path, unit or account.
+// FindDrift finds the drift that a node reports for a path, unit or account.
 func FindDrift(ctx context.Context, c client.Client, args []string) (drift.Row, error) {
 	d, err := ReadDrift(ctx, c, args[:1])
 	if err != nil {

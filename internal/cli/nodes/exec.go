@@ -21,16 +21,17 @@ import (
 )
 
 const (
-	// daemonLabel is the label of the daemon's pods; their container has the name daemonName.
+	// daemonLabel is the label of the daemon's pods. daemonName is the name of their container.
 	daemonLabel, daemonName = "app.kubernetes.io/name", "machine-config-daemon"
 	// daemonPath is the path of the binary in the container.
 	daemonPath = "/usr/local/bin/machine-config-daemon"
-	// longestAnswer limits the answer of a node: the largest file of a config, as JSON, with some reserve.
+	// longestAnswer limits the answer of a node. The limit is the size of the largest file of a config, as JSON, with
+	// some reserve.
 	longestAnswer = 64 << 20
 )
 
-// runOnNode runs a command of the daemon in its pod on a node, and returns what it prints. If this fails, manual says who
-// can run the command where, with the command line.
+// runOnNode runs a command of the daemon in its pod on a node, and returns what it prints. If the command cannot be
+// run, the result manual is a text that says who can run it where, with the command line.
 func runOnNode(ctx context.Context, t *kube.Target, c client.Client, node string, command ...string) (out []byte, manual string, err error) {
 	pod, root, err := daemonPod(ctx, c, node)
 	if err != nil {
@@ -109,7 +110,8 @@ func daemonPod(ctx context.Context, c client.Client, node string) (pod *corev1.P
 	return nil, "", fmt.Errorf("no pod of the daemon runs on %s", node)
 }
 
-// rootIn returns the path at which the daemon's container in a pod mounts the node's root; "" if it does not.
+// rootIn returns the path at which the daemon's container in a pod mounts the node's root; "" if the container does not
+// mount it.
 func rootIn(pod *corev1.Pod) string {
 	for _, c := range pod.Spec.Containers {
 		for _, m := range c.VolumeMounts {

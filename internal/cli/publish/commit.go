@@ -45,7 +45,7 @@ func (p Push) commit(ctx context.Context, into string) (source.Tree, error) {
 	if tree.Commit.Hash != hash.String() {
 		return tree, errors.New("another process moved the revision: push again")
 	}
-	tree.Commit.Ref = "" // the branch that is checked out must not change the digest
+	tree.Commit.Ref = "" // The artifact's digest must not depend on the branch that is checked out.
 	tree.Commit.URL = originOf(repo)
 	if p.Source != "" {
 		tree.Commit.URL = source.Redact(p.Source)
@@ -65,7 +65,8 @@ func (p Push) checkRefused(refused []source.Refusal) error {
 	return fmt.Errorf("the commit has entries that no source applies: remove them, name a folder without them with --path, or set --allow-partial to leave them out\n%s", list(lines))
 }
 
-// checkClean returns an error that lists the files below the path that differ from HEAD. A bare repository has none.
+// checkClean returns an error that lists the files below the path that differ from HEAD. A bare repository has no work
+// tree, so there are none.
 func checkClean(repo *gogit.Repository, path string) error {
 	work, err := repo.Worktree()
 	if errors.Is(err, gogit.ErrIsBareRepository) {
@@ -100,7 +101,7 @@ func originOf(repo *gogit.Repository) string {
 	return source.Redact(origin.Config().URLs[0])
 }
 
-// list returns the first lines, indented, and how many more there are.
+// list returns a text with the first lines, indented, and the number of remaining lines.
 func list(lines []string) string {
 	text := "  " + strings.Join(lines[:min(len(lines), maxListed)], "\n  ")
 	if more := len(lines) - maxListed; more > 0 {
@@ -120,7 +121,8 @@ func CompleteRevisions(ctx context.Context, repo string) []string {
 		return nil
 	}
 	var out []string
-	_ = refs.ForEach(func(r *plumbing.Reference) error { // completion offers what it could read
+	// The error is ignored: completion offers the refs that could be read.
+	_ = refs.ForEach(func(r *plumbing.Reference) error {
 		if r.Name().IsBranch() || r.Name().IsTag() {
 			out = append(out, r.Name().Short())
 		}
@@ -136,5 +138,5 @@ func tempDir() (dir string, done func(), err error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("making a directory for files: %w", err)
 	}
-	return dir, func() { _ = os.RemoveAll(dir) }, nil // a remaining temporary directory does no harm
+	return dir, func() { _ = os.RemoveAll(dir) }, nil // A remaining temporary directory does no harm.
 }

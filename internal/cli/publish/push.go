@@ -19,14 +19,14 @@ import (
 	"github.com/bunsen-os/bunsen/source/oci"
 )
 
-// The variables of the environment with credentials.
+// The environment variables with credentials for the registry.
 const (
 	usernameVariable = "BUNSEN_REGISTRY_USERNAME"
 	passwordVariable = "BUNSEN_REGISTRY_PASSWORD"
 	keyVariable      = "COSIGN_PASSWORD"
 )
 
-// Push is one run of the verb.
+// Push is one run of the verb push.
 type Push struct {
 	// Repo is a directory in a repository, Revision the commit; empty: HEAD, if the work tree is clean. Path is the folder below Repo to
 	// push.
@@ -35,7 +35,8 @@ type Push struct {
 	Source string
 	// Key is the file of a private key, or env://NAME; empty: no signature. CAFile is a file with the registry's authority.
 	Key, CAFile string
-	// DryRun sends no request. AllowPartial leaves out the entries that no tree can have.
+	// If DryRun is true, Push sends no request. If AllowPartial is true, Push leaves out entries that no tree can have;
+	// otherwise such an entry is an error.
 	DryRun, AllowPartial bool
 }
 
@@ -133,7 +134,7 @@ func (p Push) send(ctx context.Context, to oci.Target, a oci.Artifact, key *cosi
 	return cli.Unreachable(err)
 }
 
-// transport trusts the authority of CAFile as well as those of the system.
+// transport returns an HTTP transport that trusts the authority of CAFile and the authorities of the system.
 func (p Push) transport() (*http.Transport, error) {
 	if p.CAFile == "" {
 		return dial.Transport(nil, nil)
@@ -177,7 +178,8 @@ func (p Push) readKey() (*cosign.PrivateKey, error) {
 	return &key, nil
 }
 
-// credentials returns those of the environment, or else those of docker's configuration, which docker login writes.
+// credentials returns the credentials in the environment, or else the credentials in docker's configuration, which
+// docker login writes.
 func credentials() (auth.CredentialFunc, error) {
 	user, password := os.Getenv(usernameVariable), os.Getenv(passwordVariable)
 	if (user == "") != (password == "") {

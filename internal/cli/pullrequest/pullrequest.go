@@ -27,8 +27,8 @@ import (
 	"github.com/bunsen-os/bunsen/internal/review/report"
 )
 
-// preview prints the comment, and writes to notes where the comment and the status would appear. It sends nothing. With
-// a token it reads the comments of the pull request.
+// preview prints the comment, and writes to notes where the comment and the status would appear. preview posts nothing.
+// If there is a token, preview reads the comments of the pull request.
 func (p Post) preview(ctx context.Context, out, notes io.Writer) error {
 	t, s := p.Target, p.Status
 	action, err := previewAction(ctx, t, p.Body)
@@ -45,7 +45,7 @@ func (p Post) preview(ctx context.Context, out, notes io.Writer) error {
 	return printToLog(out, p.Body)
 }
 
-// previewAction says what Publish would do with the comment.
+// previewAction returns a text that says what Publish would do with the comment.
 func previewAction(ctx context.Context, t forge.Target, body string) (string, error) {
 	host, err := hostOf(t)
 	if err != nil {
@@ -72,10 +72,11 @@ func previewAction(ctx context.Context, t forge.Target, body string) (string, er
 // commentTimeout bounds one request to a service.
 const commentTimeout = 30 * time.Second
 
-// StatusContext begins the name of the commit status; a key follows it.
+// StatusContext is the beginning of the name of the commit status. The key of the comment follows StatusContext in the
+// name of a status.
 const StatusContext = "bunsen/plan"
 
-// AddFlags are the flags that name a pull request.
+// AddFlags adds the flags that name a pull request.
 func AddFlags(f *pflag.FlagSet, by *forge.Target) {
 	f.StringVar((*string)(&by.Kind), "host", "", "the service: github, gitlab or gitea (also for Forgejo)")
 	f.StringVar(&by.API, "api", "", "its API, such as https://api.github.com")
@@ -85,7 +86,7 @@ func AddFlags(f *pflag.FlagSet, by *forge.Target) {
 	f.StringVar(&by.Author, "author", "", "the login that the token writes as, where it may not ask for that")
 }
 
-// Target adds missing values from the job's environment to those of the flags.
+// Target returns the pull request that the flags name, with missing values from the environment of the CI job.
 func Target(by forge.Target, dryRun bool) (forge.Target, error) {
 	var event []byte
 	if file := os.Getenv("GITHUB_EVENT_PATH"); file != "" {
@@ -95,7 +96,8 @@ func Target(by forge.Target, dryRun bool) (forge.Target, error) {
 		}
 	}
 	env := os.Getenv
-	if by.Kind != "" { // a service from the flags may not be that of the job: read only its token
+	// The service in the flags may not be that of the CI job, so only its token is read from the environment.
+	if by.Kind != "" {
 		env = func(name string) string {
 			return map[forge.Kind]map[string]string{
 				forge.GitHub: {"GITHUB_ACTIONS": "true"}, forge.GitLab: {"GITLAB_CI": "true"}, forge.Gitea: {"GITEA_ACTIONS": "true"},
@@ -109,7 +111,8 @@ func Target(by forge.Target, dryRun bool) (forge.Target, error) {
 	return t, errors.Join(err, t.Missing(dryRun))
 }
 
-// onlyToken reads a variable that contains a token; other variables are empty.
+// onlyToken returns the value of an environment variable if it contains a token. For other variables, onlyToken returns
+// "".
 func onlyToken(name string) string {
 	if strings.HasSuffix(name, "_TOKEN") {
 		return os.Getenv(name)
@@ -117,8 +120,8 @@ func onlyToken(name string) string {
 	return ""
 }
 
-// NameCommits sets the commits to those of the pull request. The head that a CI job has checked out may be a merge that
-// the service created only for the job.
+// NameCommits sets the commits of a comparison to the commits of the pull request. The head that a CI job has checked
+// out may be a merge that the service created only for the job.
 func NameCommits(c review.Comparison, t forge.Target) review.Comparison {
 	if c.BaseCommit != nil {
 		c.Base = c.BaseCommit.Hash
@@ -136,8 +139,8 @@ func NameCommits(c review.Comparison, t forge.Target) review.Comparison {
 	return c
 }
 
-// Message returns the comment and the status. An error of the head is also the error of the verb. An error of the base is not,
-// because the change may fix it.
+// Message returns the comment and the status. An error in the head is also the error of the verb. An error in the base
+// is not, because the change may fix it.
 func Message(found review.Comparison, err error, key string) (body string, s forge.Status, failed error) {
 	o := report.MarkdownOptions{Key: key}
 	s = forge.Status{Context: StatusContext, State: forge.Failure}
@@ -187,7 +190,7 @@ func checkRedirect(to *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// service is what the client of a service can do.
+// service is the client of a git host.
 type service interface {
 	forge.Host
 	forge.Opener
@@ -226,7 +229,8 @@ type Post struct {
 	Status forge.Status
 }
 
-// Publish posts the comment and the status. If the job of a fork may not post, it prints the comment; in a dry run it sends nothing.
+// Publish posts the comment and the status. If the job of a fork may not post, Publish prints the comment. In a dry
+// run, Publish sends nothing.
 func (p Post) Publish(ctx context.Context, out, notes io.Writer, dryRun bool) error {
 	if dryRun {
 		return p.preview(ctx, out, notes)

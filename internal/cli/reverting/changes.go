@@ -25,7 +25,7 @@ func (c clone) changes(ctx context.Context, to, from, now string) ([]rollback.Ch
 	var changes []rollback.Change
 	parts := strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
 	for i := 0; i+1 < len(parts); i += 2 {
-		f := strings.Fields(strings.TrimPrefix(parts[i], ":")) // modes, hashes, status
+		f := strings.Fields(strings.TrimPrefix(parts[i], ":")) // The fields are modes, hashes and a status.
 		if len(f) != 5 {
 			return nil, fmt.Errorf("comparing %.8s with %.8s: git prints %q", to, from, parts[i])
 		}
@@ -50,7 +50,7 @@ func (c clone) files(ctx context.Context, commit string) (map[string]rollback.Bl
 	files := map[string]rollback.Blob{}
 	for _, entry := range strings.Split(strings.TrimSuffix(out, "\x00"), "\x00") {
 		head, name, _ := strings.Cut(entry, "\t")
-		if f := strings.Fields(head); len(f) == 3 { // mode, type, hash
+		if f := strings.Fields(head); len(f) == 3 { // The fields are mode, type and hash.
 			files[name] = rollback.Blob{Mode: f[0], Hash: f[2]}
 		}
 	}

@@ -25,8 +25,8 @@ type clone struct {
 	isTemporary bool
 }
 
-// findClone returns the directory of the user, if it is a clone of the source's repository, or else a temporary clone. The
-// caller calls done.
+// findClone returns the directory of the user, if it is a clone of the source's repository, or else a temporary clone.
+// The caller must call the function done.
 func (o Options) findClone(ctx context.Context, url string) (c clone, done func(), err error) {
 	done = func() {}
 	dir := cmp.Or(o.Repo, ".")
@@ -41,7 +41,7 @@ func (o Options) findClone(ctx context.Context, url string) (c clone, done func(
 	if err != nil {
 		return c, done, fmt.Errorf("making a directory for a clone: %w", err)
 	}
-	done = func() { _ = os.RemoveAll(temporary) } // a remaining temporary directory does no harm
+	done = func() { _ = os.RemoveAll(temporary) } // A remaining temporary directory does no harm.
 	address, err := source.ParseURL(url)
 	if err != nil {
 		return c, done, fmt.Errorf("reading the URL of the GitSource: %w", err)
@@ -57,7 +57,7 @@ func (o Options) findClone(ctx context.Context, url string) (c clone, done func(
 func (o Options) openClone(ctx context.Context, dir, url string) (clone, error) {
 	p := program{dir: dir, stdin: os.Stdin}
 	top, err := p.line(ctx, "rev-parse", "--show-toplevel")
-	if err != nil || top == "" { // a bare repository has no work tree
+	if err != nil || top == "" { // A bare repository has no work tree.
 		if top, err = p.line(ctx, "rev-parse", "--absolute-git-dir"); err != nil {
 			return clone{}, fmt.Errorf("%s is in no git repository: %w", dir, err)
 		}
@@ -71,7 +71,7 @@ func (o Options) openClone(ctx context.Context, dir, url string) (clone, error) 
 	for _, name := range strings.Fields(remotes) {
 		address, err := p.line(ctx, "remote", "get-url", name)
 		if err != nil {
-			continue // a remote without a URL
+			continue // The remote has no URL.
 		}
 		if name == o.Remote || o.Remote == "" && rollback.SameRepository(address, url) {
 			return clone{program: p, remote: name, address: address}, nil
@@ -88,7 +88,7 @@ func (o Options) openClone(ctx context.Context, dir, url string) (clone, error) 
 		top, source.Redact(url), cmp.Or(strings.Join(seen, ", "), "it has no remotes"))
 }
 
-// isAt reports whether a local repository is in this directory.
+// isAt reports whether a local repository is in the given directory.
 func isAt(url, dir string) bool {
 	a, err := source.ParseURL(url)
 	if err != nil || a.Transport != source.Local {
@@ -105,11 +105,11 @@ func isAt(url, dir string) bool {
 // base is the branch on which the commit is made, with its newest commit.
 type base struct {
 	branch, commit string
-	// forecast is a commit with the result. No branch has it.
+	// forecast is a commit with the result of the rollback. No branch has this commit.
 	forecast string
 }
 
-// base fetches the branch, and returns its newest commit. An empty branch is the default one of the repository.
+// base fetches a branch, and returns its newest commit. An empty name stands for the default branch of the repository.
 func (c clone) base(ctx context.Context, branch string) (base, error) {
 	var err error
 	if branch == "" {
@@ -159,7 +159,7 @@ func (c clone) defaultBranch(ctx context.Context) (string, error) {
 // someHash matches a hash, or its first digits. Any other text from a cluster could be an option of git, or a branch.
 var someHash = regexp.MustCompile(`^[0-9a-f]{7,40}$`)
 
-// commit returns the full hash of a commit. It asks the remote for one that the clone does not have.
+// commit returns the full hash of a commit. If the clone does not have the commit, commit fetches it from the remote.
 func (c clone) commit(ctx context.Context, hash string) (string, error) {
 	if !someHash.MatchString(hash) {
 		return "", fmt.Errorf("%q is no hash of a commit: the status of the GitSource is damaged. Name the commit to return to with --to", hash)
@@ -174,7 +174,7 @@ func (c clone) commit(ctx context.Context, hash string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s has no commit %s, and the remote does not send it. If the clone is shallow, run git fetch --unshallow. If the branch was rewritten, name another commit with --to", c.dir, hash)
 	}
-	if !strings.HasPrefix(full, hash) { // git prefers a name to the first digits of a hash
+	if !strings.HasPrefix(full, hash) { // The text was the name of a ref: git prefers a name to the first digits of a hash.
 		return "", fmt.Errorf("%s has a branch or a tag with the name %s, which is another commit: name all 40 digits of the hash with --to", c.dir, hash)
 	}
 	return full, nil
@@ -183,7 +183,7 @@ func (c clone) commit(ctx context.Context, hash string) (string, error) {
 // fetchFiles fetches the files of commits that a partial clone does not have yet.
 func (c clone) fetchFiles(ctx context.Context, commits ...string) error {
 	if _, err := c.run(ctx, "config", "--get-regexp", `^remote\..*\.promisor$`); err != nil {
-		return nil // the clone has all files
+		return nil // The clone has all files.
 	}
 	for _, commit := range commits {
 		if _, err := c.run(ctx, "archive", "--output="+os.DevNull, "--format=tar", commit); err != nil {

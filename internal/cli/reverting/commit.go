@@ -11,18 +11,19 @@ import (
 	"github.com/bunsen-os/bunsen/internal/rollback"
 )
 
-// writeTree writes the files of the base with the reverted ones as a tree of the repository. It uses an index of its own.
+// writeTree writes the files of the base with the reverted ones as a tree of the repository. writeTree uses an index
+// file of its own, and not that of the user.
 func (c clone) writeTree(ctx context.Context, commit string, revert []rollback.Change) (string, error) {
 	dir, err := os.MkdirTemp("", "bunsen-index-")
 	if err != nil {
 		return "", fmt.Errorf("making a directory for the index: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // a remaining temporary directory does no harm
+	defer func() { _ = os.RemoveAll(dir) }() // A temporary directory that remains does no harm.
 	p := c.with("GIT_INDEX_FILE=" + filepath.Join(dir, "index"))
 	if _, err := p.run(ctx, "read-tree", commit); err != nil {
 		return "", err
 	}
-	var deleted, written strings.Builder // deleted first, because a directory may replace a file
+	var deleted, written strings.Builder // Deleted files come first, because a directory may replace a file.
 	for _, f := range revert {
 		if f.To == (rollback.Blob{}) {
 			fmt.Fprintf(&deleted, "0 %s\t%s\x00", strings.Repeat("0", len(f.From.Hash)), f.Path)
@@ -58,14 +59,14 @@ func (c clone) commitTree(ctx context.Context, branch, tree, parent, message str
 	}
 	file, at := filepath.Join(dir, "message"), filepath.Join(dir, "tree")
 	defer func() {
-		after := context.WithoutCancel(ctx) // also after Ctrl-C
+		after := context.WithoutCancel(ctx) // The cleanup must run even after Ctrl-C.
 		_, errRemove := c.run(after, "worktree", "remove", "--force", at)
 		if err != nil {
-			_, _ = c.run(after, "branch", "-D", branch) // it may not exist yet
+			_, _ = c.run(after, "branch", "-D", branch) // The branch may not exist yet.
 		} else if errRemove != nil {
 			err = fmt.Errorf("removing the temporary work tree: %w", errRemove)
 		}
-		_ = os.RemoveAll(dir) // a remaining temporary directory does no harm
+		_ = os.RemoveAll(dir) // A temporary directory that remains does no harm.
 	}()
 	if err := os.WriteFile(file, []byte(message), 0o600); err != nil {
 		return "", fmt.Errorf("writing the message of the commit: %w", err)

@@ -15,12 +15,13 @@ import (
 	"github.com/bunsen-os/bunsen/api/safetext"
 )
 
-// program is the user's git in one directory. It uses the user's credentials, hooks and signing key.
+// program runs the user's git in one directory. program uses the user's credentials, hooks and signing key.
 type program struct {
 	dir string
 	// env is added to the user's environment.
 	env []string
-	// stdin is for the passphrase of a key; nil for commands that read their input.
+	// stdin is the standard input, from which git may read the passphrase of a key; nil for commands whose input bunsen
+	// writes.
 	stdin io.Reader
 }
 
@@ -30,7 +31,7 @@ var repositoryVariables = []string{
 	"GIT_NAMESPACE", "GIT_PREFIX", "GIT_CONFIG", "GIT_LITERAL_PATHSPECS",
 }
 
-// credentials are a user and a password in a URL. Either may have an @.
+// credentials matches a user and a password in a URL. The user and the password may contain an @.
 var credentials = regexp.MustCompile(`://[^/\s]*@`)
 
 // run runs git and returns its standard output. The error has the last lines of its standard error, without
@@ -56,19 +57,19 @@ func (p program) run(ctx context.Context, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// line is run for commands that print one line.
+// line does the same as run, for commands that print one line.
 func (p program) line(ctx context.Context, args ...string) (string, error) {
 	out, err := p.run(ctx, args...)
 	return strings.TrimRight(out, "\n"), err
 }
 
-// with returns the program with more variables.
+// with returns the program with additional environment variables.
 func (p program) with(env ...string) program {
 	p.env = append(slices.Clone(p.env), env...)
 	return p
 }
 
-// in returns the program in another directory.
+// in returns the program with another directory.
 func (p program) in(dir string) program {
 	p.dir = dir
 	return p

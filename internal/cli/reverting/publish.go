@@ -18,7 +18,7 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// commit creates the branch with the commit, and pushes it if the user wants that.
+// commit creates the branch with the commit, and pushes the branch if the user wants that.
 func (j *job) commit(ctx context.Context) error {
 	token, err := j.tokenFromFile()
 	if err != nil {
@@ -62,7 +62,7 @@ func (j *job) commit(ctx context.Context) error {
 	return nil
 }
 
-// todo lists what a user does with a branch that is not pushed.
+// todo returns the commands for a user whose branch is not pushed.
 func (j *job) todo(page string) {
 	g, add := j.result.Git, func(format string, args ...any) { j.result.Todo = append(j.result.Todo, fmt.Sprintf(format, args...)) }
 	if j.clone.remote == "" {
@@ -77,17 +77,18 @@ func (j *job) todo(page string) {
 	}
 }
 
-// kinds are the services of webhooks.
+// kinds maps the types of webhooks to the git hosts.
 var kinds = map[v1alpha1.WebhookType]forge.Kind{v1alpha1.WebhookGitHub: forge.GitHub, v1alpha1.WebhookGitLab: forge.GitLab, v1alpha1.WebhookGitea: forge.Gitea}
 
-// site returns the service of the clone's remote. Flags come before the GitSource's webhook, and that before the host's name.
+// site returns the service of the clone's remote. Flags override the GitSource's webhook, and the webhook overrides the
+// host's name.
 func (j *job) site() forge.Site {
 	a, err := source.ParseURL(j.clone.address)
 	if err != nil || a.Transport == source.Local || a.Transport == source.OCI {
 		return forge.Site{Target: j.Site}
 	}
 	host := a.Host
-	if a.Port != "" && a.Transport == source.HTTP { // the port of ssh is not that of the web server
+	if a.Port != "" && a.Transport == source.HTTP { // The port of ssh is not the port of the web server.
 		host = net.JoinHostPort(a.Host, a.Port)
 	}
 	kind := j.Site.Kind
@@ -99,8 +100,9 @@ func (j *job) site() forge.Site {
 	return s
 }
 
-// token returns the token of --token-from, or that of the environment. A GitSource must not decide which host gets it, so the service must be that
-// of the user's own clone, a public one, or one that the user names with --api. It must not travel unencrypted, either.
+// token returns the token of --token-from, or the token in the environment. A GitSource must not decide which host gets
+// the token. Bunsen sends the token only to the service of the user's own clone, a public service, or a service that
+// the user names with --api. The token must not be sent unencrypted, either.
 func (j *job) token(s forge.Site, fromFile string) string {
 	public := s.Target.API == "https://api.github.com" || s.Target.API == "https://gitlab.com/api/v4" || s.Target.API == "https://codeberg.org/api/v1"
 	token := cmp.Or(fromFile, forge.UserToken(s.Target, os.Getenv))

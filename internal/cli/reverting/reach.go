@@ -19,14 +19,14 @@ type poolFiles struct {
 	read              map[string]bool
 }
 
-// rendered renders the pool at a commit, and adds the files that it reads. It returns the name of the pool's config
-// without the MachineConfigs that only the cluster has.
+// rendered renders the pool at a commit, and adds the files that it reads. rendered returns the name of the pool's
+// config without the MachineConfigs that only the cluster has.
 func (p *poolFiles) rendered(ctx context.Context, commit string) (string, error) {
 	into, err := os.MkdirTemp("", "bunsen-tree-")
 	if err != nil {
 		return "", fmt.Errorf("making a directory for files: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(into) }() // a remaining temporary directory does no harm
+	defer func() { _ = os.RemoveAll(into) }() // A remaining temporary directory does no harm.
 	tree, err := git.OpenRevision(ctx, git.LocalRevision{Repository: p.dir, Revision: commit, Path: p.folder}, into)
 	if err != nil {
 		return "", fmt.Errorf("reading the files of %.8s: %w", commit, err)

@@ -17,24 +17,25 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// Options are the flags of the verb.
+// Options are the flags of the verb rollback.
 type Options struct {
 	// Repo is a directory in a clone; empty for the current one, or a temporary clone. Remote is the clone's remote.
 	Repo, Remote string
 	// Base is the branch on which the commit is made; empty for the branch of the GitSource.
 	Base string
-	// AllFiles also reverts files that do not reach the pool.
+	// If AllFiles is true, the commit also reverts files that do not reach the pool.
 	AllFiles bool
-	// Push pushes the branch, and opens a pull request if there is a token.
+	// If Push is true, bunsen pushes the branch, and opens a pull request if there is a token.
 	Push bool
-	// DryRun creates neither a branch nor a commit on one.
+	// If DryRun is true, bunsen creates no branch and no commit on a branch.
 	DryRun bool
-	// Site overrides what bunsen finds out about the service. TokenFrom is a file with its token.
+	// Site overrides the data that bunsen finds out about the git host. TokenFrom is a file with the token for the git
+	// host.
 	Site      forge.Target
 	TokenFrom string
 }
 
-// job is one rollback on its way from the choice to the commit.
+// job is the state of one rollback, from the choice of the commits to the new commit.
 type job struct {
 	Options
 	choice rollback.Choice
@@ -48,7 +49,8 @@ type job struct {
 	result   rollback.Result
 }
 
-// Run prepares the rollback. target is the cluster, which is only read. The text has the forecast in a dry run.
+// Run prepares the rollback. The parameter target is the cluster, which is only read. In a dry run, the returned text
+// has the forecast.
 func (o Options) Run(ctx context.Context, choice rollback.Choice, target kube.Target) (rollback.Result, string, error) {
 	src := choice.Source
 	clone, done, err := o.findClone(ctx, src.Spec.URL)
@@ -158,13 +160,13 @@ func (j *job) selectFiles(ctx context.Context) error {
 	if j.result.Commits, err = j.clone.commits(ctx, j.to, j.from, j.sorted.Revert); err != nil {
 		return err
 	}
-	if len(j.result.Commits) == 0 { // of two branches without a common history
+	if len(j.result.Commits) == 0 { // The branches have no common history.
 		j.result.Commits = []rollback.Commit{{Hash: j.from, Author: j.choice.From.Author, Subject: j.choice.From.Subject}}
 	}
 	return j.checkResult(ctx, was)
 }
 
-// nothing explains why there is no file to restore.
+// nothing returns a text that says why there is no file to restore.
 func (j *job) nothing() error {
 	switch between := fmt.Sprintf("between %s and %s", j.choice.To.Text(), j.choice.From.Text()); {
 	case len(j.sorted.Done) > 0:
@@ -176,7 +178,7 @@ func (j *job) nothing() error {
 	}
 }
 
-// conflicts names the files that later commits changed, and those commits.
+// conflicts returns an error that names the files that later commits changed, and these commits.
 func (j *job) conflicts(ctx context.Context) error {
 	var all []rollback.Conflict
 	for _, f := range j.sorted.Conflicts {
@@ -220,7 +222,8 @@ func (j *job) listFiles(ctx context.Context) error {
 	return nil
 }
 
-// forecast compares the result with what the cluster's nodes should run. A failure is a note.
+// forecast compares the result with what the cluster's nodes should run. If the comparison fails, the result has only a
+// note.
 func (j *job) forecast(ctx context.Context, target kube.Target) string {
 	c := compare.WithCluster(folders.Repository{Repo: j.clone.dir, Path: j.choice.Source.Spec.Path, Revisions: true}, target, j.choice.Source.Name)
 	found, err := c.Compare(ctx, "", j.base.forecast)
@@ -228,7 +231,7 @@ func (j *job) forecast(ctx context.Context, target kube.Target) string {
 		j.note("bunsen cannot forecast the rollout: %v", err)
 		return ""
 	}
-	found.Undo = "" // the compared commit is on no branch
+	found.Undo = "" // The undo command would be useless, because the compared commit is on no branch.
 	j.result.Forecast = found
 	others := slices.DeleteFunc(slices.Clone(found.Pools), func(p review.PoolChange) bool { return p.Pool == j.choice.Pool || !p.Changed() })
 	for _, p := range others {

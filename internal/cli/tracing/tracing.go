@@ -27,11 +27,11 @@ import (
 type Found struct {
 	Trace  trace.Trace
 	config *mcfgv1.MachineConfig
-	// Input is the trace of a MachineConfig that is not rendered; nil for a rendered one.
+	// Input is the trace of a MachineConfig that is not rendered; it is nil for a rendered config.
 	Input *trace.ConfigTrace
 	// source is the GitSource of the commit; nil if it no longer exists.
 	source *v1alpha1.GitSource
-	// live MachineConfigs by name.
+	// live has the MachineConfigs on the cluster by name.
 	live map[string]*mcfgv1.MachineConfig
 }
 
@@ -181,7 +181,7 @@ func (t Found) commit(ctx context.Context, repo string) (transpile.Result, sourc
 		if err == nil && !info.IsDir() {
 			err = errors.New("it is a bundle")
 		}
-		if err != nil { // git would read the repository of a parent folder instead
+		if err != nil { // Without this check, git would read the repository of a parent folder instead.
 			return res, source.Revision{}, fmt.Errorf("the source's repository cannot be read: %w; name a clone of it with --repo", err)
 		}
 	}

@@ -30,11 +30,11 @@ import (
 
 // Receiver gets the state of a cluster. Follow calls one method at a time.
 type Receiver interface {
-	// Due reports whether Follow calls Show although nothing changed.
+	// Due reports whether Follow must call Show although nothing has changed.
 	Due(now time.Time) bool
-	// Show receives all objects that a status shows. The receiver must not change them.
+	// Show receives all objects that a status shows. The receiver must not change these objects.
 	Show(ctx context.Context, cluster fleet.Cluster, now time.Time) error
-	// Problem receives the reason why the state is not current. Follow tries again.
+	// Problem receives the reason why the state is not current. After that, Follow tries again.
 	Problem(err error) error
 }
 
@@ -56,14 +56,15 @@ const (
 	mostOften = 250 * time.Millisecond
 )
 
-// Silence discards the logs of the libraries that watch a cluster, for the whole process. Receivers get their errors.
+// Silence discards the logs of the libraries that watch a cluster, for the whole process. Receivers still get the
+// errors of these libraries.
 func Silence() {
 	klog.SetLogger(logr.Discard())
 	log.SetLogger(logr.Discard())
 }
 
-// Follow keeps a receiver current until the context ends. During an outage of the API server, the receiver gets the problem and Follow
-// retries. Follow returns an error of the receiver only.
+// Follow keeps a receiver current until the context ends. During an outage of the API server, the receiver gets the
+// problem and Follow retries. Follow returns only errors of the receiver.
 func Follow(ctx context.Context, rc *rest.Config, c client.Client, to Receiver) error {
 	for ctx.Err() == nil {
 		err := checkAlive(ctx, c)
@@ -206,7 +207,7 @@ func newWatches(ctx context.Context, rc *rest.Config, c client.Client) (*watches
 	config := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: kube.ConfigsMeta.APIVersion, Kind: strings.TrimSuffix(kube.ConfigsMeta.Kind, "List")}}
 	watched := []client.Object{&v1alpha1.GitSource{}, &mcfgv1.MachineConfigPool{}, &corev1.Node{}, &v1alpha1.RolloutPolicy{}}
 	known := &metav1.PartialObjectMetadataList{TypeMeta: kube.ConfigsMeta}
-	if err := c.List(ctx, known, client.Limit(1)); !apierrors.IsForbidden(err) { // the watch shows other errors
+	if err := c.List(ctx, known, client.Limit(1)); !apierrors.IsForbidden(err) { // The watch reports other errors.
 		f.configs, watched = true, append(watched, config)
 	}
 	for _, o := range watched {
@@ -221,7 +222,8 @@ func newWatches(ctx context.Context, rc *rest.Config, c client.Client) (*watches
 	return f, nil
 }
 
-// failed records a watch that is not allowed. Other errors are retried, and checkAlive reports them.
+// failed records the error of a watch that the cluster does not allow. After other errors, the library retries, and
+// checkAlive reports them.
 func (f *watches) failed(_ context.Context, _ *toolscache.Reflector, err error) {
 	if !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) {
 		return
@@ -232,7 +234,8 @@ func (f *watches) failed(_ context.Context, _ *toolscache.Reflector, err error) 
 	}
 }
 
-// read reads the objects that a status shows. Without permission to read MachineConfigs it shows no commits.
+// read reads the objects that a status shows. If the user has no permission to read MachineConfigs, the state has no
+// commits.
 func (f *watches) read(ctx context.Context) (fleet.Cluster, error) {
 	if f.configs {
 		out, err := kube.Read(ctx, f.cache)
@@ -245,14 +248,14 @@ func (f *watches) read(ctx context.Context) (fleet.Cluster, error) {
 	return out, err
 }
 
-// sortObjects sorts objects by name, as the API server does. A cache returns them in another order each time.
+// sortObjects sorts objects by name, as the API server does. A cache returns the objects in another order each time.
 func sortObjects(c *fleet.Cluster) {
 	slices.SortFunc(c.Sources, func(a, b v1alpha1.GitSource) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(c.Pools, func(a, b mcfgv1.MachineConfigPool) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(c.Policies, func(a, b v1alpha1.RolloutPolicy) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// dropUnused removes the fields that no status shows. These are most of the data of thousands of nodes.
+// dropUnused removes the fields that no status shows. The dropped fields are most of the data of thousands of nodes.
 func dropUnused(o any) (any, error) {
 	if m, ok := o.(client.Object); ok {
 		m.SetManagedFields(nil)

@@ -15,25 +15,26 @@ import (
 	"github.com/bunsen-os/bunsen/internal/forge"
 )
 
-// Pull is a server with one pull request. It implements the documented calls of three APIs and records them. It answers 400 to
-// other calls.
+// Pull is a server with one pull request. Pull implements the documented calls of three APIs and records them. Pull
+// answers 400 to other calls.
 type Pull struct {
-	// Kind of the simulated service.
+	// Kind is the kind of the simulated service.
 	Kind forge.Kind
 	// Self is the user of the token; "" is the token of a job, which may not read its user.
 	Self string
-	// ReadOnly refuses every change, as for the job of a fork.
+	// If ReadOnly is true, the server refuses every change, as it does for the CI job of a fork.
 	ReadOnly bool
-	// NoStatus refuses statuses only, as for a token without that permission.
+	// If NoStatus is true, the server refuses only statuses, as it does for a token without this permission.
 	NoStatus bool
 	// Merged is true if the merge of the pull request created the commit Head.
 	Merged bool
 
-	// Comments, Statuses and Log of all calls that change something, in order. Read them while no request runs.
+	// Comments and Statuses are those that clients have written, and Log the calls that changed something, in order.
+	// Read these fields only while no request runs.
 	Comments []forge.Comment
 	Statuses []forge.Status
 	Log      []string
-	// Opened are the pull requests that were opened.
+	// Opened are the pull requests that clients have opened.
 	Opened []forge.Proposal
 
 	mu sync.Mutex
@@ -92,10 +93,10 @@ func (r *Pull) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	r.next(w.Header(), q)
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(answer) // the caller may have closed the connection
+	_ = json.NewEncoder(w).Encode(answer) // The error is ignored, because the client may have closed the connection.
 }
 
-// paths of one service.
+// paths are the paths of the calls of one service.
 type paths struct{ user, list, create, edit, status, editMethod, statuses, pulls, open string }
 
 func (r *Pull) paths() paths {
@@ -113,7 +114,8 @@ func (r *Pull) paths() paths {
 }
 
 func (r *Pull) answer(q *http.Request, body []byte) (int, any) {
-	p, at := r.paths(), strings.Replace(q.URL.Path, "/projects/"+Project+"/", "/projects/42/", 1) // GitLab knows both
+	// GitLab accepts both forms of a project in the path.
+	p, at := r.paths(), strings.Replace(q.URL.Path, "/projects/"+Project+"/", "/projects/42/", 1)
 	forbidden := map[string]string{"message": "Resource not accessible by integration"}
 	if r.ReadOnly && q.Method != http.MethodGet {
 		return http.StatusForbidden, forbidden
@@ -156,7 +158,7 @@ func (r *Pull) writer() string {
 
 func bodyOf(body []byte) string {
 	var x struct{ Body string }
-	_ = json.Unmarshal(body, &x) // a test notices an empty comment
+	_ = json.Unmarshal(body, &x) // The error is ignored, because a test finds an empty comment.
 	return x.Body
 }
 
@@ -272,7 +274,7 @@ func (r *Pull) next(h http.Header, q *http.Request) {
 func (r *Pull) page(q url.Values) any {
 	size, _ := strconv.Atoi(q.Get("per_page") + q.Get("limit"))
 	page, _ := strconv.Atoi(q.Get("page"))
-	if size == 0 || r.Kind == forge.Gitea { // Gitea ignores pages here
+	if size == 0 || r.Kind == forge.Gitea { // Gitea ignores the page in this call.
 		size = 1 << 20
 	}
 	from := min((max(page, 1)-1)*size, len(r.Comments))

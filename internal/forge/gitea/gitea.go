@@ -11,11 +11,11 @@ import (
 	"github.com/bunsen-os/bunsen/internal/forge"
 )
 
-// version is the oldest version with all used calls. The client does not ask the server then; Forgejo has other version
-// numbers.
+// version is the oldest version of Gitea with all calls that the package uses. A client with a fixed version does not
+// ask the server for its version, which is a different number on Forgejo.
 const version = "1.20.0"
 
-// pageSize is the default limit of servers.
+// pageSize is how many items one page has. Servers have this default limit.
 const pageSize = 50
 
 // Pull is a pull request on Gitea or Forgejo.
@@ -37,11 +37,11 @@ func New(t forge.Target, client *http.Client) (*Pull, error) {
 	if !ok || strings.Contains(repo, "/") {
 		return nil, fmt.Errorf("project %q: want owner/name", t.Project)
 	}
-	t.API = strings.TrimSuffix(strings.TrimSuffix(t.API, "/"), "/api/v1") // the client adds it
+	t.API = strings.TrimSuffix(strings.TrimSuffix(t.API, "/"), "/api/v1") // The client library adds this part of the path.
 	return &Pull{client, owner, repo, t}, nil
 }
 
-// client creates a client for each call, because the library takes the context here.
+// client creates a client for each call, because the library gets the context when it creates a client.
 func (p *Pull) client(ctx context.Context) (*gitea.Client, error) {
 	c, err := gitea.NewClient(p.target.API, gitea.SetToken(p.target.Token), gitea.SetHTTPClient(p.http), gitea.SetGiteaVersion(version), gitea.SetContext(ctx))
 	if err != nil {
@@ -91,7 +91,7 @@ func (p *Pull) Comments(ctx context.Context) ([]forge.Comment, error) {
 			}
 			out = append(out, forge.Comment{ID: x.ID, Author: author, Body: x.Body})
 		}
-		if added == 0 { // some versions return all comments on each page
+		if added == 0 { // Some versions of Gitea return all comments on each page.
 			return out, nil
 		}
 	}
@@ -125,7 +125,7 @@ func (p *Pull) Status(ctx context.Context, s forge.Status) error {
 	}
 	state := gitea.StatusState(s.State)
 	if s.State == forge.Canceled {
-		state = gitea.StatusWarning // it has no such state
+		state = gitea.StatusWarning // Gitea has no state for canceled.
 	}
 	_, resp, err := c.CreateStatus(p.owner, p.repo, p.target.Head, gitea.CreateStatusOption{
 		State: state, TargetURL: s.URL, Description: s.Description, Context: s.Context,

@@ -25,7 +25,7 @@ var (
 	_ forge.Opener = (*Pull)(nil)
 )
 
-// canceled is GitHub's state for forge.Canceled: it has four states.
+// canceled is the state that GitHub gets for forge.Canceled, because GitHub has only four states.
 const canceled = "error"
 
 // New returns the pull request. The client limits the time of each request.

@@ -92,7 +92,7 @@ func (m *Merge) Status(ctx context.Context, s forge.Status) error {
 	_, _, err := m.client.Commits.SetCommitStatus(m.target.Project, m.target.Head, opts, gitlab.WithContext(ctx))
 	var answer *gitlab.ErrorResponse
 	if errors.As(err, &answer) && answer.HasStatusCode(http.StatusBadRequest) && m.hasState(ctx, s) {
-		return nil // GitLab refuses a status whose state the commit has, and keeps the earlier description
+		return nil // GitLab refuses a status whose state the commit already has, and keeps the earlier description.
 	}
 	return explain(err)
 }

@@ -18,16 +18,16 @@ import (
 type Controllers struct {
 	// Note is the reason why the replicas are unknown; empty if they are known.
 	Note string `json:"note,omitempty"`
-	// Replicas that run or have run, by name.
+	// Replicas are the replicas that run or have run, by name.
 	Replicas []ControllerRow `json:"replicas,omitempty"`
-	// Problem is why no controller renders or rolls out; empty while a replica leads. It contains no ages.
+	// Problem is why no controller renders or rolls out; empty while a replica leads. Problem contains no ages.
 	Problem string `json:"problem,omitempty"`
-	// Late: the leader missed its last report, and may hang.
+	// Late is true if the leader missed its last report. The leader may hang.
 	Late bool `json:"late,omitempty"`
 	// Do are commands that help against a Problem or a Late leader.
 	Do []string `json:"do,omitempty"`
 
-	// at is the time for which the data is true.
+	// at is the time of the data.
 	at time.Time
 }
 
@@ -41,7 +41,7 @@ type ControllerRow struct {
 // Heartbeat is the part of a Lease about the replica that holds it.
 type Heartbeat struct {
 	Name string `json:"name"`
-	// Alive: the last heartbeat has not expired.
+	// Alive is true if the last heartbeat has not expired.
 	Alive bool `json:"alive"`
 	// Seen is the time of the last heartbeat; nil if there was none.
 	Seen *time.Time `json:"seen,omitempty"`
@@ -64,8 +64,8 @@ func heartbeatOf(l *coordinationv1.Lease, component string, now time.Time) Heart
 	return h
 }
 
-// isLate reports whether the replica missed a heartbeat although its last one has not expired. The process may then be
-// stopped.
+// isLate reports whether the replica missed a heartbeat although its last one has not expired. The process of such a
+// replica may be stopped.
 func (h Heartbeat) isLate(now time.Time) bool {
 	return h.Alive && h.Seen != nil && now.Sub(*h.Seen) > h.lasting/2
 }
@@ -73,7 +73,8 @@ func (h Heartbeat) isLate(now time.Time) bool {
 // hasEnded reports whether the replica reported its own end.
 func (h Heartbeat) hasEnded() bool { return !h.Alive && h.Seen != nil && h.lasting <= time.Second }
 
-// state says whether the replica runs. It also says if a heartbeat is late, because the process may then be stopped.
+// state says whether the replica runs. The text also says that a heartbeat is late, because in this case the process
+// may be stopped.
 func (h Heartbeat) state(started, now time.Time) string {
 	switch {
 	case h.Seen == nil:
@@ -103,7 +104,7 @@ func componentOf(l *coordinationv1.Lease) string {
 	return cmp.Or(l.Labels[v1alpha1.ServerLabel], v1alpha1.ServerComponent)
 }
 
-// ReadControllers reads the Leases of controllers. It returns nil if the Leases were not read.
+// ReadControllers reads the Leases of controllers. ReadControllers returns nil if the Leases were not read.
 func ReadControllers(f *fleet.Fleet) *Controllers {
 	if f.Leases == nil && f.LeasesNote == "" {
 		return nil
@@ -155,8 +156,8 @@ func (c *Controllers) lastLeader() *ControllerRow {
 	return last
 }
 
-// LateText says that the leader missed its last report although its last heartbeat has not expired; "" for any other
-// state.
+// LateText returns a text if the leader missed its last report although its last heartbeat has not expired; "" for any
+// other state.
 func (c *Controllers) LateText(when func(time.Time) string) string {
 	leader := c.Leader()
 	if leader == nil || !leader.isLate(c.at) {
@@ -273,7 +274,7 @@ func (r ControllerRow) cells(now time.Time) []string {
 	return []string{r.Name, terminal.Dash(r.Report.Version), role, r.state(r.Report.Started.Time, now)}
 }
 
-// Lines are the lines of the screen about controllers: the leader, or the problem.
+// Lines returns the lines of the screen about controllers: the leader, or the problem.
 func (c *Controllers) Lines(now time.Time, width int, spare *int) []terminal.Line {
 	if c == nil || c.Note != "" {
 		return nil
@@ -288,7 +289,7 @@ func (c *Controllers) Lines(now time.Time, width int, spare *int) []terminal.Lin
 	return append([]terminal.Line{{terminal.Dim.Of("CONTROLLER "), terminal.Bad.Of("none leads")}}, c.warningLines(c.WarningText(fleet.Ago(now)), width, spare)...)
 }
 
-// warningLines are a warning and the first command that helps.
+// warningLines returns a warning and the first command that helps.
 func (c *Controllers) warningLines(warning string, width int, spare *int) []terminal.Line {
 	out := terminal.Labelled("warning", terminal.Bad.Of(warning), width, spare)
 	if len(c.Do) > 0 {
@@ -304,8 +305,8 @@ func (c *Controllers) LastCheck(src *v1alpha1.GitSource) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	check, ok := leader.Report.Sources[src.Name]
-	// The report is some seconds old. If the applied commit is newer, the controller has read the repository after the
-	// commit's time, as far as its author's clock is right.
+	// The report is some seconds old. If the applied commit is newer than the report, the controller must have read the
+	// repository after the time of the commit, unless the clock of the commit's author was wrong.
 	if made := src.Status.AppliedCommit; ok && made != nil && made.Time.After(check.At.Time) && made.Time.Time.Before(c.at) {
 		return made.Time.Time, true
 	}
@@ -313,7 +314,7 @@ func (c *Controllers) LastCheck(src *v1alpha1.GitSource) (time.Time, bool) {
 }
 
 // IsOverdue reports whether the leader has not read a repository for longer than two intervals and the timeout of a
-// request. It is false without a leader, which is another problem.
+// request. IsOverdue returns false if there is no leader, which is another problem.
 func (c *Controllers) IsOverdue(src *v1alpha1.GitSource) bool {
 	leader := c.Leader()
 	if src.Spec.IsSuspended(c.at) || leader == nil {
@@ -324,12 +325,12 @@ func (c *Controllers) IsOverdue(src *v1alpha1.GitSource) bool {
 	return ok && leader.at().Sub(check.At.Time) > 2*interval+timeout
 }
 
-// OverdueText says that the controller should have read the repository of a source again.
+// OverdueText returns a text that says that the controller should have read the repository of a source again.
 func OverdueText(source, when string) string {
 	return fmt.Sprintf("the controller last looked at the repository of GitSource %s %s, longer ago than two intervals; a newer commit has no effect yet", source, when)
 }
 
-// controllerCommands help if no controller leads, or if the leader may hang.
+// controllerCommands returns commands that help if no controller leads, or if the leader may hang.
 func controllerCommands(c *Controllers) []string {
 	const list = "kubectl -n bunsen-system get pods,leases"
 	last := c.last()
@@ -347,8 +348,9 @@ func controllerCommands(c *Controllers) []string {
 	return last.RestartCommands()
 }
 
-// RestartCommands restart a controller that hangs or has ended: the pod or the process that it reported. An older
-// version reports neither, so both commands are returned.
+// RestartCommands returns the commands that restart a controller that hangs or has ended: for the pod or the process
+// that it reported. A controller of an older version reports neither pod nor process, so RestartCommands returns both
+// commands.
 func (r *ControllerRow) RestartCommands() []string {
 	const deployment = "kubectl -n bunsen-system rollout restart deployment machine-config-controller"
 	if r.Report != nil && r.Report.Pod != "" {

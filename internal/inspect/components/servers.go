@@ -18,11 +18,11 @@ import (
 type Servers struct {
 	// Note is the reason why the servers are unknown; empty if they are known.
 	Note string `json:"note,omitempty"`
-	// Replicas that run or have run, by name.
+	// Replicas are the replicas that run or have run, by name.
 	Replicas []ServerRow `json:"replicas,omitempty"`
-	// Warnings are problems for a user to fix, in words.
+	// Warnings are texts about problems that a user has to fix.
 	Warnings []string `json:"warnings,omitempty"`
-	// Boots are the pools whose new machines get another config than the pool's target, or none.
+	// Boots are the pools whose new machines get a config other than the pool's target, or no config.
 	Boots []BootRow `json:"boots,omitempty"`
 }
 
@@ -39,28 +39,28 @@ type ServerRow struct {
 // BootRow is the config that new machines of a pool get, if it is not the pool's target.
 type BootRow struct {
 	Pool string `json:"pool"`
-	// Config that new machines get; empty for none.
+	// Config is the config that new machines get; empty for none.
 	Config string `json:"config,omitempty"`
 	Target string `json:"target,omitempty"`
-	// Why new machines do not get the target, in words.
+	// Why is a text that says why new machines do not get the target.
 	Why string `json:"why"`
-	// Servers that serve Config, if other servers serve something else.
+	// Servers are the servers that serve Config, if other servers serve another config.
 	Servers []string `json:"servers,omitempty"`
 }
 
-// endsSoon is how long before its end an expiring certificate causes a warning. Servers renew their certificates
+// endsSoon is how long before a certificate expires there is a warning about it. Servers renew their certificates
 // earlier.
 const endsSoon = 14 * 24 * time.Hour
 
 const (
-	// reportsWithin is the time in which a server with access to the cluster reports a pool's change. It includes the time
-	// to read a config, and the difference of two clocks.
+	// reportsWithin is the time in which a server that reaches the API server reports a change of a pool. The time
+	// includes reading a config, and the difference of two clocks.
 	reportsWithin = 20 * time.Second
-	// reportsAgain is the maximum age of a report of a server with access to the cluster.
+	// reportsAgain is the maximum age of a report of a server that reaches the API server.
 	reportsAgain = 45 * time.Second
 )
 
-// ReadServers reads the Leases of servers. It returns nil if there was never a server.
+// ReadServers reads the Leases of servers. ReadServers returns nil if there was never a server.
 func ReadServers(f *fleet.Fleet) *Servers {
 	s := &Servers{Note: f.LeasesNote}
 	for i := range f.Leases {
@@ -91,7 +91,7 @@ func serverRow(l *coordinationv1.Lease, now time.Time) ServerRow {
 	return row
 }
 
-// Alive are the replicas that run.
+// Alive returns the replicas that run.
 func (s *Servers) Alive() (rows []ServerRow) {
 	for _, r := range s.Replicas {
 		if r.Alive {
@@ -101,7 +101,7 @@ func (s *Servers) Alive() (rows []ServerRow) {
 	return rows
 }
 
-// warnings are problems for a user to fix. A problem of several replicas is listed once.
+// warnings returns texts about problems that a user has to fix. A problem of several replicas is listed once.
 func (s *Servers) warnings(c fleet.Cluster, now time.Time) (all []string) {
 	up := s.Alive()
 	if len(up) == 0 && len(s.Replicas) > 0 {
@@ -150,7 +150,7 @@ func (r ServerRow) warnings(c fleet.Cluster, now time.Time) (all []string) {
 	return all
 }
 
-// boots are the configs that the replicas serve for a pool, without its target.
+// boots returns the configs that the replicas serve for a pool, without the pool's target.
 func (s *Servers) boots(v *fleet.Pool, now time.Time) (all []BootRow) {
 	by := map[v1alpha1.ServedPool][]string{}
 	var order []v1alpha1.ServedPool
@@ -181,8 +181,8 @@ func (s *Servers) boots(v *fleet.Pool, now time.Time) (all []BootRow) {
 }
 
 // isOutdated reports whether a report is older than the last change of the pool, or only slightly younger, while the
-// next report is still expected. The next report may then name another config, so the config of this one is no problem
-// yet.
+// next report is still expected. The next report may name another config, so the config in an outdated report is no
+// problem yet.
 func isOutdated(v *fleet.Pool, served v1alpha1.ServedPool, reported, now time.Time) bool {
 	switch {
 	case served.Config == "" || served.Problem != "", served.Config == v.Facts.Target, served.Config == v.Facts.Care.Healthy:

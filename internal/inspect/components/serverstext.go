@@ -10,7 +10,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/terminal"
 )
 
-// recently is how long a replica that has ended is still shown beside running replicas.
+// recently is how long after its end a replica is still shown together with running replicas.
 const recently = time.Hour
 
 // Text prints the replicas, the warnings, and the pools whose new machines do not get the target.
@@ -55,7 +55,7 @@ func (r ServerRow) started() time.Time {
 	return r.Report.Started.Time
 }
 
-// Access says who gets configs: everyone, or machines with a token.
+// Access returns a text that says who gets configs: everyone, or machines with a token.
 func (r ServerRow) Access() string {
 	if r.Report.Access == v1alpha1.AccessOpen {
 		return "open"
@@ -63,7 +63,7 @@ func (r ServerRow) Access() string {
 	return "tokens"
 }
 
-// Secrets says which machines get the secrets of configs.
+// Secrets returns a text that says which machines get the secrets of configs.
 func (r ServerRow) Secrets() string {
 	if r.Report.SecretsToAll {
 		return "to all"
@@ -90,8 +90,8 @@ func (r BootRow) text() string {
 	return "new machines of " + r.Pool + " boot " + fleet.ShortRendered(r.Config) + from + " (" + fleet.Brief(r.Why) + ")"
 }
 
-// Lines are the lines of the screen about servers: how many run, the warnings, and the configs that replace targets.
-// spare is how many additional lines they may use.
+// Lines returns the lines of the screen about servers: how many run, the warnings, and the configs that are served
+// instead of targets. The parameter spare is how many additional lines Lines may use.
 func (s *Servers) Lines(width int, spare *int) []terminal.Line {
 	if s == nil {
 		return nil
@@ -117,7 +117,7 @@ func (s *Servers) Lines(width int, spare *int) []terminal.Line {
 	return out
 }
 
-// BootTexts are the sentences about a pool's new machines.
+// BootTexts returns the sentences about a pool's new machines.
 func (s *Servers) BootTexts(pool string) (texts []string) {
 	if s == nil {
 		return nil

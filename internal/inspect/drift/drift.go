@@ -20,14 +20,14 @@ import (
 
 // Report is the drift that the daemons of a cluster report.
 type Report struct {
-	// Rows by node, then in the order of the node's report.
+	// Rows are the differences, sorted by node, then in the order of the node's report.
 	Rows []Row `json:"drift"`
-	// Nodes is how many nodes were checked. Unknown are those of them whose drift is unknown.
+	// Nodes is how many nodes were checked. Unknown are those checked nodes whose drift is unknown.
 	Nodes   int           `json:"nodes"`
 	Unknown []UnknownNode `json:"unknown,omitempty"`
-	// Unmanaged are nodes that no pool selects. Nodes does not count those from which no daemon has reported.
+	// Unmanaged are nodes that no pool selects. Nodes does not count unmanaged nodes from which no daemon has reported.
 	Unmanaged []string `json:"unmanaged,omitempty"`
-	// Unlisted is the number of items by node for which the Node had no room.
+	// Unlisted is, by node, the number of items that did not fit into the node's report.
 	Unlisted map[string]int `json:"unlisted,omitempty"`
 	// Unread has the nodes whose report cannot be read, each with the reason.
 	Unread map[string]string `json:"unread,omitempty"`
@@ -37,7 +37,7 @@ type Report struct {
 type UnknownNode struct {
 	Node  string        `json:"node"`
 	Cause rollout.Cause `json:"cause"`
-	// Since is when it stopped reporting; nil if it has never reported.
+	// Since is when the daemon or the kubelet stopped reporting; nil if it has never reported.
 	Since *time.Time `json:"since,omitempty"`
 }
 
@@ -73,15 +73,15 @@ func unknownNode(n *corev1.Node, daemons map[string]v1alpha1.DaemonReport, now t
 
 // Row is one difference on one node.
 type Row struct {
-	// Node with the difference.
+	// Node is the node with the difference.
 	Node string `json:"node"`
-	// Config in force on the node.
+	// Config is the config in force on the node.
 	Config string `json:"config"`
 
 	v1alpha1.DriftItem `json:",inline"`
 }
 
-// New reads the reports of nodes. Daemons are the heartbeats by node, as in fleet.Cluster.
+// New reads the reports of nodes. The parameter daemons has the heartbeats by node, as fleet.Cluster has them.
 func New(nodes []corev1.Node, daemons map[string]v1alpha1.DaemonReport, now time.Time) Report {
 	d := Report{Rows: []Row{}, Nodes: len(nodes), Unlisted: map[string]int{}, Unread: map[string]string{}}
 	for i := range nodes {
@@ -164,7 +164,7 @@ func (d Report) Text(now time.Time) string {
 	return b.String() + d.unknownText(now) + d.unmanagedText()
 }
 
-// unmanagedText names the nodes that no pool selects.
+// unmanagedText returns a text that names the nodes that no pool selects.
 func (d Report) unmanagedText() string {
 	const most = 10
 	if len(d.Unmanaged) == 0 {
@@ -173,7 +173,7 @@ func (d Report) unmanagedText() string {
 	return fmt.Sprintf("No pool selects %s (%s), so Bunsen does not manage %s.\n", fleet.Count(len(d.Unmanaged), "node"), fleet.Names(d.Unmanaged, most), map[bool]string{true: "it", false: "them"}[len(d.Unmanaged) == 1])
 }
 
-// none says that no drift is reported, and for how many nodes the drift is known.
+// none returns a text that says that no drift is reported, and for how many nodes the drift is known.
 func (d Report) none(now time.Time) string {
 	switch known := d.Nodes - len(d.Unknown); {
 	case d.Nodes == 0:
@@ -187,7 +187,7 @@ func (d Report) none(now time.Time) string {
 	}
 }
 
-// unknownText names the nodes whose drift is not known.
+// unknownText returns a text that names the nodes whose drift is not known.
 func (d Report) unknownText(now time.Time) string {
 	const most = 10
 	var b strings.Builder
@@ -217,10 +217,11 @@ func (r Row) Text(now time.Time) string {
 	return b.String()
 }
 
-// ExpectedText describes what the config has, without contents; empty if the report does not say it.
+// ExpectedText returns a text about the state that the config requires, without contents; empty if the report does not
+// have it.
 func (r Row) ExpectedText() string { return sideText(r.Expected, r.Secret) }
 
-// ActualText describes what the node has, without contents; empty if the report does not say it.
+// ActualText returns a text about the state on the node, without contents; empty if the report does not have it.
 func (r Row) ActualText() string { return sideText(r.Actual, r.Secret) }
 
 func sideText(e *v1alpha1.DriftEntry, secret bool) string {

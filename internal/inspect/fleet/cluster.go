@@ -14,17 +14,19 @@ type Cluster struct {
 	Pools    []mcfgv1.MachineConfigPool
 	Nodes    []corev1.Node
 	Policies []v1alpha1.RolloutPolicy
-	// Rendered configs on the cluster; nil if they were not read.
+	// Rendered are the rendered configs on the cluster; nil if they were not read.
 	Rendered []RenderedRow
-	// Leases of machine-config-controllers and machine-config-servers. LeasesNote is the reason why they were not read. If
-	// both are nil, the status shows neither.
+	// Leases are the Leases of machine-config-controllers and machine-config-servers. LeasesNote is the reason why the
+	// Leases were not read. If both are empty, the status shows no controllers and no servers.
 	Leases     []coordinationv1.Lease
 	LeasesNote string
-	// Daemons are the heartbeats of the daemons, by node. They are nil if they were not read; DaemonsNote has the reason.
+	// Daemons are the heartbeats of the daemons, by node. Daemons are nil if they were not read; DaemonsNote has the
+	// reason.
 	Daemons     map[string]v1alpha1.DaemonReport
 	DaemonsNote string
-	// Denied are the machines whose certificate requests the controller denied. It is empty if they were not read.
+	// Denied are the machines whose certificate requests the controller denied. Denied is empty if the certificate
+	// requests were not read.
 	Denied []DeniedMachine
-	// Timestamps makes reasons contain points in time instead of ages, for programs.
+	// If Timestamps is true, reasons contain points in time instead of ages, for programs.
 	Timestamps bool
 }

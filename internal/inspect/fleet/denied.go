@@ -17,7 +17,7 @@ import (
 type DeniedMachine struct {
 	// Request is the name of the certificate request.
 	Request string `json:"request"`
-	// Node is the requested node name, and Pool is the pool of the machine's token. Either may be empty.
+	// Node is the requested node name, and Pool is the pool of the machine's token. Node or Pool may be empty.
 	Node string `json:"node,omitempty"`
 	Pool string `json:"pool,omitempty"`
 	// Reason is one of the reasons in package v1alpha1. Message says why, and which commands help.
@@ -27,8 +27,8 @@ type DeniedMachine struct {
 	At time.Time `json:"at"`
 }
 
-// DeniedMachines returns the machines that the controller denied, the last denial first. It omits the denials of other
-// clients, and all but the last denial of each pair of a node name and a reason.
+// DeniedMachines returns the machines that the controller denied, the last denial first. DeniedMachines omits the
+// denials of other clients, and all but the last denial of each pair of a node name and a reason.
 func DeniedMachines(requests []certificatesv1.CertificateSigningRequest) []DeniedMachine {
 	var out []DeniedMachine
 	for i := range requests {
@@ -67,7 +67,7 @@ func isReasonOfController(reason string) bool {
 
 func deniedMachine(r *certificatesv1.CertificateSigningRequest, c certificatesv1.CertificateSigningRequestCondition) DeniedMachine {
 	m := DeniedMachine{Request: r.Name, Node: nodestate.RequestedNode(r), Reason: c.Reason, Message: c.Message, At: c.LastUpdateTime.Time}
-	if len(validation.IsDNS1123Subdomain(m.Node)) > 0 { // an invalid request
+	if len(validation.IsDNS1123Subdomain(m.Node)) > 0 { // The node name in the request is invalid.
 		m.Node = ""
 	}
 	for _, group := range r.Spec.Groups {

@@ -37,7 +37,7 @@ func IsSilent(f *Fleet, name string) bool {
 	return Node(f, name) != nil && HealthOf(f, name).Silence != ""
 }
 
-// WithoutSource returns a sentence if no GitSource follows a repository, else "".
+// WithoutSource returns a sentence that says that no GitSource follows a repository, or "" if a GitSource follows one.
 func WithoutSource(f *Fleet) string {
 	if len(f.Sources) > 0 || len(f.Pools) == 0 {
 		return ""
@@ -56,8 +56,8 @@ func WithoutSource(f *Fleet) string {
 	return text
 }
 
-// Fleet is a cluster's pools and nodes as the rollout sees them at one moment. It decides nothing: decisions, counts
-// and the reasons of nodes are results of the rollout's own code.
+// Fleet is a cluster's pools and nodes as the rollout sees them at one moment. Fleet decides nothing: its decisions,
+// counts and reasons of nodes are results of the rollout's own code.
 type Fleet struct {
 	Cluster
 	Now        time.Time
@@ -73,7 +73,7 @@ type Pool struct {
 	Object   *mcfgv1.MachineConfigPool
 	Facts    poolstate.Facts
 	Decision rollout.Decision
-	// Undecided says why there is no decision; if it is empty, Decision is the rollout's.
+	// Undecided says why there is no decision. If Undecided is empty, Decision is the decision of the rollout.
 	Undecided string
 	// Rows are the nodes by name. Waits has the reason why a node does not run the target.
 	Rows  []NodeRow
@@ -87,12 +87,12 @@ type Pool struct {
 	ownCounts *nodestate.Counts
 }
 
-// NoPool is the error for the name of a pool that the cluster does not have.
+// NoPool returns the error for the name of a pool that the cluster does not have.
 func NoPool(name string) error {
 	return fmt.Errorf("there is no pool %q; `bunsen get pools` lists them", name)
 }
 
-// FindPool returns the pool of a name that a user gave.
+// FindPool returns the pool with a name that a user gave, or an error.
 func (f *Fleet) FindPool(name string) (*Pool, error) {
 	if v := f.PoolByName[name]; v != nil {
 		return v, nil
@@ -100,7 +100,7 @@ func (f *Fleet) FindPool(name string) (*Pool, error) {
 	return nil, NoPool(name)
 }
 
-// FindNode returns the Node of a name that a user gave.
+// FindNode returns the Node with a name that a user gave, or an error.
 func (f *Fleet) FindNode(name string) (*corev1.Node, error) {
 	if n := Node(f, name); n != nil {
 		return n, nil
@@ -108,7 +108,7 @@ func (f *Fleet) FindNode(name string) (*corev1.Node, error) {
 	return nil, fmt.Errorf("there is no node %q; `bunsen get nodes` lists them", name)
 }
 
-// New makes the same decision for each pool of a cluster that the rollout would make now.
+// New reads a cluster's pools and nodes, and makes the decision for each pool that the rollout would make now.
 func New(c Cluster, now time.Time) *Fleet {
 	f := &Fleet{Cluster: c, Now: now, PoolByName: map[string]*Pool{}, Conflicts: map[string]NodeRow{}, Unmanaged: map[string]NodeRow{}}
 	objects := make([]*mcfgv1.MachineConfigPool, len(c.Pools))
@@ -133,7 +133,7 @@ func New(c Cluster, now time.Time) *Fleet {
 	return f
 }
 
-// sortNodes assigns each node to its pool, or to the nodes without one.
+// sortNodes adds each node to its pool, or to the nodes without a pool.
 func sortNodes(f *Fleet, pools membership.Pools) map[string][]nodestate.Node {
 	out := map[string][]nodestate.Node{}
 	for i := range f.Nodes {
@@ -171,7 +171,7 @@ func (v *Pool) Condition(kind mcfgv1.MachineConfigPoolConditionType) mcfgv1.Mach
 func readGates(v *Pool) {
 	closed, err := v1alpha1.ParseClosedGates(v.Object.Annotations[v1alpha1.ClosedGatesAnnotation])
 	if err != nil {
-		closed = nil // the state of the gates is unknown
+		closed = nil // The state of the gates is unknown.
 	}
 	pool, nodes := map[string]string{}, map[string]string{}
 	for _, c := range closed {
@@ -257,7 +257,7 @@ func (f *Fleet) count(v *Pool) nodestate.Counts {
 	return *v.ownCounts
 }
 
-// Since says for how long, or since when; "" if that is unknown.
+// Since returns a text that says how long ago a time was, or the time itself; "" for an unknown time.
 func (v *Pool) Since(t time.Time) string {
 	return SinceIn(Cluster{Timestamps: v.Facts.Timestamps}, t, v.now)
 }
@@ -276,7 +276,7 @@ func (v *Pool) phase(n *nodestate.Node) nodestate.Phase {
 	return phase
 }
 
-// Counts are the numbers of the pool's nodes.
+// Counts returns the numbers of the pool's nodes.
 func (v *Pool) Counts() PoolCounts {
 	out := PoolCounts{Nodes: len(v.Facts.Nodes)}
 	for i := range v.Facts.Nodes {
@@ -324,9 +324,9 @@ func (f *Fleet) Find(name string) (NodeRow, *Pool) {
 	return NodeRow{Name: name}, nil
 }
 
-// Config describes a rendered config with the commit that requested it last. That commit comes from the histories of
-// the sources or the pool's record. Otherwise it comes from the config itself, which names the commit for which it was
-// created first.
+// Config describes a rendered config with the commit that requested it last. The commit comes from the histories of the
+// sources or the pool's record. If neither has it, the commit comes from the config itself, which names the commit for
+// which the config was first created.
 func (f *Fleet) Config(name string) *RenderedRow {
 	row := &RenderedRow{Name: name}
 	for i := range f.Rendered {
@@ -357,7 +357,7 @@ func (f *Fleet) Config(name string) *RenderedRow {
 	return row
 }
 
-// DrainReport returns the report of a running drain; nil if there is none or it cannot be read.
+// DrainReport returns the report of a running drain; nil if there is no report or the report cannot be read.
 func DrainReport(f *Fleet, row NodeRow) *v1alpha1.DrainReport {
 	if row.Step != StepDraining {
 		return nil

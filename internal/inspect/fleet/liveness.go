@@ -20,8 +20,8 @@ const (
 // noDaemon is the reason of a node whose daemon has never reported.
 const noDaemon = "no machine-config-daemon has reported from it"
 
-// DaemonReports returns the heartbeats of daemons by node, from MachineConfigNodes. It ignores a heartbeat that cannot
-// be read.
+// DaemonReports returns the heartbeats of daemons by node, from MachineConfigNodes. DaemonReports ignores a heartbeat
+// that cannot be read.
 func DaemonReports(nodes []metav1.PartialObjectMetadata) map[string]v1alpha1.DaemonReport {
 	out := map[string]v1alpha1.DaemonReport{}
 	for i := range nodes {
@@ -42,8 +42,8 @@ func SilentSince(daemons map[string]v1alpha1.DaemonReport, n *nodestate.Node, no
 	return report.Seen.Time, now.Sub(report.Seen.Time) > v1alpha1.DaemonSilentAfter
 }
 
-// setUnreported fills in the row of a node that does not report, if nothing else explains its state. It returns false
-// for other nodes.
+// setUnreported sets the cause and the reason in the row of a node that does not report, if no other reason explains
+// the node's state. setUnreported returns false for other nodes.
 func setUnreported(v *Pool, n *nodestate.Node, row *NodeRow) bool {
 	seen, silent := SilentSince(v.daemons, n, v.now)
 	switch {
@@ -75,7 +75,7 @@ type UnhealthyNode struct {
 	// Text describes the problem, with the node's name.
 	Text  string
 	Cause rollout.Cause
-	// MayRecover: the problem may end by itself.
+	// MayRecover is true if the problem may end by itself.
 	MayRecover bool
 }
 
@@ -89,7 +89,7 @@ func unhealthyNodes(v *Pool) (all []UnhealthyNode) {
 		case n.Degraded():
 			continue
 		case n.Health.Trouble != "":
-			if row.InFlight() { // stuckNodesAnswers reports it
+			if row.InFlight() { // stuckNodesAnswers reports such a node.
 				continue
 			}
 			u.Cause, u.Text = rollout.CauseNotReady, n.Name+" is "+n.Health.Text(v.Since(n.Health.Since))
@@ -113,8 +113,8 @@ func HealthOf(f *Fleet, node string) nodestate.Health {
 }
 
 // MayReturn reports whether a node that is not Ready is being updated. Such a node may become Ready by itself, after a
-// reboot or a restart of its kubelet. A kubelet that stops reporting outside of a reboot is not part of an update. Such a node
-// has the same time as any other node before the controller reports it.
+// reboot or a restart of its kubelet. A kubelet that stops reporting outside of a reboot is not part of an update. The
+// controller reports a node with such a kubelet after the same time as any other node.
 func MayReturn(row NodeRow, health nodestate.Health, now time.Time) bool {
 	if !row.InFlight() || health.Silence != "" && row.Step != StepRebooting {
 		return now.Sub(health.Since) < rollout.Flapping

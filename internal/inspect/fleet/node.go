@@ -15,7 +15,7 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 )
 
-// Causes that a rollout does not use, because it does not read heartbeats.
+// The causes that a rollout does not use, because it does not read heartbeats.
 const (
 	// CauseController: no controller runs, so nothing is rendered or rolled out.
 	CauseController rollout.Cause = "Controller"
@@ -23,7 +23,7 @@ const (
 	CauseSilent = rollout.CauseSilent
 )
 
-// Causes outside of a rollout: before it starts, or independent of it.
+// The causes that are not part of a rollout, because they occur before it or independently of it.
 const (
 	// CauseRender: the newest configuration of the pool cannot be rendered.
 	CauseRender rollout.Cause = "Render"
@@ -49,13 +49,13 @@ type NodeRow struct {
 	Pool    string `json:"pool"`
 	Current string `json:"current"`
 	Desired string `json:"desired"`
-	// State is the state that the daemon reports. AsOf is the time of an outdated report; it is nil if State is current or
-	// that time is unknown.
+	// State is the state that the daemon reports. AsOf is the time of an outdated report; nil if State is current, or
+	// if the time is unknown.
 	State string     `json:"state"`
 	AsOf  *time.Time `json:"asOf,omitempty"`
-	// Step of an update, one of the Step* words; empty for a node that is done.
+	// Step is the step of an update, one of the constants StepWaiting to StepFailed; empty for a node that is done.
 	Step string `json:"step,omitempty"`
-	// Since is when the step began; nil if that is unknown.
+	// Since is when the step began; it is nil if the time is unknown.
 	Since *time.Time `json:"since,omitempty"`
 	// Cause and Reason say why the node does not run the config that it should run, or describe another problem of the
 	// node.
@@ -67,8 +67,8 @@ type NodeRow struct {
 
 // Words for the steps of a node.
 const (
-	// StepWaiting: no config was assigned yet; StepNext: the controller assigns one now; StepTold: the daemon has not
-	// begun.
+	// StepWaiting: no config has been assigned yet. StepNext: the controller assigns a config now. StepTold: a config
+	// is assigned, but the daemon has not begun.
 	StepWaiting = "waiting"
 	StepNext    = "next"
 	StepTold    = "told"
@@ -77,7 +77,7 @@ const (
 	StepApplying    = "applying"
 	StepRebooting   = "rebooting"
 	StepUncordoning = "uncordoning"
-	// StepFailed: its daemon reports a failure.
+	// StepFailed: the daemon of the node reports a failure.
 	StepFailed = "failed"
 )
 
@@ -114,11 +114,13 @@ func nodeRow(v *Pool, n *nodestate.Node, now time.Time) NodeRow {
 func nodeReason(v *Pool, n *nodestate.Node, step string) (rollout.Cause, string) {
 	wait, waits := v.Waits[n.Name]
 	switch {
-	case n.Degraded() && n.Config.Desired != "" && n.Failure.Config == n.Config.Desired: // name another config's failure
+	// The failure of another config must be named.
+	case n.Degraded() && n.Config.Desired != "" && n.Failure.Config == n.Config.Desired:
 		return rollout.CauseFailed, n.Problem()
 	case n.Degraded():
 		return rollout.CauseFailed, n.Reason
-	case waits && step == StepApplying && n.Reason != "": // its daemon reports what it does besides the update
+	// The daemon of this node reports what it does besides the update.
+	case waits && step == StepApplying && n.Reason != "":
 		return wait.Cause, n.Reason
 	case waits:
 		return wait.Cause, wait.Reason
@@ -142,7 +144,7 @@ func stepOf(n *nodestate.Node, w rollout.Waiting) (string, *time.Time) {
 	case n.Step.Draining:
 		return StepDraining, TimeOrNil(n.Step.DrainStarted)
 	case n.Degraded():
-		if n.Failure.Config != n.Config.Desired { // the failure of another config, or an unknown one
+		if n.Failure.Config != n.Config.Desired { // The failure is that of another config, or of an unknown config.
 			return StepFailed, nil
 		}
 		return StepFailed, TimeOrNil(n.Failure.Since.Time)
@@ -162,7 +164,7 @@ func stepOf(n *nodestate.Node, w rollout.Waiting) (string, *time.Time) {
 	return "", nil
 }
 
-// began are the conditions of a MachineConfigNode with the time at which a step began.
+// began maps each step to the conditions of a MachineConfigNode that have the time at which the step began.
 var began = map[string]struct {
 	kind   mcfgv1.StateProgress
 	status metav1.ConditionStatus
@@ -179,7 +181,8 @@ func (r NodeRow) Untimed() bool {
 	return told && r.Since == nil
 }
 
-// Began returns since when a node is at a step, from its MachineConfigNode; nil if that has no time.
+// Began returns when a step of a node began, according to its MachineConfigNode; nil if the MachineConfigNode does not
+// have this time.
 func Began(n *mcfgv1.MachineConfigNode, step string) *time.Time {
 	b, told := began[step]
 	c := meta.FindStatusCondition(n.Status.Conditions, string(b.kind))
@@ -197,7 +200,7 @@ func (r NodeRow) StateText(now time.Time) string {
 	return r.State + " (" + terminal.Age(*r.AsOf, now) + " ago)"
 }
 
-// StepText returns the step of a node, with the reason and for how long. It is empty for a node that is done.
+// StepText returns the step of a node, with the reason and the duration; "" for a node that is done.
 func (r NodeRow) StepText(now time.Time) string {
 	text := r.Step
 	switch {

@@ -14,8 +14,8 @@ import (
 )
 
 // applyingBlock returns why the controller neither renders nor rolls out a pool: the cluster does not have one whole
-// revision of a GitSource that feeds it. Only the controller compares all objects, so applyingBlock reads its
-// condition. It returns false if there is no such condition.
+// revision of a GitSource from which the pool gets its config. Only the controller compares all objects, so
+// applyingBlock reads the condition that the controller set. It returns false if there is no such condition.
 func applyingBlock(v *Pool) (rollout.Block, bool) {
 	c := v.Condition(rolloutBlocked)
 	if c.Status != corev1.ConditionTrue || c.Reason != string(rollout.CauseApplying) {
@@ -24,8 +24,8 @@ func applyingBlock(v *Pool) (rollout.Block, bool) {
 	return rollout.Block{Cause: rollout.CauseApplying, Reason: c.Message}, true
 }
 
-// RevertFailures returns the nodes whose failures caused a pool's revert, each with its failure. The record names only
-// a few of them.
+// RevertFailures returns the nodes whose failures caused a pool's revert, each with its failure. The pool's record
+// names only a few of these nodes.
 func RevertFailures(v *Pool) map[string]string {
 	r := v.Decision.Record
 	if r.Verdict != v1alpha1.RolloutReverted {
@@ -38,14 +38,14 @@ func RevertFailures(v *Pool) map[string]string {
 	return out
 }
 
-// PoolCounts are the numbers of a pool's nodes. Each node counts once, so the other numbers add up to Nodes; see
-// rollout.NodePhase.
+// PoolCounts are the numbers of a pool's nodes. Each node counts once, in its phase, so the other numbers add up to
+// Nodes.
 type PoolCounts struct {
 	Nodes int `json:"nodes"`
-	// Updated nodes run the target and serve pods. Unready ones run it, and are not Ready or are cordoned.
+	// Updated nodes run the target and serve pods. Unready nodes run the target, but are not Ready or are cordoned.
 	Updated int `json:"updated"`
 	Unready int `json:"unready"`
-	// Busy nodes are being updated, Waiting ones have not been assigned the target.
+	// Busy nodes are being updated. Waiting nodes have not been assigned the target.
 	Busy    int `json:"busy"`
 	Waiting int `json:"waiting"`
 	// Degraded nodes report a failure.
@@ -56,7 +56,8 @@ type PoolCounts struct {
 	Unknown int `json:"unknown"`
 }
 
-// PausedBy says until when a pool is paused, which user paused it and why, as far as that is recorded.
+// PausedBy returns a text that says until when a pool is paused, which user paused it and why, as far as the pool's
+// annotations say so.
 func PausedBy(p *mcfgv1.MachineConfigPool) string {
 	text := ""
 	if t, err := time.Parse(time.RFC3339, p.Annotations[v1alpha1.PausedUntilAnnotation]); err == nil && p.Spec.Paused {
@@ -68,8 +69,8 @@ func PausedBy(p *mcfgv1.MachineConfigPool) string {
 	return text
 }
 
-// HeldBy says at which revision a pool is held, until when, which user held it and why, as far as that is recorded. It is
-// empty for a pool that is not held.
+// HeldBy returns a text that says at which revision a pool is held, until when, which user held it and why, as far as
+// the pool's annotations say so; "" for a pool that is not held.
 func HeldBy(p *mcfgv1.MachineConfigPool) string {
 	if p.Annotations[v1alpha1.HoldAnnotation] == "" {
 		return ""
@@ -84,7 +85,8 @@ func HeldBy(p *mcfgv1.MachineConfigPool) string {
 	return text
 }
 
-// SuspendedBy says until when a source is suspended, which user suspended it and why, as far as that is recorded.
+// SuspendedBy returns a text that says until when a source is suspended, which user suspended it and why, as far as the
+// GitSource says so.
 func SuspendedBy(src *v1alpha1.GitSource) string {
 	text := ""
 	if until := src.Spec.SuspendUntil; until != nil {
@@ -96,7 +98,8 @@ func SuspendedBy(src *v1alpha1.GitSource) string {
 	return text
 }
 
-// NextText says what happens next without an action of a user: which nodes get the config, or when a wait ends.
+// NextText returns a text that says what happens next without an action of a user: which nodes get the config, or when
+// a wait ends.
 func NextText(f *Fleet, v *Pool) string {
 	const most = 3
 	var names []string
@@ -110,7 +113,7 @@ func NextText(f *Fleet, v *Pool) string {
 	if len(names) > 0 {
 		return "updating next: " + strings.Join(names, ", ")
 	}
-	if len(v.Waits) > 0 { // some node does not run its config yet
+	if len(v.Waits) > 0 { // At least one node does not run its config yet.
 		if w := f.Window(v); w != nil && !w.Open && w.OpenUntil == nil && w.Changes != nil {
 			return "windows " + w.Text(f.Now)
 		}
@@ -134,9 +137,10 @@ func HealthyConfig(v *Pool) string {
 	return cmp.Or(v.Decision.Record.Healthy, v.Object.Status.Configuration.Name)
 }
 
-// RecordedCommit returns the commit for a config. This is the commit that requested it last, or the one that was
-// applied when changes through the API requested it. The pool's records come first, then the commit for which the
-// config was rendered first. It is empty if no commit is known.
+// RecordedCommit returns the commit for a config. This is the commit that last requested the config or, if changes
+// through the API requested the config, the commit that was applied at that time. RecordedCommit reads the pool's
+// records first, and then the commit for which the config was first rendered. The result is empty if no commit is
+// known.
 func RecordedCommit(f *Fleet, v *Pool, config string) string {
 	asked := v1alpha1.RequesterOf(v.Object.Annotations, config)
 	if asked.ByAPI() {
@@ -145,8 +149,8 @@ func RecordedCommit(f *Fleet, v *Pool, config string) string {
 	return HashOf(cmp.Or(asked.Revision, f.Config(config).Revision))
 }
 
-// apiTarget returns the record of a pool's target if only changes through the API requested it. It is zero if config is
-// not the target, a commit requested it, or the record cannot be read.
+// apiTarget returns the record of a pool's target if only changes through the API requested it. apiTarget returns the
+// zero value if config is not the target, if a commit requested it, or if the record cannot be read.
 func apiTarget(v *Pool, config string) v1alpha1.PoolTarget {
 	target, err := v1alpha1.ParsePoolTarget(v.Object.Annotations[v1alpha1.TargetAnnotation])
 	if err != nil || target.Config != config || !target.ByAPI() {
@@ -155,7 +159,7 @@ func apiTarget(v *Pool, config string) v1alpha1.PoolTarget {
 	return target
 }
 
-// OthersText counts the nodes that are not updated.
+// OthersText returns a text with the numbers of nodes that are not updated.
 func (r PoolCounts) OthersText() string {
 	text := fmt.Sprintf("%d busy, %d waiting, %d failed", r.Busy, r.Waiting, r.Degraded)
 	if r.Back > 0 {

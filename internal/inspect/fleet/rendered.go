@@ -33,7 +33,7 @@ func (r *RenderedRow) setRequester(asked v1alpha1.Requester) {
 }
 
 // unprovenCommit returns the commit that was applied when changes through the API requested a pool's config, if the
-// pool was never healthy with that commit. Otherwise it returns nil.
+// pool was never healthy with that commit. In any other case, unprovenCommit returns nil.
 func unprovenCommit(v *Pool, config string) *v1alpha1.CommitRef {
 	if HealthyConfig(v) == config {
 		return nil
@@ -41,8 +41,8 @@ func unprovenCommit(v *Pool, config string) *v1alpha1.CommitRef {
 	return v1alpha1.RequesterOf(v.Object.Annotations, config).Unproven
 }
 
-// manualConfigs are the MachineConfigs of a pool's target that users created through the API, without those that
-// requested the target. There are none if no GitSource exists.
+// manualConfigs returns the MachineConfigs of a pool's target that users created through the API, without those that
+// requested the target. manualConfigs returns none if no GitSource exists.
 func manualConfigs(f *Fleet, v *Pool, config string) []string {
 	target, err := v1alpha1.ParsePoolTarget(v.Object.Annotations[v1alpha1.TargetAnnotation])
 	if err != nil || target.Config != config || len(f.Sources) == 0 {
@@ -59,7 +59,7 @@ func manualConfigs(f *Fleet, v *Pool, config string) []string {
 }
 
 // CommitLabel returns the text for a column of commits: the changes through the API that requested a config, then the
-// commit. It is empty if neither is known.
+// commit. CommitLabel returns "" if neither is known.
 func CommitLabel(changes []v1alpha1.APIChange, revision string) string {
 	label, commit := apiLabel(changes), ShortRevision(revision)
 	if label == "" || commit == "" {
@@ -68,7 +68,8 @@ func CommitLabel(changes []v1alpha1.APIChange, revision string) string {
 	return label + "; " + commit
 }
 
-// APINames names changes through the API in a sentence, such as `MachineConfig 99-by-hand (made through the API)`.
+// APINames returns a text that names changes through the API, for a sentence: `MachineConfig 99-by-hand (made through
+// the API)`.
 func APINames(changes []v1alpha1.APIChange) string {
 	c := changes[0]
 	c.Manager, c.At = "", metav1.Time{}
@@ -80,7 +81,7 @@ func APINames(changes []v1alpha1.APIChange) string {
 	return text
 }
 
-// apiLabel names changes through the API in a column for commits; empty if there are none.
+// apiLabel returns a text that names changes through the API, for a column of commits; "" if there are none.
 func apiLabel(changes []v1alpha1.APIChange) string {
 	switch len(changes) {
 	case 0:
@@ -102,16 +103,17 @@ type RenderedRow struct {
 	Created  time.Time `json:"created"`
 	// API are the changes through the API that requested the config. If Revision is empty, no commit requested it.
 	API []v1alpha1.APIChange `json:"api,omitempty"`
-	// After are the changes through the API that reverted earlier ones.
+	// After are the changes through the API that reverted earlier changes.
 	After []v1alpha1.APIChange `json:"after,omitempty"`
-	// Unproven is the commit that was applied when changes through the API requested the config. It is set if no commit
-	// requested the config and the pool was never healthy with that commit.
+	// Unproven is the commit that was applied when changes through the API requested the config. Unproven is set if no
+	// commit requested the config and the pool was never healthy with that commit.
 	Unproven *v1alpha1.CommitRef `json:"unproven,omitempty"`
 	// Manual are the names of the MachineConfigs of a pool's target that no repository has.
 	Manual []string `json:"manual,omitempty"`
 }
 
-// RenderedRows returns the rendered configs among all MachineConfigs, newest first. It does not check their content.
+// RenderedRows returns the rendered configs among all MachineConfigs, newest first. RenderedRows does not check their
+// content.
 func RenderedRows(all []metav1.PartialObjectMetadata) []RenderedRow {
 	rows := []RenderedRow{}
 	for i := range all {
@@ -144,7 +146,7 @@ func RenderedRows(all []metav1.PartialObjectMetadata) []RenderedRow {
 	return rows
 }
 
-// RenderedTable shows the rows with their ages.
+// RenderedTable returns a table of the rows with their ages.
 func RenderedTable(rows []RenderedRow, now time.Time) terminal.Table {
 	t := terminal.Table{Head: []string{"RENDERED", "POOL", "COMMIT", "AUTHOR", "AGE", "SUBJECT"}}
 	for _, r := range rows {

@@ -45,7 +45,7 @@ func SourceProblem(src *v1alpha1.GitSource, message string) (problem, commit str
 	return FirstLine(text), fmt.Sprintf("in %s %s by %s; nothing of it is applied", ShortRevision(c.Revision), source.Quote(c.Subject), c.Author)
 }
 
-// SourceProblemLine is the problem of a source with its commit, for tables.
+// SourceProblemLine returns the problem of a source with its commit, for tables.
 func SourceProblemLine(src *v1alpha1.GitSource, message string) string {
 	problem, commit := SourceProblem(src, message)
 	if commit != "" {
@@ -60,7 +60,7 @@ func OneLine(text string) string {
 	return line
 }
 
-// ShortRevision shortens the hash of a revision. It returns any other text unchanged.
+// ShortRevision shortens the hash of a revision. ShortRevision returns any other text unchanged.
 func ShortRevision(s string) string {
 	r, err := source.ParseRevision(s)
 	if err != nil {
@@ -69,7 +69,7 @@ func ShortRevision(s string) string {
 	return r.Short()
 }
 
-// RenderedBefore returns the config that the newest of these commits gave a pool, or "".
+// RenderedBefore returns the config that the newest of the given commits gave a pool, or "".
 func RenderedBefore(history []v1alpha1.HistoryEntry, pool string) string {
 	for i := range history {
 		if rendered := history[i].Pools[pool]; rendered != "" {
@@ -79,7 +79,7 @@ func RenderedBefore(history []v1alpha1.HistoryEntry, pool string) string {
 	return ""
 }
 
-// AppliedHistory are the commits of a source that were applied, newest first.
+// AppliedHistory returns the commits of a source that were applied, newest first.
 func AppliedHistory(src *v1alpha1.GitSource) []v1alpha1.HistoryEntry {
 	var out []v1alpha1.HistoryEntry
 	for _, e := range src.Status.History {

@@ -18,7 +18,7 @@ func ShortRendered(name string) string {
 	return name[:i+6]
 }
 
-// longName matches the end of a rendered config's name, and longHash a revision's hash.
+// longName matches the end of a rendered config's name. longHash matches the hash of a revision.
 var (
 	longName = regexp.MustCompile(`(rendered-[a-z0-9.-]+-[0-9a-f]{5})[0-9a-f]{27}\b`)
 	longHash = regexp.MustCompile(`(sha(?:1|256):[0-9a-f]{8})(?:[0-9a-f]{56}|[0-9a-f]{32})\b`)
@@ -49,14 +49,15 @@ func FirstLine(s string) string {
 	return s
 }
 
-// Alternative returns a command that replaces the commands before it under a condition. Commands without such a
-// condition form one list: a user runs all of them in their order.
+// Alternative returns a line with a command that a user runs instead of the commands before it, if a condition is true.
+// Other commands form one list: a user runs all of them in their order.
 func Alternative(when, command string) string { return "or, when " + when + ": " + command }
 
 // IsAlternative reports whether Alternative returned this line.
 func IsAlternative(line string) bool { return strings.HasPrefix(line, "or, when ") }
 
-// ShellWord quotes a text as one word for a shell, because users paste these commands and a node may report any text.
+// ShellWord quotes a text as one word for a shell. This is necessary because users paste commands into a shell, and a
+// node may report any text.
 func ShellWord(text string) string {
 	if text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._@:+-") == "" {
 		return text
@@ -82,12 +83,13 @@ func Names(names []string, most int) string {
 	return text
 }
 
-// Ago returns a function that writes how long ago a time was.
+// Ago returns a function that returns how long ago a time was, as text.
 func Ago(now time.Time) func(time.Time) string {
 	return func(t time.Time) string { return terminal.Age(t, now) + " ago" }
 }
 
-// WhenIn returns the function that writes times in the form of a cluster's reasons.
+// WhenIn returns the function that writes times in the form that the reasons of a cluster have: ages or, with
+// Timestamps, points in time.
 func WhenIn(f *Fleet) func(time.Time) string {
 	if f.Timestamps {
 		return func(t time.Time) string { return "at " + t.UTC().Format(time.RFC3339) }
@@ -103,7 +105,7 @@ func TimeOrNil(t time.Time) *time.Time {
 	return &t
 }
 
-// Since says for how long, or "" if that is unknown.
+// Since returns the duration since a time as text, or "" for an unknown time.
 func Since(t, now time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -111,7 +113,7 @@ func Since(t, now time.Time) string {
 	return " for " + terminal.Age(t, now)
 }
 
-// SinceIn says for how long. With Timestamps, it says since when.
+// SinceIn returns the duration since a time as text. If the cluster has Timestamps, SinceIn returns the time itself.
 func SinceIn(c Cluster, t, now time.Time) string {
 	if c.Timestamps && !t.IsZero() {
 		return " since " + t.UTC().Format(time.RFC3339)
@@ -119,7 +121,7 @@ func SinceIn(c Cluster, t, now time.Time) string {
 	return Since(t, now)
 }
 
-// AgoIn says how long ago something was. With Timestamps, it says when.
+// AgoIn returns how long ago a time was, as text. If the cluster has Timestamps, AgoIn returns the time itself.
 func AgoIn(c Cluster, t, now time.Time) string {
 	if c.Timestamps && !t.IsZero() {
 		return "at " + t.UTC().Format(time.RFC3339)
@@ -135,7 +137,8 @@ func Count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// Took writes a duration for users, in hours if it is a day or longer. Records contain whole seconds.
+// Took returns a duration as text, in hours if it is a day or longer. The durations have whole seconds, because records
+// do.
 func Took(d time.Duration) string {
 	if d < time.Second {
 		return "less than 1s"

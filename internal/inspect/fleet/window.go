@@ -11,12 +11,12 @@ import (
 
 // WindowState is the current state of a pool's maintenance windows.
 type WindowState struct {
-	// Open: the controller may assign configs.
+	// Open is true if the controller may assign configs now.
 	Open bool `json:"open"`
-	// Window that decides, by its name or schedule, and the time zone of its schedule.
+	// Window is the name or the schedule of the window that decides, and the time zone of its schedule.
 	Window string `json:"window,omitempty"`
 	Zone   string `json:"zone,omitempty"`
-	// Changes is when the windows open or close next; nil if that is not within a year.
+	// Changes is when the windows open or close next; nil if they do not within a year.
 	Changes *time.Time `json:"changes,omitempty"`
 	// OpenUntil is the time until which a user has opened the pool outside of its windows.
 	OpenUntil *time.Time `json:"openUntil,omitempty"`
@@ -36,7 +36,7 @@ func (f *Fleet) Window(v *Pool) *WindowState {
 	return w
 }
 
-// windowZone is the time zone of the window of that name in one of these policies.
+// windowZone returns the time zone of the window with the given name in one of the policies.
 func windowZone(f *Fleet, policies []string, label string) string {
 	for i := range f.Policies {
 		if !slices.Contains(policies, f.Policies[i].Name) {
@@ -51,7 +51,8 @@ func windowZone(f *Fleet, policies []string, label string) string {
 	return ""
 }
 
-// Text says whether the windows are open, and when that changes, in the zone of the window and in UTC.
+// Text returns a text that says whether the windows are open, and when they open or close next, in the zone of the
+// window and in UTC.
 func (w WindowState) Text(now time.Time) string {
 	name := ""
 	if w.Window != "" {
@@ -85,7 +86,7 @@ func location(zone string) *time.Location {
 	return l
 }
 
-// Moment writes a future time in a user's zone, in UTC, and how far away it is.
+// Moment returns a text with a future time in the given zone, the same time in UTC, and the duration until then.
 func Moment(t time.Time, zone *time.Location, now time.Time) string {
 	const day, minute = "Mon ", "2006-01-02 15:04 MST"
 	text := t.UTC().Format(day + minute)
@@ -98,7 +99,7 @@ func Moment(t time.Time, zone *time.Location, now time.Time) string {
 	return text
 }
 
-// OpenedUntil returns the annotation's time if it is in the future.
+// OpenedUntil returns the time in the annotation, if it is in the future.
 func OpenedUntil(annotations map[string]string, now time.Time) (time.Time, bool) {
 	t, err := time.Parse(time.RFC3339, annotations[v1alpha1.OpenUntilAnnotation])
 	return t, err == nil && t.After(now)

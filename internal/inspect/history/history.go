@@ -26,7 +26,7 @@ type Row struct {
 	Revision string `json:"revision"`
 	Subject  string `json:"subject"`
 	Author   string `json:"author"`
-	// At is the time by which rows are sorted, the newest first; see setTimes. It is nil if it is unknown.
+	// At is the time by which rows are sorted, the newest first; nil if unknown. setTimes sets it.
 	At *time.Time `json:"at,omitempty"`
 	// Committed is the commit's own time.
 	Committed *time.Time `json:"committed,omitempty"`
@@ -39,16 +39,16 @@ type Row struct {
 
 	RowOutcome `json:",inline"`
 
-	// entry is the commit in the source's history; nil for a row without one.
+	// entry is the commit in the source's history. It is nil for a row without a commit.
 	entry *v1alpha1.HistoryEntry
-	// rollout is the index of the row's outcome in the pool's past outcomes, for a row that was created from an outcome.
-	// It is currentRollout for the current one.
+	// rollout is the index of the row's outcome in the pool's past outcomes, for a row that was created from an
+	// outcome. For the current rollout, rollout is currentRollout.
 	rollout int
 }
 
 // Changes are the changes through the API that a row describes.
 type Changes struct {
-	// API are the changes through the API that requested the config; Revision was applied at that time.
+	// API are the changes through the API that requested the config; Row.Revision was applied at that time.
 	API []v1alpha1.APIChange `json:"api,omitempty"`
 	// After are the changes through the API that reverted earlier ones, so that the pool returned to the commit's config.
 	After []v1alpha1.APIChange `json:"after,omitempty"`
@@ -56,34 +56,35 @@ type Changes struct {
 
 // RowOutcome is the result of a commit for a pool, or its progress.
 type RowOutcome struct {
-	// Result as a stable word.
+	// Result is the result as a stable word.
 	Result Result `json:"result"`
-	// Updated of Nodes ran the config when the rollout ended, or run it now; both are 0 without a rollout.
+	// Updated is how many of the Nodes ran the config when the rollout ended, or run it now. Updated and Nodes are 0 if
+	// there was no rollout.
 	Updated int `json:"updated"`
 	Nodes   int `json:"nodes"`
-	// Began and Ended are times of the rollout; nil if they are unknown. Ended is nil while it continues.
+	// Began and Ended are times of the rollout; nil if they are unknown. Ended is nil while the rollout continues.
 	Began *time.Time `json:"began,omitempty"`
 	Ended *time.Time `json:"ended,omitempty"`
 	// Failed nodes reported a failure of the config when the rollout ended or was replaced.
 	Failed int `json:"failed,omitempty"`
-	// UpdatedBefore is how many nodes already ran the config when the rollout began. RanBefore: all of them did, so that
-	// no node was updated.
+	// UpdatedBefore is how many nodes already ran the config when the rollout began. RanBefore is true if all nodes
+	// already ran the config, so that no node was updated.
 	UpdatedBefore int  `json:"updatedBefore,omitempty"`
 	RanBefore     bool `json:"ranBefore,omitempty"`
-	// By is the revision that replaced it.
+	// By is the revision that replaced the commit.
 	By string `json:"by,omitempty"`
 	// Back is the config to which the pool was reverted.
 	Back string `json:"back,omitempty"`
-	// Why the commit was refused, halted or reverted, or why its rollout waits.
+	// Why is the reason why the commit was refused, halted or reverted, or why its rollout waits.
 	Why string `json:"why,omitempty"`
-	// Outcome is the whole result in words.
+	// Outcome is the whole result as text.
 	Outcome string `json:"outcome"`
 }
 
 // Result is the kind of a commit's result for a pool.
 type Result string
 
-// Values of Result. The values of v1alpha1.RolloutResult are results too.
+// The values of a row's Result. The values of v1alpha1.RolloutResult are results too.
 const (
 	// ResultRefused: nothing of the commit was applied.
 	ResultRefused Result = "Refused"
@@ -185,7 +186,7 @@ func historyRow(f *fleet.Fleet, source string, e *v1alpha1.HistoryEntry, pool st
 	return row
 }
 
-// renderedAt returns when a config was created; nil if that is unknown.
+// renderedAt returns when a config was created; nil if unknown.
 func renderedAt(f *fleet.Fleet, name string) *time.Time {
 	for _, r := range f.Rendered {
 		if r.Name == name {

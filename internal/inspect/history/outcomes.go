@@ -19,7 +19,7 @@ type outcomeReader struct {
 	// used are the recorded outcomes that a row already uses.
 	used map[int]bool
 	// newer is the revision that brought the config after the current row's config. returned is the config to which the
-	// pool returned then.
+	// pool returned at that time.
 	newer, returned string
 	// run are the consecutive revisions, up to the current row, that gave the pool the same config.
 	run []string
@@ -71,8 +71,8 @@ func (o *outcomeReader) setCommit(i int) {
 	}
 }
 
-// commitOutcome returns the result of a commit that gave the pool a config. replaces is true if the commit's config
-// replaced an older one.
+// commitOutcome returns the result of a commit that gave the pool a config. The parameter replaces is true if the
+// commit's config replaced an older config.
 func (o *outcomeReader) commitOutcome(i int) (_ RowOutcome, replaces bool) {
 	r := &o.rows[i]
 	older := slices.IndexFunc(o.rows[i+1:], func(r Row) bool { return r.Rendered != "" })
@@ -101,12 +101,12 @@ func (o *outcomeReader) commitOutcome(i int) (_ RowOutcome, replaces bool) {
 	return unrecorded(o.v, o.rows[i:], o.past, o.newer), true
 }
 
-// sameConfig is the outcome of a commit that gave the pool the same config as an earlier one.
+// sameConfig returns the outcome of a commit that gave the pool the same config as an earlier commit.
 func sameConfig(earlier string) RowOutcome {
 	return RowOutcome{Result: ResultNoEffect, Outcome: "no effect: same config as " + fleet.ShortRevision(earlier)}
 }
 
-// recordedOutcome returns the index of the newest unused outcome with a config that one of the commits gave, or -1.
+// recordedOutcome returns the index of the newest unused outcome whose config one of the given commits produced, or -1.
 func recordedOutcome(past []v1alpha1.RolloutOutcome, used map[int]bool, config string, commits []string) int {
 	for i, o := range past {
 		if !used[i] && o.Config == config && !o.ByAPI() && slices.Contains(commits, o.Revision) {
@@ -116,7 +116,7 @@ func recordedOutcome(past []v1alpha1.RolloutOutcome, used map[int]bool, config s
 	return -1
 }
 
-// notRendered is the result of a commit that gave the pool no config.
+// notRendered returns the outcome of a commit that gave the pool no config.
 func notRendered(v *fleet.Pool, e *v1alpha1.HistoryEntry, newest bool) RowOutcome {
 	why := e.NotRendered[v.Object.Name]
 	if failed := v.RenderFailure(); newest && failed != "" && v.Object.Annotations[v1alpha1.NotRenderedAnnotation] == e.Revision {
@@ -131,7 +131,7 @@ func notRendered(v *fleet.Pool, e *v1alpha1.HistoryEntry, newest bool) RowOutcom
 	return RowOutcome{Result: ResultNoEffect, Outcome: "no effect: did not affect this pool, or was replaced before it was rendered"}
 }
 
-// pastOutcome converts a recorded outcome. newer is the next revision.
+// pastOutcome converts a recorded outcome. The parameter newer is the next revision.
 func pastOutcome(o v1alpha1.RolloutOutcome, newer string) RowOutcome {
 	out := RowOutcome{
 		Result: Result(o.Result), Updated: o.Updated, Nodes: o.Nodes, Began: fleet.TimeOrNil(o.Began.UTC()), Ended: fleet.TimeOrNil(o.Ended.UTC()), Back: o.Back, Why: o.Why,
@@ -144,13 +144,14 @@ func pastOutcome(o v1alpha1.RolloutOutcome, newer string) RowOutcome {
 	return out
 }
 
-// unrecorded is the result of a commit whose rollout is not in the pool's history. It was replaced before it began. If
-// no older outcome was recorded either, the controller was of a version that recorded none.
+// unrecorded returns the outcome of a commit whose rollout is not in the pool's history. Such a rollout was replaced
+// before it began. If no older outcome was recorded either, an older version of the controller, which recorded no
+// outcomes, may be the reason.
 func unrecorded(v *fleet.Pool, rows []Row, past []v1alpha1.RolloutOutcome, newer string) RowOutcome {
 	recorded := func(r Row) bool {
 		return slices.ContainsFunc(past, func(o v1alpha1.RolloutOutcome) bool { return o.Revision == r.Revision }) || v.Facts.Care.Record.Revision == r.Revision
 	}
-	earlier := func(o v1alpha1.RolloutOutcome) bool { // its commit is older than the history
+	earlier := func(o v1alpha1.RolloutOutcome) bool { // The commit of this outcome is older than the history.
 		return o.Config == rows[0].Rendered && !slices.ContainsFunc(rows, func(r Row) bool { return r.Revision == o.Revision })
 	}
 	if at := slices.IndexFunc(past, earlier); at >= 0 && renderedIn(rows[1:]) == "" {
@@ -162,7 +163,7 @@ func unrecorded(v *fleet.Pool, rows []Row, past []v1alpha1.RolloutOutcome, newer
 	return RowOutcome{Result: ResultUnknown, By: newer, Outcome: "replaced by " + fleet.ShortRevision(newer) + "; its result was not recorded"}
 }
 
-// renderedIn returns the first config of these rows, or "".
+// renderedIn returns the first config in the given rows, or "".
 func renderedIn(rows []Row) string {
 	for _, r := range rows {
 		if r.Rendered != "" {
@@ -172,10 +173,11 @@ func renderedIn(rows []Row) string {
 	return ""
 }
 
-// currentOutcome is the outcome of the config that the pool should run.
+// currentOutcome returns the outcome of the config that the pool should run.
 func currentOutcome(f *fleet.Fleet, v *fleet.Pool) RowOutcome {
 	r, counts := v.Decision.Record, v.Counts()
-	recorded := v.Facts.Care.Record.Config == v.Facts.Target // without a record, a rollout can only begin now
+	// Without a record of the target, a rollout can only begin now.
+	recorded := v.Facts.Care.Record.Config == v.Facts.Target
 	out := RowOutcome{Result: currentResult(v, recorded), Updated: counts.Updated, Nodes: counts.Nodes, Back: r.Back, Why: r.Why}
 	if recorded {
 		out.Began = fleet.TimeOrNil(r.Began.UTC())
@@ -209,7 +211,8 @@ func currentOutcome(f *fleet.Fleet, v *fleet.Pool) RowOutcome {
 	return out
 }
 
-// currentResult is the result of the config that the pool should run. recorded is true if the pool's record is about that config.
+// currentResult returns the result of the config that the pool should run. The parameter recorded is true if the pool's
+// record is about this config.
 func currentResult(v *fleet.Pool, recorded bool) Result {
 	r := v.Decision.Record
 	switch {
@@ -235,7 +238,8 @@ func utc(t *metav1.Time) *time.Time {
 	return fleet.TimeOrNil(t.UTC())
 }
 
-// refusedOutcome is the result of a refused commit. newer is the commit that the source followed next, or "".
+// refusedOutcome returns the outcome of a refused commit. The parameter newer is the commit that the source followed
+// next, or "".
 func refusedOutcome(why, newer string) RowOutcome {
 	text := "refused, nothing of it was applied: " + fleet.Shorten(why)
 	if newer != "" {
@@ -244,7 +248,7 @@ func refusedOutcome(why, newer string) RowOutcome {
 	return RowOutcome{Result: ResultRefused, Why: why, By: newer, Outcome: text}
 }
 
-// followedBy returns the next commit of the same source; empty for the newest. Rows are newest first.
+// followedBy returns the next commit of the same source; "" for the newest commit. Rows are newest first.
 func followedBy(rows []Row, i int) string {
 	for j := i - 1; j >= 0; j-- {
 		if rows[j].Source == rows[i].Source && rows[j].Revision != rows[i].Revision {

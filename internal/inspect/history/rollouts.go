@@ -12,7 +12,7 @@ import (
 // currentRollout marks the row of the rollout in the pool's record.
 const currentRollout = -1
 
-// thenRetried ends the text of a rollout that ended with a verdict before a user retried the config.
+// thenRetried is the end of the text about a rollout that ended with a verdict before a user retried the config.
 const thenRetried = "; then retried"
 
 // byAPI reports whether the row describes only changes through the API, and no commit.
@@ -22,8 +22,8 @@ func (r Row) byAPI() bool { return len(r.API) > 0 && r.entry == nil }
 // reverted.
 func (r Row) isReturn() bool { return len(r.After) > 0 && r.entry == nil }
 
-// besidesCommit names the changes through the API that a commit's rollout included, or that were reverted before it; ""
-// if there are none.
+// besidesCommit returns a text that names the changes through the API that a commit's rollout included, or that were
+// reverted before the rollout; "" if there are none.
 func besidesCommit(asked v1alpha1.Requester) string {
 	text := ""
 	if len(asked.API) > 0 && !asked.ByAPI() {
@@ -47,7 +47,7 @@ func (r Row) name() string {
 }
 
 // nameAbove returns the name that a commit's row uses for the next rollout. After changes through the API a pool can
-// return to an earlier commit. The text must not say that the commit replaced itself or a newer one.
+// return to an earlier commit. The text must not say that the commit replaced itself or a newer commit.
 func nameAbove(asked v1alpha1.Requester) string {
 	switch {
 	case len(asked.After) > 0 && !asked.AlsoCommit:
@@ -59,7 +59,8 @@ func nameAbove(asked v1alpha1.Requester) string {
 }
 
 // nameOver returns the name that a rollout's row uses for the rollout that replaced it. The parameter older has the
-// rollouts before the new one. If one of them already had its commit, only the changes through the API are new.
+// rollouts before the new rollout. If an older rollout already had the commit of the new one, only the changes through
+// the API are new.
 func nameOver(asked v1alpha1.Requester, older []v1alpha1.RolloutOutcome) string {
 	had := slices.ContainsFunc(older, func(o v1alpha1.RolloutOutcome) bool { return o.Revision == asked.Revision })
 	if asked.ByAPI() || had {
@@ -69,8 +70,8 @@ func nameOver(asked v1alpha1.Requester, older []v1alpha1.RolloutOutcome) string 
 }
 
 // earlierRequester returns the commit that requested the pool's target before the sources' histories begin, for example
-// after a GitSource was deleted and created again. It is empty if a row has the commit or the target is not recorded.
-// oldest says that no older row has a config.
+// after a GitSource was deleted and created again. The result is empty if a row has the commit or the target is not
+// recorded. The parameter oldest is true if no older row has a config.
 func earlierRequester(v *fleet.Pool, rows []Row, oldest bool) string {
 	target := v.Facts.Target
 	asked := v1alpha1.RequesterOf(v.Object.Annotations, target)
@@ -80,7 +81,7 @@ func earlierRequester(v *fleet.Pool, rows []Row, oldest bool) string {
 	return asked.Revision
 }
 
-// changesSubject describes changes through the API in place of a commit's subject.
+// changesSubject returns a text about changes through the API, which is shown instead of a commit's subject.
 func changesSubject(changes []v1alpha1.APIChange) string {
 	c := changes[0]
 	text := fmt.Sprintf("%s %s %s", c.Action, c.Kind, c.Name)
@@ -110,7 +111,7 @@ func rolloutRow(f *fleet.Fleet, asked v1alpha1.Requester, config string) Row {
 }
 
 // withAPIRows adds a row for each rollout that changes through the API requested, above the commit that was applied at
-// that time. It also adds a row for each return to that commit's config.
+// that time. withAPIRows also adds a row for each return to that commit's config.
 func withAPIRows(f *fleet.Fleet, v *fleet.Pool, rows []Row, past []v1alpha1.RolloutOutcome) []Row {
 	insert := func(at, index int, asked v1alpha1.Requester, config string) {
 		row := rolloutRow(f, asked, config)
@@ -130,7 +131,7 @@ func withAPIRows(f *fleet.Fleet, v *fleet.Pool, rows []Row, past []v1alpha1.Roll
 }
 
 // positionOf returns the position for the row of a rollout that changes through the API requested: above the other rows
-// about the same commit. It is -1 for any other rollout, and if no row has the commit.
+// about the same commit. positionOf returns -1 for any other rollout, and if no row has the commit.
 func positionOf(rows []Row, asked v1alpha1.Requester) int {
 	above := slices.IndexFunc(rows, func(r Row) bool { return r.byAPI() && r.Revision == asked.Revision })
 	switch {
@@ -158,8 +159,8 @@ func currentPosition(v *fleet.Pool, rows []Row) int {
 	return max(0, positionOf(rows, r.Requester))
 }
 
-// withCurrent adds a row for the rollout in the pool's record, if no other row has it. A deleted GitSource loses its
-// history.
+// withCurrent adds a row for the rollout in the pool's record, if no other row has this rollout. The reason can be that
+// a GitSource was deleted with its history.
 func withCurrent(f *fleet.Fleet, v *fleet.Pool, rows []Row) []Row {
 	r := v.Decision.Record
 	config := v.Facts.Target
@@ -198,7 +199,7 @@ func withRetries(f *fleet.Fleet, rows []Row, past []v1alpha1.RolloutOutcome, use
 			used[i] = true
 			again := row
 			by := row.Revision
-			if withAPI { // the commit did not replace itself
+			if withAPI { // The commit did not replace itself, so the text must not say so.
 				by = nameAbove(v1alpha1.Requester{API: o.API, After: row.After})
 			}
 			again.rollout, again.RowOutcome, again.After = i, pastOutcome(o, by), o.After
@@ -211,7 +212,7 @@ func withRetries(f *fleet.Fleet, rows []Row, past []v1alpha1.RolloutOutcome, use
 	return out
 }
 
-// unusedOutcomes are rows for the recorded rollouts that no other row describes.
+// unusedOutcomes returns rows for the recorded rollouts that no other row describes.
 func unusedOutcomes(f *fleet.Fleet, v *fleet.Pool, past []v1alpha1.RolloutOutcome, used map[int]bool) []Row {
 	var out []Row
 	newer, next := nameOver(v.Decision.Record.Requester, past), v.Decision.Record.Config
@@ -229,7 +230,7 @@ func unusedOutcomes(f *fleet.Fleet, v *fleet.Pool, past []v1alpha1.RolloutOutcom
 	return out
 }
 
-// unlistedConfigs are rows for the rendered configs of the pool that no other row has.
+// unlistedConfigs returns rows for the rendered configs of the pool that no other row has.
 func unlistedConfigs(f *fleet.Fleet, v *fleet.Pool, rows []Row) []Row {
 	var out []Row
 	for _, r := range f.Rendered {

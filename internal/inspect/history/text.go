@@ -53,7 +53,7 @@ func (o RowOutcome) text() string {
 	return "rolling out: " + o.at()
 }
 
-// failures says how many nodes failed the config, or "".
+// failures returns a text that says how many nodes failed the config, or "".
 func (o RowOutcome) failures() string {
 	if o.Failed == 0 {
 		return ""
@@ -61,14 +61,14 @@ func (o RowOutcome) failures() string {
 	return "; " + fleet.Count(o.Failed, "node") + " failed it"
 }
 
-// The method at says how many nodes a rollout has updated.
+// at returns a text that says how many nodes a rollout has updated.
 func (o RowOutcome) at() string {
 	return fmt.Sprintf("%d of %d nodes", o.Updated, o.Nodes)
 }
 
 // setTimes sets the time of each row: when its rollout began, or else when the commit was made or the config was
-// rendered. A commit may be pushed long after it was made. So a commit without a rollout gets a time between those of
-// its neighbours in the same source. Rows are newest first.
+// rendered. A commit may be pushed long after it was created. So a commit without a rollout gets a time between the
+// times of its neighbours in the same source. Rows are newest first.
 func setTimes(rows []Row) {
 	older, newer := map[string]*time.Time{}, map[string]*time.Time{}
 	for i := len(rows) - 1; i >= 0; i-- {
@@ -93,8 +93,8 @@ func setTimes(rows []Row) {
 	}
 }
 
-// sortByTime sorts rows by their times, the newest first. A row without a time is that of a commit that a source has
-// just read.
+// sortByTime sorts rows by their times, the newest first. A row without a time is about a commit that a source has just
+// read.
 func sortByTime(rows []Row) {
 	setTimes(rows)
 	slices.SortStableFunc(rows, func(a, b Row) int {
@@ -115,12 +115,12 @@ func hasCommit(rows []Row, revision string) bool {
 	return slices.ContainsFunc(rows, func(r Row) bool { return r.Revision == revision && !r.byAPI() })
 }
 
-// afterText ends the outcome of a rollout that began when changes through the API were reverted.
+// afterText returns the end of the text about a rollout that began when changes through the API were reverted.
 func afterText(after []v1alpha1.APIChange) string {
 	return ";" + v1alpha1.Requester{After: after}.AfterText()
 }
 
-// Line is a row of a history in words.
+// Line is a row of a history as texts.
 type Line struct {
 	// Commit is the short revision, or API for changes through the API; it may be empty.
 	Commit, Author, Subject, Outcome string
@@ -130,7 +130,7 @@ type Line struct {
 	When time.Time
 }
 
-// Line returns the row with an index in words.
+// Line returns the row with an index as texts.
 func (h History) Line(i int) Line {
 	r := h.Rows[i]
 	l := Line{Commit: fleet.ShortRevision(r.Revision), Author: fleet.Person(r.Author), Subject: r.Subject, Outcome: r.Outcome, Rendered: r.Rendered}

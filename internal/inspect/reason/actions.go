@@ -25,7 +25,7 @@ const (
 	mostAdvised = 3
 	// slowDrain is how long a drain that no disruption budget delays may take before a user has to check it.
 	slowDrain = 10 * time.Minute
-	// forceFile on a node makes its daemon apply the complete config again.
+	// forceFile is the path of a file on a node. If it exists, the daemon applies the complete config again.
 	forceFile = "/run/machine-config-daemon-force"
 )
 
@@ -47,7 +47,7 @@ func verdictActions(f *fleet.Fleet, v *fleet.Pool) []string {
 }
 
 // failedNodes are the nodes that failed the config of a halted or reverted rollout. The record of an older controller
-// does not name them.
+// does not name the failed nodes.
 func failedNodes(f *fleet.Fleet, v *fleet.Pool) []v1alpha1.FailedNode {
 	r := v.Decision.Record
 	if len(r.Failed) > 0 || r.Gate != "" {
@@ -67,15 +67,16 @@ func failedNodeActions(f *fleet.Fleet, v *fleet.Pool, n v1alpha1.FailedNode) (do
 	config := v.Decision.Record.Config
 	row, _ := f.Find(n.Node)
 	cause := n.Cause
-	if row.Desired == config && FailureCause(f, row) == v1alpha1.FailureNoConfig { // an older daemon does not report that cause
+	// An older daemon does not report this cause.
+	if row.Desired == config && FailureCause(f, row) == v1alpha1.FailureNoConfig {
 		cause = v1alpha1.FailureNoConfig
 	}
 	switch {
-	case cause == v1alpha1.FailureLost && fleet.Node(f, n.Node) == nil: // a user deleted the node
+	case cause == v1alpha1.FailureLost && fleet.Node(f, n.Node) == nil: // A user has deleted the Node.
 		return nil, false
 	case cause == v1alpha1.FailureLost:
 		return notReadyCommands(f, n.Node), false
-	case cause == v1alpha1.FailureNoConfig && fleet.HasConfig(f, config): // the config was created again
+	case cause == v1alpha1.FailureNoConfig && fleet.HasConfig(f, config): // The config was created again.
 		return nil, false
 	case blamesCommit(cause):
 		return nil, true
@@ -83,7 +84,7 @@ func failedNodeActions(f *fleet.Fleet, v *fleet.Pool, n v1alpha1.FailedNode) (do
 	return hostActions(f, v, row, cause), false
 }
 
-// causeGone says when a retry helps although a commit caused the failure.
+// causeGone returns a text that says when a retry helps although a commit caused the failure.
 func causeGone(nodes []string) string {
 	switch len(nodes) {
 	case 0:
@@ -124,8 +125,8 @@ func blamedConfig(f *fleet.Fleet, v *fleet.Pool) string {
 	return ""
 }
 
-// troubleActions are the commands for the nodes of a pool that need a user. There are none if all nodes continue by
-// themselves.
+// troubleActions are the commands for the nodes of a pool that need a user. If all nodes continue by themselves, there
+// are no commands.
 func troubleActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	var out []string
 	n := 0
@@ -144,7 +145,8 @@ func troubleActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	return out
 }
 
-// nodeActions are the commands for one node, independently of its pool. There are none if the node continues by itself.
+// nodeActions are the commands for one node, independently of its pool. If the node continues by itself, there are no
+// commands.
 func nodeActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) []string {
 	n := fleet.Node(f, row.Name)
 	if n == nil {
@@ -185,7 +187,7 @@ func drainBegan(n nodestate.Node, report *v1alpha1.DrainReport) time.Time {
 func failureActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha1.FailureCause) []string {
 	retry, halted := "bunsen retry node/"+row.Name, false
 	if r := v.Decision.Record; r.Verdict != "" && r.Config == row.Desired {
-		retry, halted = "bunsen retry pool/"+v.Object.Name, true // a retry of only this node leaves the rollout halted
+		retry, halted = "bunsen retry pool/"+v.Object.Name, true // A retry of only this node leaves the rollout halted.
 	}
 	switch {
 	case !blamesCommit(cause) && halted && cause != v1alpha1.FailureNoConfig:
@@ -194,7 +196,7 @@ func failureActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1al
 		return hostActions(f, v, row, cause)
 	case cause == v1alpha1.FailureRefused && !halted:
 		return undo(f, v, row.Desired)
-	case row.Current == row.Desired: // no config is being applied, so no commit is the cause
+	case row.Current == row.Desired: // The node applies no config now, so no commit is the cause.
 		return []string{"kubectl describe node " + row.Name, retry}
 	}
 	return append(undo(f, v, row.Desired), fleet.Alternative(causeGone([]string{row.Name}), retry))
@@ -218,7 +220,7 @@ func hostActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha
 		}
 		return append(do, "touch "+forceFile+"   # on "+row.Name+": its daemon restores what the config says")
 	case v1alpha1.FailureNoConfig:
-		if fleet.HasConfig(f, row.Desired) { // it was created again
+		if fleet.HasConfig(f, row.Desired) { // The config was created again.
 			return []string{"bunsen retry node/" + row.Name}
 		}
 		if row.Desired == v.Facts.Target {
@@ -244,8 +246,8 @@ func driftActions(node, item string) []string {
 	return []string{"bunsen drift show node/" + node + " " + item, "bunsen drift adopt node/" + node + " " + item}
 }
 
-// FailureCause returns why a node failed. The Node's annotations come first, then the daemon's structured report. It is
-// empty if only the daemon's message has the reason.
+// FailureCause returns why a node failed. The Node's annotations come first, then the daemon's structured report.
+// FailureCause returns "" if only the daemon's message has the reason.
 func FailureCause(f *fleet.Fleet, row fleet.NodeRow) v1alpha1.FailureCause {
 	n := fleet.Node(f, row.Name)
 	if n == nil {
@@ -324,8 +326,8 @@ func editPolicy(f *fleet.Fleet, name string) string {
 	return "kubectl edit rolloutpolicy " + name
 }
 
-// label is the command that labels the first of these nodes so that a selector selects it. It is empty if no label can
-// do that.
+// label returns the command that labels the first of the given nodes so that a selector selects the node. label returns
+// "" if no label can make the selector select the node.
 func label(s labels.Selector, rows []fleet.NodeRow) string {
 	requirements, _ := s.Requirements()
 	var pairs []string

@@ -9,12 +9,12 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
 )
 
-// Outcome is the state of a pool, node or source in one word.
+// Outcome is the state of a pool, node or source, as one word.
 type Outcome string
 
-// Values of Outcome, the best first.
+// The values of Outcome, the best first.
 const (
-	// Fine: the object waits for nothing.
+	// Fine: the pool, node or source waits for nothing.
 	Fine Outcome = "Fine"
 	// Progressing: the update continues by itself.
 	Progressing Outcome = "Progressing"
@@ -24,18 +24,18 @@ const (
 	Degraded Outcome = "Degraded"
 )
 
-// outcomes are all values, the best first.
+// outcomes are all values of Outcome, the best first.
 var outcomes = []Outcome{Fine, Progressing, Blocked, Degraded}
 
 func (o Outcome) rank() int { return slices.Index(outcomes, o) }
 
-// Answer is one reason.
+// Answer is one reason why a pool, node or source waits.
 type Answer struct {
 	Outcome Outcome       `json:"outcome"`
 	Cause   rollout.Cause `json:"cause,omitempty"`
-	// Reason as a sentence.
+	// Reason is the reason as a sentence.
 	Reason string `json:"reason"`
-	// Until is when the reason ends by itself; nil if that is unknown.
+	// Until is when the reason ends by itself; it is nil if the end is unknown.
 	Until *time.Time `json:"until,omitempty"`
 	// Do are commands that help.
 	Do []string `json:"do,omitempty"`
@@ -52,7 +52,7 @@ func (a Answer) Short() string {
 	return fleet.Shorten(fleet.OneLine(a.Reason))
 }
 
-// When says until when the reason holds.
+// When returns a text that says until when the reason holds.
 func (a Answer) When(now time.Time) string {
 	if a.Until == nil || a.Cause == rollout.CauseWindow {
 		return ""

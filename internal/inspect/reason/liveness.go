@@ -24,7 +24,7 @@ func unhealthyCommands(u fleet.UnhealthyNode, f *fleet.Fleet) []string {
 func addLivenessAnswers(f *fleet.Fleet, v *fleet.Pool, out []Answer) []Answer {
 	out = append(out, noSourceAnswers(f)...)
 	if a, unwell := unhealthyAnswer(f, v); unwell {
-		if len(v.Waits) == 0 { // the answer has all that the rollout says, and also the other nodes
+		if len(v.Waits) == 0 { // This answer has everything that the rollout's answer has, and also the other nodes.
 			out = slices.DeleteFunc(out, func(o Answer) bool { return o.Cause == rollout.CauseNotReady })
 		}
 		out = append(out, a)
@@ -32,7 +32,7 @@ func addLivenessAnswers(f *fleet.Fleet, v *fleet.Pool, out []Answer) []Answer {
 	return out
 }
 
-// noSourceAnswers return an answer if no GitSource exists.
+// noSourceAnswers returns an answer if no GitSource exists.
 func noSourceAnswers(f *fleet.Fleet) []Answer {
 	text := fleet.WithoutSource(f)
 	if text == "" || components.ReadControllers(f) == nil {
@@ -41,7 +41,8 @@ func noSourceAnswers(f *fleet.Fleet) []Answer {
 	return []Answer{{Outcome: Fine, Cause: fleet.CauseSource, Reason: text, Do: []string{createSource(f)}}}
 }
 
-// Controllers returns answers if no controller runs, or if it no longer reads the repository of one of these sources.
+// Controllers returns answers if no controller runs, or if the controller no longer reads the repository of one of the
+// given sources.
 func Controllers(f *fleet.Fleet, sources []v1alpha1.GitSource) []Answer {
 	c := components.ReadControllers(f)
 	if text := c.WarningText(fleet.WhenIn(f)); text != "" {
@@ -101,7 +102,7 @@ func livenessAnswers(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) []Answer 
 				a.Outcome = Progressing
 			}
 		default:
-			continue // the rollout's answer names it
+			continue // The rollout's answer already names this node.
 		}
 		out = append(out, a)
 	}

@@ -68,7 +68,7 @@ func nodeAnswer(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, hasDrift bool)
 	a := Answer{Outcome: Progressing, Cause: row.Cause, Reason: row.Reason}
 	_, behind := v.Waits[row.Name]
 	switch row.Cause {
-	case "", fleet.CauseNoDaemon, fleet.CauseSilent: // livenessAnswers have it
+	case "", fleet.CauseNoDaemon, fleet.CauseSilent: // livenessAnswers has this reason.
 		return a, false
 	case rollout.CauseFailed:
 		line, _, _ := strings.Cut(strings.TrimSpace(row.Reason), "\n")
@@ -76,7 +76,7 @@ func nodeAnswer(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, hasDrift bool)
 		if row.Current != row.Desired {
 			a.Reason = "it " + Failure(row)
 		}
-		if !hasDrift || row.Current != row.Desired { // the answer for drift has its own commands
+		if !hasDrift || row.Current != row.Desired { // The answer for drift has its own commands.
 			a.Do = nodeActions(f, v, row)
 		}
 	case rollout.CauseUpdating, rollout.CauseNotReady:
@@ -84,7 +84,7 @@ func nodeAnswer(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, hasDrift bool)
 	case rollout.CauseNext, rollout.CauseLabels, rollout.CauseHost, rollout.CauseDrain:
 	case rollout.CauseCordoned:
 		a.Outcome, a.Do = Blocked, []string{"kubectl uncordon " + row.Name}
-		if !behind { // it runs the target, and only counts in the budget
+		if !behind { // The node runs the target, and only counts in the budget.
 			a.Outcome, a.Reason = Fine, "it runs what it should; it is cordoned, not by Bunsen, and counts as unavailable in its pool"
 		}
 	case rollout.CauseGate:
@@ -107,21 +107,21 @@ func explainByPool(f *fleet.Fleet, v *fleet.Pool, a *Answer, row fleet.NodeRow) 
 	}
 	a.Do = append(a.Do, "bunsen why pool/"+row.Pool)
 	for _, p := range pool {
-		if p.Cause == row.Cause && row.Cause != rollout.CauseBudget { // its text is about this node
+		if p.Cause == row.Cause && row.Cause != rollout.CauseBudget { // The text of the block is about this node.
 			a.Outcome, a.Reason, a.Until, a.Do = p.Outcome, p.Reason, p.Until, p.Do
 			if row.Cause == rollout.CauseHalted {
-				a.Outcome = Blocked // other nodes failed
+				a.Outcome = Blocked // Other nodes failed, and this node did not.
 			}
 			return
 		}
 	}
 	if pool[0].Outcome.rank() >= Blocked.rank() || row.Cause == rollout.CauseInvalid {
-		a.Outcome = Blocked // the node continues after the pool's block ends
+		a.Outcome = Blocked // The node continues when the pool's block ends.
 	}
 }
 
-// updatingAnswer is the answer for a node that was assigned a config, or that is not Ready; false for others. The
-// outcome is Blocked if the node does not continue by itself. The answer for the pool uses it, too.
+// updatingAnswer is the answer for a node that was assigned a config, or that is not Ready; false for other nodes. The
+// outcome is Blocked if the node does not continue by itself. The answer for the pool contains this answer, too.
 func updatingAnswer(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) (Answer, bool) {
 	a := Answer{Outcome: Progressing, Cause: row.Cause, Reason: row.Reason}
 	if row.Cause != rollout.CauseUpdating && row.Cause != rollout.CauseNotReady {
@@ -138,7 +138,7 @@ func updatingAnswer(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) (Answer, b
 	return a, true
 }
 
-// drainSentence says what a drain waits for.
+// drainSentence returns a sentence that says what a drain waits for.
 func drainSentence(f *fleet.Fleet, row fleet.NodeRow, r v1alpha1.DrainReport, held []v1alpha1.DrainedPod) string {
 	first := held[0]
 	text := "draining" + fleet.SinceIn(f.Cluster, r.Started.Time, f.Now) + postponedText(f, row) + ": pod " + first.Pod + ": " + first.Why
@@ -195,8 +195,8 @@ func otherNodeAnswers(f *fleet.Fleet, row fleet.NodeRow) []Answer {
 	return out
 }
 
-// unattestedAnswer is the answer for a node that reports a first boot for a custom pool in which it is not, if the
-// controller does not label it for that pool. It is false for any other node.
+// unattestedAnswer returns the answer for a node that claims to have booted for a custom pool, but is not in this pool
+// and does not get the pool's labels from the controller. unattestedAnswer returns false for any other node.
 func unattestedAnswer(f *fleet.Fleet, row fleet.NodeRow, n nodestate.Node) (Answer, bool) {
 	pool := n.BootedPool()
 	v := f.PoolByName[pool]

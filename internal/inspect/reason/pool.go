@@ -15,7 +15,7 @@ import (
 )
 
 // Pool returns all reasons why a pool is not done, worst first. There is at least one answer, which may say that the
-// pool is done. asked are the pools that wait for this one, so that a cycle of waiting pools ends.
+// pool is done. The parameter asked has the pools that wait for this pool, so that a cycle of waiting pools ends.
 func Pool(f *fleet.Fleet, v *fleet.Pool, asked []string) []Answer {
 	name := v.Object.Name
 	out := Controllers(f, f.Sources)
@@ -60,7 +60,7 @@ func isOfBlock(v *fleet.Pool, a Answer) bool {
 	return slices.ContainsFunc(v.Decision.Blocks, func(b rollout.Block) bool { return b.Cause == a.Cause })
 }
 
-// actionsFor has the commands against a blocker, if only its cause decides them.
+// actionsFor has the functions that return commands against a blocker, for causes that alone determine the commands.
 var actionsFor = map[rollout.Cause]func(*fleet.Fleet, *fleet.Pool) []string{
 	rollout.CauseHalted:   verdictActions,
 	rollout.CauseReverted: verdictActions,
@@ -121,8 +121,8 @@ func blockAnswer(f *fleet.Fleet, v *fleet.Pool, b rollout.Block, asked []string)
 	return a
 }
 
-// afterPoolAnswer adds to the answer of a waiting pool the reasons of the pools for which it waits. asked are the pools
-// that wait for this one.
+// afterPoolAnswer adds the reasons of other pools to the answer of a pool that waits for those pools. The parameter
+// asked has the pools that wait for this pool.
 func afterPoolAnswer(f *fleet.Fleet, v *fleet.Pool, a Answer, asked []string) Answer {
 	for _, ahead := range v.Facts.Care.Around.Ahead {
 		other := f.PoolByName[ahead.Pool]
@@ -130,7 +130,7 @@ func afterPoolAnswer(f *fleet.Fleet, v *fleet.Pool, a Answer, asked []string) An
 			continue
 		}
 		if first := Pool(f, other, asked)[0]; first.Outcome.rank() >= Blocked.rank() {
-			a.Outcome = Blocked // it waits for a blocked pool; its own nodes did not fail
+			a.Outcome = Blocked // The pool waits for a blocked pool; its own nodes did not fail.
 			a.Do = append(a.Do, first.Do...)
 		}
 		a.Do = append(a.Do, "bunsen why pool/"+ahead.Pool)
@@ -203,8 +203,8 @@ func stepActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	return out
 }
 
-// unavailableActions are the commands for a pool that has used up its budget. They fix the unavailable nodes or change
-// the budget.
+// unavailableActions are the commands for a pool that has used up its budget. The commands fix the unavailable nodes or
+// change the budget.
 func unavailableActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	out := troubleActions(f, v)
 	if len(out) > 0 {
@@ -233,8 +233,8 @@ func sharedBudgetActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	return slices.Compact(out)
 }
 
-// summarize joins the answers for several nodes of a pool: the first three, and the number of the others. It is false
-// if there are none.
+// summarize joins the answers for several nodes of a pool: the first three, and the number of the others. summarize
+// returns false if there are no answers.
 func summarize(a Answer, nodes []Answer) (Answer, bool) {
 	const most = 3
 	var texts []string
@@ -262,15 +262,15 @@ func failedNodesAnswer(f *fleet.Fleet, v *fleet.Pool) (Answer, bool) {
 	return a, found
 }
 
-// verdictNamesAll reports whether the pool's verdict is about every node that reports a failure, so that they need no answer of
-// their own.
+// verdictNamesAll reports whether the pool's verdict is about every node that reports a failure, so that these nodes
+// need no answer of their own.
 func verdictNamesAll(v *fleet.Pool) bool {
 	r := v.Decision.Record
 	return r.Verdict != "" && !slices.ContainsFunc(v.Rows, func(row fleet.NodeRow) bool { return row.Step == fleet.StepFailed && row.Desired != r.Config })
 }
 
 // stuckNodesAnswers summarize the nodes at work that do not continue by themselves, from the answers for these nodes.
-// They leave out causes that another answer for the pool already has.
+// stuckNodesAnswers leaves out causes that another answer for the pool already has.
 func stuckNodesAnswers(f *fleet.Fleet, v *fleet.Pool, answers []Answer) []Answer {
 	var stuck []Answer
 	for _, row := range v.Rows {
@@ -298,7 +298,7 @@ func heldDrainsAnswer(f *fleet.Fleet, v *fleet.Pool) (Answer, bool) {
 	return summarize(Answer{Outcome: Blocked, Cause: rollout.CauseDrain}, drains)
 }
 
-// postponedText says how often the drain of a node was postponed; "" for never.
+// postponedText returns a text that says how often the drain of a node was postponed; "" for never.
 func postponedText(f *fleet.Fleet, row fleet.NodeRow) string {
 	n := fleet.Node(f, row.Name)
 	if n == nil {
@@ -308,7 +308,7 @@ func postponedText(f *fleet.Fleet, row fleet.NodeRow) string {
 	return facts.PostponedText()
 }
 
-// Failure says which config a node failed, and how.
+// Failure returns a text that says which config a node failed, and how.
 func Failure(r fleet.NodeRow) string {
 	text := "failed " + r.Desired
 	if r.Current == r.Desired {

@@ -18,7 +18,7 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// applyingAnswer says what to do if a pool waits longer for a whole revision than an apply should take.
+// applyingAnswer returns the answer for a pool that waits longer for a whole revision than an apply should take.
 func applyingAnswer(b rollout.Block, pool *mcfgv1.MachineConfigPool, sources []v1alpha1.GitSource, now time.Time) Answer {
 	a := Answer{Outcome: Blocked, Cause: b.Cause, Reason: b.Reason}
 	for i := range sources {
@@ -38,7 +38,7 @@ func createSource(f *fleet.Fleet) string {
 	name, spec, comment := "config", json.RawMessage(`{"url":"URL"}`), "   # write the repository's URL for URL: docs/sources.md"
 	for i := range f.Pools {
 		of, recorded := f.Pools[i].Annotations[v1alpha1.SourceAnnotation], f.Pools[i].Annotations[v1alpha1.SourceSpecAnnotation]
-		if len(validation.IsDNS1123Subdomain(of)) > 0 { // none, or a text that is unsafe in a command
+		if len(validation.IsDNS1123Subdomain(of)) > 0 { // There is no name, or the name is unsafe in a command.
 			continue
 		}
 		if name = of; json.Valid([]byte(recorded)) {
@@ -50,7 +50,7 @@ func createSource(f *fleet.Fleet) string {
 		"apiVersion": v1alpha1.GroupVersion.String(), "kind": "GitSource", "metadata": map[string]any{"name": name}, "spec": spec,
 	})
 	if err != nil {
-		return "" // it consists of texts, which always marshal
+		return "" // There is no error, because texts can always be encoded.
 	}
 	return "echo " + fleet.ShellWord(string(manifest)) + " | kubectl apply -f -" + comment
 }
@@ -63,7 +63,8 @@ func adoptOrCreateSource(f *fleet.Fleet, v *fleet.Pool) []string {
 }
 
 // fixWithoutSource are the commands for a pool with a faulty config if no GitSource exists and no range of commits to
-// revert is known. Pushes have no effect then. A GitSource that is created again replaces later manual edits.
+// revert is known. Without a GitSource, pushes have no effect. A GitSource that is created again replaces later manual
+// edits.
 func fixWithoutSource(f *fleet.Fleet, v *fleet.Pool) []string {
 	const correct = "   # pool %s is rendered from these; correct the one at fault with kubectl edit"
 	if fleet.SourceOf(f, v, v.Facts.Target) == "" {
@@ -89,7 +90,7 @@ func inputSelector(v *fleet.Pool) string {
 // patientSource is how long a source may fail with an error that the controller retries, before a user has to check it.
 const patientSource = 10 * time.Minute
 
-// sourceAnswers say why the newest commit is not on the cluster.
+// sourceAnswers returns answers that say why the newest commit is not on the cluster.
 func sourceAnswers(f *fleet.Fleet, v *fleet.Pool) []Answer {
 	var out []Answer
 	of := v.Object.Annotations[v1alpha1.SourceAnnotation]
@@ -105,8 +106,8 @@ func sourceAnswers(f *fleet.Fleet, v *fleet.Pool) []Answer {
 	return out
 }
 
-// Source says why the newest commit of a source is not on the cluster; false if nothing prevents it. The commands are
-// for a pool.
+// Source returns the answer that says why the newest commit of a source is not on the cluster; false if nothing
+// prevents that. The commands in the answer are for a pool.
 func Source(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource) (Answer, bool) {
 	c := meta.FindStatusCondition(src.Status.Conditions, v1alpha1.ReadyCondition)
 	switch {
@@ -125,7 +126,8 @@ func Source(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource) (Answer, boo
 	return a, true
 }
 
-// sourceFailure says what failed for a source, when the controller retries it, and which commit stays applied.
+// sourceFailure returns a text that says what failed for a source, when the controller retries, and which commit stays
+// applied.
 func sourceFailure(src *v1alpha1.GitSource, c *metav1.Condition) string {
 	stays := "nothing is applied yet"
 	if h := fleet.HashOf(src.Status.AppliedRevision); h != "" {
@@ -151,7 +153,7 @@ func sourceFailure(src *v1alpha1.GitSource, c *metav1.Condition) string {
 	return fmt.Sprintf("GitSource %s %s; %s: %s: %s", src.Name, cannot, stays, c.Reason, problem)
 }
 
-// nothingApplied says whether a part of the newest commit is on the cluster.
+// nothingApplied returns a text that says whether a part of the newest commit is on the cluster.
 func nothingApplied(src *v1alpha1.GitSource) string {
 	switch {
 	case src.Status.Applying != nil:
@@ -162,7 +164,8 @@ func nothingApplied(src *v1alpha1.GitSource) string {
 	return "nothing of it is applied"
 }
 
-// observedCommit names the newest commit of a source, with its subject and author as far as they are known.
+// observedCommit returns a text that names the newest commit of a source, with its subject and author as far as they
+// are known.
 func observedCommit(src *v1alpha1.GitSource) string {
 	hash := fleet.HashOf(src.Status.ObservedRevision)
 	if hash == "" {
@@ -231,7 +234,8 @@ func correctSource(src *v1alpha1.GitSource, reason string) []string {
 	return []string{describe}
 }
 
-// accept is the command that makes the controller apply the newest commit without a comparison with the applied one.
+// accept returns the command after which the controller applies the newest commit without a comparison with the applied
+// commit.
 func accept(src *v1alpha1.GitSource) string {
 	at, err := source.ParseRevision(src.Status.ObservedRevision)
 	if err != nil {
@@ -240,7 +244,7 @@ func accept(src *v1alpha1.GitSource) string {
 	return fmt.Sprintf("kubectl annotate gitsource %s %s=%s --overwrite", src.Name, v1alpha1.AcceptAnnotation, at.Hash)
 }
 
-// reconcileNow is the command that makes the controller read a repository at once.
+// reconcileNow returns the command after which the controller reads a repository at once.
 func reconcileNow(src *v1alpha1.GitSource) string {
 	return fmt.Sprintf(`kubectl annotate gitsource %s bunsen.dev/reconcile="$(date +%%s)" --overwrite`, src.Name)
 }

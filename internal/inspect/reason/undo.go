@@ -76,19 +76,20 @@ func UndoChange(c v1alpha1.APIChange) string {
 	return "kubectl edit mc " + c.Name + why
 }
 
-// commitRange is the range of a repository's commits after good up to bad. Both are in the form that a user types.
+// commitRange is the range of a repository's commits after good up to bad. good and bad are in the form that a user
+// types.
 type commitRange struct {
 	good, bad string
-	// what describes the commits in a few words.
+	// what is a short text about the commits.
 	what string
-	// others is how many of them did not change the pool's config, as far as the source's history shows.
+	// others is how many commits of the range did not change the pool's config, as far as the source's history shows.
 	others int
 }
 
-// undo returns the commands that revert a pool's config. They revert one range of commits, from the pool's last healthy
-// commit to the newest bad one, and the later changes through the API. A revert of only the newest commit could bring
-// back an earlier fault. If both may be the cause, the changes come first, unless commits alone failed before. The
-// others are then alternatives.
+// undo returns the commands that revert a pool's config. The commands revert one range of commits, from the pool's last
+// healthy commit to the newest bad commit, and the later changes through the API. A revert of only the newest commit
+// could bring back an earlier fault. If both commits and changes may be the cause, the commands for the changes come
+// first, unless nodes have failed a config that only commits produced. The other commands are alternatives.
 func undo(f *fleet.Fleet, v *fleet.Pool, config string) []string {
 	api := undoAPI(f, v, config, fleet.HealthyConfig(v))
 	commits := undoCommits(f, v, config)
@@ -111,8 +112,8 @@ func undo(f *fleet.Fleet, v *fleet.Pool, config string) []string {
 	return []string{"push a commit that fixes pool " + v.Object.Name}
 }
 
-// undoCommits are the commands that revert the commits that gave a pool a config. There are none if no commit is the
-// cause, or if the start of the range is unknown.
+// undoCommits are the commands that revert the commits that gave a pool a config. There are no commands if no commit is
+// the cause, or if the start of the range is unknown.
 func undoCommits(f *fleet.Fleet, v *fleet.Pool, config string) []string {
 	if config == fleet.HealthyConfig(v) {
 		return nil
@@ -153,7 +154,7 @@ func commitFailed(f *fleet.Fleet, v *fleet.Pool, config string) bool {
 	})
 }
 
-// gaveConfig reports whether a config of a pool came from a source, as far as that is known.
+// gaveConfig reports whether a config of a pool came from a source, as far as the records show.
 func gaveConfig(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource, config string) bool {
 	if slices.ContainsFunc(src.Status.History, func(h v1alpha1.HistoryEntry) bool { return h.Pools[v.Object.Name] != "" }) {
 		return true
@@ -162,9 +163,9 @@ func gaveConfig(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource, config s
 	return of == src.Name || of == "" && len(f.Sources) == 1
 }
 
-// badCommits returns one range of a source's commits to revert for a pool. It includes the commits whose config nodes
-// failed (config is empty if there are none), commits that cannot be rendered, and commits that the source refuses. It
-// returns false if no commit is the cause.
+// badCommits returns one range of a source's commits to revert for a pool. badCommits includes the commits whose config
+// nodes failed (config is empty if there are none), commits that cannot be rendered, and commits that the source
+// refuses. badCommits returns false if no commit is the cause.
 func badCommits(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource, config string) (commitRange, bool) {
 	var r commitRange
 	if config != "" {
@@ -183,8 +184,8 @@ func badCommits(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource, config s
 	return r, r.good != "" && r.bad != "" && r.good != r.bad
 }
 
-// renderedCommit returns the last commit of a source with which a pool could be rendered. It is empty if later commits
-// are not the reason for the failed rendering.
+// renderedCommit returns the last commit of a source with which a pool could be rendered. renderedCommit returns "" if
+// later commits are not the reason for the failed rendering.
 func renderedCommit(v *fleet.Pool, src *v1alpha1.GitSource) string {
 	c := v.Condition(mcfgv1.MachineConfigPoolRenderDegraded)
 	good := fleet.HashOf(v.Object.Annotations[v1alpha1.RevisionAnnotation])
@@ -206,16 +207,16 @@ func isUnusable(src *v1alpha1.GitSource) bool {
 	switch c.Reason {
 	case v1alpha1.ReasonTranspileFailed, v1alpha1.ReasonInvalidTree, v1alpha1.ReasonPoolMissing, v1alpha1.ReasonConflict:
 		return true
-	case v1alpha1.ReasonApplyFailed: // unless stalled, the API server is the cause
+	case v1alpha1.ReasonApplyFailed: // Unless the source is stalled, the API server is the cause.
 		return meta.IsStatusConditionTrue(src.Status.Conditions, v1alpha1.StalledCondition)
 	}
 	return false
 }
 
-// failedCommits returns the range of commits that changed the pool's config since it last ran a config without a
-// failure: the commit before the first one, and the last one. If the source's history is too short, the commit comes
-// from the records of the pool and of the rendered configs. Without a record both are empty, because a revert of only
-// the last commit could bring back an earlier bad one.
+// failedCommits returns the range of commits that changed the pool's config since the pool last ran a config without a
+// failure: the commit before the first of them, and the last of them. If the source's history is too short, the commits
+// come from the records of the pool and of the rendered configs. If there is no record, both commits are empty, because
+// a revert of only the last commit could bring back an earlier bad commit.
 func failedCommits(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource, config string) (good, bad string) {
 	healthy := fleet.HealthyConfig(v)
 	applied := fleet.AppliedHistory(src)
@@ -250,8 +251,8 @@ func failedCommits(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource, confi
 	return good, cmp.Or(fleet.HashOf(src.Status.AppliedRevision), bad)
 }
 
-// firstCommits is for a pool that never had a healthy config. It returns the commit before the first one that gave the
-// pool a config, and the newest one. applied are the commits of a source, newest first.
+// firstCommits is for a pool that never had a healthy config. firstCommits returns the commit before the first commit
+// that gave the pool a config, and the newest commit. The parameter applied has the commits of a source, newest first.
 func firstCommits(v *fleet.Pool, applied []v1alpha1.HistoryEntry) (good, bad string) {
 	gives := func(h v1alpha1.HistoryEntry) bool { return h.Pools[v.Object.Name] != "" }
 	for j := len(applied) - 1; j > 0; j-- {
@@ -259,7 +260,7 @@ func firstCommits(v *fleet.Pool, applied []v1alpha1.HistoryEntry) (good, bad str
 			return fleet.HashOf(applied[j].Revision), fleet.HashOf(applied[0].Revision)
 		}
 		if gives(applied[j]) {
-			break // the history does not have the commit before
+			break // The history does not have the commit before this one.
 		}
 	}
 	return "", ""
@@ -289,8 +290,8 @@ func (r *commitRange) describe(v *fleet.Pool, src *v1alpha1.GitSource) {
 	}
 }
 
-// commands revert the commits. They first list all commits of the range, because the source may not have read each of
-// them.
+// commands returns the commands that revert the commits. The first command lists all commits of the range, because the
+// source may not have read each of them.
 func (r commitRange) commands(v *fleet.Pool) []string {
 	commits := r.good + ".." + r.bad
 	list := "git log --oneline " + commits + "   # what the revert undoes"

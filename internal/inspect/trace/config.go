@@ -19,7 +19,7 @@ import (
 // ConfigTrace says where a MachineConfig that is not rendered comes from, and which rendered configs contain it.
 type ConfigTrace struct {
 	Name string `json:"name"`
-	// Role is the label by which pools select it.
+	// Role is the role label of the MachineConfig, by which pools select it.
 	Role string `json:"role,omitempty"`
 	// Source is the GitSource that applied the MachineConfig; empty if a user created it through the API. Commit is the
 	// source's applied commit, and Files are the repository's files for the MachineConfig.
@@ -27,11 +27,11 @@ type ConfigTrace struct {
 	Repository string       `json:"repository,omitempty"`
 	Commit     *CommitTrace `json:"commit,omitempty"`
 	Files      []string     `json:"files,omitempty"`
-	// Managers are the field managers that wrote its spec, in the order of their last writes.
+	// Managers are the field managers that wrote the MachineConfig's spec, in the order of their last writes.
 	Managers []string `json:"managers,omitempty"`
-	// Pools are the names of the pools whose selectors match its labels.
+	// Pools are the names of the pools whose selectors match the MachineConfig's labels.
 	Pools []string `json:"pools"`
-	// Rendered are the rendered configs that contain it, by name.
+	// Rendered are the rendered configs that contain the MachineConfig, by name.
 	Rendered []HolderTrace `json:"rendered"`
 }
 
@@ -48,7 +48,7 @@ func IsRendered(mc *mcfgv1.MachineConfig) bool {
 	return strings.HasPrefix(mc.Name, "rendered-") && (mc.Annotations[v1alpha1.InputsAnnotation] != "" || poolOf(mc) != "")
 }
 
-// poolOf returns the pool of a rendered config; empty for another MachineConfig.
+// poolOf returns the pool of a rendered config; empty for a MachineConfig that is not rendered.
 func poolOf(mc *mcfgv1.MachineConfig) string {
 	for _, o := range mc.OwnerReferences {
 		if o.Kind == "MachineConfigPool" {
@@ -58,8 +58,8 @@ func poolOf(mc *mcfgv1.MachineConfig) string {
 	return ""
 }
 
-// Config returns where a MachineConfig that is not rendered comes from, and which configs contain it. All are the
-// MachineConfigs on the cluster, sources the GitSources, pools the pools.
+// Config returns where a MachineConfig that is not rendered comes from, and which configs contain it. The parameters
+// all, sources and pools are the MachineConfigs, GitSources and pools on the cluster.
 func Config(mc *mcfgv1.MachineConfig, all map[string]*mcfgv1.MachineConfig, sources []v1alpha1.GitSource, pools []mcfgv1.MachineConfigPool) (ConfigTrace, error) {
 	t := ConfigTrace{
 		Name: mc.Name, Role: mc.Labels[v1alpha1.RoleLabel], Source: mc.Labels[v1alpha1.SourceLabel], Files: filesOf(mc), Pools: []string{}, Rendered: []HolderTrace{},
@@ -67,7 +67,7 @@ func Config(mc *mcfgv1.MachineConfig, all map[string]*mcfgv1.MachineConfig, sour
 	t.Managers = specManagers(mc.ManagedFields)
 	for i := range pools {
 		s, err := metav1.LabelSelectorAsSelector(pools[i].Spec.MachineConfigSelector)
-		if err == nil && !s.Empty() && s.Matches(labels.Set(mc.Labels)) { // an invalid selector selects nothing
+		if err == nil && !s.Empty() && s.Matches(labels.Set(mc.Labels)) { // An invalid selector selects nothing.
 			t.Pools = append(t.Pools, pools[i].Name)
 		}
 	}
@@ -162,7 +162,7 @@ func (t ConfigTrace) Text() string {
 	return b.String()
 }
 
-// untaken says why no rendered config contains it.
+// untaken returns a text that says why no rendered config contains the MachineConfig.
 func (t ConfigTrace) untaken() string {
 	switch {
 	case len(t.Pools) > 0:

@@ -18,23 +18,23 @@ import (
 
 // Trace leads from a node, or a rendered config, to the commit and its lines.
 type Trace struct {
-	// Node of the question; nil if the question names a rendered config.
+	// Node is the node that the user asked about; nil if the user asked about a rendered config.
 	Node *Node `json:"node,omitempty"`
-	// Rendered config in force, and what produced it.
+	// Rendered is the rendered config in force, with the commit that produced it.
 	Rendered RenderedTrace `json:"rendered"`
-	// AskedBy is the commit that requested this content last, as a revert does. It is nil if that is the commit in
-	// Rendered, if no commit requested it, or if it is unknown.
+	// AskedBy is the commit that last requested the content, for example a revert. AskedBy is nil if this commit is the
+	// commit in Rendered, if no commit requested the content, or if the commit is unknown.
 	AskedBy *CommitTrace `json:"askedBy,omitempty"`
-	// API are the changes through the API that requested this content last. Unless AlsoCommit is set, no commit requested
-	// it, and InForce is the revision that was applied at that time.
+	// API are the changes through the API that last requested the content. Unless AlsoCommit is set, no commit
+	// requested the content, and InForce is the revision that was applied at that time.
 	API        []v1alpha1.APIChange `json:"api,omitempty"`
 	AlsoCommit bool                 `json:"alsoCommit,omitempty"`
 	InForce    string               `json:"inForce,omitempty"`
-	// Asked lists the later revisions that requested the same content, newest first, such as a revert.
+	// Asked lists later revisions that requested the same content, such as a revert, newest first.
 	Asked []string `json:"asked,omitempty"`
-	// Inputs in the order of their names.
+	// Inputs are the MachineConfigs that the config contains, in the order of their names.
 	Inputs []Input `json:"inputs"`
-	// Items with the lines that set them, if the repository was available.
+	// Items are the items of the config with the lines that set them, if the repository was available.
 	Items []Item `json:"items,omitempty"`
 	// Note says what is unknown, and why.
 	Note string `json:"note,omitempty"`
@@ -73,10 +73,11 @@ type CommitTrace struct {
 // Input is one MachineConfig that the rendered config contains.
 type Input struct {
 	Name string `json:"name"`
-	// Files of the repository for it; none if a user created it through the API.
+	// Files are the files of the repository that the MachineConfig comes from; none if a user created it through the
+	// API.
 	Files []string `json:"files,omitempty"`
 	// Changed reports that the live object differs from the rendered content. For an object that a user created through
-	// the API that is unknown.
+	// the API, it is unknown whether a user changed the object, and Changed is false.
 	Changed bool `json:"changed,omitempty"`
 	// Gone reports that the cluster no longer has the object.
 	Gone bool `json:"gone,omitempty"`
@@ -88,8 +89,8 @@ type Item struct {
 	Place string `json:"place"`
 }
 
-// Rendered reads the annotations of a rendered config. live are the fragments on the cluster, and sources the
-// GitSources. pool has the annotations of the config's pool; nil if the pool was deleted.
+// Rendered reads the annotations of a rendered config. The parameters live and sources have the fragments and the
+// GitSources on the cluster. The parameter pool has the annotations of the config's pool; nil if the pool was deleted.
 func Rendered(mc *mcfgv1.MachineConfig, live map[string]*mcfgv1.MachineConfig, sources []v1alpha1.GitSource, pool map[string]string) (Trace, error) {
 	a := mc.Annotations
 	t := Trace{Rendered: RenderedTrace{
@@ -140,7 +141,7 @@ func filesOf(mc *mcfgv1.MachineConfig) []string {
 		File string `json:"file"`
 	}
 	if json.Unmarshal([]byte(mc.Annotations[v1alpha1.FileAnnotation]), &files) != nil {
-		return nil // it has no origin: a user created it through the API or edited it
+		return nil // The object has no origin: a user created it through the API or edited it.
 	}
 	out := make([]string, len(files))
 	for i, f := range files {
@@ -202,7 +203,8 @@ func (in Input) text() string {
 	return text
 }
 
-// InputTexts describes each input that is on the cluster: its name and its files. The keys are names.
+// InputTexts returns a text for each input that is on the cluster, with its name and its files. The keys are the names
+// of the inputs.
 func (t Trace) InputTexts() map[string]string {
 	out := map[string]string{}
 	for _, in := range t.Inputs {
@@ -213,7 +215,7 @@ func (t Trace) InputTexts() map[string]string {
 	return out
 }
 
-// Commits prints the rendered config, the requesters of it, and its source, a line for each.
+// Commits prints the rendered config, its requesters, and its source, each on a line.
 func (t Trace) Commits() string {
 	var b terminal.Labels
 	t.addCommits(&b)
@@ -235,7 +237,7 @@ func (t Trace) addCommits(b *terminal.Labels) {
 		b.Add("Change", v1alpha1.Requester{API: t.API}.APIText())
 	}
 	switch c := t.AskedBy; {
-	case len(t.API) > 0 && !t.AlsoCommit && r.Revision == "": // the pool has nothing from git
+	case len(t.API) > 0 && !t.AlsoCommit && r.Revision == "": // The pool has no config from git.
 	case len(t.API) > 0 && !t.AlsoCommit && r.Revision == t.InForce:
 		b.Add("In force", commit)
 	case len(t.API) > 0 && !t.AlsoCommit:
@@ -263,7 +265,7 @@ func tracedRequester(mc *mcfgv1.MachineConfig, sources []v1alpha1.GitSource, poo
 			if h.Revision != asked.Revision || asked.Revision == "" || asked.ByAPI() {
 				continue
 			}
-			if asked.Subject == "" { // an older record of a pool has only the revision
+			if asked.Subject == "" { // An older record of a pool has only the revision.
 				asked.Subject, asked.Author = h.Subject, h.Author
 			}
 			if h.Time.IsZero() {

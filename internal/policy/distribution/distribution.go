@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Kubernetes is how a distribution of Kubernetes runs the kubelet.
+// Kubernetes describes how a distribution of Kubernetes runs the kubelet.
 type Kubernetes struct {
-	// Name of the distribution.
+	// Name is the name of the distribution.
 	Name string
-	// Units run the kubelet. A node has one of them.
+	// Units are the systemd units that run the kubelet. A node has one of these units.
 	Units []string
 	// Kubeconfigs are the files with the kubelet's identity.
 	Kubeconfigs []string
@@ -25,12 +25,12 @@ type Live struct {
 	Restart bool
 }
 
-// OpenShift has another file at kubeadm's kubeconfig, so it comes first.
+// OpenShift comes first, because it has another file at the path of kubeadm's kubeconfig.
 var kubernetes = []Kubernetes{
 	{Name: "OpenShift and kubelets of one's own", Units: []string{"kubelet.service"}, Kubeconfigs: []string{"/var/lib/kubelet/kubeconfig"}},
 	{
 		Name: "kubeadm", Units: []string{"kubelet.service"}, Kubeconfigs: []string{"/etc/kubernetes/kubelet.conf"},
-		Live: []Live{{"/etc/containerd/certs.d", false}}, // containerd reads it for each pull
+		Live: []Live{{"/etc/containerd/certs.d", false}}, // containerd reads these files for each pull.
 	},
 	{
 		Name: "k3s", Units: []string{"k3s.service", "k3s-agent.service"}, Kubeconfigs: []string{"/var/lib/rancher/k3s/agent/kubelet.kubeconfig"},
@@ -63,7 +63,7 @@ func KubeletUnits() (out []string) {
 }
 
 // OtherUnits returns the units of which a node may have one instead of the given one, such as k3s-agent.service for
-// k3s.service. It is empty for other units.
+// k3s.service. OtherUnits returns none for other units.
 func OtherUnits(unit string) []string {
 	for _, k := range kubernetes {
 		if slices.Contains(k.Units, unit) {
@@ -79,23 +79,25 @@ func IsOptional(unit string) bool { return unit == "crio.service" }
 
 // OS is an operating system.
 type OS struct {
-	// Name of the system.
+	// Name is the name of the operating system.
 	Name string
-	// IDs are its values of ID in os-release(5).
+	// IDs are the values of ID in the system's os-release(5).
 	IDs []string
-	// Variant is the value of VARIANT_ID; empty for every one.
+	// Variant is the value of VARIANT_ID; empty: any variant.
 	Variant string
-	// BinaryPath is where the daemon's binary can be: the file system there is writable, and SELinux allows systemd to execute it.
+	// BinaryPath is a path at which the daemon's binary can be: the file system of this path is writable, and SELinux
+	// allows systemd to execute the binary.
 	BinaryPath string
 	// SSHKeys is the file below a home directory from which the system's sshd reads the keys of a config.
 	SSHKeys string
-	// KernelArguments is the tool that sets them.
+	// KernelArguments is the tool that sets kernel arguments.
 	KernelArguments Tool
 	// RebootRequired is the file with which the system's own updater requests a reboot; empty if it has none.
 	RebootRequired string
 	// TrustStore has the certificates that the system's programs trust.
 	TrustStore TrustStore
-	// Updater are the units of the system's own updater. Mask them in a config that sets the OS image, or coordinate them.
+	// Updater are the units of the system's own updater. A config that sets the OS image must mask these units, or
+	// coordinate them with the daemon.
 	Updater []string
 }
 
@@ -116,14 +118,15 @@ func TrustReaders() []string { return []string{"crio.service", "containerd.servi
 type Tool struct {
 	// Name of the program or file.
 	Name string
-	// Method is how the daemon uses it; empty if it does not. Then it refuses configs that change the part.
+	// Method is how the daemon uses the tool. If Method is empty, the daemon does not use the tool, and refuses configs
+	// that change this part of the OS.
 	Method Method
 }
 
 // Method is how the daemon changes the kernel arguments of an operating system.
 type Method string
 
-// The methods.
+// The methods of changing an operating system.
 const (
 	// RPMOSTree stages a deployment with rpm-ostree.
 	RPMOSTree Method = "rpm-ostree"
@@ -159,7 +162,7 @@ var systems = []OS{
 	{Name: "RHEL, Fedora, CentOS Stream", TrustStore: updateCATrust, IDs: []string{"rhel", "fedora", "centos", "rocky", "almalinux"}, BinaryPath: usrLocal, SSHKeys: keys, KernelArguments: Tool{Name: "grubby"}, Updater: []string{"dnf-automatic.timer"}},
 }
 
-// Systems returns the operating systems. A system with a variant comes before the one without.
+// Systems returns the operating systems. A system with a variant comes before the same system without a variant.
 func Systems() []OS { return slices.Clone(systems) }
 
 // SystemOf returns the operating system with the given ID and VARIANT_ID of os-release(5), and whether the table has it.
@@ -182,14 +185,16 @@ func ArgumentTools() (out []string) {
 	return out
 }
 
-// plainArgument has no character that a shell, GRUB's script language or a regular expression of grubby could read as anything but itself.
+// plainArgument matches arguments without characters that have a special meaning in a shell, in GRUB's script language
+// or in a regular expression of grubby.
 var plainArgument = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.,:=/@%+~!-]*$`)
 
-// PlainArgument reports whether a kernel argument can be in a file of GRUB. GRUB has two layers of quotes, and the kernel reports a quoted value in
-// another form than it was written. So every method other than RPMOSTree sets plain arguments only.
+// PlainArgument reports whether a kernel argument can be in a file of GRUB. GRUB has two layers of quotes, and the
+// kernel reports a quoted value in another form than it was written. Therefore every method other than RPMOSTree sets
+// plain arguments only.
 func PlainArgument(argument string) bool { return plainArgument.MatchString(argument) }
 
-// PlainOnly says why a machine refuses an argument that is not plain, as the end of a sentence.
+// PlainOnly is a text that says why a machine refuses an argument that is not plain, as the end of a sentence.
 const PlainOnly = "because files of GRUB hold only arguments of letters, digits and _.,:=/@%+~!- that begin with a letter, a digit or _"
 
 // OddArguments returns the arguments of after that are not plain and that before does not have, once each.

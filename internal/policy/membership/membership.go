@@ -30,8 +30,8 @@ type member struct {
 	selector labels.Selector
 }
 
-// New parses the selectors of all pools. It does not fail: if a selector is invalid, For returns an error for every node, because each node
-// may belong to that pool.
+// New parses the selectors of all pools. New does not fail: if a selector is invalid, For returns an error for every
+// node, because each node may belong to that pool.
 func New(pools []*mcfgv1.MachineConfigPool) Pools {
 	var p Pools
 	var errs []error
@@ -52,14 +52,16 @@ func New(pools []*mcfgv1.MachineConfigPool) Pools {
 }
 
 // SelectsNothing reports whether a selector is absent or empty. In Kubernetes an empty selector matches everything, but
-// in a MachineConfigPool it matches nothing. Callers warn about an empty selector that is present (event SelectingAll).
+// in a MachineConfigPool it matches nothing. If a pool has an empty selector, callers warn about it (event
+// SelectingAll).
 func SelectsNothing(s *metav1.LabelSelector) bool {
 	return s == nil || len(s.MatchLabels) == 0 && len(s.MatchExpressions) == 0
 }
 
 // For returns the pools of a node. The primary pool counts the node and decides its config. The list all has the
-// primary pool and then the pool that it inherits from. If the primary is empty without an error, no pool manages the
-// node, such as a Windows node. After an error, no component may change the node until a user has fixed the pools.
+// primary pool, and then the pool that the primary pool inherits from. If the primary is empty without an error, no
+// pool manages the node, such as a Windows node. After an error, no component may change the node until a user has
+// fixed the pools.
 func (p Pools) For(node string, nodeLabels map[string]string) (primary string, all []string, err error) {
 	if nodeLabels[corev1.LabelOSStable] == "windows" {
 		return "", nil, nil

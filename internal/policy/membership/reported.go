@@ -15,8 +15,9 @@ var reported = []string{
 	"failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region",
 }
 
-// ReportedKeys returns the labels that a selector requires if kubelets report all of them. A node can then choose to be
-// selected. It returns nil if the selector also requires a label that a node cannot set, or requires no label.
+// ReportedKeys returns the labels that a selector requires if kubelets report all of them. For such a selector, a node
+// can choose to be selected. ReportedKeys returns nil if the selector also requires a label that a node cannot set, or
+// requires no label.
 func ReportedKeys(s *metav1.LabelSelector) []string {
 	if s == nil {
 		return nil

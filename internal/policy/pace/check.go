@@ -15,7 +15,8 @@ import (
 
 // Problem is an error in a policy.
 type Problem struct {
-	// Path of the field, such as spec.windows[2].schedule. A missing field has the path where it belongs.
+	// Path is the path of the field, such as spec.windows[2].schedule. For a missing field, Path is the path at which
+	// the field belongs.
 	Path string
 	// Text says what is wrong and what to write instead.
 	Text string
@@ -28,8 +29,8 @@ func (c *checker) wrong(path, format string, args ...any) {
 	c.problems = append(c.problems, Problem{Path: path, Text: fmt.Sprintf(format, args...)})
 }
 
-// Check returns all errors in a policy. It includes the errors that the CRD's schema finds, because a commit is checked
-// without an API server. Except for lists that are too long, the errors are in the order of the fields.
+// Check returns all errors in a policy. Check also finds the errors that the CRD's schema finds, because a commit is
+// checked without an API server. Except for lists that are too long, the errors are in the order of the fields.
 func Check(p *v1alpha1.RolloutPolicy) []Problem {
 	c := &checker{}
 	s := p.Spec
@@ -134,9 +135,10 @@ func readStep(c *checker, path string, v intstr.IntOrString) (n int, isPercent, 
 	return n, isPercent, ok
 }
 
-// checkBatches checks that each batch is larger than the one before. It does not compare a number with a percentage.
+// checkBatches checks that each batch is larger than the batch before it. checkBatches does not compare a number with a
+// percentage.
 func checkBatches(c *checker, s v1alpha1.RolloutPolicySpec) {
-	last := map[bool]int{} // the last value by whether it is a percentage
+	last := map[bool]int{} // last has the last percentage and the last number.
 	if s.Canary != nil && s.Canary.Nodes != nil {
 		if n, isPercent, wrong := percent(*s.Canary.Nodes); wrong == "" {
 			last[isPercent] = n
@@ -188,7 +190,7 @@ func checkAfter(c *checker, s v1alpha1.RolloutPolicySpec) {
 	}
 }
 
-// windowFields are the policy's names for the fields of window.Window.
+// windowFields maps the fields of window.Window to the names of the policy's fields.
 var windowFields = map[string]string{"Schedule": "schedule", "Duration": "duration", "Zone": "timeZone", "From": "from", "Until": "until"}
 
 func checkWindows(c *checker, ws []v1alpha1.MaintenanceWindow) {

@@ -17,15 +17,15 @@ import (
 	"github.com/bunsen-os/bunsen/internal/policy/window"
 )
 
-// masterPool is the pool of the control plane. Only a policy that names it sets its maxUnavailable.
+// masterPool is the pool of the control plane. Only a policy that names this pool sets its maxUnavailable.
 const masterPool = "master"
 
 // defaultDrainAfter is how long the controller tries a drain by default.
 const defaultDrainAfter = time.Hour
 
 // For returns the pace of a pool under all policies. The error names all problems of an invalid policy that selects the
-// pool, or that may select it because its selector is invalid. The controller does not roll out such a pool, because
-// the pace is unknown.
+// pool. An invalid policy with an invalid selector counts too, because it may select the pool. The controller does not
+// roll out such a pool, because the pace is unknown.
 func For(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy) (Pace, error) {
 	speak, err := speaking(pool, policies)
 	if err != nil || len(speak) == 0 {
@@ -33,10 +33,10 @@ func For(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy) (Pac
 	}
 	p := Pace{Failures: failures(nil), Drain: drain(nil)}
 	var ws []window.Window
-	for _, s := range slices.Backward(speak) { // the closest policy overrides the others
+	for _, s := range slices.Backward(speak) { // The closest policy overrides the other policies.
 		spec := s.policy.Spec
 		if pool.Name == masterPool && s.closeness < byName {
-			spec.MaxUnavailable = nil // a larger value could cost the cluster its quorum
+			spec.MaxUnavailable = nil // A larger value could cost the cluster its quorum.
 		}
 		p.override(spec)
 	}
@@ -74,7 +74,7 @@ func (p *Pace) override(s v1alpha1.RolloutPolicySpec) {
 }
 
 // gates adds the gates of a policy. Results are stored by the name of a gate, so a second gate with the same name also
-// gets the name of its policy. The controller checks equal gates once.
+// gets the name of its policy. The controller checks equal gates only once.
 func (p *Pace) gates(policy string, gates []v1alpha1.HealthGate) {
 	for _, g := range gates {
 		at := slices.IndexFunc(p.Gates, func(other v1alpha1.HealthGate) bool { return other.Name == g.Name })
@@ -98,7 +98,8 @@ func steps(speak []speaker) []Step {
 			if c.Nodes != nil {
 				step.UpTo = *c.Nodes
 			} else {
-				step.Selector, _ = metav1.LabelSelectorAsSelector(c.NodeSelector) // Check has parsed it
+				// No error is possible, because Check has parsed the selector.
+				step.Selector, _ = metav1.LabelSelectorAsSelector(c.NodeSelector)
 			}
 			out = append(out, step)
 			break
@@ -156,7 +157,7 @@ type speaker struct {
 	closeness closeness
 }
 
-// speaking returns the policies that select a pool, the closest first.
+// speaking returns the policies that select a pool, the most specific first.
 func speaking(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy) ([]speaker, error) {
 	var out []speaker
 	var errs []error
@@ -209,7 +210,7 @@ func InvalidPolicies(err error) []string {
 	return names
 }
 
-// closeness is how specifically a policy selects a pool.
+// closeness says how specifically a policy selects a pool.
 type closeness int
 
 const (

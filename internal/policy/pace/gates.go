@@ -72,7 +72,7 @@ func checkPrometheus(c *checker, path string, g v1alpha1.PrometheusGate) {
 	const example = "http://prometheus.monitoring.svc:9090"
 	u, err := url.Parse(g.URL)
 	switch {
-	case err != nil: // the text of the error may contain a password
+	case err != nil: // The text of the error is not used, because it may contain a password.
 		c.wrong(path+".url", "it is no URL; write one such as %s", example)
 	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		c.wrong(path+".url", "%q is no URL of a server; write one such as %s", u.Redacted(), example)

@@ -11,36 +11,37 @@ import (
 	"github.com/bunsen-os/bunsen/internal/policy/window"
 )
 
-// Pace is how the controller rolls out one pool. The zero Pace has only the effect of maxUnavailable. Callers must not
-// change the values that it points to.
+// Pace has the settings with which the controller rolls out one pool. With the zero Pace, only maxUnavailable limits
+// the rollout. Callers must not change the values to which a Pace points.
 type Pace struct {
-	// Policies that select the pool, the closest first.
+	// Policies are the policies that select the pool, the most specific first.
 	Policies []string
-	// MaxUnavailable overrides that of the pool; nil keeps it.
+	// MaxUnavailable overrides the pool's maxUnavailable; nil: the pool's value applies.
 	MaxUnavailable *intstr.IntOrString
 	// PerZone limits each zone of the pool; nil for no limit.
 	PerZone *intstr.IntOrString
-	// Together are the budgets that the pool shares with other pools, those of the closest policy first.
+	// Together are the budgets that the pool shares with other pools, those of the most specific policy first.
 	Together []Together
-	// Steps in order, the canary first. The last step, which updates all other nodes, is not listed.
+	// Steps are the steps in order, the canary first. Steps does not contain the last step, which updates all other
+	// nodes.
 	Steps []Step
-	// Gates of all policies, those of the closest policy first.
+	// Gates are the gates of all policies, those of the most specific policy first.
 	Gates []v1alpha1.HealthGate
 	// Failures limits how many nodes may fail.
 	Failures Failures
 	// After are the pools that must be updated first, each once, in alphabetical order.
 	After []string
-	// Windows of all policies.
+	// Windows are the windows of all policies.
 	Windows window.Set
-	// Drain is what the controller does about blocked drains.
+	// Drain says what the controller does about blocked drains.
 	Drain Drain
 }
 
 // Together is a budget that several pools share.
 type Together struct {
-	// Policy that has it.
+	// Policy is the name of the policy with the budget.
 	Policy string
-	// Max is a number, or a percentage of the nodes of all its pools.
+	// Max is a number, or a percentage of the nodes of all pools that share the budget.
 	Max intstr.IntOrString
 
 	pools selection
@@ -53,7 +54,7 @@ func (t Together) Selects(pool *mcfgv1.MachineConfigPool) bool {
 
 // Step is a part of a rollout.
 type Step struct {
-	// Canary is the first step of a policy that has one.
+	// Canary is true for the canary, which is the first step.
 	Canary bool
 	// Selector selects the nodes; nil if the step counts nodes.
 	Selector labels.Selector
@@ -64,34 +65,34 @@ type Step struct {
 	Soak time.Duration
 }
 
-// Size is UpTo for a number of nodes: a percentage rounded up, and at least 1. It may be larger than the number of nodes.
-// It is 0 for a step with a Selector.
+// Size returns UpTo as a number of nodes: a percentage is rounded up, and the result is at least 1. It may be larger
+// than the number of nodes. For a step with a Selector, Size returns 0.
 func (s Step) Size(nodes int) int {
 	if s.Selector != nil {
 		return 0
 	}
 	n, err := intstr.GetScaledValueFromIntOrPercent(&s.UpTo, nodes, true)
 	if err != nil {
-		return 1 // Check refuses such a value
+		return 1 // Check refuses such a value.
 	}
 	return max(1, n)
 }
 
 // Failures says how many nodes may fail a config.
 type Failures struct {
-	// After is how many failed nodes stop the rollout. It is 0, which means no limit, only if no policy selects the
+	// After is how many failed nodes stop the rollout. After is 0, which means no limit, only if no policy selects the
 	// pool.
 	After int
-	// Action when the rollout stops.
+	// Action is the action when the rollout stops.
 	Action v1alpha1.FailureAction
 	// NodeDeadline is how long a node with a new config may be not Ready before it counts as failed; 0 for no limit.
 	NodeDeadline time.Duration
 }
 
-// Drain is what the controller does about a blocked drain.
+// Drain says what the controller does about a blocked drain.
 type Drain struct {
 	// WhenBlocked is what the controller does when After has passed; empty is DrainWait.
 	WhenBlocked v1alpha1.DrainAction
-	// After is how long the controller tries a drain before it does WhenBlocked.
+	// After is how long the controller tries a drain before it takes the action WhenBlocked.
 	After time.Duration
 }

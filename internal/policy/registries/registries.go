@@ -62,9 +62,10 @@ func (r registry) byDigest(m mirror) bool {
 	return m.Pull == "digest-only" || m.Pull == "" && r.MirrorByDigestOnly
 }
 
-// UnsafeChange returns why a change of a file could give a running pod another image, or no image; "" if it cannot. It
-// compares what all files of both configs say together, because an entry of a drop-in replaces the entry of an earlier file. A
-// change may append search registries to Conf and add mirrors for digests. Any other change is unsafe.
+// UnsafeChange returns why a change of a file could give a running pod another image, or no image; "" if the change is
+// safe. UnsafeChange compares the settings of all files of both configs together, because an entry of a drop-in
+// replaces the entry of an earlier file. A change may append search registries to Conf and add mirrors for digests. Any
+// other change is unsafe.
 func UnsafeChange(name string, from, to []ign.File) string {
 	if name == Conf && !slices.ContainsFunc(to, isConf) {
 		return "the file is removed"

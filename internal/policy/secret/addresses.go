@@ -33,7 +33,7 @@ func authorityStart(s string, from int) int {
 // maskUserinfo masks the password in the part of a URL after ://, which contains no blank.
 func maskUserinfo(l line, start, end int) {
 	if n := strings.Index(l.s[start:end], "://"); n >= 0 {
-		maskUserinfo(l, start+n+3, end) // a list of URLs
+		maskUserinfo(l, start+n+3, end) // The rest may be a list of URLs.
 		end = start + n
 		if c := strings.LastIndexByte(l.s[start:end], ','); c >= 0 {
 			end = start + c
@@ -56,12 +56,12 @@ func maskUserinfo(l line, start, end int) {
 	case colon >= 0 && isURLPassword(userinfo[colon+1:]):
 		l.mask(start+colon+1, start+at)
 	case colon < 0 && classify.IsRandom(userinfo) && !classify.IsHex(userinfo):
-		l.mask(start, start+at) // a token instead of the user
+		l.mask(start, start+at) // The user is a token.
 	}
 }
 
-// authorityOf returns the part of a URL that can contain a password: the host with the user. A password can contain a slash,
-// so it is the whole rest unless the part before the slash is a host.
+// authorityOf returns the part of a URL that can contain a password: the host with the user. A password can contain a
+// slash, so authorityOf returns the whole rest of the URL, unless the part before the slash is a host.
 func authorityOf(rest string) string {
 	n := strings.IndexAny(rest, "/?#")
 	if n < 0 {
@@ -137,7 +137,7 @@ func credentialAt(s string, from int) (int, int) {
 	return from, end
 }
 
-// schemes precede the credential in a header.
+// schemes are the names of authentication schemes, which precede the credential in a header.
 var schemes = classify.WordSet("bearer basic token digest apikey negotiate ntlm key splunk genie-key bot client-id")
 
 // maskHeader masks the value of a header whose name ends at an offset.

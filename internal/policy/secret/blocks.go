@@ -7,7 +7,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/policy/secret/syntax"
 )
 
-// beginMark and endMark begin the first and the last line of a block in PEM.
+// beginMark and endMark are the beginnings of the first and the last line of a block in PEM.
 const (
 	beginMark = "-----BEGIN "
 	endMark   = "-----END "
@@ -40,8 +40,8 @@ func privateKeys(t *text, rule string) {
 	}
 }
 
-// maskKeysInLine masks the keys that begin and end on a line. ok is true for a key that does not end: it begins at begin, and its
-// body at body.
+// maskKeysInLine masks the keys that begin and end on a line. ok is true for a key that does not end on the line: the
+// key begins at begin, and its body at body.
 func maskKeysInLine(l line) (begin, body int, ok bool) {
 	for at := 0; ; {
 		n := strings.Index(l.s[at:], beginMark)
@@ -89,9 +89,10 @@ func maskInlineKey(l line, start, end int) {
 
 // keyBody is the body of a key on several lines.
 type keyBody struct {
-	// hasEnd is set if an END follows. A body without one ends at the first line that does not look like a key.
+	// hasEnd is true if a line END follows. A body without such a line ends at the first line that does not look like a
+	// key.
 	hasEnd bool
-	// alone is set if the BEGIN is alone on its line. The body then has at least one line.
+	// alone is true if BEGIN is alone on its line, so that the body has at least one line.
 	alone bool
 }
 
@@ -177,7 +178,7 @@ func (t *text) blockEnd(i int) int {
 	return end
 }
 
-// maskBlock masks the block of the key on a line. Other rules mask private keys and leave out encrypted values.
+// maskBlock masks the block of the key on a line. maskBlock leaves private keys and encrypted values to other rules.
 func maskBlock(l line, c classify.Certainty) {
 	end := l.t.blockEnd(l.i)
 	body := l.t.body[l.t.lines[l.i].end:l.t.lines[end-1].end]
@@ -200,7 +201,7 @@ func (t *text) maskLines(from, end int, rule string) {
 	}
 }
 
-// maskNext masks the value on the line after a key, or the elements of a list there.
+// maskNext masks the value on the line after a key, or the elements of a list below the key.
 func maskNext(l line, c classify.Certainty) {
 	depth := syntax.YAMLIndent(l.s)
 	continued := false

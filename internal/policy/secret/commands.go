@@ -51,9 +51,9 @@ func isRouterPassword(v string) bool {
 type argument struct {
 	programs []string
 	flags    []string
-	// split separates a user from the password, or is empty.
+	// split is the text that separates a user from the password, or empty.
 	split string
-	// joined is set if the password can follow the flag without a blank.
+	// joined is true if the password can follow the flag without a blank.
 	joined bool
 }
 
@@ -75,7 +75,7 @@ var arguments = []argument{
 	{programs: []string{"xfreerdp"}, flags: []string{"/p:"}, joined: true},
 }
 
-// maxArguments is the number of words after a program that are its arguments.
+// maxArguments is how many words after the name of a program count as its arguments.
 const maxArguments = 100
 
 // commandPasswords masks passwords in the arguments of known programs.

@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	// envName is a member with the name of a variable, envValue the one with its value.
+	// envName matches a member with the name of an environment variable, and envValue a member with the value.
 	envName  = regexp.MustCompile(`["']?\bname["']?\s*:\s*["']?([A-Za-z_][\w.-]*)["']?`)
 	envValue = regexp.MustCompile(`["']?\bvalue["']?\s*:\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^\s"',{}][^,{}]*?))\s*(?:[,}]|$)`)
 )

@@ -29,7 +29,7 @@ func dataURLs(l line) {
 		}
 		start := at + n + len("data:")
 		if all := pathKey.FindAllStringSubmatch(s[at:start], -1); len(all) > 0 {
-			path = all[len(all)-1][1] // in one line, the last path counts
+			path = all[len(all)-1][1] // If a line has several paths, the last path counts.
 		}
 		at = start
 		if start > len("data:") && classify.IsWordByte(s[start-len("data:")-1]) {
@@ -46,7 +46,7 @@ func dataURLs(l line) {
 			continue
 		}
 		if t.decoded += len(content); t.decoded > maxDecoded && t.decoded > 4*len(t.body) {
-			l.mask(start+comma+1, end) // compressed to exceed the limit
+			l.mask(start+comma+1, end) // The data may be compressed so that it exceeds the limit, so all of it is masked.
 			continue
 		}
 		inner := newText(path, content)
@@ -69,7 +69,8 @@ func decode(head, data string) (string, bool) {
 	}
 	if bytes.HasPrefix(raw, []byte{0x1f, 0x8b}) {
 		if z, err := gzip.NewReader(bytes.NewReader(raw)); err == nil {
-			raw, _ = io.ReadAll(io.LimitReader(z, maxDecoded)) // use the beginning of damaged data
+			// The error is ignored, so that the beginning of damaged data is scanned.
+			raw, _ = io.ReadAll(io.LimitReader(z, maxDecoded))
 		}
 	}
 	return string(raw), true

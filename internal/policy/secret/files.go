@@ -59,7 +59,7 @@ func maskRandom(t *text, rule string) {
 	}
 }
 
-// secretFiles masks each line of a file that is one secret. Other rules mask lines with a form that they know.
+// secretFiles masks each line of a file that is one secret. Rules for other files mask only lines with a known form.
 func secretFiles(t *text, rule string) {
 	if classify.IsBinary(t.body) {
 		return

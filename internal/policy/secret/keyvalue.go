@@ -13,9 +13,9 @@ type assignment struct {
 	// start is the offset where the key begins. value is the offset where the separator ends.
 	start, value int
 	separator    byte
-	// spaced is set if a blank precedes the separator.
+	// spaced is true if a blank precedes the separator.
 	spaced bool
-	// parameter is set for a parameter of a URL.
+	// parameter is true for a parameter of a URL.
 	parameter bool
 	certainty classify.Certainty
 }
@@ -25,7 +25,7 @@ func keyValues(l line) {
 	s, scanned := l.s, 0
 	for at := 0; at < len(s); at++ {
 		if scanned > 16*len(s)+4096 {
-			l.maskRest(at, false) // no real file has such a line
+			l.maskRest(at, false) // No real file has such a line, so the rest of it is masked.
 			return
 		}
 		if s[at] != '=' && s[at] != ':' {
@@ -37,7 +37,8 @@ func keyValues(l line) {
 		}
 		from, end := l.valueOf(a)
 		scanned += end - from
-		if end <= from || syntax.IsComment(s) && strings.ContainsAny(s[from:end], " \t") { // prose
+		// The text is prose or a comment.
+		if end <= from || syntax.IsComment(s) && strings.ContainsAny(s[from:end], " \t") {
 			continue
 		}
 		if l.isSecret(a.certainty, s[from:end]) {
@@ -111,7 +112,7 @@ func maskValue(l line, from, end int, c classify.Certainty) {
 	}
 }
 
-// keyBefore returns the key before a separator, and where it begins.
+// keyBefore returns the key before a separator, and the offset where the key begins.
 func keyBefore(s string, at int) (key string, start int) {
 	end := len(strings.TrimRight(strings.TrimRight(s[:at], " \t\r:+?"), `\"']`))
 	start = end
@@ -214,7 +215,8 @@ func directive(words []syntax.Token) (c classify.Certainty, value syntax.Token) 
 		return classify.NotSecret, syntax.Token{}
 	}
 	c, value = classify.Key(words[0].S), words[1]
-	if len(words) == 3 && !(c == classify.Always && isLongWithDigit(value.S) && !classify.IsName(value.S)) { // else cachemgr_passwd x all
+	// Without this condition, the line `cachemgr_passwd x all` would not match.
+	if len(words) == 3 && !(c == classify.Always && isLongWithDigit(value.S) && !classify.IsName(value.S)) {
 		if !slices.Contains([]string{"enable", "set", "requirepass"}, words[0].S) || strings.ContainsAny(words[1].S, "=:") {
 			return classify.NotSecret, syntax.Token{}
 		}

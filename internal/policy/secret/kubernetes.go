@@ -12,7 +12,7 @@ var secretKind = regexp.MustCompile(`^[\s-]*["']?kind["']?\s*:\s*["']?Secret["']
 
 // kubernetesSecrets masks the values of data and stringData of each Secret in YAML and JSON.
 func kubernetesSecrets(t *text, rule string) {
-	done := map[int]int{} // by depth, the line after the last object
+	done := map[int]int{} // done has, by depth, the number of the line after the last object.
 	for i := range t.lines {
 		if !strings.Contains(t.line(i), "Secret") || !secretKind.MatchString(t.line(i)) {
 			continue
@@ -38,7 +38,7 @@ func kubernetesSecrets(t *text, rule string) {
 	}
 }
 
-// belongsTo reports whether a line near another line belongs to the same YAML object. The argument depth is the
+// belongsTo reports whether a line near another line belongs to the same YAML object. The parameter depth is the
 // indentation of the object's keys.
 func belongsTo(t *text, at, neighbour, depth int) bool {
 	s := t.line(neighbour)
@@ -52,7 +52,7 @@ func belongsTo(t *text, at, neighbour, depth int) bool {
 		return false
 	}
 	if neighbour < at && strings.HasPrefix(strings.TrimLeft(t.line(at), " "), "- ") && syntax.Indent(t.line(at)) < depth && syntax.YAMLIndent(t.line(at)) == depth {
-		return false // the object begins with its dash
+		return false // The object begins at the line with its dash.
 	}
 	return syntax.YAMLIndent(s) >= depth
 }
@@ -82,7 +82,7 @@ func maskMembers(l line, rest string) {
 		if v := s[start:stop]; !strings.HasPrefix(v, "ENC[") && !strings.HasPrefix(v, "${") && !strings.HasPrefix(v, "$(") && !strings.HasPrefix(v, "{{") {
 			t.at(n, rule).mask(start, stop)
 		}
-		for n+1 < end && syntax.Indent(t.line(n+1)) > syntax.YAMLIndent(s) { // a value over several lines
+		for n+1 < end && syntax.Indent(t.line(n+1)) > syntax.YAMLIndent(s) { // The value has several lines.
 			n++
 			t.at(n, rule).maskRest(0, true)
 		}
@@ -113,7 +113,7 @@ var (
 
 // maskJSONMembers masks the strings of each flat object data and stringData of a text of JSON that has a Secret.
 func maskJSONMembers(t *text, rule string) {
-	done := 0 // an object without an end contains all later objects, so each part of the text is read only once
+	done := 0 // Each part of the text is read only once, because an object without an end contains all later objects.
 	for _, m := range jsonMembers.FindAllStringIndex(t.body, -1) {
 		if m[0] < done {
 			continue

@@ -37,14 +37,15 @@ func ParsePaths(list string) (Paths, error) {
 	return out, errors.Join(bad...)
 }
 
-// Join writes several lists as one, sorted, each pattern once: what ParsePaths reads.
+// Join returns several lists of patterns as one text, sorted, with each pattern once. ParsePaths reads the text that
+// Join returns.
 func Join(lists ...Paths) string {
 	all := slices.Concat(lists...)
 	slices.Sort(all)
 	return strings.Join(slices.Compact(all), ",")
 }
 
-// unitDir is where the units of a config are on a node.
+// unitDir is the directory with the units of a config on a node.
 const unitDir = "/etc/systemd/system/"
 
 // Match reports whether a path, the name of a unit or a drop-in (app.service.d/10-a.conf) is marked. A mark of a unit covers its
@@ -97,7 +98,7 @@ func (p Paths) Is(name, content string) bool {
 	return name != "" && p.Match(name) || Is(fileOf(name), content)
 }
 
-// Mask masks a content at a path, or of a unit with that name. It masks marked content as a whole, and also content
+// Mask masks a content at a path, or of a unit with that name. Mask masks marked content as a whole, and also content
 // that it cannot mask line by line.
 func (p Paths) Mask(name, content string) Result {
 	switch {
@@ -111,8 +112,8 @@ func (p Paths) Mask(name, content string) Result {
 	return MaskWithDigests(fileOf(name), content)
 }
 
-// fileOf returns a path unchanged. For the name of a unit it returns "", because that name does not describe the
-// content.
+// fileOf returns a path unchanged. For the name of a unit, fileOf returns "", because the name of a unit says nothing
+// about secrets in its content.
 func fileOf(name string) string {
 	if strings.HasPrefix(name, "/") {
 		return name

@@ -6,15 +6,16 @@ import (
 	"github.com/bunsen-os/bunsen/internal/policy/secret/classify"
 )
 
-// Rule finds secrets of one form in texts. It masks values; only bodies of keys and blocks are masked by line.
+// Rule finds secrets of one form in texts. A Rule masks values; only bodies of keys and blocks are masked line by line.
 type Rule struct {
 	// Name is the name in reviews, such as "private-key".
 	Name string
 	// Purpose describes what the rule masks.
 	Purpose string
-	// words are in lower case. The rule applies to texts that contain one of them; without words, to every text.
+	// words are in lower case. The rule applies only to texts that contain one of these words. A rule without words
+	// applies to every text.
 	words []string
-	// line masks a line; text masks a whole text, for what spans lines.
+	// line masks secrets in one line. text masks secrets that span several lines.
 	line func(l line)
 	text func(t *text, rule string)
 }
@@ -41,8 +42,8 @@ func everyLine(mask func(line)) func(*text, string) {
 	}
 }
 
-// notReference accepts every value that is not a reference.
+// notReference returns true for every value that is not a reference.
 func notReference(v string) bool { return !classify.IsReference(v, true) }
 
-// anything accepts every value.
+// anything returns true for every value.
 func anything(v string) bool { return v != "" }

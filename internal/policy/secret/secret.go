@@ -13,7 +13,8 @@ import (
 // Hidden replaces a secret in a masked text.
 const Hidden = classify.Hidden
 
-// maxPasses is how often a text is masked. After a mask, a rule may find the next secret.
+// maxPasses is how often a text is masked. Several passes are necessary because a rule may find another secret after a
+// mask.
 const maxPasses = 4
 
 // Finding is one line that a rule masked.
@@ -26,11 +27,12 @@ type Finding struct {
 
 // Result is a masked text.
 type Result struct {
-	// Text is the content with a mark instead of each secret. It has as many lines as the content, unless Whole is set.
+	// Text is the content with a mark instead of each secret. Text has as many lines as the content, unless Whole is
+	// true.
 	Text string
 	// Findings are sorted by line, with each rule of a line once.
 	Findings []Finding
-	// Whole is set if the whole text is one secret, and Text is its mark.
+	// Whole is true if the whole text is one secret, and Text is its mark.
 	Whole bool
 }
 
@@ -45,8 +47,8 @@ func (r Result) Rules() []string {
 }
 
 // MaskWithDigests replaces each secret of a text by a mark with a digest. The digest shows a reviewer that a secret
-// changed. A secret of several lines has one digest, on its first line. The path is the one on a node, or "" for a text
-// that is not a file.
+// changed. A secret of several lines has one digest, on its first line. The path is the path of the file on a node, or
+// "" for a text that is not a file.
 func MaskWithDigests(path, content string) Result {
 	out := Result{Text: content}
 	for range maxPasses {
@@ -72,7 +74,7 @@ func Is(path, content string) bool {
 	return len(newText(path, content).scan(rules).spans) > 0
 }
 
-// markStart begins the mark of a secret with its Digest.
+// markStart is the beginning of the mark of a secret with its Digest.
 const markStart = "(hidden, sha256 "
 
 // HiddenWithDigest returns the mark of a secret with its Digest.
@@ -81,7 +83,7 @@ func HiddenWithDigest(secret string) string { return "(hidden, " + Digest(secret
 // HasMark reports whether a text contains a mark of HiddenWithDigest.
 func HasMark(shown string) bool { return strings.Contains(shown, markStart) }
 
-// Digest returns a short digest of a secret: long enough to show a change, too short to test guesses.
+// Digest returns a short digest of a secret: the digest is long enough to show a change, but too short to test guesses.
 func Digest(secret string) string {
 	return fmt.Sprintf("sha256 %.2x…", sha256.Sum256([]byte(secret)))
 }
@@ -116,7 +118,7 @@ func (t *text) scan(table []Rule) *text {
 type span struct {
 	start, end int
 	rule       string
-	// continued is set if the secret began on an earlier line.
+	// continued is true if the secret began on an earlier line.
 	continued bool
 }
 

@@ -12,17 +12,17 @@ import (
 type text struct {
 	path  string
 	body  string
-	lower string // body in lower case, at the same offsets
+	lower string // lower is the body in lower case, with the same offsets.
 	lines []bounds
-	// table has the rules for texts inside this one. depth is the number of texts around this one, and decoded the bytes of
-	// the texts inside it.
+	// table has the rules for encoded texts inside this text. depth is how deep this text is nested in encoded texts.
+	// decoded counts the bytes of the encoded texts inside it.
 	table          []Rule
 	depth, decoded int
 	// paths are the paths of the files to which the lines belong, if the text describes files.
 	paths []string
 	// script is true for a shell script.
 	script bool
-	// translation is set for the texts of a program in one language.
+	// translation is true for the texts of a program in one language.
 	translation bool
 	// encrypted has the lines of encrypted parts.
 	encrypted map[int]bool
@@ -80,10 +80,10 @@ func (t *text) at(i int, rule string) line { return line{t, i, t.line(i), rule} 
 
 func (l line) lower() string { return l.t.lowerLine(l.i) }
 
-// mask masks a part of the line. It does not mask marks, templates and encrypted parts.
+// mask masks a part of the line. mask does not mask marks, templates and encrypted parts.
 func (l line) mask(start, end int) { l.maskPart(start, end, false) }
 
-// maskPart masks a part of the line. continued is set if the secret began on an earlier line.
+// maskPart masks a part of the line. The parameter continued is true if the secret began on an earlier line.
 func (l line) maskPart(start, end int, continued bool) {
 	from := l.t.lines[l.i].start
 	if start >= end || end > len(l.s) || l.t.encrypted[l.i] || inTemplate(l.s, start) {

@@ -2,8 +2,8 @@ package window
 
 import "time"
 
-// At returns whether the windows allow a time. A Deny window overrides all Allow windows. Without an Allow window, all
-// times outside the Deny windows are allowed. The amount of work has a limit.
+// At returns whether the windows allow a time. A Deny window overrides all Allow windows. If there is no Allow window,
+// all times outside the Deny windows are allowed. At does only a limited amount of work.
 func (s Set) At(now time.Time) State {
 	if len(s.windows) == 0 {
 		return State{Open: true}
@@ -28,7 +28,7 @@ func (s Set) At(now time.Time) State {
 // walk visits the times at which any window of a set opens or closes.
 type walk struct {
 	now time.Time
-	// end of the search.
+	// end is the end of the search.
 	end     time.Time
 	windows []cursor
 }
@@ -36,7 +36,7 @@ type walk struct {
 // cursor is the position of a walk in one window.
 type cursor struct {
 	spans *spans
-	// open is when the window closes. For a closed window, it is a time in the past.
+	// open is when the window closes. For a closed window, open is a time in the past.
 	open time.Time
 	// next is the next span that has not begun, if there is one.
 	next    span
@@ -44,7 +44,7 @@ type cursor struct {
 }
 
 func newWalk(s Set, now time.Time) *walk {
-	// One nanosecond more: a change at the very end of a year is one within it.
+	// The walk searches one nanosecond more than a year, so that it finds a change at the very end of the year.
 	w := &walk{now: now, end: now.Add(longest + 1), windows: make([]cursor, len(s.windows))}
 	for i := range s.windows {
 		c := &w.windows[i]
@@ -65,7 +65,7 @@ func (c *cursor) enter(now time.Time) {
 	}
 }
 
-// step moves to the next time at which a window may open or close. It returns false if there is none within a year.
+// step moves to the next time at which a window may open or close. step returns false if there is none within a year.
 func (w *walk) step() (time.Time, bool) {
 	var at time.Time
 	sooner := func(t time.Time) {

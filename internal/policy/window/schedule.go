@@ -14,7 +14,7 @@ import (
 
 // schedule says when a window begins, by the clocks of a zone.
 type schedule struct {
-	// minutes of a day, in order.
+	// minutes are the minutes of a day at which the window begins, in order.
 	minutes []int
 	// everyHour is true if the schedule follows elapsed hours instead of naming hours.
 	everyHour bool
@@ -30,7 +30,8 @@ const star = 1 << 63
 // field is one of the five fields of a schedule.
 type field struct {
 	name, want string
-	// span is the number of values. Cron also accepts a larger step, but then its meaning is surprising.
+	// span is the number of values. Cron also accepts a larger step than the span, but the meaning of such a step is
+	// surprising.
 	span int
 }
 
@@ -146,10 +147,10 @@ func (s schedule) everyMinute() bool {
 // never reports whether the schedule has no day in any month.
 func (s schedule) never() bool {
 	if s.dates.Dom&star != 0 || s.dates.Dow&star == 0 {
-		return false // some day of the week comes in every month
+		return false // Each day of the week comes in every month.
 	}
 	for month := 1; month <= 12; month++ {
-		days := time.Date(2000, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day() // 2000 had a February 29th
+		days := time.Date(2000, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day() // The year 2000 had a February 29th.
 		if s.dates.Month&(1<<month) != 0 && s.dates.Dom&^star&(1<<(days+1)-1) != 0 {
 			return false
 		}

@@ -8,14 +8,14 @@ import (
 // span is a time from begin up to, and without, end.
 type span struct {
 	begin, end time.Time
-	// date on which it begins by the clock.
+	// date is the date on which the span begins by the clock.
 	date int64
 }
 
 // day is a date as the number of days since 1970-01-01.
 const day = 24 * 60 * 60
 
-// spans lists the times that a window covers, in the order of their beginnings. They may overlap or touch.
+// spans lists the times that a window covers, in the order of their beginnings. The times may overlap or touch.
 type spans struct {
 	window *compiled
 	// from and to bound the list.
@@ -35,13 +35,14 @@ func newSpans(w *compiled, from, to time.Time) *spans {
 	}
 	s := &spans{window: w, from: from, to: to}
 	if w.always {
-		s.today = 1 // later than last, so that the list is empty
+		s.today = 1 // The first date is later than the last one, so that the list is empty.
 		if from.Before(to) {
 			s.queue = []span{{begin: from, end: to}}
 		}
 		return s
 	}
-	// One more day on both sides: if the clocks skip a date, its windows begin on the next date.
+	// The list starts and ends one day outside of the bounds: if the clocks skip a date, its windows begin on the next
+	// date.
 	s.today = dateOf(from.Add(-w.Duration), w.schedule.zone) - 1
 	s.last = dateOf(to, w.schedule.zone) + 1
 	return s
@@ -50,8 +51,8 @@ func newSpans(w *compiled, from, to time.Time) *spans {
 // next returns the next span, cut to the bounds, or false if there is none.
 func (s *spans) next() (span, bool) {
 	for {
-		// Dates may overlap if the clocks are set back over midnight. So the queue contains the spans of two more
-		// dates.
+		// Dates may overlap if the clocks are set back over midnight. Therefore the queue contains the spans of two
+		// more dates.
 		for s.today <= s.last && (len(s.queue) == 0 || s.today <= s.queue[0].date+2) {
 			s.add(s.today)
 			s.today++
@@ -92,8 +93,8 @@ func (s *spans) add(date int64) {
 	}
 }
 
-// changesNear reports whether the clocks of a zone change within three days of a midnight. They change by a day at
-// most. So on any other day, every minute occurs once.
+// changesNear reports whether the clocks of a zone change within three days of a midnight. Clocks change by a day at
+// most. So every minute occurs once on a day that is not near a change.
 func changesNear(midnight time.Time) bool {
 	begin, end := midnight.ZoneBounds()
 	return !begin.IsZero() && midnight.Sub(begin) < 3*24*time.Hour || !end.IsZero() && end.Sub(midnight) < 3*24*time.Hour
@@ -134,8 +135,8 @@ func dateOf(t time.Time, zone *time.Location) int64 {
 	return date
 }
 
-// instants returns the times at which the clocks of a zone show a wall-clock time, which is given as if it were UTC.
-// There are two such times if the clocks are set back. If the clocks skip it, first is the time of the jump.
+// instants returns the times at which the clocks of a zone show a wall-clock time, which is given as if it were UTC. If
+// the clocks are set back, two times show it. If the clocks skip the wall-clock time, first is the time of the jump.
 func instants(wall time.Time, zone *time.Location) (first, second time.Time, jump bool) {
 	t := inZone(wall, zone)
 	_, offset := t.Zone()

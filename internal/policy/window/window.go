@@ -9,27 +9,27 @@ import (
 
 // Window is a recurring time.
 type Window struct {
-	// Name for people; may be empty.
+	// Name is the name of the window for people. Name may be empty.
 	Name string
-	// Deny: the window forbids; otherwise it allows.
+	// Deny is true if the window forbids rollouts. Otherwise the window allows them.
 	Deny bool
-	// Schedule is when it begins: five fields of cron, or @hourly, @daily, @weekly, @monthly, @yearly.
+	// Schedule says when the window begins: five fields of cron, or @hourly, @daily, @weekly, @monthly, @yearly.
 	Schedule string
-	// Duration is how long it lasts, in elapsed time; from a minute to a year.
+	// Duration is how long the window lasts, in elapsed time. Duration is at least a minute and at most a year.
 	Duration time.Duration
-	// Zone of the schedule by its IANA name; empty: UTC.
+	// Zone is the IANA name of the schedule's time zone. An empty Zone is UTC.
 	Zone string
-	// From is the time from which the window has an effect; zero for always.
+	// From is the time from which the window has an effect. The zero time means no limit.
 	From time.Time
-	// Until is the time until which the window has an effect; zero for always.
+	// Until is the time until which the window has an effect. The zero time means no limit.
 	Until time.Time
 }
 
 // State is the result of At for one time.
 type State struct {
-	// Open: the time is allowed.
+	// Open is true if rollouts are allowed at the time.
 	Open bool
-	// Until is when Open changes next; zero if it does not change within a year.
+	// Until is the time at which Open changes next. Until is the zero time if Open does not change within a year.
 	Until time.Time
 	// Window is the name of the window that decides, or otherwise its schedule. The window that decides is an open
 	// Allow window, the Deny window that forbids, or the Allow window that opens at Until. Window may be empty.
@@ -46,7 +46,7 @@ func (s Set) Len() int { return len(s.windows) }
 type compiled struct {
 	Window
 	schedule schedule
-	// day are the open times of a day on which the clocks do not change.
+	// day has the parts of a day that the window covers, if the clocks do not change on that day.
 	day []stretch
 	// always is true if the window begins every minute, so that only From and Until end it.
 	always bool
@@ -60,9 +60,9 @@ func (w Window) label() string { return cmp.Or(w.Name, w.Schedule) }
 
 // Problem is an error in a window.
 type Problem struct {
-	// Window is its index in the list.
+	// Window is the index of the invalid window in the list.
 	Window int
-	// Field of Window that has the error.
+	// Field is the field of the window that has the error.
 	Field string
 	// Text says what is wrong and what to write instead.
 	Text string
@@ -109,7 +109,8 @@ const (
 	longest = 366 * 24 * time.Hour
 	// mostOpenings is how often a window may open in a day, one opening in 15 minutes. It limits the work of At.
 	mostOpenings = 96
-	// rarest is longer than any valid schedule can stay closed. The longest case is February 29th, around 2100.
+	// rarest is longer than the longest pause between two openings of a valid schedule. The longest pause is that of
+	// February 29th, around the year 2100.
 	rarest = 9 * 366 * 24 * time.Hour
 )
 
@@ -159,8 +160,8 @@ func (c compiled) neverWithinBounds() bool {
 	return !ok
 }
 
-// loadZone loads a time zone. It refuses the zone "Local", because a repository must have the same effect on every
-// machine.
+// loadZone loads a time zone. loadZone refuses the zone "Local", because the windows of a repository must be the same
+// on every machine.
 func loadZone(name string) (*time.Location, error) {
 	if name == "Local" {
 		return nil, errors.New(`time zone "Local" is another one on each machine; write an IANA name such as Europe/Berlin`)

@@ -15,7 +15,8 @@ import (
 // Format is one way to write findings.
 type Format string
 
-// Formats. Text is for people, JSON for scripts, the others for the systems of their names.
+// The formats of findings. Text is for people, JSON is for scripts, and each other format is for the system that it is
+// named after.
 const (
 	Text   Format = "text"
 	JSON   Format = "json"
@@ -24,29 +25,31 @@ const (
 	GitLab Format = "gitlab"
 )
 
-// Formats in the order in which a help text lists them.
+// Formats has all formats, in the order in which a help text lists them.
 var Formats = []Format{Text, JSON, SARIF, GitHub, GitLab}
 
 // Findings are the result of one check of a directory.
 type Findings struct {
-	// Directory that was checked, relative to the repository's root, or "". The CI systems need paths from the root.
+	// Directory is the directory that was checked, relative to the repository's root, or "" for the root. The CI
+	// systems need paths from the root.
 	Directory string
-	// Version of the program that found them.
+	// Version is the version of the program that made the findings.
 	Version string
-	// Entries in order.
+	// Entries are the findings, in order.
 	Entries transpile.Report
-	// Pools that the directory renders to; empty if an entry is fatal.
+	// Pools are the pools whose configs the directory renders to. If an entry is fatal, there are no pools.
 	Pools []Pool
 }
 
-// Pool is what one pool renders to.
+// Pool is one pool with its rendered config.
 type Pool struct {
 	Pool      string `json:"pool"`
 	Rendered  string `json:"rendered"`
 	Documents int    `json:"documents"`
 }
 
-// Write returns the findings in a format, ending in a newline unless it is empty. The error is an unknown format.
+// Write returns the findings in a format. A text that is not empty ends in a newline. Write returns an error for an
+// unknown format.
 func (f Findings) Write(format Format) (string, error) {
 	switch format {
 	case Text:

@@ -11,7 +11,8 @@ import (
 // sarifSchema is the schema that a SARIF 2.1.0 document names.
 const sarifSchema = "https://raw.githubusercontent.com/oasis-tcs/sarif-spec/main/sarif-2.1/schema/sarif-schema-2.1.0.json"
 
-// sarifLog is a SARIF document with the properties that readers of findings use. SARIF defines defaults for all others.
+// sarifLog is a SARIF document with the properties that readers of findings use. SARIF defines defaults for all other
+// properties.
 type sarifLog struct {
 	Schema  string     `json:"$schema"`
 	Version string     `json:"version"`
@@ -93,7 +94,7 @@ func (f Findings) sarif() sarifLog {
 	return sarifLog{sarifSchema, "2.1.0", []sarifRun{run}}
 }
 
-// rules returns the rules that the entries name, each once.
+// rules returns the rules that the entries name, without duplicates.
 func (f Findings) rules() []string {
 	var rules []string
 	for _, e := range f.Entries {

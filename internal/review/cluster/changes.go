@@ -9,15 +9,15 @@ import (
 
 // State is the content of a side's cluster/ directory.
 type State struct {
-	// Policy is the disruption policy, with the defaults for what it does not set.
+	// Policy is the disruption policy, with the defaults of the fields that the repository does not set.
 	Policy policy.Policy
-	// Pools are the MachineConfigPools.
+	// Pools are the MachineConfigPools of the directory cluster/.
 	Pools []mcfgv1.MachineConfigPool
-	// Objects are all objects.
+	// Objects are all objects of the directory cluster/.
 	Objects []transpile.ClusterObject
 }
 
-// Changes are the changes in cluster/ that are in no rendered config.
+// Changes are the changes in the directory cluster/ that no rendered config has.
 type Changes struct {
 	// Policy names each rule of the disruption policy that changes: `/etc/motd: None → Reboot`.
 	Policy []string `json:"policy,omitempty"`

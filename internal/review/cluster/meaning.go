@@ -14,7 +14,7 @@ import (
 )
 
 // meanings explain the new values of an object's fields, by the field's name. A field without an entry needs no
-// explanation. Each side may be nil, for no object.
+// explanation. Each of the two objects may be nil.
 func meanings(kind string, was, is *unstructured.Unstructured) map[string]string {
 	switch kind {
 	case "RolloutPolicy":
@@ -30,7 +30,7 @@ func meanings(kind string, was, is *unstructured.Unstructured) map[string]string
 	return nil
 }
 
-// specOf converts the spec of an object to its type. Fields that do not fit stay zero, because other code checks
+// specOf converts the spec of an object to its type. A field of another type stays zero, because other code checks
 // whether the object is valid.
 func specOf[T any](o *unstructured.Unstructured) T {
 	var out T
@@ -102,7 +102,7 @@ func rolloutMeanings(s v1alpha1.RolloutPolicySpec) map[string]string {
 	return out
 }
 
-// selectionText says to which pools a policy applies.
+// selectionText returns a text that says to which pools a policy applies.
 func selectionText(pools []string, selector *metav1.LabelSelector) string {
 	if len(pools) == 0 && selector == nil {
 		return "it counts for every pool"
@@ -110,7 +110,8 @@ func selectionText(pools []string, selector *metav1.LabelSelector) string {
 	return "it counts for the pools that it selects now"
 }
 
-// soakText says how long nodes must be healthy before a rollout continues; "" if there is no soak.
+// soakText returns a text that says how long nodes must be healthy before a rollout continues. soakText returns "" for
+// a policy without a soak.
 func soakText(soak time.Duration) string {
 	if soak == 0 {
 		return ""
@@ -118,7 +119,7 @@ func soakText(soak time.Duration) string {
 	return ", and must be healthy for " + shortDuration(soak)
 }
 
-// windowsText says when the controller assigns configs.
+// windowsText returns a text that says when the controller assigns configs.
 func windowsText(windows []v1alpha1.MaintenanceWindow) string {
 	allowed := slices.ContainsFunc(windows, func(w v1alpha1.MaintenanceWindow) bool { return w.Kind != v1alpha1.WindowDeny })
 	denied := slices.ContainsFunc(windows, func(w v1alpha1.MaintenanceWindow) bool { return w.Kind == v1alpha1.WindowDeny })
@@ -131,7 +132,7 @@ func windowsText(windows []v1alpha1.MaintenanceWindow) string {
 	return "nodes are updated at any time but in the Deny windows"
 }
 
-// failuresText says how many failed nodes end a rollout, and with which action.
+// failuresText returns a text that says how many failed nodes end a rollout, and which action follows.
 func failuresText(f v1alpha1.FailureBudget) string {
 	text := "a rollout halts"
 	if f.Action == v1alpha1.FailureRevert {
@@ -148,9 +149,9 @@ func failuresText(f v1alpha1.FailureBudget) string {
 	return text
 }
 
-// drainText says what happens to a drain that is delayed.
+// drainText returns a text that says what happens to a drain that is delayed.
 func drainText(d v1alpha1.DrainPolicy) string {
-	after := time.Hour // the default
+	after := time.Hour // An hour is the default.
 	if d.After.Duration > 0 {
 		after = d.After.Duration
 	}
@@ -163,7 +164,8 @@ func drainText(d v1alpha1.DrainPolicy) string {
 	return "a drain waits for its pods without a limit"
 }
 
-// driftMeanings explain the fields of a DriftPolicy. Of its rules they explain only new ones.
+// driftMeanings explains the fields of a DriftPolicy. Of the rules of a DriftPolicy, driftMeanings explains only new
+// rules.
 func driftMeanings(was, is v1alpha1.DriftPolicySpec) map[string]string {
 	out := map[string]string{
 		"pools":                     selectionText(is.Pools, is.MachineConfigPoolSelector),
@@ -188,7 +190,7 @@ func driftMeanings(was, is v1alpha1.DriftPolicySpec) map[string]string {
 	return out
 }
 
-// driftText says what the daemon does about drift.
+// driftText returns a text that says what the daemon does about drift.
 func driftText(a v1alpha1.DriftAction) string {
 	switch a {
 	case v1alpha1.DriftRepair:

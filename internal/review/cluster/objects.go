@@ -24,9 +24,9 @@ var shownElsewhere = map[string][]string{
 // PoolKind is the kind of pools.
 const PoolKind = "MachineConfigPool"
 
-// CompareObjects returns a line for each difference between the objects of two cluster/ directories. It skips
-// differences in rendered configs and those that comparePolicies and comparePools show. The lines are in the order of
-// kinds, names and fields.
+// CompareObjects returns a line for each difference between the objects of two cluster/ directories. CompareObjects
+// skips differences in rendered configs, and differences that comparePolicies and comparePools show. The lines are in
+// the order of kinds, names and fields.
 func CompareObjects(base, head []transpile.ClusterObject) (out []string) {
 	was, is := objectsByName(base), objectsByName(head)
 	names := maps.Clone(was)
@@ -50,8 +50,8 @@ func CompareObjects(base, head []transpile.ClusterObject) (out []string) {
 	return out
 }
 
-// existence says that an object is added or removed, or returns "". It returns "" for a MachineConfiguration, because
-// each of its few fields has a line.
+// existence returns a text that says that an object is added or removed, or "". existence returns "" for a
+// MachineConfiguration, because each of its few fields has a line.
 func existence(was, is *unstructured.Unstructured) string {
 	switch {
 	case was == nil && is.GetKind() == PoolKind && !IsStandard(is.GetName()):
@@ -69,8 +69,8 @@ func existence(was, is *unstructured.Unstructured) string {
 	}
 }
 
-// specChanges returns a line for each difference of two objects of one kind. Each of them may be nil. The last line of
-// a field ends with its meaning.
+// specChanges returns a line for each difference of two objects of one kind. Each of the two objects may be nil. The
+// last line of a field ends with the meaning of the field.
 func specChanges(kind string, was, is *unstructured.Unstructured) (out []string) {
 	a, b, means := comparedFields(kind, was), comparedFields(kind, is), meanings(kind, was, is)
 	all := maps.Clone(a)
@@ -86,7 +86,7 @@ func specChanges(kind string, was, is *unstructured.Unstructured) (out []string)
 	return out
 }
 
-// IsStandard reports whether the pool is one of those that every cluster has.
+// IsStandard reports whether the pool is one of the pools that every cluster has.
 func IsStandard(pool string) bool { return pool == "master" || pool == "worker" }
 
 // objectsByName returns the objects by kind and name.
@@ -104,12 +104,13 @@ func comparedFields(kind string, of *unstructured.Unstructured) map[string]any {
 	if of == nil {
 		return out
 	}
-	spec, _, _ := unstructured.NestedMap(of.Object, "spec") // transpiling has checked that it is a mapping
+	spec, _, _ := unstructured.NestedMap(of.Object, "spec") // The transpiler has checked that the spec is a mapping.
 	maps.Copy(out, spec)
 	for _, field := range shownElsewhere[kind] {
 		delete(out, field)
 	}
-	if kind == PolicyKind && out["managementState"] == "Managed" { // required, and Bunsen ignores its value
+	// The API requires this field, and Bunsen ignores its value.
+	if kind == PolicyKind && out["managementState"] == "Managed" {
 		delete(out, "managementState")
 	}
 	for _, field := range []string{"labels", "annotations"} {
@@ -193,7 +194,8 @@ func valueText(field string, v any) string {
 	}
 }
 
-// maskedValue masks the secrets of a text by the name of its field and by its form. A list of secret paths has no secrets.
+// maskedValue masks the secrets of a text by the name of its field and by the form of the text. A list of secret paths
+// has no secrets.
 func maskedValue(field, value string) string {
 	key := field[strings.LastIndexByte(field, '.')+1:] + ": "
 	if strings.HasSuffix(field, v1alpha1.SecretPathsAnnotation) {

@@ -14,8 +14,8 @@ import (
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
-// PolicyOf returns the disruption policy of a repository's cluster/ with its defaults. Without such a policy it returns
-// the defaults.
+// PolicyOf returns the disruption policy of a repository's cluster/ with its defaults. If cluster/ has no such policy,
+// PolicyOf returns the defaults.
 func PolicyOf(res transpile.Result) (policy.Policy, error) {
 	mc, at, err := Configuration(res)
 	if err != nil || mc == nil {

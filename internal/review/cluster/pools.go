@@ -39,7 +39,7 @@ func comparePools(base, head []mcfgv1.MachineConfigPool) (out []string, movesNod
 		_, had := was[name]
 		_, has := is[name]
 		if had != has && !IsStandard(name) {
-			continue // the comparison reports a new or removed pool
+			continue // The comparison reports a new or removed pool elsewhere.
 		}
 		if a, b := cmp.Or(was[name].takes, undeclared), cmp.Or(is[name].takes, undeclared); a != b {
 			movesNodes = true
@@ -55,8 +55,8 @@ func comparePools(base, head []mcfgv1.MachineConfigPool) (out []string, movesNod
 // undeclared is the text for a pool without an object in the repository. The standard pools have default selectors.
 const undeclared = "not declared here"
 
-// declaration says which nodes a pool selects, and how many of them may be out of service at once; "" if that is not
-// declared.
+// declaration returns a text that says which nodes a pool selects, and how many of them may be out of service at once.
+// declaration returns "" if the repository does not declare the pool.
 type declaration struct{ takes, away string }
 
 func declared(pools []mcfgv1.MachineConfigPool) map[string]declaration {

@@ -11,8 +11,8 @@ import (
 	"github.com/bunsen-os/bunsen/internal/policy/secret"
 )
 
-// Differ writes differences. It caches the differences of texts, because a shared document has the same difference in
-// every pool. Only one goroutine may use it.
+// Differ writes differences. Differ caches the differences of texts, because a shared document has the same difference
+// in every pool. Only one goroutine may use it.
 type Differ struct{ known map[texts]string }
 
 // NewDiffer returns a Differ with an empty cache.
@@ -21,8 +21,8 @@ func NewDiffer() Differ { return Differ{known: map[texts]string{}} }
 // texts are two contents.
 type texts struct{ from, to string }
 
-// Difference describes one change: changed attributes, then a unified diff of each changed text. parts are the names of the changed parts,
-// and rules are those that hid contents.
+// Difference describes one change: changed attributes, then a unified diff of each changed text. The result parts has
+// the names of the changed parts. The result rules has the rules that hid contents.
 func (d Differ) Difference(p Pair) (diff string, parts, rules []string) {
 	var out strings.Builder
 	inAttribute := false
@@ -58,7 +58,8 @@ func (d Differ) Difference(p Pair) (diff string, parts, rules []string) {
 
 const contentsPart = "contents"
 
-// attributes writes the attributes that differ, each with a sign. It writes none for a removed item with contents.
+// attributes writes each attribute that differs, with a sign. For a removed item with contents, attributes writes
+// nothing.
 func attributes(p Pair) (out []string) {
 	switch {
 	case p.from.exists && !p.to.exists && len(p.from.parts) > 0:
@@ -81,7 +82,7 @@ func attributes(p Pair) (out []string) {
 // rootOwner is the default owner.
 const rootOwner = "owner root:root"
 
-// both is a part on both sides.
+// both is one part of an item, as it is on each of the two sides.
 type both struct {
 	name     string
 	had, has bool
@@ -132,7 +133,7 @@ func (d Differ) text(t both) string {
 	}
 	key := texts{a.shown.Text, b.shown.Text}
 	if key.from == key.to {
-		return "content changed in hidden values only\n" // the short digests are equal
+		return "content changed in hidden values only\n" // The short digests of both contents are equal.
 	}
 	if known, ok := d.known[key]; ok {
 		return known
@@ -151,7 +152,7 @@ func changed(a, b part) string {
 	return "changed"
 }
 
-// arrow names the old and the new content, or the one that is not empty.
+// arrow names the old and the new content. If one of them is empty, arrow names only the other content.
 func arrow(a, b part, name func([]byte) string) string {
 	switch {
 	case len(a.content) == 0:

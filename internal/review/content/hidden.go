@@ -41,7 +41,7 @@ func hideCopies(pairs []Pair) {
 	})
 }
 
-// isWhole reports whether the whole content is hidden.
+// isWhole reports whether the whole content of a part is hidden.
 func isWhole(r secret.Result) bool {
 	return r.Whole || slices.Equal(r.Rules(), []string{secret.RuleFile})
 }

@@ -16,11 +16,11 @@ import (
 
 // view is one item in readable form: lines of attributes, and contents.
 type view struct {
-	// exists: this side has the item.
+	// exists is true if this side has the item.
 	exists bool
 	// attrs are lines that begin with the name of an attribute.
 	attrs []string
-	// plain: the attributes are values without a name in front, such as arguments or an image.
+	// plain is true if the attributes are values without a name in front, such as arguments or an image.
 	plain bool
 	// parts are texts: the contents of a file, and each drop-in of a unit.
 	parts []part
@@ -28,7 +28,7 @@ type view struct {
 
 // part is one text of an item.
 type part struct {
-	// name is "contents", "drop-in 10-x.conf", "append 1".
+	// name is the name of the part, such as "contents", "drop-in 10-x.conf" or "append 1".
 	name    string
 	content []byte
 	// shown is the content with its secrets masked.
@@ -77,7 +77,7 @@ func Read(changes []policy.Costed, from, to machineconfig.Config, marked secret.
 	return out
 }
 
-// read reads one item. It returns the zero view if the config does not have it.
+// read reads one item. If the config does not have the item, read returns the zero view.
 func (x index) read(kind policy.ChangeKind, name string) view {
 	switch kind {
 	case policy.KindFile:
@@ -100,7 +100,7 @@ func (x index) read(kind policy.ChangeKind, name string) view {
 	return single(kind, x.config)
 }
 
-// lookup reads the item of a list with a name.
+// lookup finds the item with a name in a list, and reads it.
 func lookup[T interface{ Key() string }](list []T, name string, read func(T) []string) view {
 	for _, item := range list {
 		if item.Key() == name {
@@ -184,7 +184,8 @@ func (x index) unit(name string) view {
 // unsetState is the state of a unit for which the config has no setting.
 const unsetState = "state not set"
 
-// withUnsetState says what an update does to the state of a unit for which the new config has no setting.
+// withUnsetState replaces a unit's new state, if the new config does not set the state, by a text that says what an
+// update does to the state.
 func withUnsetState(p Pair) Pair {
 	if len(p.to.attrs) == 0 || p.to.attrs[0] != unsetState {
 		return p

@@ -16,7 +16,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/policy/secret"
 )
 
-// user describes an account line by line. It writes a key as type, fingerprint and comment, and hides a password.
+// user describes an account line by line. user writes a key as type, fingerprint and comment, and hides a password.
 func user(u ign.PasswdUser) []string {
 	lines := slices.Concat(number("uid", u.UID), said("comment", u.Gecos), said("home", u.HomeDir), said("shell", u.Shell), said("group", u.PrimaryGroup))
 	if len(u.Groups) > 0 {
@@ -84,7 +84,7 @@ func sshKey(line string) string {
 	for i := 0; i+1 < len(fields); i++ {
 		blob, err := base64.StdEncoding.DecodeString(fields[i+1])
 		if err != nil || len(blob) < 4 || !strings.Contains(fields[i], "-") || !strings.Contains(string(blob), fields[i]) {
-			continue // the blob begins with its own type
+			continue // A decoded key begins with its own type.
 		}
 		sum := sha256.Sum256(blob)
 		out := slices.Clone(fields[:i])

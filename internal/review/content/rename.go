@@ -8,9 +8,9 @@ import (
 	"github.com/bunsen-os/bunsen/internal/policy"
 )
 
-// Renames finds pairs of a removed and an added item that differ only in their names. Content, mode and owner are
-// equal. It returns the index of the added item for that of the removed one. If several added items match, it prefers
-// one with the same last name, and then the first by path.
+// Renames finds pairs of a removed and an added item that differ only in their names. Both items have the same content,
+// mode and owner. Renames maps the index of the removed item to the index of the added item. If several added items
+// match, Renames prefers an item with the same last element of its path, and then the first item by path.
 func Renames(changes []policy.Costed, pairs []Pair) map[int]int {
 	type key struct {
 		kind           policy.ChangeKind

@@ -67,7 +67,8 @@ func (a annotator) writer(w *Writer) error {
 	newest := Commit{}
 	for n, line := range lines {
 		c := found[line]
-		if n == 0 || c.Hash == "" || newest.Hash != "" && !c.Date.Before(newest.Date) { // if equal, prefer the value's line to its key's
+		// If both commits are equally new, the commit of the value's line replaces that of the key's line.
+		if n == 0 || c.Hash == "" || newest.Hash != "" && !c.Date.Before(newest.Date) {
 			newest = c
 		}
 	}
@@ -82,7 +83,7 @@ func (a annotator) content(at *Attribute) error {
 	}
 	_, lines := at.lines(text)
 	if lines == nil {
-		return nil // the document does not have the text line by line
+		return nil // The document does not have the text line by line.
 	}
 	found, err := a.Blame(at.At.File, lines)
 	if err != nil {
@@ -100,7 +101,8 @@ func (w Writer) whole(file []byte) bool {
 	return w.At.Column == 0 && w.At.Line <= 1 && (w.content == nil || bytes.Equal(file, w.content))
 }
 
-// lines returns the lines of a file that write the value, and those with its content line by line, if it has one.
+// lines returns the lines of a file that write the value, and the lines with its content line by line, if the value has
+// a content.
 func (w Writer) lines(file []byte) (all, content []int) {
 	text := strings.Split(strings.TrimSuffix(string(file), "\n"), "\n")
 	value := strings.Split(strings.TrimSuffix(string(w.content), "\n"), "\n")
@@ -110,7 +112,8 @@ func (w Writer) lines(file []byte) (all, content []int) {
 	}
 	from := start - 1
 	if !w.whole(file) {
-		for from = start; from < start+3 && !holds(text, from, value); from++ { // the key may be some lines above
+		// The key may be some lines above the value.
+		for from = start; from < start+3 && !holds(text, from, value); from++ {
 		}
 	}
 	if w.content != nil && holds(text, from, value) {
@@ -123,7 +126,7 @@ func (w Writer) lines(file []byte) (all, content []int) {
 		return all, content
 	}
 	all = []int{start}
-	for n := start; n < len(text) && w.At.Column > 0; n++ { // the lines indented below a key are its value
+	for n := start; n < len(text) && w.At.Column > 0; n++ { // The lines that are indented below a key are its value.
 		line := strings.TrimLeft(text[n], " ")
 		if line != "" && len(text[n])-len(line) < w.At.Column {
 			break
@@ -136,7 +139,7 @@ func (w Writer) lines(file []byte) (all, content []int) {
 	return all, nil
 }
 
-// holds reports whether a text has exactly these lines at one line number. It ignores their indentation.
+// holds reports whether a text has exactly these lines at one line number. holds ignores the indentation of the lines.
 func holds(text []string, from int, lines []string) bool {
 	return from+len(lines) <= len(text) && slices.EqualFunc(text[from:from+len(lines)], lines, func(a, b string) bool {
 		return strings.TrimSpace(a) == strings.TrimSpace(b)

@@ -9,13 +9,14 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/message"
 )
 
-// UnknownError means that no layer sets an item. Its text suggests similar names, and where the item may come from.
+// UnknownError means that no layer sets an item. The text of the error suggests similar names, and says where else the
+// item may come from.
 type UnknownError struct {
-	// Pool as in Options.
+	// Pool is the Pool of the Options.
 	Pool string
-	// Kind of the question, or "".
+	// Kind is the kind of item in the user's question, or "".
 	Kind policy.ChangeKind
-	// Name of the question.
+	// Name is the name of the item in the user's question.
 	Name string
 	// Meant are similar names of items, the closest first.
 	Meant []string
@@ -115,7 +116,7 @@ var kinds = map[string]policy.ChangeKind{
 	"disk": policy.KindStorage, "filesystem": policy.KindStorage, "raid": policy.KindStorage, "luks": policy.KindStorage,
 }
 
-// asked splits a question into the longest name of a kind and the rest. It ignores case.
+// asked splits a question into the longest name of a kind and the rest of the question. asked ignores case.
 func asked(question string) (kind policy.ChangeKind, rest string) {
 	longest := -1
 	try := func(words string, k policy.ChangeKind) {
@@ -137,7 +138,7 @@ func asked(question string) (kind policy.ChangeKind, rest string) {
 	return kind, rest
 }
 
-// find returns the items of a name in one kind, or in all kinds.
+// find returns the items with a name, of one kind or of all kinds.
 func (l *Lineage) find(kind policy.ChangeKind, name string) (out []Item) {
 	for _, e := range candidates(kind, name) {
 		item, err := l.Explain(e.kind, e.name)
@@ -193,7 +194,7 @@ func unitPath(name string) (unit, dropin string) {
 	return unit, dropin
 }
 
-// findUnit returns a unit, or only one drop-in of it.
+// findUnit returns a unit, or only one drop-in of the unit.
 func (l *Lineage) findUnit(unit, dropin string) []Item {
 	item, err := l.Explain(policy.KindUnit, unit)
 	if err != nil {
@@ -221,7 +222,7 @@ func (l *Lineage) entries() (out []entry) {
 	slices.SortFunc(out, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(slices.Index(order, a.kind), slices.Index(order, b.kind)), cmp.Compare(a.name, b.name))
 	})
-	return slices.Compact(out) // a disk and the file system on it are one item
+	return slices.Compact(out) // A disk and the file system on it are one item.
 }
 
 // maxMeant is how many names an error suggests.
@@ -265,8 +266,8 @@ func (l *Lineage) unknown(kind policy.ChangeKind, name string) error {
 	return e
 }
 
-// The function near returns the distance of two names, and whether it is small enough for a typing error. It also
-// accepts a path with a typing error only in its last part, or with another directory.
+// near returns the distance of two names, and reports whether the distance is small enough for a typing error. near
+// also accepts a path whose last part alone has a typing error, or whose directory alone differs.
 func near(asked, name string) (int, bool) {
 	a, b := strings.ToLower(asked), strings.ToLower(name)
 	last := func(s string) string { return s[strings.LastIndexByte(s, '/')+1:] }
@@ -280,7 +281,7 @@ func near(asked, name string) (int, bool) {
 		return limit + 1, true
 	}
 	if strings.HasPrefix(b, a+".") {
-		return limit + 2, true // chronyd is a short form of chronyd.service
+		return limit + 2, true // A user may write chronyd for chronyd.service.
 	}
 	return 0, false
 }

@@ -19,7 +19,7 @@ type touch struct {
 // write is one layer's value of one leaf.
 type write struct {
 	layer int
-	// path in the layer's own Ignition, or its spec.
+	// path is the path of the leaf in the layer's own Ignition config, or in its spec.
 	path string
 	leaf leaf
 }
@@ -33,9 +33,10 @@ type trail struct {
 // folded is an item after all layers.
 type folded struct {
 	list *list
-	// trails in the order of the item's fields.
+	// trails are the trails of all leaves, in the order of the item's fields.
 	trails []trail
-	// touches of the item in its final kind, after those of other kinds that it displaced.
+	// touches are the positions at which layers set the item in its final kind. displaced are the earlier positions at
+	// which layers set an item of another kind at the same path.
 	touches, displaced []touch
 }
 
@@ -51,7 +52,7 @@ func (l *Lineage) fold(touches []touch) folded {
 		merged, transcript := merge.MergeStructTranscribe(all, child)
 		next, ok := merged.(ign.Config)
 		if !ok {
-			continue // Merge returns the type that it is given
+			continue // Merge returns a value of the type that it is given.
 		}
 		oneOwner(&next, child)
 		f.list, f.touches = t.list, append(f.touches, t)
@@ -66,10 +67,10 @@ func (l *Lineage) fold(touches []touch) folded {
 func (f *folded) follow(result ign.Config, transcript merge.Transcript, t touch) {
 	item, ok := t.list.item(result)
 	if !ok {
-		return // an item that Merge dropped has no leaves
+		return // An item that Merge dropped has no leaves.
 	}
 	fromParent, fromChild := map[string]string{}, map[string]string{}
-	for _, m := range transcript.Mappings { // a leaf has one mapping; the nodes above it may have both
+	for _, m := range transcript.Mappings { // A leaf has one mapping. The nodes above a leaf may have two mappings.
 		if m.From.Tag == merge.TAG_CHILD {
 			fromChild[m.To.String()] = m.From.String()
 		} else {
@@ -84,7 +85,7 @@ func (f *folded) follow(result ign.Config, transcript merge.Transcript, t touch)
 	root := t.list.root(0)
 	for _, x := range leaves(item, root, t.list.key) {
 		if old, ok := before[fromParent[x.path]]; ok {
-			old.leaf.path, old.leaf.name = x.path, x.name // its index in a list may have changed
+			old.leaf.path, old.leaf.name = x.path, x.name // The leaf's index in a list may have changed.
 			f.trails = append(f.trails, old)
 			continue
 		}
@@ -99,7 +100,7 @@ func (f *folded) follow(result ign.Config, transcript merge.Transcript, t touch)
 // detach applies a rule of the renderer: the compression and the verification of replaced contents do not apply to the
 // new contents.
 func detach(c ign.Config) ign.Config {
-	for i := range c.Storage.Files { // the list is a copy
+	for i := range c.Storage.Files { // This list is a copy, so the loop may change it.
 		f := &c.Storage.Files[i]
 		if f.Contents.Source == nil {
 			continue

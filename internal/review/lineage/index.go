@@ -10,13 +10,13 @@ import (
 )
 
 // Lineage has the layers of one pool, indexed by items. The cost of one item depends only on its own size, and that of
-// all items on the size of the layers. It never changes.
+// all items on the size of the layers. A Lineage never changes.
 type Lineage struct {
 	layers  []Layer
 	options Options
 	// touched are the positions of an item in the layers' Ignition configs, in the order of merging.
 	touched map[key][]touch
-	// plain are the writes of the fields outside of Ignition.
+	// plain are the writes of the layers' fields outside of Ignition.
 	plain map[entry][]write
 }
 
@@ -29,8 +29,8 @@ type entry struct {
 	name string
 }
 
-// New indexes layers, which are in the order of merging: later layers override earlier ones. It does not copy them. A config that a layer's
-// config merges counts as a layer of the same name.
+// New indexes layers, which are in the order of merging: later layers override earlier ones. New does not copy the
+// layers. If a layer's config merges another config, the merged config counts as a layer of the same name.
 func New(layers []Layer, o Options) *Lineage {
 	layers = withNested(layers)
 	l := &Lineage{layers: layers, options: o, touched: map[key][]touch{}, plain: map[entry][]write{}}
@@ -54,7 +54,7 @@ func New(layers []Layer, o Options) *Lineage {
 	return l
 }
 
-// defaultKernels are the writes of the default kernel. They count only if no layer sets another kernel.
+// defaultKernels are the writes of the default kernel. These writes count only if no layer sets another kernel.
 func defaultKernels(layers []Layer) (out []write) {
 	for n := range layers {
 		if kernel := layers[n].Config.KernelType; kernel != "" {
@@ -65,7 +65,7 @@ func defaultKernels(layers []Layer) (out []write) {
 }
 
 // beside indexes the fields of a layer outside of Ignition by the renderer's rules. FIPS is on if any layer sets it.
-// The last kernel that is not the default wins. Images of generated configs are ignored.
+// The last kernel that is not the default wins. beside ignores the images of generated configs.
 func (l *Lineage) beside(n int) {
 	c := l.layers[n].Config
 	set := func(kind policy.ChangeKind, name, attribute, path, value string) {
@@ -94,9 +94,9 @@ func (l *Lineage) beside(n int) {
 	}
 }
 
-// Explain returns the lineage of one item. Kinds and names are those of policy's Changes and of render's Winner; kernel
-// arguments, extensions and the section `ignition` without a name mean all of them, in order. For a path, the kinds file, directory and
-// link are equal. The error is an *UnknownError, which suggests other names.
+// Explain returns the lineage of one item. Kinds and names are those of policy's Changes and of render's Winner; a kind
+// without a name means all kernel arguments, all extensions or the whole section `ignition`, in order. For a path, the
+// kinds file, directory and link are equal. The error is an *UnknownError, which suggests other names.
 func (l *Lineage) Explain(kind policy.ChangeKind, name string) (Item, error) {
 	if name == "" && (kind == policy.KindKargs || kind == policy.KindExtensions) {
 		if item := l.list(kind); len(item.Attributes) > 0 {
@@ -126,7 +126,7 @@ func (l *Lineage) Explain(kind policy.ChangeKind, name string) (Item, error) {
 	return out, nil
 }
 
-// families lists the families of lists with items of a kind.
+// families lists the families of those lists that have items of a kind.
 func families(kind policy.ChangeKind) (out []string) {
 	for _, x := range lists {
 		if x.kind == kind && !slices.Contains(out, x.family) {
@@ -172,7 +172,7 @@ func (l *Lineage) list(kind policy.ChangeKind) Item {
 	return item
 }
 
-// order of the kinds in entries.
+// order is the order of the kinds in entries.
 var order = []policy.ChangeKind{
 	policy.KindFile, policy.KindDirectory, policy.KindLink, policy.KindUnit, policy.KindUser, policy.KindGroup, policy.KindStorage,
 	policy.KindKargs, policy.KindFirstBootKargs, policy.KindKernelType, policy.KindExtensions, KindExtensionsImage, policy.KindOSImage,

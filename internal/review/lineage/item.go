@@ -50,14 +50,14 @@ func (l *Lineage) touchers(touches []touch) (out []Writer) {
 	for _, t := range touches {
 		root := t.list.root(t.index)
 		if _, ok := l.layers[t.layer].Origin.At[root]; !ok && t.list.key != "version" {
-			root += "." + t.list.key // some documents have only a position for the name
+			root += "." + t.list.key // Some documents have a position only for the item's name.
 		}
 		out = append(out, l.begins(t.layer, root))
 	}
 	return out
 }
 
-// begins returns a writer without a value.
+// begins returns the writer that set the item at a position, without a value.
 func (l *Lineage) begins(layer int, path string) Writer {
 	at, _ := l.layers[layer].Origin.Find(path)
 	return Writer{Layer: l.layers[layer].Name, Source: l.layers[layer].Source, At: Place{at}, layer: layer}
@@ -116,7 +116,8 @@ func defaults(i Item) (out []Default) {
 	return out
 }
 
-// first are the attributes that come first, in this order. The others follow in the order of Ignition.
+// first are the attributes that come first, in this order. The other attributes follow in the order of Ignition's
+// fields.
 var first = []string{"contents", "append", "enabled", "mask", "dropins", "target", "mode", "user", "group"}
 
 func rank(name string) int {

@@ -19,7 +19,7 @@ import (
 const generatedBy = "machineconfiguration.openshift.io/generated-by-controller-version"
 
 // LayersOf returns MachineConfigs in the order of merging, with the origins of fragments. MachineConfigs without an
-// origin were created through the API. The error names an invalid MachineConfig.
+// origin were created through the API. LayersOf returns an error that names an invalid MachineConfig.
 func LayersOf(mcs []*mcfgv1.MachineConfig, fragments []transpile.Fragment) ([]Layer, error) {
 	known := byName(fragments)
 	var out []Layer
@@ -39,7 +39,7 @@ func LayersOf(mcs []*mcfgv1.MachineConfig, fragments []transpile.Fragment) ([]La
 	return out, nil
 }
 
-// LayersOfRendered returns the layers of a rendered config without parsing them again.
+// LayersOfRendered returns the layers of a rendered config without parsing the MachineConfigs again.
 func LayersOfRendered(r render.Rendered, fragments []transpile.Fragment) []Layer {
 	known := byName(fragments)
 	var out []Layer
@@ -75,7 +75,7 @@ func withNested(layers []Layer) []Layer {
 	for _, l := range layers {
 		configs, err := machineconfig.NestedConfigs(l.Config)
 		if err != nil {
-			continue // the caller has checked the layer
+			continue // The caller has checked that the layer is valid.
 		}
 		for _, n := range configs {
 			more := Layer{Name: l.Name, Config: n.Config, Source: l.Source, Generated: l.Generated}

@@ -12,15 +12,16 @@ import (
 
 // leaf is one value of an item.
 type leaf struct {
-	// path in the config: `$.storage.files.0.contents.source`.
+	// path is the path of the leaf in the config, such as `$.storage.files.0.contents.source`.
 	path string
-	// name is the name of the attribute.
+	// name is the name of the attribute that has the value.
 	name string
-	// id is equal for one leaf in all layers, also if its index differs in their lists.
+	// id identifies a leaf in all layers: it is the same even if the layers have the leaf at different indexes of a
+	// list.
 	id string
 	// raw is the value as text.
 	raw string
-	// resource whose source is the value, or nil.
+	// resource is the resource whose source is the value, or nil.
 	resource *ign.Resource
 }
 
@@ -29,7 +30,7 @@ func (l leaf) detached() bool {
 	return l.raw == "" && (strings.HasSuffix(l.name, ".compression") || strings.HasSuffix(l.name, ".verification.hash"))
 }
 
-// leaves lists the values of an item without the field that has its name.
+// leaves lists the values of an item without the field that has the item's name.
 func leaves(item reflect.Value, root, key string) []leaf {
 	w := walker{key: key}
 	w.walk(item, leaf{path: root}, nil)
@@ -56,7 +57,7 @@ func (w *walker) walk(v reflect.Value, at leaf, in *ign.Resource) {
 			w.walk(v.Index(i), element(at, v, i), in)
 		}
 	default:
-		if !v.IsZero() { // Merge also ignores an empty plain value
+		if !v.IsZero() { // Merge also ignores an empty plain value.
 			w.add(v, at, in)
 		}
 	}
@@ -82,7 +83,8 @@ func (w *walker) fields(v reflect.Value, at leaf) {
 			continue
 		}
 		next := leaf{path: at.path + "." + json, name: join(at.name, json), id: join(at.id, same(json))}
-		if _, ok := repeats[field.Name]; ok { // equal values are different leaves, so the id needs their positions
+		// Two equal values in a list are different leaves, so the id needs their positions.
+		if _, ok := repeats[field.Name]; ok {
 			for j := range v.Field(i).Len() {
 				n := strconv.Itoa(j)
 				w.walk(v.Field(i).Index(j), leaf{path: next.path + "." + n, name: next.name + "." + n, id: next.id + "#" + n}, nil)
@@ -93,14 +95,14 @@ func (w *walker) fields(v reflect.Value, at leaf) {
 	}
 }
 
-// named reports whether a leaf is a drop-in's name, which is part of the name of its contents.
+// named reports whether a leaf is a drop-in's name. The attribute with the drop-in's contents has this name already.
 func named(v reflect.Value, json string) bool {
 	d, ok := v.Interface().(ign.Dropin)
 	return ok && json == "name" && d.Contents != nil
 }
 
-// The function same returns a field's name for the id of a leaf. Two lists get the same name if one of them removes
-// entries of the other.
+// same returns a field's name for the id of a leaf. Two lists get the same name if one of them removes entries of the
+// other.
 func same(json string) string {
 	if json == "shouldNotExist" {
 		return "shouldExist"
@@ -126,13 +128,13 @@ func (w *walker) add(v reflect.Value, at leaf, in *ign.Resource) {
 	}
 	switch {
 	case at.name == "user.id" || at.name == "user.name":
-		at.name, at.id = "user", "user" // an id or a name replaces the other
+		at.name, at.id = "user", "user" // An owner by id replaces an owner by name, and the reverse.
 	case at.name == "group.id" || at.name == "group.name":
 		at.name, at.id = "group", "group"
 	case strings.HasPrefix(at.name, "dropins."):
 		at.name = strings.TrimSuffix(strings.TrimSuffix(at.name, ".contents"), ".name")
 	case at.name == "mode":
-		n, _ := strconv.Atoi(at.raw) // an int was printed just now
+		n, _ := strconv.Atoi(at.raw) // The text is a number that this package printed, so there is no error.
 		at.raw = fmt.Sprintf("%04o", n)
 	}
 	w.out = append(w.out, at)

@@ -14,31 +14,32 @@ const KindExtensionsImage policy.ChangeKind = "extensions-image"
 
 // Layer is one MachineConfig in the order of merging.
 type Layer struct {
-	// Name of the MachineConfig.
+	// Name is the name of the MachineConfig.
 	Name string
-	// Config is its spec, parsed.
+	// Config is the parsed spec of the MachineConfig.
 	Config machineconfig.Config
-	// Origin maps the parts of Config to the repository. It is empty for a MachineConfig that a user created through the
-	// API.
+	// Origin maps the parts of Config to the repository. Origin is empty for a MachineConfig that a user created
+	// through the API.
 	Origin origin.Map
 	// Source is the repository's file that declares the MachineConfig; overlays may have changed it. If Origin is empty,
 	// Source is empty.
 	Source string
-	// Generated: a controller of the cluster wrote it, so the cluster's images override its images.
+	// Generated is true if a controller of the cluster wrote the MachineConfig. The cluster's images then override the
+	// images of the MachineConfig.
 	Generated bool
 }
 
-// Options of a Lineage. The zero value hides all contents.
+// Options are the options of a Lineage. The zero value hides all contents.
 type Options struct {
 	// Pool is the pool's name for errors.
 	Pool string
-	// Mask masks the secrets of a content at a path. For units and drop-ins the path is the unit's name. It is empty for
-	// kernel arguments and other values outside of files. A nil Mask hides all contents. Passwords, keys of encrypted
-	// disks and similar values are always hidden.
+	// Mask masks the secrets of a content at a path. For units and drop-ins the path is the unit's name. The path is
+	// empty for kernel arguments and other values outside of files. A nil Mask hides all contents. Passwords, keys of
+	// encrypted disks and similar values are always hidden.
 	Mask func(path, content string) secret.Result
 }
 
-// Place is a position in the repository. In JSON it is the text `file:line:col`.
+// Place is a position in the repository. In JSON a Place is the text `file:line:col`.
 type Place struct{ origin.Pos }
 
 // MarshalText writes the place as Pos.String does.
@@ -46,13 +47,13 @@ func (p Place) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
 // Commit describes the commit that last changed a line.
 type Commit struct {
-	// Hash in full; empty if the line is not committed yet.
+	// Hash is the full hash of the commit. Hash is empty if the line is not committed yet.
 	Hash string `json:"hash"`
 	// Author is `Name <mail>`.
 	Author string `json:"author,omitempty"`
-	// Date is when it was committed.
+	// Date is the date of the commit.
 	Date time.Time `json:"date,omitzero"`
-	// Subject is the first line of its message.
+	// Subject is the first line of the commit's message.
 	Subject string `json:"subject,omitempty"`
 }
 
@@ -60,49 +61,54 @@ type Commit struct {
 type Writer struct {
 	// Layer is the MachineConfig's name.
 	Layer string `json:"machineConfig"`
-	// Source is the file that declares the MachineConfig; empty for one that a user created through the API.
+	// Source is the file that declares the MachineConfig; it is empty for a MachineConfig that a user created through
+	// the API.
 	Source string `json:"declaredIn,omitempty"`
-	// At is the line with the value: in Source, in the last overlay that changed it, or in a `local:` file.
+	// At is the line with the value. The line is in Source, in the last overlay that changed the value, or in a
+	// `local:` file.
 	At Place `json:"at,omitzero"`
 	// Value is the written value, decoded, or a digest of a long or hidden value.
 	Value string `json:"value,omitempty"`
-	// Commit that last changed the line. Annotate adds it.
+	// Commit is the commit that last changed the line. Annotate adds it.
 	Commit *Commit `json:"commit,omitempty"`
 
-	// layer is the index in the order of merging.
+	// layer is the index of the layer in the order of merging.
 	layer int
-	// content is the text or file that Value describes. It may be secret.
+	// content is the text or file that Value describes. content may be secret.
 	content []byte
 }
 
 // Attribute is one value of an item with its origin.
 type Attribute struct {
-	// Name as in Ignition, from the item on: `mode`, `contents`, `user`, `append.0`, `enabled`, `dropins.10-limits.conf`,
-	// `sshAuthorizedKeys.1`, `partitions.2.sizeMiB`. Numbers count in the rendered config.
+	// Name is the path of the value in Ignition, below the item: `mode`, `contents`, `user`, `append.0`, `enabled`,
+	// `dropins.10-limits.conf`, `sshAuthorizedKeys.1`, `partitions.2.sizeMiB`. Numbers count in the rendered config.
 	Name string `json:"name"`
 	// Writer wrote the final value.
 	Writer
-	// Content is the whole text if Value is only its digest. It is empty if it is hidden or not a text.
+	// Content is the whole text if Value is only its digest. Content is empty if the content is hidden or not a text.
 	Content string `json:"content,omitempty"`
-	// ContentCommits are the hashes of the commits of each line of Content; empty for a line that is not committed yet.
-	// Annotate adds them.
+	// ContentCommits are the hashes of the commits of each line of Content; a line that is not committed yet has an
+	// empty hash. Annotate adds the hashes.
 	ContentCommits []string `json:"contentCommits,omitempty"`
-	// Replaced are the earlier writers, the first one first.
+	// Replaced are the earlier writers of the value, the oldest first.
 	Replaced []Writer `json:"replaced,omitempty"`
 }
 
 // Item is one item of a rendered config.
 type Item struct {
-	// Kind of the item. A path has its final kind.
+	// Kind is the kind of the item. If layers set different kinds at a path, Kind is the final kind.
 	Kind policy.ChangeKind `json:"kind"`
-	// Name is the path, the name of the unit or user, or the kernel argument. It is empty for kinds with only one item.
+	// Name is the path, the name of the unit or user, or the kernel argument. Name is empty for kinds with only one
+	// item.
 	Name string `json:"name,omitempty"`
-	// Attributes: contents, state, mode and owner first, the others in the order of Ignition's fields.
+	// Attributes are the values of the item: first contents, state, mode and owner, then the others in the order of
+	// Ignition's fields.
 	Attributes []Attribute `json:"attributes"`
-	// Writers are all layers that set a part of the item, in the order of merging: the last one is render's Winner. Their At is the beginning
-	// of the item.
+	// Writers are all layers that set a part of the item, in the order of merging: the last one is render's Winner. At
+	// of these Writers is the beginning of the item.
 	Writers []Writer `json:"writers"`
-	// Displaced are the writers of an entry of another kind at the same path, which this item replaced. Their Value is that kind.
+	// Displaced are the writers of an entry of another kind at the same path, which this item replaced. Value of these
+	// Writers is that other kind.
 	Displaced []Writer `json:"displaced,omitempty"`
 	// Defaults are the node's values that no document wrote.
 	Defaults []Default `json:"defaults,omitempty"`
@@ -110,9 +116,9 @@ type Item struct {
 
 // Default is a value that no layer sets.
 type Default struct {
-	// Name as an Attribute's.
+	// Name has the form of an Attribute's Name.
 	Name string `json:"name"`
-	// Value as an Attribute's.
+	// Value has the form of an Attribute's Value.
 	Value string `json:"value"`
 }
 
@@ -124,7 +130,7 @@ func (i Item) Winner() string {
 	return i.Writers[len(i.Writers)-1].Layer
 }
 
-// Attribute returns the attribute of a name.
+// Attribute returns the item's attribute with a name.
 func (i Item) Attribute(name string) (Attribute, bool) {
 	for _, a := range i.Attributes {
 		if a.Name == name {

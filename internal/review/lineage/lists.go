@@ -13,18 +13,18 @@ import (
 
 // list is one list of an Ignition config whose items have keys.
 type list struct {
-	// path in the config, without `$.`.
+	// path is the path of the list in the config, without `$.`.
 	path string
 	// family is the common name of lists whose items replace each other.
 	family string
-	// kind of the items.
+	// kind is the kind of the items.
 	kind policy.ChangeKind
 	// key is the field with the items' names.
 	key string
-	// prefix of the attributes' names. It is needed because storage devices of several lists are one kind and may have one
-	// name.
+	// prefix is the prefix of the attributes' names. Storage devices need it: devices in several lists are of one kind
+	// and may have the same name.
 	prefix string
-	// keys of the items.
+	// keys returns the keys of the list's items.
 	keys func(ign.Config) []string
 	// cut returns a config with only one item.
 	cut func(ign.Config, int) ign.Config
@@ -51,7 +51,7 @@ var lists = []list{
 	whole("ignition", policy.KindIgnition, func(c *ign.Config) *ign.Ignition { return &c.Ignition }),
 }
 
-// listOf returns a list by its path, followed by a colon and the field that is the key of its items.
+// listOf returns a list by its path. In the argument, a colon and the key field of the list's items follow the path.
 func listOf[T util.Keyed](path, family string, kind policy.ChangeKind, of func(*ign.Config) *[]T) list {
 	path, key, _ := strings.Cut(path, ":")
 	l := list{path: path, key: key, family: family, kind: kind}
@@ -78,7 +78,7 @@ func listOf[T util.Keyed](path, family string, kind policy.ChangeKind, of func(*
 	return l
 }
 
-// whole is a part of a config that is not a list. It is one item without a name.
+// whole is a part of a config that is not a list. Such a part of a config is one item without a name.
 func whole[T any](path string, kind policy.ChangeKind, of func(*ign.Config) *T) list {
 	empty := func(c ign.Config) bool {
 		c.Ignition.Version = ""
@@ -101,7 +101,7 @@ func whole[T any](path string, kind policy.ChangeKind, of func(*ign.Config) *T) 
 	}
 }
 
-// root is the path of an item in a config.
+// root returns the path of an item of the list in a config.
 func (l list) root(index int) string {
 	if l.family == l.path {
 		return "$." + l.path

@@ -4,21 +4,21 @@ import (
 	"github.com/bunsen-os/bunsen/internal/policy"
 )
 
-// Name is the kind and the name of an item. Its values are not read, so a list of all names is cheap.
+// Name is the kind and the name of an item. NamesOf does not read the values of items, so a list of all names is cheap.
 type Name struct {
-	// Kind of the item.
+	// Kind is the kind of the item.
 	Kind policy.ChangeKind
-	// Shown is the name with secrets masked, for example in a kernel argument. For a kind with only one item outside of Ignition it is
-	// the value, such as the OS image.
+	// Shown is the name with secrets masked, for example in a kernel argument. For a field outside of Ignition that is
+	// one item, Shown is the value, such as the OS image.
 	Shown string
 	// key is the name by which a layer has the item.
 	key entry
 }
 
-// Noun is the name of the item's kind in a sentence, such as `kernel argument`.
+// Noun returns the words for the item's kind in a sentence, such as `kernel argument`.
 func (n Name) Noun() string { return words(n.Kind) }
 
-// NamesOf lists all items in the order of their kinds, then by name.
+// NamesOf lists the names of all items in the order of their kinds, and within a kind by name.
 func NamesOf(l *Lineage) []Name {
 	var out []Name
 	for _, e := range l.entries() {
@@ -31,7 +31,8 @@ func NamesOf(l *Lineage) []Name {
 	return out
 }
 
-// Setters returns the names of the layers that set an item of another lineage, in the order of merging. It is empty if there are none.
+// Setters returns the names of the layers that set an item of another lineage, in the order of merging. The list is
+// empty if no layer sets the item.
 func Setters(l *Lineage, n Name) []string {
 	var out []string
 	for _, w := range l.plain[n.key] {

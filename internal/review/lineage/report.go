@@ -8,30 +8,31 @@ import (
 	"github.com/bunsen-os/bunsen/internal/policy"
 )
 
-// Version of the JSON of a Report. It changes if a field is removed or changes its meaning.
+// Version is the version of the JSON form of a Report. It changes if a field is removed or changes its meaning.
 const Version = "1"
 
 // Report is the answer to a question, for people and for programs.
 type Report struct {
-	// Version of the JSON form.
+	// Version is the version of the JSON form.
 	Version string `json:"version"`
-	// Pool of the question.
+	// Pool is the pool in the user's question.
 	Pool string `json:"pool"`
-	// Rendered is the config's name.
+	// Rendered is the name of the rendered config.
 	Rendered string `json:"rendered,omitempty"`
-	// Revision of the files, or "" for a working directory.
+	// Revision is the revision of the files, or "" for a working directory.
 	Revision string `json:"revision,omitempty"`
-	// Shallow: history is missing, so the oldest commit may replace older ones.
+	// Shallow is true if the clone lacks old commits. The Report may then name the oldest commit of the clone in place
+	// of a missing older one.
 	Shallow bool `json:"shallow,omitempty"`
-	// Items of the question, usually one.
+	// Items are the items that match the user's question, usually one.
 	Items []Item `json:"items"`
 }
 
 // maxContent is how many lines of a content the text shows.
 const maxContent = 40
 
-// Text prints each item: a line for its name, one for each document that sets it, then every attribute. An attribute
-// has its value, the line that wrote it, and the replaced lines, the last one first.
+// Text prints each item: a line for its name, one for each document that sets it, then every attribute. For an
+// attribute, Text prints the value, the line that wrote the value, and the lines that it replaced, the newest first.
 func (r Report) Text() string {
 	var b strings.Builder
 	for i, item := range r.Items {
@@ -106,7 +107,7 @@ func (a Attribute) text(b *strings.Builder, width int, kind policy.ChangeKind) {
 	}
 }
 
-// document is the MachineConfig, and the file that declares it.
+// document returns the name of the writer's MachineConfig, and the file that declares it.
 func (w Writer) document() string {
 	if w.Source == "" {
 		return "MachineConfig " + w.Layer + ", made through the API"
@@ -114,7 +115,7 @@ func (w Writer) document() string {
 	return w.Source + " (MachineConfig " + w.Layer + ")"
 }
 
-// line returns the position of a writer, its commit, and its value if that differs from the final value.
+// line returns the position of a writer, its commit, and the value that it wrote, if that differs from the final value.
 func (w Writer) line(winner Writer) string {
 	text := w.At.String()
 	switch {

@@ -20,7 +20,7 @@ const maxShort = 72
 // hidden are the last parts of the names of attributes that are never shown.
 var hidden = []string{"passwordHash", "keyFile", "config", "advertisement"}
 
-// shown returns a leaf for people: shortened, and the whole text if it may be read.
+// shown returns the value of a leaf for people: a short form, and also the whole text if people may read it.
 func (o Options) shown(x leaf, kind policy.ChangeKind, item string) (short, content string) {
 	last := x.name[strings.LastIndexByte(x.name, '.')+1:]
 	switch {
@@ -39,7 +39,8 @@ func (o Options) shown(x leaf, kind policy.ChangeKind, item string) (short, cont
 	return plain(o.masked(x.raw)), ""
 }
 
-// named returns an item's name for people. The name of a kernel argument is the argument itself, and may have a secret.
+// named returns an item's name for people. The name of a kernel argument is the argument itself, which may contain a
+// secret.
 func (o Options) named(kind policy.ChangeKind, name string) string {
 	if kind == policy.KindKargs {
 		return o.masked(name)
@@ -55,8 +56,8 @@ func (o Options) masked(value string) string {
 	return o.Mask("", value).Text
 }
 
-// hidden replaces a hidden value. Its digest is short: enough to see a change, and too short to test guesses. If the whole content is hidden,
-// the digest is long, to compare contents.
+// hidden replaces a hidden value. The digest of a value is short, so that it shows a change but nobody can test guesses
+// with it. If the whole content is hidden, the digest is long, so that people can compare contents.
 func (o Options) hidden(data []byte) string {
 	if o.Mask == nil {
 		return digest(data) + " (hidden)"
@@ -64,7 +65,7 @@ func (o Options) hidden(data []byte) string {
 	return secret.HiddenWithDigest(string(data))
 }
 
-// decoded returns the leaf's content.
+// decoded returns the decoded content of a leaf.
 func decoded(x leaf) []byte {
 	if x.resource == nil {
 		return []byte(x.raw)
@@ -126,7 +127,7 @@ func readable(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && safetext.IsHidden(r) })
 }
 
-// plain returns a value on one line.
+// plain returns a value as one line.
 func plain(text string) string {
 	if safetext.HasHidden(text) {
 		text = safetext.Quote(text)
@@ -137,8 +138,8 @@ func plain(text string) string {
 	return text
 }
 
-// sshKey shortens a public key to its type, its end and its comment. What is not a key may
-// be a private key, and options may set passwords.
+// sshKey shortens a public key to its type, its end and its comment. sshKey hides a text that is not a public key,
+// because it may be a private key, and it hides options, because they may set passwords.
 func (o Options) sshKey(text string) string {
 	words := strings.Fields(text)
 	i := slices.IndexFunc(words, func(w string) bool { return len(w) > 24 && strings.HasPrefix(w, "AAAA") })

@@ -8,7 +8,8 @@ import (
 	"github.com/bunsen-os/bunsen/internal/review"
 )
 
-// ruleHint returns the line below an item with the rule that would avoid its reboot, or "".
+// ruleHint returns the line that stands below an item and names the rule that would avoid its reboot. ruleHint returns
+// "" if no rule avoids the reboot.
 func ruleHint(r *review.DisruptionRule) string {
 	if r == nil {
 		return ""
@@ -16,7 +17,7 @@ func ruleHint(r *review.DisruptionRule) string {
 	return fmt.Sprintf("a rule for %s avoids this reboot: %s", r.Name(), actionWords(r.Actions))
 }
 
-// avoidTitle says what to do with the YAML.
+// avoidTitle returns a text that says what to do with the YAML.
 func avoidTitle(a *review.AvoidReboots) string {
 	if a.File == "" {
 		return "to avoid reboots, create " + review.NewPolicyFile
@@ -24,7 +25,7 @@ func avoidTitle(a *review.AvoidReboots) string {
 	return "to avoid reboots, add to the lists in spec.nodeDisruptionPolicy of " + a.File
 }
 
-// stillRebootText names the pools that reboot in spite of the rules, or returns "".
+// stillRebootText returns a text that names the pools that reboot in spite of the rules, or "".
 func stillRebootText(a *review.AvoidReboots) string {
 	if len(a.StillReboot) == 0 {
 		return ""
@@ -44,7 +45,8 @@ func writeAvoid(a *review.AvoidReboots, b *strings.Builder, s Style) {
 	b.WriteString("\n")
 }
 
-// avoidMarkdown returns the rules that a user can paste as a folded section, if they fit into the room.
+// avoidMarkdown returns a folded section with the rules that a user can paste. If the section does not fit into room,
+// avoidMarkdown returns a sentence that names `bunsen diff`.
 func avoidMarkdown(a *review.AvoidReboots, room int) string {
 	if a == nil {
 		return ""

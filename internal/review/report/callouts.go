@@ -65,7 +65,7 @@ func paused(p review.PoolChange) []string {
 
 func capital(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
 
-// causeMarkdown is causeText with names as code.
+// causeMarkdown returns the text of causeText with names as code.
 func causeMarkdown(it review.Item) string {
 	why := []string{}
 	if isListed(it) {
@@ -83,7 +83,7 @@ func causeMarkdown(it review.Item) string {
 	return code(markdownName(it)) + " (" + strings.Join(why, ", ") + ")"
 }
 
-// markdownName is itemTitle without the word file, which a path does not need.
+// markdownName returns the text of itemTitle without the word "file", because a path does not need that word.
 func markdownName(it review.Item) string { return strings.TrimPrefix(itemTitle(it), "file ") }
 
 // markdownTitle returns the line above the item's difference.
@@ -118,13 +118,13 @@ func writeDetails(c review.Comparison, b *strings.Builder, room int, hint string
 		for j, it := range sec.Items {
 			block := newBlock(i, it)
 			if j == 0 {
-				block.title = heads[i] + block.title // no heading without an item
+				block.title = heads[i] + block.title // A heading is only printed together with its first item.
 			}
 			blocks = append(blocks, block)
 		}
 		room -= len(detailsEnd)
 	}
-	const left = 120 // room for the words about what is left out
+	const left = 120 // This is the room for the words that say what is left out.
 	kept, each := fit(blocks, room-left-len(hint), hint)
 	for i, block := range kept {
 		block.write(b, each, hint)
@@ -137,7 +137,7 @@ func writeDetails(c review.Comparison, b *strings.Builder, room int, hint string
 	}
 }
 
-// detailsStart starts a section. A short section is not folded.
+// detailsStart returns the start of a section. It folds a section unless the section is short.
 func detailsStart(sec review.Section) string {
 	lines := 0
 	for _, it := range sec.Items {
@@ -154,7 +154,7 @@ const maxOpen = 24
 
 const detailsEnd = "</details>\n\n"
 
-// summaryPools writes pools in a place without Markdown.
+// summaryPools returns the names of pools for a place where hosts do not read Markdown.
 func summaryPools(pools []string) string {
 	out := make([]string, 0, maxNames+1)
 	for i, p := range pools {

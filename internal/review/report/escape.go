@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Rules of the Markdown of all hosts. Texts of a repository must appear unchanged: they must not end a table's cell or
-// a code span, or become HTML or a link. They must not mention a person or an issue, because the host would notify
-// people.
+// This file follows the Markdown rules of all git hosts. Texts of a repository must appear unchanged: they must not end
+// a table's cell or a code span, or become HTML or a link. Such texts must not mention a person or an issue, because
+// the host would notify people.
 
-// maxInline limits the bytes of a name in a line; a path may have 4,095.
+// maxInline limits the bytes of a name in a line. A path may have 4,095 bytes.
 const maxInline = 240
 
 // zeroWidth is an invisible character that breaks a word, so that it does not become a mention or a link.
@@ -30,10 +30,10 @@ func code(text string) string {
 	}) + "</code>"
 }
 
-// odd reports whether a character has a meaning in a code span or a table.
+// odd reports whether a character has a special meaning in a code span or a table.
 func odd(r rune) bool { return strings.ContainsRune("`|\\<>&*[]\t", r) }
 
-// prose writes text between other words; it never stands at the beginning of a line.
+// prose escapes a text that stands between other words, and never at the beginning of a line.
 func prose(text string) string {
 	text = escape(shorten(visible(text), 3*maxInline), func(r rune) bool {
 		return strings.ContainsRune("`|\\<>&*[]_~@#!$^\t", r)
@@ -44,7 +44,7 @@ func prose(text string) string {
 // links matches texts that hosts turn into links.
 var links = regexp.MustCompile(`(?i)(https?:|ftp:|mailto:|xmpp:|ssh:|git:|www|\bgh)(//|\.|-|[^\s/])`)
 
-// escape writes special characters as references. It puts a break after an @ or #, because hosts search the visible
+// escape writes special characters as references. escape puts a break after an @ or #, because hosts search the visible
 // text for mentions.
 func escape(text string, special func(rune) bool) string {
 	var b strings.Builder
@@ -61,7 +61,7 @@ func escape(text string, special func(rune) bool) string {
 	return b.String()
 }
 
-// shorten returns the beginning and the end of a long text.
+// shorten removes the middle of a long text.
 func shorten(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -76,7 +76,7 @@ func shorten(text string, limit int) string {
 	return text[:head] + "…" + text[tail:]
 }
 
-// startsRune reports whether a text can be split before the byte.
+// startsRune reports whether a byte begins a character, so that a text can be split before it.
 func startsRune(text string, at int) bool { return at >= len(text) || text[at]&0xC0 != 0x80 }
 
 // codes writes a list of names as code.

@@ -6,7 +6,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/review"
 )
 
-// DurationText says how long a rollout takes: `5–20 min`, `3–14 h`, `less than a minute`.
+// DurationText returns a text that says how long a rollout takes: `5–20 min`, `3–14 h`, `less than a minute`.
 func DurationText(r review.Rollout) string {
 	low, lowUnit := minutesIn(r.MinMinutes)
 	high, highUnit := minutesIn(r.MaxMinutes)

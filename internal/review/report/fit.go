@@ -14,13 +14,13 @@ type block struct {
 	section int
 	title   string
 	lines   []string
-	// bytes of the lines.
+	// bytes is the number of bytes of the lines.
 	bytes int
 	fence string
 }
 
-// around is how many bytes a block takes at most in addition to its title and its lines: two fences, the words about
-// what is left out, and the hint.
+// around returns the maximum number of bytes of a block without its title and its lines. These bytes are two fences,
+// the words that say what is left out, and the hint.
 func (b block) around(hint string) int {
 	if len(b.lines) == 0 {
 		return 2
@@ -42,7 +42,7 @@ func newBlock(section int, it review.Item) block {
 	return b
 }
 
-// visibleLines is visible for a text that keeps its line breaks.
+// visibleLines is the function visible for a text that keeps its line breaks.
 func visibleLines(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, l := range lines {
@@ -52,8 +52,8 @@ func visibleLines(text string) string {
 }
 
 // fit shares room among blocks. Every title comes first, as long as there is room. Then every difference gets the same
-// number of bytes; bytes that a short one does not need go to the others. It returns the blocks that fit, and the bytes
-// for each difference.
+// number of bytes; bytes that a short difference does not need go to the other differences. fit returns the blocks that
+// fit, and the number of bytes for each difference.
 func fit(blocks []block, room int, hint string) (kept []block, each int) {
 	for i, b := range blocks {
 		need := len(b.title) + b.around(hint)
@@ -78,7 +78,7 @@ func fit(blocks []block, room int, hint string) (kept []block, each int) {
 	return kept, max(room, slices.Max(append(sizes, 0)))
 }
 
-// write prints the block with at most each bytes of its difference.
+// write prints the block. write prints at most the given number of bytes of the block's difference.
 func (b block) write(out *strings.Builder, each int, hint string) {
 	out.WriteString(b.title + "\n\n")
 	if len(b.lines) == 0 {
@@ -95,7 +95,7 @@ func (b block) write(out *strings.Builder, each int, hint string) {
 	}
 	text := strings.Join(b.lines[:shown], "")
 	rest := b.lines[shown:]
-	if shown == 0 && each >= 80 { // one line that is longer than the room
+	if shown == 0 && each >= 80 { // The first line of the difference is longer than the room.
 		text = cutAt(b.lines[0], each-len("…\n")) + "…\n"
 	}
 	if text != "" {

@@ -11,27 +11,27 @@ import (
 	"github.com/bunsen-os/bunsen/internal/review"
 )
 
-// MarkdownOptions describe the place of the Markdown.
+// MarkdownOptions describe the place where the Markdown appears.
 type MarkdownOptions struct {
-	// Key distinguishes comments of one pull request, such as the name of a cluster. It is in the marker and the heading.
-	// An empty key is "default", which is not in the heading.
+	// Key distinguishes comments of one pull request, such as the name of a cluster. The marker and the heading contain
+	// the key. An empty key is "default", which the heading does not contain.
 	Key string
-	// Full is Markdown that says where the whole difference is, if a part of it is left out. If it is empty, the text
-	// names `bunsen diff`.
+	// Full is Markdown that says where the whole difference is, if a part of it is left out. If Full is empty, the text
+	// names the command `bunsen diff`.
 	Full string
-	// Limit is the maximum number of bytes. 0 is DefaultLimit, and values below MinLimit are MinLimit.
+	// Limit is the maximum number of bytes. The value 0 means DefaultLimit, and a value below MinLimit means MinLimit.
 	Limit int
 }
 
 const (
-	// DefaultLimit is below the limits of git hosts for a comment, of which the smallest is 65,536 characters. It counts
-	// bytes, and a text never has more characters than bytes.
+	// DefaultLimit is below the limits of git hosts for a comment, of which the smallest is 65,536 characters.
+	// DefaultLimit counts bytes, and a text never has more characters than bytes.
 	DefaultLimit = 60_000
 	// MinLimit is enough for the parts that every comment has.
 	MinLimit = 10_000
 )
 
-// Marker is the hidden first line that identifies the comment.
+// Marker returns the hidden first line that identifies the comment.
 func (o MarkdownOptions) Marker() string {
 	return "<!-- bunsen:plan:v1:" + shorten(key(cmp.Or(o.Key, "default")), 100) + " -->"
 }
@@ -50,8 +50,9 @@ func key(text string) string {
 	return strings.Trim(text, "-")
 }
 
-// Markdown prints the comparison as a comment of a pull request, with at most o.Limit bytes. It counts what does not
-// fit. The same comparison gives the same bytes. Texts of a repository cannot change the structure of the comment.
+// Markdown prints the comparison as a comment of a pull request, with at most o.Limit bytes. Markdown counts the items
+// that do not fit. The same comparison gives the same bytes. Texts of a repository cannot change the structure of the
+// comment.
 func Markdown(c review.Comparison, o MarkdownOptions) string {
 	limit := max(cmp.Or(o.Limit, DefaultLimit), MinLimit)
 	hint := o.Full
@@ -81,7 +82,7 @@ func Markdown(c review.Comparison, o MarkdownOptions) string {
 	return strings.TrimRight(out.String(), "\n") + "\n"
 }
 
-// heading names the two sides.
+// heading returns the heading of the comment, which names the two sides.
 func heading(c review.Comparison, key string) string {
 	out := ""
 	if key != "" {
@@ -96,7 +97,7 @@ func heading(c review.Comparison, key string) string {
 // maxHeading limits the bytes of a name in the heading.
 const maxHeading = 60
 
-// atMost returns a text, or another one if it is too long.
+// atMost returns a text, or another text if the first one is too long.
 func atMost(text string, limit int, otherwise string) string {
 	if len(text) > limit {
 		return otherwise
@@ -111,8 +112,8 @@ func undoMarkdown(c review.Comparison) string {
 	return prose(c.Undo)
 }
 
-// tableText returns a table with a row for each pool that changes, and one for all others. A fact that is unknown for
-// every pool has no column. The table has about half of limit bytes.
+// tableText returns a table with a row for each pool that changes, and one row for all other pools. A fact that is
+// unknown for every pool has no column. The table has at most about half of the bytes that limit allows.
 func tableText(c review.Comparison, changed []review.PoolChange, same []string, limit int) string {
 	if len(c.Pools) == 0 {
 		return "No pools on either side.\n\n"
@@ -200,7 +201,7 @@ func tableRow(p review.PoolChange, facts bool) string {
 	return row + fmt.Sprintf(" %s | %s | %s |\n", thousands(r.Nodes), reboots, takes)
 }
 
-// disruptionMarkdown says what nodes do, with the most important word in bold.
+// disruptionMarkdown returns a text that says what nodes do, with the most important word in bold.
 func disruptionMarkdown(p review.PoolChange) string {
 	switch {
 	case len(p.Refused) > 0:

@@ -7,8 +7,8 @@ import (
 	"github.com/bunsen-os/bunsen/internal/review"
 )
 
-// Outline is the text of a comparison in its parts. Text prints them in this order, and a browser shows each in a form of its own. All
-// texts are safe to show.
+// Outline is the text of a comparison in its parts. Text prints them in this order, and a browser shows each part in a
+// form of its own. All texts are safe to show.
 type Outline struct {
 	// Pools has a line for each changed pool: its config before and after.
 	Pools []string
@@ -18,19 +18,20 @@ type Outline struct {
 	Groups []Group
 	// Cluster are the changes of objects in cluster/, each list with its title.
 	Cluster []List
-	// Costs has a line for each changed pool: what its nodes do, and how long that takes. Disruptive ones are those that drain nodes.
+	// Costs has a line for each changed pool, which says what its nodes do and how long that takes. A disruptive Cost
+	// is that of a pool whose nodes are drained.
 	Costs []Cost
-	// Unchanged names the other pools; empty if there are none.
+	// Unchanged names the pools without a change. Unchanged is empty if every pool changes.
 	Unchanged string
-	// Undo reverts the change; empty if nothing changes.
+	// Undo is the command that reverts the change. Undo is empty if nothing changes.
 	Undo string
-	// Sum is the last line: how many items change.
+	// Sum is the last line of the text. It says how many items change.
 	Sum string
 }
 
 // Group has the changes that one group of pools gets.
 type Group struct {
-	// Title names the pools; empty if the comparison has only one pool.
+	// Title names the pools of the group. Title is empty if the comparison has only one pool.
 	Title string
 	// Entries are the changed items.
 	Entries []Entry
@@ -38,15 +39,16 @@ type Group struct {
 
 // Entry is one changed item.
 type Entry struct {
-	// Sign is + for an added item, - for a removed one, ~ for a changed one. An exclamation mark follows if the item drains nodes.
+	// Sign is + for an added item, - for a removed item, and ~ for a changed item. An exclamation mark follows if the
+	// item drains nodes.
 	Sign string
-	// Line is the item, what nodes do for it, why, and where it comes from.
+	// Line names the item, says what nodes do for the item and why, and names its position in the repository.
 	Line string
-	// Disruptive: the item drains nodes.
+	// Disruptive is true if the item drains nodes.
 	Disruptive bool
 	// Diff has the lines of the difference, with secrets hidden.
 	Diff []string
-	// Hint is the rule that avoids a reboot; empty if there is none.
+	// Hint is the rule that avoids a reboot; empty if no rule avoids it.
 	Hint string
 }
 
@@ -56,7 +58,7 @@ type List struct {
 	Lines []string
 }
 
-// Cost is what the nodes of one pool do.
+// Cost says what the nodes of one pool do.
 type Cost struct {
 	Line       string
 	Disruptive bool

@@ -7,13 +7,13 @@ import (
 	"github.com/bunsen-os/bunsen/internal/review"
 )
 
-// countsText writes the counts: `2 to add, 1 to change, 0 to remove`.
+// countsText returns the counts of items as a text: `2 to add, 1 to change, 0 to remove`.
 func countsText(n review.Counts) string {
 	return fmt.Sprintf("%s to add, %s to change, %s to remove", thousands(n.Add), thousands(n.Change), thousands(n.Remove))
 }
 
-// hiddenText says how many items have hidden contents, and by which rules: `2 hidden: key-value, private-key`; "" if
-// there are none.
+// hiddenText returns a text that says how many items have hidden contents, and which rules hid them: `2 hidden:
+// key-value, private-key`. hiddenText returns "" if no item has hidden contents.
 func hiddenText(h *review.HiddenItems) string {
 	if h == nil {
 		return ""

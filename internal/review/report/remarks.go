@@ -31,7 +31,7 @@ func remarks(c review.Comparison, of func(review.PoolChange) []string) (out []re
 	return out
 }
 
-// split returns the pools that change, and the names of the others.
+// split returns the pools that change, and the names of the pools that do not change.
 func split(c review.Comparison) (changed []review.PoolChange, same []string) {
 	for _, p := range c.Pools {
 		if p.Changed() {

@@ -49,7 +49,7 @@ func deedsOf(c review.Comparison) string {
 	return countsText(c.Counts) + " in " + count(len(changed), "pool") + ": " + strings.Join(deeds, "; ")
 }
 
-// poolSummary says in two or three words what happens to the pool's nodes.
+// poolSummary returns two or three words that say what happens to the pool's nodes.
 func poolSummary(p review.PoolChange) string {
 	switch {
 	case len(p.Refused) > 0:

@@ -9,13 +9,13 @@ import (
 	"github.com/bunsen-os/bunsen/internal/review"
 )
 
-// Style colours the text; the zero value leaves it plain.
+// Style selects the colours of a text. The zero Style gives a text without colours.
 type Style struct {
 	// Colour turns ANSI colours on.
 	Colour bool
 }
 
-// Text prints the comparison for people: the result of each pool, each change once, and the sums as its last lines.
+// Text prints the comparison for people. Text prints the result of each pool, then each change once, and then the sums.
 func Text(c review.Comparison, s Style) string {
 	var b strings.Builder
 	o := OutlineOf(c)
@@ -59,7 +59,7 @@ func Text(c review.Comparison, s Style) string {
 	return b.String() + o.Sum + "\n"
 }
 
-// sentence writes a text as a further sentence; nothing for "".
+// sentence writes a text as a further sentence. sentence writes nothing if the text is "".
 func sentence(text string) string {
 	if text == "" {
 		return ""
@@ -86,7 +86,7 @@ func clusterLists(c review.Comparison) (out []List) {
 	return out
 }
 
-// warnings are the most important remarks for a reviewer.
+// warnings returns the most important remarks for a reviewer.
 func warnings(c review.Comparison) (out []string) {
 	say := func(of func(review.PoolChange) []string, format string) {
 		for _, r := range remarks(c, of) {
@@ -108,18 +108,18 @@ func warnings(c review.Comparison) (out []string) {
 	return out
 }
 
-// maxCauses limits the reasons of a reboot that are named; the others are counted.
+// maxCauses is the maximum number of reasons for a reboot that a text names. The text only counts the other reasons.
 const maxCauses = 3
 
-// because returns a function with the reasons for a disruption of this level in a pool.
+// because returns a function that returns the reasons for a disruption of one level in a pool.
 func because(level policy.Disruption) func(review.PoolChange) []string {
 	return func(p review.PoolChange) []string {
 		return reasonsFor(p, level, func(it review.Item) string { return causeText(it) })
 	}
 }
 
-// reasonsFor names the causes of a disruption of this level in one text. It is empty for pools that no nodes leave or
-// join.
+// reasonsFor returns a text that names the causes of a disruption of one level. For a new or a removed pool, reasonsFor
+// returns no text.
 func reasonsFor(p review.PoolChange, level policy.Disruption, name func(review.Item) string) []string {
 	causes := causes(p)
 	if len(causes) == 0 || p.Level() != level || p.From == "" || p.To == "" {
@@ -148,7 +148,8 @@ func causeText(it review.Item) string {
 	return itemTitle(it) + " (" + strings.TrimPrefix(why, ", ") + ")"
 }
 
-// isListed reports whether the difference itself is the reason: a short list of arguments, or one value.
+// isListed reports whether the text can name the difference itself as the reason: a short list of arguments, or one
+// value.
 func isListed(it review.Item) bool {
 	switch policy.ChangeKind(it.Kind) {
 	case policy.KindKargs, policy.KindExtensions, policy.KindKernelType, policy.KindOSImage:

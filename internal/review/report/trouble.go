@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// Failing is the reason why there is no Comparison.
+// Failing is a reason why there is no Comparison.
 type Failing string
 
-// What fails, in the words of the comment.
+// The reasons why there is no Comparison, as the comment on the pull request names them.
 const (
-	// HeadFails: head cannot be rendered.
+	// HeadFails means that head cannot be rendered.
 	HeadFails Failing = "**Nothing would be rolled out:** what merging makes cannot be rendered, so nodes would stay as they are. `bunsen validate` shows the same."
-	// BaseFails: head can be rendered, but base cannot. The nodes then run a config of an earlier commit.
+	// BaseFails means that head can be rendered, but base cannot. The nodes then run a config of an earlier commit.
 	BaseFails Failing = "**What this does to machines is not known:** this commit renders, but the branch that it merges into does not, so Bunsen cannot compare them. Nodes run an earlier commit and would get every change since then. `bunsen diff` with that commit as the base shows these changes."
-	// AllFails: any other problem, such as a missing revision.
+	// AllFails means any other problem, such as a missing revision.
 	AllFails Failing = "**There is no plan:** Bunsen could not compute it, so the effect on machines is unknown."
 )
 
-// Trouble returns the comment without a Comparison. It has the same marker as the plan, so that each of them replaces
-// the other.
+// Trouble returns the comment on a pull request for which there is no Comparison. This comment has the same marker as
+// the comment with the Comparison, so that each of them replaces the other.
 func Trouble(failing Failing, problem string, o MarkdownOptions) string {
 	limit := max(cmp.Or(o.Limit, DefaultLimit), MinLimit) - 1000
 	problem = visibleLines(strings.TrimSpace(strings.ToValidUTF8(problem, "�")))
@@ -28,7 +28,7 @@ func Trouble(failing Failing, problem string, o MarkdownOptions) string {
 		problem = strings.ToValidUTF8(problem[:limit], "") + "\n…"
 	}
 	fence := fenceFor(problem)
-	if fence == "" { // the text tries to end the code block
+	if fence == "" { // The text could end the code block.
 		fence, problem = "```", strings.ReplaceAll(problem, "`", "'")
 	}
 	heading := ""

@@ -12,7 +12,8 @@ import (
 
 // The words that text and Markdown share.
 
-// changeSign is + for added, - for removed and ~ for changed items, followed by ! if nodes are drained.
+// changeSign returns + for an added item, - for a removed item and ~ for a changed item. A ! follows the sign if the
+// item drains nodes.
 func changeSign(it review.Item) string {
 	sign := map[string]string{"added": "+", "removed": "-"}[it.Change]
 	if sign == "" {
@@ -31,7 +32,7 @@ func movesPods(it review.Item) bool {
 	})
 }
 
-// nouns are readable names of kinds. A kind without an entry is its own name.
+// nouns maps kinds to readable names. The readable name of any other kind is the kind itself.
 var nouns = map[string]string{
 	string(policy.KindKargs):          "kernel arguments",
 	string(policy.KindKernelType):     "kernel type",
@@ -63,7 +64,7 @@ func changedDropIn(it review.Item) string {
 	return ""
 }
 
-// diffOf returns the difference without its title. A renamed item has none.
+// diffOf returns the difference of an item without its title. A renamed item has no difference.
 func diffOf(it review.Item) string {
 	if it.RenamedTo != "" || it.RenamedFrom != "" {
 		return ""
@@ -132,12 +133,12 @@ func effectText(it review.Item) string {
 // noDisruption is the text for no action.
 const noDisruption = "applied live, no disruption"
 
-// actionsOf returns what the pool's nodes do for all items together.
+// actionsOf returns a text that says what the pool's nodes do for all items together.
 func actionsOf(p review.PoolChange) string {
 	words := actionWords(p.Actions)
 	newNodes := func(it review.Item) bool { return it.Effect == policy.EffectNewNodes }
 	if words == noDisruption && len(p.Items) == 0 {
-		return "no disruption" // only an encoding differs
+		return "no disruption" // Only the encoding of a content differs.
 	}
 	if words == noDisruption && len(p.Items) > 0 && !slices.ContainsFunc(p.Items, func(it review.Item) bool { return !newNodes(it) }) {
 		return policy.EffectNewNodes
@@ -148,7 +149,8 @@ func actionsOf(p review.PoolChange) string {
 	return words
 }
 
-// nothing returns the text for a comparison in which no config changes. Nodes may still get other configs.
+// nothing returns the text for a comparison in which no config changes. Even then, nodes may move to another pool and
+// get its config.
 func nothing(c review.Comparison) string {
 	switch {
 	case c.MovesNodes:
@@ -161,7 +163,7 @@ func nothing(c review.Comparison) string {
 	return "No rendered change: nothing will be rolled out."
 }
 
-// noConfigText replaces the rendered name of a pool that no longer has one.
+// noConfigText is the text in place of the rendered name, for a pool that no longer has a rendered config.
 func noConfigText(p review.PoolChange) string {
 	if p.KeepsConfig {
 		return "(no documents)"
@@ -169,7 +171,8 @@ func noConfigText(p review.PoolChange) string {
 	return "(gone)"
 }
 
-// moving describes nodes that get the config of another pool; this comparison does not compare the two configs.
+// moving returns a text about nodes that get the config of another pool. The Comparison does not compare the two
+// configs.
 func moving(p review.PoolChange) []string {
 	switch {
 	case p.From == "" && p.To != "":
@@ -198,12 +201,12 @@ func causes(p review.PoolChange) (out []review.Item) {
 	return out
 }
 
-// noticeText returns the notice with its item.
+// noticeText returns the text of a notice with the name of its item.
 func noticeText(n review.Notice) string {
 	return strings.TrimPrefix(strings.TrimSpace(n.Kind+" "+n.Path)+": ", ": ") + n.Message
 }
 
-// noticeTexts are the renderer's notices about the pool.
+// noticeTexts returns the texts of the renderer's notices about the pool.
 func noticeTexts(p review.PoolChange) (out []string) {
 	for _, n := range p.Notices {
 		out = append(out, noticeText(n))
@@ -211,7 +214,7 @@ func noticeTexts(p review.PoolChange) (out []string) {
 	return out
 }
 
-// visible is safetext.Visible under a shorter name.
+// visible calls safetext.Visible; its name is only shorter.
 func visible(text string) string { return safetext.Visible(text) }
 
 // tally counts changes by their signs: `+1 ~2 -3`.

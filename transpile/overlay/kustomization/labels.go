@@ -12,7 +12,8 @@ import (
 type Rename struct{ Prefix, Suffix string }
 
 // SetMetadata sets one label or annotation of all documents, so that selectors of later steps can use it. Of these,
-// objects on the cluster get only the role label.
+// objects on the cluster get only the role label. Documents keep the annotation that names container runtimes, because
+// it decides to which files they are translated.
 type SetMetadata struct {
 	Field, Key, Value string
 	At                origin.Pos

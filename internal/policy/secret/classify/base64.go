@@ -23,7 +23,7 @@ func IsLogin(v string) bool {
 	}
 	user, password, ok := strings.Cut(string(raw), ":")
 	if !ok && strings.HasSuffix(v, "=") && !IsBinary(string(raw)) {
-		return true // padding: not a name
+		return true // The value ends with padding, so it is not a name.
 	}
 	return ok && user != "" && password != "" && !IsBinary(string(raw)) && !strings.ContainsAny(user, "\n{ ")
 }

@@ -40,7 +40,8 @@ func AccountForms(p string) (out []*regexp.Regexp) {
 	return out
 }
 
-// secretFolders contain only secrets. In wholeFolders each file is one secret, whatever its form.
+// secretFolders are folders that contain only secrets. wholeFolders are folders in which each file is one secret,
+// whatever its form.
 var (
 	secretFolders = WordSet("secret secrets credential credentials credstore tokens private")
 	wholeFolders  = WordSet("credstore")
@@ -58,8 +59,8 @@ var keyEnds = []string{".key", ".p12", ".pfx", ".jks", ".keytab", ".kdbx", ".key
 // pullSecrets are files with credentials for registries.
 var pullSecrets = map[string]bool{"/var/lib/kubelet/config.json": true, "/root/.docker/config.json": true}
 
-// IsSecretPath reports whether the path of a file means that the file is one secret. Another rule may know the form of
-// its content.
+// IsSecretPath reports whether the path of a file means that the file is one secret. Even so, another rule may mask
+// single parts of its content.
 func IsSecretPath(p string) bool {
 	if pullSecrets[p] {
 		return true
@@ -73,10 +74,11 @@ func IsSecretPath(p string) bool {
 	return secretName.MatchString(base) || slices.ContainsFunc(secretEnds, hasEnd) || slices.ContainsFunc(keyEnds, hasEnd) || base == "authkey" || base == "krb5.keytab"
 }
 
-// structured matches a line with a form that other rules know: a key and a value, a section, a comment, PEM, a script.
+// structured matches a line with a form that other rules can mask: a key and a value, a section, a comment, PEM, a
+// script.
 var structured = regexp.MustCompile(`[{};]\s*$|^\s*(?:[#;/]|$|\[[\w ".:-]+\]\s*$|-----|[\w.-]+\s*[:=]\s|[\w.-]+:\s*$|[A-Za-z_][\w.-]*=[^=]|---|[{}\[\]],?\s*$|"[^"]*"\s*:|<|- [\w"]+:)`)
 
-// IsStructured reports whether a line has a form that other rules know.
+// IsStructured reports whether a line has a form that other rules can mask.
 func IsStructured(s string) bool { return structured.MatchString(s) }
 
 // namedSecret matches names of files that contain secrets and other text.
@@ -85,7 +87,8 @@ var namedSecret = regexp.MustCompile(`(?i)(?:tokens?|secrets?|passw(?:or)?ds?|pa
 // NamesSecrets reports whether the name of a file says that it contains secrets and other text.
 func NamesSecrets(p string) bool { return namedSecret.MatchString(path.Base(p)) }
 
-// IsSecretFile reports whether the first lines of a secret file have no form that other rules know.
+// IsSecretFile reports whether the first lines of a secret file have no form that other rules can mask, so that the
+// whole file must be masked.
 func IsSecretFile(p, content string) bool {
 	if !IsSecretPath(p) || IsBinary(content) {
 		return false

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Certainty is how certain it is that the value of a key is a secret.
+// Certainty says how certain it is that the value of a key is a secret.
 type Certainty int
 
 const (
@@ -19,23 +19,23 @@ const (
 	Always
 )
 
-// strongWords name a secret. Words that end in one of strongEndings do, too.
+// strongWords are words that name a secret. Words that end in one of strongEndings name a secret, too.
 var strongWords = WordSet("password passwd passphrase passwort passcode pwd pass psk authtok pw bindpw rootpw rootbindpw userpw adminpw masterauth sharedsecret wpapsk")
 
 var strongEndings = []string{"password", "passwd", "passphrase", "passcode", "authtok", "requirepass", "authpass", "userpass", "dbpass", "mypass", "rootpass", "adminpass", "keypass", "storepass", "becomepass", "sshpass", "pgpass", "bindpw", "rootpw"}
 
-// plainWords name a secret or a reference to one.
+// plainWords are words that name a secret or a reference to a secret.
 var plainWords = WordSet("secret token credential credentials apikey authkey secretkey privatekey masterkey encryptionkey sessionkey jwt otp totp cookie bearer authtoken accesstoken cak pin passwords tokens community appkey")
 
 var plainEndings = []string{"secret", "token", "apikey", "authkey", "secretkey", "privatekey", "accountkey", "sharedkey", "presharedkey", "licensekey"}
 
-// keyOwners precede the word key if it names a secret: encryption key.
+// keyOwners are words before the word key if the key is a secret: encryption key.
 var keyOwners = WordSet("api auth private secret preshared shared encryption encrypt signing session master account app license storage unseal service integration routing activation join hmac symm wep wg wireguard pre tsig rndc ingest write admin application aes wpa crypt cipher certificate recovery subscription instrumentation insert deployment gossip function")
 
-// randomWords name a secret only if the value looks random.
+// randomWords are words that name a secret only if the value looks random.
 var randomWords = WordSet("key auth encrypt access sas cred creds pkcs12 keydata seed keys authorization")
 
-// metaWords after a word for a secret describe the secret: password file, token expiry.
+// metaWords are words after a word for a secret, which describe the secret: password file, token expiry.
 var metaWords = WordSet(`file files filename path paths dir directory folder name names ref refs reference id ids url uri urls endpoint endpoints host
 	type types kind policy policies length len min max size sizes ttl expiry expires expire expiration lifetime duration timeout interval period age days hours
 	minutes seconds rotation rotate enabled enable disabled required require allowed authentication authenticator method methods mode format source sources provider
@@ -49,10 +49,10 @@ var metaWords = WordSet(`file files filename path paths dir directory folder nam
 	hint at obtained created issued updated since until date time validity valid mgmt management connector failures failure failed errors error total
 	success rate store_type hint ui color secure httponly samesite domain jar`)
 
-// notKeys look like words for secrets and are not.
+// notKeys are words that look like words for secrets, but are not.
 var notKeys = WordSet("bypass compass trespass overpass underpass encompass surpass nopass nopasswd signingkey")
 
-// otherWords before a word for a secret change its meaning.
+// otherWords are words that change the meaning of the word for a secret after them.
 var otherWords = WordSet("public pub max min num count no use allow deny permit require enable disable automount cancel syntax design skip fido webauthn unix publishable import load nopasswd")
 
 // WordSet returns the words of a list.
@@ -115,7 +115,7 @@ func inContext(c Certainty, words []string, i int) Certainty {
 	}
 	switch {
 	case len(rest) == 1 && (rest[0] == "name" && words[i] == "token" || rest[0] == "id" && words[i] == "secret"):
-		return IfRandom // some programs use this word for the secret
+		return IfRandom // Some programs use this word for the secret.
 	case containsAnyOf(metaWords, rest), containsAnyOf(otherWords, words[:i]):
 		return NotSecret
 	case c == IfRandom && len(rest) > 0 && !allDigits(rest):
@@ -136,13 +136,13 @@ func hasEnding(w string, endings []string) bool {
 	return slices.ContainsFunc(endings, func(e string) bool { return strings.HasSuffix(w, e) })
 }
 
-// notSecretPairs are two words that name no secret although the second one alone does.
+// notSecretPairs are pairs of words that name no secret, although the second word alone does.
 var notSecretPairs = map[[2]string]bool{{"by", "pass"}: true, {"last", "token"}: true}
 
-// keyPairs are two words that name a secret together.
+// keyPairs are pairs of words that name a secret together.
 var keyPairs = map[[2]string]bool{{"key", "base"}: true, {"key", "data"}: true}
 
-// publicOwners precede the words key and keys if they name no secret.
+// publicOwners are words before the words key and keys if these name no secret.
 var publicOwners = WordSet("public ssh authorized host gpg pgp pub site trusted sort cache partition")
 
 // word returns the certainty of word i alone, with the word before it.

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// reference matches values that name a secret or switch one on: variables, URLs, encrypted values, words of settings.
+// reference matches values that are not secrets themselves: variables, URLs, encrypted values, words of settings.
 var reference = regexp.MustCompile(`(?i)^(?:` + strings.Join([]string{
 	`true|false|yes|no|y|n|on|off|none|null|nil|undefined|never|always|required|requisite|sufficient|optional|include|substack|default|auto|ask|prompt|empty|unset|enabled?|disabled?|~`,
 	`string|str|bytes|int|integer|number|boolean|bool|object|array|list|map|any|text|optional\[.*\]`,
@@ -17,11 +17,11 @@ var reference = regexp.MustCompile(`(?i)^(?:` + strings.Join([]string{
 	`file:.*|(?:https?|unix|tcp|oci|docker|pkcs11|tpm2?|vault|op|ref\+\w+|awssm|gcpsm|arn|projects|ssm|secretsmanager|keyring|env|exec|awskms|gcpkms|azurekms|kms):.*`,
 	`(?:ENC\[.*|!vault.*|\$ANSIBLE_VAULT.*|\{cipher\}.*|vault:v\d+:.*|ENC\(.*\)|age1[a-z0-9]+|age:.*|AgB[A-Za-z0-9+/=]{60,})`,
 	`!(?:Ref|Sub|GetAtt|env|secret|include|reference|vault)\b.*`,
-	`[&*][A-Za-z][\w-]*`, // an anchor of YAML
+	`[&*][A-Za-z][\w-]*`, // This form is an anchor of YAML.
 	`(?:process\.|os\.|var\.|local\.|data\.|module\.|self\.|this\.|config\.|settings\.|args\.|params\.|secrets\.|env\.|each\.)[\w.\[\]"'()]*`,
-	`[A-Za-z_][\w.]*!?\(.*`, // a call of a function
+	`[A-Za-z_][\w.]*!?\(.*`, // This form is a call of a function.
 	`\$__\w+\{.*|[A-Z]+\[.*\]|@/[\w./-]+|[\w.-]+,(?:type|target|mode|uid|id|src|source)=.*`,
-	`(?:\\[SwWdDb]|\.[*+]|\[\^|\(\?|\(\[|\(\.|\[A-Za|\[a-z).*`, // an expression
+	`(?:\\[SwWdDb]|\.[*+]|\[\^|\(\?|\(\[|\(\.|\[A-Za|\[a-z).*`, // This form is a regular expression.
 	`[|>][+-]?\d?`,
 	`(?:(?:files|compat|sss|systemd|ldap|nis|db|winbind|altfiles|mymachines|\[[^\]]*\])\s*)+`,
 	`(?:your|my|the|change|replace|insert|enter|put)[-_ ](?:\w+[-_ ])*(?:here|password|token|secret|key|me)`,
@@ -62,7 +62,7 @@ func IsReference(v string, script bool) bool {
 	return false
 }
 
-// secretNoun is a word for a secret in prose.
+// secretNoun matches a word for a secret in prose.
 var secretNoun = regexp.MustCompile(`(?i)\b(?:password|passphrase|token|secret|passwort)s?\b`)
 
 // isProse reports whether a value of several words is a sentence about a secret.
@@ -134,10 +134,10 @@ func IsRandom(v string) bool {
 	return n.uppers > 2 && n.lowers > 2 && n.runs >= len(v)/6
 }
 
-// counts are the kinds of characters of a value. runs counts where digits or capitals begin.
+// counts has the numbers of each kind of characters in a value. runs counts the places where digits or capitals begin.
 type counts struct{ digits, uppers, lowers, runs int }
 
-// add counts one character. It returns false for a character that random values do not have.
+// add counts one character. add returns false for a character that random values do not have.
 func (n *counts) add(v string, i int) bool {
 	switch c := v[i]; {
 	case isDigit(c):
@@ -164,7 +164,7 @@ func IsHex(v string) bool { return strings.Trim(v, "0123456789abcdefABCDEF:-") =
 // isNumber reports whether a value consists of digits.
 func isNumber(v string) bool { return strings.Trim(v, "0123456789") == "" }
 
-// IsSecret reports whether the value of a key is a secret. The argument script is true in a shell script.
+// IsSecret reports whether the value of a key is a secret. The parameter script is true in a shell script.
 func IsSecret(c Certainty, v string, script bool) bool {
 	v = strings.TrimSpace(v)
 	if IsReference(v, script) || isCertificate(v) || isNumber(v) && len(v) < 4 {

@@ -41,7 +41,7 @@ func tokenEnd(s string, start int) int {
 	return i
 }
 
-// WordEnd returns where the word that begins at an offset ends. Each of the stop bytes ends it.
+// WordEnd returns where the word that begins at an offset ends. Each of the stop bytes ends the word.
 func WordEnd(s string, from int, stop string) int {
 	if n := strings.IndexAny(s[from:], stop); n >= 0 {
 		return from + n

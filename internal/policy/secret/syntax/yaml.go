@@ -16,7 +16,7 @@ func YAMLKey(s string) (key, rest string, ok bool) {
 func IsBlockStart(rest string) bool {
 	rest = strings.TrimSpace(rest)
 	if f := strings.Fields(rest); len(f) == 2 && strings.HasPrefix(f[0], "!") && !strings.Contains(f[0], "vault") {
-		rest = f[1] // a tag
+		rest = f[1] // The first word is a tag.
 	}
 	return rest != "" && (rest[0] == '|' || rest[0] == '>') && strings.Trim(rest[1:], "+-123456789") == ""
 }
