@@ -77,8 +77,8 @@ express an OS image, extensions, a kernel type or FIPS mode. A pool with such a 
 	return cmd
 }
 
-// printIgnition prints a pool's config as Ignition alone. A part that Ignition does not have is an error, or only a
-// warning with allowPartial.
+// printIgnition prints a pool's config as Ignition alone. printIgnition returns an error if the config has a part that
+// Ignition does not have. With allowPartial, it prints a warning instead.
 func printIgnition(cmd *cobra.Command, r render.Rendered, allowPartial bool) error {
 	config, leftOut, err := machineconfig.Standalone(r.Config)
 	if err != nil {

@@ -44,7 +44,7 @@ Exit codes: 0 no drift, 1 drift, 2 invalid input, 3 cluster unreachable, 5 no no
 	})
 }
 
-// onePath checks the arguments of verbs for one difference on one node.
+// onePath checks the arguments of a verb that works on one difference on one node.
 func onePath(verb string) cobra.PositionalArgs {
 	return needsArgs(2, 2, fmt.Sprintf("drift %[1]s needs a node and a path that differs there, for example: bunsen drift %[1]s node/worker-07 /etc/chrony.conf", verb))
 }

@@ -10,7 +10,7 @@ import (
 	_ "time/tzdata"
 
 	"github.com/spf13/cobra"
-	_ "golang.org/x/crypto/x509roots/fallback" // for a machine or an image without certificates
+	_ "golang.org/x/crypto/x509roots/fallback" // The CA certificates are for a machine or an image that has none.
 
 	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/internal/cli"

@@ -69,7 +69,7 @@ Exit codes: 0 pushed, 2 invalid input or refused credentials, 3 registry unreach
 	return cmd
 }
 
-// summaryOf returns a line about what was pushed, for people.
+// summaryOf returns a line for people that says what the command pushed.
 func summaryOf(r publish.Result) string {
 	verb, signed := "pushed", "not signed"
 	if !r.Pushed {

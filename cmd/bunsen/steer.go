@@ -15,8 +15,8 @@ import (
 	"github.com/bunsen-os/bunsen/internal/steer"
 )
 
-// changesCluster completes a verb that changes a cluster. It adds the flags, the connection, and the argument with the
-// object. decide returns the changes.
+// changesCluster completes a verb that changes a cluster. changesCluster adds the flags, the connection, and the
+// argument with the object. The function decide returns the changes.
 func changesCluster(cmd *cobra.Command, kinds []string, decide func(context.Context, client.Client, fleet.Cluster, kube.Subject) (steer.Order, error)) *cobra.Command {
 	var t kube.Target
 	var dryRun bool
@@ -64,7 +64,7 @@ update finish it. The pool records your user name on the cluster and the text of
 	})
 }
 
-// stopsFor adds the flags of a verb that stops something: the reason, which is needed, and the end.
+// stopsFor adds the flags of a verb that stops a pool or a source: the reason, which is required, and the end.
 func stopsFor(cmd *cobra.Command, because, until *string) *cobra.Command {
 	cmd.Flags().StringVar(because, "because", "", "the reason, in a few words")
 	cmd.Flags().StringVar(until, "until", "", "when the pause, hold or suspension ends by itself: a time such as 2026-12-01T08:00:00Z, or a duration such as 2h or 3d")

@@ -88,7 +88,7 @@ Exit codes: 0 revoked, now or earlier; 2 no such token; 3 cluster unreachable, o
 				return err
 			}
 			var errs []error
-			for _, id := range ids { // an unknown id does not stop the others
+			for _, id := range ids { // An unknown id does not prevent that the command revokes the other tokens.
 				errs = append(errs, e.Revoke(cmd.Context(), cmd.OutOrStdout(), c, id))
 			}
 			return machines.PermissionHint(errors.Join(errs...))
@@ -141,7 +141,7 @@ limit. FROM is the address of the last request. The cluster does not store the t
 		if err != nil {
 			return answer{}, machines.PermissionHint(err)
 		}
-		if len(all) == 0 && pool != "" { // a deleted pool may still have tokens
+		if len(all) == 0 && pool != "" { // A deleted pool may still have tokens.
 			if pools, err := kube.ListNames(ctx, q.client, kube.KindPool); err == nil {
 				if err := machines.CheckPool(pools, pool); err != nil {
 					return answer{}, err

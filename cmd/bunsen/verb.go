@@ -31,15 +31,16 @@ type answer struct {
 	exit error
 }
 
-// readsCluster completes a verb that reads a cluster and prints the result. It adds the flags, the connection and the
-// output forms.
+// readsCluster completes a verb that reads a cluster and prints the result. readsCluster adds the flags, the connection
+// and the output forms.
 func readsCluster(cmd *cobra.Command, find func(context.Context, query) (answer, error)) *cobra.Command {
 	var q query
 	var out cli.Output
 	q.AddFlags(cmd)
 	out.AddFlag(cmd, "", "table", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := out.Check(); err != nil { // before the connection, so that an error needs no cluster
+		// The output form is checked before the connection, so that a wrong form needs no cluster.
+		if err := out.Check(); err != nil {
 			return err
 		}
 		var err error
@@ -59,7 +60,7 @@ func readsCluster(cmd *cobra.Command, find func(context.Context, query) (answer,
 	return cmd
 }
 
-// needsArgs rejects fewer than least or more than most arguments. The message says which arguments the verb needs.
+// needsArgs rejects fewer than least or more than most arguments. The error says which arguments the verb needs.
 func needsArgs(least, most int, message string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
@@ -69,7 +70,7 @@ func needsArgs(least, most int, message string) cobra.PositionalArgs {
 	}
 }
 
-// readAll reads all objects that a status shows.
+// readAll reads all objects that bunsen status shows.
 func (q query) readAll(ctx context.Context) (fleet.Cluster, error) {
 	cluster, err := kube.ReadAll(ctx, q.client)
 	cluster.Timestamps = q.timestamps

@@ -61,7 +61,7 @@ Exit codes:
 	})
 }
 
-// exitFor returns the exit code of an outcome.
+// exitFor returns the exit code for an outcome of bunsen why.
 func exitFor(o reason.Outcome) error {
 	switch o {
 	case reason.Blocked:

@@ -13,7 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
-	_ "golang.org/x/crypto/x509roots/fallback" // for a machine or an image without certificates
+	_ "golang.org/x/crypto/x509roots/fallback" // The CA certificates are for a machine or an image that has none.
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -105,8 +105,8 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
-	// The process is alive while it answers, because a restart would not help during an outage of the API server. Register
-	// adds the check of /readyz.
+	// The check of /healthz only needs an answer of the process, because a restart would not help during an outage of
+	// the API server. Register adds the check of /readyz.
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return fmt.Errorf("serving --health: %w", err)
 	}
@@ -114,7 +114,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = trees.Close() }() // releases the lock, as the end of the process also does
+	defer func() { _ = trees.Close() }() // Close releases the lock, which the end of the process also releases.
 	cfg := controller.Config{
 		Namespace: o.namespace, SecretsNamespace: o.secretsNamespace, Version: version, Open: open, Now: time.Now, Node: o.node, Replica: replica(), Webhook: o.webhook,
 		Defaults: render.Defaults{OSImageURL: o.osImage, ExtensionsImage: o.extensionsImage},
@@ -158,9 +158,9 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 	return unhurried(rc), nil
 }
 
-// unhurried removes the client's own limit of 5 requests a second. With it, the start of a rollout to thousands of
-// nodes would take a quarter of an hour. The API server limits requests by fairness, and the controllers limit their
-// concurrent writes.
+// unhurried removes the client's own limit of 5 requests a second. With this limit, the start of a rollout to thousands
+// of nodes would take a quarter of an hour. The API server limits requests with API Priority and Fairness, and the
+// controllers limit their concurrent writes.
 func unhurried(rc *rest.Config) *rest.Config {
 	rc.QPS, rc.Burst = 1000, 2000
 	return rc

@@ -28,8 +28,8 @@ type notifyOptions struct {
 	statusInterval                                time.Duration
 }
 
-// notifyCommand returns the subcommand that is a process of its own, with rights of its own: it alone reads the tokens that write
-// to git hosts and chats.
+// notifyCommand returns the subcommand notify. It runs as a process with its own rights: only this process reads the
+// tokens that write to git hosts and chats.
 func notifyCommand() *cobra.Command {
 	var o notifyOptions
 	cmd := &cobra.Command{

@@ -28,7 +28,7 @@ import (
 // keptTrees is how many commits of a source stay on disk, so that a revert needs no fetch.
 const keptTrees = 5
 
-// opener opens repositories that share one store for their trees.
+// opener opens repositories. All repositories share one store for their trees.
 func opener(dir string) (gitsource.Open, *store.Store, error) {
 	dir, err := storeDir(dir)
 	if err != nil {
@@ -68,7 +68,8 @@ func opener(dir string) (gitsource.Open, *store.Store, error) {
 	return open, trees, nil
 }
 
-// included names what a tree has besides the files of the commit, in one order, for the key of the stored tree.
+// included returns a text for the key of a stored tree. It names, in a fixed order, the content that the tree has
+// besides the files of the commit.
 func included(spec v1alpha1.GitSourceSpec) string {
 	var all []string
 	for _, content := range spec.Include {
@@ -78,13 +79,13 @@ func included(spec v1alpha1.GitSourceSpec) string {
 	return strings.Join(all, ",")
 }
 
-// sharing has what sources with the same address, credentials and proxy share.
+// sharing has the data that sources with the same address, credentials and proxy share.
 type sharing struct {
 	listings polling.Listings
 	evidence polling.Evidence
 }
 
-// polled is a repository of git whose sources share what they read.
+// polled is a git repository from which several sources read. These sources share the listings of its refs.
 type polled struct {
 	store.Repository
 	*sharing
@@ -97,8 +98,8 @@ func (p polled) Evidence(ctx context.Context, picked source.Picked) (source.Evid
 	return p.evidence.Read(ctx, p.key, picked, p.Repository.Evidence)
 }
 
-// Poll lists the refs, or uses the listing of another source. If a ref does not exist, it lists all branches and tags, which the error of
-// source.Pick names.
+// Poll lists the refs, or uses the listing of another source. If a ref does not exist, Poll lists all branches and
+// tags, because the error of source.Pick names them.
 func (p polled) Poll(ctx context.Context, at source.Poll) (source.Listing, error) {
 	found, err := p.listings.List(ctx, polling.Request{Poll: at, Key: p.key, Prefixes: source.Prefixes(*p.Ref)}, p.list)
 	if err != nil {
@@ -114,7 +115,7 @@ func (p polled) Poll(ctx context.Context, at source.Poll) (source.Listing, error
 // openArtifacts opens a repository of an OCI registry.
 func openArtifacts(c *connect.Connector, trees *store.Store, spec v1alpha1.GitSourceSpec, secrets gitsource.Secrets) (gitsource.Repository, error) {
 	var keys map[string][]byte
-	if v := spec.Verify; v != nil { // with an empty Secret, verification fails
+	if v := spec.Verify; v != nil { // If the Secret is empty, the verification of signatures fails.
 		if v.Mode != "" && v.Mode != v1alpha1.VerifyHead || len(v.Signers)+len(v.Committers)+len(v.Authors) > 0 {
 			return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.verify of oci:// has the mode Head only, without signers, committers and authors: remove them"))
 		}
@@ -132,8 +133,8 @@ func openArtifacts(c *connect.Connector, trees *store.Store, spec v1alpha1.GitSo
 	return store.Repository{Remote: remote, Store: trees, URL: remote.URL(), Path: spec.Path, Trust: trust}, nil
 }
 
-// storeDir returns the directory of --store. The default belongs to the user: in a shared temporary directory, another
-// user could create it first.
+// storeDir returns the directory of --store. The default directory belongs to the user, because another user could
+// create a directory in a shared temporary directory first.
 func storeDir(flag string) (string, error) {
 	if flag != "" {
 		return flag, nil

@@ -18,7 +18,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/once"
 )
 
-// onceOptions are the flags of apply.
+// onceOptions are the flags of the command apply.
 type onceOptions struct {
 	source
 	root, output                    string
@@ -76,7 +76,7 @@ Exit codes:
 	return cmd
 }
 
-// applyOnce constructs the host and the runner, and prints the result of once.Do.
+// applyOnce constructs the host and the runner, calls once.Do and prints its result.
 func applyOnce(ctx context.Context, o onceOptions, out io.Writer) error {
 	name, text, err := o.read(ctx)
 	if err != nil {
@@ -108,7 +108,8 @@ func applyOnce(ctx context.Context, o onceOptions, out io.Writer) error {
 // live reports whether the machine is the one on which this process runs.
 func (o *onceOptions) live() bool { return filepath.Clean(o.root) == "/" }
 
-// open opens the machine, and prevents other processes from changing it meanwhile. A dry run changes nothing.
+// open opens the machine, and prevents other processes from changing the machine meanwhile. A dry run does not change
+// the machine.
 func (o *onceOptions) open(ctx context.Context, log *slog.Logger) (host.Host, func(), error) {
 	switch {
 	case o.live() && o.dry:
@@ -116,7 +117,7 @@ func (o *onceOptions) open(ctx context.Context, log *slog.Logger) (host.Host, fu
 	case o.live():
 		return linux.OpenHost(ctx, "/")
 	}
-	dir, err := filepath.Abs(o.root) // the tools for users and groups need an absolute path
+	dir, err := filepath.Abs(o.root) // The programs that create users and groups need an absolute path.
 	if err != nil {
 		return host.Host{}, nil, err
 	}
@@ -133,7 +134,7 @@ func (o *onceOptions) open(ctx context.Context, log *slog.Logger) (host.Host, fu
 	return h, func() { root.Close() }, nil //nolint:errcheck,gosec // the process ends
 }
 
-// outcome is the result of apply in JSON.
+// outcome is the result of the command apply, in JSON.
 type outcome struct {
 	From       string        `json:"from"`
 	To         string        `json:"to"`
@@ -157,7 +158,7 @@ type refusalText struct {
 	Why   string `json:"why"`
 }
 
-// tell prints the result, and converts it to an exit code.
+// tell prints the result of the command apply, and converts the result to an exit code.
 func tell(out io.Writer, o onceOptions, r once.Result, err error) error {
 	if err == nil {
 		err = endError(r.Applied)
@@ -201,7 +202,7 @@ func endError(a apply.Applied) error {
 	return nil
 }
 
-// closing returns the last line for users; main prints errors.
+// closing returns the last line of the output for users. The function main prints errors.
 func closing(o onceOptions, r once.Result, err error) string {
 	var b strings.Builder
 	switch r.Earlier.End {

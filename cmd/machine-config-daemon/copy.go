@@ -34,7 +34,7 @@ init container of machine-config-server runs it, so that the server can install 
 	}
 }
 
-// writeProgram replaces a program on the disk completely or not at all.
+// writeProgram replaces a program on the disk atomically.
 func writeProgram(from io.Reader, to string) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(to), "."+filepath.Base(to)+"-")
 	if err != nil {

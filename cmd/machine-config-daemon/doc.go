@@ -1,4 +1,5 @@
-// Package main is machine-config-daemon: it applies the desired config of one Node object to the machine.
+// Package main is the program machine-config-daemon, which applies the desired config of one Node object to the
+// machine.
 //
 // In: flags. Out: a running agent on a real host (`start`) or on a simulated one (`simulate`); exit codes. Never:
 // logic; each command constructs and runs.

@@ -58,7 +58,8 @@ changes nothing and may run beside the daemon. ` + "`bunsen drift`" + ` reads th
 	return cmd
 }
 
-// driftCommand returns a command that reads the files of the machine. A use with PATH needs one argument.
+// driftCommand returns a command that reads the files of the machine. If the command's use contains PATH, the command
+// needs one argument.
 func driftCommand(use, short string, run func(w io.Writer, files host.Files, path string) error) *cobra.Command {
 	var dir string
 	wantsPath := use != "list"

@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	// largestConfig is the maximum size of a config, which contains its files.
+	// largestConfig is the maximum size of a config with the files in it.
 	largestConfig = 32 << 20
 	// mostRedirects limits the redirects of a server.
 	mostRedirects = 5
-	// wantsIgnition requests the newest version that the daemon reads from an Ignition server.
+	// wantsIgnition is the HTTP header that requests the newest Ignition version that the daemon can read.
 	wantsIgnition = "application/vnd.coreos.ignition+json;version=3.5.0, application/yaml;q=0.9, application/json;q=0.9, */*;q=0.1"
 )
 
-// source says where to read a config, and which conditions it must meet.
+// source says where the daemon reads a config, and which conditions the config must meet.
 type source struct {
 	from, ca, digest string
 	timeout          time.Duration
@@ -77,7 +77,8 @@ func (s *source) open() (string, []byte, error) {
 func (s *source) download(ctx context.Context) (string, []byte, error) {
 	at, err := url.Parse(s.from)
 	if err != nil || at.Host == "" {
-		return "", nil, &usageError{errors.New("--once-from is no URL that can be read")} // the URL may contain a password
+		// The error must not contain the URL, because the URL may contain a password.
+		return "", nil, &usageError{errors.New("--once-from is no URL that can be read")}
 	}
 	name := (&url.URL{Scheme: at.Scheme, Host: at.Host, Path: at.Path}).String()
 	client, err := s.client()
@@ -95,7 +96,7 @@ func (s *source) download(ctx context.Context) (string, []byte, error) {
 	answer, err := client.Do(request)
 	var inURL *url.Error
 	if errors.As(err, &inURL) {
-		err = inURL.Err // without the URL
+		err = inURL.Err // The inner error does not contain the URL.
 	}
 	if err != nil {
 		return "", nil, fmt.Errorf("reading %s: %w", name, err)
@@ -114,12 +115,13 @@ func (s *source) download(ctx context.Context) (string, []byte, error) {
 	return name, text, nil
 }
 
-// endless reports whether the response has no length, so that it ends with the connection for whatever reason.
+// endless reports whether a response has no length. The end of such a response is the end of the connection, which may
+// also be a failure.
 func endless(answer *http.Response) bool {
 	return answer.ProtoMajor < 2 && answer.ContentLength < 0 && len(answer.TransferEncoding) == 0 && !answer.Uncompressed
 }
 
-// client returns a client that trusts the CA of the flags, and follows no redirect from TLS to plain HTTP.
+// client returns an HTTP client. The client trusts the CA in the flags, and follows no redirect from TLS to plain HTTP.
 func (s *source) client() (*http.Client, error) {
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, DisableKeepAlives: true}
 	if s.ca != "" {
@@ -133,7 +135,7 @@ func (s *source) client() (*http.Client, error) {
 		}
 	}
 	return &http.Client{Transport: transport, CheckRedirect: func(to *http.Request, via []*http.Request) error {
-		to.Header.Del("Referer") // the query may contain a key
+		to.Header.Del("Referer") // The Referer may contain a query with a key.
 		if len(via) > mostRedirects {
 			return fmt.Errorf("the server redirects more than %d times", mostRedirects)
 		}
@@ -144,7 +146,7 @@ func (s *source) client() (*http.Client, error) {
 	}}, nil
 }
 
-// limited reads everything up to a limit.
+// limited reads a whole response, and returns an error if it is longer than a limit.
 func limited(r io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(r, largestConfig+1))
 	if err == nil && len(text) > largestConfig {

@@ -44,8 +44,8 @@ Exit codes: 0 the machine has the OS of its config, or it is rebooting; 1 failed
 	return cmd
 }
 
-// firstBoot retries until it succeeds. The unit cannot retry in its place: while systemd restarts a oneshot, it starts
-// the units that wait for it.
+// firstBoot retries until it succeeds. systemd cannot restart the unit instead: while it restarts a unit of the type
+// oneshot, it starts the units that wait for that unit.
 func firstBoot(ctx context.Context, retry time.Duration, log *slog.Logger) error {
 	h, closeHost, err := linux.OpenHost(ctx, "/")
 	if err != nil {
@@ -93,10 +93,10 @@ func untilFirstBooted(ctx context.Context, h host.Host, retry time.Duration, log
 	}
 }
 
-// longestRest is the maximum pause before a retry after the same failure.
+// longestRest is the maximum pause before the next retry, if the same failure repeats.
 const longestRest = time.Hour
 
-// sleep waits for a duration; it returns the context's error.
+// sleep waits for a duration. If the context ends before, sleep returns the context's error.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -20,7 +20,7 @@ func kubeletKubeconfigs() (out []string) {
 	return out
 }
 
-// kubeconfigHelp lists the files for --help.
+// kubeconfigHelp lists the paths of the kubelet's kubeconfig files for --help.
 func kubeconfigHelp() string {
 	var b strings.Builder
 	for _, k := range distribution.Distributions() {
@@ -31,8 +31,9 @@ func kubeconfigHelp() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// readKubeconfig reads the kubeconfig at a path. For an empty path it reads the first existing one of the kubelet's. A
-// distribution may write its file after the daemon started, so callers read it again for each connection.
+// readKubeconfig reads the kubeconfig at a path. For an empty path, readKubeconfig reads the first kubeconfig of the
+// kubelet that exists. A distribution may write its file after the daemon started, so callers read it again for each
+// connection.
 func readKubeconfig(path string, load func(path string) (*rest.Config, error)) (*rest.Config, error) {
 	if path != "" {
 		config, err := load(path)

@@ -22,12 +22,14 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// Exit codes.
+// The exit codes of machine-config-daemon.
 const (
-	exitFailed  = 1
-	exitUsage   = 2
-	exitRefused = 3 // apply
-	exitBetween = 4 // apply
+	exitFailed = 1
+	exitUsage  = 2
+	// exitRefused is the exit code of the command apply if the machine refuses the config.
+	exitRefused = 3
+	// exitBetween is the exit code of the command apply if the machine is between two configs.
+	exitBetween = 4
 )
 
 // version is set by the linker for releases.
@@ -108,7 +110,7 @@ func versionText() string {
 	return "(devel)"
 }
 
-// options are the flags that both commands, start and simulate, have.
+// options are the flags that the commands start and simulate share.
 type options struct {
 	node, kubeconfig, root, metrics string
 	servers                         []string
@@ -136,8 +138,8 @@ func (o *options) add(cmd *cobra.Command, rootHelp, rootDefault string) {
 // publishedIn is the object with the addresses of the machine-config-servers.
 const publishedIn = "ConfigMap " + v1alpha1.ServerNamespace + "/" + v1alpha1.ServerConfigMap
 
-// findServers returns how to find the machine-config-servers, according to the flags. The daemon stores their addresses
-// on the host.
+// findServers returns the configuration for finding the machine-config-servers, according to the flags. The daemon
+// stores their addresses on the host.
 func (o *options) findServers(h host.Host, log *slog.Logger) (kube.ServerOptions, error) {
 	for _, url := range o.servers {
 		if err := kube.CheckServerURL(url); err != nil {
@@ -155,14 +157,16 @@ func (o *options) findServers(h host.Host, log *slog.Logger) (kube.ServerOptions
 	return out, nil
 }
 
-// followTrust returns what keeps the files beside the config as the servers send them. It asks the servers until the context ends.
+// followTrust starts and returns the Syncer that keeps the files beside the config as the servers send them. The Syncer
+// asks the servers until the context ends.
 func (o *options) followTrust(ctx context.Context, h host.Host, cluster *kube.Connection, log *slog.Logger) *trustsync.Syncer {
 	s := trustsync.New(h, cluster, o.trustInterval, log)
 	go s.Run(ctx)
 	return s
 }
 
-// connect reads the kubeconfig. The daemon sends few requests; only the pods of a simulated host cause bursts.
+// connect reads the kubeconfig. The limit of requests is low, because only the pods of a simulated host cause many
+// requests at once.
 func (o *options) connect() (*rest.Config, error) {
 	config, err := readKubeconfig(o.kubeconfig, loadKubeconfig)
 	if err != nil {
@@ -173,14 +177,14 @@ func (o *options) connect() (*rest.Config, error) {
 	return config, nil
 }
 
-// logger writes lines of key=value to standard error.
+// logger returns a logger that writes lines of key=value to standard error.
 func (o *options) logger() *slog.Logger {
 	level := slog.LevelInfo
 	if o.verbose {
 		level = slog.LevelDebug
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-	if o.verbose { // the client libraries return what they log as errors, too
+	if o.verbose { // The client libraries also return the problems that they log, as errors.
 		klog.SetSlogLogger(log)
 	} else {
 		klog.SetSlogLogger(slog.New(slog.DiscardHandler))

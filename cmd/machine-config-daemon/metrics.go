@@ -10,11 +10,12 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/metrics"
 )
 
-// defaultMetrics is the address at which the Machine Config Operator's daemon also serves its metrics.
+// defaultMetrics is the default address for metrics. The daemon of the Machine Config Operator uses the same address.
 const defaultMetrics = "127.0.0.1:8797"
 
-// serveMetrics serves the metrics and the answers to probes until the context ends. With --metrics "" they are not served. An address
-// in use is logged, and the daemon continues and tries again: another daemon on the machine may be ending.
+// serveMetrics serves the metrics and the answers to probes until the context ends. With --metrics "", serveMetrics
+// serves nothing. If the address is in use, serveMetrics logs this and tries again later, because another daemon on the
+// machine may end soon.
 func (o *options) serveMetrics(ctx context.Context, log *slog.Logger, ready func() error) (*metrics.Set, error) {
 	set := metrics.New(time.Now)
 	if o.metrics == "" {

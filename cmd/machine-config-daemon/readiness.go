@@ -9,7 +9,8 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// readiness decides whether the daemon works. The kubelet asks it, so that an upgrade of the daemon stops if the new daemon does not work.
+// readiness decides whether the daemon works. The kubelet probes the daemon, so that an upgrade of the daemon stops if
+// the new daemon does not work.
 type readiness struct {
 	// reported is true once the daemon has reported the state of its node.
 	reported atomic.Bool
@@ -18,7 +19,8 @@ type readiness struct {
 	now        func() time.Time
 }
 
-// check returns why the daemon does not work. It allows an outage of the API server of the same length as the readers of its heartbeat do.
+// check returns an error that says why the daemon does not work. check tolerates an outage of the API server for the
+// same time as the readers of the daemon's heartbeat.
 func (r *readiness) check() error {
 	if !r.reported.Load() {
 		return errors.New("the daemon has not reported the state of its node yet")

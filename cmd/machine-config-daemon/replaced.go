@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// replacedEvery is how often the service checks whether its binary or its unit was replaced.
+// replacedEvery is the interval at which the daemon checks whether its binary or its unit file was replaced.
 const replacedEvery = 10 * time.Second
 
-// ownUnits are the files that systemd runs the service from. The config can replace them.
+// ownUnits are the paths of the unit files of the daemon's service. The config can replace these files.
 var ownUnits = []string{"/etc/systemd/system/machine-config-daemon.service", "/etc/systemd/system/machine-config-daemon.service.d/*"}
 
-// awaitReplaced calls end when the program's file or a unit file of the service has changed. The config, `machine-config-daemon update`,
-// a package or a sysext can change it. Then systemd starts the service again. A program that does not run on
-// this machine is logged, and this one continues.
+// awaitReplaced calls end when the program's file or a unit file of the service has changed. The config,
+// `machine-config-daemon update`, a package or a sysext can change these files. Then systemd starts the service again.
+// If the new program cannot run on this machine, awaitReplaced logs this, and the old program continues.
 func awaitReplaced(ctx context.Context, every time.Duration, log *slog.Logger, end func()) {
 	program, err := os.Executable()
 	if err != nil {
@@ -52,13 +52,13 @@ func awaitReplaced(ctx context.Context, every time.Duration, log *slog.Logger, e
 	}
 }
 
-// fingerprint describes files by what changes when they are replaced.
+// fingerprint returns a text about files that differs after a file was replaced.
 func fingerprint(patterns []string) string {
 	var b strings.Builder
 	for _, pattern := range patterns {
 		paths, err := filepath.Glob(pattern)
 		if err != nil {
-			continue // the patterns are constant but for the program's path
+			continue // The patterns are constant, except for the path of the program.
 		}
 		for _, path := range paths {
 			if info, err := os.Stat(path); err == nil {

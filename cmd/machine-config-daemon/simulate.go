@@ -56,7 +56,7 @@ func noArgs(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// simulateHost runs the boots of the host one after the other.
+// simulateHost runs the boots of the simulated host one after the other.
 func simulateHost(ctx context.Context, o options, s simulation) error {
 	log := o.logger()
 	config, err := o.connect()
@@ -110,7 +110,7 @@ func simulateHost(ctx context.Context, o options, s simulation) error {
 	}
 }
 
-// reboot waits for the time between two boots. It returns false if the process ends meanwhile.
+// reboot waits for the time that a simulated reboot takes. If the process ends meanwhile, reboot returns false.
 func reboot(ctx context.Context, log *slog.Logger, setReady func(context.Context, bool), downtime time.Duration) bool {
 	setReady(ctx, false)
 	timer := time.NewTimer(downtime)

@@ -100,7 +100,8 @@ func (c *checks) health(h host.Host, cluster *kube.Connection) *healthcheck.Opti
 	return health
 }
 
-// aside is the log handler for libraries. The error of a call has its problem, and the caller logs it.
+// aside is the log handler for libraries. aside writes the messages of libraries at the level debug, because the
+// libraries also return their problems as errors, which the caller logs.
 type aside struct{ slog.Handler }
 
 // Enabled implements slog.Handler.
@@ -114,8 +115,8 @@ func (a aside) Handle(ctx context.Context, r slog.Record) error {
 	return a.Handler.Handle(ctx, r)
 }
 
-// startHost runs until a signal stops it. It first finishes an update that has begun. After it requested a reboot, it
-// waits until the machine ends it.
+// startHost runs the daemon until a signal stops the process. Before startHost returns, it finishes an update that has
+// begun. After startHost has requested a reboot, it waits until the reboot ends the process.
 func startHost(ctx context.Context, o options, c checks, form linux.Form) error {
 	log := o.logger()
 	klog.SetSlogLogger(slog.New(aside{log.Handler()}))
@@ -132,7 +133,7 @@ func startHost(ctx context.Context, o options, c checks, form linux.Form) error 
 // serveHost serves the machine until the context ends.
 func serveHost(ctx context.Context, h host.Host, o options, c checks, form linux.Form) error {
 	log := o.logger()
-	// The config under test may have broken or removed the kubeconfig. The daemon starts in spite of that.
+	// The config under test may have broken or removed the kubeconfig. The daemon starts even then.
 	servers, err := o.findServers(h, log)
 	if err != nil {
 		return err
@@ -165,8 +166,8 @@ func serveHost(ctx context.Context, h host.Host, o options, c checks, form linux
 	return err
 }
 
-// watchFiles returns a watcher of a machine's files. If the kernel allows none, it returns nil and logs it. The daemon
-// then finds drift only by its periodic scan.
+// watchFiles returns a watcher of a machine's files. If the kernel allows no watcher, watchFiles logs this and returns
+// nil. The daemon then finds drift only by its periodic scan.
 func watchFiles(root *files.Root, log *slog.Logger) *watch.Watcher {
 	watcher, err := watch.New(root)
 	if err != nil {
@@ -182,8 +183,8 @@ const osParts = "OS image, kernel arguments, kernel type, extensions"
 // longestShutdown is how long the machine may take to end this process after it accepted a reboot.
 const longestShutdown = 15 * time.Minute
 
-// awaitDown waits until the reboot ends the process. If this takes too long, awaitDown returns an error. After its
-// restart, the daemon requests the reboot again.
+// awaitDown waits until the reboot ends the process. If the reboot takes too long, awaitDown returns an error. After
+// its restart, the daemon requests the reboot again.
 func awaitDown(ctx context.Context) error {
 	timer := time.NewTimer(longestShutdown)
 	defer timer.Stop()

@@ -20,19 +20,19 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// binaryPath is the file of the config that names the daemon's binary.
+// binaryPath is the path of a file in the config. This file names the daemon's binary.
 const binaryPath = "/etc/machine-config-daemon/binary.json"
 
-// largestBinary limits a download.
+// largestBinary is the maximum size of a downloaded binary.
 const largestBinary = 256 << 20
 
-// namedBinary names the binary of one architecture.
+// namedBinary is the address and the digest of the binary for one architecture.
 type namedBinary struct {
 	URL    string `json:"url"`
 	SHA512 string `json:"sha512"`
 }
 
-// updateOptions are the flags of update.
+// updateOptions are the flags of the command update.
 type updateOptions struct {
 	from, to string
 	source
@@ -102,7 +102,7 @@ func (o *updateOptions) run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// readRelease returns the binary of this machine's architecture.
+// readRelease reads a release, and returns the binary for this machine's architecture.
 func readRelease(from string) (namedBinary, error) {
 	text, err := os.ReadFile(from)
 	if err != nil {
@@ -160,7 +160,7 @@ func (o *updateOptions) fetch(ctx context.Context, url string) ([]byte, error) {
 
 func hashOf(content []byte) string { return fmt.Sprintf("%x", sha512.Sum512(content)) }
 
-// versionOf runs a binary once, to see that it works on this machine.
+// versionOf runs a binary once and returns its version. The run shows that the binary works on this machine.
 func versionOf(ctx context.Context, binary string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

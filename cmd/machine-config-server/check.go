@@ -12,7 +12,7 @@ import (
 	mcshttp "github.com/bunsen-os/bunsen/mcs/http"
 )
 
-// check returns all errors in the flags. given reports whether a flag was given.
+// check returns all errors in the flags. The function given reports whether the user set a flag.
 func (f flags) check(given func(string) bool) error {
 	var bad []error
 	for _, rule := range []func(func(string) bool) []error{f.checkFrom, f.checkAlone, f.checkValues, f.checkLimits, f.checkExtra} {
@@ -51,7 +51,7 @@ func (f flags) checkFrom(func(string) bool) (bad []error) {
 	return bad
 }
 
-// checkAlone checks flags that have no effect without another flag.
+// checkAlone returns errors for flags that have no effect without another flag.
 func (f flags) checkAlone(given func(string) bool) (bad []error) {
 	for _, rule := range []struct {
 		needed bool
@@ -132,7 +132,7 @@ func (f flags) checkLimits(func(string) bool) (bad []error) {
 	return bad
 }
 
-// checkExtra checks the flags for additions to configs.
+// checkExtra checks the flags that select additions to configs.
 func (f flags) checkExtra(func(string) bool) (bad []error) {
 	if _, err := registries(f.extra.registryCAs); err != nil {
 		bad = append(bad, err)
@@ -147,13 +147,14 @@ func (f flags) checkExtra(func(string) bool) (bad []error) {
 	return bad
 }
 
-// registryName matches a host or host:port, the name of a directory of certificates.
+// registryName matches the name of a registry, host or host:port, which is also the name of a directory with its
+// certificates.
 var registryName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?$`)
 
 // registry is one value of --registry-ca.
 type registry struct{ name, file string }
 
-// registries parses --registry-ca, sorted by name.
+// registries parses the values of --registry-ca, and returns them sorted by name.
 func registries(texts []string) ([]registry, error) {
 	var all []registry
 	var bad []error

@@ -22,7 +22,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/trust/follow"
 )
 
-// inCluster constructs the parts that read a cluster.
+// inCluster constructs those parts of the server that read a cluster.
 func (p *program) inCluster(ctx context.Context) error {
 	config, err := p.from.apiServer()
 	if err != nil {
@@ -71,7 +71,7 @@ func (p *program) inCluster(ctx context.Context) error {
 // apiServer returns the connection to the API server: from --kubeconfig, or from the server's pod.
 func (f fromFlags) apiServer() (*rest.Config, error) {
 	if f.kubeconfig == "" {
-		return rest.InClusterConfig() // clientcmd does the same after warnings
+		return rest.InClusterConfig() // The library clientcmd would do the same, but it prints warnings.
 	}
 	return clientcmd.BuildConfigFromFlags("", f.kubeconfig)
 }
@@ -87,7 +87,7 @@ func (p *program) clusterAdditions(config *rest.Config) (*files.Additions, error
 	if a.JoinServer == "" || a.JoinCAFile != "" {
 		return a, nil
 	}
-	if a.JoinCA, a.JoinCAFile = config.CAData, config.CAFile; a.JoinCA != nil { // as in client-go
+	if a.JoinCA, a.JoinCAFile = config.CAData, config.CAFile; a.JoinCA != nil { // client-go also prefers CAData to CAFile.
 		a.JoinCAFile = ""
 	}
 	if a.JoinCA == nil && a.JoinCAFile == "" {
@@ -113,7 +113,8 @@ func (p *program) replica() (cluster.Replica, error) {
 	return r, nil
 }
 
-// certificates opens the certificates in a Secret. If only --cert-dir is set, it opens those in that directory.
+// certificates opens the certificates in a Secret. If only --cert-dir is set, certificates opens the certificates in
+// that directory.
 func (p *program) certificates(ctx context.Context, config *rest.Config) (*certs.Certificates, error) {
 	t, secret := p.tls, p.tls.secret
 	if secret == "" && t.dir != "" {
@@ -128,8 +129,8 @@ func (p *program) certificates(ctx context.Context, config *rest.Config) (*certs
 	}, p.log)
 }
 
-// nodeURLs returns the URLs at which nodes reach this server: each of --hostnames with the port of --listen. There are
-// none if the system chooses the port.
+// nodeURLs returns the URLs at which nodes reach this server: each of --hostnames with the port of --listen. If the
+// system chooses the port, nodeURLs returns no URL.
 func nodeURLs(hostnames []string, listen string) []string {
 	_, port, err := net.SplitHostPort(listen)
 	if err != nil || port == "" || port == "0" {

@@ -8,7 +8,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/daemon"
 )
 
-// readDaemons reads the binaries of the daemon. It needs seconds of a processor to compress one.
+// readDaemons reads the binaries of the daemon. Compressing one binary takes readDaemons a few seconds.
 func readDaemons(paths []string) (out daemon.Binaries, err error) {
 	var problems []error
 	seen := map[string]string{}

@@ -13,7 +13,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/files"
 )
 
-// withoutCluster constructs the parts that read files or a repository.
+// withoutCluster constructs those parts of the server that read files or a repository.
 func (p *program) withoutCluster(context.Context) (err error) {
 	added, err := p.extra.additions()
 	if err != nil {

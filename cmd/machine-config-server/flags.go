@@ -32,7 +32,7 @@ type fromFlags struct {
 // cluster reports whether configs come from a cluster.
 func (f fromFlags) cluster() bool { return f.dir == "" && f.git == "" }
 
-// gitFlags select the repository with its ref and path, and the access to it.
+// gitFlags select the git repository, its ref and path, and the credentials for it.
 type gitFlags struct {
 	ref, path, credentials, keys string
 	pools                        []string
@@ -40,7 +40,7 @@ type gitFlags struct {
 	osImage, extensionsImage     string
 }
 
-// tlsFlags select where to listen, and with which certificate.
+// tlsFlags select the address at which the server listens, and its certificate.
 type tlsFlags struct {
 	listen, metrics string
 	dir, secret     string
@@ -56,7 +56,7 @@ type accessFlags struct {
 	audit             string
 }
 
-// limitFlags limit clients.
+// limitFlags limit the requests of clients.
 type limitFlags struct {
 	rate, failureRate      float64
 	burst, failureBurst    int
@@ -181,7 +181,7 @@ func (f *flags) listening() *pflag.FlagSet {
 	return s
 }
 
-// Default places of the certificate.
+// The default Secret and the default directory with the server's certificate.
 const (
 	defaultSecret  = "bunsen-system/machine-config-server-tls"
 	defaultCertDir = "/etc/bunsen/machine-config-server"
@@ -195,7 +195,7 @@ func newSet() *pflag.FlagSet {
 	return s
 }
 
-// usage prints the flags in their groups.
+// usage prints the help with the flags in their groups.
 func usage(groups []group) func(*cobra.Command) error {
 	return func(cmd *cobra.Command) error {
 		out := cmd.OutOrStdout()

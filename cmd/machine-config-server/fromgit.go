@@ -14,7 +14,7 @@ import (
 	"github.com/bunsen-os/bunsen/source/store"
 )
 
-// keptTrees is how many commits of the repository stay on disk: the last valid one and later invalid ones.
+// keptTrees is how many commits of the repository stay on disk: the last valid commit, and later invalid commits.
 const keptTrees = 5
 
 // readable returns an error for each flag that names a missing file.
@@ -31,8 +31,8 @@ func (f gitFlags) readable() error {
 	return errors.Join(bad...)
 }
 
-// openRepository prepares to follow a repository. It stores trees and the last valid commit in the cache directory. The caller
-// closes the store.
+// openRepository prepares to follow a repository. openRepository stores trees and the last valid commit in the cache
+// directory. The caller closes the store.
 func openRepository(c bootstrap.Config, cacheDir string) (*bootstrap.Repository, *store.Store, error) {
 	dir := filepath.Join(cacheDir, "git")
 	trees, err := store.Open(dir, keptTrees)

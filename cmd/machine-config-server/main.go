@@ -16,7 +16,7 @@ var version = "dev"
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal does not wait for --grace
+	context.AfterFunc(ctx, stop) // After a second signal, the server does not wait for --grace.
 	if err := command().ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "machine-config-server:", err)
 		os.Exit(1)
@@ -72,7 +72,7 @@ the last known ones, with --cache-dir also after a restart. Without a cluster it
 	return cmd
 }
 
-// seeHelp appends to an error of the command line how to show the help.
+// seeHelp appends to an error about the command line a sentence that says how to show the help.
 func seeHelp(cmd *cobra.Command, err error) error {
 	if err == nil {
 		return nil

@@ -13,10 +13,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// errNotLoopback says that other machines could read the metrics.
+// errNotLoopback is the error for a metrics address at which other machines could read the metrics.
 var errNotLoopback = errors.New("metrics are served on loopback only: use an address such as 127.0.0.1:8798, and a proxy with authentication on this host for other hosts")
 
-// listenMetrics opens --metrics-listen.
+// listenMetrics listens at the address of --metrics-listen.
 func listenMetrics(address string) (net.Listener, error) {
 	at, err := net.ResolveTCPAddr("tcp", address)
 	if err == nil && !at.IP.IsLoopback() {

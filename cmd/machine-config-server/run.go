@@ -38,7 +38,7 @@ type program struct {
 	apis      apis
 	daemons   daemon.Binaries
 
-	// parts run beside the server, until after its last response.
+	// parts are functions that run beside the server, until after its last response.
 	parts []func(context.Context) error
 	// closers are closed after the parts, in this order.
 	closers []io.Closer
@@ -54,7 +54,7 @@ type apis struct {
 // run constructs the parts and runs them until the context ends.
 func run(ctx context.Context, f flags) (err error) {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	ctx = logr.NewContext(ctx, logr.FromSlogHandler(log.Handler())) // for client-go
+	ctx = logr.NewContext(ctx, logr.FromSlogHandler(log.Handler())) // client-go reads the logger from the context.
 	p := &program{flags: f, log: log, pools: served.NewPools(), started: time.Now()}
 	defer func() {
 		for _, c := range p.closers {
@@ -116,7 +116,7 @@ func (p *program) server() (mcshttp.Server, error) {
 		return mcshttp.Server{}, err
 	}
 	server := mcshttp.Server{TLS: p.cert.TLS(), AllowFrom: networks, Limits: o.Limits, Log: p.log, Bounds: mcshttp.DefaultBounds()}
-	server.Bounds.Stop = max(p.tls.grace, 1) // 0 would be the default
+	server.Bounds.Stop = max(p.tls.grace, 1) // The value 0 would mean the default.
 	server.Bounds.Connections, server.Bounds.PerSource = p.limits.connections, p.limits.perSource
 	if p.access.clientCA != "" {
 		if server.ClientCAs, err = clientca.Open(p.access.clientCA, p.log); err != nil {
@@ -138,7 +138,7 @@ func (f limitFlags) limits() mcshttp.Limits {
 	return limits
 }
 
-// audit opens the audit log, if there is one.
+// audit opens the audit log, if the flags name one.
 func (p *program) audit() (io.Writer, error) {
 	switch p.access.audit {
 	case "":
@@ -154,7 +154,7 @@ func (p *program) audit() (io.Writer, error) {
 	return f, nil
 }
 
-// openMetrics opens --metrics-listen, if it is set.
+// openMetrics listens at the address of --metrics-listen, if the flag is set.
 func (p *program) openMetrics() error {
 	if p.tls.metrics == "" {
 		return nil
@@ -200,7 +200,7 @@ func (p *program) serve(ctx context.Context, server mcshttp.Server) error {
 	return group.Wait()
 }
 
-// report returns the status of this server for its Lease.
+// report returns the status of this server, which the server writes to its Lease.
 func (p *program) report() v1alpha1.ServerReport {
 	r := v1alpha1.ServerReport{
 		Version: version, Listen: p.listener.Addr().String(), Started: metav1.NewTime(p.started.UTC().Truncate(time.Second)),

@@ -76,8 +76,8 @@ func (c *configs) fromServers(ctx context.Context, name string) (mcfgv1.MachineC
 	})
 }
 
-// ask calls a function for the servers, one after the other, until its error is not a *serverError after which another server may
-// answer. If it could not reach or trust any server, it reads the servers' addresses again.
+// ask calls a function for each server in turn. It continues with the next server only after a *serverError after which
+// another server may answer. If ask cannot reach or trust any server, it reads the servers' addresses again.
 func ask[T any](ctx context.Context, c *configs, call func(client *http.Client, server, agent string) (T, error)) (T, error) {
 	var none T
 	config, err := c.cluster.loadConfig()
