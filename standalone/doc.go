@@ -3,8 +3,8 @@
 // which it runs or by its first argument, and the supervisor that runs them with
 // Bunsen's own programs.
 //
-// It is a Go module of its own, because the Kubernetes modules are pinned by
-// replace lines; it never imports Bunsen's module.
+// The standalone control plane is a separate Go module, because replace lines pin the Kubernetes modules. This module
+// never imports Bunsen's module.
 //
-// In: a command line. Out: the chosen program. Never: logic, which is in package up.
+// In: a command line. Out: the chosen program. Never: any logic, which is in package up.
 package main

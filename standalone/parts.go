@@ -15,8 +15,8 @@ import (
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 )
 
-// upstream returns the program of that name as a function that does not return, or nil. Each program reads os.Args, as
-// its own executable would.
+// upstream returns the upstream program with a name, as a function that does not return. If there is no such program,
+// upstream returns nil. Each program reads os.Args, as its own executable would.
 func upstream(name string) func(args []string) {
 	var run func()
 	switch name {

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// Link makes dir/<name> a link to the executable for each name. It creates the
-// folder if it is missing. It keeps files that are not links and returns their names.
+// Link makes dir/<name> a link to the executable for each name. Link creates the folder if it is missing. Link keeps
+// files that are not links and returns their names.
 func Link(dir, executable string, names ...string) (kept []string, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("linking to %s: %w", executable, err)
@@ -19,7 +19,7 @@ func Link(dir, executable string, names ...string) (kept []string, err error) {
 		return nil, fmt.Errorf("linking to %s: %w", executable, err)
 	}
 	target := executable
-	// In the folder of the executable, a relative link lets users move the folder.
+	// If the links are in the folder of the executable, relative links let users move that folder.
 	if filepath.Dir(executable) == abs {
 		target = filepath.Base(executable)
 	}

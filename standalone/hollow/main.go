@@ -49,7 +49,7 @@ func run(ctx context.Context, kubeconfig, name, root string) error {
 	if err != nil {
 		return err
 	}
-	go kubelet.Run(ctx) // never returns
+	go kubelet.Run(ctx) // Run of the kubelet never returns.
 	<-ctx.Done()
 	return nil
 }
@@ -58,7 +58,7 @@ func run(ctx context.Context, kubeconfig, name, root string) error {
 func hollow(ctx context.Context, config *rest.Config, name, root string) (*kubemark.HollowKubelet, error) {
 	flags, settings := kubemark.GetHollowKubeletConfig(&kubemark.HollowKubeletOptions{NodeName: name, MaxPods: 300})
 	settings.EnableServer = false
-	made := flags.RootDirectory // the directory is below /tmp, and nothing else removes it
+	made := flags.RootDirectory // The kubelet's flags have created a directory below /tmp, and no other code removes it.
 	flags.RootDirectory = filepath.Join(root, "kubelet")
 	settings.StaticPodPath, settings.PodLogsDir = filepath.Join(root, "static-pods"), filepath.Join(root, "pod-logs")
 	if err := errors.Join(os.RemoveAll(made), os.MkdirAll(settings.StaticPodPath, 0o755), os.MkdirAll(settings.PodLogsDir, 0o755)); err != nil {

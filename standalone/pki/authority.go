@@ -14,17 +14,18 @@ import (
 	"time"
 )
 
-// Lifetimes. A certificate is renewed at a start in the last third of its life, so
-// it is valid for at least four months after each start.
+// The lifetimes of certificates. A start renews each certificate that is in the last third of its life. So each
+// certificate is valid for at least four months after a start.
 const (
 	authorityLife = 10 * 365 * 24 * time.Hour
 	leafLife      = 365 * 24 * time.Hour
-	// skew is by how much a client's clock may be behind and still accept a new certificate.
+	// skew is the time by which a client's clock may be behind. A client with such a clock still accepts a new
+	// certificate.
 	skew = 5 * time.Minute
 )
 
-// Authority signs certificates. It is a key and a self-signed certificate in
-// <dir>/<name>.key and <dir>/<name>.crt.
+// Authority signs certificates. Authority is a key and a self-signed certificate in <dir>/<name>.key and
+// <dir>/<name>.crt.
 type Authority struct {
 	dir, name string
 	now       time.Time
@@ -32,9 +33,9 @@ type Authority struct {
 	key       *ecdsa.PrivateKey
 }
 
-// OpenAuthority reads the CA, or creates it if neither of its files exists. A CA
-// that expires soon gets a new certificate for the same key, so that certificates
-// that it signed stay valid. A damaged CA is an error, because clients trust it.
+// OpenAuthority reads the CA, or creates it if neither of its files exists. A CA that expires soon gets a new
+// certificate for the same key, so that the certificates that the CA has signed stay valid. A damaged CA is an error,
+// because clients trust it.
 func OpenAuthority(dir, name string, now time.Time) (*Authority, error) {
 	a := &Authority{dir: dir, name: name, now: now}
 	err := a.load()
@@ -51,10 +52,10 @@ func OpenAuthority(dir, name string, now time.Time) (*Authority, error) {
 	return a, a.selfSign()
 }
 
-// CertPath is the CA certificate, which clients trust.
+// CertPath returns the path of the CA certificate, which clients trust.
 func (a *Authority) CertPath() string { return filepath.Join(a.dir, a.name+".crt") }
 
-// KeyPath is the private key of the CA.
+// KeyPath returns the path of the CA's private key.
 func (a *Authority) KeyPath() string { return filepath.Join(a.dir, a.name+".key") }
 
 func (a *Authority) load() error {
@@ -66,7 +67,8 @@ func (a *Authority) load() error {
 	case keyErr != nil:
 		return keyErr
 	case errors.Is(certErr, fs.ErrNotExist):
-		// A start was interrupted between the two files, so the CA has signed nothing yet.
+		// Only the CA's key exists, because an earlier start was interrupted before it wrote the certificate. So the CA
+		// has signed no certificate yet.
 		return certErr
 	case certErr != nil:
 		return certErr

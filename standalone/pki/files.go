@@ -11,16 +11,15 @@ import (
 	"path/filepath"
 )
 
-// Key files are SEC1, not PKCS8: the API server refuses a PKCS8 key for
-// ServiceAccount tokens.
+// The format of private keys is SEC1 and not PKCS8, because the API server refuses a PKCS8 key for ServiceAccount
+// tokens.
 const (
 	keyBlock  = "EC PRIVATE KEY"
 	certBlock = "CERTIFICATE"
 )
 
-// EnsureSigningKey creates the key that signs ServiceAccount tokens if it does not
-// exist. The key does not expire, because a new one would invalidate every token in
-// the cluster.
+// EnsureSigningKey creates the key that signs ServiceAccount tokens, if this key does not exist. The key does not
+// expire, because a new key would invalidate every token in the cluster.
 func EnsureSigningKey(path string) error {
 	_, err := readKey(path)
 	if err == nil {

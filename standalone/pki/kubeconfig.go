@@ -15,7 +15,7 @@ type Kubeconfig struct {
 	Server string
 	// CA, Cert and Key are paths of PEM files whose content the kubeconfig contains.
 	CA, Cert, Key string
-	// User is the name that kubectl config shows. It has no effect.
+	// User is the name that kubectl config shows. User has no effect.
 	User string
 }
 
@@ -39,7 +39,7 @@ users:
     client-key-data: %s
 `
 
-// WriteKubeconfig writes the file. It does not touch a file with the same content.
+// WriteKubeconfig writes the file. WriteKubeconfig does not touch a file with the same content.
 func WriteKubeconfig(path string, k Kubeconfig) error {
 	var encoded [3]string
 	for i, p := range []string{k.CA, k.Cert, k.Key} {
@@ -57,7 +57,7 @@ func WriteKubeconfig(path string, k Kubeconfig) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("writing the kubeconfig of %s: %w", k.User, err)
 	}
-	// Written to another file and renamed, because a process may read the old one.
+	// The content is written to another file, which is then renamed, because a process may read the old file.
 	temporary := path + ".new"
 	if err := os.WriteFile(temporary, content, 0o600); err != nil {
 		return fmt.Errorf("writing the kubeconfig of %s: %w", k.User, err)

@@ -26,9 +26,8 @@ type Request struct {
 // Pair has the paths of a certificate and its key.
 type Pair struct{ Cert, Key string }
 
-// Ensure returns the requested certificate. It keeps an existing one that matches
-// the request and its key, is signed by this CA and does not expire soon. Otherwise
-// it creates a new key and certificate.
+// Ensure returns the requested certificate. Ensure keeps an existing certificate that matches the request and its key,
+// is signed by this CA and does not expire soon. Otherwise Ensure creates a new key and certificate.
 func (a *Authority) Ensure(r Request) (Pair, error) {
 	p := Pair{Cert: filepath.Join(a.dir, r.Name+".crt"), Key: filepath.Join(a.dir, r.Name+".key")}
 	cert, certErr := readCert(p.Cert)

@@ -14,8 +14,8 @@ import (
 type child struct {
 	spec  ProcessSpec
 	s     *Supervisor
-	stop  chan struct{} // closed when the process must end
-	done  chan struct{} // closed when the process has ended and is not restarted
+	stop  chan struct{} // stop is closed when the process must end.
+	done  chan struct{} // done is closed when the process has ended and the child does not restart it.
 	exits atomic.Int64
 }
 
@@ -23,7 +23,7 @@ type child struct {
 type process struct {
 	cmd    *exec.Cmd
 	since  time.Time
-	exited chan struct{} // closed after Wait
+	exited chan struct{} // exited is closed after Wait has returned.
 }
 
 // keep restarts the process each time after it ends, until it must stop.
@@ -47,7 +47,7 @@ func (c *child) keep(p *process) {
 	}
 }
 
-// watch waits until the process has ended. It returns true if it was stopped.
+// watch waits until the process has ended. watch returns true if the supervisor stopped the process.
 func (c *child) watch(p *process) bool {
 	defer c.forget(p)
 	select {
@@ -69,13 +69,13 @@ func (c *child) watch(p *process) bool {
 	return true
 }
 
-// forget kills remaining children of the process and removes its record.
+// forget kills the remaining children of an ended process, and removes its record.
 func (c *child) forget(p *process) {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 	_ = os.Remove(c.record())
 }
 
-// again restarts the process after the pause, or returns nil if it must stop.
+// again restarts the process after the pause. If the process must stop, again returns nil.
 func (c *child) again(pause *time.Duration) *process {
 	for {
 		wait := time.NewTimer(*pause)
@@ -99,7 +99,7 @@ func (c *child) spawn() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The process has its own copy of the descriptor; an open one here would leak.
+	// The new process has its own copy of the log's file descriptor, so the supervisor closes its copy.
 	defer log.Close()
 	cmd := &exec.Cmd{
 		Path: c.spec.Path, Args: c.spec.Args, Dir: c.s.cfg.Home,

@@ -9,8 +9,8 @@ import (
 // Dir is the absolute path of a data directory that exists.
 type Dir string
 
-// OpenDir creates the directory if it is missing, readable by its owner only, and
-// returns its absolute path. It does not lock it.
+// OpenDir creates the directory if it is missing, readable by its owner only, and returns its absolute path. OpenDir
+// does not lock it.
 func OpenDir(path string) (Dir, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -25,42 +25,42 @@ func OpenDir(path string) (Dir, error) {
 	return d, nil
 }
 
-// PKI contains keys and certificates.
+// PKI returns the folder with keys and certificates.
 func (d Dir) PKI() string { return d.join("pki") }
 
-// Identities contains one kubeconfig file per component.
+// Identities returns the folder with one kubeconfig file per component.
 func (d Dir) Identities() string { return d.join("identities") }
 
-// Identity is the kubeconfig file of one component.
+// Identity returns the path of one component's kubeconfig file.
 func (d Dir) Identity(name string) string {
 	return filepath.Join(d.Identities(), name+".kubeconfig")
 }
 
-// Kubeconfig is the administrator's kubeconfig file, for users.
+// Kubeconfig returns the path of the administrator's kubeconfig file, which users use.
 func (d Dir) Kubeconfig() string { return d.join("kubeconfig") }
 
-// Logs contains one log file per child process.
+// Logs returns the folder with one log file per child process.
 func (d Dir) Logs() string { return d.join("logs") }
 
-// Run contains one process record per running child.
+// Run returns the folder with one process record per running child.
 func (d Dir) Run() string { return d.join("run") }
 
-// Etcd contains the database.
+// Etcd returns the folder with the database of etcd.
 func (d Dir) Etcd() string { return d.join("etcd") }
 
-// Ignition contains the certificate of machine-config-server and its CA, ca.crt.
+// Ignition returns the folder with the certificate of machine-config-server and the CA of that certificate, ca.crt.
 func (d Dir) Ignition() string { return d.join("mcs") }
 
-// Repository is the bare git repository that is created if no other is set.
+// Repository returns the path of the bare git repository that a start creates if the user sets no other repository.
 func (d Dir) Repository() string { return d.join("config.git") }
 
-// Hosts contains the root folder of each simulated host.
+// Hosts returns the folder with the root folder of each simulated host.
 func (d Dir) Hosts() string { return d.join("hosts") }
 
-// Host is the root folder of one simulated host.
+// Host returns the root folder of one simulated host.
 func (d Dir) Host(name string) string { return filepath.Join(d.Hosts(), name) }
 
-// Store contains the fetched trees of repositories. A user can delete it.
+// Store returns the folder with the fetched trees of repositories. A user can delete this folder.
 func (d Dir) Store() string { return d.join("store") }
 
 func (d Dir) join(name string) string { return filepath.Join(string(d), name) }

@@ -17,11 +17,11 @@ type Lock struct{ file *os.File }
 type InUseError struct {
 	// Dir is the data directory.
 	Dir Dir
-	// PID is the process id that the holder wrote; empty if it cannot be read.
+	// PID is the process id that the holder of the lock wrote. PID is empty if it cannot be read.
 	PID string
 }
 
-// Error says which process uses the directory and what to do.
+// Error returns a text that says which process uses the directory, and what a user can do.
 func (e *InUseError) Error() string {
 	who := "another process"
 	if e.PID != "" {
@@ -68,18 +68,18 @@ func writePID(f *os.File) error {
 	return err
 }
 
-// Release unlocks the directory. It keeps the file: after a removal, two processes
-// could lock different files of that name.
+// Release unlocks the directory. Release does not remove the lock file. If it did, two processes could lock different
+// files of the same name.
 func (l *Lock) Release() error { return l.file.Close() }
 
-// Holder returns the id of the process that has the lock; 0 if there is none.
+// Holder returns the id of the process that has the lock. It returns 0 if no process has the lock.
 func (d Dir) Holder() int {
 	f, err := os.Open(d.join("lock"))
 	if err != nil {
 		return 0
 	}
 	defer f.Close()
-	// A shared lock that is released at once: it fails only while another process holds the lock.
+	// Holder tries a shared lock and releases it at once. The attempt fails only while another process has the lock.
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) {
 		return 0
 	}

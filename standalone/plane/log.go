@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// maxLog is the size in bytes above which the next start renames a log to <name>.log.1. Only one old log remains.
+// maxLog is a size in bytes. If a log is larger, the next start renames it to <name>.log.1. Only one old log remains.
 const maxLog = 8 << 20
 
 func openLog(path string, args []string) (*os.File, error) {
@@ -32,7 +32,7 @@ func openLog(path string, args []string) (*os.File, error) {
 	return f, nil
 }
 
-// tailBytes limits how many bytes at the end of a log TailLog reads.
+// tailBytes is the maximum number of bytes that TailLog reads at the end of a log.
 const tailBytes = 8 << 10
 
 // TailLog returns the last lines of a log file, or nothing if it cannot read the file.

@@ -16,9 +16,8 @@ type socket struct{ inode, uid string }
 // listenState is TCP_LISTEN in /proc/net/tcp.
 const listenState = "0A"
 
-// PortHolder describes the process that listens on a TCP port of this host, such as
-// "etcd (pid 123: etcd --data-dir …)". It names the user of a process that it cannot
-// read, and returns "" if there is none.
+// PortHolder describes the process that listens on a TCP port of this host, such as "etcd (pid 123: etcd --data-dir
+// …)". PortHolder names only the user of a process that it cannot read. If no process listens, PortHolder returns "".
 func PortHolder(port int) string {
 	var found []socket
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
@@ -53,7 +52,7 @@ func listeners(table io.Reader, port int) []socket {
 	return out
 }
 
-// processOf returns the id of a process that has the socket open, or "".
+// processOf returns the id of a process that has opened the socket, or "".
 func processOf(inode string) string {
 	fds, _ := filepath.Glob("/proc/[0-9]*/fd/*")
 	for _, fd := range fds {
@@ -64,7 +63,7 @@ func processOf(inode string) string {
 	return ""
 }
 
-// commandWidth limits the command line, so that the rest of the message stays visible.
+// commandWidth is the maximum length of a command line in a message, so that the rest of the message stays visible.
 const commandWidth = 60
 
 func describeProcess(pid string) string {
@@ -76,7 +75,7 @@ func describeProcess(pid string) string {
 	if len(words) == 0 {
 		return "pid " + pid
 	}
-	// Only the first words: a flag after them may be a secret.
+	// The message has only the first words of the command line, because a flag after these words may be a secret.
 	command := []rune(strings.Join(words[:min(2, len(words))], " "))
 	if len(command) > commandWidth {
 		command = append(command[:commandWidth], '…')

@@ -11,18 +11,18 @@ import (
 
 // Port is a TCP port on 127.0.0.1 that a component will listen on.
 type Port struct {
-	// Number is 1 to 65535.
+	// Number is the number of the port, from 1 to 65535.
 	Number int
 	// Purpose names the listening component, such as "Kubernetes API".
 	Purpose string
-	// Flag changes the number, such as "--api-port".
+	// Flag is the flag that changes the number, such as "--api-port".
 	Flag string
 }
 
 // TakenPort is a port that is not available.
 type TakenPort struct {
 	Port
-	// Holder is the process that listens there; empty if unknown.
+	// Holder is the process that listens on the port. Holder is empty if the process is unknown.
 	Holder string
 	// Err is the error of the kernel.
 	Err error
@@ -31,7 +31,7 @@ type TakenPort struct {
 // PortConflictError lists all ports that are not available.
 type PortConflictError struct{ Taken []TakenPort }
 
-// Error returns one line for each port, with what to do.
+// Error returns one line for each port, which also says what a user can do.
 func (e *PortConflictError) Error() string {
 	lines := make([]string, 0, len(e.Taken))
 	for _, t := range e.Taken {
@@ -51,9 +51,8 @@ func (t TakenPort) describe() string {
 	return fmt.Sprintf("port %d for the %s %s: stop that process, or set another port with %s", t.Number, t.Purpose, why, t.Flag)
 }
 
-// CheckPorts listens on each port for a moment. It returns nil or a *PortConflictError
-// with all that are taken; two purposes on one number or a number out of range
-// are plain errors.
+// CheckPorts listens on each port for a moment. If ports are taken, CheckPorts returns a *PortConflictError with all of
+// these ports. For two purposes with one number, or a number out of range, it returns another error.
 func CheckPorts(wanted []Port) error {
 	if err := validatePorts(wanted); err != nil {
 		return err

@@ -12,20 +12,19 @@ import (
 	"time"
 )
 
-// recordEnding ends the names of process records, "<name>.pid". A record contains
-// "<pid> <start time> <boot id>", because the kernel reuses process ids.
+// recordEnding is the end of a process record's file name, "<name>.pid". A record contains "<pid> <start time> <boot
+// id>", because the kernel reuses process ids.
 const recordEnding = ".pid"
 
 // Running is a process that has a record and still runs.
 type Running struct {
-	// Name is the name that it was started under.
+	// Name is the name under which the supervisor started the process.
 	Name string
-	// PID is its process id and that of its group.
+	// PID is the id of the process and of its process group.
 	PID int
 }
 
-// FindRunning reads the records in a folder and returns those whose process still
-// runs, by name.
+// FindRunning reads the records in a folder and returns each process that still runs, sorted by name.
 func FindRunning(run string) ([]Running, error) {
 	records, err := filepath.Glob(filepath.Join(run, "*"+recordEnding))
 	if err != nil {
@@ -47,8 +46,8 @@ func FindRunning(run string) ([]Running, error) {
 	return out, nil
 }
 
-// StopLeftovers ends processes of an earlier supervisor: with SIGTERM, and after
-// the grace with SIGKILL to the whole group. It removes all records.
+// StopLeftovers ends processes of an earlier supervisor: with SIGTERM, and after the grace with SIGKILL to the whole
+// group. StopLeftovers removes all records.
 func StopLeftovers(run string, grace time.Duration) ([]Running, error) {
 	left, err := FindRunning(run)
 	if err != nil {
@@ -73,11 +72,11 @@ func StopLeftovers(run string, grace time.Duration) ([]Running, error) {
 	return left, nil
 }
 
-// killGrace is how long the kernel may take to end a process that got SIGKILL.
+// killGrace is the time that the kernel may need to end a process after SIGKILL.
 const killGrace = 5 * time.Second
 
-// waitGone returns the processes that still run after a time. It polls, because they
-// are not children of this process.
+// waitGone returns the processes that still run after a time. waitGone polls, because these processes are not children
+// of this process.
 func waitGone(run string, atMost time.Duration) []Running {
 	for deadline := time.Now().Add(atMost); ; time.Sleep(20 * time.Millisecond) {
 		left, err := FindRunning(run)
@@ -90,7 +89,7 @@ func waitGone(run string, atMost time.Duration) []Running {
 func writeRecord(path string, pid int) error {
 	started, _, err := stat(pid)
 	if err != nil {
-		// The process has ended already; the caller waits for it and reports that.
+		// The process has ended already. The caller waits for it and reports its end.
 		return nil
 	}
 	line := fmt.Sprintf("%d %s %s\n", pid, started, bootID())
@@ -111,7 +110,7 @@ func alive(record string) (int, bool) {
 		return 0, false
 	}
 	started, state, err := stat(pid)
-	// A zombie has ended. It stays listed until its parent reaps it.
+	// A zombie is a process that has ended. The kernel lists a zombie until its parent calls wait.
 	return pid, err == nil && started == f[1] && state != "Z" && state != "X"
 }
 
@@ -121,7 +120,7 @@ func stat(pid int) (started, state string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	// The name in brackets may contain any character, also spaces and brackets.
+	// The process name, which is in brackets, may contain any character, also spaces and brackets.
 	f := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+1:]))
 	const stateField, startField = 0, 19
 	if len(f) <= startField {

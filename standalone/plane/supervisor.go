@@ -11,22 +11,22 @@ import (
 
 // ProcessSpec describes a process that the supervisor runs.
 type ProcessSpec struct {
-	// Name is its name in reports and the name of its log file and record.
+	// Name is the name of the process in reports, and the name of its log file and its record.
 	Name string
-	// Path is the executable.
+	// Path is the path of the executable.
 	Path string
 	// Args is the whole argument list, Args[0] included.
 	Args []string
 	// Env is added to the supervisor's environment.
 	Env []string
-	// Stage orders the stop: higher stages end before lower ones begin to stop.
+	// Stage orders the stop: processes of a higher stage end before processes of a lower stage begin to stop.
 	Stage int
 	// Grace is the time between SIGTERM and SIGKILL in which the process may stop.
 	Grace time.Duration
 }
 
-// Backoff is the pause before an ended process is restarted. It doubles from First
-// to Max, and starts over after the process ran for Reset.
+// Backoff is the pause before an ended process is restarted. Backoff doubles from First to Max, and starts over after
+// the process ran for Reset.
 type Backoff struct{ First, Max, Reset time.Duration }
 
 // DefaultBackoff returns a backoff from half a second to half a minute.
@@ -40,7 +40,7 @@ type SupervisorConfig struct {
 	// Home the working directory of the processes.
 	Logs, Run, Home string
 	Backoff         Backoff
-	// Report receives one line for each process that ended. Several goroutines call it at the same time.
+	// Report receives one line for each process that ended. Several goroutines may call Report at the same time.
 	Report func(line string)
 }
 
@@ -56,7 +56,7 @@ type Supervisor struct {
 	stopped  bool
 }
 
-// start is a request to start a process.
+// start is a request to the starter to start a process.
 type start struct {
 	cmd  *exec.Cmd
 	done chan error
@@ -78,8 +78,8 @@ func (s *Supervisor) starter() {
 	}
 }
 
-// Start starts a process and restarts it when it ends. It returns an error if the
-// first start fails, for example without the executable; it reports later failures.
+// Start starts a process and restarts it when it ends. Start returns an error if the first start fails, for example
+// without the executable; Start reports later failures.
 func (s *Supervisor) Start(spec ProcessSpec) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,8 +96,8 @@ func (s *Supervisor) Start(spec ProcessSpec) error {
 	return nil
 }
 
-// Stop ends all processes, the highest stage first, and returns when all have
-// ended. Call it once.
+// Stop ends all processes, the highest stage first, and returns when all have ended. The caller must call Stop only
+// once.
 func (s *Supervisor) Stop() {
 	s.mu.Lock()
 	s.stopped = true
@@ -128,7 +128,7 @@ func (s *Supervisor) Stop() {
 // Kill makes a running or later Stop end every process with SIGKILL at once.
 func (s *Supervisor) Kill() { s.kill.Do(func() { close(s.killed) }) }
 
-// Exits counts how often the process of that name has ended.
+// Exits returns how often the process with a name has ended.
 func (s *Supervisor) Exits(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,5 +140,5 @@ func (s *Supervisor) Exits(name string) int {
 	return 0
 }
 
-// Log is the path of the log file of that name.
+// Log returns the path of the log file of the process with a name.
 func (s *Supervisor) Log(name string) string { return filepath.Join(s.cfg.Logs, name+".log") }

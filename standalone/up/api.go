@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// apiClient reads, as administrator, the objects that a start waits for.
+// apiClient reads objects as administrator. A start waits for the state of these objects.
 type apiClient struct {
 	url  string
 	http *http.Client
@@ -84,8 +84,8 @@ type list struct {
 	}
 }
 
-// notReady returns the hosts that are not Ready, or whose Lease was not renewed since the given time. The Lease matters
-// because a Ready condition may be older than the last stop.
+// notReady returns the hosts that are not Ready, or whose Lease has not been renewed since the given time. The Lease
+// matters because a Ready condition may be older than the last stop.
 func (c *apiClient) notReady(ctx context.Context, hosts []string, since time.Time) ([]string, error) {
 	readyCount := map[string]int{}
 	for _, path := range []string{"/api/v1/nodes", "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"} {

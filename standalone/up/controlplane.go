@@ -8,7 +8,7 @@ import (
 	"github.com/bunsen-os/bunsen/standalone/plane"
 )
 
-// Stages of the start. The stop uses them in reverse order.
+// The stages of a start. A stop uses these stages in reverse order.
 const (
 	stageDatabase = iota + 1
 	stageAPI
@@ -16,14 +16,14 @@ const (
 	stageBunsen
 )
 
-// processes describes how each process is started.
+// processes describes how the supervisor starts each process.
 type processes struct {
 	o   options
 	dir plane.Dir
 	ids identities
 }
 
-// memory limits the memory of a process: GOGC in percent, GOMEMLIMIT in MiB.
+// memory returns environment variables that limit the memory of a process: GOGC in percent, GOMEMLIMIT in MiB.
 func memory(percent, limit int) []string {
 	return []string{fmt.Sprintf("GOGC=%d", percent), fmt.Sprintf("GOMEMLIMIT=%dMiB", limit)}
 }
@@ -54,14 +54,14 @@ func (r processes) apiServer() plane.ProcessSpec {
 		"--endpoint-reconciler-type=none", "--service-cluster-ip-range="+serviceCIDR,
 		"--tls-cert-file="+r.ids.apiserver.Cert, "--tls-private-key-file="+r.ids.apiserver.Key,
 		"--client-ca-file="+r.ids.ca,
-		// The names of nodes are in no DNS, so kubectl logs and exec need their addresses.
+		// No DNS server has the names of the nodes, so kubectl logs and kubectl exec need the addresses of the nodes.
 		"--kubelet-preferred-address-types=InternalIP,ExternalIP,Hostname",
 		"--kubelet-client-certificate="+r.ids.kubeletClient.Cert, "--kubelet-client-key="+r.ids.kubeletClient.Key,
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file="+r.ids.tokenKey, "--service-account-signing-key-file="+r.ids.tokenKey,
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
 		"--enable-bootstrap-token-auth=true", "--allow-privileged=true",
-		// One user on one host needs no fairness and no profiling.
+		// A control plane with one user on one host needs neither fairness of requests nor profiling.
 		"--enable-priority-and-fairness=false", "--profiling=false",
 	)
 }
@@ -83,12 +83,13 @@ func (r processes) upstream() []plane.ProcessSpec {
 // qemuHost is the address of the host in the user network of a QEMU virtual machine.
 const qemuHost = "10.0.2.2"
 
-// bunsen returns Bunsen's own programs: controller, server, console, and a daemon for each simulated host.
+// bunsen returns the specifications of Bunsen's own programs: the controller, the server, and a daemon for each
+// simulated host.
 func (r processes) bunsen() []plane.ProcessSpec {
 	specs := []plane.ProcessSpec{
 		r.program(controllerProgram, controllerProgram, "--kubeconfig", r.ids.configs.controller, "--store", r.dir.Store()),
-		// As in a cluster, clients need a token, and the certificate is in a Secret, so that `bunsen pointer` finds the CA.
-		// The folder is a cache for a start without an API server.
+		// As in a cluster, the server's clients need a token, and the server's certificate is in a Secret, so that
+		// `bunsen pointer` finds the CA. The folder caches the certificate for a start without an API server.
 		r.program(serverProgram, serverProgram, "--kubeconfig", r.ids.configs.server,
 			"--listen", r.o.ignitionAddress(), "--hostnames", qemuHost,
 			"--tls-secret", namespace+"/machine-config-server-tls", "--cert-dir", r.dir.Ignition(),
@@ -98,7 +99,7 @@ func (r processes) bunsen() []plane.ProcessSpec {
 	}
 	for _, name := range r.o.hostNames() {
 		specs = append(specs, r.program(name, daemonProgram, "simulate", "--node-name", name,
-			// the server publishes a URL for virtual machines
+			// The server publishes a URL at which virtual machines reach it.
 			"--kubeconfig", r.ids.configs.hosts[name], "--root", r.dir.Host(name), "--server", "https://"+r.o.ignitionAddress()))
 	}
 	return specs
@@ -113,7 +114,7 @@ func (r processes) part(spec plane.ProcessSpec, args ...string) plane.ProcessSpe
 	return spec
 }
 
-// program returns one of Bunsen's programs; name identifies this process.
+// program returns the specification of one of Bunsen's programs. The parameter name identifies the process.
 func (r processes) program(name, program string, args ...string) plane.ProcessSpec {
 	path := filepath.Join(r.o.bin, program)
 	return plane.ProcessSpec{

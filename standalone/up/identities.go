@@ -25,13 +25,13 @@ type identities struct {
 	configs                  configs
 }
 
-// etcdIdentities are for etcd and the API server only.
+// etcdIdentities are the files with which etcd and the API server authenticate to each other.
 type etcdIdentities struct {
 	ca             string
 	server, client pki.Pair
 }
 
-// configs are paths of kubeconfig files; hosts by name.
+// configs are paths of kubeconfig files. The paths of hosts are by the names of the hosts.
 type configs struct {
 	admin, manager, scheduler string
 	controller, server        string
@@ -52,7 +52,8 @@ func createIdentities(o options, dir plane.Dir, now time.Time) (identities, erro
 			admin:     m.config(dir.Kubeconfig(), pki.Request{Name: "admin", CommonName: "admin", Groups: []string{"system:masters"}}),
 			manager:   m.identity(pki.Request{Name: "kube-controller-manager", CommonName: "system:kube-controller-manager"}),
 			scheduler: m.identity(pki.Request{Name: "kube-scheduler", CommonName: "system:kube-scheduler"}),
-			// The certificates have the names of ServiceAccounts, so that the programs have the same rights as in a cluster.
+			// The certificates of Bunsen's programs have the names of ServiceAccounts, so that the programs have the
+			// same rights as in a cluster.
 			controller: m.identity(serviceAccount(controllerProgram)),
 			server:     m.identity(serviceAccount(serverProgram)),
 			hosts:      map[string]string{},
@@ -94,8 +95,8 @@ func (m *issuer) open(now time.Time) {
 	}
 }
 
-// database uses a separate CA: a client of etcd bypasses all authorization, so no
-// certificate of the cluster's CA may be valid for it.
+// database issues the certificates of etcd with a separate CA. A client of etcd bypasses all authorization, so etcd
+// must accept no certificate of the cluster's CA.
 func (m *issuer) database() etcdIdentities {
 	if m.err != nil {
 		return etcdIdentities{}

@@ -17,7 +17,7 @@ import (
 	"github.com/bunsen-os/bunsen/standalone/plane"
 )
 
-// Exit codes.
+// The exit codes of `bunsen-standalone up`.
 const (
 	exitStopped = 0
 	exitFailed  = 1
@@ -25,10 +25,10 @@ const (
 	exitPort    = 3
 )
 
-// errStopped is the cause of a stop by a signal.
+// errStopped is the cause of the context's end after a signal.
 var errStopped = errors.New("stopped by a signal")
 
-// Main is `bunsen-standalone up`: it returns the exit code after everything has stopped.
+// Main runs `bunsen-standalone up`. It returns the exit code after all processes have stopped.
 func Main(args []string, out *os.File, errs io.Writer) int {
 	o, err := parse(args, errs)
 	switch {
@@ -66,7 +66,7 @@ func runSession(o options, show *progress) error {
 	if err := s.prepare(); err != nil {
 		return err
 	}
-	// The link is optional.
+	// The link to kubectl is optional.
 	if _, err := assets.Link(o.bin, o.self, "kubectl"); err != nil {
 		show.Line(fmt.Sprintf("linking kubectl in %s failed: %v", o.bin, err))
 	}

@@ -18,7 +18,7 @@ type row struct {
 	lines []string
 }
 
-// nextSteps lists what a user can try.
+// nextSteps has the data for a list of commands that a user can try.
 type nextSteps struct {
 	o   options
 	dir plane.Dir
@@ -77,7 +77,8 @@ func (g nextSteps) bunsenRows() []row {
 	return rows
 }
 
-// consoleRow is the address of the console, which works once, and the command for another one.
+// consoleRow returns the address of the console, which works once, and the command that opens the console at another
+// address.
 func (g nextSteps) consoleRow() row {
 	again := shellPath(filepath.Join(g.o.bin, userProgram)) + " ui"
 	address, err := os.ReadFile(consoleAddress(g.dir))
@@ -87,7 +88,7 @@ func (g nextSteps) consoleRow() row {
 	return row{"The console", []string{strings.TrimSpace(string(address)), "in the browser; the address works once, and " + again + " opens another"}}
 }
 
-// machineLines create a pointer config and request a config as a new machine does.
+// machineLines returns commands that create a pointer config, and that request a config as a new machine does.
 func (g nextSteps) machineLines() []string {
 	bunsen := shellPath(filepath.Join(g.o.bin, userProgram))
 	return []string{
@@ -98,7 +99,7 @@ func (g nextSteps) machineLines() []string {
 	}
 }
 
-// redacted returns the URL of a repository without a password.
+// redacted returns the URL of a repository without the password in it.
 func redacted(repo string) string {
 	if u, err := url.Parse(repo); err == nil && u.User != nil {
 		return u.Redacted()
@@ -106,7 +107,8 @@ func redacted(repo string) string {
 	return repo
 }
 
-// changeRow does not change the working directory, because the user types the next lines in the same shell.
+// The commands of changeRow do not change the working directory, because the user types the next lines in the same
+// shell.
 func (g nextSteps) changeRow() row {
 	if g.o.source.repo != "" {
 		return row{"Change it", []string{"commit and push to " + redacted(g.o.source.repo)}}
@@ -118,8 +120,7 @@ func (g nextSteps) changeRow() row {
 	}}
 }
 
-// shellPath returns a path quoted for a shell, relative to the working directory if it
-// is below that.
+// shellPath returns a path, quoted for a shell. A path below the working directory is relative to it.
 func shellPath(path string) string {
 	if here, err := os.Getwd(); err == nil {
 		if rel, err := filepath.Rel(here, path); err == nil && !strings.HasPrefix(rel, "..") {

@@ -46,8 +46,8 @@ func (a applier) config(ctx context.Context) (string, error) {
 	return "", a.kubectl(ctx, nil, "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
 }
 
-// objects applies the source and the Node objects of hosts, and removes those of
-// hosts that are no longer simulated.
+// objects applies the GitSource and the Node objects of hosts, and removes the Node objects of hosts that are no longer
+// simulated.
 func (a applier) objects(ctx context.Context) (string, error) {
 	items := []object{
 		{APIVersion: "v1", Kind: "Namespace", Metadata: objectMeta{Name: namespace}},
@@ -71,7 +71,8 @@ func (a applier) objects(ctx context.Context) (string, error) {
 		a.kubectl(ctx, nil, append([]string{"delete", "node", "--ignore-not-found", "--wait=false"}, gone...)...)
 }
 
-// interval is short for a repository on this host, because checking it is cheap and a user is waiting.
+// interval returns the interval at which the controller checks the repository. It is short for a repository on this
+// host, because this check is cheap and a user is waiting.
 func interval(o options) string {
 	if o.source.repo == "" {
 		return "5s"
@@ -90,7 +91,7 @@ func (a applier) sourceSpec() map[string]any {
 	return spec
 }
 
-// repository is the URL or path of the repository that Bunsen follows.
+// repository returns the URL or the path of the repository that Bunsen follows.
 func repository(o options, dir plane.Dir) string {
 	if o.source.repo != "" {
 		return o.source.repo
@@ -98,7 +99,7 @@ func repository(o options, dir plane.Dir) string {
 	return dir.Repository()
 }
 
-// node returns a worker as kubeadm registers it, without a role label.
+// node returns the Node of a worker as kubeadm registers it, without a role label.
 func node(name string) object {
 	return object{APIVersion: "v1", Kind: "Node", Metadata: objectMeta{Name: name, Labels: map[string]string{
 		"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": runtime.GOARCH,
@@ -106,7 +107,8 @@ func node(name string) object {
 	}}}
 }
 
-// formerHosts returns hosts that have a folder from an earlier run with more hosts. It keeps the folders.
+// formerHosts returns hosts that have a folder from an earlier run with more hosts. formerHosts does not remove these
+// folders.
 func (a applier) formerHosts() ([]string, error) {
 	entries, err := os.ReadDir(a.dir.Hosts())
 	if err != nil {
@@ -127,7 +129,7 @@ func (a applier) kubectl(ctx context.Context, stdin []byte, args ...string) erro
 		"kubectl", "--kubeconfig=" + a.dir.Kubeconfig(), "--cache-dir=" + filepath.Join(string(a.dir), "cache"),
 	}, args...)...)
 	cmd.Stdin = bytes.NewReader(stdin)
-	// Only the context ends it, and not Ctrl-C.
+	// Only the context ends kubectl, and not Ctrl-C in the terminal.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {

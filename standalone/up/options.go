@@ -17,15 +17,15 @@ type options struct {
 	source                      source
 	nodes                       int
 	ports                       portNumbers
-	// bare starts only the upstream programs, without Bunsen.
+	// If bare is true, only the upstream programs are started, without Bunsen.
 	bare bool
-	// unsafe lets etcd write without a sync to the disk.
+	// If unsafe is true, etcd writes without a sync to the disk.
 	unsafe bool
-	// self is this executable.
+	// self is the path of this executable.
 	self string
 }
 
-// source is the repository to follow; if repo is empty, one is created from the examples.
+// source selects the repository to follow. If repo is empty, a start creates a repository from the examples.
 type source struct{ repo, path, ref string }
 
 type portNumbers struct{ api, etcd, etcdPeer, ignition int }
@@ -47,7 +47,8 @@ func (o options) apiURL() string { return fmt.Sprintf("https://127.0.0.1:%d", o.
 
 func (o options) ignitionAddress() string { return fmt.Sprintf("127.0.0.1:%d", o.ports.ignition) }
 
-// hostNames returns the simulated hosts. All are workers, so that a change of the workers applies to each.
+// hostNames returns the names of the simulated hosts. All simulated hosts are workers, so that a change of the pool
+// worker applies to each host.
 func (o options) hostNames() []string {
 	names := make([]string, 0, o.nodes)
 	for n := range o.nodes {
@@ -56,7 +57,7 @@ func (o options) hostNames() []string {
 	return names
 }
 
-// maxNodes prevents a large number that is a typing error.
+// maxNodes is the maximum number of simulated hosts. A larger number is probably a typing error.
 const maxNodes = 50
 
 func parse(args []string, usage io.Writer) (options, error) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Bunsen's programs, as they are called in --bin.
+// The file names of Bunsen's programs in the folder --bin.
 const (
 	controllerProgram = "machine-config-controller"
 	serverProgram     = "machine-config-server"
@@ -17,7 +17,7 @@ const (
 	userProgram       = "bunsen"
 )
 
-// preflight returns an error for everything that is missing, before anything is started.
+// preflight returns an error for each missing program or file, before the start of any process.
 func preflight(o options) error {
 	var errs []error
 	if !o.bare {

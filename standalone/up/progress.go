@@ -11,22 +11,22 @@ import (
 	"golang.org/x/term"
 )
 
-// progress shows steps and lines, from any goroutine: one live line on a terminal, and one line for each finished
-// step elsewhere. Create it with newProgress or newFileProgress.
+// progress shows steps and lines, which any goroutine may report. On a terminal, progress redraws one live line. On
+// another output, progress prints one line for each finished step. newProgress and newFileProgress create a progress.
 type progress struct {
 	w     io.Writer
 	live  bool
 	width func() int
 
 	mu      sync.Mutex
-	current string // the step of the live line; empty between steps
+	current string // current is the step in the live line. It is empty between two steps.
 	since   time.Time
 }
 
 // redrawInterval is how often the live line is redrawn.
 const redrawInterval = 100 * time.Millisecond
 
-// newProgress returns a progress that writes to w. A live one redraws its last line with terminal control codes.
+// newProgress returns a progress that writes to w. A live progress redraws its last line with terminal control codes.
 func newProgress(w io.Writer, live bool) *progress {
 	return &progress{w: w, live: live, width: func() int { return defaultWidth }}
 }
@@ -45,8 +45,8 @@ func newFileProgress(f *os.File) *progress {
 	return p
 }
 
-// Step runs one step and shows its name, its note and the time that it took. It marks
-// a failed step; the caller shows the error.
+// Step runs one step and shows its name, its note and the time that it took. Step marks a failed step; the caller shows
+// the error.
 func (p *progress) Step(name string, do func() (note string, err error)) error {
 	p.begin(name)
 	note, err := do()
@@ -65,7 +65,7 @@ func behind(note string) string {
 	return ": " + note
 }
 
-// Line prints one line, or several, above the live one.
+// Line prints one line or several lines above the live line.
 func (p *progress) Line(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,7 +84,7 @@ func (p *progress) begin(name string) {
 	}
 }
 
-// tick redraws until its step has ended.
+// tick redraws the live line until its step has ended.
 func (p *progress) tick(name string, since time.Time) {
 	for range time.Tick(redrawInterval) {
 		p.mu.Lock()
@@ -108,7 +108,7 @@ func (p *progress) end(text string) {
 	p.current = ""
 }
 
-// column is the column of the times.
+// column is the column in which the times of the steps begin.
 const column = 64
 
 func pad(text string) string {
@@ -128,6 +128,6 @@ func (p *progress) draw() {
 		return
 	}
 	line := []rune(fmt.Sprintf("… %s %s", p.current, took(time.Since(p.since))))
-	// A line that wraps cannot be redrawn.
+	// The line is cut, because progress cannot redraw a line that the terminal wraps.
 	fmt.Fprint(p.w, string(line[:min(len(line), max(1, p.width()-1))]))
 }

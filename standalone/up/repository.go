@@ -14,8 +14,8 @@ import (
 // repositoryBranch is the branch of the first commit.
 const repositoryBranch = "main"
 
-// createRepository creates a bare repository at path with the content of examples as its
-// first commit. It returns false if the repository exists. It needs git in PATH.
+// createRepository creates a bare repository at path with the content of examples as its first commit. createRepository
+// returns false if the repository exists. createRepository needs git in PATH.
 func createRepository(ctx context.Context, path, examples string) (created bool, err error) {
 	switch _, err := os.Stat(filepath.Join(path, "HEAD")); {
 	case err == nil:
@@ -29,8 +29,8 @@ func createRepository(ctx context.Context, path, examples string) (created bool,
 	if info, err := os.Stat(examples); err != nil || !info.IsDir() {
 		return false, fmt.Errorf("creating the repository: the folder of examples %q is missing; set one with --examples, or a repository with --repo", examples)
 	}
-	// The repository is created at another path and then renamed, so that an interrupted start leaves no incomplete
-	// repository.
+	// createRepository creates the repository at another path and then renames it, so that an interrupted start leaves
+	// no incomplete repository.
 	beside := path + ".new"
 	if err := os.RemoveAll(beside); err != nil {
 		return false, fmt.Errorf("creating the repository: %w", err)
@@ -48,7 +48,8 @@ func fill(ctx context.Context, path, examples string) error {
 	if out, err := exec.CommandContext(ctx, "git", "init", "--quiet", "--bare", path).CombinedOutput(); err != nil {
 		return fmt.Errorf("running git init: %w: %s", err, out)
 	}
-	// The user's git settings must not change the commit: no ignored files, no converted line endings, no template hooks.
+	// The user's git settings must not change the commit. So git ignores no files, converts no line endings and copies
+	// no hooks of a template.
 	g := git{ctx: ctx, dir: path, tree: examples}
 	if _, err := g.run("symbolic-ref", "HEAD", "refs/heads/"+repositoryBranch); err != nil {
 		return err
@@ -90,8 +91,8 @@ func (g git) run(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// withoutGit removes the variables of a git process that runs this program, such as a hook or rebase --exec. They would
-// redirect git to its repository.
+// withoutGit removes the variables of a git process that runs this program, such as a hook or rebase --exec. These
+// variables would redirect git to the repository of that other git process.
 func withoutGit(env []string) []string {
 	var out []string
 	for _, e := range env {
@@ -102,7 +103,7 @@ func withoutGit(env []string) []string {
 	return out
 }
 
-// identity returns the author: the user's, if git has one.
+// identity returns the author of the commit: the author in the user's git settings, if there is one.
 func identity(ctx context.Context) []string {
 	ask := func(key, otherwise string) string {
 		out, err := exec.CommandContext(ctx, "git", "config", "--get", key).Output()

@@ -10,7 +10,7 @@ import (
 	"github.com/bunsen-os/bunsen/standalone/plane"
 )
 
-// session is one run, from the lock to the stop.
+// session is one run of the control plane, from the lock of the data directory to the stop.
 type session struct {
 	o         options
 	dir       plane.Dir
@@ -31,7 +31,7 @@ func newSession(o options, dir plane.Dir, show *progress) *session {
 	}
 }
 
-// prepare checks for reasons that prevent a start, before it runs or writes anything.
+// prepare checks for reasons that prevent a start, before the session runs a process or writes a file.
 func (s *session) prepare() error {
 	left, err := plane.StopLeftovers(s.dir.Run(), 5*time.Second)
 	for _, p := range left {
@@ -105,7 +105,7 @@ func (s *session) makeRepository(ctx context.Context) (string, error) {
 }
 
 func (s *session) startAPI(ctx context.Context) (string, error) {
-	// The API server itself waits for etcd.
+	// Both processes start at once, because the API server itself waits for etcd.
 	for _, spec := range []plane.ProcessSpec{s.processes.database(), s.processes.apiServer()} {
 		if err := s.sup.Start(spec); err != nil {
 			return "", err

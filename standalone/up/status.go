@@ -13,8 +13,8 @@ import (
 	"github.com/bunsen-os/bunsen/standalone/plane"
 )
 
-// Status is `bunsen-standalone status`: a table of the processes of a data directory
-// and their memory in MiB, with shared pages divided among processes (PSS).
+// Status runs `bunsen-standalone status`, which prints a table of the processes of a data directory and their memory in
+// MiB, with shared pages divided among processes (PSS).
 func Status(args []string, out, errs io.Writer) int {
 	f := flag.NewFlagSet("bunsen-standalone status", flag.ContinueOnError)
 	f.SetOutput(errs)

@@ -14,17 +14,19 @@ import (
 const (
 	// pollInterval is the pause between two checks.
 	pollInterval = 100 * time.Millisecond
-	// readyLimit is long enough for a host that is busy with a build.
+	// readyLimit is the maximum time until the API server is ready. It is long enough for a host that is busy with a
+	// build.
 	readyLimit = 2 * time.Minute
-	// aliveLimit is short, because the start can continue without the hosts and the Ignition server.
+	// aliveLimit is the maximum time until the hosts and the Ignition server are ready. It is short, because the start
+	// can continue without them.
 	aliveLimit = 30 * time.Second
 	// maxExits is how often one process may end during a start.
 	maxExits = 3
-	// shownLines is how many lines of a log an error contains.
+	// shownLines is how many of the last lines of a log an error contains.
 	shownLines = 8
 )
 
-// untilReady waits for the API server. It returns early if the API server or etcd keeps exiting.
+// untilReady waits for the API server. untilReady returns early if the API server or etcd keeps exiting.
 func (s *session) untilReady(ctx context.Context) error {
 	var last error
 	for deadline := time.Now().Add(readyLimit); time.Now().Before(deadline); {
@@ -44,7 +46,8 @@ func (s *session) untilReady(ctx context.Context) error {
 	return fmt.Errorf("the API server is not ready after %s: %w; the end of %s:\n%s", readyLimit, last, log, plane.TailLog(log, shownLines))
 }
 
-// untilAlive waits a while for the hosts, the Ignition server and the console. It shows which of them are late, and continues.
+// untilAlive waits a while for the hosts and the Ignition server. untilAlive shows which of them are late, and
+// continues.
 func (s *session) untilAlive(ctx context.Context) (string, error) {
 	var late []string
 	for deadline := time.Now().Add(aliveLimit); ; {
