@@ -60,8 +60,8 @@ func (d *definition) page(example string) string {
 	return b.String()
 }
 
-// section writes the table of an object's fields, then the sections of the objects in it. With introduce it begins with the
-// object's comment; without it the table of the parent has that comment.
+// section writes the table of an object's fields, then the sections of the objects in these fields. If introduce is
+// true, the section begins with the object's comment. Otherwise the table of the parent object has the comment.
 func section(b *strings.Builder, path string, s schema, introduce bool) {
 	fmt.Fprintf(b, "\n## %s\n\n", path)
 	if text := paragraphs(s.Description); introduce && text != "" {
@@ -91,7 +91,7 @@ func section(b *strings.Builder, path string, s schema, introduce bool) {
 	}
 }
 
-// meaning returns the field's comment, or that of its type.
+// meaning returns the comment of a field, or the comment of its type.
 func (s schema) meaning() string {
 	if s.Description == "" && s.Items != nil {
 		return s.Items.Description
@@ -99,7 +99,8 @@ func (s schema) meaning() string {
 	return s.Description
 }
 
-// object returns the object in a field, directly, in a list or in a map, if that object has a section of its own.
+// object returns the object that a field, the items of its list or the values of its map contain, if that object has
+// its own section.
 func (s schema) object() (schema, bool) {
 	switch {
 	case s.Items != nil:
@@ -110,7 +111,7 @@ func (s schema) object() (schema, bool) {
 	return s, len(s.Properties) > 0 && s.known() == ""
 }
 
-// known names the types of Kubernetes, which have no section.
+// known returns the name of a type of Kubernetes. Such types have no section.
 func (s schema) known() string {
 	has := func(names ...string) bool {
 		return !slices.ContainsFunc(names, func(n string) bool { _, ok := s.Properties[n]; return !ok })
@@ -158,7 +159,7 @@ func (s schema) defaultText(required bool) string {
 	return fmt.Sprintf("`%v`", s.Default)
 }
 
-// isDuration reports whether a text is a duration, judged by its pattern or by its default.
+// isDuration reports whether the pattern or the default of a text field shows that the text is a duration.
 func (s schema) isDuration() bool {
 	text, ok := s.Default.(string)
 	if ok {
@@ -168,7 +169,7 @@ func (s schema) isDuration() bool {
 	return s.Pattern == durations || ok
 }
 
-// validation lists the API server's checks of the value.
+// validation lists the checks that the API server makes of a field's value.
 func (s schema) validation() string {
 	var out []string
 	add := func(format string, v *int) {
@@ -209,7 +210,7 @@ func (s schema) validation() string {
 	return strings.Join(out, "; ")
 }
 
-// cell is text for a cell of a table.
+// cell returns a text for a cell of a table.
 func cell(text string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "|", `\|`)
 }

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// errIncompatible is returned after the changes were printed.
+// run returns errIncompatible after it has printed the changes.
 var errIncompatible = errors.New("these changes break stored objects or clients of the last release. Undo them, or add a version of the kind. " +
 	"If a change breaks nothing that was released, describe it under Upgrade in CHANGELOG.md and run: go run -C tools ./crds -update")
 
@@ -62,7 +62,7 @@ func run(args []string, out io.Writer) error {
 	return nil
 }
 
-// readAll returns the CRDs in a directory by name, without descriptions. Other files are ignored.
+// readAll returns the CRDs in a directory by name, without descriptions. readAll ignores files that are not CRDs.
 func readAll(dir string) (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil {
@@ -96,7 +96,7 @@ func readAll(dir string) (map[string]*apiextensionsv1.CustomResourceDefinition, 
 	return all, nil
 }
 
-// strip removes the descriptions, which decide nothing.
+// strip removes the descriptions from a CRD, because a description makes no change incompatible.
 func strip(s *apiextensionsv1.JSONSchemaProps) {
 	if s == nil {
 		return
@@ -139,8 +139,8 @@ func write(dir string, all map[string]*apiextensionsv1.CustomResourceDefinition)
 
 // compare returns a line for each incompatible change, sorted. A CRD that is new is compatible.
 func compare(before, now map[string]*apiextensionsv1.CustomResourceDefinition) ([]string, error) {
-	// An unhandled change is one that crdify has no rule for, such as a pattern or a CEL rule. It is an error, because it can
-	// make a stored object invalid.
+	// crdify has no rule for some changes, such as a change of a pattern or a CEL rule. Such a change is an error,
+	// because it can make a stored object invalid.
 	rules := &config.Config{
 		Validations:          []config.ValidationConfig{{Name: "enum", Enforcement: config.EnforcementPolicyError, Configuration: map[string]any{"additionPolicy": "Allow"}}},
 		UnhandledEnforcement: config.EnforcementPolicyError, Conversion: config.ConversionPolicyNone,

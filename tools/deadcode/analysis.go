@@ -49,8 +49,9 @@ func unreachable(ctx context.Context, dir, pattern string) ([]function, int, err
 	return dead, count, nil
 }
 
-// declared returns the functions and methods of a package with their positions. It leaves out generated files, entry
-// points, and empty unexported methods, because such methods only mark the types of an interface.
+// declared returns the functions and methods of a package with their positions. declared leaves out generated files,
+// entry points, and empty unexported methods, because an empty unexported method only marks a type as one of an
+// interface.
 func declared(p *packages.Package) map[*types.Func]token.Pos {
 	out := map[*types.Func]token.Pos{}
 	for _, file := range p.Syntax {
@@ -91,7 +92,8 @@ func linked(ctx context.Context, dir, pattern string) ([]*packages.Package, erro
 		return nil, errors.New("there is no program")
 	}
 	config.Mode = packages.LoadSyntax | packages.NeedModule
-	// The analysis needs all types of package reflect if any package imports it. A direct import provides them.
+	// If any package imports reflect, the analysis needs all types of package reflect. A direct import provides these
+	// types.
 	config.Overlay = map[string][]byte{filepath.Join(filepath.Dir(mains[0].GoFiles[0]), "import_reflect.go"): []byte("package main\n\nimport _ \"reflect\"\n")}
 	own, err := packages.Load(config, slices.Sorted(maps.Keys(paths))...)
 	if err != nil {
@@ -105,7 +107,7 @@ func linked(ctx context.Context, dir, pattern string) ([]*packages.Package, erro
 	return own, nil
 }
 
-// roots are the functions that run without a caller in the project.
+// roots returns the functions that run without a caller in the project.
 func roots(initial []*ssa.Package) []*ssa.Function {
 	var out []*ssa.Function
 	for _, p := range initial {
@@ -133,7 +135,8 @@ func isOwn(own []*packages.Package) func(types.Type) bool {
 
 // reach returns the declared functions that the roots reach. Rapid type analysis finds the calls in the project, but
 // not calls by libraries. So each function that is used as a value becomes a root, and each exported method of a type
-// argument. Exported methods of types that become interface values are roots of the analysis anyway.
+// argument becomes a root. The analysis itself makes a root of each exported method of a type whose values become
+// interface values.
 func reach(roots []*ssa.Function, own func(types.Type) bool) map[*types.Func]bool {
 	known := map[*ssa.Function]bool{}
 	for {

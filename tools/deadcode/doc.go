@@ -2,9 +2,9 @@
 //
 //	deadcode [-root DIR]
 //
-// It works like golang.org/x/tools/cmd/deadcode, but analyses only the bodies of the project's own functions. Of
-// libraries it needs only the types, because the analysis of Kubernetes' bodies takes minutes. So it assumes that a
-// library calls every function and every exported method that it can access.
+// Command deadcode works like golang.org/x/tools/cmd/deadcode, but analyses only the bodies of the project's own
+// functions. It reads only the types of libraries, because the analysis of the function bodies of Kubernetes takes
+// minutes. So deadcode assumes that a library calls every function and every exported method that it can access.
 //
 // In: the programs in cmd/ and in the module standalone, and allowed.txt. Out: each unreachable function with its
 // place, and exit status 1. Never: a line of allowed.txt without a reason, or about a function that can be reached or

@@ -14,10 +14,10 @@ import (
 	"strings"
 )
 
-// errFound is returned after the findings were printed.
+// run returns errFound after it has printed the findings.
 var errFound = errors.New("the unreachable functions differ from those in tools/deadcode/allowed.txt")
 
-// programs are the patterns of the packages with programs, by the directory of their module.
+// programs maps the directory of a module to the pattern of its packages with programs.
 var programs = map[string]string{".": "./cmd/...", "standalone": "./..."}
 
 func main() {

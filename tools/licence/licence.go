@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// texts has one file for each known text, named <SPDX identifier>[_part].txt. In it, {} stands for up to 20 words. The
-// files prose_*.txt are sentences that say which licence applies to what.
+// texts has one file for each known text, named <SPDX identifier>[_part].txt. In these files, {} stands for up to 20
+// words. The files prose_*.txt have sentences that say which licence applies to which files.
 //
 //go:embed texts/*.txt
 var texts embed.FS
@@ -22,11 +22,12 @@ var accepted string
 
 const prose = "prose"
 
-// Found is the result for a text.
+// Found is the result of the identification of a text.
 type Found struct {
 	// Licences are SPDX identifiers, sorted, each once.
 	Licences []string
-	// Other are the words that belong to no known licence and no accepted text. Lines with a copyright are left out.
+	// Other are the words that belong to no known licence and no accepted text. Other has no words of lines with a
+	// copyright.
 	Other []string
 }
 
@@ -41,7 +42,7 @@ type known struct {
 // Catalogue has the known texts, and caches its results, because many modules have the same file. Only one goroutine at
 // a time may use it.
 type Catalogue struct {
-	known []known // the longest first: BSD-3-Clause has all of BSD-2-Clause
+	known []known // known has the longest text first, because BSD-3-Clause contains the whole BSD-2-Clause.
 	seen  map[string]Found
 }
 
@@ -75,14 +76,15 @@ func newKnown(id, text string) known {
 	return known{id, regexp.MustCompile(`\b` + strings.Join(parts, `((?: \S+){0,20}?) `) + `\b`)}
 }
 
-// cut removes the text, and reports whether it was found. It does not match a text with a condition in place of {}.
+// cut removes a known text from another text, and reports whether it was found. cut does not match a text with a
+// condition in place of {}.
 func (k known) cut(text string) (rest string, was bool) {
 	rest = k.text.ReplaceAllStringFunc(text, func(match string) string {
 		if slices.ContainsFunc(k.text.FindStringSubmatch(match)[1:], condition.MatchString) {
 			return match
 		}
 		was = true
-		return " | " // so that the texts before and after it do not join
+		return " | " // The separator keeps the words before and after the removed text apart.
 	})
 	return rest, was
 }

@@ -22,14 +22,15 @@ const Go = "std"
 
 // Module is one module that a binary links.
 type Module struct {
-	// Path and Version are those of the linked code. If go.mod replaces the module, they are the replacement's.
+	// Path and Version are the path and the version of the linked code. If go.mod replaces the module, they are the
+	// path and the version of the replacement.
 	Path, Version string
-	// Time is the time of the version (RFC 3339); empty if the go command has none.
+	// Time is the time of the version (RFC 3339); Time is empty if the go command knows no time.
 	Time string
 	// Sum is the checksum of the module as in go.sum.
 	Sum string
-	// Files state licences. They are in the module's root, in each directory with a linked package, and in the directories
-	// between them.
+	// Files are the files that state licences. These files are in the module's root, in each directory with a linked
+	// package, and in the directories between the root and such a directory.
 	Files []File
 }
 
@@ -37,7 +38,7 @@ type Module struct {
 type File struct {
 	// Name is the slash path below the module's root.
 	Name string
-	// Text is its contents.
+	// Text is the contents of the file.
 	Text string
 }
 
@@ -115,7 +116,7 @@ func list(ctx context.Context, dir string, packages []string, p Platform) (all [
 	}
 }
 
-// standardLibrary returns Go itself, with the files of its root.
+// standardLibrary returns the Go distribution as a module, with the licence files in its root.
 func standardLibrary(ctx context.Context, dir string) (Module, error) {
 	out, err := goCommand(ctx, dir, Platform{}, "env", "GOVERSION", "GOROOT")
 	if err != nil {
@@ -153,7 +154,7 @@ type builder struct {
 // names matches the names of files that state or explain a licence.
 var names = regexp.MustCompile(`(?i)^(?:un)?licen[cs]e|^copying|^copyright|^notice|^patents|^third.?party`)
 
-// visit adds the files of a directory and of those above it, up to the module's root.
+// visit adds the files of a directory and of each directory above it, up to the module's root.
 func (b *builder) visit(dir string) error {
 	for ; !b.visited[dir]; dir = filepath.Dir(dir) {
 		b.visited[dir] = true

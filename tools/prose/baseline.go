@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// baseline is the allowed number of offences by file.
+// baseline is the allowed number of offences in each file, by the file's path.
 type baseline map[string]int
 
 func counts(found []offence) baseline {
@@ -32,7 +32,7 @@ func parseBaseline(text string) (baseline, error) {
 }
 
 // allows reports whether a file has no more offences than the baseline allows. A Go file without a baseline may have
-// been moved, so it may have offences if their sum does not grow.
+// been moved. So it may have offences if the sum of all offences does not grow.
 func (b baseline) allows(file string, allowed baseline) bool {
 	n, known := allowed[file]
 	return b[file] <= n || !known && strings.HasSuffix(file, ".go") && b.sum() <= allowed.sum()

@@ -27,7 +27,7 @@ func main() {
 	}
 }
 
-// run checks the repository. It returns false if there are more offences than the baseline allows.
+// run checks the repository. run returns false if there are more offences than the baseline allows.
 func run(w io.Writer, root string, update, list bool, paths []string) (bool, error) {
 	found, err := checkTree(os.DirFS(root))
 	if err != nil {
@@ -60,7 +60,7 @@ func run(w io.Writer, root string, update, list bool, paths []string) (bool, err
 	return report(w, found, now, allowed), nil
 }
 
-// report prints the offences of the files that have more than the baseline allows.
+// report prints the offences of each file that has more offences than the baseline allows.
 func report(w io.Writer, found []offence, now, allowed baseline) bool {
 	ok := true
 	for _, o := range found {

@@ -11,19 +11,19 @@ var (
 	heading = regexp.MustCompile(`^#{1,6} +`)
 	span    = regexp.MustCompile("``[^`]+``|`[^`]+`")
 	link    = regexp.MustCompile(`!?\[([^\]]*)\]\([^)]*\)`)
-	// pageLink is a link whose text is the name of a page.
+	// pageLink matches a link whose text is the name of a page.
 	pageLink = regexp.MustCompile(`\[[\w./-]+\.md\]\([^)]*\)`)
 	marks    = regexp.MustCompile(`\*\*|__|<[^>]+>`)
 	pipe     = regexp.MustCompile(`\\\|`)
 )
 
-// code stands for a span of code, which counts as one word.
+// code replaces a span of code, which counts as one word.
 const code = "X"
 
-// page collects the blocks of a Markdown file.
+// page collects the blocks of a Markdown file while markdown reads its lines.
 type page struct {
 	blocks []block
-	// lines of the paragraph under way, and where it began.
+	// lines has the lines of the current paragraph, and begin is the number of its first line.
 	lines []string
 	begin int
 	list  bool
@@ -86,7 +86,7 @@ func (p *page) line(number int, l string) {
 	p.lines = append(p.lines, strings.TrimPrefix(strings.TrimSpace(l), "> "))
 }
 
-// end closes the paragraph under way.
+// end ends the current paragraph, and adds it to the blocks.
 func (p *page) end() {
 	if len(p.lines) > 0 {
 		p.blocks = append(p.blocks, block{p.begin, prose, plain(strings.Join(p.lines, " "))})
@@ -106,7 +106,7 @@ func (p *page) row(number int, l string) {
 	}
 }
 
-// plain takes the marks of Markdown from a text.
+// plain removes the marks of Markdown from a text.
 func plain(text string) string {
 	text = span.ReplaceAllString(text, code)
 	text = link.ReplaceAllString(pageLink.ReplaceAllString(text, code), "$1")

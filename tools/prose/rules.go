@@ -14,11 +14,11 @@ type kind int
 const (
 	prose kind = iota
 	table
-	// wide is a line of Markdown that is longer than 100 columns.
+	// wide is the kind of a line of Markdown that is longer than 100 columns.
 	wide
 )
 
-// limits are the most words that a sentence may have.
+// limits are the maximum numbers of words in a sentence, by the kind of its document.
 var limits = map[kind]int{prose: 25, table: 30}
 
 // block is a paragraph, an item of a list, a cell of a table or a message.
@@ -98,8 +98,8 @@ func check(file string, b block) []offence {
 	return out
 }
 
-// longest counts the words of a sentence. In a table it counts those of the longest part between semicolons, because a
-// cell may contain a list.
+// longest counts the words of a sentence. In a table, longest counts the words of the longest part between semicolons,
+// because a cell may contain a list.
 func (b block) longest(sentence string) int {
 	parts := []string{sentence}
 	if b.kind == table {

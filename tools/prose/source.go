@@ -48,7 +48,8 @@ func literals(text string) ([]block, error) {
 	return out, nil
 }
 
-// joined returns the text of a literal, or of a sum of literals. A placeholder replaces other operands.
+// joined returns the text of a literal, or of a sum of literals. In a sum, a placeholder replaces each operand that is
+// not a literal.
 func joined(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BinaryExpr:
@@ -61,7 +62,7 @@ func joined(e ast.Expr) string {
 	return code
 }
 
-// paragraphs splits a text at blank lines. It leaves out indented lines and texts that are not sentences.
+// paragraphs splits a text at blank lines. paragraphs leaves out indented lines and texts that are not sentences.
 func paragraphs(line int, text string) []block {
 	text = span.ReplaceAllString(verb.ReplaceAllString(text, code), code)
 	var out []block
@@ -87,7 +88,7 @@ func paragraphs(line int, text string) []block {
 	return out
 }
 
-// isSentence reports whether a text has four words or more, most of them plain.
+// isSentence reports whether a text has four words or more, and most of these words are plain.
 func isSentence(text string) bool {
 	all := strings.Fields(text)
 	n := 0

@@ -14,8 +14,8 @@ import (
 	"github.com/bunsen-os/bunsen/tools/linked"
 )
 
-// bill returns the CycloneDX bill of materials of a binary. It has a time only with epoch (SOURCE_DATE_EPOCH, in
-// seconds), and never a random serial number. So the same sources give the same bytes.
+// bill returns the CycloneDX bill of materials of a binary. The bill has a time only if epoch is set
+// (SOURCE_DATE_EPOCH, in seconds), and it never has a random serial number. So the same sources give the same bytes.
 func (j *judge) bill(name, version, epoch string, modules []linked.Module) ([]byte, error) {
 	bom := cdx.NewBOM()
 	own := component("github.com/bunsen-os/bunsen", version)
@@ -60,7 +60,7 @@ func component(path, version string) cdx.Component {
 	return cdx.Component{Type: cdx.ComponentTypeLibrary, BOMRef: purl, Name: path, Version: version, PackageURL: purl, Scope: cdx.ScopeRequired}
 }
 
-// licencesOf leaves out what is not an SPDX identifier: grants beside a licence.
+// licencesOf returns only SPDX identifiers. It leaves out grants that a module has besides its licence.
 func licencesOf(ids []string) *cdx.Licenses {
 	var all cdx.Licenses
 	for _, id := range slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return strings.HasSuffix(id, "-grant") }) {

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// chartSources are the files of the chart that do not come from config/. The defaults of values.yaml produce config/default;
-// values.schema.json refuses values that the chart does not have, and images that are not set.
+// chartSources are the files of the chart that do not come from config/. The defaults of values.yaml produce
+// config/default; values.schema.json refuses values that the chart does not have, and an image that is not set.
 //
 //go:embed chart
 var chartSources embed.FS
@@ -23,9 +23,10 @@ var chartSources embed.FS
 // chartObject is one object of config/default as a template of the chart.
 type chartObject struct {
 	node *yaml.RNode
-	// file is the name of its template.
+	// file is the name of the object's template.
 	file string
-	// condition is the template expression under which the chart has the object; empty for always.
+	// condition is the template expression that decides whether the chart has the object. If it is empty, the chart
+	// always has the object.
 	condition string
 	// expressions are the template expressions of the object, each with the placeholder that stands for it.
 	expressions map[string]string
@@ -74,8 +75,8 @@ func packChart(root, out string, c commit) error {
 	return nil
 }
 
-// chartFiles returns the files of a Helm chart with the objects of config/default, config/monitoring and the component for
-// clusters without the server. Its default images are those of images.json.
+// chartFiles returns the files of a Helm chart with the objects of config/default, config/monitoring and the component
+// for clusters without the server. The default images of the chart are the images in images.json.
 func chartFiles(root, out, version string) (map[string]string, error) {
 	images, err := readImages(out)
 	if err != nil {
@@ -203,7 +204,7 @@ func (o *chartObject) set(expression string, path ...string) error {
 		return fmt.Errorf("setting %s: %w", strings.Join(path, "."), err)
 	}
 	last := path[len(path)-1]
-	// Without the clear, the new value would have the quotes of the old one.
+	// The old value is removed first, because the new value would otherwise have the quotes of the old value.
 	if err := parent.PipeE(yaml.Clear(last)); err != nil {
 		return fmt.Errorf("clearing %s: %w", strings.Join(path, "."), err)
 	}
@@ -247,12 +248,13 @@ func (o *chartObject) parametrize() error {
 	return nil
 }
 
-// keep makes helm uninstall leave the object: with it, its pools, configs and the server's CA would be lost.
+// keep makes helm uninstall leave the object: with such an object, a user would lose pools, configs or the server's CA.
 func (o *chartObject) keep() error {
 	return o.node.PipeE(yaml.SetAnnotation("helm.sh/resource-policy", "keep"))
 }
 
-// settingsName is the name of the server's ConfigMap. It changes with its content, so that the pods restart.
+// settingsName is the name of the server's ConfigMap. The name changes with the content of the ConfigMap, so that the
+// pods restart.
 const settingsName = `machine-config-server-{{ printf "%s %s" (join "," .Values.server.hostnames) .Values.server.joinServer | sha256sum | trunc 10 }}`
 
 // settings parametrizes the ConfigMap of the server.
@@ -316,7 +318,7 @@ func (o *chartObject) settingsReferences(container []string) error {
 	return nil
 }
 
-// daemonArguments adds the argument for a kubeconfig at another path than those that the daemon knows.
+// daemonArguments adds the argument for a kubeconfig at a path that the daemon does not know.
 func (o *chartObject) daemonArguments(container []string) error {
 	args, err := o.node.Pipe(yaml.Lookup(append(slices.Clone(container), "args")...))
 	if err != nil {
@@ -333,7 +335,7 @@ func (o *chartObject) template() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("writing %s %s: %w", o.node.GetKind(), o.node.GetName(), err)
 	}
-	text = strings.ReplaceAll(text, "{{", "{{ `{{` }}") // alerts have templates of their own
+	text = strings.ReplaceAll(text, "{{", "{{ `{{` }}") // Alerts contain template expressions of Prometheus.
 	var b strings.Builder
 	if o.condition != "" {
 		b.WriteString("{{- if " + o.condition + " }}\n")
@@ -347,8 +349,8 @@ func (o *chartObject) template() (string, error) {
 	return b.String(), nil
 }
 
-// line returns a line with its expression in place of the placeholder. INDENT is the indentation of the line as text, or as
-// the number of spaces in front of the value's own lines.
+// line returns a line with its expression in place of the placeholder. In an expression, INDENT stands for the
+// indentation of the line as text, or for the number of spaces in front of the value's own lines.
 func (o *chartObject) line(line string) string {
 	for _, placeholder := range slices.Sorted(maps.Keys(o.expressions)) {
 		if !strings.Contains(line, placeholder) {
@@ -362,8 +364,8 @@ func (o *chartObject) line(line string) string {
 	return line
 }
 
-// chartVersion returns the version of the chart. Helm accepts semantic versions only, so that of a build without a tag is
-// 0.0.0.
+// chartVersion returns the version of the chart. Helm accepts only semantic versions, so a build without a tag has the
+// version 0.0.0.
 func chartVersion(version string) string {
 	number, isTag := strings.CutPrefix(version, "v")
 	if isTag {

@@ -2,7 +2,7 @@ package main
 
 import "slices"
 
-// notifier parametrizes the notifier, a second Deployment with the controller's image.
+// notifier parametrizes the Deployment of the notifier, which uses the controller's image.
 func (o *chartObject) notifier() error {
 	o.condition = ".Values.notifier.enabled"
 	spec := []string{"spec", "template", "spec"}

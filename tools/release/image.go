@@ -26,10 +26,11 @@ const billType = types.MediaType("application/vnd.cyclonedx+json")
 // unprivileged is the user and the group of programs that need no rights on the machine.
 const unprivileged = "65532:65532"
 
-// commit is the source commit that all images of one build name.
+// commit is the source commit of a build. All images of the build name this commit.
 type commit struct {
 	Version, Revision string
-	// Time of the commit. All files of an image have it, so that the same commit gives the same bytes.
+	// Time is the time of the commit. All files of an image have this time, so that the same commit gives the same
+	// bytes.
 	Time time.Time
 }
 
@@ -37,7 +38,8 @@ type commit struct {
 type program struct {
 	binary
 	Platform linked.Platform
-	// Executable and Notices are the contents of its files. Bill is attached to the image.
+	// Executable and Notices are the contents of two files in the program's image. Bill is the bill of materials, which
+	// is attached to the image.
 	Executable, Notices, Bill []byte
 }
 
@@ -103,7 +105,7 @@ func labels(b binary, c commit) map[string]string {
 	}
 }
 
-// index returns the images of one program for all its platforms as one.
+// index joins the images of one program for all its platforms into one image index.
 func index(images []v1.Image, platforms []linked.Platform, b binary, c commit) (v1.ImageIndex, error) {
 	all := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for i, img := range images {
@@ -133,7 +135,8 @@ func attachedBill(bill []byte, subject v1.Descriptor) (v1.Image, error) {
 	return attached, nil
 }
 
-// archive returns a tar archive of files and their directories. All of them belong to root and have the same time.
+// archive returns a tar archive of files and their directories. All files and directories belong to root and have the
+// same time.
 func archive(files []file, at time.Time) ([]byte, error) {
 	files = slices.Clone(files)
 	slices.SortFunc(files, func(a, b file) int { return bytes.Compare([]byte(a.Path), []byte(b.Path)) })

@@ -24,19 +24,19 @@ import (
 
 // buildOptions are the inputs and the outputs of a build.
 type buildOptions struct {
-	// Root of the repository.
+	// Root is the root of the repository.
 	Root string
 	// Out is the directory to write to.
 	Out string
 	// Version is the version of the programs and the tag of the images.
 	Version string
-	// Bin has programs that were built before, for this machine's platform. If it is empty, the programs are built for all
-	// platforms.
+	// Bin is a directory with programs that were built before, for this machine's platform. If Bin is empty, the
+	// programs are built for all platforms.
 	Bin string
-	// Repository is the registry path to which the images are pushed, such as registry.example.com/bunsen; empty for no
-	// push.
+	// Repository is the registry path to which the images are pushed, such as registry.example.com/bunsen; if it is
+	// empty, nothing is pushed.
 	Repository string
-	// Key is a file with the private key for signatures; empty for no signatures.
+	// Key is a file with the private key for signatures; if it is empty, nothing is signed.
 	Key string
 }
 
@@ -75,7 +75,7 @@ type built struct {
 	Bills []v1.Image
 }
 
-// writeImages writes the images of programs to a layout. With a Repository it also pushes them.
+// writeImages writes the images of programs to a layout. If Repository is set, writeImages also pushes the images.
 func writeImages(ctx context.Context, o buildOptions, programs []program, c commit) error {
 	var all []built
 	for _, b := range binaries {
@@ -167,7 +167,8 @@ func goBuild(ctx context.Context, o buildOptions, b binary, at linked.Platform, 
 	return nil
 }
 
-// commitOf returns the checked out commit for the images. SOURCE_DATE_EPOCH replaces its time.
+// commitOf returns the checked out commit for the images. The time in SOURCE_DATE_EPOCH replaces the time of the
+// commit.
 func commitOf(ctx context.Context, root, version string) (commit, error) {
 	cmd := exec.CommandContext(ctx, "git", "-C", root, "show", "-s", "--format=%H %ct", "HEAD")
 	out, err := cmd.Output()
@@ -204,7 +205,7 @@ func writeLayout(dir, version string, all []built) (map[string]string, error) {
 			return nil, fmt.Errorf("reading the digest of %s: %w", b.Name, err)
 		}
 		digests[b.Name] = digest.String()
-		// Programs that import a layout name the images by one of these.
+		// Programs that import a layout name its images by one of these annotations.
 		names := layout.WithAnnotations(map[string]string{
 			"org.opencontainers.image.ref.name": version, "io.containerd.image.name": "bunsen.invalid/" + b.Name + ":" + version,
 		})
@@ -220,8 +221,8 @@ func writeLayout(dir, version string, all []built) (map[string]string, error) {
 	return digests, nil
 }
 
-// references returns the names of a build's images, by program. Each has the digest, so that a registry cannot exchange an
-// image.
+// references returns the names of a build's images, by program. Each name has the image's digest, so that a registry
+// cannot exchange the image.
 func references(o buildOptions, digests map[string]string) map[string]string {
 	all := map[string]string{}
 	for program, digest := range digests {
@@ -246,8 +247,8 @@ func writeDigests(o buildOptions, digests map[string]string) error {
 	return nil
 }
 
-// pushAll pushes images and their bills of materials. With a key it also pushes signatures. It uses the credentials of
-// docker login.
+// pushAll pushes images and their bills of materials. With a key, pushAll also pushes signatures. pushAll uses the
+// credentials of docker login.
 func pushAll(ctx context.Context, o buildOptions, all []built) error {
 	opts := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)}
 	for _, b := range all {

@@ -31,9 +31,10 @@ type review struct {
 	Module, File string
 	// Digest is the SHA-256 of the text. A module without a file has none.
 	Digest string
-	// Licences are those that apply; empty if the file applies to nothing that is linked.
+	// Licences are the licences that apply. Licences is empty if the file applies to no linked code.
 	Licences []string
-	// Text is for a module without a file: it names the module whose text the notice contains.
+	// Text is the name of another module. It is set for a module without a licence file: the notice then contains the
+	// licence text of the other module.
 	Text    string
 	Because string
 }
@@ -44,7 +45,7 @@ var reviewed = []review{
 	{Module: "github.com/opencontainers/go-digest", File: "LICENSE.docs", Digest: "a1d1adec3ba691ef6e377a78bbe9e9e2501f2f4a1723d08857da1ac6564e4fed", Because: "applies to the documentation, which is not linked"},
 }
 
-// judged reports whether a file states a licence. A file that only names authors does not.
+// judged reports whether a file states a licence. A file that only names authors states no licence.
 func judged(name string) bool {
 	name = strings.ToLower(path.Base(name))
 	return !strings.HasPrefix(name, "notice") && !strings.HasPrefix(name, "copyright") && !strings.HasPrefix(name, "third")
@@ -54,7 +55,7 @@ func judged(name string) bool {
 type judge struct {
 	catalogue *licence.Catalogue
 	reviews   []review
-	used      map[int]bool // the reviews that were used
+	used      map[int]bool // used has the indexes of the reviews that were used.
 }
 
 func newJudge(reviews []review) (*judge, error) {
@@ -116,7 +117,8 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// count checks the licences of modules. It returns how many modules have each licence, or all problems.
+// count checks the licences of modules. count returns how many modules have each licence. If a licence is not allowed,
+// count returns an error with all problems.
 func (j *judge) count(modules map[string]linked.Module) (counts string, err error) {
 	var problems []error
 	count := map[string]int{}

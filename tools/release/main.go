@@ -18,11 +18,12 @@ import (
 // binary is one program that a release contains.
 type binary struct {
 	Name string
-	// Module is the directory of its module below the repository's root, and Package its package in that module.
+	// Module is the directory of the program's Go module, relative to the repository's root. Package is the program's
+	// package in that module.
 	Module, Package string
-	// Purpose describes its image in a sentence. A program without a purpose has no image.
+	// Purpose is a sentence about the program, for its image. A program without a Purpose has no image.
 	Purpose string
-	// User of its image; empty for root.
+	// User is the user of the program's image. An empty User is root.
 	User string
 }
 
@@ -81,7 +82,7 @@ func run(ctx context.Context, args []string) error {
 	return command()
 }
 
-// build compiles all programs once, and calls the writers with them.
+// build compiles all programs once, and calls each writer with all programs.
 func build(ctx context.Context, o buildOptions, writers ...func(context.Context, buildOptions, []program, commit) error) error {
 	c, err := commitOf(ctx, o.Root, o.Version)
 	if err != nil {

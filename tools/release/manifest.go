@@ -16,8 +16,8 @@ import (
 // unsetImage is the placeholder for the image of a program in config/.
 func unsetImage(program string) string { return "image.invalid/" + program + ":set-yours" }
 
-// writeManifests writes install.yaml, which is config/default with the images of images.json, and crds.yaml with only
-// the kinds.
+// writeManifests writes install.yaml, which is config/default with the images of images.json, and crds.yaml, which has
+// only the CustomResourceDefinitions.
 func writeManifests(root, out string) error {
 	images, err := readImages(out)
 	if err != nil {
@@ -45,7 +45,8 @@ func kustomize(dir string) (string, error) {
 		return "", fmt.Errorf("building %s: %w", dir, err)
 	}
 	o := krusty.MakeDefaultOptions()
-	o.Reorder = krusty.ReorderOptionLegacy // namespaces and kinds first, so that one kubectl apply is enough
+	// The order has namespaces and CustomResourceDefinitions first, so that one kubectl apply is enough.
+	o.Reorder = krusty.ReorderOptionLegacy
 	all, err := krusty.MakeKustomizer(o).Run(filesys.MakeFsOnDisk(), abs)
 	if err != nil {
 		return "", fmt.Errorf("building %s: %w", dir, err)
@@ -57,8 +58,8 @@ func kustomize(dir string) (string, error) {
 	return string(text), nil
 }
 
-// setImages replaces the placeholder image of each program. It returns an error if one stays unset, or if a reference
-// has no digest, because such an image could be exchanged after the release.
+// setImages replaces the placeholder image of each program. setImages returns an error if a placeholder remains, or if
+// a reference has no digest. Without a digest, somebody could exchange the image after the release.
 func setImages(text string, images map[string]string) (string, error) {
 	var problems []error
 	for _, program := range slices.Sorted(maps.Keys(images)) {

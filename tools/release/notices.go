@@ -10,8 +10,8 @@ import (
 
 const rule = "================================================================================\n"
 
-// notices returns the text of the notices for a binary. It lists its modules with their licences, and contains each
-// licence text once, with the modules that have it.
+// notices returns the text of the notices for a binary. notices lists its modules with their licences, and contains
+// each licence text once, with the modules that have it.
 func (j *judge) notices(name, version, own string, modules []linked.Module) (string, error) {
 	var index, body strings.Builder
 	var texts []string
@@ -48,7 +48,7 @@ func (j *judge) notices(name, version, own string, modules []linked.Module) (str
 	return index.String() + body.String(), nil
 }
 
-// substitute returns the licence files that apply to a module without a file of its own, by its review.
+// substitute returns the licence files that a review names for a module without its own licence file.
 func (j *judge) substitute(m linked.Module, modules []linked.Module) (files []linked.File) {
 	for _, r := range j.reviews {
 		if r.Module != m.Path || r.Text == "" {

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/goreleaser/nfpm/v2"
-	_ "github.com/goreleaser/nfpm/v2/deb" // registers its format
+	_ "github.com/goreleaser/nfpm/v2/deb" // This import registers its package format.
 	nfpmfiles "github.com/goreleaser/nfpm/v2/files"
 )
 
@@ -56,7 +56,8 @@ func daemonFiles(p program, units map[string][]byte) []file {
 	return all
 }
 
-// compressed returns the programs of one platform as a .tar.gz. Its files are in a directory with the archive's name.
+// compressed returns the programs of one platform as a .tar.gz. In the archive, the files are in a directory with the
+// archive's name.
 func compressed(name string, programs []program, licence []byte, at time.Time) ([]byte, error) {
 	all := []file{{name + "/LICENSE", 0o644, licence}}
 	for _, p := range programs {
@@ -154,15 +155,16 @@ func writeExtension(ctx context.Context, to string, p program, units map[string]
 	seconds := fmt.Sprint(c.Time.Unix())
 	cmd := exec.CommandContext(ctx, "mksquashfs", dir, to, "-noappend", "-all-root", "-no-xattrs", "-quiet", "-no-progress",
 		"-reproducible", "-mkfs-time", seconds, "-all-time", seconds)
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "SOURCE_DATE_EPOCH=") }) // the tool refuses both
+	// mksquashfs refuses SOURCE_DATE_EPOCH together with its own flags for times.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "SOURCE_DATE_EPOCH=") })
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("writing the extension image: %w (package squashfs-tools has mksquashfs)\n%s", err, out)
 	}
 	return nil
 }
 
-// writeRelease writes the files of a release except the images. For each platform it writes an archive of all programs
-// and the daemon's packages. It also writes the manifests, and the checksums of all files.
+// writeRelease writes the files of a release except the images. For each platform, writeRelease writes an archive of
+// all programs and the daemon's packages. It also writes the manifests, and the checksums of all files.
 func writeRelease(ctx context.Context, o buildOptions, programs []program, c commit) error {
 	units, err := daemonUnits(o.Root)
 	if err != nil {
@@ -215,8 +217,8 @@ func writePackages(ctx context.Context, out string, p program, units map[string]
 	return writeExtension(ctx, filepath.Join(out, p.Name+"-"+c.Version+"-"+systemdArch[p.Platform.Arch]+".raw"), p, units, c)
 }
 
-// writeSums writes SHA256SUMS for all files of a directory. With a key it also writes the signature of that file,
-// SHA256SUMS.sig, in base64.
+// writeSums writes SHA256SUMS for all files of a directory. With a key, writeSums also writes the signature of that
+// file, SHA256SUMS.sig, in base64.
 func writeSums(dir, keyFile string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -24,14 +24,14 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Signatures have the form that `cosign verify --key` reads. The image at the tag sha256-DIGEST.sig has one layer with
-// the statement. Its annotation is the signature of the statement.
+// A signature has the form that `cosign verify --key` reads. The image at the tag sha256-DIGEST.sig has one layer with
+// the statement. The annotation of this layer is the signature of the statement.
 const (
 	statementType       = types.MediaType("application/vnd.dev.cosign.simplesigning.v1+json")
 	signatureAnnotation = "dev.cosignproject.cosign/signature"
 )
 
-// statement names the digest of a reference.
+// statement is the content that sign signs. It names a reference and its digest.
 type statement struct {
 	Critical struct {
 		Identity struct {

@@ -4,6 +4,6 @@
 //	vulnerabilities BINARY...               checks programs that are built already, with their symbols
 //
 // In: binaries, and the Go vulnerability database that GOVULNDB names, else https://vuln.go.dev. Out: each finding with
-// the version that fixes it, and exit status 1. If GOVULNDB is not set and the default database cannot be reached, it
-// reports this and exits with 0. Never: success with a named database that cannot be read.
+// the version that fixes it, and exit status 1. If GOVULNDB is not set and the default database cannot be reached, the
+// command reports this and exits with 0. Never: success with a named database that cannot be read.
 package main

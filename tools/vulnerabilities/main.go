@@ -15,7 +15,7 @@ import (
 
 const defaultDatabase = "https://vuln.go.dev"
 
-// errFound is returned after the findings were printed.
+// run returns errFound after it has printed the findings.
 var errFound = errors.New("known vulnerabilities found: raise the module, or accept a finding in tools/vulnerabilities/accepted.txt with the reason")
 
 func main() {
@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// run checks binaries against the named database, or the fallback if none is named.
+// run checks binaries against the named database, or against the fallback database if no database is named.
 func run(ctx context.Context, args []string, named, fallback string, out io.Writer) error {
 	flags := flag.NewFlagSet("vulnerabilities", flag.ContinueOnError)
 	root := flags.String("root", "..", "the repository's root")
@@ -80,8 +80,8 @@ func run(ctx context.Context, args []string, named, fallback string, out io.Writ
 	return nil
 }
 
-// programs are the programs that build links in each module. The environment is that of the published ones, so that the
-// build cache is used.
+// programs are the programs that build links in each module. The environment is that of the published programs, so that
+// go build uses its cache.
 var programs = []struct {
 	module   string
 	env      []string
@@ -91,8 +91,8 @@ var programs = []struct {
 	{"standalone", nil, []string{"."}},
 }
 
-// build links the project's programs with their symbols, which the published ones do not have. Go caches unchanged
-// packages, so that a second run takes seconds.
+// build links the project's programs with their symbols, because the published programs have no symbols. Go caches
+// unchanged packages, so that a second run takes seconds.
 func build(ctx context.Context, root string) (binaries []string, err error) {
 	out, err := filepath.Abs(filepath.Join(root, "bin", "symbols"))
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/vuln/scan"
 )
 
-// patience is how long the first answer of a database may take.
+// patience is how long a database may take for its first answer.
 const patience = 5 * time.Second
 
 // reachable returns the reason why a database cannot be read, or nil.
@@ -60,11 +60,11 @@ type finding struct {
 	// ID is the finding's identifier in the database. Fixed is the first version without the vulnerability; empty if there
 	// is none.
 	ID, Fixed string
-	// Module, Version and Symbol are the affected ones.
+	// Module, Version and Symbol name the affected module, its version and the affected function.
 	Module, Version, Symbol string
 }
 
-// String returns the finding with the page about it.
+// String returns a text about the finding, with the address of the page about it.
 func (f finding) String() string {
 	fixed := "no version fixes it"
 	if f.Fixed != "" {
@@ -92,8 +92,8 @@ func scanBinary(ctx context.Context, database, binary string) ([]finding, error)
 	return findings, nil
 }
 
-// readFindings reads the messages of govulncheck. Of its three levels it uses only that of symbols: a vulnerability in
-// an unused part of a module or package is no finding.
+// readFindings reads the messages of govulncheck. govulncheck has three levels of findings. readFindings uses only the
+// level of symbols, because a vulnerability in an unused part of a module or package is no finding.
 func readFindings(in io.Reader) ([]finding, error) {
 	var all []finding
 	for dec := json.NewDecoder(in); ; {
