@@ -1,7 +1,7 @@
 // Package config holds the manifests that install Bunsen, as kustomize directories.
 //
-// In: the files of this directory. Out: the same files, for programs that install them. Never: an object that only a program
-// adds; `kubectl apply -k config/default` installs the same.
+// In: the files of this directory. Out: the same files, for programs that install them. Never: an object that only a
+// program adds, because `kubectl apply -k config/default` must install the same objects.
 package config
 
 import "embed"
@@ -11,7 +11,7 @@ import "embed"
 //go:embed components controller crd daemon/*.yaml default namespace rbac server
 var Files embed.FS
 
-// Services are the units that run the daemon as a service, in daemon/systemd.
+// Services has the directory daemon/systemd with the systemd units that run the daemon as a service.
 //
 //go:embed daemon/systemd/*.service
 var Services embed.FS
