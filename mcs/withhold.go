@@ -34,10 +34,11 @@ const networkProfiles = "/etc/NetworkManager/system-connections/"
 // joinPaths are the paths of files without which a machine cannot join the cluster.
 var joinPaths = []string{KubeconfigPath, "/etc/kubernetes/bootstrap-kubelet.conf", "/etc/kubernetes/kubelet.conf"}
 
-// withhold returns a config without its secrets: paths that users mark, files that are secret by their path (except
-// networkProfiles), and contents that package secret reports. withhold also returns the list of withheld items, and the
-// secret fields that the machine needs before it joins or that no program adds later. The lists in the returned config
-// are new; withhold does not change the caller's lists. The config must be flat: it must not merge other configs.
+// withhold returns a config without its secrets: unresolved files, paths that users mark, files that are secret by
+// their path (except networkProfiles), and contents that package secret reports. withhold also returns the list of
+// withheld items, and the secret fields that the machine needs before it joins or that no program adds later. The lists
+// in the returned config are new; withhold does not change the caller's lists. The config must be flat: it must not
+// merge other configs.
 func withhold(c machineconfig.Config, marked secret.Paths) (machineconfig.Config, []string, []string) {
 	w := &withholder{secretPaths: marked}
 	c.Ignition.Storage = w.storage(c.Ignition.Storage)

@@ -105,9 +105,9 @@ type NodeConfigs interface {
 	NodeConfig(ctx context.Context, node, config string) ([]byte, error)
 }
 
-// Routes returns the handler of /config/<pool>, /daemon/<arch>/<pool>, /node/config/<name>, /node/trust, /healthz and
-// /readyz. The handler responds with 404 to any other path, and with 405 to any method other than GET and HEAD. The
-// metrics count the responses of /config/ and /node/.
+// Routes returns the handler of /config/<pool>, /daemon/<arch>/<pool>, /node/config/<name>, /node/secrets/<name>,
+// /node/trust, /healthz and /readyz. The handler responds with 404 to any other path, and with 405 to any method other
+// than GET and HEAD. The metrics count the responses of /config/ and /node/.
 func Routes(o Options) (http.Handler, *Metrics) {
 	if o.Now == nil {
 		o.Now = time.Now

@@ -17,8 +17,8 @@ const (
 	// readyLimit is the maximum time until the API server is ready. It is long enough for a host that is busy with a
 	// build.
 	readyLimit = 2 * time.Minute
-	// aliveLimit is the maximum time until the hosts and the Ignition server are ready. It is short, because the start
-	// can continue without them.
+	// aliveLimit is the maximum time until the hosts, the Ignition server and the console are ready. It is short,
+	// because the start can continue without them.
 	aliveLimit = 30 * time.Second
 	// maxExits is how often one process may end during a start.
 	maxExits = 3
@@ -46,8 +46,8 @@ func (s *session) untilReady(ctx context.Context) error {
 	return fmt.Errorf("the API server is not ready after %s: %w; the end of %s:\n%s", readyLimit, last, log, plane.TailLog(log, shownLines))
 }
 
-// untilAlive waits a while for the hosts and the Ignition server. untilAlive shows which of them are late, and
-// continues.
+// untilAlive waits a while for the hosts, the Ignition server and the console. untilAlive shows which of them are late,
+// and continues.
 func (s *session) untilAlive(ctx context.Context) (string, error) {
 	var late []string
 	for deadline := time.Now().Add(aliveLimit); ; {
