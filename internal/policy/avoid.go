@@ -116,7 +116,7 @@ const (
 // WellKnown returns the rules of paths whose programs can reload them without a reboot. WellKnown leaves out paths
 // without an action that works on every host: sysusers.d, tmpfiles.d and audit rules, whose services cannot be
 // restarted; modprobe.d, whose options have no effect on a loaded module; the kubelet's own config, because some fields
-// need a new node; and registries.conf.d, because a change may replace images.
+// need a new node.
 func WellKnown() []LiveRule {
 	rule := func(path, note string, actions []Action) LiveRule {
 		return LiveRule{Rule: Rule{path, actions}, Note: note}
