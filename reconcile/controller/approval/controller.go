@@ -33,8 +33,8 @@ const collectFor = 200 * time.Millisecond
 
 // Controller approves and denies the certificate requests of new machines.
 //
-// Reads: CertificateSigningRequest, Node, ProvisioningToken. Writes: the conditions Approved and Denied of certificate
-// requests by bootstrap tokens of machine-config-server
+// Reads: CertificateSigningRequest, Node, ProvisioningToken
+// Writes: the conditions Approved and Denied of certificate requests by bootstrap tokens of machine-config-server
 type Controller struct {
 	// Client reads from the manager's cache and writes; Live reads from the API server.
 	Client client.Client

@@ -15,8 +15,9 @@ import (
 
 // Controller writes the disruption policy that the daemons read.
 //
-// Reads: MachineConfiguration Writes: MachineConfiguration.status: the default policy merged with the user's policy,
-// and the generation of the user's policy
+// Reads: MachineConfiguration
+// Writes: MachineConfiguration.status: the default policy merged with the user's policy, and the generation of the
+// user's policy
 type Controller struct {
 	// Client reads from the manager's cache and writes.
 	Client client.Client

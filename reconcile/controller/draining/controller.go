@@ -30,8 +30,8 @@ import (
 // request to the API server.
 //
 // Reads: Node request annotation, Pod, PodDisruptionBudget, DaemonSet, MachineConfigPool, RolloutPolicy,
-// GitSource.status, MachineConfig Writes: cordon, evictions, deletions if a RolloutPolicy says so, Node acknowledgement
-// and report
+// GitSource.status, MachineConfig
+// Writes: cordon, evictions, deletions if a RolloutPolicy says so, Node acknowledgement and report
 type Controller struct {
 	// Client reads nodes, pools and policies from the manager's cache and writes nodes.
 	Client client.Client

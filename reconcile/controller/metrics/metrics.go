@@ -41,7 +41,8 @@ type Config struct {
 // loses nothing and a deleted object has no series. The controllers report values that no object has through methods of
 // Metrics. Methods of a nil Metrics do nothing.
 //
-// Reads: MachineConfigPool, MachineConfig, Node, GitSource, MachineConfigNode (heartbeats) Writes: nothing.
+// Reads: MachineConfigPool, MachineConfig, Node, GitSource, MachineConfigNode (heartbeats)
+// Writes: nothing
 type Metrics struct {
 	config Config
 	descs  map[string]*prometheus.Desc
