@@ -7,7 +7,8 @@ import (
 	"runtime"
 )
 
-// OpenBrowser opens an address in the user's browser. It returns an error if the machine has no program for that.
+// OpenBrowser opens an address in the user's browser. OpenBrowser returns an error if the machine has no program for
+// that.
 func OpenBrowser(ctx context.Context, address string) error {
 	command := []string{"xdg-open", address}
 	switch runtime.GOOS {
@@ -20,6 +21,7 @@ func OpenBrowser(ctx context.Context, address string) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("opening the browser: %w", err)
 	}
-	go func() { _ = cmd.Wait() }() // some openers run as long as the browser, and their exit codes say little
+	// Some programs that open addresses run as long as the browser, and their exit codes say little.
+	go func() { _ = cmd.Wait() }()
 	return nil
 }

@@ -27,7 +27,8 @@ func detailPages() []route {
 	}
 }
 
-// sessionOf returns the viewer with the cache of the user's reads. Another viewer has a cache for this page only.
+// sessionOf returns the viewer with the cache of the user's reads. A viewer that is not a session of the console gets a
+// cache for one page only.
 func sessionOf(v Viewer) detail.Session {
 	if p, ok := v.(pinned); ok {
 		return detail.Session{Viewer: v, Cache: &p.details, Lines: p.lines}
@@ -53,7 +54,7 @@ func linesIn(repo string, c client.Reader) func(context.Context, string) content
 	}
 }
 
-// found returns the error of a page. What does not exist is an invalid input.
+// found returns the error of a page. For an object that does not exist, the error says that the input is invalid.
 func found(err error) error {
 	var none *detail.NotFoundError
 	if errors.As(err, &none) {

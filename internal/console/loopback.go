@@ -16,7 +16,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/console/session"
 )
 
-// sessionTime is how long a browser on the user's machine may read. The console usually ends before that.
+// sessionTime is how long a browser on the user's machine may read. The console usually ends before this time.
 const sessionTime = 7 * 24 * time.Hour
 
 // loopback admits the browser that first uses the token of the printed address.
@@ -27,7 +27,8 @@ type loopback struct {
 	refuse  func(w http.ResponseWriter, status int, text string)
 }
 
-// admit exchanges the token for a cookie. If the token is used again, it closes all sessions, because another user may have read it.
+// admit exchanges the token for a cookie. If a browser uses the token again, admit closes all sessions, because another
+// user may have read the token.
 func (l *loopback) admit(w http.ResponseWriter, r *http.Request, now time.Time) *visitor {
 	v, signedIn := l.store.Find(r, now)
 	token := r.URL.Query().Get("token")
@@ -78,7 +79,7 @@ type Local struct {
 	listener net.Listener
 	server   *Server
 	visitor  *visitor
-	// Address is what the user opens. It contains a token, which works once.
+	// Address is the address that the user opens. It contains a token, which works once.
 	Address string
 }
 
@@ -87,13 +88,13 @@ type Cluster struct {
 	Name   string
 	Config *rest.Config
 	Client client.Client
-	// Repo is a clone of the sources' repository on this machine; empty without one.
+	// Repo is a clone of the sources' repository on this machine; it is empty if there is no clone.
 	Repo string
 }
 
 // Listen prepares a console on a port of the loopback address; port 0 is any free port.
 func Listen(ctx context.Context, port uint16, c Cluster) (*Local, error) {
-	watching.Silence() // pages show the errors
+	watching.Silence() // The pages show the errors.
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp4", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
@@ -105,7 +106,7 @@ func Listen(ctx context.Context, port uint16, c Cluster) (*Local, error) {
 	}
 	local, err := newLocal(listener, c.Name, user)
 	if err != nil {
-		_ = listener.Close() // nothing was served
+		_ = listener.Close() // The listener has served nothing.
 		return nil, err
 	}
 	return local, nil

@@ -25,21 +25,22 @@ import (
 const (
 	ssoStartPath    = "/oidc/start"
 	ssoCallbackPath = "/oidc/callback"
-	// ssoTime is how long a user may take at the provider.
+	// ssoTime is how long a user may take to sign in at the OpenID provider.
 	ssoTime = 10 * time.Minute
-	// mostPending limits the users who are at the provider.
+	// mostPending limits the number of users who are signing in at the OpenID provider.
 	mostPending = 1000
 )
 
 // OIDC are the settings of an OpenID provider that the API server trusts too: its ID tokens are tokens of the API server.
 type OIDC struct {
-	// Issuer is the URL of the provider; empty for none.
+	// Issuer is the URL of the provider; it is empty if there is no provider.
 	Issuer string
-	// ClientID is the console's name at the provider. SecretFile has its secret; empty for a public client.
+	// ClientID is the console's name at the provider. SecretFile is the file with the secret of the client. It is empty
+	// for a public client.
 	ClientID, SecretFile string
-	// CAFile has the certificates that sign the provider's; empty for those of the system.
+	// CAFile is the file with the CA certificates of the provider. If it is empty, the CAs of the system count.
 	CAFile string
-	// Scopes are requested besides `openid`.
+	// Scopes are the scopes that the console requests besides `openid`.
 	Scopes []string
 }
 
@@ -64,17 +65,17 @@ type sso struct {
 	settings OIDC
 	secret   string
 	client   *http.Client
-	// pending has the users who are at the provider.
+	// pending has the users who are signing in at the provider.
 	pending *session.Store[attempt]
 
 	mu       sync.Mutex
 	provider *oidc.Provider
 }
 
-// attempt is what the answer of the provider must match.
+// attempt has the values that the provider's answer to one user must match.
 type attempt struct{ state, nonce, verifier, next string }
 
-// newSSO reads the files of the settings. It does not ask the provider, which may be down at this moment.
+// newSSO reads the files of the settings. newSSO does not ask the provider, which may be down at this moment.
 func newSSO(settings OIDC, cookie string) (*sso, error) {
 	o := &sso{settings: settings, pending: &session.Store[attempt]{Cookie: cookie, TLS: true, Most: mostPending}}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
@@ -98,7 +99,8 @@ func newSSO(settings OIDC, cookie string) (*sso, error) {
 	return o, nil
 }
 
-// oauth returns the settings of the code flow. The first call, and each one after a failure, asks the provider for its addresses.
+// oauth returns the settings of the code flow. The first call, and each call after a failure, asks the provider for its
+// addresses.
 func (o *sso) oauth(host string) (*oauth2.Config, *oidc.Provider, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -126,7 +128,7 @@ func (o *sso) start(w http.ResponseWriter, r *http.Request, next string, now tim
 	if err != nil {
 		return err
 	}
-	cookie.SameSite = http.SameSiteLaxMode // the provider's page sends the user back
+	cookie.SameSite = http.SameSiteLaxMode // The page of the provider sends the user back to the console.
 	http.SetCookie(w, cookie)
 	redirect(w, config.AuthCodeURL(a.state, oidc.Nonce(a.nonce), oauth2.S256ChallengeOption(a.verifier)))
 	return nil
@@ -151,7 +153,7 @@ func (o *sso) finish(w http.ResponseWriter, r *http.Request, now time.Time) (tok
 	defer cancel()
 	tokens, err := config.Exchange(ctx, q.Get("code"), oauth2.VerifierOption(a.verifier))
 	if err != nil {
-		var refused *oauth2.RetrieveError // its text has the whole answer
+		var refused *oauth2.RetrieveError // The text of the error contains the whole answer.
 		if errors.As(err, &refused) {
 			return "", a.next, fmt.Errorf("the provider refused the code: %s", refused.ErrorCode)
 		}

@@ -14,18 +14,20 @@ import (
 
 // Viewer reads the cluster with the rights of one signed-in user.
 type Viewer interface {
-	// Name of the user.
+	// Name returns the name of the user.
 	Name() string
-	// Cluster returns all objects of a status, from the viewer's own watches. The caller must not change them.
+	// Cluster returns all objects that a status shows, from the viewer's own watches. The caller must not change the
+	// objects.
 	Cluster(ctx context.Context) (fleet.Cluster, error)
-	// Reader reads live, with the viewer's own rights.
+	// Reader returns a client that reads from the API server with the viewer's own rights.
 	Reader() client.Reader
 }
 
-// pageFunc makes a page for a viewer and a request. It is called again after each change of the cluster, for the page's stream.
+// pageFunc makes a page for a viewer and a request. pageFunc is called again after each change of the cluster, for the
+// page's stream.
 type pageFunc func(ctx context.Context, v Viewer, r *http.Request, now time.Time) (view.Page, error)
 
-// pages returns the table of pages.
+// pages returns the paths of all pages, with the function of each page.
 func pages() []route {
 	return append([]route{
 		{"/", overview},
@@ -33,7 +35,7 @@ func pages() []route {
 	}, detailPages()...)
 }
 
-// overview is the page of the whole cluster.
+// overview makes the page of the whole cluster.
 func overview(ctx context.Context, v Viewer, _ *http.Request, now time.Time) (view.Page, error) {
 	cluster, err := v.Cluster(ctx)
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 // socketTables list the TCP sockets of Linux with their owners. A program may connect to an IPv4 address with a socket for IPv6.
 var socketTables = []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"}
 
-// sameUser accepts connections of programs that the user of this process runs, and of root. On systems without the tables, and for a
-// connection that is in none of them, it cannot know, and accepts.
+// sameUser accepts connections of programs that the user of this process runs, and of root. On systems without the
+// tables, and for a connection that is in none of them, sameUser cannot know the user, and accepts the connection.
 type sameUser struct{ net.Listener }
 
-// Accept closes connections of other users, and returns the first one of the same user.
+// Accept closes connections of other users, and returns the first connection of the same user.
 func (l sameUser) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -30,11 +30,12 @@ func (l sameUser) Accept() (net.Conn, error) {
 		if !known || mayConnect(owner, os.Getuid(), os.Getenv("SUDO_UID")) {
 			return conn, nil
 		}
-		_ = conn.Close() // the other user gets no answer
+		_ = conn.Close() // The other user gets no answer.
 	}
 }
 
-// mayConnect reports whether a user may connect to a console of another one. sudo is the user who ran sudo; empty for none.
+// mayConnect reports whether a user may connect to the console of another user. The parameter sudo is the user who ran
+// sudo, or empty.
 func mayConnect(owner, own int, sudo string) bool {
 	return owner == 0 || owner == own || strconv.Itoa(owner) == sudo
 }

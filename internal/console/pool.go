@@ -16,10 +16,10 @@ import (
 	"github.com/bunsen-os/bunsen/internal/inspect/history"
 )
 
-// longestFilter limits the filter of a map, in bytes.
+// longestFilter is the maximum length of the filter of a map of nodes, in bytes.
 const longestFilter = 200
 
-// poolPage is the page of one pool: why it waits, its nodes, its history.
+// poolPage makes the page of one pool: why the pool waits, its nodes, and its history.
 func poolPage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (view.Page, error) {
 	name := r.PathValue("pool")
 	cluster, err := v.Cluster(ctx)
@@ -60,7 +60,7 @@ func zonesOf(c fleet.Cluster) map[string]string {
 	return zones
 }
 
-// mapOptions reads the query of a page. An invalid page of the table is the first one.
+// mapOptions reads the query of a page. An invalid page number of the table means the first page.
 func mapOptions(r *http.Request) view.MapOptions {
 	q := r.URL.Query()
 	page, _ := strconv.Atoi(q.Get("page"))

@@ -12,7 +12,8 @@ type route struct {
 	page    pageFunc
 }
 
-// find returns the page for the path of a request, and sets the values of its pattern on the request. It returns nil if there is none.
+// find returns the page for the path of a request, and sets the values of its pattern on the request. find returns nil
+// if there is none.
 func find(routes []route, r *http.Request) pageFunc {
 	for _, route := range routes {
 		if values, ok := match(route.pattern, r.URL.EscapedPath()); ok {
@@ -25,8 +26,8 @@ func find(routes []route, r *http.Request) pageFunc {
 	return nil
 }
 
-// match compares a path with a pattern, part by part. A value is one part of the path, and may contain an escaped slash. It is neither empty
-// nor a path, and it has no control characters.
+// match compares a path with a pattern, part by part. A value is one part of the path, and may contain an escaped
+// slash. A value is neither empty nor a path, and it has no control characters.
 func match(pattern, path string) (map[string]string, bool) {
 	want, got := strings.Split(pattern, "/"), strings.Split(path, "/")
 	if len(want) != len(got) {

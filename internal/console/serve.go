@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// serve answers requests until the context ends. It logs nothing, because the path of a request may contain a token.
+// serve answers requests until the context ends. serve logs nothing, because the path of a request may contain a token.
 func serve(ctx context.Context, listener net.Listener, h http.Handler) error {
 	server := &http.Server{
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: mostHeader,
@@ -21,7 +21,7 @@ func serve(ctx context.Context, listener net.Listener, h http.Handler) error {
 	case err := <-stopped:
 		return fmt.Errorf("serving the console: %w", err)
 	case <-ctx.Done():
-		_ = server.Close() // streams never end by themselves
+		_ = server.Close() // Streams never end by themselves, so Close ends them.
 		<-stopped
 		return nil
 	}

@@ -25,14 +25,15 @@ const (
 	policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 
-// access decides whose request it is.
+// access decides which user a request is from.
 type access interface {
-	// admit returns the visitor of a request. Otherwise it answers the request itself, and returns nil.
+	// admit returns the visitor of a request. If the request has no session, admit answers the request itself, and
+	// returns nil.
 	admit(w http.ResponseWriter, r *http.Request, now time.Time) *visitor
 }
 
-// returnToSite answers a user who comes from another site without a cookie: browsers send a strict cookie only if the console's own page
-// opens the path. It returns false for every other request.
+// returnToSite answers a user who comes from another site without a cookie: browsers send a strict cookie only if the
+// console's own page opens the path. returnToSite returns false for every other request.
 func returnToSite(w http.ResponseWriter, r *http.Request) bool {
 	if !isNavigation(r) || r.Header.Get("Sec-Fetch-Site") != "cross-site" {
 		return false
@@ -52,7 +53,8 @@ type Server struct {
 	access  access
 	routes  []route
 	files   map[string]file
-	// forms allows the forms of signing in and out. Then everybody may read the files below /static/, which the sign-in page needs.
+	// forms allows the forms of signing in and out. If forms is true, everybody may read the files below /static/,
+	// which the sign-in page needs.
 	forms bool
 }
 
@@ -62,14 +64,14 @@ func newServer(cluster string, origin session.Origin, a access) *Server {
 
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	limitWrite(w) // a connection keeps the deadline of its last answer
+	limitWrite(w) // Without this call, the connection would keep the deadline of its last answer.
 	header := w.Header()
 	header.Set("Content-Security-Policy", policy)
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("X-Frame-Options", "DENY")
 	header.Set("Referrer-Policy", "no-referrer")
 	if s.forms {
-		header.Set("Referrer-Policy", "same-origin") // else browsers hide the origin of a form
+		header.Set("Referrer-Policy", "same-origin") // With no-referrer, browsers would hide the origin of a form.
 	}
 	header.Set("Cross-Origin-Opener-Policy", "same-origin")
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
@@ -140,7 +142,8 @@ func (s *Server) isForm(r *http.Request) bool {
 	return s.forms && r.Method == http.MethodPost && (r.URL.Path == signInPath || r.URL.Path == signOutPath)
 }
 
-// isNavigation reports whether a user follows a link. Another site may have links to pages, but cannot read what they open.
+// isNavigation reports whether a user follows a link. Another site may have links to pages of the console, but cannot
+// read these pages.
 func isNavigation(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" && r.URL.Path != "/events"
 }
@@ -153,9 +156,10 @@ func (s *Server) refuse(w http.ResponseWriter, status int, text string) {
 	fmt.Fprintln(w, text)
 }
 
-// limitWrite ends a connection whose browser does not read.
+// limitWrite sets a deadline that ends a connection whose browser does not read.
 func limitWrite(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime)) // without a connection there is nothing to limit
+	// If the response has no connection, there is no deadline to set.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
 }
 
 // servePage answers with a page.
@@ -176,7 +180,8 @@ func (s *Server) servePage(w http.ResponseWriter, r *http.Request, v *visitor) {
 	s.write(w, http.StatusOK, d.page)
 }
 
-// errorPage says why there is no page. It names a missing right with the role that grants it.
+// errorPage returns a page that says why the requested page cannot be shown. errorPage names a missing right and the
+// role that grants the right.
 func (s *Server) errorPage(v *visitor, err error) (int, view.Page) {
 	var exit *cli.ExitError
 	switch {
@@ -206,5 +211,5 @@ func (s *Server) write(w http.ResponseWriter, status int, p view.Page) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	limitWrite(w)
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // an error means that the browser is gone
+	_, _ = w.Write(b.Bytes()) // An error means that the browser has closed the connection.
 }

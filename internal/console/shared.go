@@ -26,28 +26,29 @@ import (
 
 // Sharing are the settings of a console for several users.
 type Sharing struct {
-	// Address to listen on, such as `:8443`.
+	// Address is the address to listen on, such as `:8443`.
 	Address string
 	// Hosts are the names by which browsers reach the console, with the port unless it is 443.
 	Hosts []string
-	// CertFile and KeyFile are a certificate with its key, which may change while the console runs. Without both, the console signs a
-	// certificate itself, for as long as it runs.
+	// CertFile and KeyFile are a certificate with its key, which may change while the console runs. If both are empty,
+	// the console signs a certificate itself, which it uses as long as it runs.
 	CertFile, KeyFile string
-	// API is the connection to the API server. Its credentials are not used.
+	// API is the connection to the API server. The console does not use the credentials of this connection.
 	API *rest.Config
-	// Name of the cluster.
+	// Name is the name of the cluster.
 	Name string
 	// OIDC are the settings of an OpenID provider, where users can sign in instead of pasting a token.
 	OIDC OIDC
 }
 
-// Shared is a console for several users. Each one signs in with a token of the API server.
+// Shared is a console for several users. Each user signs in with a token of the API server.
 type Shared struct {
 	listener net.Listener
 	server   *Server
 	store    *session.Store[*visitor]
 	certs    *certwatcher.CertWatcher
-	// Fingerprint is the SHA-256 of a certificate that the console signed itself; empty for another one.
+	// Fingerprint is the SHA-256 of a certificate that the console signed itself; it is empty for any other
+	// certificate.
 	Fingerprint string
 }
 
@@ -122,7 +123,7 @@ func (o *Shared) tlsConfig(s Sharing) (*tls.Config, error) {
 	return config, nil
 }
 
-// selfSigned returns a certificate of the hosts for a year.
+// selfSigned returns a certificate for the hosts, which is valid for a year.
 func selfSigned(hosts []string, now time.Time) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -154,13 +155,13 @@ func selfSigned(hosts []string, now time.Time) (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}, nil
 }
 
-// Serve answers requests until the context ends. It reads a changed certificate again.
+// Serve answers requests until the context ends. Serve reads a changed certificate again.
 func (o *Shared) Serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer o.store.CloseIf(func(*visitor) bool { return true })
 	if o.certs != nil {
-		go func() { _ = o.certs.Start(ctx) }() // without it, the first certificate stays
+		go func() { _ = o.certs.Start(ctx) }() // After an error, the console continues to use its first certificate.
 	}
 	return serve(ctx, o.listener, o.server)
 }

@@ -25,9 +25,9 @@ import (
 const (
 	signInPath  = "/sign-in"
 	signOutPath = "/sign-out"
-	// sharedTime is the longest time of a session with a token.
+	// sharedTime is the maximum time of a session with a token.
 	sharedTime = 8 * time.Hour
-	// mostForm limits the form of signing in. Tokens with many groups have a few kilobytes.
+	// mostForm is the maximum size of the form of signing in. Tokens with many groups have a few kilobytes.
 	mostForm = 64 << 10
 	// mostSessions limits the sessions of all users.
 	mostSessions = 500
@@ -37,13 +37,13 @@ const (
 	checkTime = 10 * time.Second
 )
 
-// signIn admits users who show a token of the API server. It reads with that token only.
+// signIn admits users who have a token of the API server. signIn reads only with the token of the user.
 type signIn struct {
 	// api is the connection to the API server, without credentials.
 	api    *rest.Config
 	store  *session.Store[*visitor]
 	server *Server
-	// sso is the OpenID provider; nil for none.
+	// sso is the OpenID provider; it is nil if there is no provider.
 	sso *sso
 	// checks has an entry for each token that is being checked.
 	checks chan struct{}
@@ -88,7 +88,7 @@ func redirect(w http.ResponseWriter, path string) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// next returns a path if it is one of a page, else the path of the overview.
+// next returns a path if a page has this path, and otherwise the path of the overview.
 func (a *signIn) next(path string) string {
 	r := &http.Request{Method: http.MethodGet, URL: &url.URL{}}
 	if _, _, err := a.server.pageRequest(r, path); err != nil {
@@ -108,7 +108,8 @@ func (a *signIn) form(w http.ResponseWriter, status int, problem, next string) {
 
 // open opens a session with the token of a form.
 func (a *signIn) open(w http.ResponseWriter, r *http.Request, now time.Time) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(checkTime)) // a connection that has no deadline has no slow sender
+	// An error means that the connection supports no deadline.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(checkTime))
 	r.Body = http.MaxBytesReader(w, r.Body, mostForm)
 	if err := r.ParseForm(); err != nil {
 		a.form(w, http.StatusBadRequest, "The form was not readable, or larger than 64 KiB.", "/")
@@ -146,7 +147,8 @@ func (a *signIn) enter(w http.ResponseWriter, r *http.Request, now time.Time, re
 	redirect(w, next)
 }
 
-// single answers the requests of users who go to the OpenID provider, and of those who come back. It returns false for other requests.
+// single answers the requests of users who go to the OpenID provider, and of users who come back from the provider.
+// single returns false for other requests.
 func (a *signIn) single(w http.ResponseWriter, r *http.Request, now time.Time) bool {
 	if r.Method != http.MethodGet {
 		return false
@@ -165,7 +167,7 @@ func (a *signIn) single(w http.ResponseWriter, r *http.Request, now time.Time) b
 	return true
 }
 
-// visitorOf asks the API server whose token it is.
+// visitorOf asks the API server which user a token belongs to.
 func (a *signIn) visitorOf(ctx context.Context, token string) (*visitor, error) {
 	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
 		return nil, errors.New("this is not a token: it is empty, or has spaces or other characters that no token has")
@@ -198,8 +200,8 @@ func (a *signIn) visitorOf(ctx context.Context, token string) (*visitor, error) 
 	return v, nil
 }
 
-// endOf returns when a session ends: with its token, if the token says when it expires. The API server has checked the token, so its
-// signature is not checked here.
+// endOf returns when a session ends: at the end of its token, if the token says when it expires. The API server has
+// checked the token, so endOf does not check the signature of the token.
 func endOf(token string, now time.Time) time.Time {
 	ends := now.Add(sharedTime)
 	parts := strings.Split(token, ".")

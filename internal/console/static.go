@@ -24,7 +24,7 @@ func staticFiles() map[string]file {
 	files, from := map[string]file{}, view.Static()
 	names, err := fs.Glob(from, "*")
 	if err != nil {
-		panic(err) // the pattern is valid
+		panic(err) // The pattern is valid, so there is no error.
 	}
 	for _, name := range names {
 		content, err := fs.ReadFile(from, name)
@@ -41,7 +41,7 @@ func staticFiles() map[string]file {
 	return files
 }
 
-// serveFile answers with a file. The browser keeps it, and asks each time whether it is still the same.
+// serveFile answers with a file. The browser stores the file, and asks each time whether the file has changed.
 func (s *Server) serveFile(w http.ResponseWriter, r *http.Request, name string) {
 	f, ok := s.files[name]
 	if !ok {
@@ -56,5 +56,5 @@ func (s *Server) serveFile(w http.ResponseWriter, r *http.Request, name string) 
 		return
 	}
 	w.Header().Set("Content-Type", f.mediaType)
-	_, _ = w.Write(f.content) // an error means that the browser is gone
+	_, _ = w.Write(f.content) // An error means that the browser has closed the connection.
 }

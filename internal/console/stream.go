@@ -24,23 +24,26 @@ const (
 	heartbeat = 15 * time.Second
 	// writeTime is the longest time that one write to a browser may take.
 	writeTime = 20 * time.Second
-	// drawTime is the longest time that a page may take for its stream.
+	// drawTime is the maximum time in which a page must be drawn for its stream.
 	drawTime = 30 * time.Second
-	// mostRest is the longest pause after a page that took long.
+	// mostRest is the maximum pause of a stream after a page that took long to draw.
 	mostRest = 5 * time.Second
-	// startTime is how long after a page its stream may start from the page's own regions.
+	// startTime is a time after the answer with a page. During this time, the stream of the page may start from the
+	// regions of that answer.
 	startTime = time.Minute
 )
 
-// streamPath returns the path of the stream of a page. The digest says from which regions the browser starts, and made is the page's time.
+// streamPath returns the path of the stream of a page. The digest says from which regions the browser starts, and the
+// parameter made is the time at which the page was made.
 func streamPath(page, digest string, made time.Time) string {
 	return "/events?" + url.Values{"page": {page}, "at": {digest}, "made": {strconv.FormatInt(made.Unix(), 10)}}.Encode()
 }
 
-// startOf returns the digest of what the browser has. It is empty if that is unknown: the browser repeats the path of a stream after hours, when
-// the regions have changed several times.
+// startOf returns the digest of the regions that the browser has. The digest is empty if these regions are unknown: the
+// browser repeats the path of a stream after hours, when the regions have changed several times.
 func startOf(r *http.Request, now time.Time) string {
-	if last := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("last")); last != "" { // a script cannot set the header
+	// A script cannot set the header, so the script of the page sends the query field last.
+	if last := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("last")); last != "" {
 		return last
 	}
 	made, err := strconv.ParseInt(r.URL.Query().Get("made"), 10, 64)
@@ -50,7 +53,7 @@ func startOf(r *http.Request, now time.Time) string {
 	return r.URL.Query().Get("at")
 }
 
-// alive is an event that changes nothing.
+// alive is an event that does not change the page.
 const alive = "event: alive\ndata: -\n\n"
 
 // unknown is the digest of no page.
@@ -60,7 +63,7 @@ const unknown = "-"
 type stream struct {
 	visitor *visitor
 	w       http.ResponseWriter
-	// page is the request of the page, and path its path with the query.
+	// page is the request for the page, and path is its path with the query.
 	page *http.Request
 	path string
 	make pageFunc
@@ -115,7 +118,8 @@ func (s *Server) pageRequest(r *http.Request, path string) (*http.Request, pageF
 	return page, make, nil
 }
 
-// run sends each state that the reader is ready for, and signs of life in between. Most states change nothing on the page.
+// run sends the newest state whenever the browser is ready for it, and the event alive in between. Most states change
+// nothing on the page.
 func (st *stream) run(ctx context.Context) {
 	if st.write("retry: 2000\n\n") != nil {
 		return
@@ -142,12 +146,13 @@ func (st *stream) run(ctx context.Context) {
 			}
 		}
 		if err != nil {
-			return // the browser is gone, or it does not read
+			return // The browser has closed the connection, or does not read.
 		}
 	}
 }
 
-// pauseAfter waits after a page that took long, so that the pages of a large cluster use a quarter of a core. Changes meanwhile become one.
+// pauseAfter waits after a page that took long, so that the pages of a large cluster use a quarter of a core. Several
+// changes during the pause become one change.
 func pauseAfter(ctx context.Context, took time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -158,7 +163,7 @@ func pauseAfter(ctx context.Context, took time.Duration) {
 // send sends the regions that differ from those that the browser has.
 func (st *stream) send(ctx context.Context, s feed.Snapshot[fleet.Cluster]) error {
 	d := st.visitor.shared(st.path, s, func() drawn {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drawTime) // other streams wait for it too
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drawTime) // Other streams also wait for this page.
 		defer cancel()
 		return st.visitor.draw(st.page.WithContext(ctx), st.make, s)
 	})
@@ -182,7 +187,7 @@ func (st *stream) send(ctx context.Context, s feed.Snapshot[fleet.Cluster]) erro
 func (st *stream) sendProblem(problem error) error {
 	first := view.Problem("This page shows an earlier state. It continues by itself. " + problem.Error())
 	if len(st.sent) == 0 {
-		st.digest = unknown // the next page is sent whole
+		st.digest = unknown // The next page is sent with all regions.
 	} else {
 		if len(region.Changed(st.sent[:1], []region.Region{first})) == 0 {
 			return nil

@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	// linger is how long watches continue after the last page was closed.
+	// linger is how long watches continue after the user has closed the last page.
 	linger = time.Minute
-	// firstState is the longest wait of a page for the first state of the cluster.
+	// firstState is the maximum time that a page waits for the first state of the cluster.
 	firstState = 10 * time.Second
 	// mostStreams limits the streams of one session.
 	mostStreams = 64
@@ -41,7 +41,7 @@ type visitor struct {
 	times   *kube.StepTimes
 	// details has the user's last reads of configs and reports.
 	details detail.Cache
-	// lines finds lines in a clone on the user's machine; nil without a clone.
+	// lines finds lines in a clone on the user's machine; it is nil if there is no clone.
 	lines func(ctx context.Context, config string) contents.Lines
 
 	mu       sync.Mutex
@@ -65,7 +65,7 @@ type drawn struct {
 	err    error
 }
 
-// newVisitor returns a user who reads with a client. source follows the cluster with the same rights.
+// newVisitor returns a visitor who reads with a client. The parameter source follows the cluster with the same rights.
 func newVisitor(name string, reader client.Reader, source feed.Source[fleet.Cluster]) *visitor {
 	return &visitor{name: name, reader: reader, feed: feed.New(source, linger), times: kube.NewStepTimes(reader), drawings: map[string]*drawing{}}
 }
@@ -75,21 +75,22 @@ func watch(rc *rest.Config, c client.Client) feed.Source[fleet.Cluster] {
 	return watchUntil(rc, c, func() {})
 }
 
-// watchUntil is like watch, and calls a function when the API server no longer accepts the user.
+// watchUntil follows a cluster like watch, and calls a function when the API server no longer accepts the user.
 func watchUntil(rc *rest.Config, c client.Client, unauthorized func()) feed.Source[fleet.Cluster] {
 	return func(ctx context.Context, publish func(fleet.Cluster, error)) {
-		_ = watching.Follow(ctx, rc, c, &publisher{publish: publish, unauthorized: unauthorized}) // a publisher returns no error
+		// A publisher returns no error.
+		_ = watching.Follow(ctx, rc, c, &publisher{publish: publish, unauthorized: unauthorized})
 	}
 }
 
-// publisher hands states to a feed, and each problem once.
+// publisher passes states to a feed, and each problem once.
 type publisher struct {
 	publish      func(fleet.Cluster, error)
 	unauthorized func()
 	problem      string
 }
 
-// Due is false: the age of an unchanged state changes no page.
+// Due returns false, because the age of an unchanged state changes no page.
 func (p *publisher) Due(time.Time) bool { return false }
 
 // Show publishes a state.
@@ -99,7 +100,8 @@ func (p *publisher) Show(_ context.Context, cluster fleet.Cluster, _ time.Time) 
 	return nil
 }
 
-// Problem publishes a problem, unless it is the last one, and reports a user whom the API server no longer accepts.
+// Problem publishes a problem, unless it is the last published problem, and reports a user whom the API server no
+// longer accepts.
 func (p *publisher) Problem(err error) error {
 	if apierrors.IsUnauthorized(err) {
 		p.unauthorized()
@@ -120,10 +122,10 @@ type pinned struct {
 // Name returns the name of the user.
 func (p pinned) Name() string { return p.name }
 
-// Reader reads live.
+// Reader returns a client that reads from the API server.
 func (p pinned) Reader() client.Reader { return p.reader }
 
-// Cluster returns the state, or the problem if there is none.
+// Cluster returns the state, or the problem if there is no state.
 func (p pinned) Cluster(context.Context) (fleet.Cluster, error) {
 	if !p.snapshot.Known {
 		return fleet.Cluster{}, p.snapshot.Problem
@@ -140,7 +142,7 @@ func (p pinned) fillStatus(ctx context.Context, s *inspect.Status) {
 // errNoState is the error of a cluster that sends neither objects nor an error.
 var errNoState = fmt.Errorf("the cluster did not send its objects within %s; this page tries again", firstState)
 
-// draw makes a page from a state of the cluster. Its first region says why the state is not current.
+// draw makes a page from a state of the cluster. The first region of the page says why the state is not current.
 func (v *visitor) draw(r *http.Request, page pageFunc, s feed.Snapshot[fleet.Cluster]) drawn {
 	p, err := page(r.Context(), pinned{v, s}, r, time.Now())
 	if err != nil {
@@ -154,7 +156,7 @@ func (v *visitor) draw(r *http.Request, page pageFunc, s feed.Snapshot[fleet.Clu
 	return drawn{page: p, digest: region.Digest(p.Regions)}
 }
 
-// first makes a page from the newest state. If there is none yet, it waits.
+// first makes a page from the newest state. If there is no state yet, first waits.
 func (v *visitor) first(r *http.Request, page pageFunc) drawn {
 	defer v.feed.Hold()()
 	ctx, cancel := context.WithTimeout(r.Context(), firstState)
@@ -166,7 +168,7 @@ func (v *visitor) first(r *http.Request, page pageFunc) drawn {
 	return v.draw(r, page, s)
 }
 
-// join counts a stream of a path. It returns false if the session has too many.
+// join counts a stream of a path. join returns false if the session has too many.
 func (v *visitor) join(path string) (leave func(), ok bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -188,7 +190,8 @@ func (v *visitor) join(path string) (leave func(), ok bool) {
 	}, true
 }
 
-// shared makes the page of a path once for each state, for all streams of the path that joined. It may return a later state.
+// shared makes the page of a path once for each state, for all streams of the path that joined. shared may return the
+// page of a later state.
 func (v *visitor) shared(path string, s feed.Snapshot[fleet.Cluster], draw func() drawn) drawn {
 	v.mu.Lock()
 	d := v.drawings[path]

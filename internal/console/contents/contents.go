@@ -15,10 +15,11 @@ import (
 
 // Contents are the items of one rendered config.
 type Contents struct {
-	// Trace says which commit requested the config, and what it is made of.
+	// Trace says which commit requested the config, and which MachineConfigs it contains.
 	Trace trace.Trace
 	Items []Item
-	// Note says why lines are not known; empty if nobody asked for them, or if they are known.
+	// Note says why the positions of items are not known. It is empty if nobody asked for the positions, or if they are
+	// known.
 	Note string
 }
 
@@ -26,22 +27,23 @@ type Contents struct {
 type Lines struct {
 	// At maps an item, such as `file /etc/motd`, to its position `file:line:col`.
 	At map[string]string
-	// Note says why positions are not known, or what differs from the config; empty if nothing does.
+	// Note says why positions are not known, or what differs between the config and the repository. It is empty if
+	// nothing differs.
 	Note string
 }
 
 // Item is one item of a rendered config. A program may search its texts: no text has a secret.
 type Item struct {
-	// Kind is the noun of its kind, such as `file` or `kernel argument`.
+	// Kind is the noun for the item's kind, such as `file` or `kernel argument`.
 	Kind string
-	// Name is the path or name. For an item without a name it is the value.
+	// Name is the path or the name of the item. For an item without a name, Name is the value.
 	Name string
 	// Origin says which documents set the item, the last one first.
 	Origin string
 }
 
-// Of reads the items of a rendered config. inputs are its MachineConfigs on the cluster, as many as exist. The positions of lines may be
-// empty.
+// Of reads the items of a rendered config. The parameter inputs has the MachineConfigs of the rendered config that the
+// cluster still has. The positions of items may be empty.
 func Of(mc *mcfgv1.MachineConfig, t trace.Trace, inputs []*mcfgv1.MachineConfig, lines Lines) (Contents, error) {
 	marked, err := secret.ParsePaths(mc.Annotations[v1alpha1.SecretPathsAnnotation])
 	if err != nil {
@@ -61,7 +63,7 @@ func Of(mc *mcfgv1.MachineConfig, t trace.Trace, inputs []*mcfgv1.MachineConfig,
 	texts := t.InputTexts()
 	for _, n := range lineage.NamesOf(lineage.New(of, options)) {
 		if n.Kind == policy.KindIgnition {
-			continue // the version of the format, and settings of the first boot
+			continue // The skipped items are the version of the format, and settings of the first boot.
 		}
 		origin := originOf(lineage.Setters(by, n), t, texts)
 		if at := lines.At[string(n.Kind)+" "+n.Shown]; at != "" {
@@ -93,7 +95,7 @@ func originOf(layers []string, t trace.Trace, texts map[string]string) string {
 // Match is an item of one or several rendered configs that matches a search.
 type Match struct {
 	Kind, Name string
-	// In are the configs that have the item.
+	// In has the configs that have the item.
 	In []Holder
 }
 
@@ -102,7 +104,8 @@ type Holder struct {
 	Config, Origin string
 }
 
-// Search returns the items whose kind and name contain a text, in any case. It returns at most a number of them, and how many more there are.
+// Search returns the items whose kind and name contain a text, in any case. Search returns at most a number of them,
+// and how many more there are.
 func Search(all []Contents, text string, most int) (found []Match, more int) {
 	type key struct{ kind, name string }
 	at := map[key]int{}

@@ -21,18 +21,21 @@ import (
 const (
 	// maxBytes limits the estimated size of the cached results of one viewer.
 	maxBytes = 64 << 20
-	// configAge is how long a config stays in the cache. It is short, because a viewer may lose the right to read configs.
+	// configAge is how long a config stays in the cache. The time is short, because a viewer may lose the right to read
+	// configs.
 	configAge = time.Minute
 	// reportAge is how long other reads stay in the cache.
 	reportAge = 5 * time.Second
-	// linesAge is how long the positions in a repository stay in the cache. They never change for a config, and cost a transpilation.
+	// linesAge is how long the positions in a repository stay in the cache. The positions never change for a config,
+	// and finding them needs a transpilation.
 	linesAge = 10 * time.Minute
-	// countAge is how long counts over all nodes stay in the cache, because they are expensive.
+	// countAge is how long counts over all nodes stay in the cache. The time is long, because such counts are
+	// expensive.
 	countAge = 30 * time.Second
 )
 
-// Cache has the results of one viewer's reads for a short time. A page is made again after each change of the cluster, and must not
-// repeat every read. The zero value is ready to use. Goroutines may use it concurrently.
+// Cache has the results of one viewer's reads for a short time. A page is made again after each change of the cluster,
+// and the page must not repeat every read. The zero value is ready to use. Goroutines may use it concurrently.
 type Cache struct {
 	mu      sync.Mutex
 	entries map[string]*entry
@@ -43,7 +46,7 @@ type Cache struct {
 type entry struct {
 	value any
 	err   error
-	// size in bytes is an estimate.
+	// size is an estimate, in bytes.
 	size       int
 	ends, used time.Time
 }
@@ -54,8 +57,8 @@ type result[T any] struct {
 	size  int
 }
 
-// cached returns the result of a read, from the cache until its end. An answer that the API server refused stays in the
-// cache for reportAge; other errors do not.
+// cached returns the result of a read. It takes the result from the cache until the time of the result ends. An answer
+// that the API server refused stays in the cache for reportAge; other errors do not.
 func cached[T any](c *Cache, key string, until [2]time.Time, read func() (result[T], error)) (T, error) {
 	now, ends := until[0], until[1]
 	c.mu.Lock()
@@ -77,10 +80,10 @@ func cached[T any](c *Cache, key string, until [2]time.Time, read func() (result
 	return got.value, err
 }
 
-// lasts returns the times of a read and of the end of its result.
+// lasts returns the time of a read, and the time at which its result leaves the cache.
 func lasts(now time.Time, age time.Duration) [2]time.Time { return [2]time.Time{now, now.Add(age)} }
 
-// put adds a result and removes old ones, so that the cache stays within its limit.
+// put adds a result and removes old results, so that the cache stays within its limit.
 func (c *Cache) put(key string, e *entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,7 +139,7 @@ func (s Session) pool(ctx context.Context, pool, name string, now time.Time) (re
 			return result[review.Pool]{}, err
 		}
 		p, err := review.LivePool(pool, mc)
-		// It has the parsed config, and its lineage when a difference needs it.
+		// The result has the parsed config, and its lineage when a difference needs it.
 		return result[review.Pool]{p, 4 * len(mc.Spec.Config.Raw)}, err
 	})
 }
@@ -190,12 +193,14 @@ func (s Session) contents(ctx context.Context, cluster *fleet.Cluster, name stri
 	})
 }
 
-// lines finds the lines of a repository that set the items of a rendered config, if a repository is at hand.
+// lines finds the lines of a repository that set the items of a rendered config, if a clone of the repository is on
+// this machine.
 func (s Session) lines(ctx context.Context, name string, now time.Time) contents.Lines {
 	if s.Lines == nil {
 		return contents.Lines{}
 	}
-	lines, _ := cached(s.Cache, "lines/"+name, lasts(now, linesAge), func() (result[contents.Lines], error) { // a note on the page has the error
+	// A note on the page contains the error.
+	lines, _ := cached(s.Cache, "lines/"+name, lasts(now, linesAge), func() (result[contents.Lines], error) {
 		lines := s.Lines(ctx, name)
 		size := 0
 		for item, at := range lines.At {

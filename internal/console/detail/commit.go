@@ -22,11 +22,12 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// mostRunning is how many nodes a page lists.
+// mostRunning is the maximum number of nodes that a page lists as running the config.
 const mostRunning = 100
 
-// Commit returns the page of a commit in a pool, and its title. what is a revision, a hash, the first digits of one, or the name of a rendered config. The
-// error is a *NotFoundError if the pool's history does not have it.
+// Commit returns the page of a commit in a pool, and its title. The parameter what is a revision, a hash, the first
+// digits of a hash, or the name of a rendered config. If the pool's history does not have it, the error is a
+// *NotFoundError.
 func (s Session) Commit(ctx context.Context, pool, what string, now time.Time) (view.ChangePage, error) {
 	c, err := s.Cluster(ctx)
 	if err != nil {
@@ -82,7 +83,7 @@ func (s Session) Commit(ctx context.Context, pool, what string, now time.Time) (
 	return p, nil
 }
 
-// failedReview explains why configs cannot be compared.
+// failedReview returns a text that says why configs cannot be compared.
 func failedReview(err error) string {
 	if note := deniedNote(err, "MachineConfigs", "what the change does", configViewerRole); note != "" {
 		return note
@@ -112,8 +113,8 @@ func isConfig(name, text string) bool {
 	return name != "" && (name == text || fleet.ShortRendered(name) == text)
 }
 
-// findRow returns the index of the row that a user means, or -1. The row of a commit comes before a row of changes through the API, and a
-// row that brought a config before one without effect.
+// findRow returns the index of the row that a user means, or -1. The row of a commit comes before a row of changes
+// through the API, and a row that brought a config comes before a row without effect.
 func findRow(rows []history.Row, what string) int {
 	best, rank := -1, 0
 	for i := range rows {
@@ -135,7 +136,8 @@ func findRow(rows []history.Row, what string) int {
 	return best
 }
 
-// configBefore returns the config that the pool had before a row. A row without effect changed nothing. It is false if the history has none.
+// configBefore returns the config that the pool had before a row. A row without effect changed nothing. The second
+// result is false if the history has no earlier config.
 func configBefore(rows []history.Row, at int) (string, bool) {
 	if rows[at].Result == history.ResultNoEffect {
 		return rows[at].Rendered, rows[at].Rendered != ""
@@ -148,7 +150,7 @@ func configBefore(rows []history.Row, at int) (string, bool) {
 	return "", false
 }
 
-// aboutRow are the facts of a row.
+// aboutRow returns the facts of a history's row.
 func aboutRow(r history.Row, pool, before string) []view.Fact {
 	out := []view.Fact{{Label: "Pool", Text: pool, Pool: pool}, {Label: "Commit", Text: cmp.Or(fleet.CommitLabel(r.API, r.Revision), "unknown")}}
 	add := func(label, text string) {
@@ -172,10 +174,11 @@ func aboutRow(r history.Row, pool, before string) []view.Fact {
 	return out
 }
 
-// mostPools is how many other pools of a commit a page lists.
+// mostPools is the maximum number of other pools of a commit that a page lists.
 const mostPools = 20
 
-// otherPools are the other pools to which the commit of a row gave a config, with how many nodes run it.
+// otherPools returns the other pools to which the commit of a row gave a config, with the number of nodes that run this
+// config.
 func otherPools(f *fleet.Fleet, pool string, row history.Row) []view.Fact {
 	if row.Revision == "" || len(row.API) > 0 {
 		return nil
@@ -203,7 +206,7 @@ func otherPools(f *fleet.Fleet, pool string, row history.Row) []view.Fact {
 	return out
 }
 
-// undoOf are the commands that return the pool to the config before a row.
+// undoOf returns the commands that return the pool to the config before a row.
 func undoOf(rows []history.Row, at int, v *fleet.Pool) []string {
 	r := rows[at]
 	var out []string
@@ -231,14 +234,14 @@ type rollout struct {
 	pool   *fleet.Pool
 	row    history.Row
 	isLast bool
-	// review has no pools if there is none.
+	// review has no pools if the row has no review.
 	review review.Comparison
 }
 
-// counted is how many nodes rebooted and were drained.
+// counted has the numbers of nodes that rebooted and of nodes that were drained.
 type counted struct{ reboots, drains int }
 
-// forecast is what the review expects beside what happened.
+// forecast returns what the review expects, and beside it what happened.
 func (s Session) forecast(ctx context.Context, r rollout, now time.Time) ([]view.ForecastRow, error) {
 	expected := [4]string{"–", "–", "–", "–"}
 	for _, p := range r.review.Pools {
@@ -260,7 +263,7 @@ func (s Session) forecast(ctx context.Context, r rollout, now time.Time) ([]view
 		if n, err = s.disruptions(ctx, r.pool.Object.Name, [2]time.Time{began, ended}, now); err == nil {
 			least := ""
 			if !r.isLast {
-				least = "at least " // later updates of a node replace the times of earlier ones
+				least = "at least " // The times of a node's later updates replace the times of earlier updates.
 			}
 			happened[1], happened[2] = least+fmt.Sprint(n.reboots), least+fmt.Sprint(n.drains)
 		}

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// longestName limits what a user writes into a field.
+	// longestName is the maximum length of the text that a user writes into a field of the comparison.
 	longestName = 300
-	// mostOffers limits what the fields of a comparison offer.
+	// mostOffers is the maximum number of values that the fields of a comparison offer.
 	mostOffers = 200
 )
 
-// Compare returns the page that compares two configs. Each of them is a rendered config, pool/NAME, node/NAME, or a commit. An input that
-// means no config is a problem on the page, and no error.
+// Compare returns the page that compares two configs. Each of the two inputs is a rendered config, pool/NAME,
+// node/NAME, or a commit. If an input means no config, the page shows a problem, and Compare returns no error.
 func (s Session) Compare(ctx context.Context, from, to string, now time.Time) (view.ChangePage, error) {
 	c, err := s.Cluster(ctx)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s Session) Compare(ctx context.Context, from, to string, now time.Time) (v
 	return p, nil
 }
 
-// offers are the pools, the rendered configs and the nodes of a cluster.
+// offers returns the pools, the rendered configs and the nodes of a cluster.
 func offers(c *fleet.Cluster) []string {
 	var out []string
 	for i := range c.Pools {
@@ -98,7 +98,8 @@ func pairsOf(f *fleet.Fleet, from, to string) (sides, string) {
 	return out, ""
 }
 
-// refsOf returns the configs that an input means: one, or one for each pool to which a commit gave a config. Otherwise it returns a problem.
+// refsOf returns the configs that an input means: one config, or a config for each pool to which a commit gave one. If
+// the input means no config, refsOf returns a problem.
 func refsOf(f *fleet.Fleet, what string) ([]ref, string) {
 	kind, name, _ := strings.Cut(what, "/")
 	switch {
@@ -142,7 +143,7 @@ func nodeRef(f *fleet.Fleet, name string) ([]ref, string) {
 	return []ref{{pool, current}}, ""
 }
 
-// configRefs returns the rendered config of a name, or the configs that a commit gave to pools.
+// configRefs returns the rendered config with a name, or the configs that a commit gave to pools.
 func configRefs(f *fleet.Fleet, what string) ([]ref, string) {
 	var found []ref
 	for _, r := range f.Rendered {

@@ -13,9 +13,9 @@ import (
 
 // Viewer reads the cluster with the rights of one user.
 type Viewer interface {
-	// Cluster returns all objects of a status.
+	// Cluster returns all objects that a status shows.
 	Cluster(ctx context.Context) (fleet.Cluster, error)
-	// Reader reads live.
+	// Reader returns a client that reads from the API server, and not from a cache.
 	Reader() client.Reader
 }
 
@@ -23,14 +23,15 @@ type Viewer interface {
 type Session struct {
 	Viewer
 	Cache *Cache
-	// Lines finds the lines of a repository that set the items of a rendered config. It is nil if no repository is at hand.
+	// Lines finds the lines of a repository that set the items of a rendered config. Lines is nil if no repository is
+	// at hand.
 	Lines func(ctx context.Context, config string) contents.Lines
 }
 
-// NotFoundError means that the cluster does not have what a user asks for.
+// NotFoundError means that the cluster does not have the object that a user asks for.
 type NotFoundError struct{ Problem string }
 
-// Error returns the problem.
+// Error returns the problem as a text.
 func (e *NotFoundError) Error() string { return e.Problem }
 
 func notFound(format string, args ...any) error {
@@ -43,7 +44,8 @@ const (
 	configViewerRole = "bunsen-config-viewer"
 )
 
-// deniedNote says which right is missing and what the page therefore does not show; empty for another error.
+// deniedNote returns a text that says which right is missing and what the page therefore does not show. For another
+// error, deniedNote returns "".
 func deniedNote(err error, what, missing, role string) string {
 	if !apierrors.IsForbidden(err) {
 		return ""

@@ -18,7 +18,8 @@ import (
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
-// Node returns the page of a node. The error is a *NotFoundError if there is no such node, and no machine of that name was denied.
+// Node returns the page of a node. The error is a *NotFoundError if the cluster has no node of the name, and the
+// controller denied no machine of the name.
 func (s Session) Node(ctx context.Context, name string, now time.Time) (view.NodePage, error) {
 	c, err := s.Cluster(ctx)
 	if err != nil {
@@ -49,7 +50,8 @@ func (s Session) Node(ctx context.Context, name string, now time.Time) (view.Nod
 	return p, nil
 }
 
-// node reads a Node live, because the watches drop its report of drift, and puts it into the cluster. It is nil if there is none.
+// node reads a Node from the API server, because the watches drop the Node's report of drift. It puts the Node into the
+// objects of the cluster. node returns nil if the Node does not exist.
 func (s Session) node(ctx context.Context, c *fleet.Cluster, name string, now time.Time) (*corev1.Node, error) {
 	at := slices.IndexFunc(c.Nodes, func(n corev1.Node) bool { return n.Name == name })
 	if at < 0 {
@@ -72,10 +74,10 @@ func (s Session) node(ctx context.Context, c *fleet.Cluster, name string, now ti
 	return node, nil
 }
 
-// configLines are the node's current config, and the others that it gets or that its pool should run.
+// configLines returns the node's current config, and the other configs that the node gets or that its pool should run.
 func configLines(c *fleet.Cluster, why inspect.Why, now time.Time) []view.ConfigLine {
 	withoutNodes := *c
-	withoutNodes.Nodes = nil // the commits of configs do not depend on them
+	withoutNodes.Nodes = nil // The commits of configs do not depend on the nodes.
 	f := fleet.New(withoutNodes, now)
 	var out []view.ConfigLine
 	add := func(role, name string) {
@@ -130,13 +132,13 @@ func (s Session) addConditions(ctx context.Context, p *view.NodePage, node *core
 	}
 }
 
-// mostEvents is how many events a page shows.
+// mostEvents is the maximum number of events that a page shows.
 const mostEvents = 30
 
-// eventsNamespace has the events of objects without a namespace.
+// eventsNamespace is the namespace with the events of objects that have no namespace.
 const eventsNamespace = "default"
 
-// addEvents adds the last events about the Node and its MachineConfigNode, the newest first.
+// addEvents adds the last events about the Node and its MachineConfigNode, the newest event first.
 func (s Session) addEvents(ctx context.Context, p *view.NodePage, name string, now time.Time) {
 	events, err := cached(s.Cache, "events/"+name, lasts(now, reportAge), func() (result[[]corev1.Event], error) {
 		var list corev1.EventList

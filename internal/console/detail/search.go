@@ -19,9 +19,10 @@ import (
 )
 
 const (
-	// longestQuery and shortestQuery limit what a user searches, in bytes.
+	// longestQuery and shortestQuery limit the length of the text that a user searches for, in bytes.
 	longestQuery, shortestQuery = 200, 2
-	// mostSearched is how many configs a search reads, and mostFound how many matches of each kind it lists.
+	// mostSearched is the maximum number of configs that a search reads, and mostFound is the maximum number of matches
+	// of each kind that it lists.
 	mostSearched, mostFound = 60, 100
 )
 
@@ -29,11 +30,11 @@ const (
 type place struct {
 	row    *fleet.RenderedRow
 	target bool
-	// nodes run the config now.
+	// nodes is the number of nodes that run the config now.
 	nodes int
 }
 
-// Search returns the page with everything that contains a text.
+// Search returns the page with all items, nodes, pools and commits that contain a text.
 func (s Session) Search(ctx context.Context, query string, now time.Time) (view.SearchPage, error) {
 	query = strings.TrimSpace(safetext.Strip(query))
 	p := view.SearchPage{Query: query}
@@ -95,7 +96,7 @@ func foundItem(m contents.Match, places map[string]place) view.FoundItem {
 	return out
 }
 
-// searched are the configs that pools should run and that nodes run, those with the most nodes first.
+// searched returns the configs that pools should run and that nodes run, the config with the most nodes first.
 func searched(f *fleet.Fleet) []place {
 	byName := map[string]*place{}
 	at := func(name string) *place {
@@ -127,7 +128,7 @@ func searched(f *fleet.Fleet) []place {
 	return out
 }
 
-// others are the nodes, pools and commits that contain a text in lower case.
+// others returns the nodes, pools and commits that contain a text in lower case.
 func others(c *fleet.Cluster, query string) []view.FoundList {
 	has := func(texts ...string) bool {
 		return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(strings.ToLower(t), query) })
@@ -169,7 +170,7 @@ func others(c *fleet.Cluster, query string) []view.FoundList {
 	return slices.DeleteFunc([]view.FoundList{pools, nodes, commits}, func(l view.FoundList) bool { return len(l.Found) == 0 })
 }
 
-// addCommit adds a commit for each of its pools.
+// addCommit adds a commit to the matches, once for each pool of the commit.
 func addCommit(commits *view.FoundList, h v1alpha1.HistoryEntry, add func(*view.FoundList, view.Found)) {
 	var pools []string
 	for pool := range h.Pools {

@@ -23,10 +23,10 @@ import (
 // ref is a rendered config of a pool.
 type ref struct{ pool, config string }
 
-// pair are two configs to compare. Nodes of the pool of the second one change from the first to the second.
+// pair are two configs to compare. Nodes in the pool of the second config change from the first config to the second.
 type pair struct {
 	from, to ref
-	// nodes is how many nodes the forecast is for; negative for all that the pool has now.
+	// nodes is the number of nodes that the forecast is for. A negative number means all nodes that the pool has now.
 	nodes int
 }
 
@@ -36,8 +36,8 @@ type sides struct {
 	pairs      []pair
 }
 
-// compare compares rendered configs of the cluster under the cluster's present disruption policy. The contents that either side marks as
-// secret are hidden. The notes say what is not known.
+// compare compares rendered configs of the cluster under the cluster's present disruption policy. The contents that
+// either side marks as secret are hidden. The returned notes say which facts are not known.
 func (s Session) compare(ctx context.Context, f *fleet.Fleet, what sides, now time.Time) (review.Comparison, []string, error) {
 	rules, note, err := readRules(ctx, s, now)
 	if err != nil {
@@ -100,14 +100,14 @@ func sizeOf(c review.Comparison) int {
 	return size
 }
 
-// poolFacts are the facts for a forecast.
+// poolFacts returns the facts about pools for a forecast.
 func poolFacts(v *fleet.Pool, nodes int) review.PoolFacts {
 	if nodes < 0 {
 		nodes = v.Counts().Nodes
 	}
 	most, err := poolstate.MaxUnavailable(v.Object.Name, v.Object.Spec.MaxUnavailable, nodes)
 	if err != nil {
-		most = 0 // the controller reports it; the forecast uses the default
+		most = 0 // The controller reports the invalid value, and the forecast uses the default.
 	}
 	return review.PoolFacts{Nodes: nodes, MaxUnavailable: most, Paused: v.Object.Spec.Paused}
 }

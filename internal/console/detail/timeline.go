@@ -16,14 +16,15 @@ import (
 )
 
 const (
-	// mostTimed is how many nodes a cluster has at most so that the page of a pool reads the times of all. Larger clusters have a page for
-	// the timeline alone.
+	// mostTimed is a number of nodes. If a cluster has at most this number, the page of a pool reads the times of all
+	// nodes. Larger clusters have a page for the timeline alone.
 	mostTimed = 250
-	// mostTimedEvents is how many events a timeline reads.
+	// mostTimedEvents is the maximum number of events that a timeline reads.
 	mostTimedEvents = 5000
 )
 
-// PoolTimeline returns the timeline for the page of a pool. In a large cluster it is only a link to the page of the timeline.
+// PoolTimeline returns the timeline for the page of a pool. In a large cluster, PoolTimeline returns only a link to the
+// page of the timeline.
 func PoolTimeline(ctx context.Context, s Session, pool string, now time.Time) view.TimelinePage {
 	if c, err := s.Cluster(ctx); err == nil && len(c.Nodes) > mostTimed {
 		return view.TimelinePage{Pool: pool, Elsewhere: true}
@@ -35,7 +36,7 @@ func PoolTimeline(ctx context.Context, s Session, pool string, now time.Time) vi
 	return p
 }
 
-// Timeline returns the page of a pool's timeline. The error is a *NotFoundError if there is no such pool.
+// Timeline returns the page of a pool's timeline. The error is a *NotFoundError if the pool does not exist.
 func Timeline(ctx context.Context, s Session, pool string, now time.Time) (view.TimelinePage, error) {
 	c, err := s.Cluster(ctx)
 	if err != nil {

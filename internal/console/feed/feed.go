@@ -12,16 +12,16 @@ type Source[T any] func(ctx context.Context, publish func(state T, problem error
 
 // Snapshot is the newest state.
 type Snapshot[T any] struct {
-	// Version increases with each state and each problem. It is 0 if there is neither.
+	// Version increases with each state and each problem. Version is 0 if there is neither.
 	Version uint64
 	// State is the last state; Known is false if there is none.
 	State T
 	Known bool
-	// Problem says why the state is not current; nil if it is.
+	// Problem says why the state is not current. It is nil if the state is current.
 	Problem error
 }
 
-// Feed runs a source while somebody holds the feed, and for a while after that.
+// Feed runs a source while a reader holds the feed, and for the time linger after the last reader.
 type Feed[T any] struct {
 	source Source[T]
 	linger time.Duration
@@ -36,12 +36,13 @@ type Feed[T any] struct {
 	closed  bool
 }
 
-// New returns a feed. It starts the source for its first holder, and stops it when nobody has held the feed for the time linger.
+// New returns a feed. New starts the source for its first holder, and stops it when no reader has held the feed for the
+// time linger.
 func New[T any](source Source[T], linger time.Duration) *Feed[T] {
 	return &Feed[T]{source: source, linger: linger, changed: make(chan struct{})}
 }
 
-// Hold starts the source unless it runs. It keeps running until the returned function is called.
+// Hold starts the source unless it runs. Hold runs the source until the caller calls the returned function.
 func (f *Feed[T]) Hold() (release func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -69,7 +70,7 @@ func (f *Feed[T]) release() {
 	timer = time.AfterFunc(f.linger, func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if f.timer == timer { // else somebody holds it again
+		if f.timer == timer { // If the timers differ, another reader holds the feed again.
 			f.stop()
 		}
 	})
@@ -101,11 +102,11 @@ func (f *Feed[T]) Close() {
 	close(f.changed)
 }
 
-// publish stores a state, or keeps the last one with a problem.
+// publish stores a state. With a problem, publish keeps the last state and stores the problem.
 func (f *Feed[T]) publish(ctx context.Context, state T, problem error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if ctx.Err() != nil || f.closed { // a source that has been stopped
+	if ctx.Err() != nil || f.closed { // The source has been stopped.
 		return
 	}
 	f.version++
@@ -120,8 +121,8 @@ func (f *Feed[T]) publish(ctx context.Context, state T, problem error) {
 // ErrClosed is the error of a feed that nobody can read any more.
 var ErrClosed = errors.New("the session has ended")
 
-// Next returns the newest snapshot as soon as its version is higher than that of the last one that the caller got. It returns the error of
-// the context, or ErrClosed, if the context or the feed ends before that.
+// Next returns the newest snapshot as soon as its version is higher than the version of the last snapshot that the
+// caller got. Next returns the error of the context, or ErrClosed, if the context or the feed ends before that.
 func (f *Feed[T]) Next(ctx context.Context, after uint64) (Snapshot[T], error) {
 	for {
 		f.mu.Lock()

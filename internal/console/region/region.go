@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Region is an element of a page with an id of its own. A browser replaces it as a whole, or only some of its parts.
+// Region is an element of a page with an id of its own. A browser replaces the whole region, or only some of its parts.
 type Region struct {
 	// ID is the value of the element's attribute `id`. It is unique in a page.
 	ID string
@@ -35,8 +35,9 @@ func (r Region) write(b *strings.Builder) {
 	b.WriteString(r.Close)
 }
 
-// Changed returns the smallest regions that turn the page before into the page after. Both have the same regions at the top, in the same
-// order; a top region that only one of them has is returned as it is after, or not at all.
+// Changed returns the smallest regions that turn the page before into the page after. Both have the same regions at the
+// top, in the same order; if only the new page has a top region, Changed returns the region. If only the old page has
+// it, Changed does not return it.
 func Changed(before, after []Region) []Region {
 	var out []Region
 	for i := range after {
@@ -73,7 +74,8 @@ func Swap(regions []Region) string {
 	return b.String()
 }
 
-// digestBytes is the length of the digest of one region. A wrong match needs 2^48 tries, and shows only an earlier state.
+// digestBytes is the length of the digest of one region. An attacker needs 2^48 tries for a wrong match, and a wrong
+// match shows only an earlier state.
 const digestBytes = 12
 
 // Digest returns a short text by which Since recognizes the regions at the top that did not change.

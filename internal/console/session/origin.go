@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Origin is where browsers find the console.
+// Origin is the address at which browsers find the console.
 type Origin struct {
 	// Hosts are the permitted values of the header Host, with the port. With another name for the same address (DNS rebinding), a page of
 	// another site could read the console.
@@ -30,8 +30,8 @@ func (o Origin) CheckHost(r *http.Request) error {
 	return nil
 }
 
-// CheckSite refuses a request of another site's page. Browsers set these headers and pages cannot change them; a program may leave them out,
-// but has no cookie of a user.
+// CheckSite refuses a request of another site's page. Browsers set the headers that CheckSite reads, and pages cannot
+// change these headers. A program may leave the headers out, but has no cookie of a user.
 func (o Origin) CheckSite(r *http.Request) error {
 	site := r.Header.Get("Sec-Fetch-Site")
 	switch site {
@@ -41,7 +41,7 @@ func (o Origin) CheckSite(r *http.Request) error {
 	}
 	for _, origin := range r.Header.Values("Origin") {
 		if origin == "null" && site == "same-origin" {
-			continue // browsers hide the origin of a page without referrers
+			continue // Browsers hide the origin of a page that sends no referrers.
 		}
 		if origin != o.scheme()+"://"+r.Host {
 			return ErrOtherSite

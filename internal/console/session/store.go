@@ -23,7 +23,8 @@ func newSecret(random io.Reader) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(raw), nil
 }
 
-// OneTime is a token that opens one session. Whoever uses it a second time ends that session: one of both users is not the owner.
+// OneTime is a token that opens one session. Whoever uses it a second time ends that session: one of the two users is
+// not the owner of the token.
 type OneTime struct {
 	sum [sha256.Size]byte
 
@@ -52,16 +53,17 @@ func (o *OneTime) Use(text string) (valid, first bool) {
 	return true, first
 }
 
-// Store has the open sessions in memory, each with what belongs to it. Its keys are hashes, so the time of a lookup says nothing about a
-// cookie.
+// Store has the open sessions in memory, each with a value. The keys of the Store are hashes, so the time of a lookup
+// says nothing about a cookie.
 type Store[T any] struct {
 	// Cookie is the name of the cookie.
 	Cookie string
 	// TLS is true if browsers use https.
 	TLS bool
-	// Most is the highest number of sessions. A new session then closes the one that ends first.
+	// Most is the highest number of sessions. If the number is reached, a new session closes the session that ends
+	// first.
 	Most int
-	// Closed is called with what belonged to a session that ended; nil for nothing.
+	// Closed is called with the value of a session that ended. A nil Closed is not called.
 	Closed func(T)
 
 	mu   sync.Mutex
@@ -102,7 +104,7 @@ func (s *Store[T]) Open(random io.Reader, owned T, now, ends time.Time) (*http.C
 	return &http.Cookie{Name: s.Cookie, Value: value, Path: "/", HttpOnly: true, Secure: s.TLS, SameSite: http.SameSiteStrictMode}, nil
 }
 
-// Find returns what belongs to the session of a request.
+// Find returns the value of the session of a request.
 func (s *Store[T]) Find(r *http.Request, now time.Time) (owned T, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +117,7 @@ func (s *Store[T]) Find(r *http.Request, now time.Time) (owned T, ok bool) {
 	return owned, false
 }
 
-// Close closes the session of a request, and returns a cookie that makes the browser forget its own.
+// Close closes the session of a request, and returns a cookie that makes the browser delete the cookie of the session.
 func (s *Store[T]) Close(r *http.Request) *http.Cookie {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,28 +6,31 @@ import (
 	"github.com/bunsen-os/bunsen/internal/review/report"
 )
 
-// ChangePage is what the pages of a commit and of a comparison show.
+// ChangePage has the data of the page of a commit, or of the page of a comparison.
 type ChangePage struct {
-	// Title of the page of a commit.
+	// Title is the title of the page of a commit.
 	Title string
 	// Form is the form of a comparison; nil on the page of a commit.
 	Form *CompareForm
 	// About are the facts of the commit.
 	About []Fact
-	// Notes say what the page does not have, and why.
+	// Notes say which data the page does not have, and why.
 	Notes []string
-	// Review is what the change does; nil if there is nothing to compare.
+	// Review says what the change does. It is nil if there is nothing to compare.
 	Review *report.Outline
-	// Runs are the nodes that run the config now, and Running is how many there are. Both are empty in a comparison.
+	// Runs are the nodes that run the config now, and Running is the number of these nodes. Both fields are empty in a
+	// comparison.
 	Runs    []string
 	Running int
-	// Forecast is what the review expects beside what happened; nil in a comparison.
+	// Forecast has the numbers that the review expects, and beside them the numbers that happened. It is nil in a
+	// comparison.
 	Forecast []ForecastRow
-	// Undo are the commands that return the pool to the config before.
+	// Undo are the commands that return the pool to the config before the commit.
 	Undo []string
 }
 
-// Fact is a label with its text. If it names a pool or a config of a pool, the text is a link to the page of that.
+// Fact is a label with its text. If it names a pool or a config of a pool, the text is a link to the page of the pool
+// or config.
 type Fact struct {
 	Label, Text  string
 	Pool, Config string
@@ -36,7 +39,7 @@ type Fact struct {
 // ForecastRow is a number of a rollout as the review expects it, and as it happened.
 type ForecastRow struct{ What, Forecast, Happened string }
 
-// CompareForm has both fields of a comparison, and what a user may write into them.
+// CompareForm has both fields of a comparison, and the values that a user may write into them.
 type CompareForm struct {
 	From, To string
 	// Offers are values for both fields.

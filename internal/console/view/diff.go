@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// longestLine is how many bytes of a line a page shows.
+	// longestLine is the maximum number of bytes of a line that a page shows.
 	longestLine = 2000
-	// mostLines is how many lines of differences a page shows.
+	// mostLines is the maximum number of lines of differences that a page shows.
 	mostLines = 5000
 )
 
-// diffLine is one line of a difference. Class is add, del, meta or same; the text begins with the sign, so that the colour says nothing
-// alone.
+// diffLine is one line of a difference. Class is add, del, meta or same; the text begins with the sign, so that a user
+// who sees no colours also understands it.
 type diffLine struct{ Class, Text string }
 
 // diffLines returns the first lines of a difference, and how many more there are.
@@ -38,7 +38,7 @@ func diffLines(lines []string, most int) (out []diffLine, more int) {
 	return out, 0
 }
 
-// cutLine shortens a long line, and says so.
+// cutLine shortens a long line, and adds a note that the line is shortened.
 func cutLine(text string) string {
 	if len(text) <= longestLine {
 		return text
@@ -56,7 +56,8 @@ func poolPath(pool string) string { return "/pool/" + url.PathEscape(pool) }
 
 func nodePath(node string) string { return "/node/" + url.PathEscape(node) }
 
-// commitPath is the page of a rendered config in its pool; empty if one of them is unknown.
+// commitPath returns the path of the page of a rendered config in its pool. It returns "" if the config or the pool is
+// unknown.
 func commitPath(pool, config string) string {
 	if pool == "" || config == "" {
 		return ""

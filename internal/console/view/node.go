@@ -15,23 +15,24 @@ import (
 	"github.com/bunsen-os/bunsen/internal/terminal"
 )
 
-// NodePage is what the page of a node shows.
+// NodePage has the data of the page of a node.
 type NodePage struct {
 	// Why is the answer of `bunsen why node/NAME`.
 	Why inspect.Why
-	// Configs are the node's configs: the current one, and others that it should run.
+	// Configs are the node's configs: the current config, and other configs that it should run.
 	Configs []ConfigLine
 	// Drift is the answer of `bunsen drift node/NAME`.
 	Drift drift.Report
 	// Contents are the items of the current config; nil if ContentsNote says why they are not shown.
 	Contents     *contents.Contents
 	ContentsNote string
-	// Daemon is the last heartbeat of the node's daemon; nil if there is none.
+	// Daemon is the last heartbeat of the node's daemon; it is nil if there is no heartbeat.
 	Daemon *v1alpha1.DaemonReport
-	// Conditions and Events are those of the Node and of its MachineConfigNode, the newest events first.
+	// Conditions and Events are the conditions and events of the Node and of its MachineConfigNode, the newest events
+	// first.
 	Conditions []Condition
 	Events     []Event
-	// Notes say what the reports do not have, and why.
+	// Notes say which data the reports do not have, and why.
 	Notes []string
 }
 
@@ -43,22 +44,22 @@ type ConfigLine struct {
 
 // Condition is a condition of the Node or of its MachineConfigNode.
 type Condition struct {
-	// Of is the kind of the object.
+	// Of is the kind of the object that has the condition.
 	Of, Type, Status, Reason, Message string
-	// Since is when the status changed last; the zero time if that is unknown.
+	// Since is when the status changed last. It is the zero time if that time is unknown.
 	Since time.Time
 }
 
 // Event is an event about the Node or its MachineConfigNode.
 type Event struct {
 	Of, Type, Reason, Message string
-	// Count is how often it happened.
+	// Count is how often the event happened.
 	Count int
-	// Last is when it happened last; the zero time if that is unknown.
+	// Last is when the event happened last. It is the zero time if that time is unknown.
 	Last time.Time
 }
 
-// The limits of a page. What is left out is counted.
+// The limits of the page of a node. The page says how many entries it leaves out.
 const (
 	mostItems = 2000
 	mostPods  = 100
@@ -98,7 +99,7 @@ func (p NodePage) state(now time.Time) region.Region {
 			}
 			data.Facts = append(data.Facts, fact{Label: "Step", Text: step})
 		}
-		if n.Reason != "" && n.Cause != w.Cause { // else the sentence has it
+		if n.Reason != "" && n.Cause != w.Cause { // If the causes are equal, the sentence above already has the reason.
 			data.Facts = append(data.Facts, fact{Label: "Reason", Text: n.Reason})
 		}
 	}

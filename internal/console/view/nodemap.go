@@ -17,7 +17,7 @@ import (
 
 // The ways to group the nodes of a map.
 const (
-	// ByZone groups by the zone of the node, ByState by its phase, and ByNothing not at all.
+	// ByZone groups nodes by zone, ByState groups them by phase, and ByNothing forms no groups.
 	ByZone    = "zone"
 	ByState   = "state"
 	ByNothing = "none"
@@ -25,15 +25,16 @@ const (
 
 // MapOptions say how a map shows the nodes of a pool.
 type MapOptions struct {
-	// By is how the nodes are grouped: ByZone, ByState or ByNothing. Another text is ByZone if nodes have zones, else ByNothing.
+	// By is how the nodes are grouped: ByZone, ByState or ByNothing. Any other value of By means ByZone if nodes have
+	// zones, and otherwise ByNothing.
 	By string
 	// Filter is a part of the name or the state of the shown nodes; empty for all.
 	Filter string
-	// Page of the table, from 1.
+	// Page is the number of the shown page of the table, from 1.
 	Page int
 }
 
-// phaseView is how a phase looks on a page.
+// phaseView has the appearance of a phase on a page.
 type phaseView struct{ Phase, Word, Sign string }
 
 // phaseViews are all phases in the order of a legend.
@@ -49,17 +50,17 @@ var phaseViews = []phaseView{
 	{"updated", "updated", "✓"},
 }
 
-// viewOf returns how the phase of a node looks.
+// viewOf returns the appearance of a node's phase.
 func viewOf(r *fleet.NodeRow) phaseView {
 	for _, v := range phaseViews {
 		if v.Phase == string(r.Phase) {
 			return v
 		}
 	}
-	return phaseViews[1] // unknown
+	return phaseViews[1] // The phase is unknown.
 }
 
-// stepKey is the part of a node from which its text follows, if the time of the step is unknown.
+// stepKey has those data of a node on which the text of its step depends, if the time of the step is unknown.
 type stepKey struct{ step, reason string }
 
 // nodeMap draws the nodes of a pool: each as a cell, and as rows of a table.
@@ -84,7 +85,7 @@ func (m *nodeMap) by() string {
 	return ByNothing
 }
 
-// path is the page of the pool with options.
+// path returns the path of the pool's page with options.
 func (m *nodeMap) path(by, filter string, page int) string {
 	q := url.Values{}
 	if by != "" {
@@ -102,7 +103,8 @@ func (m *nodeMap) path(by, filter string, page int) string {
 	return poolPath(m.pool) + "?" + q.Encode()
 }
 
-// text says what a node does. The reason of a waiting node is not in it, because one busy node changes it for all of them.
+// text returns a text that says what a node does. The text does not have the reason of a waiting node, because one busy
+// node changes the reasons of all waiting nodes.
 func (m *nodeMap) text(r *fleet.NodeRow) string {
 	word := viewOf(r).Word
 	switch {
@@ -128,7 +130,7 @@ func (m *nodeMap) text(r *fleet.NodeRow) string {
 	return text
 }
 
-// label is the accessible name of a node's cell.
+// label returns the accessible name of a node's cell.
 func (m *nodeMap) label(r *fleet.NodeRow) string { return safetext.Line(r.Name + ": " + m.text(r)) }
 
 // isShown reports whether the filter shows a node.
@@ -136,7 +138,8 @@ func (m *nodeMap) isShown(r *fleet.NodeRow) bool {
 	return m.options.Filter == "" || strings.Contains(strings.ToLower(m.label(r)), strings.ToLower(m.options.Filter))
 }
 
-// controls draws the filter and the ways to group. It does not change while the page is open, so that a user can type.
+// controls draws the filter and the ways to group. controls does not change while the page is open, so that a user can
+// type.
 func (m *nodeMap) controls() region.Region {
 	type way struct {
 		Name, Href string
@@ -214,7 +217,7 @@ func (m *nodeMap) groups() []cellGroup {
 			}
 			return cmp.Compare(rank(a), rank(b))
 		}
-		if (a.id == "") != (b.id == "") { // nodes without a zone last
+		if (a.id == "") != (b.id == "") { // Nodes without a zone come last.
 			return cmp.Compare(b.id, a.id)
 		}
 		return cmp.Compare(a.id, b.id)
@@ -246,7 +249,7 @@ func (m *nodeMap) cells() region.Region {
 	return draw("map", "map", struct{ None bool }{len(groups) == 0}, parts...)
 }
 
-// cell draws the cell of a node. It uses no template, because a page has thousands of cells.
+// cell draws the cell of a node. cell uses no template, because a page has thousands of cells.
 func (m *nodeMap) cell(r *fleet.NodeRow) region.Region {
 	v, id, label := viewOf(r), idOf("cell", r.Name), template.HTMLEscapeString(m.label(r))
 	open := `<a id="` + template.HTMLEscapeString(id) + `" class="cell ` + v.Phase + `" href="` + template.HTMLEscapeString(nodePath(r.Name)) +
@@ -254,10 +257,10 @@ func (m *nodeMap) cell(r *fleet.NodeRow) region.Region {
 	return region.Region{ID: id, Open: open, Close: "</a>"}
 }
 
-// idOf returns the id of an element about an object. It hides no character of the object's name.
+// idOf returns the id of an element about an object. The id has every character of the object's name.
 func idOf(kind, name string) string { return kind + "-" + url.PathEscape(name) }
 
-// mostNodes is how many nodes one page of the table has.
+// mostNodes is the maximum number of nodes on one page of the table.
 const mostNodes = 200
 
 // table draws one page of the nodes as a table, each row as a region of its own.

@@ -15,7 +15,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/terminal"
 )
 
-// mostListed is how many nodes without a pool the overview lists.
+// mostListed is the maximum number of nodes without a pool that the overview lists.
 const mostListed = 100
 
 // Overview draws the state of the whole cluster: warnings, a card for each pool, sources, controllers, servers, and nodes of no pool.
@@ -60,7 +60,7 @@ func Overview(s inspect.Status, now time.Time) []region.Region {
 	}
 }
 
-// lines returns the lines of a text without its end.
+// lines returns the lines of a text, without the line break at its end.
 func lines(text string) []string {
 	if text = strings.TrimRight(text, "\n"); text == "" {
 		return nil

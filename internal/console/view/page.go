@@ -25,22 +25,22 @@ var files embed.FS
 func Static() fs.FS {
 	sub, err := fs.Sub(static, "static")
 	if err != nil {
-		panic(err) // the folder is embedded
+		panic(err) // The folder is embedded in the program, so there is no error.
 	}
 	return sub
 }
 
-// Frame is what surrounds the regions of every page.
+// Frame has the data of the parts of a page that surround its regions.
 type Frame struct {
-	// Title of the page, without the name of the console.
+	// Title is the title of the page, without the name of the console.
 	Title string
 	// Here is the entry of the navigation to which the page belongs; empty for none.
 	Here string
-	// Cluster is the name of the cluster, and Viewer that of the user who is signed in.
+	// Cluster is the name of the cluster, and Viewer is the name of the user who is signed in.
 	Cluster, Viewer string
-	// SignOut shows the button that ends the session.
+	// If SignOut is true, the page shows the button that ends the session.
 	SignOut bool
-	// Command prints the same on the command line; empty for none.
+	// Command is the command that prints the same data on the command line. It is empty if there is no such command.
 	Command string
 	// Stream is the path of the page's stream of events; empty for a page that does not change.
 	Stream string
@@ -52,7 +52,7 @@ type Page struct {
 	Regions []region.Region
 }
 
-// Write writes the whole page.
+// Write writes the whole page as HTML.
 func (p Page) Write(w io.Writer) error {
 	var body strings.Builder
 	for _, r := range p.Regions {
@@ -61,14 +61,15 @@ func (p Page) Write(w io.Writer) error {
 	data := struct {
 		Frame
 		Body template.HTML
-	}{p.Frame, template.HTML(body.String())} // regions are made by templates, which escape
+	}{p.Frame, template.HTML(body.String())} // Templates make the regions, and templates escape texts.
 	if err := templates.ExecuteTemplate(w, "page.html", data); err != nil {
 		return fmt.Errorf("writing the page %q: %w", p.Title, err)
 	}
 	return nil
 }
 
-// partsMarker stands in a template where the parts of a region go. Data cannot contain it: templates escape `<`.
+// partsMarker marks the place in a template at which the parts of a region are inserted. Data cannot contain
+// partsMarker, because templates escape `<`.
 const partsMarker = "<!--parts-->"
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
@@ -94,11 +95,13 @@ func isoText(at *time.Time) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
-// draw makes a region with a template. The template's first element has the id, and `{{parts}}` stands where the parts go.
+// draw makes a region with a template. The template's first element has the id, and `{{parts}}` marks the place at
+// which the parts are inserted.
 func draw(id, name string, data any, parts ...region.Region) region.Region {
 	var b strings.Builder
 	if err := templates.ExecuteTemplate(&b, name, data); err != nil {
-		panic(fmt.Sprintf("template %s: %v", name, err)) // templates and their data are fixed; tests draw each
+		// Templates and the types of their data are fixed, and tests draw each template.
+		panic(fmt.Sprintf("template %s: %v", name, err))
 	}
 	open, end, _ := strings.Cut(strings.TrimSpace(b.String()), partsMarker)
 	return region.Region{ID: id, Open: open, Parts: parts, Close: end}

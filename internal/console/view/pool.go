@@ -12,7 +12,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/inspect/history"
 )
 
-// PoolPage is what the page of a pool shows.
+// PoolPage has the data of the page of a pool.
 type PoolPage struct {
 	// Why is the answer of `bunsen why pool/NAME`.
 	Why inspect.Why
@@ -38,7 +38,7 @@ func (p PoolPage) Regions(now time.Time) []region.Region {
 	return append(out, p.history(now))
 }
 
-// mostCommands is how many commands a page shows. Each failed node has one.
+// mostCommands is the maximum number of commands that a page shows. Each failed node has a command.
 const mostCommands = 12
 
 func (p PoolPage) state(now time.Time) region.Region {
@@ -97,7 +97,7 @@ func (p PoolPage) progress() region.Region {
 	}{bar(c), countsText(c)})
 }
 
-// countsText counts the nodes of a pool in words.
+// countsText returns a text with the numbers of a pool's nodes.
 func countsText(c fleet.PoolCounts) string {
 	if c.Nodes == 0 {
 		return "no nodes"
@@ -109,7 +109,7 @@ func countsText(c fleet.PoolCounts) string {
 	return text + ", " + c.OthersText()
 }
 
-// barWidth is the width of a bar in its own units.
+// barWidth is the width of a bar, in the units of barPart.
 const barWidth = 1000
 
 // barPart is a part of a bar. X and Width are in units of the bar.
@@ -137,16 +137,17 @@ func bar(c fleet.PoolCounts) []barPart {
 		parts[i].X, parts[i].Width = at, parts[i].Width*barWidth/total
 		at += parts[i].Width
 	}
-	if len(parts) > 0 { // the last part absorbs the rounding
+	if len(parts) > 0 { // The last part also gets the remainder of the rounding.
 		parts[len(parts)-1].Width += barWidth - at
 	}
 	return parts
 }
 
-// mostReasons is how many reasons of waiting nodes a page lists.
+// mostReasons is the maximum number of reasons of waiting nodes that a page lists.
 const mostReasons = 10
 
-// waiting lists the reasons of the nodes that wait. The cells of waiting nodes do not have them, because one busy node changes all of them.
+// waiting lists the reasons of the nodes that wait. The cells of waiting nodes do not have these reasons, because one
+// busy node changes all reasons.
 func (p PoolPage) waiting() region.Region {
 	type reason struct {
 		Count int
@@ -176,7 +177,7 @@ func (p PoolPage) waiting() region.Region {
 	return draw("pool-waiting", "pool-waiting", data)
 }
 
-// mostRows is how many commits of a history a page shows.
+// mostRows is the maximum number of commits of a history that a page shows.
 const mostRows = 100
 
 // historyRow is a row of the history in the form of the template.
@@ -218,7 +219,7 @@ func (p PoolPage) history(now time.Time) region.Region {
 	return draw("pool-history", "pool-history", data)
 }
 
-// took is how long a rollout took; 0 if that is unknown or it continues.
+// took returns how long a rollout took. It returns 0 if the time is unknown or the rollout continues.
 func took(r history.Row) time.Duration {
 	if r.Began == nil || r.Ended == nil || r.RanBefore {
 		return 0

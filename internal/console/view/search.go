@@ -8,15 +8,15 @@ import (
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
-// SearchPage is what the page of a search shows.
+// SearchPage has the data of the page of a search.
 type SearchPage struct {
-	// Query is what the user searches; empty before the first search.
+	// Query is the text that the user searches for. It is empty before the first search.
 	Query string
 	// Items are the matching items of configs.
 	Items []FoundItem
 	// Others are matching nodes, pools and commits, each kind with its title.
 	Others []FoundList
-	// Notes say what was not searched, and why.
+	// Notes say which configs the search did not read, and why.
 	Notes []string
 }
 
@@ -28,10 +28,10 @@ type FoundItem struct {
 
 // FoundConfig is a rendered config that has an item.
 type FoundConfig struct {
-	// Config and Pool are names. Target: the pool should run the config.
+	// Config and Pool are names. Target is true if the pool should run the config.
 	Config, Pool string
 	Target       bool
-	// Nodes is how many nodes run it now.
+	// Nodes is the number of nodes that run the config now.
 	Nodes int
 	// Origin says which documents set the item, and Commit who requested the config.
 	Origin, Commit string
@@ -42,18 +42,18 @@ type FoundList struct {
 	// Kind is node, pool or commit.
 	Kind  string
 	Found []Found
-	// More is how many matches are left out.
+	// More is the number of matches that the page leaves out.
 	More int
 }
 
 // Found is a node, a pool or a commit.
 type Found struct {
 	Name, Text string
-	// Pool and Config are those of a commit.
+	// Pool and Config are the pool and the config of a commit.
 	Pool, Config string
 }
 
-// href is the page of a match.
+// href returns the path of the page of a match.
 func (f Found) href(kind string) string {
 	switch kind {
 	case "node":

@@ -2,7 +2,8 @@ package view
 
 import "github.com/bunsen-os/bunsen/internal/console/region"
 
-// Problem draws the reason why a page is not current, as the first region of every page. An empty reason draws an empty region.
+// The function Problem draws the reason why a page is not current, as the first region of every page. An empty reason
+// draws an empty region.
 func Problem(reason string) region.Region { return draw("problem", "problem", reason) }
 
 // Note draws a page that is only a text, such as an error.
@@ -12,9 +13,9 @@ func Note(text string) []region.Region { return []region.Region{draw("note", "no
 type SignInForm struct {
 	// Problem says why the last token was not accepted; empty for the first try.
 	Problem string
-	// Next is the path that opens after that.
+	// Next is the path that opens after the user has signed in.
 	Next string
-	// Provider is the path that leads to an OpenID provider; empty for none.
+	// Provider is the path that leads to an OpenID provider; it is empty if there is no provider.
 	Provider string
 }
 

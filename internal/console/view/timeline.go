@@ -16,13 +16,13 @@ import (
 type TimelinePage struct {
 	Pool     string
 	Timeline timeline.Timeline
-	// Elsewhere: only a link to the page of the timeline.
+	// If Elsewhere is true, the page has only a link to the page of the timeline.
 	Elsewhere bool
-	// Notes say what the timeline does not have, and why.
+	// Notes say which data the timeline does not have, and why.
 	Notes []string
 }
 
-// mostTimes is how many nodes a timeline lists.
+// mostTimes is the maximum number of nodes that a timeline lists.
 const mostTimes = 100
 
 // timedRow is a node in the form of the template. Bar has its steps on the time axis of the rollout.
@@ -72,7 +72,7 @@ func (p TimelinePage) region(now time.Time) region.Region {
 	return draw("pool-timeline", "pool-timeline", data)
 }
 
-// summary counts the nodes.
+// summary returns a text that counts the nodes.
 func (p TimelinePage) summary() string {
 	t := p.Timeline
 	done, failed := 0, 0
@@ -96,13 +96,14 @@ func (p TimelinePage) summary() string {
 	return strings.Join(parts, ", ")
 }
 
-// axis is the position of a time in units of a bar.
+// axis returns the position of a time on the time axis, in units of a bar.
 func axis(at, began, ended time.Time) int {
 	span := max(ended.Sub(began), time.Second)
 	return min(barWidth, max(0, int(barWidth*int64(at.Sub(began)/time.Millisecond)/int64(span/time.Millisecond))))
 }
 
-// timed returns the row of a node: its times, and a bar from its begin to its drain, to its reboot and to its end.
+// timed returns the row of a node: its times, and a bar with the time until the drain, the time until the reboot, and
+// the time until the end.
 func timed(n timeline.Node, began, ended time.Time) timedRow {
 	r := timedRow{Name: n.Name, Href: nodePath(n.Name), Began: clock(n.Began), Drain: clock(n.Drain), Reboot: clock(n.Reboot), End: clock(cmp.Or(n.Done, n.Failed)), Failed: n.Failed != nil}
 	if took := n.Took(); took > 0 {
@@ -134,7 +135,7 @@ func timed(n timeline.Node, began, ended time.Time) timedRow {
 	return r
 }
 
-// clock writes a time of a step; a dash if it is unknown.
+// clock returns the time of a step as text, or a dash if the time is unknown.
 func clock(at *time.Time) string {
 	if at == nil {
 		return "–"
@@ -142,7 +143,8 @@ func clock(at *time.Time) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
-// curve draws how many nodes were done at each time, as a path in a box of 1000 by 100 units; empty without a done node.
+// curve draws how many nodes were done at each time, as a path in a box of 1000 by 100 units. It returns "" if no node
+// is done.
 func curve(t timeline.Timeline, ended time.Time) string {
 	var done []time.Time
 	for _, n := range t.Nodes {

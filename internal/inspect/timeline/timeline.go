@@ -12,16 +12,17 @@ import (
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
-// Timeline is when each node of a pool took the steps of the pool's last rollout.
+// Timeline says when each node of a pool took the steps of the pool's last rollout.
 type Timeline struct {
 	// Config is the config of the rollout; empty if the pool had none.
 	Config string
 	// Began and Ended are the times of the rollout. Ended is nil while it continues.
 	Began time.Time
 	Ended *time.Time
-	// Nodes are the nodes that took a step, the last step first.
+	// Nodes are the nodes that took a step, the node with the last step first.
 	Nodes []Node
-	// Before is how many nodes run the config without a known step, and Waiting how many nodes have not begun.
+	// Before is how many nodes run the config without a known step, and Waiting is how many nodes have not begun the
+	// update.
 	Before, Waiting int
 }
 
@@ -30,11 +31,11 @@ type Node struct {
 	Name string
 	// Began is when the node's daemon began the update, Drain when the drain began, and Reboot when the node shut down.
 	Began, Drain, Reboot *time.Time
-	// Done is when the node ran the config. Failed is when it reported a failure, if it has not recovered.
+	// Done is when the node ran the config. Failed is when the node reported a failure from which it has not recovered.
 	Done, Failed *time.Time
 }
 
-// last returns the time of the last step.
+// last returns the time of the node's last step.
 func (n Node) last() time.Time {
 	var last time.Time
 	for _, at := range []*time.Time{n.Began, n.Drain, n.Reboot, n.Done, n.Failed} {
@@ -45,7 +46,7 @@ func (n Node) last() time.Time {
 	return last
 }
 
-// Took is the time from the node's first known step to its last; 0 if it is not done.
+// Took returns the time from the node's first known step to its last step. It returns 0 if the node is not done.
 func (n Node) Took() time.Duration {
 	if n.Began == nil || n.Done == nil {
 		return 0
@@ -84,7 +85,8 @@ func New(v *fleet.Pool, machines []mcfgv1.MachineConfigNode, events []corev1.Eve
 	}
 	conditions := map[string][]metav1.Condition{}
 	for i := range machines {
-		if m := &machines[i]; m.CreationTimestamp.Time.Before(t.Began) { // a new object has the time of its creation in all conditions
+		// A new object has the time of its creation in all conditions.
+		if m := &machines[i]; m.CreationTimestamp.Time.Before(t.Began) {
 			conditions[m.Name] = m.Status.Conditions
 		}
 	}
@@ -135,7 +137,7 @@ func (t *Timeline) addConditions(n *Node, r *fleet.NodeRow, all []metav1.Conditi
 		n.Done = cmp.Or(at(mcfgv1.MachineConfigNodeUpdated, metav1.ConditionTrue), n.Done)
 		return
 	}
-	n.Done = nil // that of another config
+	n.Done = nil // The time belongs to the update to another config.
 	if r.Desired != t.Config {
 		return
 	}
