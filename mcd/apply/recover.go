@@ -13,7 +13,8 @@ import (
 
 // The reasons for a rollback after which the daemon does not retry the config, or retries it only a few times.
 var (
-	// ErrNotBooted reports that the machine rebooted without the staged OS. Retries could repeat this for ever.
+	// ErrNotBooted reports that the machine rebooted without the staged OS. Retries could repeat such a reboot for
+	// ever.
 	ErrNotBooted = errors.New("after the reboot, the machine runs something else than what was staged")
 	// ErrUnhealthy wraps the error of the health check.
 	ErrUnhealthy = errors.New("the machine is not healthy with the new config")

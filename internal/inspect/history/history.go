@@ -109,7 +109,7 @@ func New(c fleet.Cluster, pool string, now time.Time) (History, error) {
 	return Of(fleet.New(c, now), pool)
 }
 
-// Of is New for a cluster whose decisions are known.
+// Of returns the history of a pool, like New, for a cluster whose decisions are known.
 func Of(f *fleet.Fleet, pool string) (History, error) {
 	v, err := f.FindPool(pool)
 	if err != nil {

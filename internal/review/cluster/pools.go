@@ -55,8 +55,8 @@ func comparePools(base, head []mcfgv1.MachineConfigPool) (out []string, movesNod
 // undeclared is the text for a pool without an object in the repository. The standard pools have default selectors.
 const undeclared = "not declared here"
 
-// declaration returns a text that says which nodes a pool selects, and how many of them may be out of service at once.
-// declaration returns "" if the repository does not declare the pool.
+// declaration says which nodes a pool selects, and how many of these nodes may be out of service at once. A field is ""
+// if the repository does not declare its value.
 type declaration struct{ takes, away string }
 
 func declared(pools []mcfgv1.MachineConfigPool) map[string]declaration {

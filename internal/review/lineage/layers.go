@@ -49,7 +49,7 @@ func LayersOfRendered(r render.Rendered, fragments []transpile.Fragment) []Layer
 	return out
 }
 
-// fragmentsByName returns fragments by name.
+// fragmentsByName maps the names of fragments to the fragments.
 type fragmentsByName map[string]transpile.Fragment
 
 func byName(fragments []transpile.Fragment) fragmentsByName {

@@ -48,7 +48,7 @@ type Scanner struct {
 	Cluster Cluster
 	// Watcher watches the paths of the config in force, and the paths of Also.
 	Watcher Watcher
-	// Also are files beside the config. A scan does not compare them.
+	// Also are files beside the config. A scan does not compare the files of Also.
 	Also []string
 	// Log gets one line for each repair.
 	Log *slog.Logger

@@ -48,8 +48,8 @@ func NewConnection(node string, load func() (*rest.Config, error)) *Connection {
 	return l
 }
 
-// FindServers configures how the connection finds the machine-config-servers. The caller must call it before the first
-// read.
+// FindServers configures how the connection finds the machine-config-servers. The caller must call FindServers before
+// the first read.
 func (l *Connection) FindServers(o ServerOptions) {
 	l.configs = &configs{cluster: l, servers: &servers{ServerOptions: o, cluster: l}}
 }

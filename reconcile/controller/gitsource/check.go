@@ -10,8 +10,8 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// checkedCommit is a commit whose signatures and history the controller has checked. The result is valid for an
-// interval, because keys expire.
+// checkedCommit is a commit whose signatures and history the controller has checked. The result of a check is valid for
+// one interval of the source, because keys expire.
 type checkedCommit struct {
 	of     fetchKey
 	at     time.Time

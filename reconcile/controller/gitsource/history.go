@@ -49,7 +49,7 @@ func followedRef(spec v1alpha1.GitSourceSpec) string {
 // history is the result of comparing a new commit with the applied commit.
 type history struct {
 	// rewritten is a text that says that the new commit does not descend from the applied commit. moved is a text that
-	// says that the tag named another commit before. Each is empty if it does not apply.
+	// says that the tag named another commit before. Each of the two texts is empty if it does not apply.
 	rewritten, moved string
 	// unknown is a text that says that the repository did not send the history; empty if it did.
 	unknown string
