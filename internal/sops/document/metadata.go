@@ -41,9 +41,6 @@ type Metadata struct {
 	Version      string
 }
 
-// Encrypted reports whether a file has metadata.
-func (m Metadata) Encrypted() bool { return len(m.Groups) > 0 }
-
 // Recipients returns the recipients of all groups, sorted, each once.
 func (m Metadata) Recipients() []string {
 	var out []string
