@@ -219,6 +219,20 @@ func TestWhereServersAreIsReadAgainWhenNoneCanBeTrusted(t *testing.T) {
 	}
 }
 
+func TestWhereServersAreIsReadAgainUntilOnePublishesIt(t *testing.T) {
+	r := newServerRig(t)
+	all := r.published
+	r.published = nil
+	r.cluster.FindServers(ServerOptions{URLs: []string{r.server.URL}})
+	if _, err := r.cluster.Trust(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "is not known: there is no ConfigMap") {
+		t.Errorf("before a server publishes its CA: %v", err)
+	}
+	r.published = all
+	if from, err := r.read(named("1")); from != "server" || err != nil {
+		t.Errorf("%s %v", from, err)
+	}
+}
+
 func TestNodesSpreadOverTheServers(t *testing.T) {
 	p := published{Server: "https://vip:22623", URLs: []string{"https://a:1", "https://b:1", "https://c:1", "https://a:1"}}
 	first := map[string]int{}

@@ -101,6 +101,8 @@ func (s *servers) endpoints(ctx context.Context, fresh bool) ([]string, *x509.Ce
 	case pool.AppendCertsFromPEM(ca):
 	case s.CA != nil:
 		return nil, nil, errors.New("the file of --server-ca has no certificate")
+	case problem != nil:
+		return nil, nil, fmt.Errorf("the CA of the machine-config-server is not known: %w", problem)
 	default:
 		return nil, nil, fmt.Errorf("the CA of the machine-config-server is not known: %s has no certificate under %s", publishedIn, v1alpha1.ServerCAKey)
 	}
@@ -128,6 +130,9 @@ func (s *servers) readPublished(ctx context.Context, fresh bool) (published, err
 		s.problem = fmt.Errorf("the node may not read %s; apply config/rbac", publishedIn)
 	default:
 		s.read = time.Time{} // The zero time lets the next request read again.
+	}
+	if s.known.CA == "" && !isForbidden(err) {
+		s.read = time.Time{} // the first server of a new cluster publishes it soon
 	}
 	return *s.known, s.problem
 }
