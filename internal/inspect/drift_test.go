@@ -45,7 +45,7 @@ b: 3 more; on the node: machine-config-daemon drift list
 	if diff := gocmp.Diff(want, d.Text(noon)); diff != "" {
 		t.Error(diff)
 	}
-	if got := drift.New([]corev1.Node{reporting(t, "c", nil)}, nil, noon); got.Any() || got.Text(noon) != "No drift: 1 nodes are as their configs have them.\n" {
+	if got := drift.New([]corev1.Node{reporting(t, "c", nil)}, nil, noon); got.Any() || got.Text(noon) != "No drift: 1 node is as its config has it.\n" {
 		t.Error(got.Text(noon))
 	}
 }
@@ -62,7 +62,7 @@ func TestDriftOfNodesThatDoNotReport(t *testing.T) {
 		nodes []corev1.Node
 		want  string
 	}{
-		"every daemon reports": {[]corev1.Node{reporting(t, "well", nil)}, "No drift: 1 nodes are as their configs have them.\n"},
+		"every daemon reports": {[]corev1.Node{reporting(t, "well", nil)}, "No drift: 1 node is as its config has it.\n"},
 		"some do not": {[]corev1.Node{reporting(t, "well", nil), silent, never, dead}, `No drift on 1 of 4 nodes.
 dead is not known: its kubelet has been silent for 6m
 never is not known: no machine-config-daemon has reported

@@ -12,6 +12,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/components"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/inspect/reason"
 	"github.com/bunsen-os/bunsen/internal/terminal"
 )
 
@@ -80,12 +81,15 @@ func withoutRepeated(state string, texts ...string) string {
 func poolCard(s inspect.Status, row inspect.PoolRow) region.Region {
 	id := idOf("pool", row.Name)
 	data := struct {
-		ID, Href, Numbers string
-		Bar               []barPart
-		Row               inspect.PoolRow
-		Target            *fact
+		ID, Href, Numbers, Why string
+		Bar                    []barPart
+		Row                    inspect.PoolRow
+		Target                 *fact
 	}{ID: id, Href: poolPath(row.Name), Numbers: countsText(row.PoolCounts), Bar: bar(row.PoolCounts), Row: row}
 	data.Row.State = fleet.Brief(withoutRepeated(row.State, row.Blocked...))
+	if hidden := len(row.Blocked) == 0 && !strings.Contains(row.State, ": "); hidden && (row.Outcome == reason.Blocked || row.Outcome == reason.Degraded) {
+		data.Why = "Why it is " + strings.ToLower(string(row.Outcome))
+	}
 	if c, known := s.Targets[row.Name]; known && c.Name != "" {
 		f := configFact("Target", row.Name, c)
 		data.Target = &f

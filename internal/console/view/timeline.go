@@ -143,6 +143,9 @@ func clock(at *time.Time) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
+// afterEnd is the part of a curve's width that shows the end, so that the last step of a finished rollout is visible.
+const afterEnd = barWidth / 50
+
 // curve draws how many nodes were done at each time, as a path in a box of 1000 by 100 units. It returns "" if no node
 // is done.
 func curve(t timeline.Timeline, ended time.Time) string {
@@ -162,7 +165,7 @@ func curve(t timeline.Timeline, ended time.Time) string {
 	fmt.Fprintf(&b, "M0 100V%d", height(t.Before))
 	at, y := 0, height(t.Before)
 	for i, when := range done {
-		x, next := axis(when, t.Began, ended), height(t.Before+i+1)
+		x, next := axis(when, t.Began, ended)*(barWidth-afterEnd)/barWidth, height(t.Before+i+1)
 		if x != at {
 			fmt.Fprintf(&b, "H%d", x)
 			at = x

@@ -178,6 +178,8 @@ func (d Report) none(now time.Time) string {
 	switch known := d.Nodes - len(d.Unknown); {
 	case d.Nodes == 0:
 		return "Drift is not known: no node reports.\n" + d.unmanagedText()
+	case len(d.Unknown) == 0 && d.Nodes == 1:
+		return "No drift: 1 node is as its config has it.\n" + d.unmanagedText()
 	case len(d.Unknown) == 0:
 		return fmt.Sprintf("No drift: %d nodes are as their configs have them.\n", d.Nodes) + d.unmanagedText()
 	case known == 0:
