@@ -26,6 +26,9 @@ const (
 	configAge = time.Minute
 	// reportAge is how long other reads stay in the cache.
 	reportAge = 5 * time.Second
+	// timesAge is how long the times of nodes stay in the cache, if there are few nodes. The page shows these times beside
+	// the present states.
+	timesAge = 2 * time.Second
 	// linesAge is how long the positions in a repository stay in the cache. The positions never change for a config,
 	// and finding them needs a transpilation.
 	linesAge = 10 * time.Minute

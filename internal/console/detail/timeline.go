@@ -47,7 +47,7 @@ func Timeline(ctx context.Context, s Session, pool string, now time.Time) (view.
 	if err != nil {
 		return view.TimelinePage{}, notFound("%s", err)
 	}
-	age := reportAge
+	age := timesAge
 	if len(f.Nodes) > mostTimed {
 		age = countAge
 	}

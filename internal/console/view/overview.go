@@ -69,8 +69,13 @@ func lines(text string) []string {
 	return strings.Split(text, "\n")
 }
 
-// withoutRepeated shortens a state such as "Halted: node-1 failed" to its first word if one of the texts has the rest.
-func withoutRepeated(state string, texts ...string) string {
+// stateText shortens the state of a pool such as "Halted: node-1 failed" to its first word if one of the texts has the rest, and
+// removes the step of the rollout, which has a line of its own.
+func stateText(row *inspect.PoolRow, texts ...string) string {
+	state := row.State
+	if row.Step != "" {
+		state = strings.TrimSuffix(state, ", "+row.Step)
+	}
 	word, rest, found := strings.Cut(state, ": ")
 	if found && slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, fleet.Shorten(rest)) }) {
 		return word
@@ -86,7 +91,7 @@ func poolCard(s inspect.Status, row inspect.PoolRow) region.Region {
 		Row                    inspect.PoolRow
 		Target                 *fact
 	}{ID: id, Href: poolPath(row.Name), Numbers: countsText(row.PoolCounts), Bar: bar(row.PoolCounts), Row: row}
-	data.Row.State = fleet.Brief(withoutRepeated(row.State, row.Blocked...))
+	data.Row.State = fleet.Brief(stateText(&row, row.Blocked...))
 	if hidden := len(row.Blocked) == 0 && !strings.Contains(row.State, ": "); hidden && (row.Outcome == reason.Blocked || row.Outcome == reason.Degraded) {
 		data.Why = "Why it is " + strings.ToLower(string(row.Outcome))
 	}

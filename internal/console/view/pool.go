@@ -67,7 +67,7 @@ func (p PoolPage) state(now time.Time) region.Region {
 		data.Facts = append(data.Facts, configFact("Reverted to", row.Name, *t))
 	}
 	said := append([]string{data.Sentence}, data.Also...)
-	add("State", fleet.Shorten(withoutRepeated(row.State, said...)))
+	add("State", fleet.Shorten(stateText(row, said...)))
 	add("Step", row.Step)
 	for _, b := range row.Blocked {
 		if !slices.ContainsFunc(said, func(text string) bool { return strings.Contains(text, b) }) {
