@@ -10,7 +10,27 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-var pictures = flag.String("pictures", os.Getenv("BUNSEN_PICTURES"), "`folder` for pictures of the pages (default: none are kept)")
+var (
+	pictures = flag.String("pictures", os.Getenv("BUNSEN_PICTURES"), "`folder` for pictures of the pages (default: none are kept)")
+	readme   = flag.String("readme", "", "`file` for the picture of README.md: the page of a pool during a rollout (default: it stays as it is)")
+)
+
+// mostReadme limits the picture of README.md.
+const mostReadme = 150_000
+
+// keepReadme writes the page of a pool, without its history, as the picture of README.md.
+func (b *tab) keepReadme() {
+	b.t.Helper()
+	if *readme == "" {
+		return
+	}
+	b.resize(1100, eval[int64](b, `Math.round(document.querySelector("#pool-timeline figure").getBoundingClientRect().bottom + scrollY) + 24`))
+	b.write(*readme, chromedp.CaptureScreenshot())
+	b.resize(1280, 900)
+	if info, err := os.Stat(*readme); err != nil || info.Size() > mostReadme {
+		b.t.Errorf("the picture of README.md has more than %d bytes, or is missing: %v", mostReadme, err)
+	}
+}
 
 // album keeps pictures of pages.
 type album struct{ dir string }

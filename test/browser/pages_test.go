@@ -32,6 +32,8 @@ func (w *world) pagesOf(t *testing.T) []shot {
 		{"pool-by-state", "/pool/worker?by=state", "updated"},
 		{"pool-filtered", "/pool/worker?filter=node-1", "10 of 10 nodes match"},
 		{"pool-halted", "/pool/edge", "Degraded"},
+		{"timeline", "/pool/worker/timeline", "18 nodes done"},
+		{"timeline-failed", "/pool/edge/timeline", "1 failed"},
 		{"node", "/node/" + first("worker"), "Last reports"},
 		{"node-failed", "/node/" + first("edge"), "app.conf"},
 		{"node-drift", "/node/" + first("gpu"), "/etc/motd"},
@@ -63,7 +65,9 @@ func (b *tab) axe() []violation {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	eval[bool](b, string(script)+"\n;true")
+	if !eval[bool](b, `"axe" in window`) {
+		eval[bool](b, string(script)+"\n;true")
+	}
 	result := eval[string](b, `axe.run(document, {runOnly: {type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}, resultTypes: ["violations"]})
 		.then((r) => JSON.stringify(r.violations))`)
 	var found []violation
@@ -73,9 +77,11 @@ func (b *tab) axe() []violation {
 	return found
 }
 
-// look checks a page that the tab shows, in one size and scheme.
+// look checks a page that the tab shows, in one size and scheme, with everything unfolded.
 func (b *tab) look(name string) {
 	b.t.Helper()
+	eval[bool](b, `window.folded = Array.from(document.querySelectorAll("details:not([open])")); folded.forEach((e) => { e.open = true; }); true`)
+	defer eval[bool](b, `window.folded.forEach((e) => { e.open = false; }); true`)
 	for _, v := range b.axe() {
 		for _, n := range v.Nodes {
 			b.t.Errorf("%s: axe: %s: %v: %s", name, v.Help, n.Target, strings.ReplaceAll(n.FailureSummary, "\n", " "))
@@ -118,8 +124,8 @@ func (w *world) lookIn(b *tab, name string) {
 	for _, v := range views {
 		b.resize(v.width, 900)
 		b.media("screen", v.scheme)
-		b.look(name + " " + v.name)
 		w.pictures.keep(b, name+"-"+v.name)
+		b.look(name + " " + v.name)
 	}
 	b.resize(1280, 900)
 	b.media("screen", "light")
@@ -140,6 +146,9 @@ func (w *world) aPageOnPaperHasItsText(t *testing.T) {
 		}
 		if color := eval[string](b, `getComputedStyle(document.documentElement).backgroundColor`); color != "rgb(255, 255, 255)" {
 			t.Errorf("%s: the paper is %s", path, color)
+		}
+		if wide := eval[bool](b, `document.documentElement.scrollWidth > innerWidth`); wide {
+			t.Errorf("%s: the page is wider than the paper", path)
 		}
 		w.pictures.keep(b, "print"+strings.ReplaceAll(strings.SplitN(path, "?", 2)[0], "/", "-"))
 	}
