@@ -63,7 +63,7 @@ type TrustFile struct {
 	Version string `json:"version,omitempty"`
 }
 
-// TrustReportAnnotation on a Node is a TrustReport as JSON; empty if the node has no file of trust. Writer: the daemon.
+// TrustReportAnnotation on a Node is a TrustReport as JSON; empty if the node has no certificates or pull secret beside its config. Writer: the daemon.
 const TrustReportAnnotation = "bunsen.dev/trust-report"
 
 // MaxTrustReport is the largest number of entries in each list of a TrustReport.

@@ -45,7 +45,7 @@ changes nothing and may run beside the daemon. ` + "`bunsen drift`" + ` reads th
 		return err
 	})
 	show.Example = "  machine-config-daemon drift show /etc/chrony.conf"
-	export := driftCommand("export PATH", "Print a path that differs as JSON, with its contents, including secrets", func(w io.Writer, files host.Files, path string) error {
+	export := driftCommand("export PATH", "Print, as JSON, the contents of a path that differs, including secrets", func(w io.Writer, files host.Files, path string) error {
 		out, err := driftscan.Export(files, path)
 		if err != nil {
 			return err

@@ -25,7 +25,7 @@ func newFirstboot() *cobra.Command {
 		Long: `firstboot reads ` + once.EncapsulatedPath + `, which the Ignition server appends to every config. This file has the parts of the
 config that Ignition cannot express: OS image, kernel arguments, kernel type and extensions.
 
-If the running machine already has these parts, firstboot removes the file, and the kubelet can start. Otherwise firstboot stages the parts, renames the file to ` + once.BackupSuffix + `, and reboots the machine. The next firstboot confirms the OS that booted.
+If the running OS already has what that file asks for, firstboot removes the file, and the kubelet can start. Otherwise firstboot stages the OS changes, renames the file to ` + once.BackupSuffix + `, and reboots the machine. The next firstboot confirms the OS that booted.
 
 firstboot tries again every minute until it succeeds, so a machine never joins its cluster with another OS than its config has.
 If the staged OS does not boot, each attempt costs a reboot, and the pause between attempts grows up to an hour, also across

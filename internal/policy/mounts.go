@@ -11,8 +11,7 @@ import (
 
 // Running returns the parts of two configs that a running node applies: their flat forms without the units that mount
 // file systems of storage.filesystems. Only a first boot creates these file systems, and a node without them would not
-// boot with such a unit. Such a unit does not change on the node, so Running leaves it out of the old config and of the
-// new config.
+// boot with such a unit. These units do not change on a running node, so Running leaves them out of both configs.
 func Running(from, to machineconfig.Config) (a, b machineconfig.Config) {
 	a, b = machineconfig.Flattened(from), machineconfig.Flattened(to)
 	a.Ignition.Systemd.Units, b.Ignition.Systemd.Units = runningUnits(a.Ignition, b.Ignition)

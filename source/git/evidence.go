@@ -93,8 +93,8 @@ func (r remoteRepository) fetchCommits(ctx context.Context, p source.Picked, fol
 	return older, r.receive(ctx, next, f, folder, &limits)
 }
 
-// fetchCommits0 does the same as fetchCommits in version 0 of the protocol. In version 0, fetchCommits requests the
-// whole history without files, or one commit with its files.
+// fetchCommits0 is fetchCommits for servers that speak only version 0 of git's protocol. It requests the whole history
+// without files, or one commit with its files.
 func (r remoteRepository) fetchCommits0(ctx context.Context, p source.Picked, s session0, folder *objects.Folder) (bool, error) {
 	wants := []plumbing.Hash{plumbing.NewHash(p.Hash)}
 	if p.TagObject != "" {

@@ -257,7 +257,7 @@ func (m *nodeMap) cell(r *fleet.NodeRow) region.Region {
 	return region.Region{ID: id, Open: open, Close: "</a>"}
 }
 
-// idOf returns the id of an element about an object. The id has every character of the object's name.
+// idOf returns the id of an element about an object. Different names have different ids.
 func idOf(kind, name string) string { return kind + "-" + url.PathEscape(name) }
 
 // mostNodes is the maximum number of nodes on one page of the table.

@@ -196,7 +196,7 @@ func (d Document) Plain() ([]byte, error) {
 	return d.write(d.Branches)
 }
 
-// Encrypted writes the values with the metadata.
+// Encrypted returns the encrypted file: the values, and the metadata of SOPS.
 func (d Document) Encrypted() ([]byte, error) { return d.write(d.embed()) }
 
 func (d Document) write(branches []Branch) (out []byte, err error) {

@@ -58,7 +58,7 @@ func (s Secrets) digest() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Open creates a Repository without a request to the remote. The repository checks signatures only if it has artifacts.
+// Open creates a Repository without a request to the remote. Only a repository of OCI artifacts checks signatures itself.
 type Open func(spec v1alpha1.GitSourceSpec, secrets Secrets) (Repository, error)
 
 // opened is a repository with the digest of the Secrets that its requests use, and with the policy for signatures; a
