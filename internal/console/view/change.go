@@ -71,10 +71,7 @@ func (p ChangePage) Regions() []region.Region {
 	if p.Form == nil {
 		out = append(out, p.about())
 	}
-	out = append(out, draw("change-notes", "change-notes", p.Notes))
-	if p.Review != nil {
-		out = append(out, p.review())
-	}
+	out = append(out, draw("change-notes", "change-notes", p.Notes), p.review())
 	if p.Form == nil {
 		out = append(out, draw("commit-forecast", "commit-forecast", p.Forecast), p.nodes(), draw("commit-undo", "commit-undo", p.Undo))
 	}
@@ -96,8 +93,13 @@ func (p ChangePage) about() region.Region {
 // signNames are the words for the signs of changes.
 var signNames = map[byte]string{'+': "added", '-': "removed", '~': "changed"}
 
+// review has an empty region until there is something to compare, because a stream can only replace a region that the
+// page has.
 func (p ChangePage) review() region.Region {
 	o := p.Review
+	if o == nil {
+		return draw("change-review", "change-review-none", nil)
+	}
 	data := struct {
 		*report.Outline
 		Changes []group
