@@ -44,7 +44,7 @@ func convert(repo repository, pool string, n named) translation {
 		out, found = kubelet.Config(in)
 	case documents.ContainerRuntimeConfig:
 		out, found = containerruntime.Translate(in)
-	case documents.ImageDigestMirrorSet, documents.ImageTagMirrorSet, documents.ImageContentSourcePolicy:
+	case documents.ImageDigestMirrorSet, documents.ImageTagMirrorSet, documents.ImageContentSourcePolicy, documents.ClusterImagePolicy, documents.ImagePolicy:
 		out, found = registries.Translate(aboutRegistries(pool, n))
 	case documents.SSHKeys:
 		out, found = sshkeys.Translate(in)

@@ -13,6 +13,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/transpile/cluster"
 	"github.com/bunsen-os/bunsen/transpile/origin"
+	"github.com/bunsen-os/bunsen/transpile/registries"
 )
 
 // The pools that every cluster has.
@@ -112,6 +113,7 @@ func checkPools(repo repository, out Result, found *origin.Findings) {
 			checkSelection(repo, out, o, found)
 		}
 	}
+	signatures := signaturePolicies(out.Fragments, workerPool)
 	for _, pool := range out.Pools {
 		checkOwnSelection(repo, out, pool, found)
 		if pool == masterPool || pool == workerPool {
@@ -134,16 +136,24 @@ func checkPools(repo repository, out Result, found *origin.Findings) {
 		if !sel.Matches(labels.Set{v1alpha1.RoleLabel: workerPool}) {
 			continue
 		}
-		var twice []string
-		for file := range files[pool] {
-			if files[workerPool][file] != "" {
-				twice = append(twice, file)
-			}
+		checkInherited(pool, files, found)
+		checkSignatures(signatures, signaturePolicies(out.Fragments, pool), pool, found)
+	}
+}
+
+// checkInherited warns of documents that a custom pool has itself and inherits from worker. Signature policies are no such
+// documents: a pool that has policies of its own must list those of worker to keep them.
+func checkInherited(pool string, files map[string]map[string]string, found *origin.Findings) {
+	var twice []string
+	for file, name := range files[pool] {
+		if files[workerPool][file] != "" && name != registries.FragmentName(pool) {
+			twice = append(twice, file)
 		}
-		slices.SortFunc(twice, cmp.Compare)
-		for _, file := range twice {
-			found.Warnf(at, "inherited-twice", "%s is in this pool as %s, and comes with worker's documents as %s too; list it in one of them", file, files[pool][file], files[workerPool][file])
-		}
+	}
+	slices.SortFunc(twice, cmp.Compare)
+	at := origin.Pos{File: poolsDir + "/" + pool}
+	for _, file := range twice {
+		found.Warnf(at, "inherited-twice", "%s is in this pool as %s, and comes with worker's documents as %s too; list it in one of them", file, files[pool][file], files[workerPool][file])
 	}
 }
 

@@ -35,7 +35,7 @@ var yamlKinds = []yamlKind{
 	{objectOf("operator.openshift.io/v1", "MachineConfiguration"), clusterBlock},
 	{objectOf("bunsen.dev/v1alpha1", "DriftPolicy", "RolloutPolicy"), clusterBlock},
 	{objectOf("machineconfiguration.openshift.io/v1", "MachineConfig", "KubeletConfig", "ContainerRuntimeConfig"), poolBlock},
-	{objectOf("config.openshift.io/v1", "ImageDigestMirrorSet", "ImageTagMirrorSet"), poolBlock},
+	{objectOf("config.openshift.io/v1", "ImageDigestMirrorSet", "ImageTagMirrorSet", "ClusterImagePolicy"), poolBlock},
 	{objectOf("kubelet.config.k8s.io/v1beta1", "KubeletConfiguration"), poolBlock},
 	{objectOf("bunsen.dev/v1alpha1", "SSHKeys"), poolBlock},
 	{installation, installationBlock},

@@ -23,6 +23,10 @@ func (p *pool) read(d Document) {
 		p.findings = append(p.findings, t.Findings...)
 		return
 	}
+	if d.Kind == ClusterPolicy || d.Kind == NamespacePolicy {
+		p.readPolicy(d, t)
+		return
+	}
 	var annotations map[string]string
 	var items []mirrorItem
 	var path string

@@ -20,12 +20,15 @@ const (
 	DigestMirrors = "ImageDigestMirrorSet"
 	TagMirrors    = "ImageTagMirrorSet"
 	ContentSource = "ImageContentSourcePolicy"
+	// ClusterPolicy and NamespacePolicy require signatures of images.
+	ClusterPolicy   = "ClusterImagePolicy"
+	NamespacePolicy = "ImagePolicy"
 )
 
 // IsKind reports whether an object is a document about registries.
 func IsKind(apiVersion, kind string) bool {
 	switch kind {
-	case DigestMirrors, TagMirrors:
+	case DigestMirrors, TagMirrors, ClusterPolicy, NamespacePolicy:
 		return apiVersion == configv1.GroupVersion.String()
 	case ContentSource:
 		return apiVersion == operatorv1alpha1.GroupVersion.String()
@@ -61,6 +64,7 @@ func Translate(docs []Document) (object.Output, []origin.Finding) {
 		p.read(d)
 	}
 	p.merge()
+	checkNamespaces(&p)
 	out := object.Translation{In: whole(docs), At: map[string]origin.Pos{}, Findings: p.findings}
 	if origin.Fatal(p.findings) {
 		return out.End()
@@ -76,8 +80,9 @@ func Translate(docs []Document) (object.Output, []origin.Finding) {
 			out.AddFileAt(hostsPath(s.name), s.hostsFile(), s.at)
 		}
 	}
+	p.addPolicies(&out)
 	if len(out.Config.Storage.Files) == 0 && !origin.Fatal(out.Findings) {
-		out.Errorf("$", "document", "the documents about registries set nothing: add mirrors")
+		out.Errorf("$", "document", "the documents about registries set nothing: add mirrors or a signature policy")
 	}
 	return out.End()
 }
@@ -100,6 +105,7 @@ func whole(docs []Document) object.Input {
 // pool is what the documents of a pool say.
 type pool struct {
 	sources  map[scope]*source
+	policies []signaturePolicy
 	findings []origin.Finding
 }
 

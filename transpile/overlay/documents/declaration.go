@@ -21,7 +21,7 @@ type Declaration struct {
 	// Named is true if the object has its own name.
 	Named bool
 	// Foreign is true for YAML of a kind that Bunsen does not read. isNear is true if only the version of the kind is
-	// wrong, or if the kind is one of the Machine Config Operator that Bunsen does not support.
+	// wrong.
 	Foreign, isNear bool
 	// rewritten is true if the parsed tree, written as YAML, has another notation of a value than the file.
 	rewritten bool
@@ -125,11 +125,6 @@ func Declare(name string, src []byte) (Declaration, *yaml.Node) {
 	default:
 		d.Foreign = true
 		_, d.isNear = Kind(yamltree.Scalar(root, "kind")).Info()
-		if instead := unsupported[yamltree.Scalar(root, "kind")]; instead != "" {
-			d.isNear = true
-			d.add(origin.Errorf(t.Pos(root), "kind", "kind %s is not supported: %s", yamltree.Scalar(root, "kind"), instead))
-			break
-		}
 		d.add(origin.Errorf(t.Pos(root), "kind", "this is %[2]s, and a pool consists of Butane documents, Ignition configs (*.ign), and objects of kind %[1]s; cluster objects belong into cluster/", ObjectKinds(), describe(root)))
 	}
 	d.Broken = origin.Fatal(d.Findings)
@@ -213,14 +208,8 @@ func (d *Declaration) object(t yamltree.Text, root *yaml.Node) {
 	}
 }
 
-// unsupported maps kinds of the Machine Config Operator that configure nodes to what the user should write instead.
-var unsupported = map[string]string{
-	"ClusterImagePolicy": "write /etc/containers/policy.json in a Butane document",
-	"ImagePolicy":        "write /etc/containers/policy.json in a Butane document",
-}
-
 var (
-	// mentions matches text that may be an object of a known or unsupported kind of the Machine Config Operator, or a
+	// mentions matches text that may be an object of a known kind of the Machine Config Operator, or a
 	// document that SOPS encrypted. In a directory without a kustomization, Bunsen ignores YAML files that mentions
 	// does not match.
 	mentions = regexp.MustCompile(`(?m)\bkind["']?\s*:\s*["']?(MachineConfig|KubeletConfig|KubeletConfiguration|SSHKeys|ContainerRuntimeConfig|Image(DigestMirrorSet|TagMirrorSet|ContentSourcePolicy)|(Cluster)?ImagePolicy)\b|^["']?sops["']?\s*:`)

@@ -34,6 +34,10 @@ const (
 	ImageTagMirrorSet Kind = "ImageTagMirrorSet"
 	// ImageContentSourcePolicy is a whole ImageContentSourcePolicy object, apiVersion operator.openshift.io/v1alpha1.
 	ImageContentSourcePolicy Kind = "ImageContentSourcePolicy"
+	// ClusterImagePolicy is a whole ClusterImagePolicy object, apiVersion config.openshift.io/v1.
+	ClusterImagePolicy Kind = "ClusterImagePolicy"
+	// ImagePolicy is a whole ImagePolicy object, apiVersion config.openshift.io/v1.
+	ImagePolicy Kind = "ImagePolicy"
 	// SSHKeys is a whole SSHKeys object, apiVersion bunsen.dev/v1alpha1.
 	SSHKeys Kind = "SSHKeys"
 )
@@ -77,7 +81,7 @@ func (k Kind) ReadsRuntime() bool { return k == ContainerRuntimeConfig || k.IsAb
 // IsAboutRegistries reports whether documents of the kind say where images come from. All such documents of a pool become one
 // fragment.
 func (k Kind) IsAboutRegistries() bool {
-	return k == ImageDigestMirrorSet || k == ImageTagMirrorSet || k == ImageContentSourcePolicy
+	return k == ImageDigestMirrorSet || k == ImageTagMirrorSet || k == ImageContentSourcePolicy || k == ClusterImagePolicy || k == ImagePolicy
 }
 
 // HasGeneratedName reports whether the kind alone decides the name of a document's fragment.
@@ -96,6 +100,8 @@ var kinds = []Info{
 	{ImageDigestMirrorSet, configGroup, "v1", false, "spec", []List{{"imageDigestMirrors", "source"}}},
 	{ImageTagMirrorSet, configGroup, "v1", false, "spec", []List{{"imageTagMirrors", "source"}}},
 	{ImageContentSourcePolicy, "operator.openshift.io", "v1alpha1", false, "spec", []List{{"repositoryDigestMirrors", "source"}}},
+	{ClusterImagePolicy, configGroup, "v1", false, "spec", []List{{"scopes", ""}}},
+	{ImagePolicy, configGroup, "v1", false, "spec", []List{{"scopes", ""}}},
 	{SSHKeys, "bunsen.dev", "v1alpha1", false, "spec", sshLists},
 }
 
