@@ -15,7 +15,7 @@ FUZZTIME ?= 20s
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 BINARIES := bunsen machine-config-controller machine-config-server machine-config-daemon
-MODULES  := . standalone tools test/ignition test/ignition/spec2 test/monitoring test/chart test/gitea test/browser
+MODULES  := . standalone tools test/ignition test/ignition/spec2 test/monitoring test/chart test/registries test/gitea test/browser
 ASSETS   := bin/assets/kube-apiserver
 PARTS    := $(wildcard standalone/go.mod standalone/go.sum standalone/build.sh) \
             $(shell find standalone -name '*.go' -not -name '*_test.go' -not -path '*/hollow/*' 2>/dev/null)
@@ -137,7 +137,7 @@ docs: ## Each package with its purpose, from its own comment
 	@go list -f '{{if ne .Name "main"}}{{slice .ImportPath (len .Module.Path)}}	{{.Doc}}{{end}}' ./... | sed 's|^/||' | expand -t 28
 
 ##@ Check
-.PHONY: verify lint verify-fmt verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities test test-tools test-host test-ignition test-install test-cluster test-standalone test-monitoring test-chart test-browser test-gitea test-skew test-race test-vm setup fuzz e2e bench deps
+.PHONY: verify lint verify-fmt verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities test test-tools test-host test-ignition test-install test-cluster test-standalone test-monitoring test-chart test-registries test-browser test-gitea test-skew test-race test-vm setup fuzz e2e bench deps
 verify: verify-fmt lint verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities ## Format, vet, staticcheck, dead code, prose, generated files, compatible CRDs, go.mod files, licences, known vulnerabilities; changes nothing
 	$(call say,verify: all current)
 
@@ -201,7 +201,7 @@ test: setup build $(ASSETS) $(HOLLOW) $(if $(ROOT),$(KUBELET)) ## Every test of 
 	$(call say,test: stories$(if $(ROOT), and real hosts))
 	@$(if $(ROOT),BUNSEN_LAB=1) $(ENVTEST) $(STORIES) ./test/e2e $$(go list ./test/lab/... | grep -v /lab/cluster) | grep --line-buffered -v 'no test files'
 	$(call say,test: other modules and the race detector)
-	@$(MAKE) -j2 --output-sync=target $(if $(ROOT),test-install test-ignition) test-standalone test-tools test-monitoring test-chart $(if $(shell command -v gcc),test-race)
+	@$(MAKE) -j2 --output-sync=target $(if $(ROOT),test-install test-ignition) test-standalone test-tools test-monitoring test-chart test-registries $(if $(shell command -v gcc),test-race)
 	@$(if $(shell command -v gcc),,printf '==> test-race: NOT RUN. It needs a C compiler\n')
 	@printf '==> test-browser: NOT RUN. It opens the console in Chromium: run make test-browser\n'
 	@printf '==> test-gitea: NOT RUN. It builds Gitea, which takes about ten minutes: run make test-gitea\n'
@@ -262,6 +262,11 @@ test-skew: setup build $(ASSETS) $(HOLLOW) ## Stories with one program of an ear
 test-chart: ## The Helm chart in Helm's own engine: the objects of config/, and every value (builds Helm's engine the first time)
 	$(call say,test-chart: the Helm chart)
 	@cd test/chart && $(GOTEST) -count=1 ./...
+
+# The tags leave out parts of the library that need C: gpgme, and two ways to store layers.
+test-registries: ## Mirrors and signature policies in the parsers of CRI-O, Podman and containerd (builds them the first time)
+	$(call say,test-registries: mirrors and signature policies)
+	@cd test/registries && CGO_ENABLED=0 $(GOTEST) -tags containers_image_openpgp,exclude_graphdriver_btrfs,exclude_graphdriver_devicemapper ./...
 
 # Never cached: the test cache does not know the programs. PICTURES=DIR keeps a picture of each page.
 test-browser: setup build $(ASSETS) ## The console in Chromium: live pages, keyboard, axe-core, hostile texts; PICTURES=DIR keeps pictures of the pages
