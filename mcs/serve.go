@@ -75,7 +75,7 @@ func FailedRolloutConfig(pool mcfgv1.MachineConfigPool) string {
 }
 
 func failedConfig(record v1alpha1.RolloutRecord) string {
-	if record.Verdict == "" {
+	if record.Verdict == "" || record.ChangesSecrets() { // the pool was healthy with the config, and failed with new secrets
 		return ""
 	}
 	return record.Config

@@ -12,6 +12,8 @@ import (
 type Failure struct {
 	// Config is the config that the node failed.
 	Config string `json:"config"`
+	// Secrets is the revision of the secrets with which the node failed the config; empty if the config refers to none.
+	Secrets string `json:"secrets,omitempty"`
 	// Cause is why the node failed.
 	Cause FailureCause `json:"cause"`
 	// Path is the path on the node that caused the failure; empty if there is none.

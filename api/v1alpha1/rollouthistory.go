@@ -17,6 +17,8 @@ type RolloutOutcome struct {
 	Requester `json:",inline"`
 	// Config is the rendered config.
 	Config string `json:"config"`
+	// Secrets is the revision of the config's secrets; empty if it refers to none.
+	Secrets string `json:"secrets,omitempty"`
 	// Result of the rollout.
 	Result RolloutResult `json:"result"`
 	// Updated is how many of the pool's Nodes ran the config when the rollout ended or another config replaced it.

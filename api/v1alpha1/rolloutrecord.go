@@ -12,7 +12,9 @@ import (
 type RolloutRecord struct {
 	// Config is the rendered config of the record. The record has no meaning for another config.
 	Config string `json:"config"`
-	// Began is when the config became the pool's target.
+	// RecordedSecrets are revisions of secrets; zero in a cluster without secrets.
+	RecordedSecrets `json:",inline"`
+	// Began is when the config, with its secrets, became the pool's target.
 	Began metav1.Time `json:"began"`
 	// UpdatedBefore is how many nodes of the pool already ran the config when it became the target.
 	UpdatedBefore int `json:"updatedBefore,omitempty"`
@@ -36,12 +38,47 @@ type RolloutRecord struct {
 	Ended *metav1.Time `json:"ended,omitempty"`
 }
 
+// RecordedSecrets are the revisions of secrets that belong to the configs of a RolloutRecord.
+type RecordedSecrets struct {
+	// Secrets is the revision of the secrets of Config. The record has no meaning for another revision. It is empty if the config
+	// refers to no secrets.
+	Secrets string `json:"secrets,omitempty"`
+	// HealthySecrets is the revision of the secrets of Healthy.
+	HealthySecrets string `json:"healthySecrets,omitempty"`
+}
+
+// Target returns Config and its secrets, as ConfigAt does.
+func (r RolloutRecord) Target() string { return ConfigAt(r.Config, r.Secrets) }
+
+// LastHealthy returns Healthy and its secrets, as ConfigAt does.
+func (r RolloutRecord) LastHealthy() string { return ConfigAt(r.Healthy, r.HealthySecrets) }
+
+// ReturnsTo returns Back and its secrets, as ConfigAt does.
+func (r RolloutRecord) ReturnsTo() string { return ConfigAt(r.Back, r.BackSecrets) }
+
+// ChangesSecrets reports whether only the secrets of the config are new to the pool: it was healthy with the config and other
+// secrets.
+func (r RolloutRecord) ChangesSecrets() bool {
+	return r.Config != "" && r.Config == r.Healthy && r.Secrets != r.HealthySecrets
+}
+
+// SetTarget sets Config and Secrets from a result of ConfigAt.
+func (r *RolloutRecord) SetTarget(at string) { r.Config, r.Secrets = SplitConfigAt(at) }
+
+// SetLastHealthy sets Healthy and HealthySecrets from a result of ConfigAt.
+func (r *RolloutRecord) SetLastHealthy(at string) { r.Healthy, r.HealthySecrets = SplitConfigAt(at) }
+
+// SetReturnsTo sets Back and BackSecrets from a result of ConfigAt.
+func (r *RolloutRecord) SetReturnsTo(at string) { r.Back, r.BackSecrets = SplitConfigAt(at) }
+
 // RolloutEnd is how a rollout failed.
 type RolloutEnd struct {
 	// Verdict on the config; empty while there is none.
 	Verdict RolloutVerdict `json:"verdict,omitempty"`
 	// Back is the config to which a Reverted pool returns.
 	Back string `json:"back,omitempty"`
+	// BackSecrets is the revision of the secrets of Back; empty if Back refers to no secrets.
+	BackSecrets string `json:"backSecrets,omitempty"`
 	// Why is the failures that caused the verdict, for users.
 	Why string `json:"why,omitempty"`
 	// At is the time of the verdict.

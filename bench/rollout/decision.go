@@ -55,7 +55,7 @@ func rolling(size int) poolstate.Facts {
 	p.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"node-role.kubernetes.io/worker": ""}}
 	p.Spec.Configuration.Name, p.Status.Configuration.Name = "rendered-worker-1", "rendered-worker-0"
 	policy := *carefully()
-	f := poolstate.Read(p, []v1alpha1.RolloutPolicy{policy}, size)
+	f := poolstate.Read(p, []v1alpha1.RolloutPolicy{policy}, poolstate.Published{}, size)
 	for i := range size {
 		current, desired, state := "rendered-worker-0", "rendered-worker-0", v1alpha1.StateDone
 		switch {

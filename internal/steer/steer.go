@@ -191,11 +191,11 @@ func RetryPool(c fleet.Cluster, pool string, now time.Time) (Order, error) {
 	}
 	at := now.Truncate(time.Second) // The annotation has a time in whole seconds.
 	var o Order
-	if r := v.Facts.Care.Record; r.Verdict != "" && r.Config == v.Facts.Target {
-		if r.At != nil && !at.After(r.At.Time) { // The clock of this machine is behind the controller's clock.
+	if r := v.Facts.Care.Record; r.Verdict != "" && r.Target() == v.Facts.Target {
+		if r.At != nil && !at.After(r.At.Time) { // this machine's clock is behind the controller's
 			at = r.At.Add(time.Second)
 		}
-		did := fmt.Sprintf("pool/%s tries %s again, which was %s: %s", pool, r.Config, strings.ToLower(string(r.Verdict)), r.Why)
+		did := fmt.Sprintf("pool/%s tries %s again, which was %s: %s", pool, r.Target(), strings.ToLower(string(r.Verdict)), r.Why)
 		o.Changes = append(o.Changes, retry(resourcePool, pool, did, at))
 	}
 	for i := range v.Facts.Nodes {
@@ -223,7 +223,7 @@ func RetryNode(c fleet.Cluster, name string, now time.Time) (Order, error) {
 		return Order{Notes: []string{"node/" + name + " has failed nothing: it runs " + n.Config.Current + ", its assigned config; nothing is changed"}}, nil
 	}
 	o := Order{Changes: []Change{retryNode(&n, now)}}
-	if _, v := f.Find(name); v != nil && v.Facts.Care.Record.Verdict != "" && v.Facts.Care.Record.Config == v.Facts.Target {
+	if _, v := f.Find(name); v != nil && v.Facts.Care.Record.Verdict != "" && v.Facts.Care.Record.Target() == v.Facts.Target {
 		o.Notes = append(o.Notes, fmt.Sprintf("the rollout of pool/%s stays %s; for the other nodes: bunsen retry pool/%s",
 			v.Object.Name, strings.ToLower(string(v.Facts.Care.Record.Verdict)), v.Object.Name))
 	}

@@ -74,9 +74,9 @@ func invalidBlocks(c poolstate.Care) []Block {
 // verdictBlock returns the block of a halted or reverted rollout.
 func verdictBlock(pool string, r v1alpha1.RolloutRecord) Block {
 	if r.Verdict == v1alpha1.RolloutReverted {
-		return Block{Cause: CauseReverted, Reason: fmt.Sprintf("pool %s was reverted from %s to %s: %s", pool, r.Config, r.Back, r.Why)}
+		return Block{Cause: CauseReverted, Reason: fmt.Sprintf("pool %s was reverted from %s to %s: %s", pool, r.Target(), r.ReturnsTo(), r.Why)}
 	}
-	return Block{Cause: CauseHalted, Reason: fmt.Sprintf("the rollout of %s is halted: %s", r.Config, r.Why)}
+	return Block{Cause: CauseHalted, Reason: fmt.Sprintf("the rollout of %s is halted: %s", r.Target(), r.Why)}
 }
 
 // cycleBlocks returns the block that names pools that wait for each other in a cycle.

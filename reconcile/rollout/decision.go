@@ -15,7 +15,8 @@ type Decision struct {
 	// Past is how the previous rollout ended. The caller adds Past to the pool's history in the write that stores
 	// Record. Past is nil if Record continues the same rollout.
 	Past *v1alpha1.RolloutOutcome
-	// Target is the config that nodes are assigned: Facts.Target, or the config to which a reverted pool returns; empty for none.
+	// Target is the config that nodes are assigned, with the revision of its secrets: Facts.Target, or the config to which a
+	// reverted pool returns; empty for none.
 	Target string
 	// Assign are the nodes that the controller assigns the target, in this order.
 	Assign []Assignment
@@ -39,7 +40,8 @@ type Decision struct {
 
 // Assignment is the assignment of a config to one node.
 type Assignment struct {
-	// Node is the node to write. Config is the rendered config to write as desiredConfig.
+	// Node is the node to write. Config is the rendered config to write as desiredConfig, with the revision of its secrets to
+	// write as desiredSecrets; see v1alpha1.ConfigAt.
 	Node, Config string
 	// Was is the earlier desired config; empty for none.
 	Was string
@@ -53,7 +55,8 @@ type Assignment struct {
 
 // Release postpones the drain of one node.
 type Release struct {
-	// Node is the node to write. Config is its current config, which is written as desiredConfig.
+	// Node is the node to write. Config is its current config with the revision of its secrets, which are written as
+	// desiredConfig and desiredSecrets.
 	Node, Config string
 	// Postponed is the new value of PostponedAnnotation, for the write that sets desiredConfig.
 	Postponed string
@@ -118,8 +121,9 @@ type Cause string
 const (
 	// CauseInvalid: a setting that a user wrote is invalid.
 	CauseInvalid Cause = "Invalid"
-	// CauseApplying: the cluster does not have one whole revision of a GitSource of the pool, or the pool is not
-	// rendered from this revision yet.
+	// CauseSecrets: the server has not resolved the secrets of the config, so that no node can get it.
+	CauseSecrets Cause = "Secrets"
+	// CauseApplying: the cluster does not have one whole revision of a GitSource of the pool, or the pool is not rendered from it yet.
 	CauseApplying Cause = "Applying"
 	// CausePaused: the pool is paused.
 	CausePaused Cause = "Paused"

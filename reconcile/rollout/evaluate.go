@@ -59,11 +59,11 @@ func classifyFor(f poolstate.Facts, target string) nodestate.Members {
 	return nodestate.Classify(f.Nodes, target, p)
 }
 
-// assignedConfig returns the config that nodes are assigned: the pool's target or, in a reverted pool, the earlier
-// config.
+// assignedConfig returns the config that nodes are assigned, with the revision of its secrets: the pool's target or, in a
+// reverted pool, the earlier config.
 func assignedConfig(f poolstate.Facts, r v1alpha1.RolloutRecord) string {
 	if r.Verdict == v1alpha1.RolloutReverted {
-		return r.Back
+		return r.ReturnsTo()
 	}
 	return f.Target
 }
@@ -78,8 +78,9 @@ func judge(e evaluation) evaluation {
 		e.again = earliest(e.again, settling.again)
 		if settling.nodes == 0 {
 			at := stamp(e.now)
-			// The new record also ends a halt.
-			e.record = v1alpha1.RolloutRecord{Config: r.Config, Requester: r.Requester, Began: r.Began, UpdatedBefore: r.UpdatedBefore, Steps: r.Steps, Healthy: r.Config, Ended: &at}
+			e.record = v1alpha1.RolloutRecord{Requester: r.Requester, Began: r.Began, UpdatedBefore: r.UpdatedBefore, Steps: r.Steps, Ended: &at} // this also ends a halt
+			e.record.SetTarget(r.Target())
+			e.record.SetLastHealthy(r.Target())
 			r = e.record
 		}
 	}
@@ -102,8 +103,10 @@ func judge(e evaluation) evaluation {
 		at = *stampUp(e.Care.RetryAt)
 	}
 	e.record.RolloutEnd, e.record.WellSince, e.record.Forgiven = end, nil, nil
-	if e.Care.Pace.Failures.Action == v1alpha1.FailureRevert && e.Care.Healthy != "" && r.Healthy != "" {
-		e.record.Verdict, e.record.Back = v1alpha1.RolloutReverted, r.Healthy
+	back := e.Facts.Secrets.AtReturn(r.LastHealthy(), e.Target)
+	if e.Care.Pace.Failures.Action == v1alpha1.FailureRevert && e.Care.Healthy != "" && back != "" && back != e.Target {
+		e.record.Verdict = v1alpha1.RolloutReverted
+		e.record.SetReturnsTo(back)
 	}
 	e.record.At = &at
 	return e
@@ -169,7 +172,7 @@ func notReadySinceStart(r v1alpha1.RolloutRecord, m *nodestate.Member) bool {
 // settled reports whether the whole pool was healthy with the target before, or is now. For such a target, only the
 // budget and the windows limit the rollout.
 func settled(e evaluation) bool {
-	return e.Target == e.record.Healthy || e.record.Ended != nil
+	return e.Target == e.record.LastHealthy() || e.record.Ended != nil
 }
 
 // earliest returns the earliest of the times, ignoring zero times.

@@ -13,6 +13,9 @@ func Explain(f poolstate.Facts, w Decision, now time.Time) []Waiting {
 	if f.Target == "" {
 		return nil
 	}
+	if f.Secrets.Unresolved != "" {
+		return explainUnresolved(f)
+	}
 	p := newPlan(f, now)
 	x := explanation{
 		plan: p, wording: nodestate.Wording{Now: now, Target: p.nodes.Target, Stable: f.Timestamps, Most: nodestate.MaxReason}, released: map[string]bool{},
@@ -33,6 +36,17 @@ func Explain(f poolstate.Facts, w Decision, now time.Time) []Waiting {
 		if !m.Updated && !assigned[m.Name] {
 			cause, reason := x.why(m)
 			out = append(out, Waiting{Node: m.Name, Cause: cause, Reason: reason})
+		}
+	}
+	return out
+}
+
+// explainUnresolved returns that each node waits for the secrets of the target.
+func explainUnresolved(f poolstate.Facts) []Waiting {
+	var out []Waiting
+	for _, m := range classifyFor(f, f.Target).All {
+		if !m.Updated {
+			out = append(out, Waiting{Node: m.Name, Cause: CauseSecrets, Reason: f.Secrets.Unresolved})
 		}
 	}
 	return out

@@ -48,8 +48,8 @@ func newPlan(f poolstate.Facts, now time.Time) plan {
 	return p
 }
 
-// Next decides which configs a pool's nodes are assigned now. Next assigns nothing while the pool is paused or has no
-// target.
+// Next decides what a pool's nodes are assigned now. It assigns nothing while the pool is paused, has no target, or has a
+// target with secrets that the server has not resolved.
 //
 // An assigned node takes a place in the budget until it is done. A node that is already out of service, because it
 // failed another config or changes to another config, takes no new place. So a node that takes no new place can be
@@ -58,6 +58,9 @@ func Next(f poolstate.Facts, now time.Time) Decision {
 	if f.Target == "" {
 		e := evaluate(f, now)
 		return Decision{Record: e.record, Counts: counts(e, settling{}), Blocks: invalidBlocks(f.Care)}
+	}
+	if f.Secrets.Unresolved != "" {
+		return Decision{Record: f.Care.Record, Counts: Count(f), Blocks: append(invalidBlocks(f.Care), Block{Cause: CauseSecrets, Reason: f.Secrets.Unresolved})}
 	}
 	p := newPlan(f, now)
 	w := Decision{
@@ -80,6 +83,9 @@ func Next(f poolstate.Facts, now time.Time) Decision {
 func CountAt(f poolstate.Facts, now time.Time) nodestate.Counts {
 	if f.Target == "" {
 		return counts(evaluate(f, now), settling{})
+	}
+	if f.Secrets.Unresolved != "" {
+		return Count(f)
 	}
 	p := newPlan(f, now)
 	return counts(p.evaluation, p.capacity.settling)

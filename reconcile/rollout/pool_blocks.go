@@ -243,8 +243,8 @@ func makesProgress(p plan) (moving bool, again time.Time) {
 }
 
 // madeNoProgress reports whether a node that changes its config takes too long: no daemon has ever reported from it,
-// its kubelet does not report, it is not Ready, or its drain does not end. If the daemon has never reported or the
-// kubelet does not report, again is when the node will have taken too long.
+// its kubelet does not report, it is not Ready, its drain does not end, or it cannot get its secrets. For the first two causes, again is when the
+// node will have taken too long.
 func madeNoProgress(p plan, m *nodestate.Member) (ended bool, again time.Time) {
 	if m.State == "" && !m.Created.IsZero() {
 		if age(p.now, m.Created) > slow {
@@ -252,7 +252,7 @@ func madeNoProgress(p plan, m *nodestate.Member) (ended bool, again time.Time) {
 		}
 		again = m.Created.Add(slow + time.Second)
 	}
-	if m.Health.Trouble != "" && age(p.now, m.Health.Since) > slow {
+	if m.Health.Trouble != "" && age(p.now, m.Health.Since) > slow || m.LacksSecrets(p.Secrets.Revisions) {
 		return true, again
 	}
 	if m.Health.Silence != "" && !m.Step.Rebooting {

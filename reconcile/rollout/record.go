@@ -16,14 +16,15 @@ import (
 func continueRecord(e evaluation) evaluation {
 	r := e.record
 	if r.Config == "" {
-		r.Healthy = e.Care.Healthy
+		r.SetLastHealthy(e.Care.Healthy)
 	}
-	if r.Config != e.Target {
+	if r.Target() != e.Target {
 		e.record = newRecord(e, r)
 		return e
 	}
-	if r.Verdict != "" { // The record with this verdict may be from an older version of the controller.
-		r.Healthy = lastHealthy(e.Facts, r.Healthy)
+	if r.Verdict != "" { // perhaps from an older controller
+		r.SetLastHealthy(lastHealthy(e.Facts, r.LastHealthy()))
+		r.SetReturnsTo(e.Facts.Secrets.AtReturn(r.ReturnsTo(), e.Target))
 	}
 	if r.Began.After(e.now) { // Began is in the future, so the clock was set back.
 		r.Began = stamp(e.now)
@@ -44,9 +45,11 @@ func continueRecord(e evaluation) evaluation {
 // newRecord returns the record of a new rollout of the pool's target. The parameter was is the record of the previous
 // rollout.
 func newRecord(e evaluation, was v1alpha1.RolloutRecord) v1alpha1.RolloutRecord {
-	r := v1alpha1.RolloutRecord{Config: e.Target, Requester: e.Requester, Began: stamp(e.now), Healthy: was.Healthy}
+	r := v1alpha1.RolloutRecord{Requester: e.Requester, Began: stamp(e.now)}
+	r.SetTarget(e.Target)
+	healthy := was.LastHealthy()
 	if reachedAllThatReport(e.Facts, was) {
-		r.Healthy = was.Config
+		healthy = was.Target()
 	}
 	for i := range e.Nodes {
 		n := &e.Nodes[i]
@@ -55,7 +58,7 @@ func newRecord(e evaluation, was v1alpha1.RolloutRecord) v1alpha1.RolloutRecord 
 			r.UpdatedBefore++
 		}
 	}
-	r.Healthy = lastHealthy(e.Facts, r.Healthy)
+	r.SetLastHealthy(lastHealthy(e.Facts, healthy))
 	return r
 }
 
@@ -98,7 +101,7 @@ func configInUse(f poolstate.Facts) string {
 // isConfigOf reports whether a rendered config was rendered for the pool, according to its name. A node that has joined
 // the pool may still run a config of its earlier pool.
 func isConfigOf(config, pool string) bool {
-	hash, ok := strings.CutPrefix(config, "rendered-"+pool+"-")
+	hash, ok := strings.CutPrefix(v1alpha1.ConfigName(config), "rendered-"+pool+"-")
 	return ok && hash != "" && !strings.Contains(hash, "-")
 }
 
@@ -108,7 +111,7 @@ func reachedAllThatReport(f poolstate.Facts, r v1alpha1.RolloutRecord) bool {
 	if r.Config == "" || r.Verdict != "" {
 		return false
 	}
-	nodes, silent := classifyFor(f, r.Config), 0
+	nodes, silent := classifyFor(f, r.Target()), 0
 	if nodes.Total.Healthy == 0 {
 		return false
 	}
@@ -124,17 +127,17 @@ func reachedAllThatReport(f poolstate.Facts, r v1alpha1.RolloutRecord) bool {
 // mostOfOutcome is the maximum length of a verdict's reason in the pool's history, in runes.
 const mostOfOutcome = 200
 
-// pastOutcome returns how the rollout of the pool's record ended. pastOutcome returns nil unless the decision replaces
-// the record by the record of another config, or lifts its verdict for a retry.
+// pastOutcome returns how the rollout of the pool's record ended. It returns nil unless the decision replaces that
+// record by one of another config or other secrets, or lifts its verdict for a retry.
 func pastOutcome(e evaluation) *v1alpha1.RolloutOutcome {
 	r := e.Care.Record
 	lifted := r.Verdict != "" && r.At != nil && e.record.Ended == nil && (e.record.Verdict == "" || e.record.At != nil && e.record.At.After(r.At.Time))
-	if r.Config == "" || r.Config == e.record.Config && !lifted {
+	if r.Config == "" || r.Target() == e.record.Target() && !lifted {
 		return nil
 	}
-	total := classifyFor(e.Facts, r.Config).Total
+	total := classifyFor(e.Facts, r.Target()).Total
 	o := &v1alpha1.RolloutOutcome{
-		Requester: r.Requester, Config: r.Config, Result: v1alpha1.RolloutSuperseded, Nodes: total.Nodes, Updated: total.Nodes - total.Behind, Began: r.Began,
+		Requester: r.Requester, Config: r.Config, Secrets: r.Secrets, Result: v1alpha1.RolloutSuperseded, Nodes: total.Nodes, Updated: total.Nodes - total.Behind, Began: r.Began,
 		Ended: stamp(e.now), Failed: total.Failed, UpdatedBefore: r.UpdatedBefore,
 	}
 	switch {

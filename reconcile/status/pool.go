@@ -53,7 +53,7 @@ func Pool(old mcfgv1.MachineConfigPoolStatus, f PoolFacts, now time.Time) mcfgv1
 	s.ReadyMachineCount = int32(c.Ready)
 	s.UnavailableMachineCount = int32(c.Unavailable)
 	s.DegradedMachineCount = int32(c.Degraded)
-	converged := c.Converged() && f.Rollout.Target != "" && !f.isSilent()
+	converged := c.Converged() && f.Rollout.Target != "" && f.Rollout.Secrets.Unresolved == "" && !f.isSilent()
 	if healthy := f.Decision.Record.Healthy; converged {
 		s.Configuration = *f.Configuration.DeepCopy()
 	} else if s.Configuration.Name == "" && healthy != "" { // The pool was deleted and created again, with its record.
@@ -118,7 +118,7 @@ func progress(f PoolFacts, converged bool) (updated, updating mcfgv1.MachineConf
 	case f.Decision.Record.Verdict == v1alpha1.RolloutHalted:
 		updating.Message = "Rollout is halted; will not update to MachineConfig " + target
 	case f.Decision.Record.Verdict == v1alpha1.RolloutReverted:
-		updating.Message = fmt.Sprintf("Rollout is reverted to MachineConfig %s; will not update to MachineConfig %s", f.Decision.Record.Back, target)
+		updating.Message = fmt.Sprintf("Rollout is reverted to MachineConfig %s; will not update to MachineConfig %s", f.Decision.Record.ReturnsTo(), target)
 	case len(f.Decision.Blocks) > 0:
 		updating = poolCondition(updating.Type, true, "", waitsText(f))
 	case f.Decision.Counts.Updated == f.Decision.Counts.Machines:

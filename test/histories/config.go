@@ -9,6 +9,9 @@ type config struct {
 	commit int
 	needs  need
 	ails   ail
+	// refers: it refers to secrets. turns is what other secrets of the same config ask of a node.
+	refers bool
+	turns  need
 	// on are the machines that the ail befalls, as bits by their numbers.
 	on uint64
 }

@@ -23,7 +23,7 @@ func (w daemon) act(m *machine) {
 		return
 	}
 	a := n.Annotations
-	desired := a[v1alpha1.DesiredConfigAnnotation]
+	desired := desiredOf(n)
 	if a[v1alpha1.CurrentConfigAnnotation] == "" && m.inForce != "" && m.inForce != desired {
 		seed := map[string]string{v1alpha1.CurrentConfigAnnotation: m.inForce}
 		if desired == "" {
@@ -67,7 +67,11 @@ func (w daemon) update(m *machine, n *corev1.Node, desired string) {
 	if m.tries > manyTries {
 		return
 	}
-	if w.api.configs[desired] == nil { // it cannot be fetched
+	if !w.canGet(m, desired) { // the controller tells it a newer revision
+		return
+	}
+	m.fetched = desired
+	if w.api.configs[v1alpha1.ConfigName(desired)] == nil { // it cannot be fetched
 		m.failed = desired
 		w.fail(m, v1alpha1.StateDegraded, desired, "fetching "+desired)
 		return
@@ -80,7 +84,7 @@ func (w daemon) update(m *machine, n *corev1.Node, desired string) {
 		w.report(m, map[string]string{v1alpha1.StateAnnotation: v1alpha1.StateWorking, v1alpha1.ReasonAnnotation: "", v1alpha1.FailureAnnotation: "", v1alpha1.PostConfigActionAnnotation: ""})
 		return
 	}
-	if m.inForce != "" && a[v1alpha1.CurrentConfigAnnotation] != m.inForce {
+	if m.inForce != "" && currentOf(n) != m.inForce {
 		w.report(m, map[string]string{v1alpha1.CurrentConfigAnnotation: m.inForce})
 		return
 	}
@@ -99,6 +103,9 @@ func (w daemon) update(m *machine, n *corev1.Node, desired string) {
 
 // needs is what the way from one config to another asks of a node.
 func (w *world) needs(from, to string) need {
+	if c := w.configOf(from); c != nil && v1alpha1.ConfigName(from) == v1alpha1.ConfigName(to) {
+		return max(c.turns, w.configOf(to).turns)
+	}
 	most := w.configOf(to).needs
 	if c := w.configOf(from); c != nil {
 		most = max(most, c.needs)
@@ -122,7 +129,7 @@ func (w daemon) apply(m *machine) {
 		m.power = goingDown
 		w.tell("%s reboots into %s", m.name, m.doing)
 	default:
-		m.inForce, m.doing, m.drifted = m.doing, "", false
+		m.inForce, m.before, m.doing, m.drifted = m.doing, m.inForce, "", false
 		w.tell("%s takes %s in place", m.name, m.inForce)
 	}
 }
@@ -151,13 +158,14 @@ func (w daemon) confirm(m *machine, n *corev1.Node) {
 // fail reports that the machine failed a config, with the record of it.
 func (w daemon) fail(m *machine, state, config, reason string) {
 	w.report(m, map[string]string{
-		v1alpha1.FailureAnnotation: v1alpha1.Failure{Config: config, Cause: v1alpha1.FailureApply}.String(),
+		v1alpha1.FailureAnnotation: v1alpha1.Failure{Config: v1alpha1.ConfigName(config), Secrets: secretsOf(config), Cause: v1alpha1.FailureApply}.String(),
 		v1alpha1.StateAnnotation:   state, v1alpha1.ReasonAnnotation: reason, v1alpha1.PostConfigActionAnnotation: "",
 	})
 }
 
 // words of annotations in stories.
 var words = map[string]string{
+	v1alpha1.CurrentSecretsAnnotation: "currentSecrets", v1alpha1.DesiredSecretsAnnotation: "desiredSecrets",
 	v1alpha1.CurrentConfigAnnotation: "currentConfig", v1alpha1.DesiredConfigAnnotation: "desiredConfig", v1alpha1.StateAnnotation: "state",
 	v1alpha1.ReasonAnnotation: "reason", v1alpha1.DesiredDrainAnnotation: "desiredDrain", v1alpha1.LastAppliedDrainAnnotation: "lastAppliedDrain",
 	v1alpha1.PostConfigActionAnnotation: "post-config-action", v1alpha1.FailureAnnotation: "failure",
@@ -166,6 +174,13 @@ var words = map[string]string{
 // report writes what the Node does not say yet.
 func (w daemon) report(m *machine, want map[string]string) {
 	have := w.api.nodes[m.name].Annotations
+	for config, secrets := range map[string]string{
+		v1alpha1.CurrentConfigAnnotation: v1alpha1.CurrentSecretsAnnotation, v1alpha1.DesiredConfigAnnotation: v1alpha1.DesiredSecretsAnnotation,
+	} {
+		if at, ok := want[config]; ok {
+			want[config], want[secrets] = v1alpha1.SplitConfigAt(at)
+		}
+	}
 	var news []string
 	for _, key := range reported {
 		if v, ok := want[key]; ok && have[key] != v {
@@ -192,6 +207,7 @@ const manyTries = 4
 
 // reported are the annotations of a daemon, in the order in which a story has them.
 var reported = []string{
-	v1alpha1.CurrentConfigAnnotation, v1alpha1.DesiredConfigAnnotation, v1alpha1.StateAnnotation, v1alpha1.DesiredDrainAnnotation,
+	v1alpha1.CurrentConfigAnnotation, v1alpha1.CurrentSecretsAnnotation, v1alpha1.DesiredConfigAnnotation, v1alpha1.DesiredSecretsAnnotation,
+	v1alpha1.StateAnnotation, v1alpha1.DesiredDrainAnnotation,
 	v1alpha1.PostConfigActionAnnotation, v1alpha1.FailureAnnotation, v1alpha1.ReasonAnnotation,
 }

@@ -40,7 +40,7 @@ func (w finale) end() Ending {
 		for i := range w.pods.apps {
 			w.pods.apps[i].spare = plenty
 		}
-		for _, c := range w.order {
+		for _, c := range w.made {
 			c.ails = sound
 		}
 		w.mercy(func(int) bool { return false })
@@ -124,6 +124,7 @@ func (w finale) mercy(spared func(int) bool) {
 			people(w).onPool(p.Name, Step{Verb: Resume})
 		}
 	}
+	w.hide(false)
 	if !spared(5) {
 		w.step(Step{Verb: Gate, B: 0})
 	}
@@ -163,6 +164,9 @@ func (w finale) lastPush(back bool) {
 	w.tell("commit %d brings what is good for every pool: %v", len(w.git)-1, next)
 	for _, c := range w.order {
 		w.api.configs[c.name] = c
+	}
+	for _, p := range w.setup.Pools {
+		w.publish(w.made[next[p.Name]], need((w.setup.Mercy>>60+2)%3), sound, 0)
 	}
 }
 
@@ -211,7 +215,7 @@ func (w finale) round() {
 // converged tells whether every node of every pool runs its target.
 func (w *world) converged() bool {
 	for _, n := range w.api.nodes {
-		if p := w.poolOf(n); p != nil && !onTarget(n, p) {
+		if p := w.poolOf(n); p != nil && !w.onTarget(n, p) {
 			return false
 		}
 	}
@@ -227,9 +231,9 @@ func (w *world) poolOf(n *corev1.Node) *mcfgv1.MachineConfigPool {
 	return w.api.pools[primary]
 }
 
-func onTarget(n *corev1.Node, p *mcfgv1.MachineConfigPool) bool {
+func (w *world) onTarget(n *corev1.Node, p *mcfgv1.MachineConfigPool) bool {
 	read := nodestate.Read(n)
-	return done(&read) && ready(&read) && read.Config.Current == p.Spec.Configuration.Name
+	return done(&read) && ready(&read) && read.Config.Current == w.targetOf(p.Spec.Configuration.Name)
 }
 
 // explain checks each node of a pool that does not run the target: is it said why, and is that true? It tells whether
@@ -248,17 +252,17 @@ func (w finale) explain(pool string) (any bool) {
 		if n == nil || w.poolOf(n) != p {
 			continue
 		}
-		if n.Spec.Unschedulable && !w.ledger.cordons[m.name] && m.power == up && runsTarget(n, p) {
+		if n.Spec.Unschedulable && !w.ledger.cordons[m.name] && m.power == up && w.runsTarget(n, p) {
 			w.breaks(OwnCordon, "%s runs %s and is still closed for %s", m.name, p.Spec.Configuration.Name, n.Annotations[v1alpha1.CordonedAnnotation])
 		}
-		if onTarget(n, p) {
+		if w.onTarget(n, p) {
 			continue
 		}
 		any = true
-		if decision.Record.Verdict == v1alpha1.RolloutReverted && n.Annotations[v1alpha1.CurrentConfigAnnotation] == decision.Target {
+		if decision.Record.Verdict == v1alpha1.RolloutReverted && currentOf(n) == decision.Target {
 			continue // it is back, as the pool says
 		}
-		if runsTarget(n, p) && truth(w).stuck(m) != "" {
+		if w.runsTarget(n, p) && truth(w).stuck(m) != "" {
 			continue // it was not asked for more than that
 		}
 		x := waits[m.name]
@@ -303,9 +307,9 @@ func (w finale) rule(m *machine) Rule {
 }
 
 // runsTarget: it runs the target, whether or not it is in service.
-func runsTarget(n *corev1.Node, p *mcfgv1.MachineConfigPool) bool {
+func (w *world) runsTarget(n *corev1.Node, p *mcfgv1.MachineConfigPool) bool {
 	read := nodestate.Read(n)
-	return done(&read) && read.Config.Current == p.Spec.Configuration.Name
+	return done(&read) && read.Config.Current == w.targetOf(p.Spec.Configuration.Name)
 }
 
 // standing is how a machine is, for a story.

@@ -34,8 +34,8 @@ func (w rollouts) facts(pool *mcfgv1.MachineConfigPool) poolstate.Facts {
 // says is what a pool of that many nodes and the policies say. Reading policies takes longest of all, so it is kept.
 func (w rollouts) says(pool *mcfgv1.MachineConfigPool, size int) poolstate.Facts {
 	said := w.proc.said[pool.Name]
-	if said.pool != pool || said.edition != w.edition || said.size != size {
-		said = saying{pool, w.edition, size, poolstate.Read(pool, w.policies, size)}
+	if said.pool != pool || said.edition != w.edition || said.size != size || said.secrets != w.proc.heardSecrets {
+		said = saying{pool, w.edition, size, w.proc.heardSecrets, poolstate.Read(pool, w.policies, w.proc.secrets, size)}
 		w.proc.said[pool.Name] = said
 	}
 	return said.facts

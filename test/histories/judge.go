@@ -94,7 +94,7 @@ func (w watcher) judge(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, decisi
 func (v verdict) lost(n *nodestate.Node) bool {
 	c, arbiter := n.Config, v.f.Pool == "arbiter"
 	away := arbiter || v.decision.Target != v.f.Target || v.now.Sub(n.Health.Since) > 10*time.Minute
-	return n.Health.Trouble != "" && away && (arbiter || c.Current != c.Desired || c.Current != v.decision.Record.Healthy)
+	return n.Health.Trouble != "" && away && (arbiter || c.Current != c.Desired || c.Current != v.decision.Record.LastHealthy())
 }
 
 // budgets: pool, zones, and those that are shared.

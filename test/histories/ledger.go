@@ -78,12 +78,13 @@ func (w watcher) begins(m *machine, n *corev1.Node, config string) {
 
 // beforeTell checks what holds for an order whatever the controllers know, right before it is written.
 func (w watcher) beforeTell(pool string, f poolstate.Facts, a rollout.Assignment) {
+	w.tellsSecrets(a.Node, a.Config)
 	if c := w.made[a.Config]; c == nil || c.pool != pool {
 		w.breaks(KnownConfig, "%s of pool %s is told %q", a.Node, pool, a.Config)
 	}
 	live := w.api.pools[pool]
 	record, err := v1alpha1.ParseRolloutRecord(live.Annotations[v1alpha1.RolloutAnnotation])
-	if err == nil && record.Config == a.Config && record.Verdict != "" && record.At != nil && !asked(live.Annotations).After(record.At.Time) {
+	if err == nil && record.Target() == a.Config && record.Verdict != "" && record.At != nil && !asked(live.Annotations).After(record.At.Time) {
 		w.breaks(HaltedConfig, "%s is told %s, about which the pool's record says %s", a.Node, a.Config, describeRecord(record))
 	}
 	atWork := 0
@@ -115,7 +116,7 @@ func atWorkOn(n *corev1.Node) bool {
 	a := n.Annotations
 	state := a[v1alpha1.StateAnnotation]
 	failed := state == v1alpha1.StateDegraded || state == v1alpha1.StateUnreconcilable
-	return !failed && a[v1alpha1.CurrentConfigAnnotation] != a[v1alpha1.DesiredConfigAnnotation]
+	return !failed && currentOf(n) != desiredOf(n)
 }
 
 // serves tells that a node is in service.
@@ -138,7 +139,7 @@ func (w watcher) countWrite(node string, f poolstate.Facts, decision rollout.Dec
 
 // checkRecord compares a record with the one before.
 func (w watcher) checkRecord(was, is v1alpha1.RolloutRecord, f poolstate.Facts) {
-	if was.Config != is.Config {
+	if was.Target() != is.Target() {
 		return
 	}
 	if !was.Began.Equal(&is.Began) && !was.Began.After(w.now) { // else the clock was set back

@@ -38,8 +38,7 @@ type machine struct {
 	power  power
 	// ill: its kubelet has trouble of its own.
 	ill bool
-	// inForce is the config on its disk.
-	inForce string
+	disk
 	// doing is the config whose steps are under way; after a reboot it has to be confirmed, or given up.
 	doing string
 	// failed is the config that was tried last and did not work.
@@ -49,6 +48,12 @@ type machine struct {
 	tries int
 	// drifted: somebody changed what its config put there.
 	drifted bool
+}
+
+// disk is what a machine keeps on its disk.
+type disk struct {
+	// inForce is the config in force, before is the one before that, and fetched is the one whose secrets it got last.
+	inForce, before, fetched string
 }
 
 // rejection is what a daemon keeps of a config that its machine did not live with.
@@ -69,9 +74,8 @@ func (w hardware) join(m *machine, seeded bool) {
 		Name: m.name, CreationTimestamp: metav1.NewTime(w.now), Labels: w.labels(m), Annotations: map[string]string{},
 	}}
 	if seeded {
-		for _, key := range []string{v1alpha1.CurrentConfigAnnotation, v1alpha1.DesiredConfigAnnotation} {
-			n.Annotations[key] = m.inForce
-		}
+		setConfig(n, v1alpha1.CurrentConfigAnnotation, v1alpha1.CurrentSecretsAnnotation, m.inForce)
+		assign(n, m.inForce)
 		n.Annotations[v1alpha1.StateAnnotation] = v1alpha1.StateDone
 	}
 	n.Status.Conditions = []corev1.NodeCondition{w.ready(corev1.ConditionTrue)}
@@ -164,7 +168,7 @@ func (w hardware) boot(m *machine) {
 		m.verdict, m.verdictAt = c.name, w.now
 		w.tell("%s came up in %s, did not live with it, and goes back to %s", m.name, c.name, m.inForce)
 	default:
-		m.inForce, m.drifted = c.name, false
+		m.inForce, m.before, m.drifted = c.name, m.inForce, false
 		w.tell("%s comes up in %s", m.name, c.name)
 	}
 	m.doing, m.power = "", up

@@ -43,7 +43,25 @@ var mutants = map[string]struct {
 	"does not wait for a pool":  {next(func(f *poolstate.Facts) { f.Care.Around.Ahead, f.Care.Pace.After = nil, nil }, nil), []Rule{AfterPools}},
 	"taints at every look":      {next(nil, taintAgain), []Rule{TwoWrites, Rest}},
 	"never tells the last node": {next(nil, tellAllButOne), []Rule{Converges, EveryNode, TrueReason}},
-	"lets the broken wait":      {next(func(f *poolstate.Facts) { f.Nodes = withoutBroken(f.Nodes, f.Target) }, nil), []Rule{BrokenFirst, EveryNode, Converges, OverBudget, StepByStep}},
+	"lets the broken wait":      {next(func(f *poolstate.Facts) { f.Nodes = withoutBroken(f.Nodes, f.Target) }, nil), []Rule{BrokenFirst, EveryNode, Converges, OverBudget, StepByStep, TrueReason}},
+	"tells a config without its secrets": {next(nil, func(_ poolstate.Facts, w *rollout.Decision) {
+		for i := range w.Assign {
+			w.Assign[i].Config = v1alpha1.ConfigName(w.Assign[i].Config)
+		}
+	}), []Rule{KnownSecrets}},
+	"tells secrets that nobody published": {next(nil, func(_ poolstate.Facts, w *rollout.Decision) {
+		for i := range w.Assign {
+			if config, revision := v1alpha1.SplitConfigAt(w.Assign[i].Config); revision != "" {
+				w.Assign[i].Config = v1alpha1.ConfigAt(config, "s00")
+			}
+		}
+	}), []Rule{KnownSecrets}},
+	"does not wait for the server to resolve secrets": {next(func(f *poolstate.Facts) { f.Secrets.Unresolved = "" }, nil), []Rule{KnownSecrets}},
+	"takes new secrets for the old ones": {next(func(f *poolstate.Facts) {
+		if r := f.Care.Record; r.Config == v1alpha1.ConfigName(f.Target) && r.Secrets != "" {
+			f.Target = r.Target()
+		}
+	}, nil), []Rule{Converges, TrueStatus, TrueReason, Rest}},
 	"lifts any cordon": {func(c *Core) {
 		c.Uncordon = func(drain.Cordoned) drain.Change { return drain.Change{Needed: true} }
 	}, []Rule{AdminCordon}},

@@ -27,7 +27,8 @@ func (w rollouts) orders(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, deci
 	for _, x := range decision.Release {
 		w.ledger.upset[x.Node] = true // its drain costs more writes
 		onNode(x.Node, "gives up the drain of "+x.Node, func(n *corev1.Node) {
-			n.Annotations[v1alpha1.DesiredConfigAnnotation], n.Annotations[v1alpha1.PostponedAnnotation] = x.Config, x.Postponed
+			assign(n, x.Config)
+			n.Annotations[v1alpha1.PostponedAnnotation] = x.Postponed
 		})
 	}
 	for _, a := range decision.Assign {
@@ -37,7 +38,7 @@ func (w rollouts) orders(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, deci
 				watcher(w).beforeTell(pool.Name, f, a)
 			}
 			err := w.writeNode(read, fmt.Sprintf("tells %s to take %s", a.Node, a.Config), f, decision, func(n *corev1.Node) {
-				n.Annotations[v1alpha1.DesiredConfigAnnotation] = a.Config
+				assign(n, a.Config)
 				delete(n.Annotations, v1alpha1.PostponedAnnotation)
 				if a.Untaint {
 					n.Spec.Taints = withTaint(n.Spec.Taints, false)
@@ -120,7 +121,7 @@ func (w rollouts) writeStatus(pool *mcfgv1.MachineConfigPool, f poolstate.Facts,
 
 // describeRecord says what a record says.
 func describeRecord(r v1alpha1.RolloutRecord) string {
-	text := fmt.Sprintf("config %s, %d steps done", r.Config, r.Steps)
+	text := fmt.Sprintf("config %s, %d steps done", r.Target(), r.Steps)
 	if r.WellSince != nil {
 		text += ", well since " + moment(r.WellSince.Time)
 	}

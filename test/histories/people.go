@@ -41,6 +41,8 @@ func (w *world) step(s Step) {
 		w.tell("the gates of the pools %s", []string{"are open", "do not answer", "fail"}[s.B])
 	case Policy:
 		people{w}.editPolicy(s.A, s.B)
+	case Hide:
+		w.hide(s.B == 1)
 	default:
 		if s.A >= 0 && s.A < len(w.setup.Pools) {
 			people{w}.onPool(w.setup.Pools[s.A].Name, s)
@@ -166,6 +168,8 @@ func (w people) onPool(pool string, s Step) {
 	switch s.Verb {
 	case Render:
 		w.render(pool)
+	case Rotate:
+		w.rotate(pool, s)
 	case Pause, Resume:
 		if p.Spec.Paused != (s.Verb == Pause) {
 			w.tell("somebody %ss pool %s", names[s.Verb], pool)
@@ -208,7 +212,7 @@ func (w people) retry(pool string) {
 // newcomer is a machine that joins a pool: 0, as our server boots one; 1, the same, labelled as a worker until the controller
 // sees what it booted for; 2, one that was installed by others, and has no config.
 func (w people) newcomer(p *mcfgv1.MachineConfigPool, zone string, how int) {
-	m := &machine{number: len(w.machines), pool: p.Name, zone: zone, inForce: p.Status.Configuration.Name}
+	m := &machine{number: len(w.machines), pool: p.Name, zone: zone, disk: disk{inForce: p.Status.Configuration.Name}}
 	m.name = machineName(m.number)
 	w.machines = append(w.machines, m)
 	switch how {
@@ -283,9 +287,12 @@ type commit map[string]string
 
 // make renders a new config.
 func (w *world) make(pool string, needs need, ails ail, on uint64) *config {
-	c := &config{name: fmt.Sprintf("rendered-%s-%02d", pool, len(w.order)), pool: pool, commit: len(w.git), needs: needs, ails: ails, on: on}
+	c := &config{name: fmt.Sprintf("rendered-%s-%02d", pool, len(w.order)), pool: pool, commit: len(w.git), needs: needs, ails: ails, on: on, refers: w.setup.refers(len(w.order))}
 	w.made[c.name], w.api.configs[c.name] = c, c
 	w.order = append(w.order, c)
+	if !w.setup.late(len(w.order) - 1) {
+		w.publish(c, nothing, sound, 0)
+	}
 	return c
 }
 

@@ -9,6 +9,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy/membership"
 	"github.com/bunsen-os/bunsen/reconcile/drain"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
@@ -21,6 +22,9 @@ import (
 type process struct {
 	nodes map[string]*corev1.Node
 	pools map[string]*mcfgv1.MachineConfigPool
+	// secrets are the revisions that the watch has shown; heardSecrets is their edition.
+	secrets      poolstate.Published
+	heardSecrets int
 	// heardNodes and heardPools are how much of the server's logs the watches have shown.
 	heardNodes, heardPools int
 	sorting
@@ -52,6 +56,7 @@ type sight struct {
 type saying struct {
 	pool          *mcfgv1.MachineConfigPool
 	edition, size int
+	secrets       int
 	facts         poolstate.Facts
 }
 
@@ -95,7 +100,7 @@ type write struct {
 func newProcess(w *world) *process {
 	p := &process{
 		nodes: map[string]*corev1.Node{}, pools: map[string]*mcfgv1.MachineConfigPool{},
-		written: map[string]int{}, answers: map[string]drain.Answer{},
+		written: map[string]int{}, answers: map[string]drain.Answer{}, heardSecrets: -1,
 		heardNodes: len(w.api.nodeLog), heardPools: len(w.api.poolLog),
 		clocks: clocks{dirty: map[string]bool{}, look: map[string]time.Duration{}, due: map[string]time.Duration{}, watched: map[string][]string{}, edition: w.edition},
 	}
@@ -103,6 +108,7 @@ func newProcess(w *world) *process {
 		p.pools[name], p.dirty[name] = pool, true
 	}
 	p.regroup()
+	p.hearSecrets(w)
 	for name, n := range w.api.nodes {
 		p.nodes[name], p.due[name] = n, 0
 	}
@@ -131,6 +137,7 @@ func (p *process) hear(w *world, which int) {
 			}
 			p.newsOf(pool.Name)
 		}
+		p.hearSecrets(w)
 	}
 	if which&hearNodes != 0 {
 		for ; p.heardNodes < len(w.api.nodeLog); p.heardNodes++ {
@@ -243,15 +250,17 @@ func (w rollouts) look(name string) {
 	delete(p.dirty, name)
 	delete(p.look, name)
 	f := w.gather(pool)
-	if w.api.configs[f.Care.Healthy] == nil { // nobody can go back to it
+	if w.api.configs[v1alpha1.ConfigName(f.Care.Healthy)] == nil { // nobody can go back to it
 		f.Care.Healthy = ""
 	}
 	decision := rollout.Decision{Record: f.Care.Record}
-	if w.api.configs[f.Target] != nil {
+	if w.api.configs[v1alpha1.ConfigName(f.Target)] != nil {
 		f, decision = w.decide(f)
-		watcher(w).judge(pool, f, decision)
+		if f.Secrets.Unresolved == "" || len(decision.Assign) > 0 { // else there is no decision
+			watcher(w).judge(pool, f, decision)
+		}
 	}
-	if w.api.configs[decision.Target] == nil {
+	if f.Secrets.Unresolved == "" && w.api.configs[v1alpha1.ConfigName(decision.Target)] == nil {
 		decision = rollout.Decision{Record: f.Care.Record, RequeueAfter: time.Minute} // until it is made again
 	}
 	p.pending = w.orders(pool, f, decision)

@@ -11,6 +11,7 @@ const (
 	InFlight      Rule = "no more nodes are ever at work than the budget had room for, whatever the controllers knew"
 	OneConfig     Rule = "a config begins on a node only when the node is closed and drained for it, and no other is under way there"
 	KnownConfig   Rule = "a node is told only configs that were rendered for its pool, and that exist"
+	KnownSecrets  Rule = "a node is told only secrets that a server published for its config, and never a config without its secrets"
 	AdminCordon   Rule = "an administrator's cordon is never lifted"
 	OwnCordon     Rule = "our own cordon is lifted in the end"
 	HaltedConfig  Rule = "a config that was halted is told to no further node"

@@ -72,6 +72,10 @@ const (
 	Mend
 	// Repair: a lost machine A is power-cycled, and comes up in its old config.
 	Repair
+	// Rotate: servers publish new secrets for the config of pool A; B and C are as in Push.
+	Rotate
+	// Hide: the ConfigMap of secrets is deleted with B 1, and there again with B 0.
+	Hide
 	verbs
 )
 
@@ -91,7 +95,7 @@ type Step struct {
 var names = [verbs]string{
 	"sync", "drain", "daemon", "machine", "restart", "tick", "render", "push", "revert", "vanish", "remake",
 	"cordon", "uncordon", "pause", "resume", "delete", "add", "move", "budget", "policy", "shut", "open", "gate", "nodegate",
-	"retrynode", "retrypool", "openuntil", "ill", "well", "drift", "mend", "repair",
+	"retrynode", "retrypool", "openuntil", "ill", "well", "drift", "mend", "repair", "rotate", "hide",
 }
 
 // String is the step as Go would write it, in short.

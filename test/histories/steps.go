@@ -22,7 +22,7 @@ func (v verdict) steps() {
 		v.breaks(StepByStep, "%s is told %s, but gate %s is not open", v.disturbed()[0].Name, v.decision.Target, why)
 	}
 	was := c.Record
-	if was.Config != v.f.Target {
+	if was.Target() != v.f.Target {
 		was.Steps, was.WellSince = 0, nil
 	}
 	is := v.decision.Record.Steps
@@ -41,7 +41,7 @@ func (v verdict) steps() {
 
 // settled tells that the pool ran the target as a whole before, so that it is no news to it.
 func (v verdict) settled() bool {
-	return v.f.Target == v.f.Care.Healthy || v.f.Target == v.decision.Record.Healthy || v.decision.Record.Ended != nil
+	return v.f.Target == v.f.Care.Healthy || v.f.Target == v.decision.Record.LastHealthy() || v.decision.Record.Ended != nil
 }
 
 // disturbed are the fresh nodes that do not run the target yet.

@@ -26,6 +26,8 @@ func (w truth) stuck(m *machine) string {
 		return "cordoned by an administrator"
 	case m.drifted:
 		return "not as its config has it"
+	case !w.canGet(m, desiredOf(n)):
+		return "waiting for secrets that no server has any more"
 	}
 	asked := n.Annotations[v1alpha1.DesiredDrainAnnotation]
 	if asked == "" || asked == n.Annotations[v1alpha1.LastAppliedDrainAnnotation] && n.Annotations[v1alpha1.PostponedAnnotation] == "" {
@@ -153,7 +155,7 @@ func (w truth) troubleElsewhere(f poolstate.Facts) bool {
 // othersBehind tells whether a node of another pool is not on its target: that pool is asked why by itself.
 func (w truth) othersBehind(f poolstate.Facts) bool {
 	for _, n := range w.api.nodes {
-		if p := w.poolOf(n); p != nil && p.Name != f.Pool && !onTarget(n, p) {
+		if p := w.poolOf(n); p != nil && p.Name != f.Pool && !w.onTarget(n, p) {
 			return true
 		}
 	}
@@ -178,7 +180,7 @@ func (w truth) anyAhead(f poolstate.Facts) bool {
 			return true
 		}
 		for _, n := range w.api.nodes {
-			if w.poolOf(n) == p && !onTarget(n, p) {
+			if w.poolOf(n) == p && !w.onTarget(n, p) {
 				return true
 			}
 		}

@@ -22,6 +22,9 @@ type Setup struct {
 	PerNode int
 	// Host is the node that the controllers run on; empty where it is not known.
 	Host string
+	// Secrets has a bit for each config that refers to secrets, by number, and 32 bits later one for each whose secrets servers resolve
+	// late.
+	Secrets uint64
 	// Mercy has a bit for each disturbance that does not stop in the end.
 	Mercy uint64
 }
@@ -67,7 +70,8 @@ type world struct {
 // surroundings are what gates see beside the nodes, and the policies.
 type surroundings struct {
 	// gate is what the pool-wide gates answer: 0 open, 1 nothing, 2 failed.
-	gate int
+	gate  int
+	vault vault
 	// sick are the nodes on which the DaemonSet's pod is not ready.
 	sick map[string]bool
 	// policies are the objects, edition counts their changes.
@@ -88,6 +92,7 @@ type witness struct {
 // newWorld sets a cluster up: every machine runs the first config of its pool.
 func newWorld(s Setup, core Core) *world {
 	w := &world{setup: s, core: core, now: noon, api: newServer(), made: map[string]*config{}, git: []commit{{}}}
+	w.vault = newVault()
 	w.sick, w.ledger, w.pods.refused = map[string]bool{}, newLedger(), map[string]bool{}
 	for _, p := range s.Pools {
 		first := w.make(p.Name, rebooted, sound, 0)
@@ -104,7 +109,7 @@ func newWorld(s Setup, core Core) *world {
 			if len(w.machines) == maxMachines {
 				break
 			}
-			m := &machine{number: len(w.machines), name: machineName(len(w.machines)), pool: p.Name, inForce: first.name}
+			m := &machine{number: len(w.machines), name: machineName(len(w.machines)), pool: p.Name, disk: disk{inForce: w.targetOf(first.name)}}
 			if p.Zones > 0 {
 				m.zone = zones[1+i%min(p.Zones, len(zones)-1)]
 			}

@@ -27,6 +27,8 @@ type Cluster struct {
 	// Denied are the machines whose certificate requests the controller denied. Denied is empty if the certificate
 	// requests were not read.
 	Denied []DeniedMachine
-	// If Timestamps is true, reasons contain points in time instead of ages, for programs.
+	// Secrets are the published revisions of secrets, by rendered config. They are nil if they were not read.
+	Secrets map[string]v1alpha1.SecretsRevision
+	// Timestamps makes reasons contain points in time instead of ages, for programs.
 	Timestamps bool
 }

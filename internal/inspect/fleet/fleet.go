@@ -19,6 +19,7 @@ import (
 
 // HasConfig reports whether a rendered config is on the cluster.
 func HasConfig(f *Fleet, config string) bool {
+	config = v1alpha1.ConfigName(config)
 	return slices.ContainsFunc(f.Rendered, func(r RenderedRow) bool { return r.Name == config })
 }
 
@@ -121,7 +122,7 @@ func New(c Cluster, now time.Time) *Fleet {
 	}
 	nodes := sortNodes(f, membership.New(objects))
 	for _, p := range objects {
-		v := &Pool{Object: p, Facts: poolstate.Read(p, c.Policies, len(nodes[p.Name])), daemons: c.Daemons, now: now}
+		v := &Pool{Object: p, Facts: poolstate.Read(p, c.Policies, published(c, p), len(nodes[p.Name])), daemons: c.Daemons, now: now}
 		v.Facts.Nodes, v.Facts.Timestamps = nodes[p.Name], c.Timestamps
 		slices.SortFunc(v.Facts.Nodes, func(a, b nodestate.Node) int { return strings.Compare(a.Name, b.Name) })
 		readGates(v)
@@ -204,8 +205,8 @@ func decide(f *Fleet, v *Pool) {
 	if around := &v.Facts.Care.Around; around.Quorum == "" {
 		around.Quorum = poolstate.EtcdHold(v.Facts.Nodes, f.Daemons, f.Now)
 	}
-	if target != "" && f.Rendered != nil && !slices.ContainsFunc(f.Rendered, func(r RenderedRow) bool { return r.Name == target }) {
-		v.Undecided = fmt.Sprintf("MachineConfig %s, which the pool should run, is not on the cluster", target)
+	if target != "" && f.Rendered != nil && !HasConfig(f, target) {
+		v.Undecided = fmt.Sprintf("MachineConfig %s, which the pool should run, is not on the cluster", v1alpha1.ConfigName(target))
 	}
 	applying, waits := applyingBlock(v)
 	if v.Undecided != "" || waits || !v.Object.DeletionTimestamp.IsZero() {
@@ -266,7 +267,7 @@ func (v *Pool) Since(t time.Time) string {
 func (v *Pool) phase(n *nodestate.Node) nodestate.Phase {
 	back := ""
 	if v.Decision.Record.Verdict == v1alpha1.RolloutReverted {
-		back = v.Decision.Record.Back
+		back = v.Decision.Record.ReturnsTo()
 	}
 	_, silent := SilentSince(v.daemons, n, v.now)
 	phase := n.Phase(v.Facts.Target, back, silent)
@@ -324,16 +325,17 @@ func (f *Fleet) Find(name string) (NodeRow, *Pool) {
 	return NodeRow{Name: name}, nil
 }
 
-// Config describes a rendered config with the commit that requested it last. The commit comes from the histories of the
-// sources or the pool's record. If neither has it, the commit comes from the config itself, which names the commit for
-// which the config was first created.
-func (f *Fleet) Config(name string) *RenderedRow {
-	row := &RenderedRow{Name: name}
+// Config describes a rendered config with the commit that requested it last. That commit comes from the histories of
+// the sources or the pool's record. Otherwise it comes from the config itself, which names the commit for which it was
+// created first. at is a result of v1alpha1.ConfigAt, and becomes the row's Name.
+func (f *Fleet) Config(at string) *RenderedRow {
+	row, name := &RenderedRow{}, v1alpha1.ConfigName(at)
 	for i := range f.Rendered {
 		if f.Rendered[i].Name == name {
 			*row = f.Rendered[i]
 		}
 	}
+	row.Name = at
 	if v := f.PoolByName[v1alpha1.RenderedPool(name)]; v != nil {
 		asked := v1alpha1.RequesterOf(v.Object.Annotations, name)
 		if asked.Revision != "" || len(asked.API) > 0 {

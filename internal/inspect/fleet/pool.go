@@ -132,9 +132,9 @@ func SourceOf(f *Fleet, v *Pool, config string) string {
 	return cmp.Or(f.Config(config).Source, v.Object.Annotations[v1alpha1.SourceAnnotation])
 }
 
-// HealthyConfig returns the last config that the whole pool ran without a failure.
+// HealthyConfig returns the last config that the whole pool ran without a failure, with the revision of its secrets.
 func HealthyConfig(v *Pool) string {
-	return cmp.Or(v.Decision.Record.Healthy, v.Object.Status.Configuration.Name)
+	return cmp.Or(v.Decision.Record.LastHealthy(), v.Object.Status.Configuration.Name)
 }
 
 // RecordedCommit returns the commit for a config. This is the commit that last requested the config or, if changes
@@ -142,6 +142,7 @@ func HealthyConfig(v *Pool) string {
 // records first, and then the commit for which the config was first rendered. The result is empty if no commit is
 // known.
 func RecordedCommit(f *Fleet, v *Pool, config string) string {
+	config = v1alpha1.ConfigName(config)
 	asked := v1alpha1.RequesterOf(v.Object.Annotations, config)
 	if asked.ByAPI() {
 		asked = apiTarget(v, config).Commit

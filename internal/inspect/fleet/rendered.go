@@ -35,7 +35,7 @@ func (r *RenderedRow) setRequester(asked v1alpha1.Requester) {
 // unprovenCommit returns the commit that was applied when changes through the API requested a pool's config, if the
 // pool was never healthy with that commit. In any other case, unprovenCommit returns nil.
 func unprovenCommit(v *Pool, config string) *v1alpha1.CommitRef {
-	if HealthyConfig(v) == config {
+	if v1alpha1.ConfigName(HealthyConfig(v)) == config {
 		return nil
 	}
 	return v1alpha1.RequesterOf(v.Object.Annotations, config).Unproven

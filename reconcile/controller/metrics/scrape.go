@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -108,9 +109,10 @@ func (s *scrape) objects(ctx context.Context, from client.Reader) error {
 	for i := range pools.Items {
 		p := &pools.Items[i]
 		all[i] = p
-		s.pools[p.Name] = &poolScrape{target: p.Spec.Configuration.Name, states: map[nodestate.Phase]int{}, trust: map[string]int{}}
-		if record := currentRecord(p); record.Verdict == v1alpha1.RolloutReverted {
-			s.pools[p.Name].back = record.Back
+		record := currentRecord(p)
+		s.pools[p.Name] = &poolScrape{target: cmp.Or(record.Target(), p.Spec.Configuration.Name), states: map[nodestate.Phase]int{}, trust: map[string]int{}}
+		if record.Verdict == v1alpha1.RolloutReverted {
+			s.pools[p.Name].back = record.ReturnsTo()
 		}
 	}
 	s.daemons = s.m.config.Heartbeats.Read(ctx, s.m.config.Live, s.now)
@@ -235,7 +237,7 @@ func (s *scrape) pool(ctx context.Context, from client.Reader, p *mcfgv1.Machine
 		return nil
 	}
 	target := &mcfgv1.MachineConfig{}
-	if err := from.Get(ctx, client.ObjectKey{Name: sum.target}, target); err != nil {
+	if err := from.Get(ctx, client.ObjectKey{Name: p.Spec.Configuration.Name}, target); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	s.gauge("os_image_url_override", boolValue(target.Spec.OSImageURL != "" && target.Spec.OSImageURL != s.m.config.OSImage), p.Name)

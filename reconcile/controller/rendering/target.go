@@ -30,7 +30,7 @@ func newTarget(ctx context.Context, r *Controller, f facts, rendered render.Rend
 	if err != nil {
 		return was, err
 	}
-	facts.Config, facts.Healthy = rendered.Name, poolstate.HealthyConfig(f.pool)
+	facts.Config, facts.Healthy = rendered.Name, v1alpha1.ConfigName(poolstate.HealthyConfig(f.pool))
 	if src != nil {
 		facts.Commit = *src.Status.AppliedCommit
 	}

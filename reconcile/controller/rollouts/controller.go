@@ -27,8 +27,8 @@ import (
 
 // Controller assigns configs to nodes, a few at a time.
 //
-// Reads: MachineConfigPool, RolloutPolicy, GitSource.status, MachineConfig, Node
-// Writes: MachineConfigPool rollout annotation and status, Node desiredConfig, requested-by and postponed annotations, Node UpdateInProgress taint, Node labels of the pool that it booted for
+// Reads: MachineConfigPool, RolloutPolicy, GitSource.status, MachineConfig, Node, ConfigMap with the revisions of secrets
+// Writes: MachineConfigPool rollout annotation and status, Node desiredConfig, desiredSecrets, requested-by and postponed annotations, Node UpdateInProgress taint, Node labels of the pool that it booted for
 type Controller struct {
 	// Client reads from the manager's cache and writes.
 	Client client.Client
@@ -245,12 +245,16 @@ func (r *Controller) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool)
 	if q.unsettled, err = r.Fleet.revisions.blocker(ctx, r.Client, pool); err != nil || q.unsettled != "" {
 		return q, err
 	}
-	facts := poolstate.Read(pool, q.policies, 0)
-	for _, name := range []string{facts.Target, facts.Care.Healthy, facts.Care.Record.Back} {
-		if there, err := r.config(ctx, name); err != nil {
+	target := pool.Spec.Configuration.Name
+	if err := r.Fleet.secrets.Examine(target, func() (*mcfgv1.MachineConfig, error) { return r.config(ctx, target) }); err != nil {
+		return q, err
+	}
+	facts := poolstate.Read(pool, q.policies, r.Fleet.secrets.Published(), 0)
+	for _, at := range []string{facts.Target, facts.Care.Healthy, facts.Care.Record.Back} {
+		if there, err := r.config(ctx, at); err != nil {
 			return q, err
-		} else if name != "" && there == nil {
-			q.missing[name] = true
+		} else if at != "" && there == nil {
+			q.missing[v1alpha1.ConfigName(at)] = true
 		}
 	}
 	if r.Gates == nil {
@@ -285,11 +289,13 @@ func samePolicies(a, b []v1alpha1.RolloutPolicy) bool {
 	return maps.Equal(versions(a), versions(b))
 }
 
-// config reads a rendered config without copying it; nil if it does not exist or has no name.
-func (r *Controller) config(ctx context.Context, name string) (*mcfgv1.MachineConfig, error) {
-	if name == "" {
+// config reads a rendered config without copying it; nil if it does not exist or has no name. at is a result of
+// v1alpha1.ConfigAt.
+func (r *Controller) config(ctx context.Context, at string) (*mcfgv1.MachineConfig, error) {
+	if at == "" {
 		return nil, nil
 	}
+	name := v1alpha1.ConfigName(at)
 	mc := &mcfgv1.MachineConfig{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, mc, client.UnsafeDisableDeepCopy); err != nil {
 		if client.IgnoreNotFound(err) == nil {

@@ -121,10 +121,10 @@ func (f *Fleet) next(q request, facts *poolstate.Facts, now time.Time) (rollout.
 		return undecided(0), decided
 	case q.unsettled != "":
 		return undecided(kube.CacheLag, rollout.Block{Cause: rollout.CauseApplying, Reason: q.unsettled}), decided
-	case q.missing[facts.Target]:
+	case q.missing[v1alpha1.ConfigName(facts.Target)]:
 		return undecided(time.Minute, missingConfig(facts.Target)), decided
 	}
-	if q.missing[facts.Care.Healthy] { // The pool cannot return to a config that does not exist.
+	if q.missing[v1alpha1.ConfigName(facts.Care.Healthy)] { // the pool cannot return to a missing config
 		facts.Care.Healthy = ""
 	}
 	next := rollout.Next(*facts, now)
@@ -134,7 +134,7 @@ func (f *Fleet) next(q request, facts *poolstate.Facts, now time.Time) (rollout.
 	if !due.answeredBy(q.asked) {
 		result = gatesUnanswered
 	}
-	if q.missing[next.Target] {
+	if q.missing[v1alpha1.ConfigName(next.Target)] {
 		next = undecided(time.Minute, missingConfig(next.Target))
 	}
 	return next, result
@@ -143,7 +143,7 @@ func (f *Fleet) next(q request, facts *poolstate.Facts, now time.Time) (rollout.
 // missingConfig blocks a pool while the config that its nodes should run does not exist. The garbage controller creates
 // the config again.
 func missingConfig(name string) rollout.Block {
-	return rollout.Block{Cause: rollout.CauseInvalid, Reason: fmt.Sprintf("MachineConfig %s, which nodes of the pool should run, is not on the cluster", name)}
+	return rollout.Block{Cause: rollout.CauseInvalid, Reason: fmt.Sprintf("MachineConfig %s, which nodes of the pool should run, is not on the cluster", v1alpha1.ConfigName(name))}
 }
 
 // fillOtherPools adds to the facts how other pools limit this pool. fillOtherPools returns the pools whose nodes the

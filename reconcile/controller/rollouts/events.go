@@ -142,13 +142,13 @@ func (t transition) config() runtime.Object {
 	return t.target
 }
 
-// isCompleted reports whether every node runs the target now and did not before; an empty pool is never completed. A
-// pool that returns to its healthy config after a halted or replaced rollout also counts as completed. If a pool was
-// created again, its status may name an earlier config although no rollout completed.
+// isCompleted reports whether every node runs the target now and did not before; an empty pool is never completed.
+// This includes new secrets, and the return of a pool to its healthy config after a rollout was halted or replaced. The status of a
+// pool that was created again may name an earlier config; no rollout completed then.
 func (t transition) isCompleted() bool {
 	is, now := t.after.Status.Configuration.Name, t.decision.next.Record
-	undone := t.was.Config == now.Config && t.was.Healthy == now.Config && t.was.Ended == nil && now.Ended != nil
-	return is != "" && is == t.decision.facts.Target && t.after.Status.MachineCount > 0 && (is != t.before.Status.Configuration.Name || undone)
+	undone := t.was.Target() == now.Target() && t.was.Healthy == now.Config && t.was.Ended == nil && now.Ended != nil
+	return is != "" && is == v1alpha1.ConfigName(t.decision.facts.Target) && t.after.Status.MachineCount > 0 && (is != t.before.Status.Configuration.Name || undone)
 }
 
 // reportCompleted reports that every node runs the target.
@@ -156,7 +156,7 @@ func (t transition) reportCompleted(commit string) {
 	if t.isCompleted() {
 		t.send(kube.Event{
 			Related: t.config(), Reason: "Completed", Action: "Rollout",
-			Note: fmt.Sprintf("pool %s is updated to %s%s", t.after.Name, t.after.Status.Configuration.Name, commit),
+			Note: fmt.Sprintf("pool %s is updated to %s%s", t.after.Name, t.decision.facts.Target, commit),
 		})
 	}
 }
@@ -170,7 +170,7 @@ func (t transition) reportSuperseded(commit string) {
 	t.send(kube.Event{
 		Related: t.config(), Reason: "RolloutSuperseded", Action: past.Config,
 		Note: fmt.Sprintf("the rollout of %s ended at %d of %d nodes of pool %s: it was replaced by %s%s",
-			past.Config, past.Updated, past.Nodes, t.after.Name, t.decision.facts.Target, commit),
+			v1alpha1.ConfigAt(past.Config, past.Secrets), past.Updated, past.Nodes, t.after.Name, t.decision.facts.Target, commit),
 	})
 }
 
@@ -217,7 +217,7 @@ func (t transition) reportDegraded(failed []nodestate.Node, message string) {
 func (t transition) reportVerdict(commit string) {
 	now, target := t.decision.next.Record, t.decision.facts.Target
 	was := t.was
-	if was.Config != now.Config {
+	if was.Target() != now.Target() {
 		was = v1alpha1.RolloutRecord{}
 	}
 	// A user has retried the rollout, and it failed again before this reconciliation.
@@ -242,7 +242,7 @@ func (t transition) reportVerdict(commit string) {
 	case now.Verdict == v1alpha1.RolloutReverted:
 		t.send(kube.Event{
 			Related: t.config(), Warning: true, Reason: "RolloutReverted", Action: "Judge",
-			Note: fmt.Sprintf("pool %s is reverted from %s%s to %s: %s; for what to do: bunsen why pool/%s", t.after.Name, target, commit, now.Back, now.Why, t.after.Name),
+			Note: fmt.Sprintf("pool %s is reverted from %s%s to %s: %s; for what to do: bunsen why pool/%s", t.after.Name, target, commit, now.ReturnsTo(), now.Why, t.after.Name),
 		})
 	}
 }
@@ -250,7 +250,7 @@ func (t transition) reportVerdict(commit string) {
 // reportStep reports that a step of the pool's policy ended.
 func (t transition) reportStep(commit string) {
 	now := t.decision.next.Record
-	if now.Config != t.was.Config || now.Steps <= t.was.Steps {
+	if now.Target() != t.was.Target() || now.Steps <= t.was.Steps {
 		return
 	}
 	step, of := "step", len(t.decision.facts.Care.Pace.Steps)

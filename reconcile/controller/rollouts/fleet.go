@@ -15,6 +15,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy/membership"
 	"github.com/bunsen-os/bunsen/reconcile/controller/daemons"
+	"github.com/bunsen-os/bunsen/reconcile/controller/secretrevisions"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
@@ -35,6 +36,8 @@ type Fleet struct {
 	unavailable map[string]int      // pool → nodes that counted against its budget at its last decision
 	gatesDue    map[string]gatesDue // pool → gates that its last decision depended on
 	written     pendingWrites
+	// secrets are the published revisions of secrets; they need no lock.
+	secrets *secretrevisions.Revisions
 	// daemons has the heartbeats of the nodes' daemons from the last read.
 	daemons *daemons.Heartbeats
 	// revisions checks the objects of the sources on the cluster. The field needs no lock.
@@ -59,7 +62,7 @@ func poolKey(name string) objectKey { return objectKey{pool: true, name: name} }
 // NewFleet returns a Fleet without pools and nodes. heartbeats has the heartbeats of the daemons.
 func NewFleet(heartbeats *daemons.Heartbeats) *Fleet {
 	return &Fleet{
-		pools: map[string]*mcfgv1.MachineConfigPool{}, dependsOn: map[string][]string{}, unavailable: map[string]int{}, gatesDue: map[string]gatesDue{},
+		pools: map[string]*mcfgv1.MachineConfigPool{}, dependsOn: map[string][]string{}, unavailable: map[string]int{}, gatesDue: map[string]gatesDue{}, secrets: secretrevisions.New(),
 		written: newPendingWrites(), daemons: heartbeats,
 	}
 }
@@ -185,7 +188,7 @@ func sortedPools(pools map[string]*mcfgv1.MachineConfigPool) []*mcfgv1.MachineCo
 // facts returns the facts on which the decision about a pool depends.
 func (f *Fleet) facts(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy) poolstate.Facts {
 	members := f.nodes.in(pool.Name)
-	facts := poolstate.Read(pool, policies, len(members))
+	facts := poolstate.Read(pool, policies, f.secrets.Published(), len(members))
 	gates := newNodeGates(facts)
 	facts.Nodes = make([]nodestate.Node, len(members))
 	for i, n := range members {

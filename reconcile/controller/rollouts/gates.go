@@ -39,10 +39,10 @@ type nodeGatesAnswer struct {
 // or if the rollout has ended.
 func newNodeGates(f poolstate.Facts) nodeGates {
 	g, r := nodeGates{config: f.Target}, f.Care.Record
-	if r.Config == f.Target && r.Verdict == v1alpha1.RolloutReverted {
-		g.config = r.Back
+	if r.Target() == f.Target && r.Verdict == v1alpha1.RolloutReverted {
+		g.config = r.ReturnsTo()
 	}
-	if f.Target == "" || r.Config == f.Target && r.Ended != nil {
+	if f.Target == "" || r.Target() == f.Target && r.Ended != nil {
 		return nodeGates{}
 	}
 	parts := []string{g.config}

@@ -68,6 +68,17 @@ func (o *nodeWrite) annotate(key, value string) {
 	o.patch.Metadata.Annotations[key] = &value
 }
 
+// assign sets the desired config of a node and the revision of its secrets, and who requested the config. at is a result of
+// v1alpha1.ConfigAt.
+func (o *nodeWrite) assign(at string, request func(config string) string) {
+	config, secrets := v1alpha1.SplitConfigAt(at)
+	o.annotate(v1alpha1.DesiredConfigAnnotation, config)
+	o.annotate(v1alpha1.RequestAnnotation, request(config))
+	if _, was := o.node.Annotations[v1alpha1.DesiredSecretsAnnotation]; was || secrets != "" {
+		o.annotate(v1alpha1.DesiredSecretsAnnotation, secrets)
+	}
+}
+
 // taint adds the UpdateInProgress taint to the node's taints, or removes it.
 func (o *nodeWrite) taint(on bool) {
 	var out []corev1.Taint
@@ -88,16 +99,14 @@ func nodeWrites(w rollout.Decision, nodes map[string]*corev1.Node, request func(
 	var out []nodeWrite
 	for _, x := range w.Release {
 		o := newNodeWrite(nodes[x.Node], fmt.Sprintf("postponing the drain of node %q", x.Node))
-		o.annotate(v1alpha1.DesiredConfigAnnotation, x.Config)
-		o.annotate(v1alpha1.RequestAnnotation, request(x.Config))
+		o.assign(x.Config, request)
 		o.annotate(v1alpha1.PostponedAnnotation, x.Postponed)
 		o.annotate(v1alpha1.DrainsAnnotation, x.Drains)
 		out = append(out, o)
 	}
 	for _, a := range w.Assign {
 		o := newNodeWrite(nodes[a.Node], fmt.Sprintf("assigning %[2]q to node %[1]q", a.Node, a.Config))
-		o.annotate(v1alpha1.DesiredConfigAnnotation, a.Config)
-		o.annotate(v1alpha1.RequestAnnotation, request(a.Config))
+		o.assign(a.Config, request)
 		if a.DropImage {
 			o.annotate(v1alpha1.DesiredImageAnnotation, "")
 		}

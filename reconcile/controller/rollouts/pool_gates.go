@@ -31,7 +31,7 @@ func newGatesDue(f poolstate.Facts, w rollout.Decision) gatesDue {
 		due.jobs = due.jobs || g.Job != nil && w.Stage.Due && recorded
 	}
 	if due.jobs {
-		due.config, due.began, due.step = w.Record.Config, w.Record.Began.Unix(), w.Stage.Step
+		due.config, due.began, due.step = w.Record.Target(), w.Record.Began.Unix(), w.Stage.Step
 	}
 	return due
 }
@@ -47,8 +47,8 @@ func (f *Fleet) gateQuestion(facts poolstate.Facts, now time.Time) (q gate.Quest
 	due = f.gatesDue[facts.Pool]
 	f.mu.Unlock()
 	record := facts.Care.Record
-	if due.jobs && (due.config != record.Config || due.began != record.Began.Unix() || due.step != record.Steps) {
-		due = gatesDue{queries: due.queries} // The jobs are due for another step or another rollout.
+	if due.jobs && (due.config != record.Target() || due.began != record.Began.Unix() || due.step != record.Steps) {
+		due = gatesDue{queries: due.queries} // the jobs are due for another step or rollout
 	}
 	return gate.Question{
 		Pool: facts.Pool, Config: record.Config, Began: record.Began.Time, Step: record.Steps, Due: due.jobs,

@@ -17,6 +17,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/controller/kube"
+	"github.com/bunsen-os/bunsen/reconcile/controller/secretrevisions"
 )
 
 // feed adds an informer's events to a fleet, and enqueues the affected pools after a short delay.
@@ -37,6 +38,10 @@ func feed[T client.Object](put, drop func(T) []string) handler.TypedFuncs[T, rec
 // SetupWithManager reconciles a pool after each change that its rollout depends on. Events of pools and nodes update the fleet. The workers start
 // once the fleet has all pools and nodes.
 func (r *Controller) SetupWithManager(mgr ctrl.Manager, rollout reconcile.Reconciler) error {
+	secrets, err := secretrevisions.NewCache(mgr)
+	if err != nil {
+		return err
+	}
 	every := kube.EveryPool(r.Client)
 	targets := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &mcfgv1.MachineConfigPool{}, handler.OnlyControllerOwner())
 	woken := make(chan event.TypedGenericEvent[string], 64)
@@ -54,6 +59,7 @@ func (r *Controller) SetupWithManager(mgr ctrl.Manager, rollout reconcile.Reconc
 	return ctrl.NewControllerManagedBy(mgr).Named("rollout").
 		WatchesRawSource(source.Kind(mgr.GetCache(), &mcfgv1.MachineConfigPool{}, feed(r.Fleet.PutPool, r.Fleet.DropPool))).
 		WatchesRawSource(source.Kind(mgr.GetCache(), &corev1.Node{}, feed(r.Fleet.PutNode, r.Fleet.DropNode))).
+		WatchesRawSource(source.Kind(secrets, &corev1.ConfigMap{}, r.Fleet.secrets.Handler(r.Client))).
 		WatchesRawSource(source.TypedChannel(woken, wake)).
 		Watches(&v1alpha1.RolloutPolicy{}, every).
 		Watches(&v1alpha1.GitSource{}, every).

@@ -39,7 +39,8 @@ type Node struct {
 
 // Marks are annotations and taints of the controller, the daemon and the server.
 type Marks struct {
-	// Failure is the structured form of Reason; zero if the daemon recorded none.
+	// Failure is the structured form of Reason; zero if the daemon recorded none. Its Config includes the revision of the
+	// secrets.
 	Failure v1alpha1.Failure
 	// Tainted is true if the node has the UpdateInProgress taint.
 	Tainted bool
@@ -56,10 +57,10 @@ type Marks struct {
 	Attested string
 }
 
-// Configs are the names of a node's rendered configs and, on layered nodes, images.
+// Configs are a node's rendered configs and, on layered nodes, images.
 type Configs struct {
-	// Current is the config that the node runs. Desired is the config that it should run. Current or Desired may be
-	// empty.
+	// Current is the config that the node runs. Desired is the config that it should run. Either may be empty. A config with
+	// secrets includes their revision, as v1alpha1.ConfigAt writes it. So a new revision is another config.
 	Current, Desired string
 	// CurrentImage and DesiredImage are set only on layered nodes.
 	CurrentImage, DesiredImage string
@@ -113,8 +114,8 @@ func Read(n *corev1.Node) Node {
 		Zone:    n.Labels[corev1.LabelTopologyZone],
 		Created: n.CreationTimestamp.Time,
 		Config: Configs{
-			Current:      a[v1alpha1.CurrentConfigAnnotation],
-			Desired:      a[v1alpha1.DesiredConfigAnnotation],
+			Current:      v1alpha1.ConfigAt(a[v1alpha1.CurrentConfigAnnotation], a[v1alpha1.CurrentSecretsAnnotation]),
+			Desired:      v1alpha1.ConfigAt(a[v1alpha1.DesiredConfigAnnotation], a[v1alpha1.DesiredSecretsAnnotation]),
 			CurrentImage: a[v1alpha1.CurrentImageAnnotation],
 			DesiredImage: a[v1alpha1.DesiredImageAnnotation],
 		},
@@ -226,6 +227,7 @@ func readMarks(n *corev1.Node) Marks {
 	m := Marks{Tainted: tainted(n.Spec.Taints), Postponed: readPostponed(n.Annotations[v1alpha1.PostponedAnnotation]), Drains: readDrains(n.Annotations[v1alpha1.DrainsAnnotation])}
 	if f, err := v1alpha1.ParseFailure(n.Annotations[v1alpha1.FailureAnnotation]); err == nil {
 		m.Failure = f
+		m.Failure.Config = v1alpha1.ConfigAt(f.Config, f.Secrets) // like Config.Desired
 	}
 	if _, labelled := n.Annotations[v1alpha1.CustomPoolLabelsAppliedAnnotation]; !labelled {
 		m.Booted = n.Annotations[v1alpha1.FirstPivotConfigAnnotation]

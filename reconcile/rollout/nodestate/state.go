@@ -59,3 +59,11 @@ func (n *Node) FailedOther(target string) bool {
 
 // Problem returns the problem that the daemon reports: the problem in its recorded failure, or else the whole reason.
 func (n *Node) Problem() string { return cmp.Or(n.Failure.Problem, n.Reason) }
+
+// LacksSecrets reports whether the node has not begun to update to its desired config and cannot: the server has published a
+// newer revision of the config's secrets. The node waits for its next assignment.
+func (n *Node) LacksSecrets(published map[string]string) bool {
+	config, revision := v1alpha1.SplitConfigAt(n.Config.Desired)
+	newer := revision != "" && published[config] != "" && published[config] != revision
+	return newer && n.Config.Current != n.Config.Desired && !n.Step.Draining && !n.Step.Rebooting
+}

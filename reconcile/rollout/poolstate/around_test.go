@@ -108,7 +108,7 @@ func TestReadFacts(t *testing.T) {
 	p.Annotations[v1alpha1.OpenUntilAnnotation] = "2026-01-02T13:00:00Z"
 	p.Annotations[v1alpha1.RetryAnnotation] = "yesterday"
 	p.Status.Configuration.Name = "v1" // as an empty pool has it, which was well with nothing
-	f := poolstate.Read(p, nil, 8)
+	f := poolstate.Read(p, nil, poolstate.Published{}, 8)
 	if f.Pool != "worker" || f.Target != "v1" || !f.Paused || f.MaxUnavailable != 4 || f.Care.Healthy != "v0" || f.Care.Record.Steps != 2 ||
 		f.Care.OpenUntil.Hour() != 13 || !f.Care.RetryAt.IsZero() || f.Care.Invalid+f.Care.Lost != "" {
 		t.Errorf("got %+v", f)
@@ -116,7 +116,7 @@ func TestReadFacts(t *testing.T) {
 	p.Annotations[v1alpha1.RolloutAnnotation], p.Spec.MaxUnavailable = "{", new(intstr.FromString("half"))
 	bad := v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "careful"}}
 	bad.Spec.Windows = []v1alpha1.MaintenanceWindow{{Schedule: "never", Duration: metav1.Duration{Duration: 3600e9}}}
-	f = poolstate.Read(p, []v1alpha1.RolloutPolicy{bad}, 8)
+	f = poolstate.Read(p, []v1alpha1.RolloutPolicy{bad}, poolstate.Published{}, 8)
 	if f.Care.Record.Config != "" || f.Care.Healthy != "v1" || !strings.Contains(f.Care.Lost, v1alpha1.RolloutAnnotation) {
 		t.Errorf("lost: %q, healthy %q", f.Care.Lost, f.Care.Healthy)
 	}

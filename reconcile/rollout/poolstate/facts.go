@@ -17,8 +17,11 @@ import (
 type Facts struct {
 	// Pool is the pool's name.
 	Pool string
-	// Target is the rendered config that the pool should run; empty while nothing is rendered.
+	// Target is the rendered config that the pool should run, with the revision of its secrets as v1alpha1.ConfigAt writes it;
+	// empty while nothing is rendered.
 	Target string
+	// Secrets has the revisions of secrets; zero in a cluster without secrets.
+	Secrets Secrets
 	// Requester is who requested Target; zero if that is unknown.
 	Requester v1alpha1.Requester
 	// Paused is true if the pool is paused and assigns no configs.
@@ -46,9 +49,9 @@ type Care struct {
 	Pace pace.Pace
 	// Record is the record on the pool; zero for none.
 	Record v1alpha1.RolloutRecord
-	// Healthy is the last config with which the whole pool was healthy: a revert returns to it. Healthy is
-	// Record.Healthy or, without a record, status.configuration.name. Healthy is empty if there is no such config, or
-	// if the config does not exist any more.
+	// Healthy is the last config with which the whole pool was healthy: a revert returns to it. It is Record.LastHealthy
+	// or, without a record, status.configuration.name. It is empty if there is none, or if the config does not exist
+	// any more.
 	Healthy string
 	// Around has the limits by other pools.
 	Around Around
@@ -130,12 +133,12 @@ const (
 	GateFailed GateVerdict = "Failed"
 )
 
-// Read reads a pool and the policies of the cluster. The caller sets Nodes, Host, Care.Around and Care.Gates.
-// Care.Invalid lists the invalid settings. The parameter size is the number of the pool's nodes.
-func Read(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy, size int) Facts {
-	f := Facts{Pool: pool.Name, Target: pool.Spec.Configuration.Name, Paused: pool.Spec.Paused, PausedBy: pausedBy(pool), Held: held(pool)}
+// Read reads a pool, the policies and the published secrets of the cluster. The caller sets Nodes, Host, Care.Around and
+// Care.Gates. Care.Invalid lists the invalid settings. size is the number of the pool's nodes.
+func Read(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy, secrets Published, size int) Facts {
+	f := Facts{Pool: pool.Name, Paused: pool.Spec.Paused, PausedBy: pausedBy(pool), Held: held(pool)}
 	f.Requester.Revision = pool.Annotations[v1alpha1.RevisionAnnotation]
-	if t, err := v1alpha1.ParsePoolTarget(pool.Annotations[v1alpha1.TargetAnnotation]); err == nil && t.Config == f.Target {
+	if t, err := v1alpha1.ParsePoolTarget(pool.Annotations[v1alpha1.TargetAnnotation]); err == nil && t.Config == pool.Spec.Configuration.Name {
 		f.Requester = t.Requester
 	}
 	c := &f.Care
@@ -145,6 +148,7 @@ func Read(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy, siz
 		c.Lost = err.Error() + "; what the rollout remembered is lost, and it begins again"
 	}
 	c.Record, c.Healthy = record, HealthyConfig(pool)
+	f.Target, f.Secrets = secrets.target(pool.Spec.Configuration.Name, record)
 	var budget, policy error
 	f.MaxUnavailable, budget = MaxUnavailable(pool.Name, pool.Spec.MaxUnavailable, size)
 	c.Pace, policy = pace.For(pool, policies)
@@ -180,11 +184,11 @@ func held(pool *mcfgv1.MachineConfigPool) string {
 	return text
 }
 
-// HealthyConfig returns the last config with which the whole pool was healthy, according to the pool's record; empty
-// for none. Without a valid record, HealthyConfig returns status.configuration.name.
+// HealthyConfig returns the last config with which the whole pool was healthy, with the revision of its secrets, as its record says;
+// empty for none. Without a valid record, it is status.configuration.name.
 func HealthyConfig(pool *mcfgv1.MachineConfigPool) string {
 	if record, err := v1alpha1.ParseRolloutRecord(pool.Annotations[v1alpha1.RolloutAnnotation]); err == nil && record.Config != "" {
-		return record.Healthy
+		return record.LastHealthy()
 	}
 	return pool.Status.Configuration.Name
 }

@@ -121,7 +121,7 @@ func NewAhead(own *mcfgv1.MachineConfigPool, name string, other *mcfgv1.MachineC
 // ended reports whether a pool's record says that the rollout of its target ended. An invalid record counts as absent.
 func ended(p *mcfgv1.MachineConfigPool) bool {
 	r, err := v1alpha1.ParseRolloutRecord(p.Annotations[v1alpha1.RolloutAnnotation])
-	return err == nil && r.Config == p.Spec.Configuration.Name && r.Ended != nil
+	return err == nil && r.Config == p.Spec.Configuration.Name && r.Ended != nil // while new secrets are rolled out, Ended is nil
 }
 
 // AheadOf returns the names of the pools that are updated before a pool: the pools that its policy names, and for the

@@ -85,7 +85,7 @@ func TestAPoolThatSelectsEverythingIsToldAbout(t *testing.T) {
 		"a machineConfigSelector of {}": {named, &metav1.LabelSelector{}, "spec.machineConfigSelector"},
 	} {
 		pool := &mcfgv1.MachineConfigPool{Spec: mcfgv1.MachineConfigPoolSpec{NodeSelector: c.nodes, MachineConfigSelector: c.configs}}
-		got := poolstate.Read(pool, nil, 3).Care.Invalid
+		got := poolstate.Read(pool, nil, poolstate.Published{}, 3).Care.Invalid
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q in it", does, got, c.want)
 		}
