@@ -12,13 +12,6 @@ import (
 	"github.com/bunsen-os/bunsen/api/nodepath"
 )
 
-// The maximum length of names and paths of a config. File systems allow 255 bytes in a name and 4095 in a path. The
-// daemon stores the original of a path in its own directory, under the same name with a suffix.
-const (
-	maxName = 255 - len(".mcdnoorig")
-	maxPath = 4095 - len(nodepath.NoOrigDir) - len(".mcdnoorig")
-)
-
 // accountName matches the names that useradd accepts by default.
 var accountName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,31}$`)
 
@@ -149,7 +142,7 @@ func invalidPaths(paths []managedPath) (all []Refusal) {
 // invalidPath returns why a path cannot be in a config, or "". The parameter kinds has the paths of the config that
 // were read before.
 func invalidPath(p managedPath, kinds map[string]pathKind) string {
-	if reason := ReservedPath(p.path); reason != "" {
+	if reason := nodepath.Reserved(p.path); reason != "" {
 		return reason
 	}
 	if p.kind == pathDir && path.Dir(p.path) == nodepath.UnitDir && serviceName.MatchString(path.Base(p.path)) {
@@ -199,37 +192,6 @@ func endlessLinks(paths []managedPath, links map[string]string) (all []Refusal) 
 
 // maxLinks is the number of links that the kernel follows.
 const maxLinks = 40
-
-// ReservedPath returns why a path cannot be in any config, or "". Either the daemon stores rollback data there, or a
-// name in the path is too long for a backup.
-func ReservedPath(p string) string {
-	if p == ForceFile {
-		return "this file makes the daemon skip its checks, so a config must not contain it: remove it. If a node needs the file, create it there manually"
-	}
-	if p == nodepath.GrubArguments {
-		return "the daemon writes the config's kernelArguments into this file: remove it from the config, and use kernelArguments"
-	}
-	for _, own := range []string{
-		nodepath.Record, nodepath.OrigDir, nodepath.NoOrigDir, nodepath.Accounts,
-		nodepath.Units, nodepath.StateDir, nodepath.Force, nodepath.BootedArguments,
-	} {
-		if p == own || strings.HasPrefix(p, own+"/") {
-			return own + " belongs to the daemon, which stores there what it needs for a rollback: remove this path from the config"
-		}
-	}
-	if len(p) > maxPath {
-		return fmt.Sprintf("it has %d bytes, at most %d: shorten it", len(p), maxPath)
-	}
-	for name := range strings.SplitSeq(p, "/") {
-		if len(name) > maxName {
-			return fmt.Sprintf("a name in it has %d bytes, at most %d: shorten it", len(name), maxName)
-		}
-	}
-	if base := path.Base(p); strings.HasPrefix(base, ".") && strings.HasSuffix(base, nodepath.NewSuffix) {
-		return "the daemon uses such names for files that it is writing: choose another name"
-	}
-	return ""
-}
 
 // Parents yields the directories above a clean path, the nearest first, without the root.
 func Parents(p string) func(func(string) bool) {

@@ -192,7 +192,7 @@ func RetryPool(c fleet.Cluster, pool string, now time.Time) (Order, error) {
 	at := now.Truncate(time.Second) // The annotation has a time in whole seconds.
 	var o Order
 	if r := v.Facts.Care.Record; r.Verdict != "" && r.Target() == v.Facts.Target {
-		if r.At != nil && !at.After(r.At.Time) { // this machine's clock is behind the controller's
+		if r.At != nil && !at.After(r.At.Time) { // The clock of this machine is behind the controller's clock.
 			at = r.At.Add(time.Second)
 		}
 		did := fmt.Sprintf("pool/%s tries %s again, which was %s: %s", pool, r.Target(), strings.ToLower(string(r.Verdict)), r.Why)

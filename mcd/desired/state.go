@@ -10,6 +10,8 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/nodepath"
+	"github.com/bunsen-os/bunsen/api/secretref"
 	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
@@ -145,7 +147,7 @@ func (r *reader) addFile(at string, contents []byte, e host.Entry) {
 func (r *reader) addPath(at string, e host.Entry) {
 	at = path.Clean(at)
 	_, twice := r.w.Paths[at]
-	why := policy.ReservedPath(at)
+	why := nodepath.Reserved(at)
 	if twice {
 		why = "more than one part of the config is about this path: keep one"
 	}
@@ -205,8 +207,13 @@ func (r *reader) storage(s ign.Storage) {
 	}
 }
 
-// storageFile reads a file. For a file with contents, the result includes the appended parts.
+// storageFile reads a file. For a file with contents, the result includes the appended parts. storageFile omits a
+// file whose contents a server resolves, because the contents are not known: the daemon neither writes such a file nor
+// compares it. policy.Refuse refuses the config.
 func (r *reader) storageFile(f ign.File) {
+	if f.Contents.Source != nil && secretref.IsUnresolved(*f.Contents.Source) {
+		return
+	}
 	field := "storage.files " + f.Path
 	contents, err := machineconfig.Contents(f.Contents)
 	for i, part := range f.Append {

@@ -54,7 +54,6 @@ func NewTransition(from, to Config, rules Rules, accounts host.Accounts) Transit
 	}
 	w.Refusals = policy.Refuse(old, to.Config, rules.Overrides)
 	w.Refusals = append(w.Refusals, aboutOtherFields(w.Refusals, w.New.Problems)...)
-	w.Refusals = append(w.Refusals, refuseSecrets(to.Config)...)
 	return w
 }
 

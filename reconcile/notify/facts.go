@@ -128,9 +128,9 @@ func isFresh(pool *mcfgv1.MachineConfigPool) bool {
 	return pool.Status.ObservedGeneration >= pool.Generation && recordOf(pool).Config == pool.Spec.Configuration.Name
 }
 
-// hasFinished reports whether all nodes of a pool ran its target and were healthy, now or once since it became the target. A node
-// that is unavailable later, or joins later, does not begin the rollout again; new secrets do not either. A pool without nodes has
-// finished.
+// hasFinished reports whether, at some time since the pool got its target, all nodes ran the target and were healthy. A
+// node that becomes unavailable or joins later does not begin the rollout again. New secrets of the same config do not
+// begin it again either. A pool without nodes has finished.
 func hasFinished(pool *mcfgv1.MachineConfigPool, record v1alpha1.RolloutRecord) bool {
 	return record.Ended != nil || record.ChangesSecrets() || condition(pool, mcfgv1.MachineConfigPoolUpdated).Status == corev1.ConditionTrue && pool.Status.Configuration.Name == pool.Spec.Configuration.Name
 }

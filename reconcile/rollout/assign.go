@@ -86,7 +86,9 @@ func assignFailed(e evaluation, c capacity, a assignments) (_ assignments, start
 	a.members, starts = append(a.members, failed...), c.starts-len(failed)
 	for _, m := range e.nodes.NotReady {
 		if !m.Changing() && m.Config.Current == e.record.LastHealthy() {
-			continue // the whole pool was healthy with its current config, so that config is not the cause
+			// The whole pool was healthy with the node's current config, so this config is not the cause of the
+			// failure.
+			continue
 		}
 		gone, again := isGone(e, m)
 		a.again = earliest(a.again, again)

@@ -123,7 +123,8 @@ const (
 	CauseInvalid Cause = "Invalid"
 	// CauseSecrets: the server has not resolved the secrets of the config, so that no node can get it.
 	CauseSecrets Cause = "Secrets"
-	// CauseApplying: the cluster does not have one whole revision of a GitSource of the pool, or the pool is not rendered from it yet.
+	// CauseApplying: the cluster does not have one whole revision of a GitSource of the pool, or the pool is not
+	// rendered from this revision yet.
 	CauseApplying Cause = "Applying"
 	// CausePaused: the pool is paused.
 	CausePaused Cause = "Paused"

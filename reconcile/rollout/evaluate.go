@@ -78,7 +78,8 @@ func judge(e evaluation) evaluation {
 		e.again = earliest(e.again, settling.again)
 		if settling.nodes == 0 {
 			at := stamp(e.now)
-			e.record = v1alpha1.RolloutRecord{Requester: r.Requester, Began: r.Began, UpdatedBefore: r.UpdatedBefore, Steps: r.Steps, Ended: &at} // this also ends a halt
+			// The new record also ends a halt.
+			e.record = v1alpha1.RolloutRecord{Requester: r.Requester, Began: r.Began, UpdatedBefore: r.UpdatedBefore, Steps: r.Steps, Ended: &at}
 			e.record.SetTarget(r.Target())
 			e.record.SetLastHealthy(r.Target())
 			r = e.record

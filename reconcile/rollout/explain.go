@@ -76,7 +76,7 @@ func (x explanation) why(m *nodestate.Member) (Cause, string) {
 	case len(stops) > 0:
 		return stops[0].Cause, stops[0].Reason
 	case m.Candidate == nodestate.CandidateLabel:
-		return CauseLabels, labelText(m)
+		return CauseLabels, m.LabelText()
 	case m.Cordon.ByAdministrator():
 		return CauseCordoned, "cordoned, not by Bunsen; it updates once it is uncordoned"
 	case m.Candidate == nodestate.CandidateFailed:
@@ -87,15 +87,6 @@ func (x explanation) why(m *nodestate.Member) (Cause, string) {
 		return CauseNotReady, x.wording.Health(m.Node)
 	}
 	return x.whyInService(m)
-}
-
-// labelText returns a text about a node that booted for another pool: what has to happen before the node gets the
-// labels of that pool.
-func labelText(m *nodestate.Member) string {
-	if !m.Checked {
-		return "it says that it booted with " + m.Booted + "; the controller first reads for which pool the server admitted it"
-	}
-	return "the server admitted it for pool " + m.Attested + ", and it is labelled for that pool first"
 }
 
 // whyInService returns why a node that could be assigned the target is not assigned it.

@@ -48,8 +48,8 @@ func newPlan(f poolstate.Facts, now time.Time) plan {
 	return p
 }
 
-// Next decides what a pool's nodes are assigned now. It assigns nothing while the pool is paused, has no target, or has a
-// target with secrets that the server has not resolved.
+// Next decides which configs a pool's nodes are assigned now. Next assigns nothing while the pool is paused, has no
+// target, or has a target with secrets that the server has not resolved.
 //
 // An assigned node takes a place in the budget until it is done. A node that is already out of service, because it
 // failed another config or changes to another config, takes no new place. So a node that takes no new place can be

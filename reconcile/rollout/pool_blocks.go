@@ -64,7 +64,7 @@ func notReadyBlocks(p plan) (blocks []Block, again time.Time) {
 	if len(dead) == 0 {
 		return nil, again
 	}
-	return []Block{{Cause: CauseNotReady, Reason: describe(dead, stableWording(p.evaluation).State)}}, again
+	return []Block{{Cause: CauseNotReady, Reason: nodestate.Describe(dead, stableWording(p.evaluation).State)}}, again
 }
 
 // stepBlocks returns the blocks that say why the current step does not end.
@@ -97,9 +97,9 @@ func stepBlocks(p plan) (blocks []Block, again time.Time) {
 	if b, closed := nodeGatesBlock(p); closed {
 		return []Block{b}, again
 	}
-	unavailable := filter(p.nodes.Occupying, func(m *nodestate.Member) bool { return s.policy.Selector == nil || m.Canary })
+	unavailable := nodestate.Filter(p.nodes.Occupying, func(m *nodestate.Member) bool { return s.policy.Selector == nil || m.Canary })
 	if len(unavailable) > 0 {
-		return []Block{{Cause: CauseStep, Reason: stepText(s) + ": " + describe(unavailable, stableWording(p.evaluation).State)}}, again
+		return []Block{{Cause: CauseStep, Reason: stepText(s) + ": " + nodestate.Describe(unavailable, stableWording(p.evaluation).State)}}, again
 	}
 	return nil, again
 }
@@ -162,11 +162,11 @@ func placesTaken(p plan, otherwise bool) []Block {
 		candidates += len(p.nodes.Candidates[kind])
 	}
 	if candidates == 0 {
-		waiting := filter(p.nodes.Occupying, func(m *nodestate.Member) bool { return !m.Updated && !drainsSlowly(p, m) })
+		waiting := nodestate.Filter(p.nodes.Occupying, func(m *nodestate.Member) bool { return !m.Updated && !drainsSlowly(p, m) })
 		if otherwise || len(waiting) == 0 {
 			return nil
 		}
-		return []Block{{Cause: unavailableCause(p), Reason: describe(waiting, stableWording(p.evaluation).State)}}
+		return []Block{{Cause: unavailableCause(p), Reason: nodestate.Describe(waiting, stableWording(p.evaluation).State)}}
 	}
 	var out []Block
 	if p.Care.Around.Quorum != "" {
@@ -207,26 +207,6 @@ func unavailableCause(p plan) Cause {
 	return CauseNotReady
 }
 
-// filter returns the nodes for which the function is returns true.
-func filter(nodes []*nodestate.Member, is func(*nodestate.Member) bool) []*nodestate.Member {
-	var out []*nodestate.Member
-	for _, m := range nodes {
-		if is(m) {
-			out = append(out, m)
-		}
-	}
-	return out
-}
-
-// describe returns a text that names the first of the given nodes, with a text about each, and counts the rest.
-func describe(nodes []*nodestate.Member, text func(*nodestate.Node) string) string {
-	var texts []string
-	for _, m := range nodes[:min(len(nodes), nodestate.MaxNamed)] {
-		texts = append(texts, m.Name+" "+text(m.Node))
-	}
-	return nodestate.JoinFirst(texts, len(nodes))
-}
-
 // makesProgress reports whether a node changes its config, to the target or to an earlier one, within the normal time.
 func makesProgress(p plan) (moving bool, again time.Time) {
 	for _, m := range p.nodes.Occupying {
@@ -243,8 +223,8 @@ func makesProgress(p plan) (moving bool, again time.Time) {
 }
 
 // madeNoProgress reports whether a node that changes its config takes too long: no daemon has ever reported from it,
-// its kubelet does not report, it is not Ready, its drain does not end, or it cannot get its secrets. For the first two causes, again is when the
-// node will have taken too long.
+// its kubelet does not report, it is not Ready, its drain does not end, or it cannot get its secrets. If the daemon has
+// never reported or the kubelet does not report, again is when the node will have taken too long.
 func madeNoProgress(p plan, m *nodestate.Member) (ended bool, again time.Time) {
 	if m.State == "" && !m.Created.IsZero() {
 		if age(p.now, m.Created) > slow {
@@ -285,5 +265,5 @@ func drainBlocks(p plan) (blocks []Block, again time.Time) {
 	if len(delayed) == 0 {
 		return nil, again
 	}
-	return []Block{{Cause: CauseDrain, Reason: describe(delayed, stableWording(p.evaluation).Draining)}}, again
+	return []Block{{Cause: CauseDrain, Reason: nodestate.Describe(delayed, stableWording(p.evaluation).Draining)}}, again
 }

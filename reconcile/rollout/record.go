@@ -22,7 +22,7 @@ func continueRecord(e evaluation) evaluation {
 		e.record = newRecord(e, r)
 		return e
 	}
-	if r.Verdict != "" { // perhaps from an older controller
+	if r.Verdict != "" { // The record with this verdict may be from an older version of the controller.
 		r.SetLastHealthy(lastHealthy(e.Facts, r.LastHealthy()))
 		r.SetReturnsTo(e.Facts.Secrets.AtReturn(r.ReturnsTo(), e.Target))
 	}
@@ -127,8 +127,8 @@ func reachedAllThatReport(f poolstate.Facts, r v1alpha1.RolloutRecord) bool {
 // mostOfOutcome is the maximum length of a verdict's reason in the pool's history, in runes.
 const mostOfOutcome = 200
 
-// pastOutcome returns how the rollout of the pool's record ended. It returns nil unless the decision replaces that
-// record by one of another config or other secrets, or lifts its verdict for a retry.
+// pastOutcome returns how the rollout of the pool's record ended. pastOutcome returns nil unless the decision replaces
+// the record by the record of another config or other secrets, or lifts its verdict for a retry.
 func pastOutcome(e evaluation) *v1alpha1.RolloutOutcome {
 	r := e.Care.Record
 	lifted := r.Verdict != "" && r.At != nil && e.record.Ended == nil && (e.record.Verdict == "" || e.record.At != nil && e.record.At.After(r.At.Time))

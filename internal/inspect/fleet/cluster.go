@@ -29,6 +29,6 @@ type Cluster struct {
 	Denied []DeniedMachine
 	// Secrets are the published revisions of secrets, by rendered config. They are nil if they were not read.
 	Secrets map[string]v1alpha1.SecretsRevision
-	// Timestamps makes reasons contain points in time instead of ages, for programs.
+	// If Timestamps is true, reasons contain points in time instead of ages, for programs.
 	Timestamps bool
 }

@@ -325,9 +325,9 @@ func (f *Fleet) Find(name string) (NodeRow, *Pool) {
 	return NodeRow{Name: name}, nil
 }
 
-// Config describes a rendered config with the commit that requested it last. That commit comes from the histories of
-// the sources or the pool's record. Otherwise it comes from the config itself, which names the commit for which it was
-// created first. at is a result of v1alpha1.ConfigAt, and becomes the row's Name.
+// Config describes a rendered config with the commit that requested it last. The commit comes from the histories of the
+// sources or the pool's record. If neither has it, the commit comes from the config itself, which names the commit for
+// which the config was first created. The parameter at is a result of v1alpha1.ConfigAt, and becomes the row's Name.
 func (f *Fleet) Config(at string) *RenderedRow {
 	row, name := &RenderedRow{}, v1alpha1.ConfigName(at)
 	for i := range f.Rendered {

@@ -124,7 +124,7 @@ func (f *Fleet) next(q request, facts *poolstate.Facts, now time.Time) (rollout.
 	case q.missing[v1alpha1.ConfigName(facts.Target)]:
 		return undecided(time.Minute, missingConfig(facts.Target)), decided
 	}
-	if q.missing[v1alpha1.ConfigName(facts.Care.Healthy)] { // the pool cannot return to a missing config
+	if q.missing[v1alpha1.ConfigName(facts.Care.Healthy)] { // The pool cannot return to a config that does not exist.
 		facts.Care.Healthy = ""
 	}
 	next := rollout.Next(*facts, now)

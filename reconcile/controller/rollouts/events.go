@@ -142,9 +142,9 @@ func (t transition) config() runtime.Object {
 	return t.target
 }
 
-// isCompleted reports whether every node runs the target now and did not before; an empty pool is never completed.
-// This includes new secrets, and the return of a pool to its healthy config after a rollout was halted or replaced. The status of a
-// pool that was created again may name an earlier config; no rollout completed then.
+// isCompleted reports whether every node runs the target now and did not before; an empty pool is never completed. New
+// secrets, and a pool that returns to its healthy config after a halted or replaced rollout, also count as completed. If
+// a pool was created again, its status may name an earlier config although no rollout completed.
 func (t transition) isCompleted() bool {
 	is, now := t.after.Status.Configuration.Name, t.decision.next.Record
 	undone := t.was.Target() == now.Target() && t.was.Healthy == now.Config && t.was.Ended == nil && now.Ended != nil

@@ -48,7 +48,7 @@ func (f *Fleet) gateQuestion(facts poolstate.Facts, now time.Time) (q gate.Quest
 	f.mu.Unlock()
 	record := facts.Care.Record
 	if due.jobs && (due.config != record.Target() || due.began != record.Began.Unix() || due.step != record.Steps) {
-		due = gatesDue{queries: due.queries} // the jobs are due for another step or rollout
+		due = gatesDue{queries: due.queries} // The jobs are due for another step or another rollout.
 	}
 	return gate.Question{
 		Pool: facts.Pool, Config: record.Config, Began: record.Began.Time, Step: record.Steps, Due: due.jobs,

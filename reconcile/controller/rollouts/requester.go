@@ -10,9 +10,9 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/controller/kube"
 )
 
-// requester returns who last requested a rendered config of a pool, with or without the revision of its secrets. It reads the pool's own records, else the history
-// of the pool's GitSource, else the commit from which the config was first rendered. It returns the zero Requester if
-// none of them has an answer.
+// requester returns who last requested a rendered config of a pool. requester reads the pool's own records, else the
+// history of the pool's GitSource, else the commit from which the config was first rendered. If all these objects are
+// missing, requester returns the zero Requester. The parameter at is a result of v1alpha1.ConfigAt.
 func requester(ctx context.Context, r *Controller, pool *mcfgv1.MachineConfigPool, at string) v1alpha1.Requester {
 	name := v1alpha1.ConfigName(at)
 	asked := v1alpha1.RequesterOf(pool.Annotations, name)

@@ -129,3 +129,32 @@ func (w Wording) since(t time.Time) string {
 		return fmt.Sprintf(" for %dd", int(age.Hours())/24)
 	}
 }
+
+// Filter returns the nodes for which the function is returns true.
+func Filter(nodes []*Member, is func(*Member) bool) []*Member {
+	var out []*Member
+	for _, m := range nodes {
+		if is(m) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// Describe returns a text that names the first of the given nodes, with a text about each, and counts the rest.
+func Describe(nodes []*Member, text func(*Node) string) string {
+	var texts []string
+	for _, m := range nodes[:min(len(nodes), MaxNamed)] {
+		texts = append(texts, m.Name+" "+text(m.Node))
+	}
+	return JoinFirst(texts, len(nodes))
+}
+
+// LabelText returns a text about a node that booted for another pool: what has to happen before the node gets the
+// labels of that pool.
+func (m *Member) LabelText() string {
+	if !m.Checked {
+		return "it says that it booted with " + m.Booted + "; the controller first reads for which pool the server admitted it"
+	}
+	return "the server admitted it for pool " + m.Attested + ", and it is labelled for that pool first"
+}

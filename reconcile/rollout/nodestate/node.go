@@ -59,8 +59,9 @@ type Marks struct {
 
 // Configs are a node's rendered configs and, on layered nodes, images.
 type Configs struct {
-	// Current is the config that the node runs. Desired is the config that it should run. Either may be empty. A config with
-	// secrets includes their revision, as v1alpha1.ConfigAt writes it. So a new revision is another config.
+	// Current is the config that the node runs. Desired is the config that it should run. Current or Desired may be
+	// empty. A config with secrets includes their revision, as v1alpha1.ConfigAt writes it. So a new revision is another
+	// config.
 	Current, Desired string
 	// CurrentImage and DesiredImage are set only on layered nodes.
 	CurrentImage, DesiredImage string

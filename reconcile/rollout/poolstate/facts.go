@@ -49,9 +49,9 @@ type Care struct {
 	Pace pace.Pace
 	// Record is the record on the pool; zero for none.
 	Record v1alpha1.RolloutRecord
-	// Healthy is the last config with which the whole pool was healthy: a revert returns to it. It is Record.LastHealthy
-	// or, without a record, status.configuration.name. It is empty if there is none, or if the config does not exist
-	// any more.
+	// Healthy is the last config with which the whole pool was healthy: a revert returns to it. Healthy is
+	// Record.LastHealthy or, without a record, status.configuration.name. Healthy is empty if there is no such config, or
+	// if the config does not exist any more.
 	Healthy string
 	// Around has the limits by other pools.
 	Around Around
@@ -134,7 +134,7 @@ const (
 )
 
 // Read reads a pool, the policies and the published secrets of the cluster. The caller sets Nodes, Host, Care.Around and
-// Care.Gates. Care.Invalid lists the invalid settings. size is the number of the pool's nodes.
+// Care.Gates. Care.Invalid lists the invalid settings. The parameter size is the number of the pool's nodes.
 func Read(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy, secrets Published, size int) Facts {
 	f := Facts{Pool: pool.Name, Paused: pool.Spec.Paused, PausedBy: pausedBy(pool), Held: held(pool)}
 	f.Requester.Revision = pool.Annotations[v1alpha1.RevisionAnnotation]
@@ -184,8 +184,9 @@ func held(pool *mcfgv1.MachineConfigPool) string {
 	return text
 }
 
-// HealthyConfig returns the last config with which the whole pool was healthy, with the revision of its secrets, as its record says;
-// empty for none. Without a valid record, it is status.configuration.name.
+// HealthyConfig returns the last config with which the whole pool was healthy, with the revision of its secrets,
+// according to the pool's record; empty for none. Without a valid record, HealthyConfig returns
+// status.configuration.name.
 func HealthyConfig(pool *mcfgv1.MachineConfigPool) string {
 	if record, err := v1alpha1.ParseRolloutRecord(pool.Annotations[v1alpha1.RolloutAnnotation]); err == nil && record.Config != "" {
 		return record.LastHealthy()

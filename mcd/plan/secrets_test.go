@@ -12,7 +12,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
-// TestSecretsAreNotWrittenAsReferences: a machine never gets the text of a reference, or ciphertext, in place of a secret.
+// TestSecretsAreNotWrittenAsReferences: a machine never gets the text of a reference, or ciphertext, in place of a secret, and a
+// file that a first boot wrote is no drift.
 func TestSecretsAreNotWrittenAsReferences(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		source  string
@@ -33,6 +34,9 @@ func TestSecretsAreNotWrittenAsReferences(t *testing.T) {
 			text := ""
 			for _, r := range way.Refusals {
 				text += r.Field + ": " + r.Why + "\n"
+			}
+			if _, manages := way.New.Paths["/etc/pull.json"]; manages == c.refused {
+				t.Errorf("the daemon writes the file and compares it: %t, want %t", manages, !c.refused)
 			}
 			if refused := strings.Contains(text, "secret") || strings.Contains(text, "${ has no end"); refused != c.refused {
 				t.Errorf("refused: %t, want %t\n%s", refused, c.refused, text)
