@@ -20,10 +20,11 @@ func TestWhichConfigsReferToSecrets(t *testing.T) {
 	}{
 		"a template refers to secrets":                        {file(secretref.TemplateURL("${secret:a/b}")), true},
 		"so does an encrypted file":                           {file(secretref.SOPSURL("yaml", []byte("a: b"))), true},
-		"so does an invalid reference":                        {file("data:application/vnd.bunsen.template,${oops"), true},
+		"so does an invalid reference":                        {file("data:application/vnd.bunsen.template,%24%7Boops"), true},
 		"so does another spelling of the media type":          {file("data:application/vnd%2ebunsen.template,x"), true},
 		"a file that only quotes the media type does not":     {file("data:,application/vnd.bunsen.template"), false},
 		"nor does a config that is no Ignition config at all": {`{"ignition":{}}`, false},
+		"nor one whose data URL is invalid, which is refused": {file("data:application/vnd.bunsen.template,${oops"), false},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			mc := &mcfgv1.MachineConfig{}
