@@ -116,7 +116,7 @@ release-files: ## Notices of third parties and a bill of materials (CycloneDX) f
 	@go run -C tools ./release files -o '$(CURDIR)/dist' -version '$(VERSION)'
 
 ##@ Change
-.PHONY: generate fmt golden docs
+.PHONY: generate fmt golden docs picture
 generate: ## Deep copies, CRDs, their compact schemas and docs/api, from api/ and from openshift/api
 	@$(TOOL) controller-gen object paths=./api/...
 	@$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd
@@ -135,6 +135,10 @@ golden: $(ASSETS) $(HOLLOW) build ## Rewrite the golden files; read the diff bef
 
 docs: ## Each package with its purpose, from its own comment
 	@go list -f '{{if ne .Name "main"}}{{slice .ImportPath (len .Module.Path)}}	{{.Doc}}{{end}}' ./... | sed 's|^/||' | expand -t 28
+
+picture: setup build $(ASSETS) ## The picture of README.md, docs/images/console.png: the page of a pool during a rollout
+	$(call say,picture: docs/images/console.png)
+	@cd test/browser && $(ENVTEST) $(GOTEST) -count=1 . -run '^TestConsole$$/^(each_pool|a_push)' -readme '$(CURDIR)/docs/images/console.png'
 
 ##@ Check
 .PHONY: verify lint verify-fmt verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities test test-tools test-host test-ignition test-install test-cluster test-standalone test-monitoring test-chart test-registries test-browser test-gitea test-skew test-race test-vm setup fuzz e2e bench deps
