@@ -160,8 +160,10 @@ func TestANodeThatKnowsWhatItTrustsGetsNoBody(t *testing.T) {
 			t.Errorf("with %q: %d %q %v", c.tag, r.StatusCode, body, r.Header)
 		}
 	}
-	if len(audit) != 3 {
-		t.Errorf("the audit log has %d lines", len(audit))
+	for range 3 { // the server writes a line after its answer
+		if line := string(<-audit); !strings.Contains(line, `"status":200`) {
+			t.Errorf("the audit log has %s", line)
+		}
 	}
 }
 
