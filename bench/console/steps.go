@@ -244,11 +244,11 @@ func (b *bench) slowReader(ctx context.Context) error {
 	}
 	extra.stop()
 	<-drained
-	slow, err := b.first.deaf(ctx, grouped)
+	slow, err := b.first.blockedReader(ctx, grouped)
 	if err != nil {
 		return err
 	}
-	defer slow.Close() //nolint:errcheck // nobody reads it
+	defer slow.Close() //nolint:errcheck // the bench does not read this stream
 	if err := b.measured(ctx, "and a page by state that does not read its stream", b.readers); err != nil {
 		return err
 	}

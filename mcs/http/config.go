@@ -161,7 +161,7 @@ func (h *configHandler) body(a *response) (served.Body, error) {
 
 // prepare creates the bootstrap token that the body needs, or returns "" if the body needs none. After that, prepare
 // counts the use of the provisioning token that authorized the request. The count comes last, because an unused
-// bootstrap token expires by itself, but a counted use cannot be taken back.
+// bootstrap token expires by itself, but a counted use stays counted.
 func (h *configHandler) prepare(ctx context.Context, a *response, now time.Time) (bootstrapToken string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()

@@ -18,7 +18,7 @@ type Contents struct {
 	// Trace says which commit requested the config, and which MachineConfigs it contains.
 	Trace trace.Trace
 	Items []Item
-	// Note says why the positions of items are not known. It is empty if nobody asked for the positions, or if they are
+	// Note says why the positions of items are not known. It is empty if the caller asked for no positions, or if they are
 	// known.
 	Note string
 }

@@ -56,7 +56,7 @@ func (o Options) masked(value string) string {
 	return o.Mask("", value).Text
 }
 
-// hidden replaces a hidden value. The digest of a value is short, so that it shows a change but nobody can test guesses
+// hidden replaces a hidden value. The digest of a value is short, so that it shows a change but no reader can test guesses
 // with it. If the whole content is hidden, the digest is long, so that people can compare contents.
 func (o Options) hidden(data []byte) string {
 	if o.Mask == nil {

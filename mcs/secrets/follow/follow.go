@@ -129,7 +129,7 @@ func (f *Follower) resolve(ctx context.Context, configs []secrets.Config, in obj
 	if err := f.api.publish(ctx, published, next); err != nil {
 		return errors.Join(err, keyProblem)
 	}
-	f.set(next, digest) // after its publication, so that no node gets contents whose revision nobody knows
+	f.set(next, digest) // after publish, so that a node gets contents only when their revision is public
 	return keyProblem
 }
 

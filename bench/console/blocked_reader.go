@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// deaf is a connection whose stream nobody reads.
-type deaf struct{ net.Conn }
+// blockedReader is a connection whose stream the bench does not read.
+type blockedReader struct{ net.Conn }
 
-// smallBuffer is the receive buffer of a connection whose stream nobody reads, so that the console soon cannot write.
+// smallBuffer is the receive buffer of such a connection, so that the console soon cannot write.
 const smallBuffer = 64 << 10
 
-// deaf loads a page, and opens its stream on a connection that it does not read.
-func (b *browser) deaf(ctx context.Context, path string) (*deaf, error) {
+// blockedReader loads a page, and opens its stream on a connection that it does not read.
+func (b *browser) blockedReader(ctx context.Context, path string) (*blockedReader, error) {
 	page, err := b.load(ctx, path)
 	if err != nil {
 		return nil, err
@@ -49,11 +49,11 @@ func (b *browser) deaf(ctx context.Context, path string) (*deaf, error) {
 	if err := r.Write(conn); err != nil {
 		return nil, fmt.Errorf("opening a stream: %w", err)
 	}
-	return &deaf{conn}, nil
+	return &blockedReader{conn}, nil
 }
 
 // state reads what the connection still has, and says whether the console had closed it.
-func (d *deaf) state() string {
+func (d *blockedReader) state() string {
 	n, buffer := 0, make([]byte, 1<<20)
 	for {
 		if err := d.SetReadDeadline(time.Now().Add(time.Second)); err != nil {
