@@ -74,7 +74,8 @@ func measured(t *testing.T) (*controllertest.Cluster, *metrics.Metrics, *prom.Re
 			v1alpha1.DrainReportAnnotation, `{"for":"`+b+`","started":"2026-01-02T10:30:00Z","pods":[{"pod":"shop/db-0","state":"Waiting"},{"pod":"shop/web-1","state":"Evicted"},{"pod":"shop/db-1","state":"Waiting"}]}`),
 		doing("n5", a, b, v1alpha1.StateWorking, v1alpha1.PostConfigActionAnnotation, "Rebooting"),
 		doing("n6", a, b, v1alpha1.StateWorking),
-		doing("n7", b, b, v1alpha1.StateDone, v1alpha1.DriftAnnotation, `{"config":"`+b+`","items":[{"name":"/etc/motd","kind":"content","action":"Report","since":"2026-01-02T10:30:00Z"}],"more":2}`),
+		doing("n7", b, b, v1alpha1.StateDone, v1alpha1.DriftAnnotation, `{"config":"`+b+`","items":[{"name":"/etc/motd","kind":"content","action":"Report","since":"2026-01-02T10:30:00Z"}],"more":2}`,
+			v1alpha1.TrustReportAnnotation, `{"expiring":[{"path":"/etc/pki/ca-trust/source/anchors/site.crt"}],"conflicts":[{"path":"/etc/docker/certs.d/r/ca.crt","from":"configmap/registry-cas"}]}`),
 	)
 	cordoned := doing("n8", b, b, v1alpha1.StateDone)
 	cordoned.Spec.Unschedulable = true
