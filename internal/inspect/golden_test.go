@@ -130,6 +130,19 @@ func (c *cluster) add(t *testing.T, doc []byte) {
 		maps.Copy(c.Daemons, fleet.DaemonReports(of))
 	case "CertificateSigningRequest":
 		c.requests, err = one(c.requests, doc)
+	case "ConfigMap": // the published revisions of secrets
+		var m corev1.ConfigMap
+		err = yaml.UnmarshalStrict(doc, &m)
+		c.Secrets.Revisions = map[string]v1alpha1.SecretsRevision{}
+		for config, text := range m.Data {
+			var entry v1alpha1.SecretsRevision
+			err = errors.Join(err, json.Unmarshal([]byte(text), &entry))
+			c.Secrets.Revisions[config] = entry
+		}
+	case "SecretsNote":
+		var said struct{ Note string }
+		err = yaml.Unmarshal(doc, &said)
+		c.Secrets.Note = said.Note
 	case "RolloutPolicy":
 		c.Policies, err = one(c.Policies, doc)
 	case "Nodes": // many of one kind
@@ -246,6 +259,7 @@ func (c cluster) trace(t *testing.T, what string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	trace.AddSecrets(mc, c.Secrets)
 	if node != nil {
 		trace.OfNode(node)
 	}

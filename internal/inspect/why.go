@@ -150,5 +150,5 @@ func wentBackTo(f *fleet.Fleet, v *fleet.Pool) *fleet.RenderedRow {
 	if v.Decision.Record.Verdict != v1alpha1.RolloutReverted {
 		return nil
 	}
-	return f.Config(v.Decision.Record.Back)
+	return f.Config(v.Decision.Record.ReturnsTo())
 }

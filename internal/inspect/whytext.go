@@ -61,11 +61,14 @@ func (w Why) addSubjects(b *terminal.Labels, now time.Time) {
 	}
 }
 
-// addConfigs adds the target of the pool, and the config to which a reverted pool returned.
+// addConfigs adds the target of the pool with the changes of its secrets, and the config to which a reverted pool returned.
 func (w Why) addConfigs(b *terminal.Labels) {
 	if w.Target != nil && w.Target.Name != "" {
 		b.Add("Target", w.Target.CommitText())
 		b.Add("Manual", manualText(w.Target.Manual))
+		for _, text := range w.Target.Secrets.Texts() {
+			b.Add("Secret", text)
+		}
 	}
 	if w.Back != nil && w.Back.Name != "" {
 		b.Add("Back to", w.Back.CommitText())

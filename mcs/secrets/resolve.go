@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/secretref"
@@ -110,11 +111,12 @@ func (o Objects) value(r secretref.Reference, pool string) ([]byte, v1alpha1.Sec
 	return value, v1alpha1.SecretProblem{}
 }
 
-// withPool returns the value of the annotation that adds a pool.
+// withPool returns the value of the annotation that adds a pool. It omits values that are no names of pools: the value is a
+// part of a command that a user may paste into a shell.
 func (o Object) withPool(pool string) string {
 	var pools []string
 	for _, p := range strings.Split(o.Pools, ",") {
-		if p = strings.TrimSpace(p); p != "" {
+		if p = strings.TrimSpace(p); p != "" && len(validation.IsDNS1123Subdomain(p)) == 0 {
 			pools = append(pools, p)
 		}
 	}

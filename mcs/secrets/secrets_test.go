@@ -60,6 +60,7 @@ var (
 	objects = Objects{
 		ID(secretref.Secret, "registry"):  {Pools: "worker, infra", Data: map[string][]byte{"pull": []byte(hush)}, Changed: noon, Manager: "kubectl"},
 		ID(secretref.ConfigMap, "site"):   {Pools: "*", Data: map[string][]byte{"ntp": []byte("ntp1")}, Changed: noon.Add(time.Hour), Manager: "flux"},
+		ID(secretref.Secret, "hostile"):   {Pools: "infra,x;touch /tmp/x,$(id)", Data: map[string][]byte{"x": []byte(hush)}},
 		ID(secretref.Secret, "unlabeled"): {Data: map[string][]byte{"pull": []byte(hush)}},
 		ID(secretref.Secret, "big"):       {Pools: "*", Data: map[string][]byte{"x": bytes.Repeat([]byte("x"), v1alpha1.MaxSecretBytes)}},
 	}
@@ -73,6 +74,7 @@ func TestWhatCannotBeResolved(t *testing.T) {
 		"another kind":                       {"rendered-worker-1", secretref.TemplateURL("${configmap:registry/pull}"), v1alpha1.SecretNotFound, "ConfigMap bunsen-secrets/registry does not exist"},
 		"an object for other pools":          {"rendered-master-1", secretref.TemplateURL("${secret:registry/pull}"), v1alpha1.SecretNotForPool, "annotate --overwrite secret registry bunsen.dev/pools=worker,infra,master"},
 		"an object for no pool":              {"rendered-worker-1", secretref.TemplateURL("${secret:unlabeled/pull}"), v1alpha1.SecretNotForPool, "bunsen.dev/pools=worker"},
+		"a list of pools with shell code":    {"rendered-worker-1", secretref.TemplateURL("${secret:hostile/x}"), v1alpha1.SecretNotForPool, "hostile bunsen.dev/pools=infra,worker"},
 		"an unknown key of a foreign object": {"rendered-master-1", secretref.TemplateURL("${secret:registry/x}"), v1alpha1.SecretNotForPool, "is not for pool master"},
 		"a file for another key":             {"rendered-worker-1", secretref.SOPSURL("yaml", []byte("other key")), v1alpha1.SecretNoKey, "age1other"},
 		"a damaged file":                     {"rendered-worker-1", secretref.SOPSURL("yaml", []byte("damaged")), v1alpha1.SecretNotDecrypted, "MAC"},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -44,7 +45,10 @@ func TestACheckReadsTheReportsOfTheControllers(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
 				var answer any = coordinationv1.LeaseList{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "LeaseList"}, Items: c.leases}
-				if r.URL.Path != "/apis/coordination.k8s.io/v1/namespaces/bunsen-system/leases" {
+				if r.URL.Path == "/api/v1/namespaces/bunsen-system/configmaps/machine-config-server-secrets" { // no config has secrets
+					w.WriteHeader(http.StatusNotFound)
+					answer = metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound}
+				} else if r.URL.Path != "/apis/coordination.k8s.io/v1/namespaces/bunsen-system/leases" {
 					t.Errorf("it requested %s", r.URL.Path)
 				}
 				if err := json.NewEncoder(w).Encode(answer); err != nil {
@@ -54,6 +58,7 @@ func TestACheckReadsTheReportsOfTheControllers(t *testing.T) {
 			defer server.Close()
 			kinds := meta.NewDefaultRESTMapper(nil)
 			kinds.Add(coordinationv1.SchemeGroupVersion.WithKind("Lease"), meta.RESTScopeNamespace)
+			kinds.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
 			scheme := runtime.NewScheme()
 			if err := clientgoscheme.AddToScheme(scheme); err != nil {
 				t.Fatal(err)

@@ -3,6 +3,7 @@ package kube
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -213,13 +214,46 @@ func RequestError(doing string, err error) error {
 	}
 }
 
-// Read reads all objects that a status shows.
+// Read reads all objects that a status shows, without heartbeats.
 func Read(ctx context.Context, c client.Reader) (fleet.Cluster, error) {
+	out, err := ReadWatched(ctx, c)
+	if err == nil {
+		out.Secrets, err = ReadSecrets(ctx, c)
+	}
+	return out, err
+}
+
+// ReadWatched reads the objects that a live status watches.
+func ReadWatched(ctx context.Context, c client.Reader) (fleet.Cluster, error) {
 	out, err := ReadObjects(ctx, c)
 	if err == nil {
 		err = readConfigs(ctx, c, &out)
 	}
 	return out, err
+}
+
+// ReadSecrets reads the published revisions of secrets, which contain no value. A user without permission to read them gets
+// a note.
+func ReadSecrets(ctx context.Context, c client.Reader) (fleet.Secrets, error) {
+	const place = v1alpha1.ServerNamespace + "/" + v1alpha1.SecretsConfigMap
+	var m corev1.ConfigMap
+	err := c.Get(ctx, client.ObjectKey{Namespace: v1alpha1.ServerNamespace, Name: v1alpha1.SecretsConfigMap}, &m)
+	switch {
+	case apierrors.IsNotFound(err):
+		return fleet.Secrets{}, nil
+	case apierrors.IsForbidden(err):
+		return fleet.Secrets{Note: "not shown, because you may not read ConfigMap " + place + "; ClusterRole " + viewerRole + " grants it"}, nil
+	case err != nil:
+		return fleet.Secrets{}, ReadError("ConfigMap "+place, err)
+	}
+	out := fleet.Secrets{Revisions: make(map[string]v1alpha1.SecretsRevision, len(m.Data))}
+	for config, text := range m.Data {
+		var entry v1alpha1.SecretsRevision
+		if json.Unmarshal([]byte(text), &entry) == nil { // The controller ignores an entry that cannot be read too.
+			out.Revisions[config] = entry
+		}
+	}
+	return out, nil
 }
 
 // ReadObjects reads the same objects as Read, without the rendered configs.

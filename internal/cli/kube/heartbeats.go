@@ -17,7 +17,8 @@ import (
 )
 
 // Heartbeats are the heartbeats of the controllers, the servers and the daemons. Heartbeats change all the time, so
-// bunsen reads them from time to time and does not watch them.
+// bunsen reads them from time to time and does not watch them. Heartbeats also has the published revisions of secrets,
+// because users may read only one ConfigMap, which the cache of a watch cannot do.
 type Heartbeats struct {
 	Client client.Reader
 	// Background reads the heartbeats of daemons without a wait: Fill adds those of the last read.
@@ -26,6 +27,8 @@ type Heartbeats struct {
 	leases []coordinationv1.Lease
 	note   string
 	called time.Time
+	// secrets are the published revisions of secrets, as of the time called.
+	secrets fleet.Secrets
 	// daemons are the last reports by node. daemonsNote says why the last read failed. asked is the time of the last
 	// read.
 	daemons     map[string]v1alpha1.DaemonReport
@@ -73,12 +76,16 @@ func (h *Heartbeats) Fill(ctx context.Context, cluster *fleet.Cluster) error {
 		if err := h.readLeases(ctx); err != nil {
 			return err
 		}
+		var err error
+		if h.secrets, err = ReadSecrets(ctx, h.Client); err != nil {
+			return err
+		}
 		h.called = now
 	}
 	if err := h.fillDaemons(ctx, now); err != nil {
 		return err
 	}
-	cluster.Leases, cluster.LeasesNote = h.leases, h.note
+	cluster.Leases, cluster.LeasesNote, cluster.Secrets = h.leases, h.note, h.secrets
 	cluster.Daemons, cluster.DaemonsNote = h.daemons, h.daemonsNote
 	cluster.Denied = fleet.WithoutJoined(h.denied, cluster.Nodes)
 	return nil
@@ -180,7 +187,7 @@ func ReadDaemon(ctx context.Context, c client.Reader, node string) (map[string]v
 
 // ReadAll reads all objects that a status shows, and the heartbeats.
 func ReadAll(ctx context.Context, c client.Reader) (fleet.Cluster, error) {
-	cluster, err := Read(ctx, c)
+	cluster, err := ReadWatched(ctx, c)
 	if err != nil {
 		return cluster, err
 	}

@@ -114,6 +114,11 @@ func (t Found) ofRendered(ctx context.Context, c client.Reader, sources []v1alph
 	if t.Trace, err = trace.Rendered(t.config, t.live, sources, pool.Annotations); err != nil {
 		return Found{}, err
 	}
+	published, err := kube.ReadSecrets(ctx, c)
+	if err != nil {
+		return Found{}, err
+	}
+	t.Trace.AddSecrets(t.config, published)
 	for i := range sources {
 		if sources[i].Name == t.Trace.Rendered.Source {
 			t.source = &sources[i]

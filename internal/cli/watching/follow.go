@@ -238,7 +238,7 @@ func (f *watches) failed(_ context.Context, _ *toolscache.Reflector, err error) 
 // commits.
 func (f *watches) read(ctx context.Context) (fleet.Cluster, error) {
 	if f.configs {
-		out, err := kube.Read(ctx, f.cache)
+		out, err := kube.ReadWatched(ctx, f.cache)
 		sortObjects(&out)
 		return out, err
 	}

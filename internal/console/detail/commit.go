@@ -12,6 +12,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/console/view"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/inspect/history"
@@ -47,7 +48,7 @@ func (s Session) Commit(ctx context.Context, pool, what string, now time.Time) (
 	p := view.ChangePage{Title: cmp.Or(fleet.CommitLabel(row.API, row.Revision), fleet.ShortRendered(row.Rendered)) + " in pool " + pool, About: aboutRow(row, pool, before)}
 	v := f.PoolByName[pool]
 	for i := range v.Rows {
-		if row.Rendered != "" && v.Rows[i].Current == row.Rendered {
+		if row.Rendered != "" && v1alpha1.ConfigName(v.Rows[i].Current) == row.Rendered {
 			if p.Running++; len(p.Runs) < mostRunning {
 				p.Runs = append(p.Runs, v.Rows[i].Name)
 			}
@@ -76,7 +77,7 @@ func (s Session) Commit(ctx context.Context, pool, what string, now time.Time) (
 		outline := report.OutlineOf(found)
 		p.Review = &outline
 	}
-	p.Forecast, err = s.forecast(ctx, rollout{pool: v, row: row, isLast: row.Rendered == v.Facts.Target, review: found}, now)
+	p.Forecast, err = s.forecast(ctx, rollout{pool: v, row: row, isLast: row.Rendered == v.TargetConfig(), review: found}, now)
 	if err != nil {
 		p.Notes = append(p.Notes, err.Error())
 	}
@@ -119,7 +120,7 @@ func findRow(rows []history.Row, what string) int {
 	best, rank := -1, 0
 	for i := range rows {
 		r := &rows[i]
-		if !isRevision(r.Revision, what) && !isConfig(r.Rendered, what) {
+		if r.NewSecrets || !isRevision(r.Revision, what) && !isConfig(r.Rendered, what) {
 			continue
 		}
 		now := 1
@@ -196,7 +197,7 @@ func otherPools(f *fleet.Fleet, pool string, row history.Row) []view.Fact {
 		}
 		if v := f.PoolByName[name]; v != nil {
 			for i := range v.Rows {
-				if v.Rows[i].Current == config {
+				if v1alpha1.ConfigName(v.Rows[i].Current) == config {
 					running++
 				}
 			}
@@ -220,7 +221,7 @@ func undoOf(rows []history.Row, at int, v *fleet.Pool) []string {
 		out = append(out, "git revert --no-edit "+hash+" && git push   # "+source.Quote(r.Subject))
 	}
 	older := slices.IndexFunc(rows[at+1:], func(o history.Row) bool { return o.Rendered != "" && o.Rendered != r.Rendered })
-	if older < 0 || r.Rendered != v.Facts.Target {
+	if older < 0 || r.Rendered != v.TargetConfig() {
 		return out
 	}
 	if hash := fleet.HashOf(rows[at+1+older].Revision); hash != "" {

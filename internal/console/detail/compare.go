@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/safetext"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/console/view"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/review/report"
@@ -115,7 +116,7 @@ func refsOf(f *fleet.Fleet, what string) ([]ref, string) {
 		if v.Facts.Target == "" {
 			return nil, "nothing is rendered for pool " + name + " yet"
 		}
-		return []ref{{name, v.Facts.Target}}, ""
+		return []ref{{name, v.TargetConfig()}}, ""
 	case kind == "node":
 		return nodeRef(f, name)
 	}
@@ -128,7 +129,7 @@ func nodeRef(f *fleet.Fleet, name string) ([]ref, string) {
 	if err != nil {
 		return nil, err.Error()
 	}
-	current := nodestate.Read(node).Config.Current
+	current := v1alpha1.ConfigName(nodestate.Read(node).Config.Current)
 	if current == "" {
 		return nil, "node " + name + " has no config yet"
 	}

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/console/view"
 	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/drift"
@@ -93,14 +94,14 @@ func configLines(c *fleet.Cluster, why inspect.Why, now time.Time) []view.Config
 		out = append(out, view.ConfigLine{Role: role, Row: *f.Config(name)})
 	}
 	if why.Node != nil {
-		add("current", why.Node.Current)
-		add("desired", why.Node.Desired)
+		add("current", v1alpha1.ConfigName(why.Node.Current))
+		add("desired", v1alpha1.ConfigName(why.Node.Desired))
 	}
 	if why.Target != nil {
-		add("target of its pool", why.Target.Name)
+		add("target of its pool", v1alpha1.ConfigName(why.Target.Name))
 	}
 	if why.Back != nil {
-		add("to which its pool returned", why.Back.Name)
+		add("to which its pool returned", v1alpha1.ConfigName(why.Back.Name))
 	}
 	return out
 }
@@ -180,7 +181,7 @@ func (s Session) addContents(ctx context.Context, p *view.NodePage, c *fleet.Clu
 		p.ContentsNote = "The node has no config yet."
 		return
 	}
-	config := p.Why.Node.Current
+	config := v1alpha1.ConfigName(p.Why.Node.Current)
 	of, err := s.contents(ctx, c, config, now)
 	switch note := deniedNote(err, "MachineConfigs", "the contents of configs and where they come from", configViewerRole); {
 	case note != "":

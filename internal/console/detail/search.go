@@ -110,10 +110,10 @@ func searched(f *fleet.Fleet) []place {
 	}
 	for _, v := range f.PoolByName {
 		if v.Facts.Target != "" {
-			at(v.Facts.Target).target = true
+			at(v.TargetConfig()).target = true
 		}
 		for i := range v.Rows {
-			if current := v.Rows[i].Current; current != "" {
+			if current := v1alpha1.ConfigName(v.Rows[i].Current); current != "" {
 				at(current).nodes++
 			}
 		}

@@ -106,6 +106,11 @@ func (p NodePage) state(now time.Time) region.Region {
 	if w.Until != nil {
 		data.Facts = append(data.Facts, fact{Label: "Until", Text: fleet.Moment(*w.Until, nil, now)})
 	}
+	if w.Target != nil {
+		for _, text := range w.Target.Secrets.Texts() {
+			data.Facts = append(data.Facts, fact{Label: "Secret", Text: text})
+		}
+	}
 	if w.Windows != nil {
 		data.Facts = append(data.Facts, fact{Label: "Windows", Text: w.Windows.Text(now)})
 	}

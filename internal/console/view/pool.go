@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/console/region"
 	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
@@ -62,6 +63,9 @@ func (p PoolPage) state(now time.Time) region.Region {
 	}
 	if t := w.Target; t != nil && t.Name != "" {
 		data.Facts = append(data.Facts, configFact("Target", row.Name, *t))
+		for _, text := range t.Secrets.Texts() {
+			add("Secret", text)
+		}
 	}
 	if t := w.Back; t != nil && t.Name != "" {
 		data.Facts = append(data.Facts, configFact("Reverted to", row.Name, *t))
@@ -86,7 +90,7 @@ func (p PoolPage) state(now time.Time) region.Region {
 
 // configFact links a rendered config to its commit's page.
 func configFact(label, pool string, c fleet.RenderedRow) fact {
-	return fact{label, fleet.ShortRendered(c.Name), commitPath(pool, c.Name), strings.TrimPrefix(c.CommitText(), c.Name)}
+	return fact{label, fleet.ShortRendered(c.Name), commitPath(pool, v1alpha1.ConfigName(c.Name)), strings.TrimPrefix(c.CommitText(), c.Name)}
 }
 
 func (p PoolPage) progress() region.Region {

@@ -168,10 +168,10 @@ func (s *Servers) boots(v *fleet.Pool, now time.Time) (all []BootRow) {
 		by[served] = append(by[served], r.Name)
 	}
 	for _, served := range order {
-		if served.Config == v.Facts.Target && served.Problem == "" {
+		if served.Config == v.TargetConfig() && served.Problem == "" {
 			continue
 		}
-		row := BootRow{Pool: v.Object.Name, Config: served.Config, Target: v.Facts.Target, Why: bootReason(v, served)}
+		row := BootRow{Pool: v.Object.Name, Config: served.Config, Target: v.TargetConfig(), Why: bootReason(v, served)}
 		if len(order) > 1 {
 			row.Servers = by[served]
 		}
@@ -185,7 +185,7 @@ func (s *Servers) boots(v *fleet.Pool, now time.Time) (all []BootRow) {
 // problem yet.
 func isOutdated(v *fleet.Pool, served v1alpha1.ServedPool, reported, now time.Time) bool {
 	switch {
-	case served.Config == "" || served.Problem != "", served.Config == v.Facts.Target, served.Config == v.Facts.Care.Healthy:
+	case served.Config == "" || served.Problem != "", served.Config == v.TargetConfig(), served.Config == v1alpha1.ConfigName(v.Facts.Care.Healthy):
 		return false
 	}
 	record := v.Facts.Care.Record
@@ -204,7 +204,7 @@ func bootReason(v *fleet.Pool, served v1alpha1.ServedPool) string {
 		return cmp.Or(served.Problem, "the server does not say why")
 	}
 	var parts []string
-	if served.Config != v.Facts.Target {
+	if served.Config != v.TargetConfig() {
 		parts = append(parts, earlierConfigReason(v, served.Config))
 	}
 	if served.Problem != "" {
@@ -215,9 +215,9 @@ func bootReason(v *fleet.Pool, served v1alpha1.ServedPool) string {
 
 // earlierConfigReason returns why servers serve an earlier config than the pool's target.
 func earlierConfigReason(v *fleet.Pool, config string) string {
-	record, target := v.Facts.Care.Record, v.Facts.Target
+	record, target := v.Facts.Care.Record, v.TargetConfig()
 	switch verdict := record.Verdict; {
-	case config != v.Facts.Care.Healthy:
+	case config != v1alpha1.ConfigName(v.Facts.Care.Healthy):
 		return "neither the pool's target nor its last healthy config; the server may not reach the cluster"
 	case target == "":
 		return "healthy; the pool has no target"

@@ -27,8 +27,8 @@ type Cluster struct {
 	// Denied are the machines whose certificate requests the controller denied. Denied is empty if the certificate
 	// requests were not read.
 	Denied []DeniedMachine
-	// Secrets are the published revisions of secrets, by rendered config. They are nil if they were not read.
-	Secrets map[string]v1alpha1.SecretsRevision
+	// Secrets are the published revisions of secrets; zero if they were not read.
+	Secrets Secrets
 	// If Timestamps is true, reasons contain points in time instead of ages, for programs.
 	Timestamps bool
 }

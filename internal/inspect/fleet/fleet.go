@@ -335,7 +335,7 @@ func (f *Fleet) Config(at string) *RenderedRow {
 			*row = f.Rendered[i]
 		}
 	}
-	row.Name = at
+	row.Name, row.Secrets = at, SecretsOf(f, at)
 	if v := f.PoolByName[v1alpha1.RenderedPool(name)]; v != nil {
 		asked := v1alpha1.RequesterOf(v.Object.Annotations, name)
 		if asked.Revision != "" || len(asked.API) > 0 {

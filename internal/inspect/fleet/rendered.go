@@ -110,6 +110,8 @@ type RenderedRow struct {
 	Unproven *v1alpha1.CommitRef `json:"unproven,omitempty"`
 	// Manual are the names of the MachineConfigs of a pool's target that no repository has.
 	Manual []string `json:"manual,omitempty"`
+	// Secrets are the changes and the problems of the config's secrets; nil if it refers to none.
+	Secrets *ConfigSecrets `json:"secrets,omitempty"`
 }
 
 // RenderedRows returns the rendered configs among all MachineConfigs, newest first. RenderedRows does not check their

@@ -1,17 +1,137 @@
 package fleet
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
+// Secrets are the published revisions of secrets.
+type Secrets struct {
+	// Revisions are the entries of v1alpha1.SecretsConfigMap by rendered config.
+	Revisions map[string]v1alpha1.SecretsRevision
+	// Note is the reason why the revisions were not read; empty if they were read.
+	Note string
+}
+
+// ConfigSecrets says what is known about the secrets of a rendered config, without the values.
+type ConfigSecrets struct {
+	// Changes are the last change of each object to which the config refers, the newest last.
+	Changes []v1alpha1.SecretChange `json:"changes,omitempty"`
+	// Problems are the secrets that the server cannot resolve. If Kept is true, nodes keep the values from before.
+	Problems []v1alpha1.SecretProblem `json:"problems,omitempty"`
+	Kept     bool                     `json:"kept,omitempty"`
+	// Note is the reason why Changes and Problems were not read; empty if they were read.
+	Note string `json:"note,omitempty"`
+}
+
 // published returns what a cluster says about the secrets of a pool's configs. Only the controller reads whether a config
 // refers to secrets, so published reads its condition.
 func published(c Cluster, pool *mcfgv1.MachineConfigPool) poolstate.Published {
-	blocked := (&Pool{Object: pool}).Condition(rolloutBlocked)
-	waits := blocked.Status == corev1.ConditionTrue && blocked.Reason == string(rollout.CauseSecrets)
-	return poolstate.Published{Revisions: c.Secrets, Refers: func(string) bool { return waits }}
+	waits := waitsForSecrets(&Pool{Object: pool})
+	return poolstate.Published{Revisions: c.Secrets.Revisions, Refers: func(string) bool { return waits }}
+}
+
+// waitsForSecrets reports whether the controller says that a pool waits for the secrets of its config.
+func waitsForSecrets(v *Pool) bool {
+	blocked := v.Condition(rolloutBlocked)
+	return blocked.Status == corev1.ConditionTrue && blocked.Reason == string(rollout.CauseSecrets)
+}
+
+// TargetConfig returns the rendered config that the pool should run, without the revision of its secrets.
+func (v *Pool) TargetConfig() string { return v1alpha1.ConfigName(v.Facts.Target) }
+
+// SecretsOf returns what is known about the secrets of a rendered config; nil if it refers to none. The parameter at is a
+// result of v1alpha1.ConfigAt.
+func SecretsOf(f *Fleet, at string) *ConfigSecrets {
+	config, revision := v1alpha1.SplitConfigAt(at)
+	v := f.PoolByName[v1alpha1.RenderedPool(config)]
+	return f.Secrets.Of(config, revision != "" || v != nil && config != "" && v.TargetConfig() == config && waitsForSecrets(v))
+}
+
+// Of returns what is known about the secrets of a rendered config; nil if nothing is published and the config refers to none.
+func (s Secrets) Of(config string, refers bool) *ConfigSecrets {
+	if entry, published := s.Revisions[config]; published {
+		return &ConfigSecrets{Changes: entry.Changes, Problems: entry.Problems, Kept: entry.Revision != "" && len(entry.Problems) > 0}
+	}
+	if s.Note == "" || !refers {
+		return nil
+	}
+	return &ConfigSecrets{Note: s.Note}
+}
+
+// mostSecretChanges is how many changes of secrets a text has.
+const mostSecretChanges = 5
+
+// Texts returns the changes of secrets as lines, newest first, or the reason why there are none.
+func (s *ConfigSecrets) Texts() []string {
+	if s == nil {
+		return nil
+	}
+	if s.Note != "" {
+		return []string{s.Note}
+	}
+	var out []string
+	for _, c := range slices.Backward(s.Changes) {
+		if len(out) == mostSecretChanges {
+			return append(out, fmt.Sprintf("and %d more", len(s.Changes)-len(out)))
+		}
+		out = append(out, ChangeText(c))
+	}
+	return out
+}
+
+// ProblemTexts returns the secrets that the server cannot resolve, each as a line.
+func (s *ConfigSecrets) ProblemTexts() []string {
+	var out []string
+	if s != nil {
+		for _, p := range s.Problems {
+			out = append(out, poolstate.ProblemText(p))
+		}
+	}
+	return out
+}
+
+// ChangeText returns when an object with secrets changed, and by which field manager.
+func ChangeText(c v1alpha1.SecretChange) string {
+	text := ObjectText(c.Object) + " changed at " + c.Time.UTC().Format(time.RFC3339)
+	if c.Manager != "" {
+		text += " by " + c.Manager
+	}
+	return text
+}
+
+// ObjectText returns an object of a SecretChange as kubectl writes it: `secret bunsen-secrets/NAME`.
+func ObjectText(object string) string {
+	kind, name, _ := strings.Cut(object, ":")
+	return kind + " " + v1alpha1.SecretsNamespace + "/" + name
+}
+
+// EarlierRollout returns when the pool's rollout before the current one began; the zero time if it is not recorded.
+func EarlierRollout(v *Pool) time.Time {
+	past, err := v1alpha1.ParseRolloutHistory(v.Object.Annotations[v1alpha1.RolloutHistoryAnnotation])
+	if err != nil || len(past) == 0 {
+		return time.Time{}
+	}
+	return past[0].Began.Time
+}
+
+// SecretsChangedIn returns the changes of secrets of a config after one time and until another one, newest first. A zero
+// time is no limit.
+func SecretsChangedIn(f *Fleet, config string, after, until time.Time) []v1alpha1.SecretChange {
+	var out []v1alpha1.SecretChange
+	for _, c := range slices.Backward(f.Secrets.Revisions[config].Changes) {
+		if c.Time.After(after) && (until.IsZero() || !c.Time.After(until)) {
+			out = append(out, c)
+		}
+	}
+	return out
 }

@@ -6,21 +6,23 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/terminal"
 )
 
-// ShortRendered shortens the hash in a rendered config's name to five digits, as tables show it.
-func ShortRendered(name string) string {
-	i := strings.LastIndexByte(name, '-')
-	if i < 0 || len(name)-i-1 <= 5 {
-		return name
+// ShortRendered shortens the hash in a rendered config's name and the revision of its secrets to five digits each, as tables
+// show them. The parameter at is a result of v1alpha1.ConfigAt.
+func ShortRendered(at string) string {
+	name, secrets := v1alpha1.SplitConfigAt(at)
+	if i := strings.LastIndexByte(name, '-'); i >= 0 && len(name)-i-1 > 5 {
+		name = name[:i+6]
 	}
-	return name[:i+6]
+	return v1alpha1.ConfigAt(name, secrets[:min(len(secrets), 5)])
 }
 
 // longName matches the end of a rendered config's name. longHash matches the hash of a revision.
 var (
-	longName = regexp.MustCompile(`(rendered-[a-z0-9.-]+-[0-9a-f]{5})[0-9a-f]{27}\b`)
+	longName = regexp.MustCompile(`(rendered-[a-z0-9.-]+-[0-9a-f]{5})[0-9a-f]{27}\b(@[0-9a-f]{1,5})?[0-9a-f]*`)
 	longHash = regexp.MustCompile(`(sha(?:1|256):[0-9a-f]{8})(?:[0-9a-f]{56}|[0-9a-f]{32})\b`)
 )
 
@@ -29,7 +31,7 @@ func Brief(text string) string { return FirstLine(Shorten(text)) }
 
 // Shorten shortens the names and revisions in a text.
 func Shorten(text string) string {
-	return longHash.ReplaceAllString(longName.ReplaceAllString(text, "$1"), "$1")
+	return longHash.ReplaceAllString(longName.ReplaceAllString(text, "$1$2"), "$1")
 }
 
 // Person returns the name of an author without the mail address.

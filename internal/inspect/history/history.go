@@ -52,6 +52,10 @@ type Changes struct {
 	API []v1alpha1.APIChange `json:"api,omitempty"`
 	// After are the changes through the API that reverted earlier ones, so that the pool returned to the commit's config.
 	After []v1alpha1.APIChange `json:"after,omitempty"`
+	// NewSecrets is true for the rollout of new values of the secrets of a config that the pool already had. Secrets are the
+	// changes that caused it, newest first, as far as they are known.
+	NewSecrets bool                    `json:"newSecrets,omitempty"`
+	Secrets    []v1alpha1.SecretChange `json:"secrets,omitempty"`
 }
 
 // RowOutcome is the result of a commit for a pool, or its progress.
@@ -132,12 +136,15 @@ func Of(f *fleet.Fleet, pool string) (History, error) {
 	if err != nil {
 		h.Notes = append(h.Notes, "older results are lost: "+err.Error())
 	}
-	h.Rows = withAPIRows(f, v, h.Rows, past)
+	h.Rows = withSecretsRows(f, v, withAPIRows(f, v, h.Rows, past), past)
 	used := setOutcomes(f, v, h.Rows, past)
 	h.Rows = withRetries(f, withCurrent(f, v, h.Rows), past, used)
 	h.Rows = append(h.Rows, unusedOutcomes(f, v, past, used)...)
 	h.Rows = append(h.Rows, unlistedConfigs(f, v, h.Rows)...)
 	sortByTime(h.Rows)
+	if rows := h.Rows; f.Secrets.Note != "" && slices.ContainsFunc(rows, func(r Row) bool { return r.NewSecrets }) {
+		h.Notes = append(h.Notes, "Which secrets changed is "+f.Secrets.Note)
+	}
 	if ofGoneSource(f, h.Rows) {
 		h.Notes = append(h.Notes, "Earlier commits were recorded by a GitSource that is gone; those that were refused or had no effect are not listed")
 	}

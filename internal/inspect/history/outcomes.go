@@ -33,7 +33,7 @@ func setOutcomes(f *fleet.Fleet, v *fleet.Pool, rows []Row, past []v1alpha1.Roll
 	o := outcomeReader{f: f, v: v, rows: rows, past: past, used: map[int]bool{}}
 	for i := range rows {
 		switch r := &rows[i]; {
-		case r.byAPI(), r.isReturn():
+		case r.byAPI(), r.isReturn(), r.NewSecrets:
 			o.setRollout(r)
 		case r.entry == nil:
 		case r.entry.Refused != nil:
@@ -75,12 +75,12 @@ func (o *outcomeReader) setCommit(i int) {
 // commit's config replaced an older config.
 func (o *outcomeReader) commitOutcome(i int) (_ RowOutcome, replaces bool) {
 	r := &o.rows[i]
-	older := slices.IndexFunc(o.rows[i+1:], func(r Row) bool { return r.Rendered != "" })
+	older := slices.IndexFunc(o.rows[i+1:], func(r Row) bool { return r.Rendered != "" && !r.NewSecrets })
 	if older >= 0 && o.rows[i+1+older].Rendered == r.Rendered {
 		return sameConfig(o.rows[i+1+older].name()), false
 	}
 	at := recordedOutcome(o.past, o.used, r.Rendered, o.run)
-	if o.newer == "" && r.Rendered == o.v.Facts.Target {
+	if o.newer == "" && r.Rendered == o.v.TargetConfig() {
 		if asked := earlierRequester(o.v, o.rows, older < 0); asked != "" {
 			return sameConfig(asked), false
 		}
@@ -177,7 +177,7 @@ func renderedIn(rows []Row) string {
 func currentOutcome(f *fleet.Fleet, v *fleet.Pool) RowOutcome {
 	r, counts := v.Decision.Record, v.Counts()
 	// Without a record of the target, a rollout can only begin now.
-	recorded := v.Facts.Care.Record.Config == v.Facts.Target
+	recorded := v.Facts.Care.Record.Target() == v.Facts.Target
 	out := RowOutcome{Result: currentResult(v, recorded), Updated: counts.Updated, Nodes: counts.Nodes, Back: r.Back, Why: r.Why}
 	if recorded {
 		out.Began = fleet.TimeOrNil(r.Began.UTC())
@@ -220,7 +220,7 @@ func currentResult(v *fleet.Pool, recorded bool) Result {
 		return Result(r.Verdict)
 	case v.Counts().Nodes == 0:
 		return ResultNoNodes
-	case r.Ended != nil, v.Object.Status.Configuration.Name == v.Facts.Target && !recorded:
+	case r.Ended != nil, v.Object.Status.Configuration.Name == v.TargetConfig() && !recorded:
 		return Result(v1alpha1.RolloutCompleted)
 	case v.Facts.Paused:
 		return ResultPaused

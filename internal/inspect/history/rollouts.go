@@ -38,6 +38,8 @@ func besidesCommit(asked v1alpha1.Requester) string {
 // name returns the name of the row in the texts of other rows.
 func (r Row) name() string {
 	switch {
+	case r.NewSecrets:
+		return newSecrets
 	case r.byAPI():
 		return fleet.APINames(r.API)
 	case r.isReturn():
@@ -73,7 +75,7 @@ func nameOver(asked v1alpha1.Requester, older []v1alpha1.RolloutOutcome) string 
 // after a GitSource was deleted and created again. The result is empty if a row has the commit or the target is not
 // recorded. The parameter oldest is true if no older row has a config.
 func earlierRequester(v *fleet.Pool, rows []Row, oldest bool) string {
-	target := v.Facts.Target
+	target := v.TargetConfig()
 	asked := v1alpha1.RequesterOf(v.Object.Annotations, target)
 	if !oldest || v.Facts.Care.Record.Config != target || asked.ByAPI() || hasCommit(rows, asked.Revision) {
 		return ""
@@ -146,7 +148,7 @@ func positionOf(rows []Row, asked v1alpha1.Requester) int {
 // currentPosition returns the position for the row of the current rollout; -1 if a commit's row describes it.
 func currentPosition(v *fleet.Pool, rows []Row) int {
 	r := v.Decision.Record
-	if r.Config != v.Facts.Target || r.Config == "" {
+	if r.Config != v.TargetConfig() || r.Config == "" {
 		return -1
 	}
 	newest := slices.IndexFunc(rows, func(o Row) bool { return o.Rendered != "" })
@@ -163,7 +165,7 @@ func currentPosition(v *fleet.Pool, rows []Row) int {
 // a GitSource was deleted with its history.
 func withCurrent(f *fleet.Fleet, v *fleet.Pool, rows []Row) []Row {
 	r := v.Decision.Record
-	config := v.Facts.Target
+	config := v.TargetConfig()
 	for i, row := range rows {
 		if config == "" || row.Rendered == config && row.Result != ResultNoEffect && row.Result != ResultUnknown && row.By == "" && i < len(rows) {
 			return rows
@@ -240,7 +242,7 @@ func unlistedConfigs(f *fleet.Fleet, v *fleet.Pool, rows []Row) []Row {
 		}
 		row := Row{Source: r.Source, Revision: r.Revision, Subject: r.Subject, Author: r.Author, Rendered: r.Name, RenderedAt: fleet.TimeOrNil(r.Created.UTC()), Changes: Changes{API: r.API}}
 		row.RowOutcome = RowOutcome{Result: ResultUnknown, Outcome: "its commit is not in the history any more"}
-		if r.Name == v.Facts.Target {
+		if r.Name == v.TargetConfig() {
 			row.RowOutcome = currentOutcome(f, v)
 		}
 		out = append(out, row)

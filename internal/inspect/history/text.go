@@ -137,7 +137,12 @@ func (h History) Line(i int) Line {
 	if r.At != nil {
 		l.When = *r.At
 	}
-	if r.byAPI() {
+	if r.NewSecrets {
+		l.Commit, l.Author, l.Subject = "secrets", "-", newSecrets
+		if len(r.Secrets) > 0 {
+			l.Author, l.Subject = terminal.Dash(r.Secrets[0].Manager), secretsSubject(r.Secrets)
+		}
+	} else if r.byAPI() {
 		l.Commit, l.Author, l.Subject = "API", terminal.Dash(r.API[0].Manager), changesSubject(r.API)
 	} else if r.isReturn() || len(r.After) > 0 && hasCommit(h.Rows[i+1:], r.Revision) {
 		l.Commit, l.Author, l.Subject = "API", terminal.Dash(r.After[0].Manager), changesSubject(r.After)

@@ -33,6 +33,9 @@ const (
 func verdictActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	failed, config := failedNodes(f, v), v.Decision.Record.Config
 	retry := "bunsen retry pool/" + v.Object.Name
+	if v.Decision.Record.ChangesSecrets() { // The commit is the same as before.
+		return append(undoSecrets(f, v), fleet.Alternative("the secrets are not the cause", retry))
+	}
 	var out, names []string
 	for _, n := range failed[:min(len(failed), mostAdvised)] {
 		do, isCommit := failedNodeActions(f, v, n)
@@ -55,7 +58,7 @@ func failedNodes(f *fleet.Fleet, v *fleet.Pool) []v1alpha1.FailedNode {
 	}
 	var failed []v1alpha1.FailedNode
 	for _, row := range v.Rows {
-		if row.Step == fleet.StepFailed && row.Desired == r.Config || fleet.IsSilent(f, row.Name) {
+		if row.Step == fleet.StepFailed && row.Desired == r.Target() || fleet.IsSilent(f, row.Name) {
 			failed = append(failed, v1alpha1.FailedNode{Node: row.Name, Cause: FailureCause(f, row)})
 		}
 	}
@@ -64,7 +67,7 @@ func failedNodes(f *fleet.Fleet, v *fleet.Pool) []v1alpha1.FailedNode {
 
 // failedNodeActions are the commands for a node that failed the config of its pool. isCommit is true if the commit may be the cause.
 func failedNodeActions(f *fleet.Fleet, v *fleet.Pool, n v1alpha1.FailedNode) (do []string, isCommit bool) {
-	config := v.Decision.Record.Config
+	config := v.Decision.Record.Target()
 	row, _ := f.Find(n.Node)
 	cause := n.Cause
 	// An older daemon does not report this cause.
@@ -186,7 +189,7 @@ func drainBegan(n nodestate.Node, report *v1alpha1.DrainReport) time.Time {
 // failureActions are the commands for a node whose daemon reports a failure.
 func failureActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha1.FailureCause) []string {
 	retry, halted := "bunsen retry node/"+row.Name, false
-	if r := v.Decision.Record; r.Verdict != "" && r.Config == row.Desired {
+	if r := v.Decision.Record; r.Verdict != "" && r.Target() == row.Desired {
 		retry, halted = "bunsen retry pool/"+v.Object.Name, true // A retry of only this node leaves the rollout halted.
 	}
 	switch {
@@ -260,7 +263,7 @@ func FailureCause(f *fleet.Fleet, row fleet.NodeRow) v1alpha1.FailureCause {
 		return v1alpha1.FailureLost
 	case f.Rendered != nil && row.Desired != "" && row.Desired != row.Current && missing:
 		return v1alpha1.FailureNoConfig
-	case err == nil && failure.Cause != "" && failure.Config == row.Desired:
+	case err == nil && failure.Cause != "" && v1alpha1.ConfigAt(failure.Config, failure.Secrets) == row.Desired:
 		return failure.Cause
 	case row.Current == row.Desired && drift.New([]corev1.Node{*n}, f.Daemons, f.Now).Any():
 		return v1alpha1.FailureDrift

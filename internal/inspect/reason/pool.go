@@ -26,6 +26,9 @@ func Pool(f *fleet.Fleet, v *fleet.Pool, asked []string) []Answer {
 	if a, held := heldDrainsAnswer(f, v); held {
 		out = append([]Answer{a}, slices.DeleteFunc(out, func(o Answer) bool { return o.Cause == rollout.CauseDrain })...)
 	}
+	if a, kept := keptSecretsAnswer(v); kept {
+		out = append(out, a)
+	}
 	out = append(out, stuckNodesAnswers(f, v, out)...)
 	if why := v.RenderFailure(); why != "" {
 		out = append(out, Answer{Outcome: Blocked, Cause: fleet.CauseRender, Do: renderActions(f, v), Reason: "its newest configuration cannot be rendered: " + why})
@@ -68,6 +71,7 @@ var actionsFor = map[rollout.Cause]func(*fleet.Fleet, *fleet.Pool) []string{
 	rollout.CauseStep:     stepActions,
 	rollout.CauseBudget:   unavailableActions,
 	rollout.CauseSoak:     noActions,
+	rollout.CauseSecrets:  secretActions,
 }
 
 // noActions are the commands for a blocker that ends by itself.
@@ -266,7 +270,7 @@ func failedNodesAnswer(f *fleet.Fleet, v *fleet.Pool) (Answer, bool) {
 // need no answer of their own.
 func verdictNamesAll(v *fleet.Pool) bool {
 	r := v.Decision.Record
-	return r.Verdict != "" && !slices.ContainsFunc(v.Rows, func(row fleet.NodeRow) bool { return row.Step == fleet.StepFailed && row.Desired != r.Config })
+	return r.Verdict != "" && !slices.ContainsFunc(v.Rows, func(row fleet.NodeRow) bool { return row.Step == fleet.StepFailed && row.Desired != r.Target() })
 }
 
 // stuckNodesAnswers summarize the nodes at work that do not continue by themselves, from the answers for these nodes.

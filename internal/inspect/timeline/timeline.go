@@ -67,8 +67,8 @@ const (
 // the times of earlier steps for as long as the API server stores them, which is an hour by default.
 func New(v *fleet.Pool, machines []mcfgv1.MachineConfigNode, events []corev1.Event) Timeline {
 	record := v.Facts.Care.Record
-	t := Timeline{Config: record.Config, Began: record.Began.Time}
-	if record.Config == "" || record.Config != v.Facts.Target {
+	t := Timeline{Config: record.Target(), Began: record.Began.Time}
+	if record.Config == "" || record.Target() != v.Facts.Target {
 		return Timeline{}
 	}
 	if record.Ended != nil {

@@ -10,6 +10,8 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/secretref"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/terminal"
@@ -32,6 +34,8 @@ type Trace struct {
 	InForce    string               `json:"inForce,omitempty"`
 	// Asked lists later revisions that requested the same content, such as a revert, newest first.
 	Asked []string `json:"asked,omitempty"`
+	// Secrets are the changes and the problems of the config's secrets; nil if it refers to none.
+	Secrets *fleet.ConfigSecrets `json:"secrets,omitempty"`
 	// Inputs are the MachineConfigs that the config contains, in the order of their names.
 	Inputs []Input `json:"inputs"`
 	// Items are the items of the config with the lines that set them, if the repository was available.
@@ -127,12 +131,23 @@ func Rendered(mc *mcfgv1.MachineConfig, live map[string]*mcfgv1.MachineConfig, s
 	return t, nil
 }
 
+// AddSecrets adds the published changes and problems of the config's secrets.
+func (t *Trace) AddSecrets(mc *mcfgv1.MachineConfig, published fleet.Secrets) {
+	var files []secretref.File
+	c, err := machineconfig.Parse(mc.Spec)
+	if err == nil {
+		files, err = secretref.Files(c)
+	}
+	t.Secrets = published.Of(mc.Name, err != nil || len(files) > 0)
+}
+
 // OfNode adds the part about the node.
 func (t *Trace) OfNode(n *corev1.Node) {
 	a := n.Annotations
 	t.Node = &Node{
-		Name: n.Name, Current: a[v1alpha1.CurrentConfigAnnotation], Desired: a[v1alpha1.DesiredConfigAnnotation],
-		State: a[v1alpha1.StateAnnotation], Reason: a[v1alpha1.ReasonAnnotation],
+		Name: n.Name, Current: v1alpha1.ConfigAt(a[v1alpha1.CurrentConfigAnnotation], a[v1alpha1.CurrentSecretsAnnotation]),
+		Desired: v1alpha1.ConfigAt(a[v1alpha1.DesiredConfigAnnotation], a[v1alpha1.DesiredSecretsAnnotation]),
+		State:   a[v1alpha1.StateAnnotation], Reason: a[v1alpha1.ReasonAnnotation],
 	}
 }
 
@@ -168,6 +183,12 @@ func (t Trace) Text() string {
 	b.Add("Source", terminal.Dash(r.Source)+"   "+r.Repository)
 	for _, a := range t.Asked {
 		b.Add("Asked by", a)
+	}
+	for _, text := range t.Secrets.Texts() {
+		b.Add("Secret", text)
+	}
+	for _, text := range t.Secrets.ProblemTexts() {
+		b.Add("Problem", text)
 	}
 	for _, in := range t.Inputs {
 		b.Add("Made of", in.text())

@@ -1,0 +1,88 @@
+package reason
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/api/secretref"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+)
+
+// keptSecretsAnswer is the answer for a pool whose nodes keep the earlier values of their secrets, because the server cannot
+// resolve the present ones; false for any other pool.
+func keptSecretsAnswer(v *fleet.Pool) (Answer, bool) {
+	problems := v.Facts.Secrets.Problems
+	if len(problems) == 0 || v.Facts.Secrets.Unresolved != "" {
+		return Answer{}, false
+	}
+	return Answer{
+		Outcome: Blocked, Cause: rollout.CauseSecrets, Do: problemActions(problems, v.Object.Name),
+		Reason: "its nodes keep the earlier values of their secrets, because the machine-config-server cannot resolve " + poolstate.ProblemsText(problems),
+	}, true
+}
+
+// secretActions are the commands for a pool whose config has secrets that the server has not resolved.
+func secretActions(_ *fleet.Fleet, v *fleet.Pool) []string {
+	if problems := v.Facts.Secrets.Problems; len(problems) > 0 {
+		return problemActions(problems, v.Object.Name)
+	}
+	return []string{"kubectl -n " + v1alpha1.ServerNamespace + " get pods,leases   # does a machine-config-server run?"}
+}
+
+// problemActions are the commands against problems of secrets, each once.
+func problemActions(problems []v1alpha1.SecretProblem, pool string) []string {
+	var out []string
+	for _, p := range problems {
+		if do := problemAction(p, pool); !slices.Contains(out, do) {
+			out = append(out, do)
+		}
+	}
+	return out
+}
+
+// problemAction is the command against one problem of a secret.
+func problemAction(p v1alpha1.SecretProblem, pool string) string {
+	kubectl := "kubectl -n " + v1alpha1.SecretsNamespace
+	kind, key := "secret", ""
+	r, err := secretref.Parse(p.Reference)
+	if err == nil {
+		kind, key = string(r.Kind), fleet.ShellWord(r.Key)
+	}
+	explain := "bunsen explain " + fleet.ShellWord(p.Path) + " --pool " + fleet.ShellWord(pool)
+	switch {
+	case p.Reason == v1alpha1.SecretNotFound && err == nil && strings.Contains(p.Message, " has no key "):
+		return fmt.Sprintf("%s edit %s %s   # add the key %s", kubectl, kind, fleet.ShellWord(r.Name), key)
+	case p.Reason == v1alpha1.SecretNotFound && err == nil:
+		if kind == string(secretref.Secret) {
+			kind += " generic"
+		}
+		return fmt.Sprintf("%s create %s %s --from-file=%s=FILE", kubectl, kind, fleet.ShellWord(r.Name), key)
+	case p.Reason == v1alpha1.SecretNotForPool && err == nil:
+		// The message has a command too, but with a value that the owner of the object chose.
+		return fmt.Sprintf("%s edit %s %s   # add pool %s to the annotation %s", kubectl, kind, fleet.ShellWord(r.Name), pool, v1alpha1.SecretPoolsAnnotation)
+	case p.Reason == v1alpha1.SecretNoKey:
+		return fmt.Sprintf("kubectl -n %s edit secret %s   # add the age key, or add a public key of the server with `bunsen secret rotate` and push", v1alpha1.ServerNamespace, v1alpha1.AgeKeysSecret)
+	case p.Reason == v1alpha1.SecretNotDecrypted:
+		return explain + "   # the encrypted file; restore it from git, or encrypt it again, and push"
+	case p.Reason == v1alpha1.SecretTooLarge:
+		return explain + "   # make the value smaller, or divide the file"
+	}
+	return "bunsen validate   # in the repository"
+}
+
+// undoSecrets are the commands that correct the secrets that changed before a rollout failed.
+func undoSecrets(f *fleet.Fleet, v *fleet.Pool) []string {
+	var out []string
+	for _, c := range fleet.SecretsChangedIn(f, v.Decision.Record.Config, fleet.EarlierRollout(v), v.Decision.Record.Began.Time) {
+		kind, name, _ := strings.Cut(c.Object, ":")
+		out = append(out, fmt.Sprintf("kubectl -n %s edit %s %s   # it %s", v1alpha1.SecretsNamespace, kind, fleet.ShellWord(name), strings.TrimPrefix(fleet.ChangeText(c), fleet.ObjectText(c.Object)+" ")))
+	}
+	if len(out) == 0 {
+		out = append(out, "kubectl -n "+v1alpha1.SecretsNamespace+" get secrets,configmaps   # correct the values that changed")
+	}
+	return out
+}
