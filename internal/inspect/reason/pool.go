@@ -26,10 +26,7 @@ func Pool(f *fleet.Fleet, v *fleet.Pool, asked []string) []Answer {
 	if a, held := heldDrainsAnswer(f, v); held {
 		out = append([]Answer{a}, slices.DeleteFunc(out, func(o Answer) bool { return o.Cause == rollout.CauseDrain })...)
 	}
-	if a, kept := keptSecretsAnswer(v); kept {
-		out = append(out, a)
-	}
-	out = append(out, stuckNodesAnswers(f, v, out)...)
+	out = append(append(out, keptSecretsAnswers(v)...), stuckNodesAnswers(f, v, out)...)
 	if why := v.RenderFailure(); why != "" {
 		out = append(out, Answer{Outcome: Blocked, Cause: fleet.CauseRender, Do: renderActions(f, v), Reason: "its newest configuration cannot be rendered: " + why})
 	}

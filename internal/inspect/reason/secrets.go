@@ -12,17 +12,17 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// keptSecretsAnswer is the answer for a pool whose nodes keep the earlier values of their secrets, because the server cannot
-// resolve the present ones; false for any other pool.
-func keptSecretsAnswer(v *fleet.Pool) (Answer, bool) {
+// keptSecretsAnswers is the answer for a pool whose nodes keep the earlier values of their secrets, because the server cannot
+// resolve the present ones; none for any other pool.
+func keptSecretsAnswers(v *fleet.Pool) []Answer {
 	problems := v.Facts.Secrets.Problems
 	if len(problems) == 0 || v.Facts.Secrets.Unresolved != "" {
-		return Answer{}, false
+		return nil
 	}
-	return Answer{
+	return []Answer{{
 		Outcome: Blocked, Cause: rollout.CauseSecrets, Do: problemActions(problems, v.Object.Name),
 		Reason: "its nodes keep the earlier values of their secrets, because the machine-config-server cannot resolve " + poolstate.ProblemsText(problems),
-	}, true
+	}}
 }
 
 // secretActions are the commands for a pool whose config has secrets that the server has not resolved.
@@ -54,13 +54,9 @@ func problemAction(p v1alpha1.SecretProblem, pool string) string {
 	}
 	explain := "bunsen explain " + fleet.ShellWord(p.Path) + " --pool " + fleet.ShellWord(pool)
 	switch {
-	case p.Reason == v1alpha1.SecretNotFound && err == nil && strings.Contains(p.Message, " has no key "):
-		return fmt.Sprintf("%s edit %s %s   # add the key %s", kubectl, kind, fleet.ShellWord(r.Name), key)
 	case p.Reason == v1alpha1.SecretNotFound && err == nil:
-		if kind == string(secretref.Secret) {
-			kind += " generic"
-		}
-		return fmt.Sprintf("%s create %s %s --from-file=%s=FILE", kubectl, kind, fleet.ShellWord(r.Name), key)
+		create := map[secretref.Kind]string{secretref.Secret: "secret generic", secretref.ConfigMap: "configmap"}[r.Kind]
+		return fmt.Sprintf("%s create %s %s --from-file=%s=FILE   # if it exists, add the key with kubectl edit", kubectl, create, fleet.ShellWord(r.Name), key)
 	case p.Reason == v1alpha1.SecretNotForPool && err == nil:
 		// The message has a command too, but with a value that the owner of the object chose.
 		return fmt.Sprintf("%s edit %s %s   # add pool %s to the annotation %s", kubectl, kind, fleet.ShellWord(r.Name), pool, v1alpha1.SecretPoolsAnnotation)
