@@ -27,7 +27,7 @@ const (
 	// drawTime is the maximum time in which a page must be drawn for its stream.
 	drawTime = 30 * time.Second
 	// mostRest is the maximum pause of a stream after a page that took long to draw.
-	mostRest = 5 * time.Second
+	mostRest = time.Second
 	// startTime is a time after the answer with a page. During this time, the stream of the page may start from the
 	// regions of that answer.
 	startTime = time.Minute

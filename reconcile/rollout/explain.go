@@ -21,6 +21,7 @@ func Explain(f poolstate.Facts, w Decision, now time.Time) []Waiting {
 		plan: p, wording: nodestate.Wording{Now: now, Target: p.nodes.Target, Stable: f.Timestamps, Most: nodestate.MaxReason}, released: map[string]bool{},
 		step: Block{Cause: CauseStep, Reason: stepText(p.step)},
 	}
+	x.budget = budgetText(p, x.wording)
 	if b, _ := stepBlocks(p); len(b) > 0 {
 		x.step = b[0]
 	}
@@ -59,6 +60,8 @@ type explanation struct {
 	released map[string]bool
 	// step is why the current step has no room for more nodes.
 	step Block
+	// budget is budgetText, which is the same for thousands of nodes.
+	budget string
 }
 
 // why returns why a node without an assignment does not run the target.
@@ -80,7 +83,7 @@ func (x explanation) why(m *nodestate.Member) (Cause, string) {
 	case m.Cordon.ByAdministrator():
 		return CauseCordoned, "cordoned, not by Bunsen; it updates once it is uncordoned"
 	case m.Candidate == nodestate.CandidateFailed:
-		return CauseBudget, budgetText(x.plan, x.wording)
+		return CauseBudget, x.budget
 	case m.Cordon.Unschedulable:
 		return CauseCordoned, x.wording.State(m.Node)
 	case m.Health.Trouble != "":
@@ -113,5 +116,5 @@ func (x explanation) whyInService(m *nodestate.Member) (Cause, string) {
 	if used < p.capacity.max && p.capacity.zone(m.Zone) <= p.assigned.zones[m.Zone] {
 		return CauseBudget, zoneText(p, m.Zone)
 	}
-	return CauseBudget, budgetText(p, x.wording)
+	return CauseBudget, x.budget
 }

@@ -25,10 +25,8 @@ func HasConfig(f *Fleet, config string) bool {
 
 // Node returns the Node of that name, or nil.
 func Node(f *Fleet, name string) *corev1.Node {
-	for i := range f.Nodes {
-		if f.Nodes[i].Name == name {
-			return &f.Nodes[i]
-		}
+	if i, known := f.nodeAt[name]; known {
+		return &f.Nodes[i]
 	}
 	return nil
 }
@@ -67,6 +65,8 @@ type Fleet struct {
 	// Conflicts are the nodes that several custom pools select. Unmanaged are the nodes that no pool selects. The keys are
 	// names.
 	Conflicts, Unmanaged map[string]NodeRow
+	// nodeAt has the index of each node in Cluster.Nodes.
+	nodeAt map[string]int
 }
 
 // Pool is one pool with its nodes and the rollout's decision.
@@ -111,7 +111,7 @@ func (f *Fleet) FindNode(name string) (*corev1.Node, error) {
 
 // New reads a cluster's pools and nodes, and makes the decision for each pool that the rollout would make now.
 func New(c Cluster, now time.Time) *Fleet {
-	f := &Fleet{Cluster: c, Now: now, PoolByName: map[string]*Pool{}, Conflicts: map[string]NodeRow{}, Unmanaged: map[string]NodeRow{}}
+	f := &Fleet{Cluster: c, Now: now, PoolByName: map[string]*Pool{}, Conflicts: map[string]NodeRow{}, Unmanaged: map[string]NodeRow{}, nodeAt: make(map[string]int, len(c.Nodes))}
 	objects := make([]*mcfgv1.MachineConfigPool, len(c.Pools))
 	for i := range c.Pools {
 		objects[i] = &c.Pools[i]
@@ -124,7 +124,6 @@ func New(c Cluster, now time.Time) *Fleet {
 	for _, p := range objects {
 		v := &Pool{Object: p, Facts: poolstate.Read(p, c.Policies, published(c, p), len(nodes[p.Name])), daemons: c.Daemons, now: now}
 		v.Facts.Nodes, v.Facts.Timestamps = nodes[p.Name], c.Timestamps
-		slices.SortFunc(v.Facts.Nodes, func(a, b nodestate.Node) int { return strings.Compare(a.Name, b.Name) })
 		readGates(v)
 		f.PoolByName[p.Name], f.Others.Pools[p.Name] = v, p
 	}
@@ -134,10 +133,16 @@ func New(c Cluster, now time.Time) *Fleet {
 	return f
 }
 
-// sortNodes adds each node to its pool, or to the nodes without a pool.
+// sortNodes adds each node to its pool, or to the nodes without a pool. The nodes of a pool are in the order of their
+// names.
 func sortNodes(f *Fleet, pools membership.Pools) map[string][]nodestate.Node {
-	out := map[string][]nodestate.Node{}
+	order := make([]int, len(f.Nodes)) // To sort indexes is faster than to sort large structs.
 	for i := range f.Nodes {
+		f.nodeAt[f.Nodes[i].Name], order[i] = i, i
+	}
+	slices.SortFunc(order, func(a, b int) int { return strings.Compare(f.Nodes[a].Name, f.Nodes[b].Name) })
+	out := map[string][]nodestate.Node{}
+	for _, i := range order {
 		n := nodestate.Read(&f.Nodes[i])
 		row := NodeRow{Name: n.Name, Current: n.Config.Current, Desired: n.Config.Desired, State: cmp.Or(n.State, StateUnknown)}
 		switch pool, _, err := pools.For(n.Name, n.Labels); {
