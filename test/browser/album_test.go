@@ -25,6 +25,7 @@ func (b *tab) keepReadme() {
 		return
 	}
 	b.until(`document.querySelectorAll("#map a.cell.updated").length > 6 && document.querySelector("#map a.cell.rebooting") !== null`)
+	b.resize(1100, 900) // The width decides how high the page is.
 	b.resize(1100, eval[int64](b, `Math.round(document.querySelector("#pool-timeline figure").getBoundingClientRect().bottom + scrollY) + 24`))
 	b.write(*readme, chromedp.CaptureScreenshot())
 	b.resize(1280, 900)
