@@ -17,9 +17,10 @@ import (
 
 func images() map[string]string {
 	return map[string]string{
-		install.Controller: "registry.example.com:5000/bunsen/machine-config-controller:v1",
-		install.Server:     "registry.example.com:5000/bunsen/machine-config-server@sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
-		install.Daemon:     "registry.example.com:5000/bunsen/machine-config-daemon:v1",
+		install.Controller:   "registry.example.com:5000/bunsen/machine-config-controller:v1",
+		install.Server:       "registry.example.com:5000/bunsen/machine-config-server@sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+		install.Daemon:       "registry.example.com:5000/bunsen/machine-config-daemon:v1",
+		install.ConsoleImage: "registry.example.com:5000/bunsen/bunsen:v1",
 	}
 }
 
@@ -79,6 +80,10 @@ func TestTheOptionsAreInTheObjects(t *testing.T) {
 			"hostnames=api-int.example.com,192.0.2.1", "join-server=https://api-int.example.com:6443",
 		}},
 		"one control-plane node": {install.Options{ControlPlaneNodes: 1}, []string{daemon, controller + " one replica", server + " one replica", "hostnames=", "join-server="}},
+		"with the console": {install.Options{ControlPlaneNodes: 1, Console: []string{"console.example.org", "localhost:8443"}}, []string{
+			daemon, controller + " one replica", server + " one replica", "Deployment bunsen-console registry.example.com:5000/bunsen/bunsen:v1 one replica",
+			"hostnames=", "hosts=console.example.org,localhost:8443", "join-server=",
+		}},
 		"without the server": {install.Options{Without: []string{install.Server}}, []string{
 			"ClusterRoleBinding bunsen-nodes-read-configs", daemon, controller, "PodDisruptionBudget machine-config-controller",
 		}},
@@ -121,6 +126,8 @@ func TestMistakesInTheOptions(t *testing.T) {
 		"a part that is needed":       {func(o *install.Options) { o.Without = []string{install.Controller} }, "--without machine-config-controller"},
 		"join by http":                {func(o *install.Options) { o.JoinServer = "http://x" }, "begins with https://"},
 		"a host name that is a URL":   {func(o *install.Options) { o.Hostnames = []string{"https://x/"} }, "want a host name"},
+		"no image of the console":     {func(o *install.Options) { o.Console = []string{"localhost"}; delete(o.Images, install.ConsoleImage) }, "no image of bunsen"},
+		"a console at a URL":          {func(o *install.Options) { o.Console = []string{"https://localhost"} }, "want a host that browsers open"},
 		"two host names in one value": {func(o *install.Options) { o.Hostnames = []string{"a,b"} }, "want a host name"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -134,7 +141,7 @@ func TestMistakesInTheOptions(t *testing.T) {
 }
 
 func TestWhatPreventsAnInstallation(t *testing.T) {
-	good := install.Readiness{Major: "1", Minor: "34", Admin: true, Nodes: 5, ControlPlane: 3}
+	good := install.Readiness{Major: "1", Minor: "34", Admin: true, Nodes: 5, ControlPlane: 3, ConsoleCertificate: true}
 	for name, tc := range map[string]struct {
 		change func(*install.Readiness)
 		fatal  bool
@@ -147,12 +154,13 @@ func TestWhatPreventsAnInstallation(t *testing.T) {
 		"no rights":                      {func(r *install.Readiness) { r.Admin = false }, true, "you may not create kinds"},
 		"OpenShift":                      {func(r *install.Readiness) { r.MachineConfigOperator = true }, true, "leads its pools"},
 		"no nodes":                       {func(r *install.Readiness) { r.Nodes, r.ControlPlane = 0, 0 }, false, "has no nodes yet"},
+		"no certificate of the console":  {func(r *install.Readiness) { r.ConsoleCertificate = false }, false, "bunsen-console-tls does not exist"},
 		"no control plane":               {func(r *install.Readiness) { r.ControlPlane = 0 }, false, "no place to run"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := good
 			tc.change(&r)
-			problems := r.Check(install.Options{})
+			problems := r.Check(install.Options{Console: []string{"localhost"}})
 			if tc.want == "" {
 				if len(problems) > 0 {
 					t.Errorf("problems: %+v", problems)
@@ -197,9 +205,10 @@ func TestTheStateOfTheParts(t *testing.T) {
 		want     string
 		settled  bool
 	}{
-		"nothing":           {install.Observed{}, "machine-config-controller is not installed, machine-config-server is not installed, machine-config-daemon is not installed", false},
-		"ready":             {install.Observed{Deployments: []appsv1.Deployment{deployment(2, 2)}, DaemonSets: []appsv1.DaemonSet{daemon(3, 3, 3)}}, "machine-config-controller 2 of 2, machine-config-server is not installed, machine-config-daemon 3 of 3", true},
-		"an old generation": {install.Observed{Deployments: []appsv1.Deployment{deployment(2, 1)}, DaemonSets: []appsv1.DaemonSet{daemon(3, 3, 3)}}, "machine-config-controller 0 of 2, machine-config-server is not installed, machine-config-daemon 3 of 3", false},
+		"nothing":              {install.Observed{}, "machine-config-controller is not installed, machine-config-server is not installed, machine-config-daemon is not installed", false},
+		"ready":                {install.Observed{Deployments: []appsv1.Deployment{deployment(2, 2)}, DaemonSets: []appsv1.DaemonSet{daemon(3, 3, 3)}}, "machine-config-controller 2 of 2, machine-config-server is not installed, machine-config-daemon 3 of 3", true},
+		"a console that waits": {install.Observed{Deployments: []appsv1.Deployment{deployment(2, 2), {ObjectMeta: metav1.ObjectMeta{Name: install.Console}}}, DaemonSets: []appsv1.DaemonSet{daemon(3, 3, 3)}}, "machine-config-controller 2 of 2, machine-config-server is not installed, machine-config-daemon 3 of 3, bunsen-console 0 of 1", false},
+		"an old generation":    {install.Observed{Deployments: []appsv1.Deployment{deployment(2, 1)}, DaemonSets: []appsv1.DaemonSet{daemon(3, 3, 3)}}, "machine-config-controller 0 of 2, machine-config-server is not installed, machine-config-daemon 3 of 3", false},
 		"an old pod is available, and the new one is not": {install.Observed{Deployments: []appsv1.Deployment{surge}}, "machine-config-controller 0 of 2, machine-config-server is not installed, machine-config-daemon is not installed", false},
 		"an update under way":                             {install.Observed{Deployments: []appsv1.Deployment{deployment(2, 2)}, DaemonSets: []appsv1.DaemonSet{daemon(3, 1, 3)}, Pods: []corev1.Pod{pod, pod, pending}}, "machine-config-controller 2 of 2 (no node for a pod: 0/1 nodes are available), machine-config-server is not installed, machine-config-daemon 1 of 3 (CrashLoopBackOff: exit code 1: no kubeconfig)", false},
 	} {
@@ -249,6 +258,15 @@ func TestAnUninstallationStopsWhatActsFirst(t *testing.T) {
 	}
 	if order := kinds(true); order[len(order)-1] != "Namespace" || order[len(order)-2] != "CustomResourceDefinition" {
 		t.Errorf("the last kinds are %q: the kinds go before the namespaces", order[len(order)-2:])
+	}
+	known, err := install.Everything(config.Files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(known, func(o *unstructured.Unstructured) bool {
+		return o.GetKind() == "Deployment" && o.GetName() == install.Console
+	}) {
+		t.Error("an uninstallation leaves the console")
 	}
 	if n := len(install.Removal(all, true)); n != len(all) {
 		t.Errorf("%d of %d objects are deleted", n, len(all))

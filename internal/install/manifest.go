@@ -24,18 +24,26 @@ const (
 	Controller             = "machine-config-controller"
 	Server                 = "machine-config-server"
 	Daemon                 = "machine-config-daemon"
+	// Console is a part that an installation has only if a user wants it. ConsoleImage is its image, and
+	// ConsoleCertificate is the Secret with its certificate, which the user creates.
+	Console            = "bunsen-console"
+	ConsoleImage       = "bunsen"
+	ConsoleCertificate = "bunsen-console-tls"
 )
 
 // placeholderRegistry is the registry of the images in config/. This registry does not exist.
 const placeholderRegistry = "image.invalid/"
 
-// Parts are the programs that run on a cluster.
+// Parts are the programs that run on a cluster, except for the console.
 var Parts = []string{Controller, Server, Daemon}
 
 // Options are the choices of a user for an installation.
 type Options struct {
 	// Images has the reference of the image of each part.
 	Images map[string]string
+	// Console are the hosts that browsers open for the console, with the port unless it is 443. If Console is empty, the
+	// console is not installed.
+	Console []string
 	// Hostnames are names and addresses at which new machines reach the server, in addition to those of the server's
 	// nodes.
 	Hostnames []string
@@ -56,10 +64,9 @@ func (o Options) Check() error {
 			problems = append(problems, fmt.Errorf("--without %s: want %s or %s", part, Server, Daemon))
 		}
 	}
-	for _, part := range Parts {
+	for _, part := range o.images() {
 		image := o.Images[part]
 		switch {
-		case slices.Contains(o.Without, part):
 		case image == "":
 			problems = append(problems, fmt.Errorf("there is no image of %s: name the registry with --registry and --tag, or the file images.json of `make images` with --images", part))
 		case strings.HasPrefix(image, placeholderRegistry):
@@ -71,12 +78,31 @@ func (o Options) Check() error {
 	if o.JoinServer != "" && !strings.HasPrefix(o.JoinServer, "https://") {
 		problems = append(problems, fmt.Errorf("--join-server %q: want a URL that begins with https://", o.JoinServer))
 	}
+	return errors.Join(append(problems, o.checkNames()...)...)
+}
+
+// checkNames returns the errors in names of hosts.
+func (o Options) checkNames() (problems []error) {
 	for _, name := range o.Hostnames {
 		if name == "" || strings.ContainsAny(name, ", \t\n/") {
 			problems = append(problems, fmt.Errorf("--hostnames %q: want a host name or an IP address", name))
 		}
 	}
-	return errors.Join(problems...)
+	for _, host := range o.Console {
+		if host == "" || strings.ContainsAny(host, ", \t\n/@*") {
+			problems = append(problems, fmt.Errorf("--console %q: want a host that browsers open, such as console.example.org or localhost:8443", host))
+		}
+	}
+	return problems
+}
+
+// images returns the names of the images that the installation uses.
+func (o Options) images() []string {
+	names := slices.DeleteFunc(slices.Clone(Parts), func(part string) bool { return slices.Contains(o.Without, part) })
+	if len(o.Console) > 0 {
+		names = append(names, ConsoleImage)
+	}
+	return names
 }
 
 // Manifest returns the objects to apply, in their order: namespaces and CRDs first.
@@ -138,6 +164,14 @@ func overlayOf(o Options) types.Kustomization {
 		k.Images = append(k.Images, imageOf(part, o.Images[part]))
 	}
 	slices.Sort(k.Resources)
+	if len(o.Console) > 0 {
+		k.Components = append(k.Components, "../config/components/console")
+		k.Images = append(k.Images, imageOf(ConsoleImage, o.Images[ConsoleImage]))
+		hosts := types.ConfigMapArgs{}
+		hosts.Name, hosts.Namespace, hosts.LiteralSources = Console, Namespace, []string{"hosts=" + strings.Join(o.Console, ",")}
+		hosts.Options = &types.GeneratorOptions{Labels: map[string]string{"app.kubernetes.io/part-of": "bunsen", "app.kubernetes.io/component": "settings"}}
+		k.ConfigMapGenerator = append(k.ConfigMapGenerator, hosts)
+	}
 	if !slices.Contains(o.Without, Server) && !slices.Contains(o.Without, Daemon) {
 		k.Components = append(k.Components, "../config/components/serve-daemon")
 	}
@@ -169,8 +203,8 @@ func imageOf(part, reference string) types.Image {
 
 // Everything returns every object that an installation can have, whatever its options. The images are placeholders.
 func Everything(config fs.FS) ([]*unstructured.Unstructured, error) {
-	o := Options{Images: map[string]string{}, ControlPlaneNodes: 3}
-	for _, part := range Parts {
+	o := Options{Images: map[string]string{}, ControlPlaneNodes: 3, Console: []string{"localhost"}}
+	for _, part := range o.images() {
 		o.Images[part] = placeholderRegistry + part + ":none"
 	}
 	all, err := Manifest(config, o)

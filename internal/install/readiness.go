@@ -15,6 +15,8 @@ type Readiness struct {
 	Admin bool
 	// MachineConfigOperator reports whether OpenShift's machine-config-operator runs on the cluster.
 	MachineConfigOperator bool
+	// ConsoleCertificate reports whether the Secret ConsoleCertificate exists.
+	ConsoleCertificate bool
 	// Nodes is how many nodes there are, and ControlPlane how many of them have the label of the control plane.
 	Nodes, ControlPlane int
 }
@@ -51,6 +53,9 @@ func (r Readiness) Check(o Options) []Problem {
 	}
 	if r.Nodes > 0 && r.ControlPlane == 0 && !slices.Contains(o.Without, Server) {
 		all = append(all, Problem{false, "no node has the label node-role.kubernetes.io/control-plane, so machine-config-server has no place to run", "label the nodes that are to run it, or add --without machine-config-server: every node can then read every config"})
+	}
+	if len(o.Console) > 0 && !r.ConsoleCertificate {
+		all = append(all, Problem{false, "the Secret " + ConsoleCertificate + " does not exist, so the pod of " + Console + " waits for its certificate", "kubectl create secret tls " + ConsoleCertificate + " -n " + Namespace + " --cert=FILE --key=FILE"})
 	}
 	return all
 }

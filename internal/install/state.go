@@ -42,10 +42,14 @@ type Observed struct {
 	Pods        []corev1.Pod
 }
 
-// States returns the state of each part. A part whose status is older than its object's generation is not ready.
+// States returns the state of each part, and of the console if the cluster has one. A part whose status is older than its object's generation is not ready.
 func States(o Observed) []PartState {
 	var all []PartState
-	for _, part := range Parts {
+	parts := Parts
+	if slices.ContainsFunc(o.Deployments, func(d appsv1.Deployment) bool { return d.Name == Console }) {
+		parts = append(slices.Clone(Parts), Console)
+	}
+	for _, part := range parts {
 		s := PartState{Part: part, Missing: true}
 		for _, d := range o.Deployments {
 			if d.Name != part {

@@ -151,6 +151,7 @@ func TestValues(t *testing.T) {
 		server     = "Deployment bunsen-system machine-config-server"
 		settings   = "ConfigMap bunsen-system machine-config-server-HASH"
 		daemon     = "DaemonSet bunsen-system machine-config-daemon"
+		console    = "Deployment bunsen-system bunsen-console"
 		budgets    = "PodDisruptionBudget bunsen-system machine-config-"
 	)
 	pod := func(path string) string { return "spec.template.spec." + path }
@@ -182,6 +183,7 @@ func TestValues(t *testing.T) {
 		"daemon: {nodeSelector: {a: b}}":                           {daemon + " " + pod("nodeSelector.a: b")},
 		"daemon: {tolerations: [{key: k}]}":                        {daemon + " " + pod("tolerations.key: k")},
 		"daemon: {resources: {limits: {memory: 3Gi}}}":             {daemon + " " + pod("containers.resources.limits.memory: 3Gi")},
+		"console: {enabled: true, hosts: [a, b], tlsSecret: s}":    {"+ " + console, "+ NetworkPolicy bunsen-system bunsen-console", "+ Service bunsen-system bunsen-console", "+ ServiceAccount bunsen-system bunsen-console"},
 		"nodesReadConfigs: true":                                   {"+ ClusterRole  bunsen-nodes-read-configs", "+ ClusterRoleBinding  bunsen-nodes-read-configs"},
 		"monitoring: {enabled: true}":                              {"+ ConfigMap bunsen-system bunsen-dashboard", "+ PrometheusRule bunsen-system bunsen"},
 	} {
@@ -243,6 +245,34 @@ func leaves(path string, value any) (out []string) {
 	return out
 }
 
+// TestTheConsoleOfTheChart: its values are in its Deployment, and nothing else differs from the component.
+func TestTheConsoleOfTheChart(t *testing.T) {
+	dir := build(t)
+	got, err := render(t, dir, "console: {enabled: true, hosts: [console.example.org, 'localhost:8443'], tlsSecret: other, nodeSelector: {a: b}, tolerations: [{key: k}], resources: {limits: {memory: 2Gi}}}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("../../config/components/console/console.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := objects(t, string(source))
+	for name := range all {
+		all[name], got[name] = object{"o": all[name]}, object{"o": got[name]}
+	}
+	maps.DeleteFunc(got, func(name string, _ object) bool { return all[name] == nil })
+	const pod = "o.spec.template.spec."
+	want := []string{
+		"Deployment bunsen-system bunsen-console " + strings.Join([]string{
+			pod + "containers.env.value: console.example.org,localhost:8443", pod + "containers.image: registry.example.com/bunsen/bunsen" + digest,
+			pod + "containers.resources.limits.memory: 2Gi", pod + "nodeSelector.a: b", pod + "tolerations.key: k", pod + "volumes.secret.secretName: other",
+		}, " "),
+	}
+	if changes := changes(all, got); !slices.Equal(changes, want) {
+		t.Errorf("the changes are\n  %s\nwant\n  %s", strings.Join(changes, "\n  "), strings.Join(want, "\n  "))
+	}
+}
+
 // TestTheAlertsKeepTheirTemplates: the chart does not evaluate the templates of alerts.
 func TestTheAlertsKeepTheirTemplates(t *testing.T) {
 	dir := build(t)
@@ -286,6 +316,8 @@ func TestWrongValues(t *testing.T) {
 		"servers: {}":                              "servers",
 		"images: {daemon: image.invalid/d:1}":      "images",
 		"server: {joinServer: 'http://x'}":         "joinServer",
+		"console: {enabled: true}":                 "hosts",
+		"console: {hosts: [https://x]}":            "hosts",
 		"controller: {replicas: 0}":                "replicas",
 		"daemon: {kubeConfig: /etc/k}":             "kubeConfig",
 		"server: {hostnames: api-int.example.com}": "hostnames",

@@ -75,8 +75,8 @@ func packChart(root, out string, c commit) error {
 	return nil
 }
 
-// chartFiles returns the files of a Helm chart with the objects of config/default, config/monitoring and the component
-// for clusters without the server. The default images of the chart are the images in images.json.
+// chartFiles returns the files of a Helm chart with the objects of config/default, config/monitoring, and the components
+// for the console and for clusters without the server. The default images of the chart are the images in images.json.
 func chartFiles(root, out, version string) (map[string]string, error) {
 	images, err := readImages(out)
 	if err != nil {
@@ -94,7 +94,7 @@ func chartFiles(root, out, version string) (map[string]string, error) {
 		}
 		files[name] = string(text)
 	}
-	for program := range valuesOf {
+	for _, program := range append(slices.Collect(maps.Keys(valuesOf)), "bunsen") {
 		if images[program] == "" {
 			return nil, fmt.Errorf("images.json has no image of %s", program)
 		}
@@ -132,6 +132,7 @@ func chartObjects(root string) ([]*chartObject, error) {
 	for _, part := range []struct{ dir, condition string }{
 		{"default", ""},
 		{"monitoring", ".Values.monitoring.enabled"},
+		{"components/console/console.yaml", ".Values.console.enabled"},
 		{"components/nodes-read-configs/rights.yaml", "or .Values.nodesReadConfigs (not .Values.server.enabled)"},
 	} {
 		nodes, err := objectsOf(filepath.Join(root, "config", part.dir))
@@ -231,8 +232,11 @@ func (o *chartObject) parametrize() error {
 		o.condition = ".Values.namespaces.create"
 		return o.keep()
 	case "Deployment", "DaemonSet":
-		if o.node.GetName() == "machine-config-notifier" {
+		switch o.node.GetName() {
+		case "machine-config-notifier":
 			return o.notifier()
+		case "bunsen-console":
+			return o.console()
 		}
 		return o.workload(program)
 	case "PodDisruptionBudget":

@@ -68,10 +68,13 @@ func check(ctx context.Context, c cluster, version string) (report, error) {
 		return report{}, err
 	}
 	out.Parts = install.States(observed)
-	var without []string
+	var installed install.Options
 	for _, s := range out.Parts {
-		if s.Missing {
-			without = append(without, s.Part)
+		switch {
+		case s.Missing:
+			installed.Without = append(installed.Without, s.Part)
+		case s.Part == install.Console:
+			installed.Console = []string{s.Part}
 		}
 	}
 	status, err := c.status(ctx)
@@ -79,7 +82,7 @@ func check(ctx context.Context, c cluster, version string) (report, error) {
 		return report{}, err
 	}
 	out.Versions = status.Versions
-	out.Problems = append(ready.Check(install.Options{Without: without}), install.CheckVersions(version, status)...)
+	out.Problems = append(ready.Check(installed), install.CheckVersions(version, status)...)
 	reports, err := c.reportProblems(ctx, out.Parts, time.Now())
 	out.Problems = append(out.Problems, reports...)
 	return out, err

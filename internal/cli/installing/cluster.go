@@ -85,6 +85,9 @@ func (c cluster) readiness(ctx context.Context) (install.Readiness, error) {
 	} else if err == nil {
 		r.MachineConfigOperator = true
 	}
+	if r.ConsoleCertificate, err = c.hasConsoleCertificate(ctx); err != nil {
+		return r, err
+	}
 	nodes, err := c.nodes(ctx)
 	if err != nil {
 		return r, err
@@ -96,6 +99,17 @@ func (c cluster) readiness(ctx context.Context) (install.Readiness, error) {
 		}
 	}
 	return r, nil
+}
+
+// hasConsoleCertificate reports whether the Secret with the certificate of the console exists. It does not read the
+// content of the Secret.
+func (c cluster) hasConsoleCertificate(ctx context.Context) (bool, error) {
+	secret := metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}}
+	err := c.client.Get(ctx, client.ObjectKey{Namespace: install.Namespace, Name: install.ConsoleCertificate}, &secret)
+	if client.IgnoreNotFound(err) != nil {
+		return false, kube.RequestError("looking for the certificate of the console", err)
+	}
+	return err == nil, nil
 }
 
 // nodes reads the names, labels and annotations of all nodes.

@@ -45,6 +45,7 @@ func (i *Installation) Flags(cmd *cobra.Command) {
 	f.StringSliceVar(&i.options.Hostnames, "hostnames", nil, "names and addresses at which new machines reach machine-config-server, beside those of its nodes")
 	f.StringVar(&i.options.JoinServer, "join-server", "", "`URL` of the API server for new machines; empty: machines join in another way")
 	f.StringSliceVar(&i.options.Without, "without", nil, "`parts` to leave out: machine-config-server, machine-config-daemon")
+	f.StringSliceVar(&i.options.Console, "console", nil, "install the console too, for browsers that open these `hosts`, such as console.example.org or localhost:8443")
 	f.BoolVar(&i.print, "print", false, "print the objects as YAML, and change nothing")
 	f.BoolVar(&i.noWait, "no-wait", false, "do not wait until the parts are ready")
 	f.DurationVar(&i.timeout, "timeout", 5*time.Minute, "how long to wait until the parts are ready")
@@ -86,7 +87,7 @@ func (i *Installation) setImages() error {
 			return cli.Invalid(errors.New("--registry needs --tag, such as --tag v1.2.3"))
 		}
 		i.options.Images = map[string]string{}
-		for _, part := range install.Parts {
+		for _, part := range append(slices.Clone(install.Parts), install.ConsoleImage) {
 			i.options.Images[part] = strings.TrimRight(i.registry, "/") + "/" + part + ":" + i.tag
 		}
 	}
@@ -139,7 +140,11 @@ func (i *Installation) install(ctx context.Context, c cluster, out, progress io.
 		return err
 	}
 	if !i.noWait {
-		if err := i.await(ctx, c, progress); err != nil {
+		without := slices.Clone(i.options.Without)
+		if !ready.ConsoleCertificate {
+			without = append(without, install.Console)
+		}
+		if err := i.await(ctx, c, without, progress); err != nil {
 			return err
 		}
 	}
@@ -205,8 +210,8 @@ func prune(ctx context.Context, c cluster, wanted []*unstructured.Unstructured, 
 	return nil
 }
 
-// await waits until all parts are ready, and prints each change.
-func (i *Installation) await(ctx context.Context, c cluster, progress io.Writer) error {
+// await waits until all parts except some are ready, and prints each change.
+func (i *Installation) await(ctx context.Context, c cluster, without []string, progress io.Writer) error {
 	last, shown := "", map[string]bool{}
 	var states []install.PartState
 	err := until(ctx, i.Poll, i.timeout, func() (bool, error) {
@@ -214,7 +219,7 @@ func (i *Installation) await(ctx context.Context, c cluster, progress io.Writer)
 		if err != nil {
 			return false, err
 		}
-		states = slices.DeleteFunc(install.States(observed), func(s install.PartState) bool { return slices.Contains(i.options.Without, s.Part) })
+		states = slices.DeleteFunc(install.States(observed), func(s install.PartState) bool { return slices.Contains(without, s.Part) })
 		if line := lineOf(states); line != last {
 			last = line
 			fmt.Fprintln(progress, safetext.OneLine("waiting: "+line))
@@ -227,7 +232,7 @@ func (i *Installation) await(ctx context.Context, c cluster, progress io.Writer)
 				}
 			}
 		}
-		return install.Settled(states, i.options.Without), nil
+		return install.Settled(states, without), nil
 	})
 	if !errors.Is(err, errTimeout) {
 		return err
