@@ -26,8 +26,8 @@ type cluster struct {
 	clients kubernetes.Interface
 }
 
-// startCluster returns when the API server answers, with the administrator's kubeconfig in dir. Rights are those of a
-// real cluster: the Node authorizer, NodeRestriction and the roles in config/rbac.
+// startCluster returns when the API server answers, with the administrator's kubeconfig in dir. Secrets are encrypted in
+// etcd. Rights are those of a real cluster: the Node authorizer, NodeRestriction and the roles in config/rbac.
 func startCluster(p parts, dir string) (*cluster, error) {
 	no := false
 	env := &envtest.Environment{
@@ -38,6 +38,11 @@ func startCluster(p parts, dir string) (*cluster, error) {
 		Set("authorization-mode", "Node,RBAC").
 		Set("enable-bootstrap-token-auth", "true").
 		Append("enable-admission-plugins", "NodeRestriction")
+	encryption := filepath.Join(dir, "encryption.yaml")
+	if err := encryptSecrets(encryption); err != nil {
+		return nil, err
+	}
+	env.ControlPlane.GetAPIServer().Configure().Set("encryption-provider-config", encryption)
 	config, err := env.Start()
 	if err != nil {
 		return nil, fmt.Errorf("starting etcd and kube-apiserver: %w", err)

@@ -42,6 +42,8 @@
 //	unpack FILE DIR          write the files of an Ignition config into a directory
 //	csr NODE FILE            write the request for a certificate that the kubelet of a new node sends
 //	join NODE KUBECONFIG     ask for a Node's certificate with a bootstrap kubeconfig, wait for the approval, and sign it
+//	canaries VALUE...        name secret values (@FILE is a whole file) that must be nowhere, and begin to record processes
+//	searched ALLOWED [URL...]    search all that the story wrote for them, in every coding; ALLOWED has PLACE MODE REASON
 //	apiserver away|back      cut the server off the API server ($APISERVER for everybody else), and mend that
 //
 // The scripts of the truth table, testdata/truth, speak these as well. Each of their states is compared with the golden

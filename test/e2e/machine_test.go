@@ -28,8 +28,7 @@ import (
 func (s *story) bunsen(ts *testscript.TestScript, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, "bunsen"), args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+ts.Getenv("KUBECONFIG"), "HOME="+s.work)
+	cmd := s.bunsenCommand(ctx, ts, args...)
 	var notes bytes.Buffer
 	cmd.Stderr = &notes
 	out, err := cmd.Output()
@@ -37,6 +36,13 @@ func (s *story) bunsen(ts *testscript.TestScript, args ...string) ([]byte, error
 		return nil, fmt.Errorf("bunsen %s: %w\n%s", args[0], err, notes.String())
 	}
 	return out, nil
+}
+
+// bunsenCommand returns the command line tool as the administrator runs it.
+func (s *story) bunsenCommand(ctx context.Context, ts *testscript.TestScript, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, "bunsen"), args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+ts.Getenv("KUBECONFIG"), "HOME="+s.work)
+	return cmd
 }
 
 // inquiry is what a machine needs to know to ask for its config.

@@ -54,6 +54,7 @@ var storyCommands = map[string]func(*story, *testscript.TestScript, []string) er
 	"eventually": (*story).eventually, "announce": (*story).announce,
 	"echo": (*story).echo, "judged": (*story).judged, "marked": (*story).marked, "notifier": (*story).notifier,
 	"registry": (*story).registry,
+	"canaries": (*story).canaries, "searched": (*story).searched,
 }
 
 // command gives a method of the story to testscript.

@@ -50,7 +50,12 @@ func (p *process) start(ts *testscript.TestScript) error {
 	p.cmd = exec.Command(p.args[0], p.args[1:]...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.Dir = filepath.Dir(p.log)
-	p.cmd.Env = []string{"HOME=" + ts.Getenv("HOME"), "PATH=" + ts.Getenv("PATH"), "TMPDIR=" + os.TempDir()}
+	// Temporary files are files of the story too.
+	tmp := filepath.Join(p.cmd.Dir, ".tmp", "programs")
+	if err := os.MkdirAll(tmp, 0o700); err != nil {
+		return err
+	}
+	p.cmd.Env = []string{"HOME=" + ts.Getenv("HOME"), "PATH=" + ts.Getenv("PATH"), "TMPDIR=" + tmp}
 	// A test binary that is killed takes its children along.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	p.ended, p.wanted = make(chan struct{}), false

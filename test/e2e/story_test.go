@@ -11,6 +11,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/bunsen-os/bunsen/test/canary"
 	"github.com/bunsen-os/bunsen/test/kstatus"
 	"github.com/bunsen-os/bunsen/test/lab"
 	"github.com/bunsen-os/bunsen/test/lab/ostree"
@@ -40,6 +41,9 @@ type story struct {
 	truth  *truth
 	// statuses checks the conditions of sources and pools as long as the story lasts.
 	statuses *kstatus.Watcher
+	// finder finds the canaries, and processes records what programs run; nil before the command canaries.
+	finder    *canary.Finder
+	processes *canary.Processes
 	laboratory
 }
 
