@@ -57,7 +57,7 @@ func (r Runner) stored(d host.Digest) ([]byte, error) {
 	}
 	contents, err := r.Host.Store.Get(d)
 	if err != nil {
-		return nil, fmt.Errorf("fetching kept contents %s: %w", d.Short(), err)
+		return nil, fmt.Errorf("reading kept contents: %w", err) // without the digest, because the contents may be secret
 	}
 	return contents, nil
 }
