@@ -55,6 +55,10 @@ func (c *oneNode) Config(_ context.Context, name string) (mcfgv1.MachineConfig, 
 	return mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(ignition)}}}, nil
 }
 
+func (c *oneNode) Secrets(context.Context, string) (v1alpha1.NodeSecrets, error) {
+	return v1alpha1.NodeSecrets{}, report.ErrNoSecrets
+}
+
 func (c *oneNode) Rules(context.Context) (plan.Rules, error) {
 	return plan.Rules{Policy: policy.Default()}, nil
 }

@@ -39,26 +39,19 @@ func Refuse(from, to machineconfig.Config, overrides Overrides) []Refusal {
 		all = append(all, refuseUsers(from.Ignition.Passwd.Users, to.Ignition.Passwd.Users)...)
 		all = append(all, refuseGroups(from.Ignition.Passwd.Groups, to.Ignition.Passwd.Groups)...)
 	}
-	all = append(all, refuseSecrets(to)...)
+	all = append(all, refuseReferences(to)...)
 	if from.FIPS != to.FIPS {
 		all = append(all, Refusal{Field: "fips", Why: "FIPS mode cannot be changed on a running node: restore the earlier value, or replace the nodes with new ones"})
 	}
 	return all
 }
 
-// refuseSecrets refuses files whose contents a server resolves, because the daemon cannot get these contents.
-func refuseSecrets(to machineconfig.Config) (all []Refusal) {
-	files, err := secretref.Files(to)
-	if err != nil {
-		all = append(all, Refusal{Field: "storage.files", Why: err.Error()})
+// refuseReferences refuses invalid references to secrets, and those that no server resolves.
+func refuseReferences(to machineconfig.Config) []Refusal {
+	if _, err := secretref.Files(to); err != nil {
+		return []Refusal{{Field: "storage.files", Why: err.Error()}}
 	}
-	for _, f := range files {
-		all = append(all, Refusal{
-			Field: "storage.files " + f.Path, Kind: KindFile, Name: f.Path,
-			Why: "running nodes cannot get secrets yet, and its contents refer to a secret or are encrypted: write plain contents, or remove the file",
-		})
-	}
-	return all
+	return nil
 }
 
 func isHard(l ign.Link) bool { return l.Hard != nil && *l.Hard }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcd/agent/secretstore"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
@@ -24,11 +25,20 @@ func (a Config) currentConfig(ctx context.Context, node report.Node) (plan.Confi
 	case err != nil:
 		return plan.Config{}, err
 	case mc != nil:
-		return plan.ParseConfig(*mc)
+		c, err := plan.ParseConfig(*mc)
+		if err != nil {
+			return c, err
+		}
+		return a.secrets().InForce(ctx, c)
 	case node.Current == "":
 		return plan.Config{}, nil
 	}
 	return configAtFirstBoot(ctx, a, node.Current)
+}
+
+// secrets returns the secrets of the machine's configs.
+func (a Config) secrets() secretstore.Store {
+	return secretstore.Store{Host: a.Host, Source: a.Cluster, Log: a.Log}
 }
 
 // reportInitialAnnotations sets the annotations of the machine's first boot on a Node that does not name a current config yet.
@@ -41,10 +51,10 @@ func (a Config) reportInitialAnnotations(ctx context.Context, node report.Node) 
 	switch {
 	case err != nil:
 		return false, err
-	case mc != nil && mc.Name == node.Desired:
+	case mc != nil && plan.NameOf(*mc) == node.Desired:
 		return false, nil // The method confirm reports the current config after the uncordon.
 	case mc != nil: // The Node was created again for the same machine.
-		seed = map[string]string{v1alpha1.CurrentConfigAnnotation: mc.Name}
+		seed = report.CurrentAnnotations(plan.NameOf(*mc))
 	default:
 		if seed, err = readInitialAnnotations(a.Host.Files); err != nil {
 			return false, err
@@ -56,6 +66,11 @@ func (a Config) reportInitialAnnotations(ctx context.Context, node report.Node) 
 	}
 	if node.Desired == "" && seed[v1alpha1.DesiredConfigAnnotation] == "" {
 		seed[v1alpha1.DesiredConfigAnnotation] = current
+	}
+	if revision := seed[v1alpha1.CurrentSecretsAnnotation]; revision == "" {
+		delete(seed, v1alpha1.CurrentSecretsAnnotation)
+	} else if node.Desired == "" && seed[v1alpha1.DesiredConfigAnnotation] == current {
+		seed[v1alpha1.DesiredSecretsAnnotation] = revision
 	}
 	if node.Desired != "" {
 		// The desired config that the controller wrote is newer than that of the first boot.
@@ -91,7 +106,7 @@ func readInitialAnnotations(files host.Files) (map[string]string, error) {
 	}
 	seed := map[string]string{}
 	for key, value := range raw {
-		if strings.HasPrefix(key, "machineconfiguration.openshift.io/") || key == v1alpha1.WithheldAnnotation {
+		if strings.HasPrefix(key, "machineconfiguration.openshift.io/") || key == v1alpha1.WithheldAnnotation || key == v1alpha1.CurrentSecretsAnnotation {
 			seed[key] = value
 		}
 	}

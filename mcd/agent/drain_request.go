@@ -18,7 +18,7 @@ var errDrainStuck = errors.New("the node is not drained")
 // requestDrain requests from the controller a drain of the node for a config. requestDrain returns nil once the
 // controller has acknowledged the drain.
 func requestDrain(ctx context.Context, a *Agent, node report.Node, config string) error {
-	want := v1alpha1.DrainVerb + "-" + node.Desired
+	want := v1alpha1.DrainVerb + "-" + v1alpha1.ConfigName(node.Desired)
 	if node.DesiredDrain == want && node.LastAppliedDrain == want {
 		a.waiting = request{}
 		return nil
@@ -44,7 +44,7 @@ func requestDrain(ctx context.Context, a *Agent, node report.Node, config string
 // returns nil once the controller has acknowledged the uncordon, or if the node was not drained.
 func requestUncordon(ctx context.Context, a *Agent, node report.Node) error {
 	verb, _, _ := strings.Cut(node.DesiredDrain, "-")
-	want := v1alpha1.UncordonVerb + "-" + node.Desired
+	want := v1alpha1.UncordonVerb + "-" + v1alpha1.ConfigName(node.Desired)
 	switch {
 	case verb == v1alpha1.DrainVerb || verb == v1alpha1.UncordonVerb && node.DesiredDrain != want && node.DesiredDrain != node.LastAppliedDrain:
 		a.Log.Info("requesting the uncordon", "config", node.Desired)

@@ -44,6 +44,9 @@ type cluster struct {
 	onReport func(report string)
 	// told are all reports in order, without the common prefix.
 	told []string
+	// onSecrets answers for the servers of secrets; asked counts the requests.
+	onSecrets func(config string) (v1alpha1.NodeSecrets, error)
+	asked     int
 	// changed is signalled after each report.
 	changed chan struct{}
 	// calls counts them; from number failFrom on, if it is set, none is answered.
@@ -120,6 +123,15 @@ func (c *cluster) Config(_ context.Context, name string) (mcfgv1.MachineConfig, 
 		return mc, apierrors.NewNotFound(schema.GroupResource{Resource: "machineconfigs"}, name)
 	}
 	return mc, nil
+}
+
+// Secrets implements secretstore.Source.
+func (c *cluster) Secrets(_ context.Context, config string) (v1alpha1.NodeSecrets, error) {
+	c.asked++
+	if c.onSecrets != nil {
+		return c.onSecrets(config)
+	}
+	return v1alpha1.NodeSecrets{}, report.ErrNoSecrets
 }
 
 func (c *cluster) Rules(context.Context) (plan.Rules, error) { return c.rules, c.away() }

@@ -1,14 +1,12 @@
 package agent
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 
+	"github.com/bunsen-os/bunsen/mcd/agent/trustsync"
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
@@ -39,29 +37,8 @@ func (a *Agent) start(ctx context.Context) error {
 	}
 	a.started = true
 	if a.Metrics != nil {
-		a.Metrics.Boot(readOSRelease(a.Host.Files))
+		release := trustsync.ReadRelease(a.Host.Files)
+		a.Metrics.Boot(release["ID"], release["VERSION_ID"])
 	}
 	return nil
-}
-
-// readOSRelease reads the OS and its version from os-release; "" if they are unknown.
-func readOSRelease(files host.Files) (os, version string) {
-	text, err := files.Read("/etc/os-release")
-	if err != nil {
-		text, err = files.Read("/usr/lib/os-release")
-	}
-	if err != nil {
-		return "", ""
-	}
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	for lines.Scan() {
-		key, value, _ := strings.Cut(lines.Text(), "=")
-		switch value = strings.Trim(value, `"'`); key {
-		case "ID":
-			os = value
-		case "VERSION_ID":
-			version = value
-		}
-	}
-	return os, version
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent/statefile"
 	"github.com/bunsen-os/bunsen/mcd/apply"
+	"github.com/bunsen-os/bunsen/mcd/plan"
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
@@ -90,7 +92,7 @@ func (a *Agent) reconcileDesired(ctx context.Context, node report.Node) error {
 		return &rejectedError{*v}
 	}
 	if !a.compared && !inForce && mc != nil {
-		a.event(report.EventBootResync, "the daemon has started and updates from %s to %s", mc.Name, node.Desired)
+		a.event(report.EventBootResync, "the daemon has started and updates from %s to %s", plan.NameOf(*mc), node.Desired)
 	}
 	a.compared = true
 	return a.update(ctx, node)
@@ -115,7 +117,7 @@ func currentRejection(ctx context.Context, a *Agent, node report.Node, forced bo
 // decides.
 func isInForce(a *Agent, node report.Node, record *mcfgv1.MachineConfig) (bool, error) {
 	if record != nil {
-		return record.Name == node.Desired, nil
+		return plan.NameOf(*record) == node.Desired, nil
 	}
 	if node.Current != node.Desired {
 		return false, nil
@@ -147,14 +149,14 @@ func (a *Agent) continueOffline(ctx context.Context, down error) (desired string
 	switch {
 	case err != nil:
 		return "", errors.Join(err, down)
-	case t != nil && !v.IsFinal() && (mc == nil || mc.Name != t.Config.Name):
+	case t != nil && !v.IsFinal() && (mc == nil || plan.NameOf(*mc) != plan.NameOf(t.Config)):
 		a.status.Node = t.Node
 		if err := a.update(ctx, t.Node); err != nil {
-			return t.Config.Name, err
+			return plan.NameOf(t.Config), err
 		}
 	case mc != nil:
-		if err := a.checkDrift(ctx, report.Node{Current: mc.Name, Desired: mc.Name}); err != nil {
-			a.Log.Debug("the machine differs from its config; the report follows when the API server answers", "config", mc.Name, "why", err)
+		if err := a.checkDrift(ctx, report.Node{Current: plan.NameOf(*mc), Desired: plan.NameOf(*mc)}); err != nil {
+			a.Log.Debug("the machine differs from its config; the report follows when the API server answers", "config", plan.NameOf(*mc), "why", err)
 		}
 	}
 	return "", down
@@ -185,10 +187,9 @@ func (a *Agent) confirm(ctx context.Context, node report.Node) error {
 	if err := clearWithheld(ctx, a.Config); err != nil {
 		return err
 	}
-	if err := a.reportChanges(ctx, map[string]string{
-		v1alpha1.CurrentConfigAnnotation: node.Desired, v1alpha1.StateAnnotation: v1alpha1.StateDone,
-		v1alpha1.ReasonAnnotation: "", v1alpha1.PostConfigActionAnnotation: "", v1alpha1.FailureAnnotation: "",
-	}); err != nil {
+	done := report.CurrentAnnotations(node.Desired)
+	maps.Copy(done, map[string]string{v1alpha1.StateAnnotation: v1alpha1.StateDone, v1alpha1.ReasonAnnotation: "", v1alpha1.PostConfigActionAnnotation: "", v1alpha1.FailureAnnotation: ""})
+	if err := a.reportChanges(ctx, done); err != nil {
 		return fmt.Errorf("reporting the config in force: %w", err)
 	}
 	if a.Metrics != nil {
@@ -203,5 +204,5 @@ func (a *Agent) confirm(ctx context.Context, node report.Node) error {
 	a.status.Node.Current = node.Desired
 	setStatus(a, v1alpha1.StateDone, "")
 	publishStatus(a)
-	return a.files.Remove(ctx, statefile.RejectionPath, statefile.TaskPath)
+	return errors.Join(a.secrets().Confirm(ctx, node.Desired), a.files.Remove(ctx, statefile.RejectionPath, statefile.TaskPath))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/mcd/agent/secretstore"
 	"github.com/bunsen-os/bunsen/mcd/agent/statefile"
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
@@ -77,13 +78,15 @@ func isTolerated(a *Agent, err error) bool {
 	if errors.As(err, &unread) {
 		limit = unreadFailAfter
 	}
-	return a.outage.markUnreachable(a.Log, "a part of the cluster does not answer", "err", err) < limit
+	missing := a.outage.markUnreachable(a.Log, "a part of the cluster does not answer", "err", err)
+	return missing < limit || errors.As(err, new(*secretstore.WaitError))
 }
 
-// reportUnreadConfig reports that the node waits for its config, once the wait has lasted for unreadReportAfter.
+// reportUnreadConfig reports that the node waits for its config or the secrets of its config, once the wait has lasted for
+// unreadReportAfter.
 func reportUnreadConfig(ctx context.Context, a *Agent, err error) error {
-	var unread *unreadConfigError
-	if a.node == nil || !errors.As(err, &unread) || a.failed == unread.config || a.outage.markUnreachable(a.Log, "") < unreadReportAfter {
+	waits := errors.As(err, new(*unreadConfigError)) || errors.As(err, new(*secretstore.WaitError))
+	if a.node == nil || !waits || a.failed == a.node.Desired || a.outage.markUnreachable(a.Log, "") < unreadReportAfter {
 		return nil
 	}
 	setStatus(a, v1alpha1.StateWorking, err.Error())
@@ -123,7 +126,7 @@ type missingConfigError struct {
 
 // Error names the config.
 func (e *missingConfigError) Error() string {
-	return fmt.Sprintf("fetching the desired config %s: %v; see kubectl get machineconfig %s", e.config, e.cause, e.config)
+	return fmt.Sprintf("fetching the desired config %s: %v; see kubectl get machineconfig %s", e.config, e.cause, v1alpha1.ConfigName(e.config))
 }
 
 // Unwrap returns the API server's answer.

@@ -32,7 +32,7 @@ func (a *Agent) update(ctx context.Context, node report.Node) error {
 	a.status.Node.Current = p.From
 	// The config of the record is in force, but an earlier process did not report it.
 	if p.From != "" && node.Current != p.From {
-		if err := a.postpone(a.reportChanges(ctx, map[string]string{v1alpha1.CurrentConfigAnnotation: p.From})); err != nil {
+		if err := a.postpone(a.reportChanges(ctx, report.CurrentAnnotations(p.From))); err != nil {
 			return fmt.Errorf("reporting the config in force: %w", err)
 		}
 	}
@@ -52,7 +52,11 @@ func (a *Agent) update(ctx context.Context, node report.Node) error {
 
 // reportWorking reports the start of an update, unless the Node already shows it or the daemon retries the config.
 func reportWorking(ctx context.Context, a *Agent, node report.Node, t statefile.Task, p plan.Plan) error {
-	if a.failed == node.Desired || node.State == v1alpha1.StateWorking {
+	waited := a.node != nil && !a.outage.since.IsZero() // The Node may still have the reason of the wait.
+	if waited {
+		a.outage.markReachable(a.Log)
+	}
+	if a.failed == node.Desired || node.State == v1alpha1.StateWorking && !waited {
 		return nil
 	}
 	a.Log.Info("updating", "config", t.ConfigText(), "disruption", p.Disruption.String(), "steps", len(p.Steps))
@@ -89,7 +93,7 @@ func drainFor(ctx context.Context, a *Agent, node report.Node, t statefile.Task)
 // apply applies the steps. A failure in apply is a failure of the config, and the node reports this failure until it
 // has another config.
 func (a *Agent) apply(ctx context.Context, t statefile.Task, p plan.Plan, contents map[host.Digest][]byte) error {
-	name, about := t.Config.Name, t.ConfigText()
+	name, about := plan.NameOf(t.Config), t.ConfigText()
 	if p.Reboots() {
 		if err := a.postpone(a.reportChanges(ctx, map[string]string{v1alpha1.PostConfigActionAnnotation: "Rebooting"})); err != nil {
 			return err

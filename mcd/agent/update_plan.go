@@ -16,6 +16,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 	"github.com/bunsen-os/bunsen/mcd/report"
+	"github.com/bunsen-os/bunsen/mcd/secrets"
 )
 
 // kubeconfigPath is the bootstrap kubeconfig of the kubelet. Only root may read the kubeconfig, even if a config does
@@ -33,10 +34,16 @@ func readConfigs(ctx context.Context, a *Agent, node report.Node) (plan.Transiti
 	if err == nil {
 		err = errors.Join(machineconfig.Check(to.Config)...)
 	}
+	if err == nil {
+		_, err = secrets.PathsOf(to)
+	}
 	if err != nil {
 		return plan.Transition{}, t, &refusedError{t.ConfigText(), policy.Unreadable(err)}
 	}
 	from, err := a.currentConfig(ctx, node)
+	if err == nil {
+		to, err = a.secrets().Desired(ctx, to, from.Name)
+	}
 	if err != nil {
 		return plan.Transition{}, t, err
 	}
@@ -54,13 +61,13 @@ func readTask(ctx context.Context, a *Agent, node report.Node) (statefile.Task, 
 		return statefile.Task{}, err
 	}
 	t := statefile.Task{Node: node.Watched()}
-	if t.Requester = v1alpha1.ParseConfigRequest(node.Request, node.Desired); kept != nil {
+	if t.Requester = v1alpha1.ParseConfigRequest(node.Request, v1alpha1.ConfigName(node.Desired)); kept != nil {
 		if node.Request == "" { // A Node that was read from disk does not name the requester.
 			t.Requester = kept.Requester
 		}
 		t.Before, t.Attempt = kept.Before, kept.Attempt
 	}
-	if t.Config, err = a.Cluster.Config(ctx, node.Desired); errors.Is(err, report.ErrUnreachable) && kept != nil {
+	if t.Config, err = readConfig(ctx, a.Config, node.Desired); errors.Is(err, report.ErrUnreachable) && kept != nil {
 		t.Config, err = kept.Config, nil
 	}
 	if apierrors.IsNotFound(err) {
@@ -70,7 +77,7 @@ func readTask(ctx context.Context, a *Agent, node report.Node) (statefile.Task, 
 		return t, &unreadConfigError{node.Desired, err}
 	}
 	if err != nil {
-		return t, fmt.Errorf("fetching the desired config %s: %w; see kubectl get machineconfig %s", node.Desired, err, node.Desired)
+		return t, fmt.Errorf("fetching the desired config %s: %w; see kubectl get machineconfig %s", node.Desired, err, v1alpha1.ConfigName(node.Desired))
 	}
 	t.Config.ManagedFields = nil
 	if t.Rules, err = a.Cluster.Rules(ctx); errors.Is(err, report.ErrUnreachable) && kept != nil {
@@ -144,7 +151,7 @@ func writeFirstRecord(ctx context.Context, a *Agent, name string) error {
 	if mc, err := apply.LoadRecord(a.Host.Files); err != nil || mc != nil {
 		return err
 	}
-	mc, err := a.Cluster.Config(ctx, name)
+	mc, err := readConfig(ctx, a.Config, name)
 	if err != nil {
 		return fmt.Errorf("fetching the current config %s: %w", name, err)
 	}

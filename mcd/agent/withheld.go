@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent/statefile"
@@ -32,7 +34,7 @@ func hasWithheldSecrets(c Config, config string) (bool, error) {
 		return false, err
 	}
 	seed, err := readInitialAnnotations(c.Host.Files)
-	return seed[v1alpha1.WithheldAnnotation] == config, err
+	return seed[v1alpha1.WithheldAnnotation] == v1alpha1.ConfigName(config), err
 }
 
 // workingReason returns why a node is Working although it seems to have its desired config. workingReason returns "" if
@@ -55,6 +57,9 @@ func configAtFirstBoot(ctx context.Context, c Config, name string) (plan.Config,
 		return plan.Config{}, fmt.Errorf("fetching the current config %s: %w", name, err)
 	}
 	whole, err := plan.ParseConfig(mc)
+	if err == nil {
+		whole, err = c.secrets().InForce(ctx, whole)
+	}
 	if err != nil {
 		return plan.Config{}, err
 	}
@@ -73,10 +78,19 @@ func configAtFirstBoot(ctx context.Context, c Config, name string) (plan.Config,
 	return whole, nil
 }
 
+// readConfig reads a config from the cluster. The parameter at is a result of v1alpha1.ConfigAt, and the result has the revision.
+func readConfig(ctx context.Context, c Config, at string) (mcfgv1.MachineConfig, error) {
+	name, revision := v1alpha1.SplitConfigAt(at)
+	mc, err := c.Cluster.Config(ctx, name)
+	mc.Annotations = maps.Clone(mc.Annotations)
+	metav1.SetMetaDataAnnotation(&mc.ObjectMeta, v1alpha1.CurrentSecretsAnnotation, revision)
+	return mc, err
+}
+
 // fetchConfig reads a config from the cluster. While the API server does not answer, fetchConfig reads the config from
 // the task on disk.
 func fetchConfig(ctx context.Context, c Config, name string) (mcfgv1.MachineConfig, error) {
-	mc, err := c.Cluster.Config(ctx, name)
+	mc, err := readConfig(ctx, c, name)
 	if !errors.Is(err, report.ErrUnreachable) {
 		return mc, err
 	}

@@ -209,7 +209,7 @@ func (r *reader) storage(s ign.Storage) {
 
 // storageFile reads a file. For a file with contents, the result includes the appended parts. storageFile omits a
 // file whose contents a server resolves, because the contents are not known: the daemon neither writes such a file nor
-// compares it. policy.Refuse refuses the config.
+// compares it. Package secrets puts the contents into a config.
 func (r *reader) storageFile(f ign.File) {
 	if f.Contents.Source != nil && secretref.IsUnresolved(*f.Contents.Source) {
 		return

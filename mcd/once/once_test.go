@@ -83,6 +83,7 @@ func TestWhatIsRefusedChangesNothing(t *testing.T) {
 			mc.Spec.KernelArguments = []string{"quiet"}
 			return mc
 		}()}, []string{"kernelArguments", "it is a plain host"}},
+		{"a file whose contents only a server has", nil, Request{To: config(t, `,"storage":{"files":[{"path":"/etc/key","contents":{"source":"data:application/vnd.bunsen.template,%24%7Bsecret:a/b%7D"}}]}`)}, []string{"refers to secrets", "/etc/key", "Only the daemon of a cluster's node"}},
 		{"what somebody changed by hand", func(m *hosttest.Machine) {
 			if _, _, err := do(t, m, Request{To: config(t, file(policyFile, "a"))}, false); err != nil {
 				t.Fatal(err)

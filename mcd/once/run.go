@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -11,11 +12,13 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
+	"github.com/bunsen-os/bunsen/mcd/secrets"
 )
 
 // Request is the requested change of a machine.
@@ -70,9 +73,13 @@ func NewPlan(ctx context.Context, h host.Host, ask Request) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
+	delete(ask.To.Annotations, v1alpha1.CurrentSecretsAnnotation) // Only the daemon knows the revision.
 	to, err := plan.ParseConfig(ask.To)
 	if err != nil {
 		return Plan{}, err
+	}
+	if needs, err := secrets.PathsOf(to); err != nil || len(needs) > 0 {
+		return Plan{}, errors.Join(err, noSecrets(to.Name, needs))
 	}
 	text, err := plan.RecordOf(ask.To)
 	if err != nil {
@@ -106,13 +113,39 @@ func stepsOf(way plan.Transition, observed host.State, text []byte, ask Request)
 	return d
 }
 
-// inForce returns the config of the record. If there is no record, inForce returns the empty config without a name.
+// noSecrets returns the error for a config with secrets; nil for a config without.
+func noSecrets(config string, paths []string) error {
+	if len(paths) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s refers to secrets or has encrypted files (%s). Only the daemon of a cluster's node gets their contents: write plain contents into the config",
+		apply.ErrRefused, config, strings.Join(paths, ", "))
+}
+
+// inForce returns the config of the record, with the contents of secrets that the daemon has stored. If there is no record, inForce
+// returns the empty config without a name.
 func inForce(files host.Files) (plan.Config, error) {
 	mc, err := apply.LoadRecord(files)
 	if err != nil || mc == nil {
 		return plan.Config{}, err
 	}
-	return plan.ParseConfig(*mc)
+	c, err := plan.ParseConfig(*mc)
+	if err != nil {
+		return c, err
+	}
+	paths, err := secrets.PathsOf(c)
+	if err != nil || c.Name == mc.Name { // without a revision, the machine has none of these files
+		return c, err
+	}
+	text, err := files.Read(secrets.Path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return c, fmt.Errorf("reading %s: %w", secrets.Path, err)
+	}
+	contents, known := secrets.ParseCopy(text).Known(c.Name, paths)
+	if !known {
+		return c, noSecrets(c.Name, paths)
+	}
+	return secrets.Resolve(c, contents)
 }
 
 // observe reads the parts of the machine that a change between two configs may affect.

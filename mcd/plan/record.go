@@ -14,21 +14,29 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// RecordOf returns the content of the record of a config: its name, spec and secret paths.
+// RecordOf returns the content of the record of a config: its name, spec, secret paths and the revision of its secrets. The spec has
+// references to secrets, and no contents of them.
 func RecordOf(mc mcfgv1.MachineConfig) ([]byte, error) {
 	kept := mcfgv1.MachineConfig{
 		TypeMeta:   metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfig"},
 		ObjectMeta: metav1.ObjectMeta{Name: mc.Name},
 		Spec:       mc.Spec,
 	}
-	if marked := mc.Annotations[v1alpha1.SecretPathsAnnotation]; marked != "" {
-		kept.Annotations = map[string]string{v1alpha1.SecretPathsAnnotation: marked}
+	for _, key := range []string{v1alpha1.SecretPathsAnnotation, v1alpha1.CurrentSecretsAnnotation} {
+		if value := mc.Annotations[key]; value != "" {
+			metav1.SetMetaDataAnnotation(&kept.ObjectMeta, key, value)
+		}
 	}
 	text, err := json.Marshal(kept)
 	if err != nil {
 		return nil, fmt.Errorf("writing the record of %s: %w", mc.Name, err)
 	}
 	return text, nil
+}
+
+// NameOf returns the name of a config of a record or a task, with the revision of its secrets, as v1alpha1.ConfigAt writes it.
+func NameOf(mc mcfgv1.MachineConfig) string {
+	return v1alpha1.ConfigAt(mc.Name, mc.Annotations[v1alpha1.CurrentSecretsAnnotation])
 }
 
 // ParseRecord reads the content of a record. A damaged record is an error: without the record, the daemon could not
@@ -45,7 +53,7 @@ func ParseRecord(text []byte) (*mcfgv1.MachineConfig, error) {
 	return mc, nil
 }
 
-// ParseConfig reads a MachineConfig into its typed form. The error has every problem.
+// ParseConfig reads a MachineConfig into its typed form, with the name of NameOf. The error has every problem.
 func ParseConfig(mc mcfgv1.MachineConfig) (Config, error) {
 	c, err := machineconfig.Parse(mc.Spec)
 	if err != nil {
@@ -54,5 +62,5 @@ func ParseConfig(mc mcfgv1.MachineConfig) (Config, error) {
 	// The error is ignored, because the controller has checked the annotation. A pattern that cannot be parsed matches
 	// nothing.
 	marked, _ := secret.ParsePaths(mc.Annotations[v1alpha1.SecretPathsAnnotation])
-	return Config{Name: mc.Name, Config: c, Secrets: marked}, nil
+	return Config{Name: NameOf(mc), Config: c, Secrets: marked}, nil
 }

@@ -35,7 +35,7 @@ func (s Status) Owners() []metav1.OwnerReference {
 func (s Status) Spec() mcfgv1.MachineConfigNodeSpec {
 	var spec mcfgv1.MachineConfigNodeSpec
 	spec.Node.Name = s.NodeName
-	spec.Pool.Name = validName(v1alpha1.RenderedPool(s.Node.Desired))
+	spec.Pool.Name = validName(v1alpha1.RenderedPool(v1alpha1.ConfigName(s.Node.Desired)))
 	spec.ConfigVersion.Desired = validName(s.Node.Desired)
 	return spec
 }
@@ -70,8 +70,9 @@ func SameStatus(is, should mcfgv1.MachineConfigNodeStatus) bool {
 		is.ObservedGeneration == should.ObservedGeneration && slices.Equal(is.IrreconcilableChanges, should.IrreconcilableChanges)
 }
 
-// validName returns a name that the API accepts, or NotYetSet.
-func validName(name string) string {
+// validName returns the name of a rendered config, without the revision of its secrets, if the API accepts the name, or NotYetSet.
+func validName(at string) string {
+	name := v1alpha1.ConfigName(at)
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return NotYetSet
 	}

@@ -12,13 +12,17 @@ import (
 // rejected credentials or rights. The caller retries later. Until then, the node uses its stored data.
 var ErrUnreachable = errors.New("the API server does not answer")
 
+// ErrNoSecrets reports that the servers have no secrets of a config for this node.
+var ErrNoSecrets = errors.New("the machine-config-server has no secrets for this node")
+
 // Node has the data that the daemon reads from its Node object. A file on the node contains this type, so its fields
 // must keep their names.
 type Node struct {
 	// UID distinguishes this Node from an earlier one with the same name; "" if it is unknown. UID is not an
 	// annotation.
 	UID string
-	// Current and Desired are names of rendered configs; "" if not set.
+	// Current and Desired are names of rendered configs with the revision of their secrets, as v1alpha1.ConfigAt writes them; ""
+	// if not set.
 	Current, Desired string
 	// State and Reason are the daemon's last report.
 	State, Reason string
@@ -54,10 +58,16 @@ type Drain struct {
 	Started time.Time
 }
 
-// NodeOf reads the annotations of a Node.
+// NodeOf reads the annotations of a Node. A desired config without a revision of its secrets is the current one with its revision, if
+// both are one config: a node does not lose its secrets with an annotation.
 func NodeOf(annotations map[string]string) Node {
+	current := v1alpha1.ConfigAt(annotations[v1alpha1.CurrentConfigAnnotation], annotations[v1alpha1.CurrentSecretsAnnotation])
+	desired := v1alpha1.ConfigAt(annotations[v1alpha1.DesiredConfigAnnotation], annotations[v1alpha1.DesiredSecretsAnnotation])
+	if desired == v1alpha1.ConfigName(current) {
+		desired = current
+	}
 	return Node{
-		Current: annotations[v1alpha1.CurrentConfigAnnotation], Desired: annotations[v1alpha1.DesiredConfigAnnotation],
+		Current: current, Desired: desired,
 		State: annotations[v1alpha1.StateAnnotation], Reason: annotations[v1alpha1.ReasonAnnotation],
 		DesiredDrain: annotations[v1alpha1.DesiredDrainAnnotation], LastAppliedDrain: annotations[v1alpha1.LastAppliedDrainAnnotation],
 		Drain:             Drain{annotations[v1alpha1.DrainStatusAnnotation], parseTime(annotations[v1alpha1.DrainStartedAnnotation])},
@@ -66,6 +76,13 @@ func NodeOf(annotations map[string]string) Node {
 		Request:           annotations[v1alpha1.RequestAnnotation],
 		Retry:             parseTime(annotations[v1alpha1.RetryAnnotation]),
 	}
+}
+
+// CurrentAnnotations returns the annotations that report a config in force, which is a result of v1alpha1.ConfigAt. A config without
+// secrets removes the revision of the config before.
+func CurrentAnnotations(at string) map[string]string {
+	config, revision := v1alpha1.SplitConfigAt(at)
+	return map[string]string{v1alpha1.CurrentConfigAnnotation: config, v1alpha1.CurrentSecretsAnnotation: revision}
 }
 
 // parseTime parses a time in RFC 3339 and returns it in UTC, so that == compares moments. parseTime returns the zero
@@ -80,12 +97,13 @@ func parseTime(text string) time.Time {
 
 // MissingChanges returns the wanted annotations that the Node does not have yet.
 func (n Node) MissingChanges(want map[string]string) map[string]string {
-	is := map[string]string{
-		v1alpha1.CurrentConfigAnnotation: n.Current, v1alpha1.DesiredConfigAnnotation: n.Desired,
-		v1alpha1.StateAnnotation: n.State, v1alpha1.ReasonAnnotation: n.Reason,
+	is := CurrentAnnotations(n.Current)
+	maps.Copy(is, map[string]string{
+		v1alpha1.DesiredConfigAnnotation: v1alpha1.ConfigName(n.Desired),
+		v1alpha1.StateAnnotation:         n.State, v1alpha1.ReasonAnnotation: n.Reason,
 		v1alpha1.DesiredDrainAnnotation: n.DesiredDrain, v1alpha1.PostConfigActionAnnotation: n.PostAction,
 		v1alpha1.DriftAnnotation: n.Drift, v1alpha1.SSHAnnotation: n.SSH, v1alpha1.FailureAnnotation: n.Failure,
-	}
+	})
 	missing := maps.Clone(want)
 	maps.DeleteFunc(missing, func(key, value string) bool { return is[key] == value })
 	return missing

@@ -23,6 +23,28 @@ func TestATimeOnTheNodeIsAMomentOrNothing(t *testing.T) {
 	}
 }
 
+func TestARevisionOfSecretsIsAPartOfTheConfigsName(t *testing.T) {
+	for says, c := range map[string]struct{ current, currentSecrets, desired, desiredSecrets, isCurrent, isDesired string }{
+		"a config without secrets has its name":          {"a", "", "b", "", "a", "b"},
+		"both parts count":                               {"a", "r1", "a", "r2", "a@r1", "a@r2"},
+		"without a config there is no revision":          {"", "r1", "", "r2", "", ""},
+		"a desired config without a revision keeps that": {"a", "r1", "a", "", "a@r1", "a@r1"},
+		"another desired config has none":                {"a", "r1", "b", "", "a@r1", "b"},
+		"the first revision is a change":                 {"a", "", "a", "r1", "a", "a@r1"},
+	} {
+		n := report.NodeOf(map[string]string{
+			v1alpha1.CurrentConfigAnnotation: c.current, v1alpha1.CurrentSecretsAnnotation: c.currentSecrets,
+			v1alpha1.DesiredConfigAnnotation: c.desired, v1alpha1.DesiredSecretsAnnotation: c.desiredSecrets,
+		})
+		if n.Current != c.isCurrent || n.Desired != c.isDesired {
+			t.Errorf("%s: current %q, desired %q", says, n.Current, n.Desired)
+		}
+		if missing := n.MissingChanges(report.CurrentAnnotations(n.Current)); len(missing) > 0 {
+			t.Errorf("%s: it reports %v again", says, missing)
+		}
+	}
+}
+
 func TestOnlyWhatOthersWroteIsAReasonToLookAgain(t *testing.T) {
 	said := map[string]string{}
 	before := report.NodeOf(said)

@@ -89,7 +89,7 @@ func (w daemon) update(m *machine, n *corev1.Node, desired string) {
 		return
 	}
 	needs := w.needs(m.inForce, desired)
-	want := v1alpha1.DrainVerb + "-" + desired
+	want := v1alpha1.DrainVerb + "-" + v1alpha1.ConfigName(desired)
 	if needs >= drained && (a[v1alpha1.DesiredDrainAnnotation] != want || a[v1alpha1.LastAppliedDrainAnnotation] != want) {
 		w.report(m, map[string]string{v1alpha1.DesiredDrainAnnotation: want})
 		return
@@ -136,7 +136,7 @@ func (w daemon) apply(m *machine) {
 
 // confirm tells that the desired config is in force, after the node was opened again.
 func (w daemon) confirm(m *machine, n *corev1.Node) {
-	a, want := n.Annotations, v1alpha1.UncordonVerb+"-"+m.inForce
+	a, want := n.Annotations, v1alpha1.UncordonVerb+"-"+v1alpha1.ConfigName(m.inForce)
 	drain, applied := a[v1alpha1.DesiredDrainAnnotation], a[v1alpha1.LastAppliedDrainAnnotation]
 	verb, _, _ := strings.Cut(drain, "-")
 	switch {

@@ -101,7 +101,7 @@ func (c Scanner) BeforeUpdate(ctx context.Context, at plan.Config, way plan.Tran
 		err := repairDrift(ctx, c, seen)
 		return p, err == nil, err
 	}
-	if reason := seen.Reason(way.From); reason != "" && !(p.Reboots() && seen.canBeOverwritten()) {
+	if reason := seen.Reason(v1alpha1.ConfigName(way.From)); reason != "" && !(p.Reboots() && seen.canBeOverwritten()) {
 		c.Event(report.EventPreflightFailed, "%s", reason)
 		if node, err := c.Cluster.Node(ctx); err == nil {
 			return p, false, reportDrift(ctx, c, node, seen)

@@ -22,7 +22,7 @@ import (
 // driftScan is the result of one drift scan: the differences, and the action for each.
 type driftScan struct {
 	drift.Decision
-	// config is the name of the config in force.
+	// config is the name of the config in force, without the revision of its secrets.
 	config string
 	// expected and actual are the contents of the files that differ, by path.
 	expected, actual map[string][]byte
@@ -55,10 +55,10 @@ func scanDrift(ctx context.Context, c Scanner, at plan.Config, next *desired.Sta
 	if err != nil {
 		return driftScan{}, err
 	}
-	before := known
-	readDriftRules(ctx, c, at.Name, &known)
+	before, config := known, v1alpha1.ConfigName(at.Name)
+	readDriftRules(ctx, c, config, &known)
 	f.Policy, f.Rules, f.Memory = known.Policy, known.Rules, known.Memory
-	s := driftScan{config: at.Name, expected: map[string][]byte{}, actual: map[string][]byte{}}
+	s := driftScan{config: config, expected: map[string][]byte{}, actual: map[string][]byte{}}
 	f.Files = readDrifted(c, f, &s)
 	s.Decision = drift.Decide(f, time.Now())
 	for _, v := range s.Results {
@@ -69,7 +69,7 @@ func scanDrift(ctx context.Context, c Scanner, at plan.Config, next *desired.Sta
 	known.Memory = s.Memory
 	known.Accessed = known.Accessed || c.Watcher != nil && c.Watcher.Accessed()
 	known.Diffs = writeDiffs(ctx, c, s, known.Diffs)
-	known.Report, _ = s.Report(at.Name)
+	known.Report, _ = s.Report(config)
 	if err := saveDrift(c, before, known); err != nil {
 		if len(s.Repair.Steps) > 0 {
 			// The state must be saved first, because a repair that is not counted could repeat for ever.

@@ -14,13 +14,13 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
-// TaskPath is the file of the update under way. The file has the config, including its secrets, and all other data that
+// TaskPath is the file of the update under way. The file has the config, with references to secrets, and all other data that
 // the daemon needs to finish the update without the API server.
 const TaskPath = host.StateDir + "/desired.json"
 
 // Task is the update under way, as last read from the cluster.
 type Task struct {
-	// Config is the desired config, with the annotations that name its commit.
+	// Config is the desired config, with the annotations that name its commit, and the revision of its secrets.
 	Config mcfgv1.MachineConfig `json:"config"`
 	// Requester is who requested the config; zero if the controller did not report it.
 	Requester v1alpha1.Requester `json:"asked,omitzero"`
@@ -38,20 +38,20 @@ type Task struct {
 
 // Attempt is one attempt to apply a config.
 type Attempt struct {
-	// Config is the name of the config.
+	// Config is the name of the config, with the revision of its secrets.
 	Config string
 	// Number counts the attempts of one task.
 	Number int
 }
 
 // LastAttempt returns the last attempt of a task.
-func (t *Task) LastAttempt() Attempt { return Attempt{t.Config.Name, t.Attempt} }
+func (t *Task) LastAttempt() Attempt { return Attempt{plan.NameOf(t.Config), t.Attempt} }
 
 // Task returns the update under way if it is an update to this config; otherwise nil. The name "" stands for any
 // config.
 func (f Files) Task(config string) (*Task, error) {
 	t, err := read[Task](f, TaskPath)
-	if err != nil || t == nil || t.Config.Name == "" || config != "" && t.Config.Name != config {
+	if err != nil || t == nil || t.Config.Name == "" || config != "" && plan.NameOf(t.Config) != config {
 		return nil, err
 	}
 	return t, nil
@@ -61,7 +61,7 @@ func (f Files) Task(config string) (*Task, error) {
 // during an outage.
 func (f Files) RemoveOutdatedTask(ctx context.Context, desired string) error {
 	t, err := f.Task("")
-	if err != nil || t == nil || t.Config.Name == desired {
+	if err != nil || t == nil || plan.NameOf(t.Config) == desired {
 		return err
 	}
 	return f.Remove(ctx, TaskPath)
@@ -82,7 +82,7 @@ func (t *Task) ConfigText() string {
 		}
 	}
 	if commitText(v1alpha1.CommitRef{Revision: asked.Revision}) == "" && len(asked.API) == 0 {
-		return t.Config.Name
+		return plan.NameOf(t.Config)
 	}
 	for _, list := range []*[]v1alpha1.APIChange{&asked.API, &asked.After} {
 		*list = slices.Clone(*list)
@@ -92,7 +92,7 @@ func (t *Task) ConfigText() string {
 			c.Kind, c.Name, c.Manager = report.OneLine(c.Kind), report.OneLine(c.Name), ""
 		}
 	}
-	return t.Config.Name + " (" + asked.Text(commitText) + ")"
+	return plan.NameOf(t.Config) + " (" + asked.Text(commitText) + ")"
 }
 
 // commitText names a commit on one line: `commit 1f2e3d4c5b "time: two pools" by Alice`. commitText returns "" if the

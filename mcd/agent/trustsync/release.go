@@ -6,8 +6,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// readRelease reads the fields of os-release(5); none without the file.
-func readRelease(files host.Files) map[string]string {
+// ReadRelease reads the fields of os-release(5); none without the file.
+func ReadRelease(files host.Files) map[string]string {
 	fields := map[string]string{}
 	for _, at := range []string{"/etc/os-release", "/usr/lib/os-release"} {
 		if is, err := files.Stat(at); err == nil && is.Kind == host.Link {

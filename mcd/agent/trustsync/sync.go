@@ -16,6 +16,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/desired"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
+	"github.com/bunsen-os/bunsen/mcd/secrets"
 	"github.com/bunsen-os/bunsen/mcd/trust"
 )
 
@@ -126,6 +127,9 @@ func (s *Syncer) target(ctx context.Context, turn Turn, kept trust.Kept, answer 
 	name := ""
 	if mc != nil {
 		config, err := plan.ParseConfig(*mc)
+		if err == nil {
+			config, err = secrets.Owned(config) // Only its paths matter.
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -147,7 +151,7 @@ func (s *Syncer) target(ctx context.Context, turn Turn, kept trust.Kept, answer 
 // machine reads what the places of files depend on.
 func (s *Syncer) machine(files []v1alpha1.TrustFile) (trust.Machine, error) {
 	m := trust.Machine{Dirs: map[string]bool{}}
-	release := readRelease(s.host.Files)
+	release := ReadRelease(s.host.Files)
 	if system, known := distribution.SystemOf(release["ID"], release["VARIANT_ID"]); known {
 		m.Store = system.TrustStore
 	}
