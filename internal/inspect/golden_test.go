@@ -213,7 +213,7 @@ func (c cluster) show(t *testing.T, command string) string {
 	case verb == "json":
 		c.Timestamps = true
 		status = inspect.NewStatus(c.Cluster, noon)
-		text, err := json.MarshalIndent(map[string]any{"servers": status.Servers, "configAccess": status.ConfigAccess, "controllers": status.Controllers, "denied": status.Denied, "pools": status.Pools, "nodes": status.Nodes}[what], "", "  ")
+		text, err := json.MarshalIndent(map[string]any{"servers": status.Servers, "configAccess": status.ConfigAccess, "controllers": status.Controllers, "denied": status.Denied, "poolReports": status.PoolReports, "pools": status.Pools, "nodes": status.Nodes}[what], "", "  ")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -82,6 +82,8 @@ type Status struct {
 	Denied []fleet.DeniedMachine `json:"deniedMachines,omitempty"`
 	// Warnings are the warnings that belong to no single pool, node or server. Warnings contain no ages.
 	Warnings []string `json:"warnings,omitempty"`
+	// PoolReports are the pools with a problem of certificates, the pull secret or secrets.
+	PoolReports []PoolReport `json:"poolReports,omitempty"`
 	// Targets has the config that each pool should run, with its commit, by the name of the pool.
 	Targets map[string]fleet.RenderedRow `json:"-"`
 	// at is the time of the status.
@@ -144,6 +146,10 @@ func StatusOf(f *fleet.Fleet) Status {
 	s.Warnings = warnings(f, s.Controllers)
 	if risk := s.ConfigAccess.text(); risk != "" {
 		s.Warnings = append(s.Warnings, risk)
+	}
+	s.PoolReports = poolReports(f)
+	for _, r := range s.PoolReports {
+		s.Warnings = append(s.Warnings, r.texts()...)
 	}
 	if s.Denied = c.Denied; len(s.Denied) > 0 {
 		s.Warnings = append(s.Warnings, reason.DeniedText(s.Denied))

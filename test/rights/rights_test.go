@@ -86,6 +86,16 @@ func TestWhoMayDoWhat(t *testing.T) {
 		all.rows = slices.DeleteFunc(all.rows, func(r row) bool { return r.resource != "machineconfigs" })
 		s.checkAll(t, identities["daemon"], all)
 	})
+	t.Run("a server with the component trust-openshift", func(t *testing.T) {
+		without := readFile(t, "trust-openshift")
+		for i := range without.rows {
+			without.rows[i].allowed = false
+		}
+		s.checkAll(t, identities["server"], without)
+		s.kubectl(t, "apply", "-f", filepath.Join("..", "..", "config", "components", "trust-openshift", "rights.yaml"))
+		s.settled = time.Now().Add(settle)
+		s.checkAll(t, identities["server"], readFile(t, "trust-openshift"))
+	})
 }
 
 // checkAll sends the requests of a table as an identity.
@@ -154,6 +164,7 @@ func start(t *testing.T, plugins ...string) server {
 	}
 	steps := [][]string{
 		{"apply", "--server-side", "-k", filepath.Join(root, "config")},
+		{"apply", "-f", filepath.Join("testdata", "openshift.yaml")},
 		{"wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"},
 		{"apply", "-f", filepath.Join("testdata", "objects.yaml")},
 	}
