@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -13,11 +14,17 @@ import (
 	"syscall"
 
 	"github.com/bunsen-os/bunsen/internal/sops"
+	"github.com/bunsen-os/bunsen/internal/sops/document"
+	"github.com/bunsen-os/bunsen/internal/sops/rules"
 )
 
 // Edit opens the decrypted file in the user's editor, and encrypts what the editor saved. The decrypted text is in a
-// private directory, in memory if the machine has one, until the editor ends. Signals remove it too.
+// private directory, in memory if the machine has one, until the editor ends. Signals remove it too. Edit creates a file that
+// does not exist, for the recipients of its creation rule.
 func (o Options) Edit(ctx context.Context, file string) error {
+	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
+		return o.create(ctx, file)
+	}
 	format, body, err := open(file)
 	if err != nil {
 		return err
@@ -30,8 +37,6 @@ func (o Options) Edit(ctx context.Context, file string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-	defer stop()
 	changed, err := edited(ctx, filepath.Base(file), plain)
 	if err != nil {
 		return fmt.Errorf("%s is unchanged: %w", file, err)
@@ -46,8 +51,39 @@ func (o Options) Edit(ctx context.Context, file string) error {
 	return replace(file, out)
 }
 
-// edited returns a text after the user changed it in the editor.
+// create encrypts what the user writes in the editor, as a new file. It needs no key.
+func (o Options) create(ctx context.Context, file string) error {
+	p, ok, err := rulePolicy(file)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return fmt.Errorf("%s does not exist, and no creation rule of a %s above it names an age key: add one, or correct the name", file, rules.File)
+	}
+	if info, err := os.Stat(filepath.Dir(file)); err != nil || !info.IsDir() {
+		return fmt.Errorf("creating %s: there is no directory %s: create it first", file, filepath.Dir(file))
+	}
+	text, err := edited(ctx, filepath.Base(file), nil)
+	if err != nil {
+		return fmt.Errorf("%s is not created: %w", file, err)
+	}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return fmt.Errorf("%s is not created: the editor saved no text", file)
+	}
+	if _, encrypted := document.Detect(file, text); encrypted {
+		return fmt.Errorf("%s is not created: the text is encrypted already", file)
+	}
+	out, err := o.writer().Encrypt(string(document.FormatOf(file)), text, p)
+	if err != nil {
+		return fmt.Errorf("%s is not created: %w", file, err)
+	}
+	return replace(file, out)
+}
+
+// edited returns a text after the user changed it in the editor. Signals end the editor.
 func edited(ctx context.Context, name string, text []byte) (out []byte, err error) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	defer stop()
 	dir, err := os.MkdirTemp(privateParent(), "bunsen-edit-")
 	if err != nil {
 		return nil, err

@@ -95,14 +95,20 @@ func (o Options) policy(file string) (sops.Policy, error) {
 	if len(o.Recipients) > 0 {
 		return sops.Policy{Groups: [][]string{o.Recipients}}, nil
 	}
+	p, ok, err := rulePolicy(file)
+	if err == nil && !ok {
+		err = fmt.Errorf("no creation rule of a %s above %s names an age key: add one, or name the public key with --age", rules.File, file)
+	}
+	return p, err
+}
+
+// rulePolicy returns for whom the creation rule of a file encrypts it; false if no rule names an age key.
+func rulePolicy(file string) (sops.Policy, bool, error) {
 	r, ok, err := rule(file)
-	if err != nil {
-		return sops.Policy{}, err
+	if err != nil || !ok || len(r.Groups) == 0 {
+		return sops.Policy{}, false, err
 	}
-	if !ok || len(r.Groups) == 0 {
-		return sops.Policy{}, fmt.Errorf("no creation rule of a %s above %s names an age key: add one, or name the public key with --age", rules.File, file)
-	}
-	return sops.Policy{Groups: r.Groups, Threshold: r.Threshold, Rules: r.Values}, nil
+	return sops.Policy{Groups: r.Groups, Threshold: r.Threshold, Rules: r.Values}, true, nil
 }
 
 // Encrypt encrypts a file in place.
