@@ -74,8 +74,10 @@ func (r PoolReport) texts() []string {
 		count int
 		text  string
 	}{
-		{r.Trust.Failed, "do not have the newest certificates and pull secret"}, {r.Trust.Blocked, "refuse a certificate or pull secret"},
-		{r.Trust.Expiring, "have a certificate that has expired or expires soon"}, {r.Trust.Conflict, "have a config with the path of a certificate or pull secret"},
+		{r.Trust.Failed, "do not have the newest certificates and pull secret"},
+		{r.Trust.Blocked, "refuse a certificate or pull secret"},
+		{r.Trust.Expiring, "have a certificate that has expired or expires soon"},
+		{r.Trust.Conflict, "have a config with the path of a certificate or pull secret"},
 	} {
 		if c.count > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", c.count, c.text))
