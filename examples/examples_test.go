@@ -18,6 +18,7 @@ import (
 // repositories are the examples, with the pools that each is about.
 var repositories = map[string][]string{
 	"quickstart":   {"infra", "master", "worker"},
+	"secrets":      {"worker"},
 	"fcos-kubeadm": {"master", "worker"},
 	"cookbook": {
 		"arm64", "edge", "encrypted", "flatcar", "gateway", "lab", "legacy", "master", "mirrored", "openshift", "power",

@@ -57,8 +57,8 @@ func editCommand() *cobra.Command {
 	var o Options
 	cmd := &cobra.Command{
 		Use: "edit FILE", Short: "Edit an encrypted file with $EDITOR, or create one",
-		Long: `Edit an encrypted file with $EDITOR. If the file does not exist, bunsen creates it with what you write, encrypted for the
-keys of its creation rule in .sops.yaml; this needs no key of yours. The decrypted text is in a private directory until the editor ends. Values that you do
+		Long: `Edit an encrypted file with $EDITOR. If the file does not exist, bunsen encrypts what you write, for the public keys of
+its creation rule in .sops.yaml. This needs no key of yours. The decrypted text is in a private directory until the editor ends. Values that you do
 not change keep their ciphertext, so that a review shows which keys changed.`,
 		Example: "  bunsen secret edit pools/worker/app.sops.yaml", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
