@@ -2,6 +2,7 @@ package machineconfig
 
 import (
 	"fmt"
+	"path"
 	"regexp"
 	"strconv"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/coreos/ignition/v2/config/util"
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
+	"github.com/bunsen-os/bunsen/api/nodepath"
 	"github.com/bunsen-os/bunsen/api/safetext"
 )
 
@@ -114,9 +116,24 @@ func (k *checker) file(i int, f ign.File) {
 	k.node(at, f.Node)
 	k.belowRoot(at, f.Path)
 	k.mode(at, f.Mode)
-	k.resource(at+" contents", f.Contents)
+	checkContents(k, at, f)
 	for j, a := range f.Append {
 		k.resource(fmt.Sprintf("%s append[%d]", at, j), a)
+	}
+}
+
+// checkContents checks the contents of a file, which may be remote.
+func checkContents(k *checker, at string, f ign.File) {
+	_, remote, err := RemoteOf(f.Contents)
+	switch {
+	case !remote:
+		k.resource(at+" contents", f.Contents)
+	case err != nil:
+		k.addError(at+" contents", "%w", err)
+	case len(f.Append) > 0:
+		k.addError(at+" contents", "a file with remote contents cannot append: put all of it behind the address, or put the contents into the repository")
+	case strings.HasPrefix(path.Clean(f.Path), nodepath.UnitDir+"/"), strings.HasPrefix(path.Clean(f.Path), nodepath.UnitDir+"-preset/"):
+		k.addError(at+" contents", "units and presets are not downloaded, because Bunsen must know their [Install] sections: put the file into the repository, and name it with Butane's `local:`")
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 func TestCheckRefusesWhatIgnitionLetsThrough(t *testing.T) {
 	const head = `{"ignition":{"version":"3.5.0"},`
+	hash := "sha256-" + strings.Repeat("0", 64)
 	for name, c := range map[string]struct{ config, want string }{
 		"a unit that climbs out of its directory": {`"systemd":{"units":[{"name":"../../../etc/evil.service"}]}}`, `"../../../etc/evil.service" is not the name of a unit`},
 		"a unit that forges a preset line":        {`"systemd":{"units":[{"name":"a.service\nenable b.service"}]}}`, `is not the name of a unit`},
@@ -30,7 +31,17 @@ func TestCheckRefusesWhatIgnitionLetsThrough(t *testing.T) {
 		"a mode without its leading zero":         {`"storage":{"files":[{"path":"/etc/a","mode":644}]}}`, `files[0] /etc/a: mode 644 is read as a decimal number: write 0644 (in JSON: 420)`},
 		"a setuid file":                           {`"storage":{"files":[{"path":"/etc/50%a","mode":2541}]}}`, `files[0] /etc/50%a: mode 04755 has setuid, setgid, sticky or unknown bits`},
 		"a sticky directory":                      {`"storage":{"directories":[{"path":"/d","mode":1023}]}}`, `directories[0] /d: mode 01777`},
-		"contents that are fetched":               {`"storage":{"files":[{"path":"/a","contents":{"source":"https://example.com/a"}}]}}`, `files[0] /a contents: its contents are not in the config`},
+		"contents that are fetched":               {`"storage":{"files":[{"path":"/a","contents":{"source":"https://example.com/a"}}]}}`, `files[0] /a contents: its source has no hash`},
+		"an address with a password":              {`"storage":{"files":[{"path":"/a","contents":{"source":"https://u:p@example.com/a","verification":{"hash":"` + hash + `"}}}]}}`, `contains a user name or a password`},
+		"an address with headers":                 {`"storage":{"files":[{"path":"/a","contents":{"source":"https://example.com/a","httpHeaders":[{"name":"Authorization","value":"x"}],"verification":{"hash":"` + hash + `"}}}]}}`, `its source has httpHeaders`},
+		"an address of no server":                 {`"storage":{"files":[{"path":"/a","contents":{"source":"https:///a","verification":{"hash":"` + hash + `"}}}]}}`, `names no server`},
+		"an address of another kind":              {`"storage":{"files":[{"path":"/a","contents":{"source":"s3://bucket/a","verification":{"hash":"` + hash + `"}}}]}}`, `has the scheme "s3"`},
+		"an address with a hidden character":      {`"storage":{"files":[{"path":"/a","contents":{"source":"https://example.com/a​","verification":{"hash":"` + hash + `"}}}]}}`, `contains a hidden character`},
+		"a remote file that also appends":         {`"storage":{"files":[{"path":"/a","contents":{"source":"https://example.com/a","verification":{"hash":"` + hash + `"}},"append":[{"source":"data:,x"}]}]}}`, `a file with remote contents cannot append`},
+		"a unit from the network":                 {`"storage":{"files":[{"path":"/etc/systemd/system/a.service","contents":{"source":"https://example.com/a","verification":{"hash":"` + hash + `"}}}]}}`, `units and presets are not downloaded`},
+		"a preset from the network":               {`"storage":{"files":[{"path":"/etc/systemd/system-preset/a.preset","contents":{"source":"https://example.com/a","verification":{"hash":"` + hash + `"}}}]}}`, `units and presets are not downloaded`},
+		"an appended part with a hash":            {`"storage":{"files":[{"path":"/a","append":[{"source":"https://h/a","verification":{"hash":"` + hash + `"}}]}]}}`, `files[0] /a append[0]: its contents are not in the config`},
+		"a CA from the network":                   {`"x":1,"ignition":{"version":"3.5.0","security":{"tls":{"certificateAuthorities":[{"source":"https://h/ca","verification":{"hash":"` + hash + `"}}]}}}}`, `certificateAuthorities[0]: its contents are not in the config`},
 		"appended contents that are fetched":      {`"storage":{"files":[{"path":"/a","append":[{"source":"tftp://h/a"}]}]}}`, `files[0] /a append[0]: its contents`},
 		"a config that is fetched":                {`"x":1,"ignition":{"version":"3.5.0","config":{"merge":[{"source":"https://h/c.ign"}]}}}`, `ignition.config.merge[0]: its contents`},
 		"a hash of other contents":                {`"storage":{"files":[{"path":"/a","contents":{"source":"data:,hello","verification":{"hash":"sha256-0000000000000000000000000000000000000000000000000000000000000000"}}}]}}`, `write sha256-2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824`},

@@ -22,7 +22,7 @@ import (
 const MaxContents = 64 << 20
 
 // ErrNotInline is returned for a resource whose source is not a data: URL, so that its contents are not in the config.
-var ErrNotInline = errors.New("its contents are not in the config: only data: sources are supported; put the file into the repository and name it with Butane's `local:`")
+var ErrNotInline = errors.New("its contents are not in the config: only data: sources are supported here. Only the contents of a file in storage.files may have an address, with a hash. Put them into the repository, and name them with Butane's `local:`")
 
 // Contents decodes the data: URL of a resource, and decompresses it if it is compressed with gzip. A resource without a
 // source is empty. Contents does not compare the verification hash; Check does.

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"bytes"
 	"maps"
 	"reflect"
 	"slices"
@@ -96,14 +95,9 @@ func sameFile(a, b ign.File) bool {
 		sameContents(a.Contents, b.Contents) && slices.EqualFunc(a.Append, b.Append, sameContents)
 }
 
-// sameContents compares two contents, however they are encoded.
+// sameContents compares two contents, however they are encoded, and remote contents by their hash.
 func sameContents(a, b ign.Resource) bool {
-	if reflect.DeepEqual(a, b) {
-		return true
-	}
-	x, errA := machineconfig.Contents(a)
-	y, errB := machineconfig.Contents(b)
-	return errA == nil && errB == nil && bytes.Equal(x, y)
+	return reflect.DeepEqual(a, b) || machineconfig.SameContents(a, b)
 }
 
 func sameDirectory(a, b ign.Directory) bool {

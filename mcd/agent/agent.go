@@ -9,19 +9,20 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bunsen-os/bunsen/mcd/agent/contentsync"
 	"github.com/bunsen-os/bunsen/mcd/agent/driftscan"
 	"github.com/bunsen-os/bunsen/mcd/agent/healthcheck"
+	"github.com/bunsen-os/bunsen/mcd/agent/signals"
 	"github.com/bunsen-os/bunsen/mcd/agent/statefile"
 	"github.com/bunsen-os/bunsen/mcd/agent/trustsync"
 	"github.com/bunsen-os/bunsen/mcd/apply"
+	"github.com/bunsen-os/bunsen/mcd/fetch"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
 // The intervals and limits of the agent.
 const (
-	// minBackoff is the first pause after a failure. Each further pause is twice as long, up to maxBackoff.
-	minBackoff, maxBackoff = time.Second, time.Minute
 	// resyncInterval is how long the agent waits for a signal before it reconciles the node without a signal.
 	resyncInterval = 5 * time.Minute
 	// drainLimit is how long a drain may take before the node reports that it is stuck. uncordonLimit is the limit for
@@ -59,6 +60,8 @@ type Config struct {
 	Drift driftscan.Watcher
 	// Trust writes the files that the machine gets beside its config.
 	Trust *trustsync.Syncer
+	// Fetch brings the remote files of configs onto the machine.
+	Fetch *fetch.Fetcher
 	// Events and Metrics record what the agent does. Status receives the progress of the agent.
 	Events  Events
 	Metrics Metrics
@@ -148,12 +151,12 @@ func (a *Agent) enter(p report.Phase) {
 // (ErrRebooting). Run first finishes an update that has already started. After a failure, Run waits before the next
 // attempt, unless another config is desired meanwhile.
 func (a *Agent) Run(ctx context.Context, changed <-chan struct{}) error {
-	signals := signals{changed: changed}
+	waiting := signals.Signals{Changed: changed}
 	if a.Drift != nil {
-		signals.disturbed = a.Drift.Disturbed()
+		waiting.Disturbed = a.Drift.Disturbed()
 	}
 	if a.Trust != nil {
-		signals.trust = a.Trust.Changed()
+		waiting.Trust = a.Trust.Changed()
 	}
 	pause := time.Duration(0)
 	for {
@@ -169,23 +172,23 @@ func (a *Agent) Run(ctx context.Context, changed <-chan struct{}) error {
 			return err
 		case err == nil:
 			pause = 0
-			signals.wait(ctx, true, resyncInterval)
+			waiting.Wait(ctx, true, resyncInterval)
 			continue
 		}
-		pause = min(max(2*pause, minBackoff), maxBackoff)
+		pause = min(max(2*pause, signals.MinBackoff), signals.MaxBackoff)
 		stepsFailed, level := desired != "" && a.failed == desired, slog.LevelDebug
 		if stepsFailed {
 			level = slog.LevelError
 		}
-		if errors.Is(err, report.ErrUnreachable) {
+		if errors.Is(err, report.ErrUnreachable) || errors.As(err, new(*contentsync.Error)) {
 			a.Log.Log(ctx, level, "the next sync follows", "in", pause, "err", err)
 			// If steps failed, they and their rollback have changed watched files, so changes of these files are
 			// ignored.
-			signals.wait(ctx, !stepsFailed, jitter(pause))
+			waiting.Wait(ctx, !stepsFailed, jitter(pause))
 			continue
 		}
 		a.Log.Error("update failed, retrying", "config", desired, "in", pause, "err", err)
-		if a.waitFailed(ctx, &signals, desired, pause) {
+		if a.waitFailed(ctx, &waiting, desired, pause) {
 			pause = 0
 		}
 	}
@@ -196,9 +199,9 @@ func jitter(d time.Duration) time.Duration { return d + rand.N(d/4+1) }
 
 // waitFailed waits for the pause to end or a watched file to change. waitFailed returns true at once in three cases:
 // another config is desired, the Node requests a retry, or the Node can be read after a failed read.
-func (a *Agent) waitFailed(ctx context.Context, s *signals, failed string, pause time.Duration) bool {
+func (a *Agent) waitFailed(ctx context.Context, s *signals.Signals, failed string, pause time.Duration) bool {
 	until := time.Now().Add(pause)
-	for s.wait(ctx, failed == "" || a.failed != failed, time.Until(until)) {
+	for s.Wait(ctx, failed == "" || a.failed != failed, time.Until(until)) {
 		if node, err := a.Cluster.Node(ctx); err == nil && (a.node == nil || node.Desired != failed || node.Retry != a.node.Retry) {
 			return true
 		}

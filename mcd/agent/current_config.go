@@ -25,7 +25,7 @@ func (a Config) currentConfig(ctx context.Context, node report.Node) (plan.Confi
 	case err != nil:
 		return plan.Config{}, err
 	case mc != nil:
-		c, err := plan.ParseConfig(*mc)
+		c, err := a.resolved(plan.ParseConfig(*mc))
 		if err != nil {
 			return c, err
 		}
@@ -33,7 +33,7 @@ func (a Config) currentConfig(ctx context.Context, node report.Node) (plan.Confi
 	case node.Current == "":
 		return plan.Config{}, nil
 	}
-	return configAtFirstBoot(ctx, a, node.Current)
+	return a.resolved(configAtFirstBoot(ctx, a, node.Current))
 }
 
 // secrets returns the secrets of the machine's configs.

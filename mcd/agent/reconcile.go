@@ -168,6 +168,7 @@ func (a *Agent) confirm(ctx context.Context, node report.Node) error {
 	if err := writeFirstRecord(ctx, a, node.Desired); err != nil {
 		return err
 	}
+	keepContents(ctx, a, node)
 	if err := a.checkDrift(ctx, node); errors.Is(err, report.ErrUnreachable) {
 		return err
 	} else if err != nil {

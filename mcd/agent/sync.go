@@ -10,6 +10,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/mcd/agent/contentsync"
 	"github.com/bunsen-os/bunsen/mcd/agent/secretstore"
 	"github.com/bunsen-os/bunsen/mcd/agent/statefile"
 	"github.com/bunsen-os/bunsen/mcd/report"
@@ -55,6 +56,8 @@ func syncAndReport(ctx context.Context, a *Agent) (desired string, reported bool
 			a.enter(report.Drifted)
 			err = a.reportBlocked(ctx, v1alpha1.StateDegraded, err)
 			return desired, err == nil, err
+		case errors.As(err, new(*contentsync.Error)):
+			return desired, true, errors.Join(err, reportWaiting(ctx, a, err.Error()))
 		case errors.Is(err, report.ErrUnreachable) && isTolerated(a, err):
 			return desired, false, errors.Join(err, reportUnreadConfig(ctx, a, err))
 		}

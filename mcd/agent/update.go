@@ -36,6 +36,9 @@ func (a *Agent) update(ctx context.Context, node report.Node) error {
 			return fmt.Errorf("reporting the config in force: %w", err)
 		}
 	}
+	if err := fetchContents(ctx, a, node, t); err != nil {
+		return err
+	}
 	if p.Drain {
 		if err := drainFor(ctx, a, node, t); err != nil {
 			return err
@@ -139,7 +142,7 @@ func (a *Agent) apply(ctx context.Context, t statefile.Task, p plan.Plan, conten
 		a.event(report.EventRejected, "%s", v.Why)
 		return &rejectedError{*v}
 	}
-	return &updateError{about: about, problem: fmt.Errorf("%w; the node is back in %s and retries: %s, or fix or revert the commit", done.Why, report.RollbackTarget(p.From, p.To), failedStepText(done.FailedStep))}
+	return &updateError{about: about, problem: fmt.Errorf("%w; the node is back in %s and retries: %s, or fix or revert the commit", done.Why, report.RollbackTarget(p.From, p.To), apply.FailedStepText(done.FailedStep))}
 }
 
 // announceUpdate emits the events about an update that is about to start.

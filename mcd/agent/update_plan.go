@@ -30,7 +30,7 @@ func readConfigs(ctx context.Context, a *Agent, node report.Node) (plan.Transiti
 	if err != nil {
 		return plan.Transition{}, t, err
 	}
-	to, err := plan.ParseConfig(t.Config)
+	to, err := a.resolved(plan.ParseConfig(t.Config))
 	if err == nil {
 		err = errors.Join(machineconfig.Check(to.Config)...)
 	}

@@ -112,7 +112,7 @@ func TestAReadOnlyDirectoryKeepsTheOldConfig(t *testing.T) {
 }
 
 func TestAccountsOfPackagesAreKnownBehindTheAdministrators(t *testing.T) {
-	m := hosttest.NewMachine()
+	m := newMachine()
 	m.Put("/usr/lib/passwd", "chrony:x:994:992::/var/lib/chrony:/sbin/nologin\ncore:x:7:7::/:/bin/false")
 	m.Put("/usr/lib/group", "chrony:x:992:\n")
 	a, err := apply.Accounts(t.Context(), m.Host())

@@ -38,6 +38,8 @@ func crashCases(n uint64) []crashCase {
 			c.actions = reloads
 			c.to.KernelArguments, c.to.OSImageURL, c.to.KernelType, c.to.Extensions = c.from.KernelArguments, c.from.OSImageURL, c.from.KernelType, c.from.Extensions
 		}
+		c.from.Ignition.Storage.Files = append(c.from.Ignition.Storage.Files, remoteFiles(r)...)
+		c.to.Ignition.Storage.Files = append(c.to.Ignition.Storage.Files, remoteFiles(r)...)
 		cases = append(cases, c)
 	}
 	return cases

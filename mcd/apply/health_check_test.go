@@ -17,7 +17,7 @@ func gateTrial(t *testing.T, c crashCase) (*hosttest.Machine, *trial) {
 	t.Helper()
 	var m *hosttest.Machine
 	tr := begin(t, c, func(*testing.T) world {
-		m = hosttest.NewMachine()
+		m = newMachine()
 		return inMemory(m)
 	})
 	m.Log = nil

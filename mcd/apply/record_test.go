@@ -9,7 +9,6 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
-	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
@@ -22,7 +21,7 @@ func TestARecordIsReadAsItWasWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := hosttest.NewMachine()
+	m := newMachine()
 	if is, err := apply.LoadRecord(m.Host().Files); is != nil || err != nil {
 		t.Errorf("a machine without a record has %v, %v", is, err)
 	}
@@ -39,7 +38,7 @@ func TestARecordIsReadAsItWasWritten(t *testing.T) {
 }
 
 func TestADamagedRecordSaysWhatToDo(t *testing.T) {
-	m := hosttest.NewMachine()
+	m := newMachine()
 	for _, text := range []string{`{"metadata"`, "", "null", "{}"} {
 		m.Put(host.RecordPath, text)
 		if is, err := apply.LoadRecord(m.Host().Files); err == nil || !strings.Contains(err.Error(), host.RecordPath) || !strings.Contains(err.Error(), "remove it") {

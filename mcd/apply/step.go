@@ -70,6 +70,11 @@ func (r Runner) place(s host.Step, is host.Entry, from source) error {
 	case host.Link, host.Hard:
 		return files.Link(s.Target, want)
 	}
+	if downloaded, err := r.isDownloaded(want.Digest); err != nil {
+		return err
+	} else if downloaded {
+		return r.Host.Contents.Write(s.Target, want)
+	}
 	contents, err := from(want.Digest)
 	if err != nil {
 		return err

@@ -24,7 +24,11 @@ func (r Runner) keep(ctx context.Context, steps []host.Step, contents map[host.D
 		d := digest(s.Before)
 		switch {
 		case s.IsPath() && s.Before.Entry.Kind == host.File:
-			old = append(old, host.Old{Path: s.Target, Digest: d})
+			downloaded, err := r.isDownloaded(d)
+			if err != nil {
+				return nil, err
+			}
+			old = append(old, host.Old{Path: s.Target, Digest: d, Downloaded: downloaded})
 		case !kept[d]:
 			password, err := replaced(ctx, r.Host, s)
 			if err != nil {
@@ -35,8 +39,12 @@ func (r Runner) keep(ctx context.Context, steps []host.Step, contents map[host.D
 		kept[d] = true
 	}
 	for _, s := range steps {
-		if d := digest(s.After); !kept[d] && contents[d] == nil {
-			return nil, fmt.Errorf("%s: its contents are missing", s)
+		d := digest(s.After)
+		if kept[d] || contents[d] != nil {
+			continue
+		}
+		if downloaded, err := r.isDownloaded(d); err != nil || !downloaded {
+			return nil, errors.Join(err, fmt.Errorf("%s: its contents are missing", s))
 		}
 	}
 	if err := r.Host.Store.Keep(old); err != nil {
@@ -48,6 +56,18 @@ func (r Runner) keep(ctx context.Context, steps []host.Step, contents map[host.D
 		}
 		return r.stored(d)
 	}, nil
+}
+
+// isDownloaded reports whether the host's content store has contents.
+func (r Runner) isDownloaded(d host.Digest) (bool, error) {
+	if r.Host.Contents == nil || d == "" || d == host.DigestOf(nil) {
+		return false, nil
+	}
+	has, err := r.Host.Contents.Has(d)
+	if err != nil {
+		return false, fmt.Errorf("looking for downloaded contents %s: %w", d.Short(), err)
+	}
+	return has, nil
 }
 
 // stored returns the contents for the rollback from the store.

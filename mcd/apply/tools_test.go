@@ -2,6 +2,7 @@ package apply_test
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -62,7 +63,9 @@ func TestACrashAnywhereOfTheRealToolsEndsInTheOldOrTheNewAccounts(t *testing.T) 
 // furnish makes a directory a machine.
 func furnish(t *testing.T, dir string) {
 	t.Helper()
-	for p, text := range hosttest.Base {
+	texts := maps.Clone(hosttest.Base)
+	maps.Copy(texts, downloaded())
+	for p, text := range texts {
 		at := filepath.Join(dir, p)
 		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
 			t.Fatal(err)

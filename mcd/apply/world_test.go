@@ -46,9 +46,9 @@ type world struct {
 
 // worlds are the machines that everything here is tried on.
 var worlds = map[string]func(*testing.T) world{
-	"in memory": func(*testing.T) world { return inMemory(hosttest.NewMachine()) },
+	"in memory": func(*testing.T) world { return inMemory(newMachine()) },
 	"with a boot loader": func(*testing.T) world {
-		m := hosttest.NewMachine()
+		m := newMachine()
 		m.FixKargs("quiet")
 		return inMemory(m)
 	},
@@ -221,6 +221,42 @@ func bring(t *testing.T, h host.Host, w plan.Transition) {
 	if done, err := (apply.Runner{Host: h}).Run(t.Context(), p, contents); err != nil || done.End != apply.New || done.Why != nil {
 		t.Fatalf("%+v, %v\n%s", done, err, p)
 	}
+}
+
+// remoteTexts are the contents of remote files, which every machine has downloaded.
+var remoteTexts = []string{"a system extension", "a newer system extension"}
+
+// downloaded are the files of a content store with remoteTexts.
+func downloaded() map[string]string {
+	all := map[string]string{}
+	for _, text := range remoteTexts {
+		all[host.ContentDir+"/"+string(host.DigestOf([]byte(text)))] = text
+	}
+	return all
+}
+
+// newMachine is a machine in memory that has downloaded remoteTexts.
+func newMachine() *hosttest.Machine {
+	m := hosttest.NewMachine()
+	for p, text := range downloaded() {
+		m.Put(p, text)
+	}
+	return m
+}
+
+// remoteFiles are files that a config names by their hash: at a path of the config alone, and at one that the machine has.
+func remoteFiles(r *rand.Rand) (all []ign.File) {
+	for _, p := range []string{"/opt/remote.raw", "/etc/came-with-the-machine"} {
+		if r.IntN(3) == 0 {
+			continue
+		}
+		source, hash := "https://example.com/a", "sha256-"+string(host.DigestOf([]byte(remoteTexts[r.IntN(2)])))
+		f := ign.File{Node: ign.Node{Path: p, Overwrite: ptr(true)}}
+		f.Contents.Source, f.Contents.Verification.Hash = &source, &hash
+		f.Mode = []*int{nil, ptr(0o600)}[r.IntN(2)]
+		all = append(all, f)
+	}
+	return all
 }
 
 // generate makes a config out of a few paths and units, so that two of them often have the same.

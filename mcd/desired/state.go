@@ -42,7 +42,7 @@ type State struct {
 	Units map[string]Unit
 	// OS is the required OS. An empty Image means that the present image stays.
 	OS host.OS
-	// Contents has the contents of files and the hashes of passwords, by digest.
+	// Contents has the contents of files and the hashes of passwords, by digest. It has no remote contents.
 	Contents map[host.Digest][]byte
 	// Problems are settings that no machine, or not this machine, supports.
 	Problems []policy.Refusal
@@ -207,7 +207,8 @@ func (r *reader) storage(s ign.Storage) {
 	}
 }
 
-// storageFile reads a file. For a file with contents, the result includes the appended parts. storageFile omits a
+// storageFile reads a file. For a file with contents, the result includes the appended parts. The contents of a remote
+// file are in the content store of the host, not in Contents. storageFile omits a
 // file whose contents a server resolves, because the contents are not known: the daemon neither writes such a file nor
 // compares it. Package secrets puts the contents into a config.
 func (r *reader) storageFile(f ign.File) {
@@ -215,6 +216,11 @@ func (r *reader) storageFile(f ign.File) {
 		return
 	}
 	field := "storage.files " + f.Path
+	if remote, is, err := machineconfig.RemoteOf(f.Contents); is && err == nil {
+		setNoOverwrite(r, f.Path, f.Overwrite != nil && !*f.Overwrite)
+		r.addPath(f.Path, host.Entry{Kind: host.File, Digest: host.RemoteDigest(remote.Hash), Mode: modeOr(f.Mode, 0o644), Owner: r.owner(field, f.Node)})
+		return
+	}
 	contents, err := machineconfig.Contents(f.Contents)
 	for i, part := range f.Append {
 		more, partErr := machineconfig.Contents(part)

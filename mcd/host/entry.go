@@ -18,6 +18,13 @@ func DigestOf(contents []byte) Digest {
 	return Digest(hex.EncodeToString(sum[:]))
 }
 
+// RemoteDigest returns the digest of remote contents from their hash in a config. The hash sha512-HEX does not say the
+// SHA-256 of the contents. Until they are downloaded, the hash itself stands for it, and no file has this digest.
+func RemoteDigest(hash string) Digest { return Digest(strings.TrimPrefix(hash, "sha256-")) }
+
+// MaxDownload is the maximum size of a remote file, in bytes.
+const MaxDownload = 1 << 30
+
 // NotRead returns the placeholder for the digest of a file that is too large to read. Files of the same size have the
 // same placeholder.
 func NotRead(bytes int64) Digest { return Digest(fmt.Sprintf("not-read-%d-bytes", bytes)) }

@@ -33,6 +33,8 @@ type Host struct {
 	Journal Journal
 	// Store has the data that the update replaces.
 	Store Store
+	// Contents has downloaded contents. Contents is nil on a host that downloads nothing.
+	Contents ContentStore
 	// Same reports whether two paths are names of one existing file. Same is nil on a host without hard links.
 	Same func(a, b string) (bool, error)
 	// Unprivileged is true on a simulated host of a user who cannot set owners. All files then count as files of root.
@@ -167,6 +169,15 @@ type Store interface {
 	Sweep() error
 }
 
+// ContentStore has the contents of remote files that were downloaded and verified. Only root can read it.
+type ContentStore interface {
+	// Has reports whether the store has contents. Has does not read them.
+	Has(Digest) (bool, error)
+	// Write replaces a file or link by a file with the contents of want.Digest, as Files.Write does. Write never holds all
+	// of the contents in memory. Contents that do not match their digest are an error, and the path does not change.
+	Write(path string, want Entry) error
+}
+
 // Old is a file or password that an update replaces.
 type Old struct {
 	// Path is the path of a file; the store reads its contents and extended attributes. Path is "" for a password.
@@ -176,6 +187,8 @@ type Old struct {
 	Digest Digest
 	// Contents is the hash of a password.
 	Contents []byte
+	// Downloaded is true if the ContentStore has the contents, so that the Store reads only the extended attributes.
+	Downloaded bool
 }
 
 // Phase is the phase of an update.

@@ -21,6 +21,8 @@ const (
 	// StateDir has the journal and the store of old contents, for root only. The directory is in /var because an OS
 	// update replaces /etc.
 	StateDir = nodepath.StateDir
+	// ContentDir has the contents of remote files, downloaded completely or in part, for root only.
+	ContentDir = StateDir + "/content"
 	// ForcePath is the force file. If this file exists, the next update ignores drift.
 	ForcePath = nodepath.Force
 	// AccountsPath has the users and groups as they were before a config changed them. Only root may read this file,

@@ -16,6 +16,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/drift"
+	"github.com/bunsen-os/bunsen/mcd/fetch"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 	"github.com/bunsen-os/bunsen/mcd/secrets"
@@ -32,6 +33,8 @@ type Request struct {
 	AsFirstBoot bool
 	// If SkipReboot is true, Run leaves a required reboot to the user.
 	SkipReboot bool
+	// Fetcher brings the remote files of the config onto the machine; nil if the machine has no content store.
+	Fetcher *fetch.Fetcher
 }
 
 // Plan is the planned change.
@@ -81,6 +84,7 @@ func NewPlan(ctx context.Context, h host.Host, ask Request) (Plan, error) {
 	if needs, err := secrets.PathsOf(to); err != nil || len(needs) > 0 {
 		return Plan{}, errors.Join(err, noSecrets(to.Name, needs))
 	}
+	from.Config, to.Config = ask.Fetcher.Resolve(from.Config), ask.Fetcher.Resolve(to.Config)
 	text, err := plan.RecordOf(ask.To)
 	if err != nil {
 		return Plan{}, err
@@ -233,7 +237,7 @@ func Run(ctx context.Context, r apply.Runner, ask Request, dry bool, show func(P
 			return result, err
 		}
 	}
-	if result.Plan, err = NewPlan(ctx, r.Host, ask); err != nil {
+	if result.Plan, err = planWithContents(ctx, r.Host, ask, dry); err != nil {
 		return result, err
 	}
 	show(result.Plan)
@@ -250,9 +254,50 @@ func Run(ctx context.Context, r apply.Runner, ask Request, dry bool, show func(P
 	}
 	result.Applied, err = r.Run(context.WithoutCancel(ctx), p, result.Plan.Contents)
 	if err == nil && result.End == apply.New {
-		err = clearAttempts(r.Host.Files, runAttempts)
+		err = confirm(r.Host.Files, ask)
 	}
 	return result, err
+}
+
+// planWithContents is NewPlan after the download of the remote files. A dry run and a refused config download nothing.
+func planWithContents(ctx context.Context, h host.Host, ask Request, dry bool) (Plan, error) {
+	p, err := NewPlan(ctx, h, ask)
+	if err != nil || dry || len(p.Plan.Refusals) > 0 {
+		return p, err
+	}
+	if err := fetchContents(ctx, h, ask); err != nil {
+		return p, err
+	}
+	return NewPlan(ctx, h, ask) // Now the contents have digests.
+}
+
+// confirm removes what a rollback to an earlier config needed.
+func confirm(files host.Files, ask Request) error {
+	to, err := plan.ParseConfig(ask.To)
+	if err != nil {
+		return err
+	}
+	if err := ask.Fetcher.Confirm(to.Name, to.Config); err != nil {
+		return err
+	}
+	return clearAttempts(files, runAttempts)
+}
+
+// fetchContents downloads the remote files of the requested config, and stores those of the config in force.
+func fetchContents(ctx context.Context, h host.Host, ask Request) error {
+	from, err := inForce(h.Files)
+	if err != nil {
+		return err
+	}
+	to, err := plan.ParseConfig(ask.To)
+	if err != nil {
+		return err
+	}
+	if _, err := ask.Fetcher.Adopt(from.Config); err != nil {
+		return err
+	}
+	_, err = ask.Fetcher.Fetch(ctx, to.Config, func(fetch.Progress) error { return nil })
+	return err
 }
 
 // earlier finishes the update of a journal, and counts it if it failed.

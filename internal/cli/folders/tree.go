@@ -49,6 +49,9 @@ func PrintTree(w io.Writer, dir string, r render.Rendered) error {
 	if err != nil {
 		return err
 	}
+	for _, f := range machineconfig.RemoteFiles(r.Config) {
+		dir += "; machines download " + f.Path + " from " + machineconfig.ShownAddress(f.URL)
+	}
 	_, err = fmt.Fprintf(w, "%s\n%d paths of %s are in %s; kernel arguments, accounts and the image are not files\n",
 		strings.Join(written, "\n"), len(written), r.Name, dir)
 	return err
@@ -61,10 +64,11 @@ func writePaths(root *os.Root, want desired.State) (written []string, err error)
 	maps.Copy(entries, want.Paths)
 	for _, p := range slices.Sorted(maps.Keys(entries)) {
 		e := entries[p]
-		if e.Kind == host.Absent {
+		contents, known := want.Contents[e.Digest]
+		if e.Kind == host.Absent || e.Kind == host.File && !known { // Machines download the contents of remote files.
 			continue
 		}
-		if err := writePath(root, strings.TrimPrefix(p, "/"), e, want.Contents[e.Digest]); err != nil {
+		if err := writePath(root, strings.TrimPrefix(p, "/"), e, contents); err != nil {
 			return nil, cli.Invalid(fmt.Errorf("writing %s: %w", p, err))
 		}
 		written = append(written, p)

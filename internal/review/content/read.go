@@ -127,11 +127,24 @@ func resource(name, path string, r ign.Resource, marked secret.Paths) part {
 	if found, unresolved, err := secretref.Of(r); unresolved && err == nil {
 		return unresolvedPart(name, path, found, marked)
 	}
+	if remote, is, err := machineconfig.RemoteOf(r); is && err == nil {
+		return remotePart(name, remote)
+	}
 	content, err := machineconfig.Contents(r)
 	if err != nil {
 		content = []byte("(unreadable: " + err.Error() + ")\n")
 	}
 	return newPart(name, path, content, marked)
+}
+
+// remotePart says what a node downloads. A review does not read the contents. The query of the address may be secret.
+func remotePart(name string, r machineconfig.Remote) part {
+	packed := ""
+	if r.Gzip {
+		packed = ", compressed"
+	}
+	text := fmt.Sprintf("downloads %s (size unknown%s)\n%s\n", machineconfig.ShownAddress(r.URL), packed, r.Hash)
+	return part{name: name, content: []byte(text), shown: secret.Result{Text: text}}
 }
 
 // mode is the mode of an item, or the default mode.

@@ -119,6 +119,9 @@ func Wrap(h host.Host, fault Fault) (host.Host, *Counter) {
 	h.Power = faultyPower{h.Power, c}
 	h.Journal = faultyJournal{h.Journal, c}
 	h.Store = faultyStore{h.Store, c}
+	if h.Contents != nil {
+		h.Contents = faultyContents{h.Contents, c}
+	}
 	return h, c
 }
 
@@ -242,6 +245,15 @@ func (f faultyStore) Keep(old []host.Old) error {
 }
 
 func (f faultyStore) Sweep() error { return f.c.try(Call{Port: "store", Frees: true}, f.Store.Sweep) }
+
+type faultyContents struct {
+	host.ContentStore
+	c *Counter
+}
+
+func (f faultyContents) Write(p string, e host.Entry) error {
+	return f.c.try(Call{Port: "files", Target: p}, func() error { return f.ContentStore.Write(p, e) })
+}
 
 type faultyDisk struct {
 	host.Disk

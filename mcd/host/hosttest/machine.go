@@ -74,7 +74,7 @@ var Base = map[string]string{
 // Host returns the machine as the host of one process. A flush covers only the changes of that process.
 func (m *Machine) Host() host.Host {
 	p := &process{Machine: m, changed: map[string]bool{}}
-	return host.Host{Files: files{p}, Disk: p, Units: units{p}, Passwd: passwd{p}, OS: system{m}, Trust: trustStore{m}, Power: power{m}, Journal: journal{m}, Store: store{m}, Same: files{p}.same}
+	return host.Host{Files: files{p}, Disk: p, Units: units{p}, Passwd: passwd{p}, OS: system{m}, Trust: trustStore{m}, Power: power{m}, Journal: journal{m}, Store: store{m}, Contents: contents{p}, Same: files{p}.same}
 }
 
 // Withdraw makes the OS unchangeable, as on a plain Linux host.
@@ -197,7 +197,9 @@ func (s store) Keep(old []host.Old) error {
 		if host.DigestOf(contents) != o.Digest {
 			return fmt.Errorf("%s has changed since the observation", o.Path)
 		}
-		kept[o.Digest] = slices.Clone(contents)
+		if !o.Downloaded {
+			kept[o.Digest] = slices.Clone(contents)
+		}
 	}
 	s.m.store = kept
 	return nil
@@ -214,6 +216,23 @@ func (s store) Get(d host.Digest) ([]byte, error) {
 func (s store) Sweep() error {
 	clear(s.m.store)
 	return nil
+}
+
+// contents is a host.ContentStore with the files below host.ContentDir.
+type contents struct{ m *process }
+
+// Has implements host.ContentStore.
+func (c contents) Has(d host.Digest) (bool, error) {
+	return c.m.disk.nodes[path.Join(host.ContentDir, string(d))].entry.Kind == host.File, nil
+}
+
+// Write implements host.ContentStore.
+func (c contents) Write(p string, want host.Entry) error {
+	n := c.m.disk.nodes[path.Join(host.ContentDir, string(want.Digest))]
+	if n.entry.Digest != want.Digest {
+		return fmt.Errorf("downloaded contents %s are damaged", want.Digest.Short())
+	}
+	return files{c.m}.Write(p, want, n.contents)
 }
 
 type trustStore struct{ m *Machine }

@@ -8,6 +8,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/linux/accounts"
 	"github.com/bunsen-os/bunsen/mcd/host/linux/bootloader"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/content"
 	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
 	"github.com/bunsen-os/bunsen/mcd/host/linux/machine"
 	"github.com/bunsen-os/bunsen/mcd/host/linux/ostree"
@@ -45,7 +46,7 @@ func open(dir string, lock func(*files.Root) error) (host.Host, func(), error) {
 	}
 	return host.Host{
 		Files: root, Disk: root, Units: units, Passwd: accounts.NewShadowUtils(root, dir), OS: operatingSystem(root, dir), Trust: trustStore{root, dir}, Power: systemd.NewPower(dir, units),
-		Journal: root.Journal(), Store: root.Store(), Same: root.Same,
+		Journal: root.Journal(), Store: root.Store(), Contents: content.New(root), Same: root.Same,
 	}, closeAll, nil
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/linux/accounts"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/content"
 	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
 	"github.com/bunsen-os/bunsen/mcd/host/linux/systemd"
 )
@@ -31,7 +32,7 @@ func OpenSimulated(dir string, say func(line string)) (host.Host, *files.Root, e
 	units := systemd.SimulatedUnits{Enablement: systemd.NewEnablement(root), Say: say}
 	return host.Host{
 		Files: root, Disk: root, Units: units, Passwd: accounts.NewAccountFiles(root), OS: SimulatedOS{root}, Trust: sayTrust("simulated", say), Power: SimulatedPower{root, say},
-		Journal: root.Journal(), Store: root.Store(), Same: root.Same, Unprivileged: !root.IsPrivileged(),
+		Journal: root.Journal(), Store: root.Store(), Contents: content.New(root), Same: root.Same, Unprivileged: !root.IsPrivileged(),
 	}, root, nil
 }
 
@@ -46,7 +47,7 @@ func OpenOffline(dir string, say func(line string)) (host.Host, *files.Root, err
 	}
 	h := host.Host{
 		Files: root, Disk: root, Units: systemd.SimulatedUnits{Enablement: systemd.NewEnablement(root), Say: say}, Passwd: accounts.NewShadowUtils(root, dir),
-		OS: offlineOS{}, Trust: sayTrust("at rest", say), Power: offlinePower{say}, Journal: root.Journal(), Store: root.Store(), Same: root.Same, Unprivileged: !root.IsPrivileged(),
+		OS: offlineOS{}, Trust: sayTrust("at rest", say), Power: offlinePower{say}, Journal: root.Journal(), Store: root.Store(), Contents: content.New(root), Same: root.Same, Unprivileged: !root.IsPrivileged(),
 	}
 	if h.Unprivileged {
 		h.Passwd = accounts.NewAccountFiles(root)

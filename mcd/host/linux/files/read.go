@@ -16,8 +16,12 @@ import (
 )
 
 // maxRead is the maximum size of a file that the daemon reads. The size is larger than any config can be, and fits into
-// memory. maxRead does not limit the daemon's own files.
-const maxRead = 256 << 20
+// memory. maxRead does not limit the daemon's own files. maxDigest is the maximum size of a file whose digest the daemon
+// computes, which downloaded files can have.
+const (
+	maxRead   = 256 << 20
+	maxDigest = host.MaxDownload
+)
 
 // chunk is how many bytes are read at a time to compute a digest.
 const chunk = 16 << 10
@@ -130,7 +134,7 @@ func statFile(a at) (e host.Entry, _ error) {
 		is, err := regular(fd, a.path)
 		e = a.root.entry(is)
 		if err == nil {
-			e.Digest, err = digestOf(fd, a.path, is.Size, a.root.maxRead)
+			e.Digest, err = digestOf(fd, a.path, is.Size, a.root.maxDigest)
 		}
 		return err
 	})
@@ -176,7 +180,8 @@ func readFile(t *tree, p string, most int64) (contents []byte, _ error) {
 	return contents, err
 }
 
-// readLabelled reads a regular file, its label, and the user who can change the label. The store restores both with a file of the same owner.
+// readLabelled reads a regular file, its label, and the user who can change the label. The store restores both with a
+// file of the same owner. If most is 0, readLabelled does not read the contents.
 func (t *tree) readLabelled(p string, most int64) (contents []byte, l label, uid int, err error) {
 	a, err := t.at(p)
 	if err != nil {
@@ -185,7 +190,7 @@ func (t *tree) readLabelled(p string, most int64) (contents []byte, l label, uid
 	defer a.close()
 	err = reading(a, func(fd int) error {
 		is, err := regular(fd, p)
-		if err == nil {
+		if err == nil && most > 0 {
 			contents, err = readAll(fd, p, is.Size, most)
 		}
 		if err == nil {

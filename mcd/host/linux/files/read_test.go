@@ -66,7 +66,7 @@ func TestAFileIsReadUpToTheBoundAndNoFurther(t *testing.T) {
 	} {
 		t.Run(says, func(t *testing.T) {
 			h, dir := rootHost(t)
-			h.Files.(*Root).maxRead = bound
+			h.Files.(*Root).maxRead, h.Files.(*Root).maxDigest = bound, bound
 			text := bytes.Repeat([]byte("x"), c.size)
 			if err := os.WriteFile(dir+"/etc/a", text, 0o600); err != nil {
 				t.Fatal(err)

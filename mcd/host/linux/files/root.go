@@ -34,8 +34,8 @@ type tree struct {
 	// privileged is true if the process can set owners. self is the owner of new files.
 	privileged bool
 	self       host.Owner
-	// maxRead is the size of the largest file that is read.
-	maxRead int64
+	// maxRead is the size of the largest file that is read, and maxDigest of the largest file that gets a digest.
+	maxRead, maxDigest int64
 	// trap is the function that Trap sets.
 	trap func(call, path string) error
 }
@@ -57,7 +57,7 @@ func Open(dir string) (*Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Root{disk: &disk{tree: &tree{below: below, privileged: os.Geteuid() == 0, maxRead: maxRead}}}
+	r := &Root{disk: &disk{tree: &tree{below: below, privileged: os.Geteuid() == 0, maxRead: maxRead, maxDigest: maxDigest}}}
 	if r.privileged {
 		r.self = host.Owner{UID: os.Geteuid(), GID: os.Getegid()}
 	}

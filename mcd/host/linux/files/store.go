@@ -51,6 +51,9 @@ func (s Store) Keep(old []host.Old) error {
 		if err := readOriginal(s.disk, p, &o); err != nil {
 			return err
 		}
+		if o.Downloaded {
+			continue
+		}
 		if d := host.DigestOf(o.Contents); d != o.Digest {
 			return fmt.Errorf("%s has changed since the observation", o.Path)
 		}
@@ -72,12 +75,23 @@ func (s Store) Keep(old []host.Old) error {
 	return nil
 }
 
-// readOriginal reads the contents and the labels of a file that an update replaces.
+// readOriginal reads the contents and the labels of a file that an update replaces. Downloaded contents are not read.
 func readOriginal(d *disk, p *storeFile, o *host.Old) error {
 	if o.Path == "" {
 		return nil
 	}
-	contents, l, uid, err := d.readLabelled(o.Path, d.maxRead)
+	most := d.maxRead
+	if o.Downloaded {
+		is, err := d.Stat(o.Path)
+		if err == nil && is.Digest != o.Digest {
+			err = fmt.Errorf("%s has changed since the observation", o.Path)
+		}
+		if err != nil {
+			return err
+		}
+		most = 0
+	}
+	contents, l, uid, err := d.readLabelled(o.Path, most)
 	if err != nil {
 		return err
 	}

@@ -37,13 +37,25 @@ func (d *disk) write(p string, want host.Entry, contents []byte, later bool) err
 	if made, err := d.writeEmpty(p, want, contents, later); made || err != nil {
 		return err
 	}
+	return writeWith(d, p, newFile{want, later}, func(tmp at, fd int) error { return tmp.writeContents(fd, contents) })
+}
+
+// newFile is a file to write. If later is true, the next Flush makes it durable.
+type newFile struct {
+	want  host.Entry
+	later bool
+}
+
+// writeWith writes a file whose contents the function fill writes into the temporary file.
+func writeWith(d *disk, p string, f newFile, fill func(tmp at, fd int) error) error {
+	want, later := f.want, f.later
 	return d.swap(p, later, func(tmp, to at) (placed bool, _ error) {
 		fd, err := tmp.create(want.Mode)
 		if err != nil {
 			return false, err
 		}
 		defer unix.Close(fd) //nolint:errcheck // it is synced before anybody relies on it
-		if err := tmp.writeContents(fd, contents); err != nil {
+		if err := fill(tmp, fd); err != nil {
 			return false, err
 		}
 		if err := tmp.setOwnerAndMode(fd, want); err != nil {

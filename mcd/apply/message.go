@@ -1,4 +1,4 @@
-package agent
+package apply
 
 import (
 	"fmt"
@@ -6,8 +6,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// failedStepText lists the commands that show why a step failed.
-func failedStepText(s *host.Step) string {
+// FailedStepText lists the commands that show why a step failed.
+func FailedStepText(s *host.Step) string {
 	switch {
 	case s == nil:
 		return "see the daemon's log"

@@ -1,0 +1,133 @@
+package hashing
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/bunsen-os/bunsen/api/safetext"
+	"github.com/bunsen-os/bunsen/internal/cli"
+)
+
+// Command returns the verb hash.
+func Command() *cobra.Command {
+	var o Options
+	var out cli.Output
+	cmd := &cobra.Command{
+		Use: "hash FILE...", Short: "Download the remote files of documents, and write their hashes into the documents", GroupID: "offline",
+		Long: `Download each file that a document names with contents.source: https://… or http://…, and write its hash as verification.hash into
+the document. All other bytes of the document stay, also comments. FILE is a document of Butane, Ignition or Kubernetes.
+
+The hash is that of the contents on a machine: for compression: gzip, it is the hash after decompression. A new hash is a sha512,
+which all versions of Ignition know. If the document has a sha256, it stays a sha256.
+
+The next review shows what changed. bunsen stores no downloaded file. It uses the proxies in HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
+
+Exit codes: 0 the documents have the right hashes, 1 a hash differs (with --check), 2 invalid input, 3 a server is unreachable.`,
+		Example: `  # Write the hashes of all remote files
+  bunsen hash pools/worker/20-kubernetes.bu
+
+  # Only those without a hash, in all documents of a pool
+  bunsen hash --missing pools/worker/*.bu
+
+  # In CI: fail if a server has other contents than the document says
+  bunsen hash --check pools/*/*.bu -o json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("hash needs a document, for example: bunsen hash pools/worker/20-kubernetes.bu")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := out.Check(); err != nil {
+				return err
+			}
+			bar := progressBar{to: cmd.ErrOrStderr()}
+			if term.IsTerminal(int(os.Stderr.Fd())) {
+				o.Progress = bar.show
+			}
+			results, err := o.Run(cmd.Context(), args)
+			bar.clear()
+			if results == nil {
+				results = []Result{}
+			}
+			text := hashText(results, o.Check)
+			if bad := out.Print(cmd.OutOrStdout(), safetext.Lines(text), results); bad != nil || err != nil {
+				return errors.Join(err, bad)
+			}
+			return differs(results, o.Check)
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return []string{"bu", "ign", "yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
+		},
+	}
+	out.AddFlag(cmd, "", "table", "json", "yaml")
+	flags := cmd.Flags()
+	flags.BoolVar(&o.Missing, "missing", false, "leave out files that have a hash")
+	flags.BoolVar(&o.Check, "check", false, "change no document, and exit with 1 if a hash differs or is missing")
+	flags.StringVar(&o.CAFile, "ca-file", "", "a file with certificates of certificate authorities, in PEM, in addition to those of this machine")
+	return cmd
+}
+
+// hashText returns the results for people.
+func hashText(results []Result, check bool) string {
+	var b strings.Builder
+	for _, r := range results {
+		what := "unchanged"
+		switch {
+		case r.Changed && check:
+			what = "differs"
+		case r.Changed && r.Before == "":
+			what = "written"
+		case r.Changed:
+			what = "updated"
+		}
+		fmt.Fprintf(&b, "%s:%d: %s %s (%d bytes): %s\n", r.File, r.Line, r.Address, r.Hash, r.Bytes, what)
+	}
+	if len(results) == 0 {
+		b.WriteString("nothing to hash: no contents.source with an address\n")
+	}
+	return b.String()
+}
+
+// differs returns exit code 1 if a check found another hash.
+func differs(results []Result, check bool) error {
+	for _, r := range results {
+		if check && r.Changed {
+			return &cli.ExitError{Code: cli.ExitDifferent}
+		}
+	}
+	return nil
+}
+
+// progressBar shows the progress of a download on one line of a terminal.
+type progressBar struct {
+	to   io.Writer
+	last time.Time
+	used bool
+}
+
+func (p *progressBar) show(address string, have, total int64) {
+	if time.Since(p.last) < 200*time.Millisecond {
+		return
+	}
+	p.last, p.used = time.Now(), true
+	text := fmt.Sprintf("%s %d MiB", safetext.Line(address), have>>20)
+	if total > 0 {
+		text += fmt.Sprintf(" of %d MiB, %d %%", total>>20, have*100/total)
+	}
+	fmt.Fprintf(p.to, "\r\x1b[K%s", text)
+}
+
+// clear removes the line.
+func (p *progressBar) clear() {
+	if p.used {
+		fmt.Fprint(p.to, "\r\x1b[K")
+	}
+}

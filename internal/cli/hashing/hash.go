@@ -1,0 +1,208 @@
+package hashing
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/cli"
+	"github.com/bunsen-os/bunsen/internal/remotehash"
+	"github.com/bunsen-os/bunsen/mcd/fetch"
+	"github.com/bunsen-os/bunsen/mcd/fetch/web"
+	"github.com/bunsen-os/bunsen/mcd/host"
+)
+
+// Options are the flags of the verb.
+type Options struct {
+	// Missing leaves out addresses that have a hash.
+	Missing bool
+	// Check changes no document.
+	Check bool
+	// CAFile has certificates of CAs in PEM, in addition to those of this machine.
+	CAFile string
+	// Progress is called during a download with the bytes so far. The parameter total is 0 if the server did not say it.
+	Progress func(address string, have, total int64)
+}
+
+// Result is one address.
+type Result struct {
+	File string `json:"file"`
+	Line int    `json:"line"`
+	// Address is the address without its query.
+	Address string `json:"address"`
+	Hash    string `json:"hash"`
+	// Before is the hash in the document; empty for none.
+	Before string `json:"before,omitempty"`
+	// Bytes is the size of the contents, after decompression.
+	Bytes int64 `json:"bytes"`
+	// Changed is true if the hash in the document differs, or is missing.
+	Changed bool `json:"changed"`
+}
+
+// Run downloads the remote files of documents and edits the documents. An address that fails leaves its document
+// unchanged, and without a result. The error joins all failures.
+func (o Options) Run(ctx context.Context, paths []string) (all []Result, _ error) {
+	access := fetch.Access{}
+	if o.CAFile != "" {
+		pem, err := os.ReadFile(o.CAFile)
+		if err != nil {
+			return nil, cli.Invalid(fmt.Errorf("reading --ca-file: %w", err))
+		}
+		access.Authorities = [][]byte{pem}
+	}
+	client := web.New(access, "bunsen", web.Stall, 1<<40)
+	sums := map[machineconfig.Remote]sum{}
+	var invalid, unreachable []error
+	for _, p := range paths {
+		results, err := o.file(ctx, client, p, sums)
+		all = append(all, results...)
+		var download *fetch.Error
+		if errors.As(err, &download) {
+			unreachable = append(unreachable, err)
+		} else if err != nil {
+			invalid = append(invalid, err)
+		}
+	}
+	if len(invalid) > 0 {
+		return all, cli.Invalid(errors.Join(append(invalid, unreachable...)...))
+	}
+	if len(unreachable) > 0 {
+		return all, cli.Unreachable(errors.Join(unreachable...))
+	}
+	return all, nil
+}
+
+// sum is the hash of contents, and their size.
+type sum struct {
+	hash string
+	size int64
+}
+
+// file hashes the remote files of one document.
+func (o Options) file(ctx context.Context, client *web.Client, path string, sums map[machineconfig.Remote]sum) ([]Result, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the document: %w", err)
+	}
+	sources, err := remotehash.Find(text)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	var results []Result
+	var bad []error
+	hashes := make([]string, len(sources))
+	for i, s := range sources {
+		if o.Missing && s.Hash != "" {
+			continue
+		}
+		r, err := s.Remote(s.Function())
+		is, known := sums[r]
+		if err == nil && !known {
+			is, err = o.download(ctx, client, r)
+			sums[r] = is
+		}
+		if err != nil {
+			bad = append(bad, fmt.Errorf("%s:%d: %w", path, s.Line, err))
+			continue
+		}
+		hashes[i] = is.hash
+		results = append(results, Result{path, s.Line, machineconfig.ShownAddress(s.Address), is.hash, s.Hash, is.size, !strings.EqualFold(is.hash, s.Hash)})
+	}
+	if err := errors.Join(bad...); err != nil {
+		return nil, err
+	}
+	edited, err := remotehash.Write(text, sources, hashes)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if o.Check || bytes.Equal(edited, text) {
+		return results, nil
+	}
+	return results, replace(path, edited)
+}
+
+// replace writes a file, and keeps its mode. A crash leaves the old text or the new one.
+func replace(path string, text []byte) error {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return fmt.Errorf("writing the document: %w", err)
+	}
+	is, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("writing the document: %w", err)
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
+	if err != nil {
+		return fmt.Errorf("writing the document: %w", err)
+	}
+	defer os.Remove(tmp.Name()) //nolint:errcheck // it is gone when all goes well
+	_, err = tmp.Write(text)
+	err = errors.Join(err, tmp.Chmod(is.Mode().Perm()), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the document: %w", err)
+	}
+	return nil
+}
+
+// download returns the hash of contents. The field Hash of the remote file names the hash function.
+func (o Options) download(ctx context.Context, client *web.Client, r machineconfig.Remote) (sum, error) {
+	at := machineconfig.ShownAddress(r.URL)
+	answer, body, err := client.Get(ctx, r.URL, map[string]string{"Accept-Encoding": "identity"})
+	if err != nil {
+		return sum{}, &fetch.Error{Address: at, Err: err}
+	}
+	defer body.Close() //nolint:errcheck // only read
+	if answer.Status != 200 {
+		return sum{}, &fetch.Error{Address: at, Err: fmt.Errorf("the server answers %d", answer.Status)}
+	}
+	from := io.Reader(&counted{body, o.Progress, at, 0, max(answer.Length, 0)})
+	if r.Gzip {
+		if from, err = gzip.NewReader(from); err != nil {
+			return sum{}, fmt.Errorf("unpacking %s: %w; remove `compression`, or serve the contents compressed", at, err)
+		}
+	}
+	var function hash.Hash = sha512.New()
+	if r.Hash == "sha256" {
+		function = sha256.New()
+	}
+	size, err := io.Copy(function, io.LimitReader(from, host.MaxDownload+1))
+	if err != nil {
+		return sum{}, &fetch.Error{Address: at, Err: err}
+	}
+	if size > host.MaxDownload {
+		return sum{}, fmt.Errorf("%s has more than %d bytes, and a remote file has at most so many", at, host.MaxDownload)
+	}
+	return sum{r.Hash + "-" + hex.EncodeToString(function.Sum(nil)), size}, nil
+}
+
+// counted reports the progress of a download.
+type counted struct {
+	from        io.Reader
+	progress    func(address string, have, total int64)
+	address     string
+	have, total int64
+}
+
+// Read implements io.Reader.
+func (c *counted) Read(into []byte) (int, error) {
+	n, err := c.from.Read(into)
+	c.have += int64(n)
+	if c.progress != nil {
+		c.progress(c.address, c.have, c.total)
+	}
+	return n, err
+}

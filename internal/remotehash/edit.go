@@ -1,0 +1,222 @@
+package remotehash
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+)
+
+// Source is an address in a document.
+type Source struct {
+	// Address is the address, and Line the line of its key, from 1.
+	Address string
+	Line    int
+	// Hash is the hash in the document; "" for none.
+	Hash string
+	// Gzip is true if the document says that the contents are compressed.
+	Gzip bool
+	// contents is the mapping of the source, and hash the value of verification.hash; nil for none.
+	contents, hash *yaml.Node
+}
+
+// Find returns the addresses of files in a text, which may have several documents. The error names a line.
+func Find(text []byte) (all []Source, _ error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	for {
+		var doc yaml.Node
+		err := decoder.Decode(&doc)
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		find(&doc, &all)
+	}
+}
+
+// find adds the sources of all files below a node.
+func find(n *yaml.Node, all *[]Source) {
+	if n.Kind == yaml.MappingNode {
+		if files := child(child(n, "storage"), "files"); files != nil {
+			for _, f := range files.Content {
+				add(child(f, "contents"), all)
+			}
+		}
+	}
+	for _, c := range n.Content {
+		find(c, all)
+	}
+}
+
+// add adds the source of a file, if it has an address.
+func add(contents *yaml.Node, all *[]Source) {
+	source := child(contents, "source")
+	if source == nil || !strings.HasPrefix(source.Value, "https://") && !strings.HasPrefix(source.Value, "http://") {
+		return
+	}
+	s := Source{Address: source.Value, Line: source.Line, contents: contents, hash: child(child(contents, "verification"), "hash")}
+	if s.hash != nil {
+		s.Hash = s.hash.Value
+	}
+	if c := child(contents, "compression"); c != nil {
+		s.Gzip = c.Value == "gzip"
+	}
+	*all = append(*all, s)
+}
+
+// child returns the value of a key; nil if the node is no mapping with this key.
+func child(n *yaml.Node, key string) *yaml.Node {
+	if n == nil || n.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// Remote returns the remote file of a source with a hash. The error says why machines must not download the address.
+func (s Source) Remote(hash string) (machineconfig.Remote, error) {
+	return machineconfig.Remote{URL: s.Address, Hash: hash, Gzip: s.Gzip}, machineconfig.CheckAddress(s.Address)
+}
+
+// Function is the hash function that the document uses: sha512, unless it has a sha256 already.
+func (s Source) Function() string {
+	if strings.HasPrefix(strings.ToLower(s.Hash), "sha256-") {
+		return "sha256"
+	}
+	return "sha512"
+}
+
+// change replaces a part of a text.
+type change struct {
+	at, length int
+	text       string
+}
+
+// Write returns the text with the hashes of sources. The hashes are in the order of the sources of Find; an empty one
+// leaves its source unchanged. All other bytes of the text stay.
+func Write(text []byte, sources []Source, hashes []string) ([]byte, error) {
+	var changes []change
+	var bad []error
+	for i, s := range sources {
+		if hashes[i] == "" || strings.EqualFold(hashes[i], s.Hash) {
+			continue
+		}
+		c, err := s.change(text, hashes[i])
+		if err != nil {
+			bad = append(bad, fmt.Errorf("line %d: %w", s.Line, err))
+		}
+		changes = append(changes, c)
+	}
+	if err := errors.Join(bad...); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(b.at, a.at) })
+	out := slices.Clone(text)
+	for _, c := range changes {
+		out = slices.Replace(out, c.at, c.at+c.length, []byte(c.text)...)
+	}
+	return out, check(out, sources, hashes)
+}
+
+// check reads the edited text again.
+func check(text []byte, sources []Source, hashes []string) error {
+	again, err := Find(text)
+	if err == nil && len(again) != len(sources) {
+		err = errors.New("the document has other sources afterwards")
+	}
+	for i := range again {
+		if err == nil && hashes[i] != "" && (!strings.EqualFold(again[i].Hash, hashes[i]) || again[i].Address != sources[i].Address) {
+			err = fmt.Errorf("the hash is not where it belongs")
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("editing the document: %w; write the hash into it manually", err)
+	}
+	return nil
+}
+
+// change returns how to write a hash.
+func (s Source) change(text []byte, hash string) (change, error) {
+	if s.hash != nil {
+		at, length, err := scalar(text, s.hash)
+		return change{at, length, quoted(text, at, hash)}, err
+	}
+	if child(s.contents, "verification") != nil {
+		return change{}, fmt.Errorf("verification has no hash: add `hash: %s` to it, or remove the key", hash)
+	}
+	source := child(s.contents, "source")
+	at, length, err := scalar(text, source)
+	if err != nil {
+		return change{}, err
+	}
+	if s.contents.Style&yaml.FlowStyle != 0 {
+		if source.Style&yaml.DoubleQuotedStyle != 0 {
+			return change{at + length, 0, fmt.Sprintf(`, "verification": {"hash": "%s"}`, hash)}, nil
+		}
+		return change{at + length, 0, fmt.Sprintf(", verification: {hash: %s}", hash)}, nil
+	}
+	end := at + length
+	for end < len(text) && text[end] != '\n' { // A comment may follow the address.
+		end++
+	}
+	newline := "\n"
+	if end > 0 && text[end-1] == '\r' {
+		end, newline = end-1, "\r\n"
+	}
+	indent := newline + strings.Repeat(" ", keyColumn(s.contents, "source")-1)
+	return change{end, 0, indent + "verification:" + indent + "  hash: " + hash}, nil
+}
+
+// keyColumn returns the column of a key, from 1.
+func keyColumn(n *yaml.Node, key string) int {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i].Column
+		}
+	}
+	return 1
+}
+
+// scalar returns where a scalar is in a text, with its quotes.
+func scalar(text []byte, n *yaml.Node) (at, length int, err error) {
+	for line := 1; line < n.Line; line++ {
+		next := bytes.IndexByte(text[at:], '\n')
+		if next < 0 {
+			break
+		}
+		at += next + 1
+	}
+	for column := 1; column < n.Column && at < len(text); column++ { // Columns count characters.
+		at++
+		for at < len(text) && text[at]&0xc0 == 0x80 {
+			at++
+		}
+	}
+	for _, form := range []string{n.Value, `"` + n.Value + `"`, "'" + n.Value + "'"} {
+		if n.Value != "" && bytes.HasPrefix(text[at:], []byte(form)) {
+			return at, len(form), nil
+		}
+	}
+	return 0, 0, errors.New("the value has anchors, escapes or several lines: write it as plain text")
+}
+
+// quoted returns a hash with the quotes of the value that it replaces.
+func quoted(text []byte, at int, hash string) string {
+	if at < len(text) && (text[at] == '"' || text[at] == '\'') {
+		return string(text[at]) + hash + string(text[at])
+	}
+	return hash
+}

@@ -1,0 +1,86 @@
+package contentsync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bunsen-os/bunsen/mcd/fetch"
+	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/plan"
+)
+
+// progressEvery is how often a download calls the progress function.
+const progressEvery = 15 * time.Second
+
+// ErrStop is the error with which a progress function ends a download.
+var ErrStop = fetch.ErrStop
+
+// Error is the error for remote files that the node cannot download now. The node waits and is not drained.
+type Error struct {
+	// Config is the text about the config.
+	Config string
+	// Err has the addresses and the reasons.
+	Err error
+}
+
+// Error names the config, the addresses and the reasons.
+func (e *Error) Error() string {
+	return fmt.Sprintf("waiting for files of %s before the node is drained: %v", e.Config, e.Err)
+}
+
+// Unwrap returns the reasons.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Fetcher returns what brings remote files onto a machine; nil if the host has no content store.
+func Fetcher(h host.Host, web func(fetch.Access) fetch.Web) *fetch.Fetcher {
+	store, can := h.Contents.(interface {
+		fetch.Store
+		fetch.Partials
+	})
+	if !can {
+		return nil
+	}
+	return &fetch.Fetcher{Files: h.Files, Store: store, Partials: store, Web: web}
+}
+
+// Way is a change from one config to another.
+type Way struct{ From, To plan.Config }
+
+// Fetch downloads the remote files that a config needs and the machine lacks, and stores those of the config in force for
+// a rollback. Fetch returns whether it stored any. The error is an *Error, ErrStop or that of the context.
+func Fetch(ctx context.Context, f *fetch.Fetcher, way Way, progress func(text string) error) (changed bool, _ error) {
+	adopted, err := f.Adopt(way.From.Config)
+	if err != nil {
+		return adopted, &Error{way.To.Name, err}
+	}
+	last := time.Now()
+	fetched, err := f.Fetch(ctx, way.To.Config, func(p fetch.Progress) error {
+		if time.Since(last) < progressEvery {
+			return nil
+		}
+		last = time.Now()
+		return progress(progressText(p))
+	})
+	if err == nil || errors.Is(err, ErrStop) || ctx.Err() != nil {
+		return adopted || fetched, err
+	}
+	return adopted || fetched, &Error{way.To.Name, err}
+}
+
+func progressText(p fetch.Progress) string {
+	text := fmt.Sprintf("downloading %s before the node is drained: %d MiB", p.Address, p.Have>>20)
+	if p.Total > 0 {
+		text += fmt.Sprintf(" of %d MiB", p.Total>>20)
+	}
+	return text
+}
+
+// Keep stores the contents of the config in force, and removes those that no rollback needs.
+func Keep(f *fetch.Fetcher, at plan.Config) error {
+	if _, err := f.Adopt(at.Config); err != nil {
+		return err
+	}
+	return f.Confirm(at.Name, at.Config)
+}

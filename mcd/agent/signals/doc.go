@@ -1,0 +1,4 @@
+// Package signals waits for what starts the agent's next sync, and delays syncs after frequent changes.
+//
+// In: channels, a limit. Out: whether the Node changed. Never: a read of the cluster or of the machine.
+package signals

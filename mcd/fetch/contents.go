@@ -1,0 +1,193 @@
+package fetch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/mcd/host"
+)
+
+// Store has complete contents.
+type Store interface {
+	// Digests returns the digests of all contents by their hashes in the form of configs.
+	Digests() (map[string]host.Digest, error)
+	// Adopt stores the contents of a file of the machine, if they have a hash. It returns false if they have another one.
+	Adopt(path, hash string) (bool, error)
+	// Retain removes all contents and unfinished downloads, except those with the given hashes.
+	Retain(hashes map[string]bool) error
+}
+
+// Access is how a config reaches servers.
+type Access struct {
+	// Proxy are the proxies of the config. Without any, the proxies of the environment apply.
+	Proxy ign.Proxy
+	// Authorities are PEM certificates of CAs in addition to those of the machine.
+	Authorities [][]byte
+}
+
+// Fetcher brings the remote files of configs onto one machine.
+type Fetcher struct {
+	// Files are the files of the machine.
+	Files host.Files
+	// Store and Partials are the content store of the machine.
+	Store    Store
+	Partials Partials
+	// Web returns a client for the proxies and CAs of a config.
+	Web func(Access) Web
+}
+
+// Resolve returns a config in which each remote file that the store has is named by the SHA-256 of its contents, as the
+// machine names contents. If the store cannot be read, the config stays as it is.
+func (f *Fetcher) Resolve(c machineconfig.Config) machineconfig.Config {
+	if f == nil || len(machineconfig.RemoteFiles(c)) == 0 {
+		return c
+	}
+	digests, err := f.Store.Digests()
+	if err != nil {
+		return c
+	}
+	known := map[string]string{}
+	for hash, d := range digests {
+		known[hash] = "sha256-" + string(d)
+	}
+	return machineconfig.WithHashes(c, known)
+}
+
+// Adopt stores the contents of remote files of a config that the machine has at their paths, such as those that Ignition
+// downloaded. Adopt returns whether it stored any.
+func (f *Fetcher) Adopt(c machineconfig.Config) (adopted bool, _ error) {
+	missing, err := f.missing(c)
+	if err != nil {
+		return false, err
+	}
+	for _, r := range missing {
+		did, err := f.Store.Adopt(r.Path, r.Hash)
+		if err != nil {
+			return adopted, fmt.Errorf("storing the contents of %s: %w", r.Path, err)
+		}
+		adopted = adopted || did
+	}
+	return adopted, nil
+}
+
+// missing returns the remote files of a config that the store lacks.
+func (f *Fetcher) missing(c machineconfig.Config) ([]machineconfig.RemoteFile, error) {
+	if f == nil {
+		return nil, nil
+	}
+	all := machineconfig.RemoteFiles(c)
+	if len(all) == 0 {
+		return nil, nil
+	}
+	digests, err := f.Store.Digests()
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(r machineconfig.RemoteFile) bool { return digests[r.Hash] != "" }), nil
+}
+
+// Fetch downloads the remote files of a config that the machine lacks, one after the other. Fetch returns whether it
+// stored any contents. It tries all files, and the error joins an *Error for each file that failed.
+func (f *Fetcher) Fetch(ctx context.Context, c machineconfig.Config, progress func(Progress) error) (fetched bool, _ error) {
+	fetched, err := f.Adopt(c)
+	if err != nil {
+		return fetched, err
+	}
+	missing, err := f.missing(c)
+	if err != nil || len(missing) == 0 {
+		return fetched, err
+	}
+	web := f.Web(accessOf(c))
+	var bad []error
+	tried := map[string]bool{}
+	for _, r := range missing {
+		if tried[r.Hash] {
+			continue
+		}
+		tried[r.Hash] = true
+		err := Get(ctx, r.Remote, f.Partials, web, progress)
+		fetched, bad = fetched || err == nil, append(bad, err)
+		if ctx.Err() != nil || errors.Is(err, ErrStop) {
+			break
+		}
+	}
+	return fetched, errors.Join(bad...)
+}
+
+// ErrStop is the error with which a progress function ends all downloads.
+var ErrStop = errors.New("the download is no longer needed")
+
+// accessOf returns the proxies and CAs of a config.
+func accessOf(c machineconfig.Config) Access {
+	settings := machineconfig.Flattened(c).Ignition.Ignition
+	a := Access{Proxy: settings.Proxy}
+	for _, r := range settings.Security.TLS.CertificateAuthorities {
+		if pem, err := machineconfig.Contents(r); err == nil {
+			a.Authorities = append(a.Authorities, pem)
+		}
+	}
+	return a
+}
+
+// recordPath has the contents that the machine keeps.
+const recordPath = host.StateDir + "/content.json"
+
+// kept are the hashes of the config in force and of the config before it.
+type kept struct {
+	Config         string
+	Hashes, Before []string
+}
+
+// Confirm records that a config is in force, and removes contents that neither this config nor the one before needs.
+// After a record of the same config, Confirm does nothing.
+func (f *Fetcher) Confirm(name string, c machineconfig.Config) error {
+	if f == nil {
+		return nil
+	}
+	var was kept
+	text, err := f.Files.Read(recordPath)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("reading which contents stay: %w", err)
+	}
+	if json.Unmarshal(text, &was) == nil && was.Config == name {
+		return nil
+	}
+	now := kept{Config: name, Before: was.Hashes}
+	for _, r := range machineconfig.RemoteFiles(c) {
+		now.Hashes = append(now.Hashes, r.Hash)
+	}
+	if text == nil && len(now.Hashes) == 0 {
+		return nil // The machine never had remote files.
+	}
+	if err := f.record(now); err != nil {
+		return fmt.Errorf("recording which contents stay: %w", err)
+	}
+	hashes := map[string]bool{}
+	for _, hash := range slices.Concat(now.Hashes, now.Before) {
+		hashes[hash] = true
+	}
+	return f.Store.Retain(hashes)
+}
+
+// record writes the record of the contents that stay.
+func (f *Fetcher) record(now kept) error {
+	text, err := json.Marshal(now)
+	if err != nil {
+		return err
+	}
+	dir, err := f.Files.Stat(host.StateDir)
+	if err == nil && dir.Kind == host.Absent {
+		err = f.Files.Mkdir(host.StateDir, host.Entry{Kind: host.Dir, Mode: 0o700})
+	}
+	if err != nil {
+		return err
+	}
+	return f.Files.Write(recordPath, host.Entry{Kind: host.File, Mode: 0o600}, text)
+}

@@ -1,0 +1,177 @@
+package web
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpproxy"
+
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+
+	"github.com/bunsen-os/bunsen/mcd/fetch"
+)
+
+// The limits of a download.
+const (
+	// Stall is how long a server may send nothing.
+	Stall = time.Minute
+	// Rate is how many bytes a second a download may take, so that it leaves room for the node's own traffic.
+	Rate = 64 << 20
+)
+
+// Client requests files from servers. Client implements fetch.Web.
+type Client struct {
+	http  *http.Client
+	stall time.Duration
+	rate  int64
+}
+
+// New returns a client for the proxies and CAs of a config. The parameter stall is how long a server may send nothing,
+// and rate the most bytes of a second.
+func New(a fetch.Access, agent string, stall time.Duration, rate int64) *Client {
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	for _, pem := range a.Authorities {
+		roots.AppendCertsFromPEM(pem)
+	}
+	transport := &http.Transport{
+		Proxy: proxyOf(a.Proxy), TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
+		DialContext:         (&net.Dialer{Timeout: stall}).DialContext,
+		TLSHandshakeTimeout: stall, ResponseHeaderTimeout: stall,
+		DisableKeepAlives: true, DisableCompression: true,
+	}
+	return &Client{&http.Client{Transport: named{transport, agent}, CheckRedirect: redirect}, stall, rate}
+}
+
+// named sends the name of the program with each request.
+type named struct {
+	http.RoundTripper
+	agent string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (n named) RoundTrip(r *http.Request) (*http.Response, error) {
+	r.Header.Set("User-Agent", n.agent)
+	return n.RoundTripper.RoundTrip(r)
+}
+
+// redirect implements http.Client.CheckRedirect.
+func redirect(to *http.Request, via []*http.Request) error {
+	to.Header.Del("Referer") // The Referer may contain a query with a token.
+	return fetch.CheckRedirect(via[len(via)-1].URL, to.URL, len(via))
+}
+
+// proxyOf returns the proxies of a config or, if it has none, those of the environment.
+func proxyOf(p ign.Proxy) func(*http.Request) (*url.URL, error) {
+	if p.HTTPProxy == nil && p.HTTPSProxy == nil {
+		return http.ProxyFromEnvironment
+	}
+	c := httpproxy.Config{}
+	if p.HTTPProxy != nil {
+		c.HTTPProxy = *p.HTTPProxy
+	}
+	if p.HTTPSProxy != nil {
+		c.HTTPSProxy = *p.HTTPSProxy
+	}
+	var except []string
+	for _, host := range p.NoProxy {
+		except = append(except, string(host))
+	}
+	c.NoProxy = strings.Join(except, ",")
+	choose := c.ProxyFunc()
+	return func(r *http.Request) (*url.URL, error) { return choose(r.URL) }
+}
+
+// Get implements fetch.Web.
+func (c *Client) Get(ctx context.Context, address string, headers map[string]string) (fetch.Answer, io.ReadCloser, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		cancel(nil)
+		return fetch.Answer{}, nil, errors.New("the address is not a URL")
+	}
+	for name, value := range headers {
+		request.Header.Set(name, value)
+	}
+	answer, err := c.http.Do(request)
+	if err != nil {
+		cancel(nil)
+		return fetch.Answer{}, nil, withoutAddress(err)
+	}
+	head := fetch.Answer{Status: answer.StatusCode, Length: answer.ContentLength, Range: answer.Header.Get("Content-Range"), Validator: validator(answer.Header)}
+	b := &body{from: answer.Body, cancel: cancel, stall: c.stall, rate: c.rate, began: time.Now()}
+	b.timer = time.AfterFunc(c.stall, func() { cancel(fmt.Errorf("the server sent nothing for %s", c.stall)) })
+	b.cause = func() error { return context.Cause(ctx) }
+	return head, b, nil
+}
+
+// withoutAddress removes the address from an error, because its query may contain a token.
+func withoutAddress(err error) error {
+	var about *url.Error
+	if errors.As(err, &about) {
+		return about.Err
+	}
+	return err
+}
+
+// validator returns what If-Range can compare: a strong ETag, or a date.
+func validator(h http.Header) string {
+	if tag := h.Get("ETag"); strings.HasPrefix(tag, `"`) {
+		return tag
+	}
+	return h.Get("Last-Modified")
+}
+
+// body is the body of an answer. Reading it fails if the server stalls, and takes at least as long as the rate demands.
+type body struct {
+	from   io.ReadCloser
+	cancel context.CancelCauseFunc
+	cause  func() error
+	stall  time.Duration
+	timer  *time.Timer
+	rate   int64
+	began  time.Time
+	read   int64
+}
+
+// Read implements io.Reader.
+func (b *body) Read(into []byte) (int, error) {
+	b.timer.Reset(b.stall)
+	n, err := b.from.Read(into)
+	b.timer.Stop()
+	if cause := b.cause(); err != nil && !errors.Is(err, io.EOF) && cause != nil {
+		err = cause
+	}
+	b.read += int64(n)
+	if err == nil {
+		b.slowDown()
+	}
+	return n, err
+}
+
+// slowDown waits until the bytes so far are within the rate.
+func (b *body) slowDown() {
+	due := time.Duration(float64(b.read) / float64(b.rate) * float64(time.Second))
+	if early := due - time.Since(b.began); early > 0 {
+		<-time.After(early)
+	}
+}
+
+// Close implements io.Closer.
+func (b *body) Close() error {
+	b.timer.Stop()
+	err := b.from.Close()
+	b.cancel(nil)
+	return err
+}
