@@ -136,6 +136,7 @@ func beyondOpenshift(c machineconfig.Config) []string {
 		{"links", len(st.Links) > 0},
 		{"groups", len(pw.Groups) > 0},
 		{"appended files", slices.ContainsFunc(st.Files, func(f ign.File) bool { return len(f.Append) > 0 })},
+		{"remote contents", slices.ContainsFunc(st.Files, func(f ign.File) bool { return machineconfig.IsRemote(f.Contents) })},
 		{"HTTP headers", slices.ContainsFunc(st.Files, func(f ign.File) bool { return len(f.Contents.HTTPHeaders) > 0 })},
 		{"users other than core, or more of core than keys and password", slices.ContainsFunc(pw.Users, notCore)},
 		{"filesystems of format btrfs or none", slices.ContainsFunc(st.Filesystems, func(f ign.Filesystem) bool {
