@@ -150,7 +150,7 @@ func (b *body) Read(into []byte) (int, error) {
 	b.timer.Reset(b.stall)
 	n, err := b.from.Read(into)
 	b.timer.Stop()
-	if cause := b.cause(); err != nil && !errors.Is(err, io.EOF) && cause != nil {
+	if cause := b.cause(); err != nil && cause != nil { // An end after the request ended is no end of the file.
 		err = cause
 	}
 	b.read += int64(n)
