@@ -37,6 +37,7 @@ var systems = group{"Machines and systems", []kind{
 	{"Flatcar, with its users", ofFlatcar + "Adding users", "pools/flatcar/10-access.bu", "flatcar", "passwd.users[ann].groups", "docker"},
 	{"Flatcar without its own updates", ofFlatcar + "Update strategies", "pools/flatcar/20-updates.bu", "flatcar", "systemd.units[update-engine.service].mask", "true"},
 	{"systemd-networkd and systemd-timesyncd", ofFlatcar + "Network configuration with networkd", "pools/flatcar/30-network.bu", "flatcar", "storage.files[/etc/systemd/network/20-lan.network].contents", "Destination=172.16.0.0/24"},
+	{"large files by address and hash", ofFlatcar + "systemd-sysext", "pools/flatcar/45-remote-extension.bu", "flatcar", "storage.links[/etc/extensions/tool.raw].target", "/opt/extensions/tool/tool-1.4.0-x86-64.raw"},
 	{"system extensions (sysext)", ofFlatcar + "systemd-sysext", "pools/flatcar/40-sysext.bu", "flatcar", "storage.links[/etc/extensions/docker-flatcar.raw].target", "/dev/null"},
 	{"kernel arguments of Flatcar", ofFlatcar + "Adding custom kernel boot options", "pools/flatcar/70-kernel.bu", "flatcar", "kernelArguments.shouldExist", "flatcar.autologin=ttyS0"},
 	{"Docker's socket for root alone", ofFlatcar + "Hardening", "pools/flatcar/80-docker.bu", "flatcar", "systemd.units[docker.socket].dropins[10-restrict.conf].contents", "SocketGroup=root"},

@@ -111,7 +111,7 @@ func readable(t *testing.T, b Body) []byte {
 		t.Fatal(err)
 	}
 	for _, f := range config.Storage.Files {
-		if f.Contents.Source != nil {
+		if f.Contents.Source != nil && !machineconfig.IsRemote(f.Contents) {
 			body = bytes.ReplaceAll(body, []byte(*f.Contents.Source), []byte("(below)"))
 		}
 	}
@@ -121,7 +121,9 @@ func readable(t *testing.T, b Body) []byte {
 	}
 	out.WriteByte('\n')
 	for _, f := range config.Storage.Files {
-		fmt.Fprintf(&out, "# %s: %s\n", f.Path, bytes.TrimSpace(contents(t, f)))
+		if !machineconfig.IsRemote(f.Contents) {
+			fmt.Fprintf(&out, "# %s: %s\n", f.Path, bytes.TrimSpace(contents(t, f)))
+		}
 	}
 	for _, w := range b.Withheld {
 		fmt.Fprintf(&out, "# withheld: %s\n", w)

@@ -133,6 +133,9 @@ func arrived(t *testing.T, c change, m *hosttest.Machine) {
 	for _, f := range to.Ignition.Storage.Files {
 		wanted[f.Path] = true
 		want, err := machineconfig.Contents(f.Contents)
+		if machineconfig.IsRemote(f.Contents) {
+			want, err = []byte(downloaded), nil
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -198,8 +201,12 @@ func inForce(t *testing.T, m maker) machineconfig.Config {
 	return machineconfig.Config{HasIgnition: true}
 }
 
+// downloaded are the contents of remote files, which every machine has in its store.
+const downloaded = "from the network"
+
 func machine() *hosttest.Machine {
 	m := hosttest.NewMachine()
+	m.Put(host.ContentDir+"/"+string(host.DigestOf([]byte(downloaded))), downloaded)
 	m.Put("/usr/lib/systemd/system/drains.service", "[Install]\nWantedBy=multi-user.target\n")
 	return m
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
 // object is a JSON object that is put together at random.
@@ -67,7 +68,11 @@ func (m maker) path() string {
 func (m maker) source() object {
 	switch text := fmt.Sprint("text", m.IntN(4)); {
 	case m.hostile && m.often(5):
-		return object{"source": m.oneOf("https://example.org/x", "data:;base64,???", "data:,x").(string), "verification": object{"hash": "sha256-" + strings.Repeat("0", 64)}}
+		source, hash := m.oneOf("https://example.org/x", "data:;base64,???", "data:,x").(string), "sha256-"+strings.Repeat("0", 64)
+		if strings.HasPrefix(source, "https:") {
+			hash = "sha256-" + string(host.DigestOf([]byte(downloaded)))
+		}
+		return object{"source": source, "verification": object{"hash": hash}}
 	case m.often(15):
 		return zipped(text)
 	default:
