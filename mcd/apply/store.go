@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"unicode/utf8"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
@@ -64,8 +65,12 @@ func (r Runner) isDownloaded(d host.Digest) (bool, error) {
 		return false, nil
 	}
 	has, err := r.Host.Contents.Has(d)
+	var at *fs.PathError
+	if errors.As(err, &at) { // The path has the digest, and the contents may be a secret.
+		err = at.Err
+	}
 	if err != nil {
-		return false, fmt.Errorf("looking for downloaded contents %s: %w", d.Short(), err)
+		return false, fmt.Errorf("looking for downloaded contents: %w", err)
 	}
 	return has, nil
 }

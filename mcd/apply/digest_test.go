@@ -1,0 +1,43 @@
+package apply_test
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"syscall"
+	"testing"
+
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/mcd/apply"
+	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
+)
+
+// brokenContents is a content store on a disk that fails.
+type brokenContents struct{ host.ContentStore }
+
+// Has implements host.ContentStore.
+func (brokenContents) Has(d host.Digest) (bool, error) {
+	return false, &fs.PathError{Op: "stat", Path: host.StateDir + "/content/" + string(d), Err: syscall.EIO}
+}
+
+// TestAnErrorHasNoDigest: errors reach the Node, and the digest of a short secret says which secret it is.
+func TestAnErrorHasNoDigest(t *testing.T) {
+	h := hosttest.NewMachine().Host()
+	source := "data:,hush"
+	var c machineconfig.Config
+	f := ign.File{Node: ign.Node{Path: "/etc/app.conf"}}
+	f.Contents.Source = &source
+	c.Ignition.Storage.Files = []ign.File{f}
+	p, contents := planOn(t, h, way(t, h, machineconfig.Config{}, c))
+	bring(t, h, named(way(t, h, machineconfig.Config{}, c), "rendered-a"))
+	// A file that the machine has, and that the store may have too.
+	p.Steps[len(p.Steps)-1].Before.Entry, contents = host.Entry{Kind: host.File, Digest: host.DigestOf([]byte("hush"))}, nil
+	h.Contents = brokenContents{h.Contents}
+	_, err := (apply.Runner{Host: h}).Run(t.Context(), p, contents)
+	if !errors.Is(err, syscall.EIO) || strings.Contains(err.Error(), string(host.DigestOf([]byte("hush")))[:8]) {
+		t.Error(err)
+	}
+}
