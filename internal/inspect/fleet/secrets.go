@@ -124,12 +124,12 @@ func EarlierRollout(v *Pool) time.Time {
 	return past[0].Began.Time
 }
 
-// SecretsChangedIn returns the changes of secrets of a config after one time and until another one, newest first. A zero
-// time is no limit.
+// SecretsChangedIn returns the changes of secrets of a config from one time until another one, newest first. A zero time is no
+// limit. Times have whole seconds, so a change in the second in which an earlier rollout began counts.
 func SecretsChangedIn(f *Fleet, config string, after, until time.Time) []v1alpha1.SecretChange {
 	var out []v1alpha1.SecretChange
 	for _, c := range slices.Backward(f.Secrets.Revisions[config].Changes) {
-		if c.Time.After(after) && (until.IsZero() || !c.Time.After(until)) {
+		if !c.Time.Before(after) && (until.IsZero() || !c.Time.After(until)) {
 			out = append(out, c)
 		}
 	}
