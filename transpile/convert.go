@@ -11,6 +11,7 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/message"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
+	"github.com/bunsen-os/bunsen/transpile/place"
 	"github.com/bunsen-os/bunsen/transpile/registries"
 	"github.com/bunsen-os/bunsen/transpile/sshkeys"
 )
@@ -55,7 +56,7 @@ func convert(repo repository, pool string, n named) translation {
 	d.Add(found...)
 	if doc.Kind != documents.Butane && !d.HasErrors() {
 		for _, bad := range machineconfig.Validate(d.config) { // Butane has already validated Butane documents.
-			at, _ := d.origin.Find(outputPath(bad.Error()))
+			at, _ := d.origin.Find(place.Output(bad.Error()))
 			d.Errorf(at, "ignition", "%s", message.TranslateLine(bad.Error()))
 		}
 	}

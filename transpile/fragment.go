@@ -21,6 +21,10 @@ type Fragment struct {
 	// File is the file that declares the document, relative to the source's path. Files other than File may have
 	// patched the document.
 	File string
+	// Documents are the documents of single nodes that the fragment stores, with their origins. Nodes are the positions of
+	// the nodes that it is about. Both are empty for other fragments.
+	Documents []Fragment
+	Nodes     map[string]origin.Pos
 	// Origin maps each value of the fragment to its place in the repository.
 	Origin origin.Map
 }

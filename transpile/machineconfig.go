@@ -16,6 +16,7 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/object"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
+	"github.com/bunsen-os/bunsen/transpile/place"
 )
 
 // rawConfig reads a MachineConfig.
@@ -50,7 +51,7 @@ func rawConfig(doc documents.Document) translation {
 	d.checkKeys(mc.Spec.Config.Raw)
 	if d.config, err = machineconfig.Parse(mc.Spec); err != nil {
 		for _, line := range strings.Split(err.Error(), "\n") {
-			at, ok := d.origin.Find(outputPath(line))
+			at, ok := d.origin.Find(place.Output(line))
 			if !ok {
 				at = start
 			}

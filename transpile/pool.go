@@ -12,11 +12,13 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/transpile/butane"
+	"github.com/bunsen-os/bunsen/transpile/lint"
 	"github.com/bunsen-os/bunsen/transpile/message"
 	"github.com/bunsen-os/bunsen/transpile/object"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay"
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
+	"github.com/bunsen-os/bunsen/transpile/place"
 )
 
 // named is a document and the name that its pool gives it. The name is empty if the document has its own.
@@ -50,12 +52,22 @@ func (p builtPool) addReads(reads map[string]bool) {
 
 func poolDir(pool string) string { return path.Join(poolsDir, pool) }
 
-// buildPool builds a pool's overlay and turns its documents into fragments. If stop ends the run, the result is empty.
+// buildPool builds the directory of a pool, with what it says about single nodes. If stop ends the run, the result is
+// empty.
 func (t *Transpiler) buildPool(repo repository, pool string, stop *stopper) builtPool {
-	dir := poolDir(pool)
+	out := t.buildDirectory(repo, pool, poolDir(pool), stop)
+	if stop.isStopped() {
+		return builtPool{}
+	}
+	return t.buildNodes(repo, pool, out, stop)
+}
+
+// buildDirectory builds the overlay in a directory of a pool and turns its documents into fragments. If stop ends the
+// run, the result is empty.
+func (t *Transpiler) buildDirectory(repo repository, pool, dir string, stop *stopper) builtPool {
 	built, found := overlay.Build(repo.fs, dir)
 	out := builtPool{reads: built.Reads, findings: found}
-	if !origin.Fatal(found) && len(built.Documents) == 0 {
+	if !origin.Fatal(found) && len(built.Documents) == 0 && dir == poolDir(pool) {
 		out.findings = append(out.findings, origin.Errorf(origin.Pos{File: dir}, "empty-pool", "the pool has no documents: add a Butane file (*.bu), or remove the directory"))
 	}
 	early, _ := inPool(pool, built.AsWritten)
@@ -122,9 +134,9 @@ func translate(repo repository, pool string, n named) documentEntry {
 	}
 	d.check()
 	d.checkReferences()
-	d.Add(lint(repo.fs, d.config, d.origin)...)
+	d.Add(lint.Check(repo.fs, d.config, d.origin)...)
 	if doc.Kind != documents.SSHKeys { // The translation of an SSHKeys document checks the keys itself.
-		d.checkAccounts()
+		d.Add(lint.Accounts(d.config, d.origin)...)
 	}
 	f, err := fragment(pool, d)
 	if err != nil {
@@ -147,7 +159,7 @@ func withoutEchoes(findings []origin.Finding) []origin.Finding {
 // rule of their own.
 func (d *translation) check() {
 	for _, err := range machineconfig.Check(d.config) {
-		at, _ := d.origin.Find(outputPath(err.Error()))
+		at, _ := d.origin.Find(place.Output(err.Error()))
 		rule := "unsafe"
 		var nested *machineconfig.NestedError
 		if errors.As(err, &nested) {
@@ -159,7 +171,7 @@ func (d *translation) check() {
 		return
 	}
 	for _, r := range policy.Invalid(d.config) {
-		at, _ := d.origin.Find(itemPath(d.config, r.Kind, r.Name))
+		at, _ := d.origin.Find(place.Item(d.config, r.Kind, r.Name))
 		d.Errorf(at, "every-node-refuses", "%s: %s", r.Field, r.Why)
 	}
 }

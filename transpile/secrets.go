@@ -53,19 +53,3 @@ func (d *translation) referenceError(path string, err error) {
 		d.Errorf(at, ruleReference, "%s", line)
 	}
 }
-
-// unmarked warns of a placeholder for a secret in a text that is no template, because the node gets it as it is.
-func (l *linter) unmarked(path, name, text string) {
-	for _, kind := range []secretref.Kind{secretref.Secret, secretref.ConfigMap} {
-		if before, _, found := strings.Cut(text, "${"+string(kind)+":"); found && !strings.HasSuffix(before, "$") {
-			at, _ := l.origin.Find(path)
-			l.warn(at, ruleReference, fmt.Sprintf("%s has ${%s:…}, and nothing replaces it on a machine: write `template: true` beside its path. Only files in storage.files can be templates", name, kind))
-		}
-	}
-}
-
-// mayRefer reports, without decoding a source, whether its contents may have a placeholder for a secret.
-func mayRefer(source string) bool {
-	return strings.Contains(source, "secret") && (strings.Contains(source, "secret:") || strings.Contains(source, "secret%3A")) ||
-		strings.Contains(source, "configmap:") || strings.Contains(source, "configmap%3A")
-}

@@ -18,7 +18,8 @@ import (
 // The directories of a repository that Bunsen reads.
 const (
 	poolsDir = "pools"
-	// nodesDir is a directory that Bunsen refuses, because a later version may read documents of single nodes there.
+	// nodesDir is the directory of a pool with a directory for each node that has documents of its own. At the top of a
+	// repository, Bunsen refuses it.
 	nodesDir = "nodes"
 )
 
@@ -71,6 +72,7 @@ func fragmentsOf(repo repository, cache *Transpiler, stop *stopper, found *origi
 		func() { warnUnusedFiles(repo, reads, found) },
 		func() { out.Cluster = cluster.Read(repo.fs, out.Pools, stop.isStopped, found) },
 		func() { checkNames(out.Fragments, found) },
+		func() { checkNodesOnce(out.Fragments, found) },
 		func() { checkPools(repo, out, found) },
 	} {
 		if stop.isStopped() {

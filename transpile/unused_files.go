@@ -108,8 +108,8 @@ func (s *unusedFinder) isReported(file string) bool {
 	return slices.ContainsFunc(s.List, func(f origin.Finding) bool { return f.Rule == cluster.UnusedFile && f.At.File == file })
 }
 
-// checkNodesDirectory refuses documents in nodes/, which Bunsen does not read. The refusal is necessary because users
-// may expect that such documents apply to single nodes.
+// checkNodesDirectory refuses documents in nodes/ at the top of the repository, which Bunsen does not read. The documents
+// of a node belong to its pool.
 func checkNodesDirectory(repo repository, reads map[string]bool, found *origin.Findings) {
 	reported := map[string]bool{}
 	_ = fs.WalkDir(repo.fs, nodesDir, func(file string, e fs.DirEntry, err error) error {
@@ -119,7 +119,7 @@ func checkNodesDirectory(repo repository, reads map[string]bool, found *origin.F
 		case e.IsDir() || len(parts) < 3 || !isDocument(file) || reads[file] || reported[parts[1]]:
 		default:
 			reported[parts[1]] = true
-			found.Errorf(origin.Pos{File: file}, "nodes-directory", "not read: Bunsen does not support documents for single nodes. Declare a pool for that node in %s/, and move the document to %s/<pool>/", cluster.Dir, poolsDir)
+			found.Errorf(origin.Pos{File: file}, "nodes-directory", "not read: move the document to the pool of the node, %s/<pool>/%s/%s/", poolsDir, nodesDir, parts[1])
 		}
 		return nil
 	})

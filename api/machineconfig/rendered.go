@@ -11,6 +11,8 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
 // renderedSalt precedes the content in the hash of a name. The machine-config-operator has the same bytes in
@@ -34,6 +36,35 @@ func RenderedName(pool string, spec mcfgv1.MachineConfigSpec) (string, error) {
 	h.Write(renderedSalt[:])
 	h.Write(text)
 	return "rendered-" + pool + "-" + hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// TargetName returns the name of the config of a pool whose nodes have configs of their own, rendered-POOL-HASH. The name
+// depends on the config of each node, so a change of one of them is a change of the pool's config. No node runs a config
+// of this name.
+func TargetName(nodes v1alpha1.NodeConfigs) string {
+	h := md5.New() //nolint:gosec // see the import
+	h.Write(renderedSalt[:])
+	h.Write([]byte("nodes\n" + nodes.String()))
+	return "rendered-" + v1alpha1.RenderedPool(nodes.Base) + "-" + hex.EncodeToString(h.Sum(nil))
+}
+
+// CheckName returns an error unless the name of a rendered config of a pool is that of its content.
+func CheckName(pool string, mc *mcfgv1.MachineConfig, spec mcfgv1.MachineConfigSpec) error {
+	want, err := RenderedName(pool, spec)
+	if err != nil {
+		return err
+	}
+	nodes, err := v1alpha1.ParseNodeConfigs(mc.Annotations[v1alpha1.NodeConfigsAnnotation])
+	if err != nil {
+		return err
+	}
+	if !nodes.IsZero() && nodes.Base == want {
+		want = TargetName(nodes)
+	}
+	if want != mc.Name {
+		return fmt.Errorf("its content has the name %s", want)
+	}
+	return nil
 }
 
 // KeysOnce returns a spec whose inline config has each key of an object once, with its last value. JSON decoders differ for

@@ -47,6 +47,12 @@ const (
 	CommitTimeAnnotation = "bunsen.dev/commit-time"
 	// VerifiedByAnnotation names the key that signed the commit; absent if the GitSource requires no signature.
 	VerifiedByAnnotation = "bunsen.dev/verified-by"
+	// NodeConfigsAnnotation is on the config of a pool whose nodes have configs of their own, and has a NodeConfigs.
+	NodeConfigsAnnotation = "bunsen.dev/node-configs"
+	// VariantOfAnnotation is on the config of single nodes, and names the config that it was merged from.
+	VariantOfAnnotation = "bunsen.dev/variant-of"
+	// NodeTableLabel is on the MachineConfig with the facts and the documents of a pool's nodes, and names the pool.
+	NodeTableLabel = "bunsen.dev/node-table"
 	// InputsAnnotation is JSON {"fragment name": "digest"} of all inputs of a rendered config.
 	InputsAnnotation = "bunsen.dev/inputs"
 	// RendererAnnotation is the version of Bunsen that rendered the config.

@@ -49,6 +49,7 @@ func (p *program) withoutCluster(context.Context) (err error) {
 			return err
 		}
 		p.closers = append(p.closers, trees)
+		p.pools.SetReader(repository.NodeConfig)
 		p.background(func(ctx context.Context) {
 			repository.Run(ctx, g.interval, func(configs map[string]*mcfgv1.MachineConfig) error {
 				return files.SetConfigs(p.pools, configs, p.log)

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy/secret"
 	"github.com/bunsen-os/bunsen/internal/review"
@@ -25,6 +26,8 @@ type Rendering struct {
 	Commit v1alpha1.CommitInfo
 	// Pools has the rendered config of each pool by name.
 	Pools map[string]*mcfgv1.MachineConfig
+	// own has the pools whose nodes have configs of their own, by pool.
+	own map[string]review.PoolRendering
 	// Warnings are the warnings about the commit's documents, such as `file:line:col: warning: …`.
 	Warnings []string
 }
@@ -56,7 +59,7 @@ func (r *Repository) fetch(ctx context.Context, from Remote, picked source.Picke
 // render renders a tree as the controllers do.
 func (r *Repository) render(ctx context.Context, tree source.Tree) (Rendering, error) {
 	c := tree.Commit
-	out := Rendering{Pools: map[string]*mcfgv1.MachineConfig{}, Commit: v1alpha1.CommitInfo{
+	out := Rendering{Pools: map[string]*mcfgv1.MachineConfig{}, own: map[string]review.PoolRendering{}, Commit: v1alpha1.CommitInfo{
 		Revision: c.Revision().String(), Subject: c.Subject, Author: c.Author, Time: metav1.NewTime(c.Time), VerifiedBy: c.Signer,
 	}}
 	res, rendered, err := r.renderings.Render(tree, ctx.Err)
@@ -67,6 +70,7 @@ func (r *Repository) render(ctx context.Context, tree source.Tree) (Rendering, e
 	for _, p := range rendered.Pools {
 		if len(r.config.Pools) == 0 || slices.Contains(r.config.Pools, p.Rendered.Pool) {
 			out.Pools[p.Rendered.Pool] = r.object(p, out.Commit)
+			out.own[p.Rendered.Pool] = p
 		}
 	}
 	if len(problems) == 0 {
@@ -128,6 +132,9 @@ func (r *Repository) object(p review.PoolRendering, c v1alpha1.CommitInfo) *mcfg
 		v1alpha1.CommitSubjectAnnotation: c.Subject,
 		v1alpha1.CommitTimeAnnotation:    c.Time.UTC().Format(time.RFC3339),
 	}
+	if nodes := p.Rendered.Nodes.String(); nodes != "" {
+		mc.Annotations[v1alpha1.NodeConfigsAnnotation] = nodes
+	}
 	if len(p.Secrets) > 0 {
 		mc.Annotations[v1alpha1.SecretPathsAnnotation] = secret.Join(p.Secrets)
 	}
@@ -143,7 +150,7 @@ func CheckName(pool string, mc *mcfgv1.MachineConfig) error {
 	if err != nil {
 		return err
 	}
-	if want != mc.Name {
+	if err := machineconfig.CheckName(pool, mc, mc.Spec); err != nil {
 		return fmt.Errorf("the name of %s does not match its content, which has the name %s: a user edited the file, or the file is incomplete. Run `bunsen build` again", mc.Name, want)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/fault"
@@ -91,6 +92,8 @@ type Repository struct {
 	url        string // url is the address of the repository without credentials.
 	ref        Ref
 	renderings review.Renderings
+	// applied has the configs of the last applied commit; nil before the first one.
+	applied atomic.Pointer[Rendering]
 
 	now func() time.Time
 }

@@ -60,6 +60,10 @@ type Pool struct {
 	Secrets secret.Paths
 	// Notices are the notices of the renderer about the pool.
 	Notices []Notice
+	// Nodes are the configs of single nodes; nil if all nodes run Config.
+	Nodes *NodeSide
+	// live is true for a config of a cluster, whose configs of single nodes are unknown.
+	live bool
 }
 
 // Compare returns what the change from base to head does to nodes under a disruption policy. Pools with equal rendered names cost
@@ -79,6 +83,7 @@ func Compare(base, head Side, p policy.Policy) Comparison {
 			continue
 		}
 		out.Pools = append(out.Pools, comparePoolOrNext(name, base, head, t))
+		out.Pools = append(out.Pools, nodeChanges(name, base, head, t)...)
 	}
 	out.Warnings, out.folder = newWarnings(base.Warnings, head.Warnings), head.Folder
 	out.Overview = overviewOf(out)

@@ -124,6 +124,8 @@ type Leaving struct {
 
 // Remarks are information on a pool besides its items.
 type Remarks struct {
+	// Nodes are the nodes with configs of their own that the change is about; empty for the nodes without them.
+	Nodes []string `json:"nodes,omitempty"`
 	// CheckedOnNode names the parts of the config that only a node can check. The node may refuse the config because of
 	// these parts.
 	CheckedOnNode []string `json:"checkedOnNode,omitempty"`

@@ -1,6 +1,8 @@
 package review
 
 import (
+	"strings"
+
 	"github.com/bunsen-os/bunsen/internal/policy"
 )
 
@@ -59,7 +61,11 @@ var (
 func (c Comparison) WithFacts(f Facts) Comparison {
 	pools := make([]PoolChange, len(c.Pools))
 	for i, p := range c.Pools {
-		if known, ok := f.Pools[p.Pool]; ok {
+		pool, _, ofNodes := strings.Cut(p.Pool, " (") // no name of a pool has a blank
+		if known, ok := f.Pools[pool]; ok {
+			if ofNodes {
+				known.Nodes = len(p.Nodes)
+			}
 			p.Rollout = forecast(p, known)
 		}
 		pools[i] = p

@@ -1,6 +1,7 @@
 package review
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 
@@ -31,7 +32,11 @@ func LivePool(pool string, mc *mcfgv1.MachineConfig) (Pool, error) {
 		}
 		return lineage.New(layers, lineage.Options{Pool: pool})
 	})
-	return Pool{Rendered: mc.Name, Config: config, Secrets: marked, Lineage: func(kind policy.ChangeKind, name string) (lineage.Item, bool) {
+	nodes, err := v1alpha1.ParseNodeConfigs(mc.Annotations[v1alpha1.NodeConfigsAnnotation])
+	if err != nil {
+		return Pool{}, fmt.Errorf("reading MachineConfig %s: %w", mc.Name, err)
+	}
+	return Pool{Rendered: cmp.Or(nodes.Base, mc.Name), live: true, Config: config, Secrets: marked, Lineage: func(kind policy.ChangeKind, name string) (lineage.Item, bool) {
 		if values() == nil {
 			return lineage.Item{}, false
 		}

@@ -88,12 +88,14 @@ func (p PoolRendering) Lineage(kind policy.ChangeKind, name string) (lineage.Ite
 }
 
 // Places lists the origins of all files, units and users, in lexical order.
-func (p PoolRendering) Places() []Place {
+func (p PoolRendering) Places() []Place { return p.placesBy(p.Origin) }
+
+func (p PoolRendering) placesBy(origin func(policy.ChangeKind, string) string) []Place {
 	var out []Place
 	for i := range items(p.Rendered.Config) {
 		switch i.kind {
 		case policy.KindFile, policy.KindUnit, policy.KindUser:
-			if at := p.Origin(i.kind, i.name); at != "" {
+			if at := origin(i.kind, i.name); at != "" {
 				out = append(out, Place{string(i.kind) + " " + i.name, at})
 			}
 		}

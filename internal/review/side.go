@@ -1,6 +1,7 @@
 package review
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -173,7 +174,7 @@ func (r Rendering) Side(name string) Side {
 	s := Side{Name: name, Overrides: r.Overrides, Marks: r.Marks, PolicyFile: r.PolicyFile, Declared: r.Declared, Warnings: r.Warnings, Pools: map[string]Pool{}}
 	for _, p := range r.Pools {
 		s.Pools[p.Rendered.Pool] = Pool{
-			Rendered: p.Rendered.Name, Config: p.Rendered.Config, Origin: p.Origin, Lineage: p.Lineage, Secrets: p.Secrets, Notices: notices(p.Rendered.Notices),
+			Rendered: cmp.Or(p.Rendered.Nodes.Base, p.Rendered.Name), Config: p.Rendered.Config, Origin: p.Origin, Lineage: p.Lineage, Secrets: p.Secrets, Notices: notices(p.Rendered.Notices), Nodes: p.nodes(),
 		}
 	}
 	return s
@@ -198,5 +199,15 @@ func Explain(of *mcfgv1.MachineConfig, pool string, inputs []*mcfgv1.MachineConf
 		return nil, false, fmt.Errorf("rendering the inputs of %s again: %w", of.Name, err)
 	}
 	p := PoolRendering{Rendered: rendered, places: newPlaces(fragments, rendered)}
-	return p.Places(), rendered.Name == of.Name, nil
+	node, isOfNodes := rendered.NodeOf(of.Name)
+	if !isOfNodes {
+		return p.Places(), rendered.Name == of.Name, nil
+	}
+	own, err := rendered.Node(node)
+	if err != nil {
+		return nil, false, err
+	}
+	origin := p.nodeOrigin(own, node)
+	p.Rendered = own
+	return p.placesBy(origin), true, nil
 }

@@ -71,6 +71,9 @@ func (c *Cluster) NodeConfig(ctx context.Context, node, config string) ([]byte, 
 	if err == nil {
 		err = mcs.CheckNodeConfig(node, pools, config)
 	}
+	if err == nil {
+		err = mcs.CheckOwnConfig(node, config, c.nodes.pools.list(), func(name string) ([]byte, error) { return c.nodes.content(ctx, name) })
+	}
 	if err != nil {
 		return nil, err
 	}

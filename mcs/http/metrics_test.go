@@ -1,6 +1,7 @@
 package http
 
 import (
+	"context"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -83,9 +84,11 @@ func TestCountsNameOnlyPoolsThatThereAre(t *testing.T) {
 // fragile panics where it is asked for a config.
 type fragile struct{}
 
-func (fragile) Config(string) (*served.Config, error) { panic("out of luck") }
-func (fragile) Ready() bool                           { return true }
-func (fragile) Synced() bool                          { return true }
+func (fragile) NodeConfig(context.Context, string, string) (*served.Config, error) {
+	panic("out of luck")
+}
+func (fragile) Ready() bool  { return true }
+func (fragile) Synced() bool { return true }
 
 func TestAPanicIsAnAnswerAndInTheRecords(t *testing.T) {
 	var written strings.Builder

@@ -28,6 +28,9 @@ type Format struct {
 // Config is the config that one pool serves: one rendered config, and its body in each format. The content of a Config
 // never changes, so any number of requests share it. Pools creates Configs.
 type Config struct {
+	// name is the name of the rendered config. nodes are the configs of single nodes.
+	name  string
+	nodes v1alpha1.NodeConfigs
 	input mcs.Input
 	// check returns an error for content that no machine may boot.
 	check  func() error
@@ -36,7 +39,13 @@ type Config struct {
 }
 
 func newConfig(in mcs.Input) *Config {
-	return &Config{input: in, bodies: map[Format]func() (Body, error){}, check: sync.OnceValue(func() error { return check(in.Rendered) })}
+	c := &Config{}
+	if in.Rendered != nil {
+		c.name = in.Rendered.Name
+	}
+	in.Rendered, c.nodes = asBase(in.Rendered)
+	c.input, c.bodies, c.check = in, map[Format]func() (Body, error){}, sync.OnceValue(func() error { return check(in.Rendered) })
+	return c
 }
 
 // check repeats the checks that every config passes before it is rendered, because the server does not trust the author
@@ -53,7 +62,7 @@ func check(rendered *mcfgv1.MachineConfig) error {
 }
 
 // Name returns the name of the rendered config.
-func (c *Config) Name() string { return c.input.Rendered.Name }
+func (c *Config) Name() string { return c.name }
 
 // Commit returns the revision that the rendered config comes from, or "" if it comes from no repository.
 func (c *Config) Commit() string { return c.input.Rendered.Annotations[v1alpha1.RevisionAnnotation] }

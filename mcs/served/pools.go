@@ -23,6 +23,8 @@ type Pools struct {
 
 	mu                      sync.RWMutex
 	pools                   map[string]pool
+	own                     map[string]*Config // own are configs of single nodes, by pool and name.
+	read                    ReadConfig
 	partial, synced, cutOff bool
 }
 
@@ -57,7 +59,7 @@ func (p *Pools) Set(name string, rendered *mcfgv1.MachineConfig) error {
 		return nil
 	}
 	last := p.get(name)
-	if last.config != nil && last.problem == "" && isSame(last.config.input.Rendered, rendered) {
+	if last.config != nil && last.problem == "" && isSame(last.wanted, rendered) {
 		return nil
 	}
 	if last.config == nil {
@@ -88,7 +90,8 @@ func (p *Pools) replace(name string, now pool) (pool, error) {
 func (p *Pools) withExtra(config *Config) *Config {
 	in := config.input
 	in.Extra = p.extra
-	if next := newConfig(in); next.prepare(config) == nil {
+	next := newConfig(in)
+	if next.name, next.nodes = config.name, config.nodes; next.prepare(config) == nil {
 		return next
 	}
 	return config
@@ -98,7 +101,7 @@ func (p *Pools) withExtra(config *Config) *Config {
 // identifies the content only if it contains a hash.
 func isSame(a, b *mcfgv1.MachineConfig) bool {
 	return a.Name == b.Name && a.Annotations[v1alpha1.RevisionAnnotation] == b.Annotations[v1alpha1.RevisionAnnotation] &&
-		reflect.DeepEqual(a.Spec, b.Spec)
+		a.Annotations[v1alpha1.NodeConfigsAnnotation] == b.Annotations[v1alpha1.NodeConfigsAnnotation] && reflect.DeepEqual(a.Spec, b.Spec)
 }
 
 // SetUnavailable records that a pool exists and has nothing to serve, with the reason for clients.
@@ -123,6 +126,7 @@ func (p *Pools) SetExtra(extra mcs.Extra) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	p.extra = extra
+	p.dropNodeConfigs()
 	var bad []error
 	for _, name := range slices.Sorted(maps.Keys(p.all())) {
 		now := p.get(name)

@@ -94,7 +94,8 @@ func Missing(h Holders) []Lost {
 		}
 		for i := range h.Pools {
 			if p := &h.Pools[i]; isNameOf(name, p.Name) {
-				out = append(out, Lost{Name: name, Pool: p.Name, For: need, Target: p.Spec.Configuration.Name == name})
+				target := p.Spec.Configuration.Name
+				out = append(out, Lost{Name: name, Pool: p.Name, For: need, Target: target == name || slices.Contains(h.nodeConfigs(target).All(), name)})
 				break
 			}
 		}
@@ -133,12 +134,37 @@ func (h Holders) needed() needs {
 		n.add(record.Healthy, "pool "+p.Name+" was last healthy with it")
 		n.add(record.Config, "pool "+p.Name+" rolls it out")
 	}
+	for i := range h.Configs {
+		of := &h.Configs[i]
+		if _, used := n[of.Name]; !used || of.Annotations[v1alpha1.NodeConfigsAnnotation] == "" {
+			continue
+		}
+		for _, own := range h.nodeConfigs(of.Name).All() {
+			n.add(own, "nodes of pool "+v1alpha1.RenderedPool(of.Name)+" run it as their own config of "+of.Name)
+		}
+	}
 	for i := range h.Nodes {
 		node := &h.Nodes[i]
 		n.add(node.Annotations[v1alpha1.DesiredConfigAnnotation], "node "+node.Name+" should run it")
 		n.add(node.Annotations[v1alpha1.CurrentConfigAnnotation], "node "+node.Name+" runs it")
 	}
 	return n
+}
+
+// nodeConfigs returns the configs of single nodes that a config of a pool names. An invalid annotation counts as absent.
+func (h Holders) nodeConfigs(config string) v1alpha1.NodeConfigs {
+	for i := range h.Configs {
+		if h.Configs[i].Name == config {
+			of, _ := v1alpha1.ParseNodeConfigs(h.Configs[i].Annotations[v1alpha1.NodeConfigsAnnotation])
+			return of
+		}
+	}
+	return v1alpha1.NodeConfigs{}
+}
+
+// IsOwnConfigOf reports whether a config is that of single nodes, or of the nodes without their own, of a config of a pool.
+func (h Holders) IsOwnConfigOf(config, of string) bool {
+	return slices.Contains(h.nodeConfigs(of).All(), config)
 }
 
 // madeFor reports whether Bunsen rendered a MachineConfig, and returns its pool.

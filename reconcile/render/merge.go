@@ -9,6 +9,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy"
 )
 
@@ -24,9 +25,12 @@ type Defaults struct {
 type Rendered struct {
 	// Pool is the pool's name.
 	Pool string
-	// Name is rendered-<pool>-<hash of Spec>.
+	// Name is rendered-<pool>-<hash of Spec>. If nodes have configs of their own, it is the machineconfig.TargetName of
+	// Nodes.
 	Name string
-	// Spec is the spec in canonical form.
+	// Nodes are the configs of the nodes, if any has its own.
+	Nodes v1alpha1.NodeConfigs
+	// Spec is the spec in canonical form. It is that of the nodes without a config of their own.
 	Spec mcfgv1.MachineConfigSpec
 	// Config is the parsed Spec.
 	Config machineconfig.Config
@@ -39,6 +43,7 @@ type Rendered struct {
 	Notices []Notice
 
 	book *book
+	own  ownConfigs
 }
 
 // Winner returns the name of the MachineConfig that set an entry last, or "" if the config has no such entry. The name
@@ -70,10 +75,26 @@ func Merge(pool string, mcs []*mcfgv1.MachineConfig, d Defaults) (Rendered, erro
 
 // MergeInputs does the same as Merge for parsed MachineConfigs. The inputs may be in any order.
 func MergeInputs(pool string, inputs []Input, d Defaults) (Rendered, error) {
+	return MergeAfter(Rendered{}, pool, inputs, d)
+}
+
+// MergeAfter is MergeInputs that uses the result of an earlier merge. The configs of nodes are not merged again if their
+// documents and the config of the pool are the same as before. The earlier result may be the zero value.
+func MergeAfter(earlier Rendered, pool string, inputs []Input, d Defaults) (Rendered, error) {
+	inputs, table := withoutTables(pool, inputs)
 	inputs = slices.SortedStableFunc(slices.Values(inputs), func(a, b Input) int { return compare(a.Worker, b.Worker, a.Name, b.Name) })
-	if err := checkInputs(inputs); err != nil {
+	if err := checkInputs(append(slices.Clip(inputs), table...)); err != nil {
 		return Rendered{}, err
 	}
+	r, err := mergeSorted(pool, inputs, d)
+	if err != nil || len(table) == 0 {
+		return r, err
+	}
+	return withNodes(r, earlier, table[0])
+}
+
+// mergeSorted merges valid inputs in the order in which they are given.
+func mergeSorted(pool string, inputs []Input, d Defaults) (Rendered, error) {
 	whole := plainOf(inputs, d)
 	whole.Ignition = mergeIgnition(inputs)
 	b, set := &book{inputs: inputs}, setters(inputs)

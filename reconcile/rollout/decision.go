@@ -41,7 +41,7 @@ type Decision struct {
 // Assignment is the assignment of a config to one node.
 type Assignment struct {
 	// Node is the node to write. Config is the rendered config to write as desiredConfig, with the revision of its secrets to
-	// write as desiredSecrets; see v1alpha1.ConfigAt.
+	// write as desiredSecrets; see v1alpha1.ConfigAt. It is the node's own config if the node has one.
 	Node, Config string
 	// Was is the earlier desired config; empty for none.
 	Was string

@@ -56,7 +56,7 @@ func classifyFor(f poolstate.Facts, target string) nodestate.Members {
 	if f.Pool == membership.Worker {
 		p.Customs = f.Care.Around.Customs
 	}
-	return nodestate.Classify(f.Nodes, target, p)
+	return nodestate.Classify(f.Care.NodeConfigs.InTermsOf(f.Nodes, f.Preferred(target)...), target, p)
 }
 
 // assignedConfig returns the config that nodes are assigned, with the revision of its secrets: the pool's target or, in a

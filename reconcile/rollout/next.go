@@ -95,8 +95,9 @@ func CountAt(f poolstate.Facts, now time.Time) nodestate.Counts {
 // be Ready for a duration as open.
 func Count(f poolstate.Facts) nodestate.Counts {
 	var c nodestate.Counts
-	for i := range f.Nodes {
-		m := nodestate.NewMember(&f.Nodes[i], f.Target, nil)
+	nodes := f.Care.NodeConfigs.InTermsOf(f.Nodes, f.Target)
+	for i := range nodes {
+		m := nodestate.NewMember(&nodes[i], f.Target, nil)
 		c = c.With(m.Node, f.Target, m.Places())
 	}
 	return c
@@ -106,7 +107,7 @@ func assignmentsOf(p plan) []Assignment {
 	var out []Assignment
 	for _, m := range p.assigned.members {
 		out = append(out, Assignment{
-			Node: m.Name, Config: p.nodes.Target, Was: m.Config.Desired, DropImage: m.Config.DesiredImage != "", Untaint: m.Tainted,
+			Node: m.Name, Config: p.Care.NodeConfigs.Own(p.nodes.Target, m.Name), Was: p.Care.NodeConfigs.Own(m.Config.Desired, m.Name), DropImage: m.Config.DesiredImage != "", Untaint: m.Tainted,
 			Recovery: m.Failing() && m.Candidate != nodestate.CandidateInService,
 		})
 	}

@@ -40,7 +40,7 @@ func postponeDrains(e evaluation, c capacity, s step, a assignments) (released [
 		}
 		used -= m.Places()
 		released = append(released, Release{
-			Node: m.Name, Config: m.Config.Current, Postponed: nodestate.Postponed{For: target, At: e.now.Truncate(time.Second)}.String(),
+			Node: m.Name, Config: e.Care.NodeConfigs.Own(m.Config.Current, m.Name), Postponed: nodestate.Postponed{For: target, At: e.now.Truncate(time.Second)}.String(),
 			Drains: m.Drains.Add(target, m.Step.DrainStarted).String(),
 		})
 	}

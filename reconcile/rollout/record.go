@@ -51,8 +51,9 @@ func newRecord(e evaluation, was v1alpha1.RolloutRecord) v1alpha1.RolloutRecord 
 	if reachedAllThatReport(e.Facts, was) {
 		healthy = was.Target()
 	}
-	for i := range e.Nodes {
-		n := &e.Nodes[i]
+	nodes := e.Care.NodeConfigs.InTermsOf(e.Nodes, e.Target)
+	for i := range nodes {
+		n := &nodes[i]
 		// A node that failed another config still runs its current config.
 		if n.UpdatedTo(e.Target) || n.Config.Current == e.Target && n.Failing() {
 			r.UpdatedBefore++
@@ -82,6 +83,9 @@ func configInUse(f poolstate.Facts) string {
 		current := n.Config.Current
 		if current == f.Target || !isConfigOf(current, f.Pool) {
 			continue
+		}
+		if _, ofPool := f.Care.NodeConfigs[current]; len(f.Care.NodeConfigs) > 0 && !ofPool {
+			continue // It may be the config of a single node.
 		}
 		// A node that has another desired config counts, because it got this config while it ran its current config. A
 		// node that has no other desired config must be healthy.

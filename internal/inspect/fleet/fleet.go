@@ -123,7 +123,9 @@ func New(c Cluster, now time.Time) *Fleet {
 	nodes := sortNodes(f, membership.New(objects))
 	for _, p := range objects {
 		v := &Pool{Object: p, Facts: poolstate.Read(p, c.Policies, published(c, p), len(nodes[p.Name])), daemons: c.Daemons, now: now}
-		v.Facts.Nodes, v.Facts.Timestamps = nodes[p.Name], c.Timestamps
+		v.Facts.Timestamps = c.Timestamps
+		v.Facts.SetNodeConfigs(func(config string) v1alpha1.NodeConfigs { return nodeConfigs(c, config) })
+		v.Facts.SetNodes(nodes[p.Name])
 		readGates(v)
 		f.PoolByName[p.Name], f.Others.Pools[p.Name] = v, p
 	}
@@ -131,6 +133,16 @@ func New(c Cluster, now time.Time) *Fleet {
 		decide(f, f.PoolByName[p.Name])
 	}
 	return f
+}
+
+// nodeConfigs returns the configs of single nodes that a rendered config names.
+func nodeConfigs(c Cluster, config string) v1alpha1.NodeConfigs {
+	for i := range c.Rendered {
+		if c.Rendered[i].Name == config {
+			return c.Rendered[i].Nodes
+		}
+	}
+	return v1alpha1.NodeConfigs{}
 }
 
 // sortNodes adds each node to its pool, or to the nodes without a pool. The nodes of a pool are in the order of their

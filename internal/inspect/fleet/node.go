@@ -96,8 +96,10 @@ func (r NodeRow) InFlight() bool {
 // nodeRow returns the row of a node with its step and its reason.
 func nodeRow(v *Pool, n *nodestate.Node, now time.Time) NodeRow {
 	row := NodeRow{
-		Name: n.Name, Pool: v.Object.Name, Current: n.Config.Current, Desired: n.Config.Desired, State: cmp.Or(n.State, StateUnknown),
+		Name: n.Name, Pool: v.Object.Name, State: cmp.Or(n.State, StateUnknown),
 	}
+	own := v.Facts.Care.NodeConfigs
+	row.Current, row.Desired = own.Own(n.Config.Current, n.Name), own.Own(n.Config.Desired, n.Name)
 	row.Step, row.Since = stepOf(n, v.Waits[n.Name])
 	row.Phase = v.phase(n)
 	inService := n.UpdatedTo(v.Decision.Target) && n.Ready() && n.Gate == ""

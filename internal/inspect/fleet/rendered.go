@@ -101,6 +101,8 @@ type RenderedRow struct {
 	Subject  string    `json:"subject"`
 	Author   string    `json:"author"`
 	Created  time.Time `json:"created"`
+	// Nodes are the configs of single nodes, if the config is that of a pool whose nodes have configs of their own.
+	Nodes v1alpha1.NodeConfigs `json:"-"`
 	// API are the changes through the API that requested the config. If Revision is empty, no commit requested it.
 	API []v1alpha1.APIChange `json:"api,omitempty"`
 	// After are the changes through the API that reverted earlier changes.
@@ -134,6 +136,7 @@ func RenderedRows(all []metav1.PartialObjectMetadata) []RenderedRow {
 			Subject: mc.Annotations[v1alpha1.CommitSubjectAnnotation], Author: mc.Annotations[v1alpha1.CommitAuthorAnnotation],
 			Created: mc.CreationTimestamp.Time,
 		}
+		row.Nodes, _ = v1alpha1.ParseNodeConfigs(mc.Annotations[v1alpha1.NodeConfigsAnnotation]) // an invalid one counts as absent
 		if asked := v1alpha1.ParseConfigRequest(mc.Annotations[v1alpha1.RequestAnnotation], mc.Name); len(asked.API) > 0 || len(asked.After) > 0 {
 			row.setRequester(asked)
 		}

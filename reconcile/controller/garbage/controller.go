@@ -30,6 +30,9 @@ const (
 	sweepEvery = time.Minute
 	// maxDeletions is how many rendered configs the controller deletes per sweep.
 	maxDeletions = 5
+	// deletedShare is the share of the unused configs that the controller deletes per sweep if there are many, because
+	// thousands of nodes may have configs of their own.
+	deletedShare = 20
 	// maxPause is the longest pause between two attempts to create a lost config again.
 	maxPause = time.Hour
 )
@@ -135,7 +138,7 @@ func (g *Controller) collect(ctx context.Context, h render.Holders) error {
 	}
 	h.Pools = pools.Items
 	unused := render.Unused(h, now)
-	for _, mc := range unused[:min(len(unused), maxDeletions)] {
+	for _, mc := range unused[:min(len(unused), max(maxDeletions, len(unused)/deletedShare))] {
 		g.deleted = now
 		err := g.Client.Delete(ctx, &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: mc.Name}},
 			client.Preconditions{UID: &mc.UID, ResourceVersion: &mc.ResourceVersion})
@@ -208,7 +211,8 @@ func (g *Controller) recreate(ctx context.Context, h render.Holders, pool *mcfgv
 		src := &h.Sources[i]
 		for j := range src.Status.History {
 			entry := &src.Status.History[j]
-			if entry.Pools[pool.Name] != name || tried[src.Name+entry.Revision] {
+			of := entry.Pools[pool.Name]
+			if tried[src.Name+entry.Revision] || of != name && !h.IsOwnConfigOf(name, of) {
 				continue
 			}
 			tried[src.Name+entry.Revision] = true

@@ -40,10 +40,15 @@ func (g *Controller) recreateFrom(ctx context.Context, h render.Holders, pool *m
 	others := otherConfigs(h.Configs, at.src.Name, selector)
 	for _, selected := range [][]*mcfgv1.MachineConfig{slices.Concat(own, others), own} {
 		rendered, err := render.Merge(pool.Name, selected, g.Render.Defaults)
-		if err != nil || rendered.Name != name {
+		if err != nil {
 			continue
 		}
-		return g.Render.Object(pool, selected, at.src, rendered)
+		if rendered.Name == name {
+			return g.Render.Object(pool, selected, at.src, rendered)
+		}
+		if node, ok := rendered.NodeOf(name); ok {
+			return g.Render.NodeObject(pool, selected, at.src, rendered, node)
+		}
 	}
 	return nil, fmt.Errorf("%s no longer renders to config %s for pool %s. The cause is a change of a MachineConfig outside of GitSource %s, of the pool's selector, of the source's path, or of the controller's defaults",
 		revision.Short(), name, pool.Name, at.src.Name)

@@ -66,8 +66,15 @@ func heldConfig(pool *mcfgv1.MachineConfigPool, mc *mcfgv1.MachineConfig) (rende
 	if err != nil {
 		return render.Rendered{}, heldError(f, err.Error())
 	}
-	if is, err := machineconfig.RenderedName(pool.Name, spec); err != nil || is != mc.Name {
+	if err := machineconfig.CheckName(pool.Name, mc, spec); err != nil {
 		return render.Rendered{}, heldError(f, "a user edited its content")
+	}
+	if mc.Annotations[v1alpha1.VariantOfAnnotation] != "" {
+		return render.Rendered{}, heldError(f, "it is the config of single nodes, and not of the pool")
+	}
+	nodes, err := v1alpha1.ParseNodeConfigs(mc.Annotations[v1alpha1.NodeConfigsAnnotation])
+	if err != nil {
+		return render.Rendered{}, heldError(f, err.Error())
 	}
 	config, err := machineconfig.Parse(spec)
 	if err != nil {
@@ -79,7 +86,7 @@ func heldConfig(pool *mcfgv1.MachineConfigPool, mc *mcfgv1.MachineConfig) (rende
 			return render.Rendered{}, heldError(f, "reading annotation "+v1alpha1.InputsAnnotation+": "+err.Error())
 		}
 	}
-	return render.Rendered{Pool: pool.Name, Name: mc.Name, Spec: spec, Config: config, Inputs: slices.Sorted(maps.Keys(inputs))}, nil
+	return render.Rendered{Pool: pool.Name, Name: mc.Name, Nodes: nodes, Spec: spec, Config: config, Inputs: slices.Sorted(maps.Keys(inputs))}, nil
 }
 
 // heldTarget returns the record of a held pool. The record keeps the inputs of the last render, so that the render

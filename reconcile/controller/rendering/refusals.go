@@ -24,12 +24,17 @@ func (r *Controller) checkRefusals(f facts, rendered render.Rendered) (newNodes 
 		return nil, fmt.Errorf("reading the config in force, MachineConfig %q: %w", f.current.Name, err)
 	}
 	refusals := policy.Refuse(old, rendered.Config, f.overrides)
-	if len(refusals) == 0 {
-		return policy.NewNodesOnly(old, rendered.Config), nil
-	}
 	lines := make([]string, len(refusals))
 	for i, refusal := range refusals {
 		lines[i] = refusal.Field + ": " + refusal.Why
+	}
+	if len(lines) == 0 {
+		if lines, err = nodeRefusals(f, rendered); err != nil {
+			return nil, err
+		}
+	}
+	if len(lines) == 0 {
+		return policy.NewNodesOnly(old, rendered.Config), nil
 	}
 	changed, err := r.changedInputs(f)
 	if err != nil {

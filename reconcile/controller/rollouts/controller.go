@@ -251,12 +251,15 @@ func (r *Controller) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool)
 	}
 	facts := poolstate.Read(pool, q.policies, r.Fleet.secrets.Published(), 0)
 	for _, at := range []string{facts.Target, facts.Care.Healthy, facts.Care.Record.Back} {
-		if there, err := r.config(ctx, at); err != nil {
+		there, err := r.hasConfig(ctx, at)
+		if err != nil {
 			return q, err
-		} else if at != "" && there == nil {
+		}
+		if !there {
 			q.missing[v1alpha1.ConfigName(at)] = true
 		}
 	}
+	facts.SetNodeConfigs(r.Fleet.configs.Of)
 	if r.Gates == nil {
 		return q, nil
 	}
@@ -304,6 +307,21 @@ func (r *Controller) config(ctx context.Context, at string) (*mcfgv1.MachineConf
 		return nil, fmt.Errorf("reading MachineConfig %q: %w", name, err)
 	}
 	return mc, nil
+}
+
+// hasConfig reports whether a config and the configs of single nodes that belong to it exist; true for no config.
+func (r *Controller) hasConfig(ctx context.Context, at string) (bool, error) {
+	mc, err := r.config(ctx, at)
+	if err != nil || mc == nil {
+		return at == "", err
+	}
+	r.Fleet.configs.Put(mc)
+	for _, name := range r.Fleet.configs.Of(mc.Name).All() {
+		if own, err := r.config(ctx, name); err != nil || own == nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // summary returns the facts for the pool's status.

@@ -15,6 +15,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy/membership"
 	"github.com/bunsen-os/bunsen/reconcile/controller/daemons"
+	"github.com/bunsen-os/bunsen/reconcile/controller/nodeconfigs"
 	"github.com/bunsen-os/bunsen/reconcile/controller/secretrevisions"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
@@ -38,6 +39,8 @@ type Fleet struct {
 	written     pendingWrites
 	// secrets are the published revisions of secrets; they need no lock.
 	secrets *secretrevisions.Revisions
+	// configs are the configs of single nodes; they need no lock.
+	configs nodeconfigs.Store
 	// daemons has the heartbeats of the nodes' daemons from the last read.
 	daemons *daemons.Heartbeats
 	// revisions checks the objects of the sources on the cluster. The field needs no lock.
@@ -189,12 +192,14 @@ func sortedPools(pools map[string]*mcfgv1.MachineConfigPool) []*mcfgv1.MachineCo
 func (f *Fleet) facts(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy) poolstate.Facts {
 	members := f.nodes.in(pool.Name)
 	facts := poolstate.Read(pool, policies, f.secrets.Published(), len(members))
+	facts.SetNodeConfigs(f.configs.Of)
 	gates := newNodeGates(facts)
-	facts.Nodes = make([]nodestate.Node, len(members))
+	nodes := make([]nodestate.Node, len(members))
 	for i, n := range members {
-		facts.Nodes[i] = n.read
-		facts.Nodes[i].Gate = gates.closed(n)
+		nodes[i] = n.read
+		nodes[i].Gate = gates.closed(n)
 	}
+	facts.SetNodes(nodes)
 	return facts
 }
 

@@ -24,6 +24,8 @@ type nodeGates struct {
 	config string
 	// key identifies the config and all gates.
 	key string
+	// own has the configs of single nodes.
+	own poolstate.NodeConfigs
 }
 
 // nodeGatesAnswer is the stored answer of a node's gates: why they are closed, or "" if they are open.
@@ -38,7 +40,7 @@ type nodeGatesAnswer struct {
 // newNodeGates returns the gates of the nodes of a pool. newNodeGates returns the zero value if no gate is about nodes,
 // or if the rollout has ended.
 func newNodeGates(f poolstate.Facts) nodeGates {
-	g, r := nodeGates{config: f.Target}, f.Care.Record
+	g, r := nodeGates{config: f.Target, own: f.Care.NodeConfigs}, f.Care.Record
 	if r.Target() == f.Target && r.Verdict == v1alpha1.RolloutReverted {
 		g.config = r.ReturnsTo()
 	}
@@ -61,12 +63,17 @@ func newNodeGates(f poolstate.Facts) nodeGates {
 // closed returns why the gates of a node are closed; empty if they are open.
 func (g nodeGates) closed(n *fleetNode) string {
 	switch {
-	case g.key == "" || !n.read.UpdatedTo(g.config):
+	case g.key == "" || !g.isUpdated(n):
 		return ""
 	case n.gates.key != g.key || n.gates.changes != n.changes:
 		return gatesNotEvaluated
 	}
 	return n.gates.why
+}
+
+// isUpdated reports whether a node runs its config of the pool's config.
+func (g nodeGates) isUpdated(n *fleetNode) bool {
+	return n.read.UpdatedTo(g.own.Own(g.config, n.read.Name))
 }
 
 // evaluateNodeGates evaluates the gates of all nodes of a pool that run its target. The function evaluate returns for
@@ -77,7 +84,7 @@ func (f *Fleet) evaluateNodeGates(facts poolstate.Facts, evaluate func([]*corev1
 		return
 	}
 	f.mu.Lock()
-	asked := slices.DeleteFunc(f.nodes.in(facts.Pool), func(n *fleetNode) bool { return !n.read.UpdatedTo(gates.config) })
+	asked := slices.DeleteFunc(f.nodes.in(facts.Pool), func(n *fleetNode) bool { return !gates.isUpdated(n) })
 	objects, answers := make([]*corev1.Node, len(asked)), make([]nodeGatesAnswer, len(asked))
 	for i, n := range asked {
 		objects[i], answers[i] = n.object, nodeGatesAnswer{key: gates.key, changes: n.changes}

@@ -94,19 +94,22 @@ func (o *nodeWrite) taint(on bool) {
 }
 
 // nodeWrites returns the writes of a decision, one for each node: first postponed drains, then assigned configs, then
-// labels and taints. The parameter request is a function that returns who requested a config.
-func nodeWrites(w rollout.Decision, nodes map[string]*corev1.Node, request func(config string) string) []nodeWrite {
+// labels and taints. The function request returns who requested a config, which
+// may be the config of one node and then belongs to the config "of" of the pool.
+func nodeWrites(w rollout.Decision, nodes map[string]*corev1.Node, request func(config, of string) string) []nodeWrite {
 	var out []nodeWrite
+	same := func(config string) string { return request(config, config) }
+	assigned := func(config string) string { return request(config, v1alpha1.ConfigName(w.Target)) }
 	for _, x := range w.Release {
 		o := newNodeWrite(nodes[x.Node], fmt.Sprintf("postponing the drain of node %q", x.Node))
-		o.assign(x.Config, request)
+		o.assign(x.Config, same)
 		o.annotate(v1alpha1.PostponedAnnotation, x.Postponed)
 		o.annotate(v1alpha1.DrainsAnnotation, x.Drains)
 		out = append(out, o)
 	}
 	for _, a := range w.Assign {
 		o := newNodeWrite(nodes[a.Node], fmt.Sprintf("assigning %[2]q to node %[1]q", a.Node, a.Config))
-		o.assign(a.Config, request)
+		o.assign(a.Config, assigned)
 		if a.DropImage {
 			o.annotate(v1alpha1.DesiredImageAnnotation, "")
 		}
@@ -117,7 +120,7 @@ func nodeWrites(w rollout.Decision, nodes map[string]*corev1.Node, request func(
 		if _, was := o.node.Annotations[v1alpha1.PostponedAnnotation]; was {
 			o.annotate(v1alpha1.PostponedAnnotation, "")
 		}
-		if drains, was := o.node.Annotations[v1alpha1.DrainsAnnotation]; was && !strings.HasPrefix(drains, a.Config+" ") {
+		if drains, was := o.node.Annotations[v1alpha1.DrainsAnnotation]; was && !strings.HasPrefix(drains, w.Target+" ") {
 			o.annotate(v1alpha1.DrainsAnnotation, "") // The recorded drains were for another config.
 		}
 		out = append(out, o)

@@ -43,12 +43,12 @@ func (r *Controller) commit(ctx context.Context, pool *mcfgv1.MachineConfigPool,
 
 // configRequests returns a function. The returned function returns the requester of a config in the form of
 // RequestAnnotation; empty if the requester is unknown.
-func configRequests(ask func(config string) v1alpha1.Requester) func(config string) string {
+func configRequests(ask func(config string) v1alpha1.Requester) func(config, of string) string {
 	known := map[string]string{}
-	return func(config string) string {
+	return func(config, of string) string {
 		text, ok := known[config]
 		if !ok {
-			if asked := ask(config); asked.Revision != "" || len(asked.API) > 0 {
+			if asked := ask(of); asked.Revision != "" || len(asked.API) > 0 {
 				text = v1alpha1.ConfigRequest{Config: config, Requester: asked}.String()
 			}
 			known[config] = text

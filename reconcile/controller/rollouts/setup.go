@@ -60,6 +60,7 @@ func (r *Controller) SetupWithManager(mgr ctrl.Manager, rollout reconcile.Reconc
 		WatchesRawSource(source.Kind(mgr.GetCache(), &mcfgv1.MachineConfigPool{}, feed(r.Fleet.PutPool, r.Fleet.DropPool))).
 		WatchesRawSource(source.Kind(mgr.GetCache(), &corev1.Node{}, feed(r.Fleet.PutNode, r.Fleet.DropNode))).
 		WatchesRawSource(source.Kind(secrets, &corev1.ConfigMap{}, r.Fleet.secrets.Handler(r.Client))).
+		WatchesRawSource(source.Kind(mgr.GetCache(), &mcfgv1.MachineConfig{}, feed(r.Fleet.configs.Put, r.Fleet.configs.Drop))).
 		WatchesRawSource(source.TypedChannel(woken, wake)).
 		Watches(&v1alpha1.RolloutPolicy{}, every).
 		Watches(&v1alpha1.GitSource{}, every).

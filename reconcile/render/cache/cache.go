@@ -45,7 +45,7 @@ func (r *Renderer) Merge(pool string, mcs []*mcfgv1.MachineConfig, d render.Defa
 		}
 		inputs[i], now.inputs[of] = in, in
 	}
-	now.rendered, now.err = render.MergeInputs(pool, inputs, d)
+	now.rendered, now.err = render.MergeAfter(last.rendered, pool, inputs, d)
 	r.remember(pool, now)
 	return now.rendered, now.err
 }

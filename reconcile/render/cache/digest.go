@@ -42,7 +42,7 @@ func write(h hash.Hash, mc *mcfgv1.MachineConfig) {
 		}
 	}
 	h.Write([]byte{boolByte(identity.Worker), boolByte(identity.Generated), boolByte(identity.Labelled), boolByte(mc.Spec.FIPS), boolByte(raw != nil)})
-	writeTexts(h, identity.Name, mc.Spec.KernelType, mc.Spec.OSImageURL, mc.Spec.BaseOSExtensionsContainerImage)
+	writeTexts(h, identity.Name, identity.Table, mc.Spec.KernelType, mc.Spec.OSImageURL, mc.Spec.BaseOSExtensionsContainerImage)
 	writeList(h, mc.Spec.KernelArguments)
 	writeList(h, mc.Spec.Extensions)
 	writeLength(h, len(raw))

@@ -55,6 +55,9 @@ type Care struct {
 	Healthy string
 	// Around has the limits by other pools.
 	Around Around
+	// NodeConfigs are the configs of single nodes, for Target and for the configs that Record names; nil if all nodes of
+	// the pool run the same config.
+	NodeConfigs NodeConfigs
 	// Gates are the answers of jobs and queries. A gate of the policy without an answer is closed.
 	Gates []Gate
 	// OpenUntil is the time until which the pool is rolled out even outside its maintenance windows.

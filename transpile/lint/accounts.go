@@ -1,10 +1,11 @@
-package transpile
+package lint
 
 import (
 	"fmt"
 	"regexp"
 	"strings"
 
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/sshkeys"
 )
@@ -14,16 +15,17 @@ import (
 // and sunmd5.
 var passwordHash = regexp.MustCompile(`^(!{0,2}\$(y|gy|7|2[abxy]?|6|5|sha1|1|md5)[$,][^\s:]+|[!*x]|!!|\*LK\*|)$`)
 
-// checkAccounts checks the SSH keys and password hashes of a document's users. Ignition does not check SSH keys and
+// Accounts checks the SSH keys and password hashes of a document's users. Ignition does not check SSH keys and
 // password hashes, so users notice a mistake only when they cannot log in. A private key is an error. Every other
 // mistake is a warning, because imported configs may contain unused keys. The findings never quote a key or a hash.
-func (d *translation) checkAccounts() {
+func Accounts(config machineconfig.Config, from origin.Map) []origin.Finding {
+	var found []origin.Finding
 	say := func(path, rule, format string, args ...any) {
-		at, _ := d.origin.Find(path)
+		at, _ := from.Find(path)
 		message := fmt.Sprintf(format, args...)
-		d.Add(origin.Finding{Warning: rule != "private-key", Rule: rule, Message: message, At: at})
+		found = append(found, origin.Finding{Warning: rule != "private-key", Rule: rule, Message: message, At: at})
 	}
-	for i, u := range d.config.Ignition.Passwd.Users {
+	for i, u := range config.Ignition.Passwd.Users {
 		here := fmt.Sprintf("$.passwd.users.%d", i)
 		for j, key := range u.SSHAuthorizedKeys {
 			if strings.HasPrefix(string(key), "#") {
@@ -42,4 +44,5 @@ func (d *translation) checkAccounts() {
 				"write what `mkpasswd --method=yescrypt` prints", u.Name)
 		}
 	}
+	return found
 }

@@ -1,4 +1,4 @@
-package transpile
+package place
 
 import (
 	"regexp"
@@ -28,9 +28,9 @@ var (
 	partOf = regexp.MustCompile(`^[^:]* (contents|keyFile|append\[\d+\]): `)
 )
 
-// outputPath returns the path in a fragment that a problem of package machineconfig is about. The text of such a
+// Output returns the path in a fragment that a problem of package machineconfig is about. The text of such a
 // problem begins with the place in the config: `units[3] x.service dropins[0]: …`.
-func outputPath(problem string) string {
+func Output(problem string) string {
 	if m := specItem.FindStringSubmatch(problem); m != nil {
 		return "spec." + m[1] + "." + m[2]
 	}
@@ -66,9 +66,9 @@ func resource(at, problem string) string {
 	return at + ".source"
 }
 
-// itemPath returns the path of an item in a fragment. For an item of a merged config, itemPath returns the path of the
+// Item returns the path of an item in a fragment. For an item of a merged config, Item returns the path of the
 // reference to the merged config.
-func itemPath(c machineconfig.Config, kind policy.ChangeKind, name string) string {
+func Item(c machineconfig.Config, kind policy.ChangeKind, name string) string {
 	lists := map[policy.ChangeKind]struct {
 		path string
 		keys []string

@@ -1,4 +1,4 @@
-package transpile
+package lint
 
 import (
 	"encoding/base64"
@@ -20,6 +20,8 @@ import (
 const (
 	ruleScript      = "script-line-ends"
 	rulePlaceholder = "placeholder"
+	// ruleReference is the rule of references to secrets.
+	ruleReference = "secret-reference"
 )
 
 // linter checks a config for mistakes that no parser refuses.
@@ -31,8 +33,9 @@ type linter struct {
 	findings []origin.Finding
 }
 
-// lint warns of mistakes that users would notice only on a machine.
-func lint(repository fs.FS, config machineconfig.Config, at origin.Map) []origin.Finding {
+// Check warns of mistakes that users would notice only on a machine. It reads files of the repository for the lines of
+// units.
+func Check(repository fs.FS, config machineconfig.Config, at origin.Map) []origin.Finding {
 	l := &linter{config: config, origin: at, fs: repository, lines: map[string][]string{}}
 	l.units()
 	for i, f := range l.config.Ignition.Storage.Files {
@@ -157,4 +160,20 @@ func mayBeScript(r ign.Resource) bool {
 		}
 	}
 	return strings.HasPrefix(*r.Source, "data:text/") || strings.HasPrefix(*r.Source, "data:application/")
+}
+
+// unmarked warns of a placeholder for a secret in a text that is no template, because the node gets it as it is.
+func (l *linter) unmarked(path, name, text string) {
+	for _, kind := range []secretref.Kind{secretref.Secret, secretref.ConfigMap} {
+		if before, _, found := strings.Cut(text, "${"+string(kind)+":"); found && !strings.HasSuffix(before, "$") {
+			at, _ := l.origin.Find(path)
+			l.warn(at, ruleReference, fmt.Sprintf("%s has ${%s:…}, and nothing replaces it on a machine: write `template: true` beside its path. Only files in storage.files can be templates", name, kind))
+		}
+	}
+}
+
+// mayRefer reports, without decoding a source, whether its contents may have a placeholder for a secret.
+func mayRefer(source string) bool {
+	return strings.Contains(source, "secret") && (strings.Contains(source, "secret:") || strings.Contains(source, "secret%3A")) ||
+		strings.Contains(source, "configmap:") || strings.Contains(source, "configmap%3A")
 }

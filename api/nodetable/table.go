@@ -1,0 +1,127 @@
+package nodetable
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// Path is the path of the only file in a MachineConfig that stores a table. No node gets the file.
+const Path = "/etc/bunsen/nodes.json"
+
+// Table has the documents and facts of the nodes of one pool.
+type Table struct {
+	// Pool is the pool of the nodes.
+	Pool string `json:"pool"`
+	// Shared are the documents that use facts, by name. Each node with facts gets them.
+	Shared []Document `json:"shared,omitempty"`
+	// Nodes are the nodes by name.
+	Nodes map[string]Node `json:"nodes"`
+}
+
+// Node is one node of a table.
+type Node struct {
+	// Facts are the values of the node's row by name; nil if the node has no row.
+	Facts map[string]string `json:"facts,omitempty"`
+	// Documents are the documents of this node alone, in the order of merging.
+	Documents []Document `json:"documents,omitempty"`
+}
+
+// Document is one document as the spec of a MachineConfig.
+type Document struct {
+	// Name is the name that a MachineConfig of this document would have.
+	Name string `json:"name"`
+	// Spec may have references to facts, such as ${node.address}.
+	Spec mcfgv1.MachineConfigSpec `json:"spec"`
+}
+
+// Name returns the name of the MachineConfig that stores the table of a pool.
+func Name(pool string) string { return "99-" + pool + "-generated-nodes" }
+
+// PoolOf returns the pool whose table a MachineConfig stores; empty for any other MachineConfig.
+func PoolOf(mc *mcfgv1.MachineConfig) string { return mc.Labels[v1alpha1.NodeTableLabel] }
+
+// MachineConfig returns the MachineConfig that stores the table. It has the role of the pool, so the selector of the
+// pool selects it.
+func (t Table) MachineConfig() (*mcfgv1.MachineConfig, error) {
+	text, err := json.Marshal(t)
+	if err != nil {
+		return nil, fmt.Errorf("writing the table of nodes of pool %s: %w", t.Pool, err)
+	}
+	source := "data:application/json;base64," + base64.StdEncoding.EncodeToString(text)
+	config := machineconfig.Config{HasIgnition: true}
+	config.Ignition.Ignition.Version = machineconfig.Version
+	config.Ignition.Storage.Files = []ign.File{{Node: ign.Node{Path: Path}, FileEmbedded1: ign.FileEmbedded1{Contents: ign.Resource{Source: &source}}}}
+	raw, err := config.IgnitionJSON()
+	if err != nil {
+		return nil, fmt.Errorf("writing the table of nodes of pool %s: %w", t.Pool, err)
+	}
+	return &mcfgv1.MachineConfig{
+		TypeMeta:   metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfig"},
+		ObjectMeta: metav1.ObjectMeta{Name: Name(t.Pool), Labels: map[string]string{v1alpha1.RoleLabel: t.Pool, v1alpha1.NodeTableLabel: t.Pool}},
+		Spec:       mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: raw}},
+	}, nil
+}
+
+// Read returns the table that a MachineConfig of a pool stores.
+func Read(pool string, config machineconfig.Config) (Table, error) {
+	fail := func(err error) (Table, error) {
+		return Table{}, fmt.Errorf("reading the table of nodes of pool %s: %w", pool, err)
+	}
+	files := config.Ignition.Storage.Files
+	if len(files) != 1 || files[0].Path != Path {
+		return fail(fmt.Errorf("its only file must be %s: correct it, or remove the label %s", Path, v1alpha1.NodeTableLabel))
+	}
+	text, err := machineconfig.Contents(files[0].Contents)
+	if err != nil {
+		return fail(err)
+	}
+	var t Table
+	if err := json.Unmarshal(text, &t); err != nil {
+		return fail(err)
+	}
+	if t.Pool != pool {
+		return fail(fmt.Errorf("it is the table of pool %q", t.Pool))
+	}
+	return t, nil
+}
+
+// For returns the documents of one node with its facts in place, in the order of merging. The error joins the problems
+// of all documents.
+func (t Table) For(name string) ([]Document, error) {
+	node := t.Nodes[name]
+	documents := node.Documents
+	if node.Facts != nil {
+		documents = slices.Concat(t.Shared, node.Documents)
+	}
+	facts := maps.Clone(node.Facts)
+	if facts == nil {
+		facts = map[string]string{}
+	}
+	facts[NameFact] = name
+	out := make([]Document, len(documents))
+	var bad []error
+	for i, d := range documents {
+		spec, err := Expand(d.Spec, facts)
+		if err != nil {
+			bad = append(bad, fmt.Errorf("document %s of node %s: %w", d.Name, name, err))
+		}
+		out[i] = Document{Name: d.Name, Spec: spec}
+	}
+	return out, errors.Join(bad...)
+}
+
+// Names returns the names of the nodes, sorted.
+func (t Table) Names() []string { return slices.Sorted(maps.Keys(t.Nodes)) }

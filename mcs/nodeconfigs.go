@@ -1,0 +1,60 @@
+package mcs
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// CheckOwnConfig returns nil unless a rendered config is that of other nodes alone, according to the configs to which the
+// pool of the config refers. The function read returns a rendered config as JSON. The error is a *NotForNodeError, or that
+// of read.
+func CheckOwnConfig(node, config string, pools []*mcfgv1.MachineConfigPool, read func(name string) ([]byte, error)) error {
+	ofOthers := false
+	for _, pool := range pools {
+		if pool.Name != v1alpha1.RenderedPool(config) {
+			continue
+		}
+		for _, name := range ConfigsOf(pool) {
+			raw, err := read(name)
+			if errors.Is(err, ErrNoSuchConfig) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			of := nodeConfigsIn(raw)
+			switch {
+			case name == config, of.IsZero():
+			case of.Of(node) == config, of.Base == config:
+				return nil
+			}
+			for other := range of.Nodes {
+				ofOthers = ofOthers || of.Of(other) == config
+			}
+		}
+	}
+	if ofOthers {
+		return &NotForNodeError{Node: node, Config: config, Why: errors.New("it is the config of other nodes")}
+	}
+	return nil
+}
+
+// nodeConfigsIn returns the configs of single nodes that a rendered config in JSON names. An invalid annotation counts as
+// absent.
+func nodeConfigsIn(raw []byte) v1alpha1.NodeConfigs {
+	if !bytes.Contains(raw, []byte(v1alpha1.NodeConfigsAnnotation)) {
+		return v1alpha1.NodeConfigs{}
+	}
+	var rendered metav1.PartialObjectMetadata
+	if json.Unmarshal(raw, &rendered) != nil {
+		return v1alpha1.NodeConfigs{}
+	}
+	of, _ := v1alpha1.ParseNodeConfigs(rendered.Annotations[v1alpha1.NodeConfigsAnnotation])
+	return of
+}

@@ -1,0 +1,142 @@
+package rendering
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/reconcile/controller/kube"
+	"github.com/bunsen-os/bunsen/reconcile/render"
+)
+
+const (
+	// nodeWriters is how many configs of nodes the controller writes at a time.
+	nodeWriters = 8
+	// maxNodeRefusals is how many refusals of single nodes an error names.
+	maxNodeRefusals = 10
+)
+
+// publishNodes writes the configs of the nodes of a pool that do not exist yet, and the config of the other nodes. It
+// merges only configs that it writes.
+func (r *Controller) publishNodes(ctx context.Context, f facts, rendered render.Rendered) error {
+	if rendered.Nodes.IsZero() {
+		return nil
+	}
+	first := map[string]string{rendered.Nodes.Base: ""} // config → one of its nodes
+	for node := range rendered.Nodes.Nodes {
+		first[rendered.Nodes.Of(node)] = node
+	}
+	var group errgroup.Group
+	group.SetLimit(nodeWriters)
+	var mu sync.Mutex // The digests of the controller's facts are not safe for concurrent use.
+	for _, name := range slices.Sorted(maps.Keys(first)) {
+		live := f.byName[name]
+		if live != nil && !wasEdited(f.pool.Name, live) {
+			continue
+		}
+		group.Go(func() error {
+			own, err := rendered.Node(first[name])
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			mc, err := r.object(f, own)
+			mu.Unlock()
+			if err != nil {
+				return err
+			}
+			if name != rendered.Nodes.Base {
+				kube.SetAnnotation(mc, v1alpha1.VariantOfAnnotation, rendered.Nodes.Base)
+			}
+			return r.writeNodeConfig(ctx, mc, live)
+		})
+	}
+	return group.Wait()
+}
+
+// wasEdited reports whether a user changed the content of a rendered config. The API server counts the changes of a
+// spec, so that only a changed config costs a hash.
+func wasEdited(pool string, live *mcfgv1.MachineConfig) bool {
+	return live.Generation > 1 && machineconfig.CheckName(pool, live, live.Spec) != nil
+}
+
+// writeNodeConfig creates a config, or restores the content of an edited one.
+func (r *Controller) writeNodeConfig(ctx context.Context, mc, live *mcfgv1.MachineConfig) error {
+	if live != nil {
+		fixed := live.DeepCopy()
+		fixed.Spec = mc.Spec
+		if err := r.Client.Update(ctx, fixed); err != nil {
+			return fmt.Errorf("restoring MachineConfig %q: %w", mc.Name, err)
+		}
+		return nil
+	}
+	// The name is a hash of the content, so a config that another write created first is the same.
+	if err := r.Client.Create(ctx, mc); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating MachineConfig %q: %w", mc.Name, err)
+	}
+	return nil
+}
+
+// nodeRefusals returns the changes of single nodes that these nodes refuse.
+func nodeRefusals(f facts, rendered render.Rendered) ([]string, error) {
+	was, err := v1alpha1.ParseNodeConfigs(f.current.Annotations[v1alpha1.NodeConfigsAnnotation])
+	if err != nil {
+		return nil, fmt.Errorf("reading MachineConfig %q: %w", f.current.Name, err)
+	}
+	names := maps.Clone(was.Nodes)
+	if names == nil {
+		names = map[string]string{}
+	}
+	maps.Copy(names, rendered.Nodes.Nodes)
+	if was.IsZero() {
+		was.Base = f.current.Name
+	}
+	var lines []string
+	for _, node := range slices.Sorted(maps.Keys(names)) {
+		old, known := f.byName[was.Of(node)]
+		if !known || was.Of(node) == nodeConfigName(rendered, node) {
+			continue
+		}
+		from, err := machineconfig.Parse(old.Spec)
+		if err != nil {
+			return nil, fmt.Errorf("reading MachineConfig %q: %w", old.Name, err)
+		}
+		to, err := nodeConfig(f, rendered, node)
+		if err != nil {
+			return nil, err
+		}
+		for _, refusal := range policy.Refuse(from, to, f.overrides) {
+			lines = append(lines, "node "+node+": "+refusal.Field+": "+refusal.Why)
+		}
+		if len(lines) >= maxNodeRefusals {
+			break
+		}
+	}
+	return lines, nil
+}
+
+// nodeConfigName returns the name of the config of a node.
+func nodeConfigName(rendered render.Rendered, node string) string {
+	if rendered.Nodes.IsZero() {
+		return rendered.Name
+	}
+	return rendered.Nodes.Of(node)
+}
+
+// nodeConfig returns the config of a node, from the cluster if it has it: a held config was merged before.
+func nodeConfig(f facts, rendered render.Rendered, node string) (machineconfig.Config, error) {
+	if mc, ok := f.byName[nodeConfigName(rendered, node)]; ok {
+		return machineconfig.Parse(mc.Spec)
+	}
+	own, err := rendered.Node(node)
+	return own.Config, err
+}

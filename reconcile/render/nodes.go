@@ -1,0 +1,203 @@
+package render
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/nodetable"
+	"github.com/bunsen-os/bunsen/api/secretref"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+const (
+	// maxNodeProblems is for how many nodes a merge reports problems.
+	maxNodeProblems = 20
+	// maxNodeConfigs is the most bytes of the list of the nodes' configs, which is an annotation.
+	maxNodeConfigs = maxAnnotations - 64<<10
+)
+
+// ownConfigs are the configs of single nodes of a pool. They are merged again when a caller needs their content, because
+// a cluster of thousands of nodes has as many.
+type ownConfigs struct {
+	base  Input
+	table nodetable.Table
+	// shared is the digest of the documents that use facts.
+	shared nodeKey
+	// names maps the digest of everything on which the config of a node depends to the name of the config.
+	names map[nodeKey]string
+}
+
+type nodeKey [sha256.Size]byte
+
+// withoutTables separates the inputs of a pool from its table of nodes. A pool ignores the tables of other pools, such as
+// that of worker.
+func withoutTables(pool string, inputs []Input) (others, table []Input) {
+	for _, in := range inputs {
+		switch in.Table {
+		case "":
+			others = append(others, in)
+		case pool:
+			table = append(table, in)
+		}
+	}
+	return others, table
+}
+
+// withNodes adds the configs of the nodes of a table to the config of a pool.
+func withNodes(r, earlier Rendered, table Input) (Rendered, error) {
+	base := r.Name
+	r.own = ownConfigs{base: Input{Identity: Identity{Name: base, Labelled: true}, Config: r.Config}, table: table.Nodes, names: map[nodeKey]string{}}
+	var err error
+	if r.own.shared, err = keyOf(table.Nodes.Shared); err != nil {
+		return Rendered{}, err
+	}
+	r.Nodes = v1alpha1.NodeConfigs{Base: base}
+	r.Inputs = append(r.Inputs, table.Name)
+	var bad []error
+	for _, node := range table.Nodes.Names() {
+		name, err := nodeName(&r, earlier, node)
+		if err != nil {
+			bad = append(bad, err)
+			if len(bad) == maxNodeProblems {
+				break
+			}
+		}
+		if name != base {
+			r.Nodes.Set(node, name)
+		}
+	}
+	if err := errors.Join(bad...); err != nil {
+		return Rendered{}, err
+	}
+	if r.Nodes.IsZero() {
+		r.Nodes = v1alpha1.NodeConfigs{}
+		return r, nil
+	}
+	if err := refuseNodes(r); err != nil {
+		return Rendered{}, err
+	}
+	r.Name = machineconfig.TargetName(r.Nodes)
+	return r, nil
+}
+
+// refuseNodes refuses a pool whose nodes cannot have configs of their own.
+func refuseNodes(r Rendered) error {
+	if size := len(r.Nodes.String()); size > maxNodeConfigs {
+		return fmt.Errorf("the list of the configs of %d nodes of pool %s has %d bytes, and an annotation can have %d: split the pool", len(r.Nodes.Nodes), r.Pool, size, maxNodeConfigs)
+	}
+	if size := len(r.Spec.Config.Raw) + len(r.Nodes.String()) + metadata; size > MaxSize {
+		return fmt.Errorf("the config of pool %s has %d bytes with the list of its nodes' configs, and a cluster stores at most %d: make its files smaller, or split the pool", r.Pool, size, MaxSize)
+	}
+	if files, err := secretref.Files(r.Config); err != nil || len(files) > 0 {
+		return fmt.Errorf("pool %s has documents with references to secrets and nodes with configs of their own, and Bunsen does not support both in one pool yet: move one of them to another pool", r.Pool)
+	}
+	return nil
+}
+
+// nodeName returns the name of the config of a node. It merges the config only if the earlier result does not have it.
+func nodeName(r *Rendered, earlier Rendered, node string) (string, error) {
+	key, err := r.own.key(node)
+	if err != nil {
+		return "", err
+	}
+	name, known := earlier.own.names[key]
+	if !known {
+		merged, err := r.own.merge(r.Pool, node)
+		if err != nil {
+			return "", err
+		}
+		name = merged.Name
+	}
+	r.own.names[key] = name
+	return name, nil
+}
+
+// key returns the digest of everything on which the config of a node depends.
+func (o ownConfigs) key(name string) (nodeKey, error) {
+	node := o.table.Nodes[name]
+	about := struct {
+		Base, Name string
+		Node       nodetable.Node
+		Shared     nodeKey
+	}{Base: o.base.Name, Name: name, Node: node}
+	if node.Facts != nil {
+		about.Shared = o.shared
+	}
+	return keyOf(about)
+}
+
+func keyOf(about any) (nodeKey, error) {
+	text, err := json.Marshal(about)
+	if err != nil {
+		return nodeKey{}, fmt.Errorf("reading the documents of nodes: %w", err)
+	}
+	return sha256.Sum256(text), nil
+}
+
+// merge merges the config of a node: the config of the pool, then the documents that use facts, then the documents of
+// the node. Later ones override earlier ones.
+func (o ownConfigs) merge(pool, node string) (Rendered, error) {
+	documents, err := o.table.For(node)
+	if err != nil {
+		return Rendered{}, err
+	}
+	return o.mergeDocuments(pool, node, documents)
+}
+
+// mergeDocuments merges documents into the config of the pool.
+func (o ownConfigs) mergeDocuments(pool, node string, documents []nodetable.Document) (Rendered, error) {
+	inputs, bad := []Input{o.base}, []error{}
+	for _, d := range documents {
+		in := Input{Identity: Identity{Name: d.Name, Labelled: true}}
+		in.Config, in.Problems = judge(d.Spec)
+		for _, p := range in.Problems {
+			bad = append(bad, fmt.Errorf("document %s of node %s: %w", d.Name, node, p))
+		}
+		inputs = append(inputs, in)
+	}
+	if len(bad) > 0 {
+		return Rendered{}, errors.Join(bad...)
+	}
+	r, err := mergeSorted(pool, inputs, Defaults{})
+	if err != nil {
+		return Rendered{}, fmt.Errorf("the config of node %s: %w", node, err)
+	}
+	return r, nil
+}
+
+// Node returns the config of one node. Without a config of its own, that is the config of the pool under its own name.
+func (r Rendered) Node(name string) (Rendered, error) {
+	if _, own := r.Nodes.Nodes[name]; own {
+		return r.own.merge(r.Pool, name)
+	}
+	if !r.Nodes.IsZero() {
+		r.Name, r.Nodes, r.own = r.Nodes.Base, v1alpha1.NodeConfigs{}, ownConfigs{}
+	}
+	return r, nil
+}
+
+// NodeOf returns a node of the pool whose own config has the name, and whether there is one. The name of the node is
+// empty for the config of the nodes without a config of their own.
+func (r Rendered) NodeOf(config string) (node string, ok bool) {
+	if r.Nodes.IsZero() {
+		return "", false
+	}
+	for name := range r.Nodes.Nodes {
+		if r.Nodes.Of(name) == config {
+			return name, true
+		}
+	}
+	return "", config == r.Nodes.Base
+}
+
+// Table returns the facts and the documents of the nodes of the pool, from which their configs are merged.
+func (r Rendered) Table() nodetable.Table { return r.own.table }
+
+// Shared returns the config of a node with facts and without documents of its own, with the references to facts in place
+// of the values. It shows what all such nodes have in common.
+func (r Rendered) Shared() (Rendered, error) {
+	return r.own.mergeDocuments(r.Pool, "with facts", r.own.table.Shared)
+}

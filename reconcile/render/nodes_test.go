@@ -1,0 +1,203 @@
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/nodetable"
+)
+
+func fileSpec(path, text string) mcfgv1.MachineConfigSpec {
+	raw := fmt.Sprintf(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":%q,"contents":{"source":%q}}]}}`, path, "data:,"+text)
+	return mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(raw)}}
+}
+
+func ofPool(name, pool string, spec mcfgv1.MachineConfigSpec) *mcfgv1.MachineConfig {
+	return &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{RoleLabel: pool}}, Spec: spec}
+}
+
+func tableOf(t *testing.T, pool string, nodes map[string]nodetable.Node) *mcfgv1.MachineConfig {
+	t.Helper()
+	mc, err := nodetable.Table{Pool: pool, Nodes: nodes, Shared: []nodetable.Document{
+		{Name: "50-worker-address", Spec: fileSpec("/etc/address", "%24%7Bnode.address%7D")},
+	}}.MachineConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mc
+}
+
+func rowOf(address string) nodetable.Node {
+	return nodetable.Node{Facts: map[string]string{"address": address}}
+}
+
+func merged(t *testing.T, pool string, mcs ...*mcfgv1.MachineConfig) Rendered {
+	t.Helper()
+	r, err := Merge(pool, mcs, Defaults{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestNodesWithoutRowsKeepTheConfigOfThePool(t *testing.T) {
+	chrony := ofPool("50-worker-chrony", "worker", fileSpec("/etc/chrony.conf", "a"))
+	plain := merged(t, "worker", chrony)
+	r := merged(t, "worker", chrony, tableOf(t, "worker", map[string]nodetable.Node{"a": rowOf("192.0.2.1"), "b": rowOf("192.0.2.2"), "c": rowOf("192.0.2.1")}))
+	if r.Nodes.Base != plain.Name || !reflect.DeepEqual(r.Spec, plain.Spec) || r.Nodes.Of("other") != plain.Name {
+		t.Errorf("the config of the other nodes is %s, want %s", r.Nodes.Of("other"), plain.Name)
+	}
+	if r.Name == plain.Name || r.Nodes.Of("a") == r.Nodes.Of("b") || r.Nodes.Of("a") != r.Nodes.Of("c") {
+		t.Errorf("equal contents share one config, others do not: %+v", r.Nodes)
+	}
+	own, err := r.Node("b")
+	if err != nil || own.Name != r.Nodes.Of("b") || !strings.Contains(string(own.Spec.Config.Raw), "data:,192.0.2.2") || !strings.Contains(string(own.Spec.Config.Raw), "/etc/chrony.conf") {
+		t.Errorf("the config of b is %s %s, %v", own.Name, own.Spec.Config.Raw, err)
+	}
+	mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: r.Name, Annotations: map[string]string{"bunsen.dev/node-configs": r.Nodes.String()}}, Spec: r.Spec}
+	if err := machineconfig.CheckName("worker", mc, mc.Spec); err != nil {
+		t.Error(err)
+	}
+	if node, ok := r.NodeOf(own.Name); !ok || node != "b" {
+		t.Errorf("%s is the config of %q", own.Name, node)
+	}
+}
+
+func TestATableOfAnotherPoolHasNoEffect(t *testing.T) {
+	chrony := ofPool("50-worker-chrony", "worker", fileSpec("/etc/chrony.conf", "a"))
+	plain := merged(t, "infra", chrony)
+	r := merged(t, "infra", chrony, tableOf(t, "worker", map[string]nodetable.Node{"a": rowOf("192.0.2.1")}))
+	if r.Name != plain.Name || !r.Nodes.IsZero() {
+		t.Errorf("infra has %s with %v, want %s", r.Name, r.Nodes, plain.Name)
+	}
+}
+
+func TestAnEmptyTableLeavesTheNameOfThePoolAsItIs(t *testing.T) {
+	chrony := ofPool("50-worker-chrony", "worker", fileSpec("/etc/chrony.conf", "a"))
+	plain := merged(t, "worker", chrony)
+	if r := merged(t, "worker", chrony, tableOf(t, "worker", nil)); r.Name != plain.Name {
+		t.Errorf("%s, want %s", r.Name, plain.Name)
+	}
+}
+
+func TestTheOrderOfRowsDoesNotMatter(t *testing.T) {
+	chrony := ofPool("50-worker-chrony", "worker", fileSpec("/etc/chrony.conf", "a"))
+	names := []string{"a", "b", "c", "d", "e"}
+	var want string
+	for range 10 {
+		rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+		nodes := map[string]nodetable.Node{}
+		for _, n := range names {
+			nodes[n] = rowOf("192.0.2." + fmt.Sprint(n[0]))
+		}
+		r := merged(t, "worker", tableOf(t, "worker", nodes), chrony)
+		if want != "" && r.Name != want {
+			t.Fatalf("%s, then %s", want, r.Name)
+		}
+		want = r.Name
+	}
+}
+
+func TestADocumentOfANodeOverridesThePoolAndIsThatNodesAlone(t *testing.T) {
+	chrony := ofPool("50-worker-chrony", "worker", fileSpec("/etc/chrony.conf", "pool"))
+	r := merged(t, "worker", chrony, tableOf(t, "worker", map[string]nodetable.Node{"a": {Documents: []nodetable.Document{{Name: "10-worker-chrony", Spec: fileSpec("/etc/chrony.conf", "node")}}}}))
+	own, err := r.Node("a")
+	if err != nil || !strings.Contains(string(own.Spec.Config.Raw), "data:,node") || strings.Contains(string(own.Spec.Config.Raw), "/etc/address") {
+		t.Errorf("%s, %v", own.Spec.Config.Raw, err)
+	}
+}
+
+func TestOneChangedRowMergesOneConfig(t *testing.T) {
+	chrony := Read(ofPool("50-worker-chrony", "worker", fileSpec("/etc/chrony.conf", "a")))
+	nodes := map[string]nodetable.Node{}
+	for i := range 50 {
+		nodes[fmt.Sprintf("worker-%d", i)] = rowOf(fmt.Sprintf("192.0.2.%d", i))
+	}
+	before, err := MergeInputs("worker", []Input{chrony, Read(tableOf(t, "worker", nodes))}, Defaults{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes["worker-7"] = rowOf("198.51.100.7")
+	// An earlier result with wrong names shows which of them the merge uses.
+	for key := range before.own.names {
+		before.own.names[key] = "rendered-worker-known"
+	}
+	after, err := MergeAfter(before, "worker", []Input{chrony, Read(tableOf(t, "worker", nodes))}, Defaults{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again []string
+	for node := range nodes {
+		if after.Nodes.Of(node) != "rendered-worker-known" {
+			again = append(again, node)
+		}
+	}
+	if !slices.Equal(again, []string{"worker-7"}) {
+		t.Errorf("merged again: %v", again)
+	}
+}
+
+func TestSecretsAndOwnConfigsInOnePoolAreRefused(t *testing.T) {
+	secret := ofPool("50-worker-secret", "worker", mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/s","mode":384,"contents":{"source":"data:application/vnd.bunsen.template,%24%7Bsecret:a/b%7D"}}]}}`)}})
+	_, err := Merge("worker", []*mcfgv1.MachineConfig{secret, tableOf(t, "worker", map[string]nodetable.Node{"a": rowOf("192.0.2.1")})}, Defaults{})
+	if err == nil || !strings.Contains(err.Error(), "does not support both in one pool yet") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestValuesCannotChangeTheStructure puts hostile values into a document. The result has the same items, and one text
+// differs.
+func TestValuesCannotChangeTheStructure(t *testing.T) {
+	shape := func(spec mcfgv1.MachineConfigSpec) string {
+		var config any
+		if err := json.Unmarshal(spec.Config.Raw, &config); err != nil {
+			t.Fatal(err)
+		}
+		var walk func(any) any
+		walk = func(v any) any {
+			switch v := v.(type) {
+			case map[string]any:
+				for k := range v {
+					v[k] = walk(v[k])
+				}
+			case []any:
+				for i := range v {
+					v[i] = walk(v[i])
+				}
+			case string:
+				return ""
+			}
+			return v
+		}
+		text, _ := json.Marshal(walk(config))
+		return string(text)
+	}
+	spec := fileSpec("/etc/x", "a=%24%7Bnode.value%7D")
+	want := shape(spec)
+	for _, value := range []string{`"}},{"path":"/etc/passwd"`, "%0Aroot:x:0:0", "a\nb: c", "{{x}}", "\u202e", "$${node.value}", `\u0022`, "data:,x", ","} {
+		out, err := nodetable.Expand(spec, map[string]string{"value": value})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := shape(out); got != want {
+			t.Errorf("%q changes the structure to %s", value, got)
+		}
+		config, err := machineconfig.Parse(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := machineconfig.Contents(config.Ignition.Storage.Files[0].Contents); err != nil || string(text) != "a="+value {
+			t.Errorf("%q becomes %q, %v", value, text, err)
+		}
+	}
+}

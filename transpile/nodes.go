@@ -1,0 +1,353 @@
+package transpile
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/nodetable"
+	"github.com/bunsen-os/bunsen/api/secretref"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/policy/secret"
+	"github.com/bunsen-os/bunsen/transpile/nodefacts"
+	"github.com/bunsen-os/bunsen/transpile/object"
+	"github.com/bunsen-os/bunsen/transpile/origin"
+)
+
+// nodeBuilder builds what the directory of a pool says about single nodes: the table nodes.yaml, and the directories of
+// nodes/.
+type nodeBuilder struct {
+	origin.Findings
+	repo repository
+	pool string
+	// file is the path of the table. rows has its rows by the name of the node; nil without a table.
+	file  string
+	rows  map[string]nodefacts.Row
+	order []nodefacts.Row
+	table nodetable.Table
+	// documents are the documents that the table contains, with their origins.
+	documents []Fragment
+	// broken is true if the table has errors, so that it may lack facts.
+	broken bool
+	// used has the facts that documents use. at has the position of each node.
+	used map[string]bool
+	at   map[string]origin.Pos
+}
+
+// buildNodes adds the table of nodes to the fragments of a built pool, if the pool has one. Documents that use facts move
+// from the fragments to the table.
+func (t *Transpiler) buildNodes(repo repository, pool string, built builtPool, stop *stopper) builtPool {
+	b := &nodeBuilder{repo: repo, pool: pool, file: path.Join(poolDir(pool), nodefacts.File), used: map[string]bool{}, at: map[string]origin.Pos{}}
+	b.table = nodetable.Table{Pool: pool, Nodes: map[string]nodetable.Node{}}
+	b.readRows(&built)
+	directories := b.directories(built)
+	if b.rows == nil && len(directories) == 0 {
+		return built
+	}
+	if b.rows != nil {
+		built.fragments = b.takeShared(built.fragments)
+	}
+	for _, node := range directories {
+		dir := path.Join(poolDir(pool), nodesDir, node)
+		own := t.buildDirectory(repo, pool, dir, stop)
+		if !origin.Fatal(own.findings) && len(own.fragments) == 0 {
+			b.Errorf(origin.Pos{File: dir}, nodefacts.Rule, "the directory of node %s has no documents: add a Butane file (*.bu), or remove the directory", node)
+		}
+		built.reads, built.included = append(built.reads, own.reads...), append(built.included, own.included...)
+		b.Add(b.quiet(own.findings)...)
+		b.addDirectory(node, dir, own.fragments)
+	}
+	b.checkFacts()
+	built.findings = append(b.quiet(built.findings), b.List...)
+	if origin.Fatal(built.findings) {
+		return built
+	}
+	b.List = nil
+	b.checkNodes()
+	built.findings = append(built.findings, b.List...)
+	if f, err := b.fragment(built); err != nil {
+		built.findings = append(built.findings, origin.Errorf(origin.Pos{File: b.file}, nodefacts.Rule, "%v", err))
+	} else {
+		built.fragments = append(built.fragments, f)
+	}
+	return built
+}
+
+// readRows reads the table of the pool.
+func (b *nodeBuilder) readRows(built *builtPool) {
+	src, err := fs.ReadFile(b.repo.fs, b.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		b.Errorf(origin.Pos{File: b.file}, nodefacts.Rule, "%v", err)
+		return
+	}
+	rows, isTable, found := nodefacts.Read(b.file, src)
+	if !isTable {
+		return
+	}
+	b.Add(found...)
+	b.broken = origin.Fatal(found)
+	b.rows, b.order = map[string]nodefacts.Row{}, rows
+	for _, row := range rows {
+		b.rows[row.Node], b.at[row.Node] = row, row.At
+		b.table.Nodes[row.Node] = nodetable.Node{Facts: row.Facts()}
+	}
+	sum := sha256.Sum256(src)
+	built.reads = append(built.reads, origin.File{Path: b.file, Blob: hex.EncodeToString(sum[:])})
+	built.findings = slices.DeleteFunc(built.findings, func(f origin.Finding) bool { return f.Warning && f.At.File == b.file })
+}
+
+// directories returns the nodes that have a directory. The pool may list a directory of nodes/ itself; its documents
+// then are documents of the whole pool.
+func (b *nodeBuilder) directories(built builtPool) []string {
+	dir := path.Join(poolDir(b.pool), nodesDir)
+	entries, err := fs.ReadDir(b.repo.fs, dir)
+	if err != nil {
+		return nil
+	}
+	listed := map[string]bool{}
+	built.addReads(listed)
+	var out []string
+	for _, e := range entries {
+		at := path.Join(dir, e.Name())
+		isListed := false
+		for file := range listed {
+			isListed = isListed || strings.HasPrefix(file, at+"/")
+		}
+		switch bad := validation.IsDNS1123Subdomain(e.Name()); {
+		case !e.IsDir() || isListed || strings.HasPrefix(e.Name(), "."):
+		case len(bad) > 0:
+			b.Errorf(origin.Pos{File: at}, nodefacts.Rule, "%q is no name of a node: %s", e.Name(), strings.Join(bad, "; "))
+		default:
+			out = append(out, e.Name())
+		}
+	}
+	return out
+}
+
+// quiet removes the warnings about references to facts, which look like placeholders that nothing replaces.
+func (b *nodeBuilder) quiet(found []origin.Finding) []origin.Finding {
+	return slices.DeleteFunc(found, func(f origin.Finding) bool {
+		return f.Warning && f.Rule == "placeholder" && strings.Contains(f.Message, "${node.")
+	})
+}
+
+// takeShared moves the documents that use facts to the table, and returns the others.
+func (b *nodeBuilder) takeShared(fragments []Fragment) []Fragment {
+	var rest []Fragment
+	for _, f := range fragments {
+		found, err := nodetable.Find(f.MachineConfig.Spec)
+		b.reportReferences(f, err)
+		switch {
+		case len(found.Facts) > 0:
+			b.use(f, found.Facts)
+			b.table.Shared = append(b.table.Shared, b.document(f))
+		case found.Escaped:
+			rest = append(rest, b.unescaped(f))
+		default:
+			rest = append(rest, f)
+		}
+	}
+	slices.SortFunc(b.table.Shared, func(x, y nodetable.Document) int { return strings.Compare(x.Name, y.Name) })
+	return rest
+}
+
+// unescaped returns a document without references in which $${node. became the text ${node.
+func (b *nodeBuilder) unescaped(f Fragment) Fragment {
+	spec, err := nodetable.Expand(f.MachineConfig.Spec, nil)
+	mc := f.MachineConfig.DeepCopy()
+	mc.Spec = spec
+	digest, wrong := object.Digest(mc)
+	if err = errors.Join(err, wrong); err != nil {
+		b.Errorf(origin.Pos{File: f.File}, nodefacts.Rule, "%v", err)
+	}
+	f.MachineConfig, f.Digest = mc, digest
+	return f
+}
+
+// addDirectory adds the documents of a node's directory to the table.
+func (b *nodeBuilder) addDirectory(node, dir string, fragments []Fragment) {
+	n := b.table.Nodes[node]
+	if _, ok := b.at[node]; !ok {
+		b.at[node] = origin.Pos{File: dir}
+	}
+	row, hasRow := b.rows[node]
+	for _, f := range inOrder(fragments) {
+		found, err := nodetable.Find(f.MachineConfig.Spec)
+		b.reportReferences(f, err)
+		for _, fact := range found.Facts {
+			if _, ok := row.Facts()[fact]; fact != nodetable.NameFact && !ok && !b.broken {
+				why := "has no row in " + b.file
+				if hasRow {
+					why = "has no such fact in " + row.At.String()
+				}
+				b.Errorf(b.place(f, fact), nodefacts.Rule, "the document uses the fact %q, and node %s %s: add it", fact, node, why)
+			}
+			b.used[fact] = true
+		}
+		n.Documents = append(n.Documents, b.document(f))
+	}
+	b.table.Nodes[node] = n
+}
+
+// document returns a document in the form of the table, and refuses references to secrets.
+func (b *nodeBuilder) document(f Fragment) nodetable.Document {
+	b.documents = append(b.documents, f)
+	if config, err := machineconfig.Parse(f.MachineConfig.Spec); err == nil {
+		if files, err := secretref.Files(config); err != nil || len(files) > 0 {
+			b.Errorf(origin.Pos{File: f.File}, nodefacts.Rule, "a document for single nodes cannot refer to secrets yet: move the reference to a document without facts of another pool")
+		}
+	}
+	return nodetable.Document{Name: f.Name, Spec: f.MachineConfig.Spec}
+}
+
+// reportReferences reports invalid references to facts.
+func (b *nodeBuilder) reportReferences(f Fragment, err error) {
+	if err == nil {
+		return
+	}
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		b.Errorf(b.place(f, ""), nodefacts.Rule, "%s", line)
+	}
+}
+
+// use records the facts that a shared document uses. It refuses facts that no row has.
+func (b *nodeBuilder) use(f Fragment, facts []string) {
+	for _, fact := range facts {
+		b.used[fact] = true
+		if b.broken {
+			continue
+		}
+		known := fact == nodetable.NameFact
+		for _, row := range b.order {
+			_, has := row.Facts()[fact]
+			known = known || has
+		}
+		if !known {
+			b.Errorf(b.place(f, fact), nodefacts.Rule, "no node of %s has the fact %q: correct the name, or add the fact to each row", b.file, fact)
+			continue
+		}
+		for _, row := range b.order {
+			if _, has := row.Facts()[fact]; !has && fact != nodetable.NameFact {
+				b.Errorf(row.At, nodefacts.Rule, "node %s has no fact %q, which %s uses: add it", row.Node, fact, b.place(f, fact))
+			}
+		}
+	}
+}
+
+// place returns where a document uses a fact; an empty fact stands for the first reference.
+func (b *nodeBuilder) place(f Fragment, fact string) origin.Pos {
+	needle := "${node." + fact
+	if fact != "" {
+		needle += "}"
+	}
+	files := []string{f.File}
+	for _, other := range f.Origin.Files {
+		files = append(files, other.Path)
+	}
+	for _, file := range files {
+		src, err := fs.ReadFile(b.repo.fs, file)
+		if before, _, found := bytes.Cut(src, []byte(needle)); err == nil && found {
+			return origin.Pos{File: file, Line: 1 + bytes.Count(before, []byte("\n")), Column: len(before) - bytes.LastIndexByte(before, '\n')}
+		}
+	}
+	return origin.Pos{File: f.File}
+}
+
+// checkFacts refuses facts that no document uses, because a misspelled name would have no effect.
+func (b *nodeBuilder) checkFacts() {
+	reported := map[string]bool{}
+	for _, row := range b.order {
+		for _, c := range row.Cells {
+			if !b.used[c.Fact] && !reported[c.Fact] {
+				reported[c.Fact] = true
+				b.Errorf(c.At, nodefacts.Rule, "no document uses the fact %q: write ${node.%s} into a document of the pool, or remove the fact from each row", c.Fact, c.Fact)
+			}
+		}
+	}
+}
+
+// maxBadNodes is for how many nodes the report has the errors of their documents.
+const maxBadNodes = 20
+
+// checkNodes checks the documents of each node with its facts in place.
+func (b *nodeBuilder) checkNodes() {
+	bad := 0
+	for _, node := range b.table.Names() {
+		before := len(b.List)
+		documents, err := b.table.For(node)
+		if err != nil {
+			b.Errorf(b.at[node], nodefacts.Rule, "%v", err)
+		}
+		for _, d := range documents {
+			for _, problem := range nodefacts.Problems(d) {
+				b.Errorf(b.at[node], nodefacts.Rule, "document %s with the facts of node %s: %s", d.Name, node, problem)
+			}
+		}
+		if len(b.List) > before {
+			bad++
+		}
+		if bad == maxBadNodes {
+			return
+		}
+	}
+}
+
+// fragment returns the MachineConfig that stores the table.
+func (b *nodeBuilder) fragment(built builtPool) (Fragment, error) {
+	mc, err := b.table.MachineConfig()
+	if err != nil {
+		return Fragment{}, err
+	}
+	var paths []string
+	for _, d := range b.documents {
+		marked, err := secret.ParsePaths(d.MachineConfig.Annotations[v1alpha1.SecretPathsAnnotation])
+		if err != nil {
+			return Fragment{}, fmt.Errorf("reading the secret paths of %s: %w", d.Name, err)
+		}
+		paths = append(paths, marked...)
+	}
+	if text := secret.Join(paths); text != "" {
+		mc.Annotations = map[string]string{v1alpha1.SecretPathsAnnotation: text}
+	}
+	digest, err := object.Digest(mc)
+	if err != nil {
+		return Fragment{}, err
+	}
+	file := b.file
+	if b.rows == nil {
+		file = path.Join(poolDir(b.pool), nodesDir)
+	}
+	f := Fragment{Pool: b.pool, Name: mc.Name, MachineConfig: mc, Digest: digest, File: file, Documents: b.documents, Nodes: b.at}
+	for _, r := range built.reads {
+		if r.Path == b.file || strings.HasPrefix(r.Path, path.Join(poolDir(b.pool), nodesDir)+"/") {
+			f.Origin.Files = append(f.Origin.Files, r)
+		}
+	}
+	return f, nil
+}
+
+// checkNodesOnce refuses a node that the tables of two pools have, because a node is in one pool.
+func checkNodesOnce(fragments []Fragment, found *origin.Findings) {
+	first := map[string]origin.Pos{}
+	for _, f := range fragments {
+		for node, at := range f.Nodes {
+			if other, twice := first[node]; twice {
+				found.Errorf(at, nodefacts.Rule, "node %s is in %s too: a node is in one pool, so remove one of them", node, other)
+				continue
+			}
+			first[node] = at
+		}
+	}
+}
