@@ -57,6 +57,9 @@ func (p *Pools) NodeConfig(ctx context.Context, pool, node string) (*Config, err
 	if err == nil {
 		err = machineconfig.CheckName(pool, rendered, rendered.Spec)
 	}
+	if err == nil && rendered.Name != name {
+		err = fmt.Errorf("it is the config %s", rendered.Name)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: reading the config of node %s: %w", mcs.ErrNothingRendered, node, err)
 	}

@@ -58,7 +58,7 @@ func (p *Pools) Set(name string, rendered *mcfgv1.MachineConfig) error {
 		setPool(p, name, pool{})
 		return nil
 	}
-	last := p.get(name)
+	last := p.all()[name]
 	if last.config != nil && last.problem == "" && isSame(last.wanted, rendered) {
 		return nil
 	}
@@ -129,7 +129,7 @@ func (p *Pools) SetExtra(extra mcs.Extra) error {
 	p.dropNodeConfigs()
 	var bad []error
 	for _, name := range slices.Sorted(maps.Keys(p.all())) {
-		now := p.get(name)
+		now := p.all()[name]
 		if now.wanted == nil {
 			continue
 		}
@@ -219,8 +219,6 @@ func (p *Pools) all() map[string]pool {
 	defer p.mu.RUnlock()
 	return maps.Clone(p.pools)
 }
-
-func (p *Pools) get(name string) pool { return p.all()[name] }
 
 func setPool(p *Pools, name string, now pool) {
 	p.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -27,7 +28,7 @@ const (
 
 // publishNodes writes the configs of the nodes of a pool that do not exist yet, and the config of the other nodes. It
 // merges only configs that it writes.
-func (r *Controller) publishNodes(ctx context.Context, f facts, rendered render.Rendered) error {
+func publishNodes(ctx context.Context, r *Controller, f facts, rendered render.Rendered) error {
 	if rendered.Nodes.IsZero() {
 		return nil
 	}
@@ -57,7 +58,7 @@ func (r *Controller) publishNodes(ctx context.Context, f facts, rendered render.
 			if name != rendered.Nodes.Base {
 				kube.SetAnnotation(mc, v1alpha1.VariantOfAnnotation, rendered.Nodes.Base)
 			}
-			return r.writeNodeConfig(ctx, mc, live)
+			return writeNodeConfig(ctx, r.Client, mc, live)
 		})
 	}
 	return group.Wait()
@@ -70,17 +71,17 @@ func wasEdited(pool string, live *mcfgv1.MachineConfig) bool {
 }
 
 // writeNodeConfig creates a config, or restores the content of an edited one.
-func (r *Controller) writeNodeConfig(ctx context.Context, mc, live *mcfgv1.MachineConfig) error {
+func writeNodeConfig(ctx context.Context, c client.Client, mc, live *mcfgv1.MachineConfig) error {
 	if live != nil {
 		fixed := live.DeepCopy()
 		fixed.Spec = mc.Spec
-		if err := r.Client.Update(ctx, fixed); err != nil {
+		if err := c.Update(ctx, fixed); err != nil {
 			return fmt.Errorf("restoring MachineConfig %q: %w", mc.Name, err)
 		}
 		return nil
 	}
 	// The name is a hash of the content, so a config that another write created first is the same.
-	if err := r.Client.Create(ctx, mc); err != nil && !apierrors.IsAlreadyExists(err) {
+	if err := c.Create(ctx, mc); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating MachineConfig %q: %w", mc.Name, err)
 	}
 	return nil
