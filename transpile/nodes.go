@@ -18,13 +18,13 @@ import (
 	"github.com/bunsen-os/bunsen/api/secretref"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy/secret"
+	"github.com/bunsen-os/bunsen/transpile/lint"
 	"github.com/bunsen-os/bunsen/transpile/nodefacts"
 	"github.com/bunsen-os/bunsen/transpile/object"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
-// nodeBuilder builds what the directory of a pool says about single nodes: the table nodes.yaml, and the directories of
-// nodes/.
+// nodeBuilder builds what a pool says about single nodes: the table nodes.yaml, and the directories of nodes/.
 type nodeBuilder struct {
 	origin.Findings
 	repo repository
@@ -43,8 +43,7 @@ type nodeBuilder struct {
 	at   map[string]origin.Pos
 }
 
-// buildNodes adds the table of nodes to the fragments of a built pool, if the pool has one. Documents that use facts move
-// from the fragments to the table.
+// buildNodes adds the table of nodes to the fragments of a built pool. Documents that use facts move to the table.
 func (t *Transpiler) buildNodes(repo repository, pool string, built builtPool, stop *stopper) builtPool {
 	b := &nodeBuilder{repo: repo, pool: pool, file: path.Join(poolDir(pool), nodefacts.File), used: map[string]bool{}, at: map[string]origin.Pos{}}
 	b.table = nodetable.Table{Pool: pool, Nodes: map[string]nodetable.Node{}}
@@ -73,23 +72,21 @@ func (t *Transpiler) buildNodes(repo repository, pool string, built builtPool, s
 	}
 	b.List = nil
 	b.checkNodes()
-	built.findings = append(built.findings, b.List...)
-	if f, err := b.fragment(built); err != nil {
-		built.findings = append(built.findings, origin.Errorf(origin.Pos{File: b.file}, nodefacts.Rule, "%v", err))
-	} else {
-		built.fragments = append(built.fragments, f)
+	f, err := b.fragment(built)
+	if err != nil {
+		b.Errorf(origin.Pos{File: b.file}, nodefacts.Rule, "%v", err)
 	}
+	built.fragments, built.findings = append(built.fragments, f), append(built.findings, b.List...)
 	return built
 }
 
 // readRows reads the table of the pool.
 func (b *nodeBuilder) readRows(built *builtPool) {
 	src, err := fs.ReadFile(b.repo.fs, b.file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return
-	}
 	if err != nil {
-		b.Errorf(origin.Pos{File: b.file}, nodefacts.Rule, "%v", err)
+		if !errors.Is(err, fs.ErrNotExist) {
+			b.Errorf(origin.Pos{File: b.file}, nodefacts.Rule, "%v", err)
+		}
 		return
 	}
 	rows, isTable, found := nodefacts.Read(b.file, src)
@@ -136,11 +133,9 @@ func (b *nodeBuilder) directories(built builtPool) []string {
 	return out
 }
 
-// quiet removes the warnings about references to facts, which look like placeholders that nothing replaces.
+// quiet removes the warnings about references to facts, because the table replaces them.
 func (b *nodeBuilder) quiet(found []origin.Finding) []origin.Finding {
-	return slices.DeleteFunc(found, func(f origin.Finding) bool {
-		return f.Warning && f.Rule == "placeholder" && strings.Contains(f.Message, "${node.")
-	})
+	return slices.DeleteFunc(found, func(f origin.Finding) bool { return f.Rule == lint.RuleNodeFact })
 }
 
 // takeShared moves the documents that use facts to the table, and returns the others.
@@ -169,9 +164,7 @@ func (b *nodeBuilder) unescaped(f Fragment) Fragment {
 	mc := f.MachineConfig.DeepCopy()
 	mc.Spec = spec
 	digest, wrong := object.Digest(mc)
-	if err = errors.Join(err, wrong); err != nil {
-		b.Errorf(origin.Pos{File: f.File}, nodefacts.Rule, "%v", err)
-	}
+	b.reportReferences(f, errors.Join(err, wrong))
 	f.MachineConfig, f.Digest = mc, digest
 	return f
 }
@@ -325,11 +318,11 @@ func (b *nodeBuilder) fragment(built builtPool) (Fragment, error) {
 	if err != nil {
 		return Fragment{}, err
 	}
-	file := b.file
+	f := Fragment{Pool: b.pool, Name: mc.Name, MachineConfig: mc, Digest: digest, File: b.file, Documents: b.documents, Nodes: b.at}
 	if b.rows == nil {
-		file = path.Join(poolDir(b.pool), nodesDir)
+		f.File = b.documents[0].File
 	}
-	f := Fragment{Pool: b.pool, Name: mc.Name, MachineConfig: mc, Digest: digest, File: file, Documents: b.documents, Nodes: b.at}
+	f.Origin.At = map[string]origin.Pos{"$": {File: f.File, Line: 1}}
 	for _, r := range built.reads {
 		if r.Path == b.file || strings.HasPrefix(r.Path, path.Join(poolDir(b.pool), nodesDir)+"/") {
 			f.Origin.Files = append(f.Origin.Files, r)

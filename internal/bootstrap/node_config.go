@@ -1,7 +1,6 @@
 package bootstrap
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 
@@ -9,7 +8,7 @@ import (
 )
 
 // NodeConfig returns a rendered config of single nodes of the applied commit, as JSON.
-func (r *Repository) NodeConfig(_ context.Context, name string) ([]byte, error) {
+func (r *Repository) NodeConfig(name string) ([]byte, error) {
 	applied := r.applied.Load()
 	if applied == nil {
 		return nil, fmt.Errorf("reading config %s: no commit is applied yet", name)

@@ -65,47 +65,53 @@ func nodeChanges(name string, base, head Side, t terms) []PoolChange {
 		return nil
 	}
 	t.marks = trustedMarks(base, name)
-	names := map[string]bool{}
-	for _, s := range []*NodeSide{from.Nodes, to.Nodes} {
-		for node := range s.table().Nodes {
-			names[node] = true
-		}
-	}
-	same, out := []string{}, []PoolChange{}
-	for _, node := range slices.Sorted(maps.Keys(names)) {
-		was, is := from.Nodes.table().Nodes[node], to.Nodes.table().Nodes[node]
-		if reflect.DeepEqual(was, is) && len(is.Documents) == 0 {
-			same = append(same, node)
-			continue
-		}
-		change := compareNodes(name, []string{node}, ofNode(from, node), ofNode(to, node), t)
+	same, changed := changedNodes(from.Nodes.table(), to.Nodes.table())
+	var out []PoolChange
+	add := func(from, to Pool, nodes ...string) {
+		change := comparePool(nodesText(name, nodes), from, to, t)
+		change.Notices, change.Nodes = nil, nodes
 		if len(change.Items) > 0 || len(change.Refused) > 0 {
 			out = append(out, change)
 		}
 	}
-	if len(same) == 0 {
-		return out
+	if len(same) > 0 {
+		add(ofShared(from), ofShared(to), same...)
 	}
-	if change := compareNodes(name, same, ofShared(from), ofShared(to), t); len(change.Items) > 0 || len(change.Refused) > 0 {
-		out = slices.Insert(out, 0, change)
+	for _, node := range changed {
+		add(ofNode(from, node), ofNode(to, node), node)
 	}
 	return out
 }
 
-// compareNodes compares the configs of nodes. The entry names the nodes in place of the pool alone.
-func compareNodes(pool string, nodes []string, from, to Pool, t terms) PoolChange {
-	change := comparePool(pool, from, to, t)
-	change.Notices, change.Nodes = nil, nodes
+// changedNodes returns the nodes whose facts or documents differ, or that have documents of their own, and the other ones.
+func changedNodes(from, to nodetable.Table) (same, changed []string) {
+	names := map[string]bool{}
+	for _, table := range []nodetable.Table{from, to} {
+		for node := range table.Nodes {
+			names[node] = true
+		}
+	}
+	for _, node := range slices.Sorted(maps.Keys(names)) {
+		was, is := from.Nodes[node], to.Nodes[node]
+		if reflect.DeepEqual(was, is) && len(is.Documents) == 0 {
+			same = append(same, node)
+		} else {
+			changed = append(changed, node)
+		}
+	}
+	return same, changed
+}
+
+// nodesText names nodes of a pool in place of the pool alone.
+func nodesText(pool string, nodes []string) string {
 	const few = 3
 	switch {
 	case len(nodes) == 1:
-		change.Pool = fmt.Sprintf("%s (node %s)", pool, nodes[0])
+		return fmt.Sprintf("%s (node %s)", pool, nodes[0])
 	case len(nodes) <= few:
-		change.Pool = fmt.Sprintf("%s (nodes %s)", pool, strings.Join(nodes, ", "))
-	default:
-		change.Pool = fmt.Sprintf("%s (%d nodes with facts)", pool, len(nodes))
+		return fmt.Sprintf("%s (nodes %s)", pool, strings.Join(nodes, ", "))
 	}
-	return change
+	return fmt.Sprintf("%s (%d nodes with facts)", pool, len(nodes))
 }
 
 // ofNode returns the config of one node as a pool of one node.

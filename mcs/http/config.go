@@ -130,7 +130,7 @@ func (h *configHandler) selectBody(r *http.Request, a *response) error {
 		return fmt.Errorf("the path names no pool, as /config/worker does: %w", mcs.ErrUnknownPool)
 	}
 	var err error
-	a.config, err = h.source.NodeConfig(r.Context(), a.pool, a.client.node)
+	a.config, err = h.source.NodeConfig(a.pool, a.client.node)
 	a.known = !errors.Is(err, mcs.ErrUnknownPool)
 	if err != nil {
 		return fmt.Errorf("serving pool %q: %w", mcs.SafeName(a.pool), err)

@@ -1,7 +1,6 @@
 package http
 
 import (
-	"context"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -84,7 +83,7 @@ func TestCountsNameOnlyPoolsThatThereAre(t *testing.T) {
 // fragile panics where it is asked for a config.
 type fragile struct{}
 
-func (fragile) NodeConfig(context.Context, string, string) (*served.Config, error) {
+func (fragile) NodeConfig(string, string) (*served.Config, error) {
 	panic("out of luck")
 }
 func (fragile) Ready() bool  { return true }

@@ -18,7 +18,7 @@ import (
 type Source interface {
 	// NodeConfig returns the config that a pool serves to the machine of a node, which may be empty. The error is or wraps
 	// mcs.ErrUnknownPool, mcs.ErrNothingRendered or mcs.ErrNotSynced.
-	NodeConfig(ctx context.Context, pool, node string) (*served.Config, error)
+	NodeConfig(pool, node string) (*served.Config, error)
 	// Ready reports whether the server knows any pools. Before the server knows a pool, it serves no config.
 	Ready() bool
 	// Synced reports whether the server knows all pools and tokens. Before that, an unknown pool or token may still

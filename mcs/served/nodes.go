@@ -1,7 +1,6 @@
 package served
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -18,7 +17,7 @@ import (
 const maxNodeConfigs = 128
 
 // ReadConfig reads a rendered config of the pools, as JSON.
-type ReadConfig func(ctx context.Context, name string) ([]byte, error)
+type ReadConfig func(name string) ([]byte, error)
 
 // SetReader sets how Pools reads the configs of single nodes. Without a reader, their machines have to retry.
 func (p *Pools) SetReader(read ReadConfig) {
@@ -31,7 +30,7 @@ func (p *Pools) SetReader(read ReadConfig) {
 // otherwise the config of the pool. A machine without the name of its node gets the config of the pool. If the node's
 // own config cannot be read, the machine has to retry, because the config of the pool is not that of its node. The
 // errors are those of Config.
-func (p *Pools) NodeConfig(ctx context.Context, pool, node string) (*Config, error) {
+func (p *Pools) NodeConfig(pool, node string) (*Config, error) {
 	config, err := p.Config(pool)
 	if err != nil || node == "" {
 		return config, err
@@ -50,7 +49,7 @@ func (p *Pools) NodeConfig(ctx context.Context, pool, node string) (*Config, err
 		return nil, unavailableError("this server cannot read the config of node " + node)
 	}
 	rendered := &mcfgv1.MachineConfig{}
-	raw, err := read(ctx, name)
+	raw, err := read(name)
 	if err == nil {
 		err = json.Unmarshal(raw, rendered)
 	}
@@ -76,7 +75,7 @@ func (p *Pools) NodeConfig(ctx context.Context, pool, node string) (*Config, err
 }
 
 // dropNodeConfigs removes the kept configs of single nodes, because the added files have changed.
-func (p *Pools) dropNodeConfigs() {
+func dropNodeConfigs(p *Pools) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.own = nil

@@ -1,7 +1,6 @@
 package served
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -35,7 +34,7 @@ func TestANodeGetsItsOwnConfigAndNobodyElses(t *testing.T) {
 	s := NewPools()
 	put(t, s, "worker", target)
 	body := func(node string) (name, text string, err error) {
-		c, err := s.NodeConfig(t.Context(), "worker", node)
+		c, err := s.NodeConfig("worker", node)
 		if err != nil {
 			return "", "", err
 		}
@@ -52,7 +51,7 @@ func TestANodeGetsItsOwnConfigAndNobodyElses(t *testing.T) {
 		t.Errorf("without a reader, worker-2 has to retry: %v", err)
 	}
 	answer := []byte("{")
-	s.SetReader(func(_ context.Context, name string) ([]byte, error) {
+	s.SetReader(func(name string) ([]byte, error) {
 		if name != own.Name {
 			t.Errorf("read %s", name)
 		}

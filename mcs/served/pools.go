@@ -126,7 +126,7 @@ func (p *Pools) SetExtra(extra mcs.Extra) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	p.extra = extra
-	p.dropNodeConfigs()
+	dropNodeConfigs(p)
 	var bad []error
 	for _, name := range slices.Sorted(maps.Keys(p.all())) {
 		now := p.all()[name]

@@ -30,6 +30,8 @@ type Rendered struct {
 	Name string
 	// Nodes are the configs of the nodes, if any has its own.
 	Nodes v1alpha1.NodeConfigs
+	// VariantOf is the config of the pool from which the config of single nodes was merged; empty for the config of a pool.
+	VariantOf string
 	// Spec is the spec in canonical form. It is that of the nodes without a config of their own.
 	Spec mcfgv1.MachineConfigSpec
 	// Config is the parsed Spec.

@@ -89,7 +89,7 @@ func refuseNodes(r Rendered) error {
 		return fmt.Errorf("the list of the configs of %d nodes of pool %s has %d bytes, and an annotation can have %d: split the pool", len(r.Nodes.Nodes), r.Pool, size, maxNodeConfigs)
 	}
 	if size := len(r.Spec.Config.Raw) + len(r.Nodes.String()) + metadata; size > MaxSize {
-		return fmt.Errorf("the config of pool %s has %d bytes with the list of its nodes' configs, and at most %d are possible: make files smaller, or split the pool", r.Pool, size, MaxSize)
+		return fmt.Errorf("the config of pool %s has %d bytes with its list of nodes, the limit is %d: make files smaller, or split the pool", r.Pool, size, MaxSize)
 	}
 	if files, err := secretref.Files(r.Config); err != nil || len(files) > 0 {
 		return fmt.Errorf("pool %s has references to secrets, and nodes with configs of their own. Bunsen does not support both in one pool yet: move one to another pool", r.Pool)
@@ -165,6 +165,7 @@ func (o ownConfigs) mergeDocuments(pool, node string, documents []nodetable.Docu
 	if err != nil {
 		return Rendered{}, fmt.Errorf("the config of node %s: %w", node, err)
 	}
+	r.VariantOf = o.base.Name
 	return r, nil
 }
 

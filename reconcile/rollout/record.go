@@ -81,11 +81,8 @@ func configInUse(f poolstate.Facts) string {
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
 		current := n.Config.Current
-		if current == f.Target || !isConfigOf(current, f.Pool) {
+		if current == f.Target || !isConfigOf(current, f.Pool) || !f.Care.NodeConfigs.IsPools(current) {
 			continue
-		}
-		if _, ofPool := f.Care.NodeConfigs[current]; len(f.Care.NodeConfigs) > 0 && !ofPool {
-			continue // It may be the config of a single node.
 		}
 		// A node that has another desired config counts, because it got this config while it ran its current config. A
 		// node that has no other desired config must be healthy.

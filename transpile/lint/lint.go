@@ -20,6 +20,8 @@ import (
 const (
 	ruleScript      = "script-line-ends"
 	rulePlaceholder = "placeholder"
+	// RuleNodeFact is the rule of placeholders that a table of nodes would replace.
+	RuleNodeFact = "node-fact"
 	// ruleReference is the rule of references to secrets.
 	ruleReference = "secret-reference"
 )
@@ -112,8 +114,16 @@ func (l *linter) placeholder(path, what, value string) {
 	}
 	if found := leftOver.FindString(value); found != "" {
 		at, _ := l.origin.Find(path)
-		l.warn(at, rulePlaceholder, fmt.Sprintf("%s still has the placeholder %s, and nothing replaces it on a machine: write the value", what, found))
+		l.warn(at, ruleOf(found), fmt.Sprintf("%s still has the placeholder %s, and nothing replaces it on a machine: write the value", what, found))
 	}
+}
+
+// ruleOf returns the rule of a placeholder.
+func ruleOf(placeholder string) string {
+	if strings.HasPrefix(placeholder, "${node.") {
+		return RuleNodeFact
+	}
+	return rulePlaceholder
 }
 
 func (l *linter) owners(at string, n ign.Node) {
@@ -142,7 +152,7 @@ func (l *linter) contents(path, name string, r ign.Resource) {
 		l.warn(at, ruleScript, fmt.Sprintf("%s is a script whose lines end in CR LF, so its interpreter %q does not exist on a machine: save it with LF alone", name, strings.TrimPrefix(first, "#!")))
 	}
 	if whole := strings.TrimSpace(text); len(whole) <= maxPlaceholder && whole != "" && leftOver.FindString(whole) == whole {
-		l.warn(at, rulePlaceholder, fmt.Sprintf("the contents of %s are the placeholder %s, and nothing replaces it on a machine: write the value", name, whole))
+		l.warn(at, ruleOf(whole), fmt.Sprintf("the contents of %s are the placeholder %s, and nothing replaces it on a machine: write the value", name, whole))
 	}
 }
 

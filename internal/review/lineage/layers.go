@@ -9,6 +9,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/nodetable"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/transpile"
 	"github.com/bunsen-os/bunsen/transpile/ignition"
@@ -24,6 +25,9 @@ func LayersOf(mcs []*mcfgv1.MachineConfig, fragments []transpile.Fragment) ([]La
 	known := byName(fragments)
 	var out []Layer
 	for _, mc := range render.Order(mcs) {
+		if nodetable.PoolOf(mc) != "" {
+			continue // It is about single nodes, and no node gets its file.
+		}
 		spec, err := ignition.UpgradeSpec(mc.Spec)
 		if err != nil {
 			return nil, fmt.Errorf("reading MachineConfig %s: %w", mc.Name, err)

@@ -47,7 +47,11 @@ func (g *Controller) recreateFrom(ctx context.Context, h render.Holders, pool *m
 			return g.Render.Object(pool, selected, at.src, rendered)
 		}
 		if node, ok := rendered.NodeOf(name); ok {
-			return g.Render.NodeObject(pool, selected, at.src, rendered, node)
+			own, err := rendered.Node(node)
+			if err != nil {
+				return nil, err
+			}
+			return g.Render.Object(pool, selected, at.src, own)
 		}
 	}
 	return nil, fmt.Errorf("%s no longer renders to config %s for pool %s. The cause is a change of a MachineConfig outside of GitSource %s, of the pool's selector, of the source's path, or of the controller's defaults",

@@ -15,7 +15,6 @@ import (
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/reconcile/controller/kube"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
 
@@ -54,9 +53,6 @@ func publishNodes(ctx context.Context, r *Controller, f facts, rendered render.R
 			mu.Unlock()
 			if err != nil {
 				return err
-			}
-			if name != rendered.Nodes.Base {
-				kube.SetAnnotation(mc, v1alpha1.VariantOfAnnotation, rendered.Nodes.Base)
 			}
 			return writeNodeConfig(ctx, r.Client, mc, live)
 		})

@@ -143,6 +143,7 @@ func (r *Controller) object(f facts, rendered render.Rendered) (*mcfgv1.MachineC
 	}
 	kube.SetAnnotation(mc, v1alpha1.SecretPathsAnnotation, f.secrets)
 	kube.SetAnnotation(mc, v1alpha1.NodeConfigsAnnotation, rendered.Nodes.String())
+	kube.SetAnnotation(mc, v1alpha1.VariantOfAnnotation, rendered.VariantOf)
 	if src := newestSource(f.selectedSources()); src != nil {
 		for k, v := range commitAnnotations(atFirstCommit(src, f.pool.Name, rendered.Name)) {
 			mc.Annotations[k] = v
@@ -156,19 +157,6 @@ func (r *Controller) object(f facts, rendered render.Rendered) (*mcfgv1.MachineC
 func (r *Controller) Object(pool *mcfgv1.MachineConfigPool, selected []*mcfgv1.MachineConfig, src *v1alpha1.GitSource, rendered render.Rendered) (*mcfgv1.MachineConfig, error) {
 	sources := map[string]*v1alpha1.GitSource{src.Name: atFirstCommit(src, pool.Name, rendered.Name)}
 	return r.object(facts{pool: pool, selected: selected, sources: sources}, rendered)
-}
-
-// NodeObject returns the config of one node of a pool as an API object, as Object does.
-func (r *Controller) NodeObject(pool *mcfgv1.MachineConfigPool, selected []*mcfgv1.MachineConfig, src *v1alpha1.GitSource, rendered render.Rendered, node string) (*mcfgv1.MachineConfig, error) {
-	own, err := rendered.Node(node)
-	if err != nil {
-		return nil, err
-	}
-	mc, err := r.Object(pool, selected, src, own)
-	if err == nil && node != "" {
-		kube.SetAnnotation(mc, v1alpha1.VariantOfAnnotation, rendered.Nodes.Base)
-	}
-	return mc, err
 }
 
 func commitAnnotations(src *v1alpha1.GitSource) map[string]string {

@@ -251,7 +251,7 @@ func (r *Controller) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool)
 	}
 	facts := poolstate.Read(pool, q.policies, r.Fleet.secrets.Published(), 0)
 	for _, at := range []string{facts.Target, facts.Care.Healthy, facts.Care.Record.Back} {
-		there, err := r.hasConfig(ctx, at)
+		there, err := hasConfig(ctx, r, at)
 		if err != nil {
 			return q, err
 		}
@@ -310,7 +310,7 @@ func (r *Controller) config(ctx context.Context, at string) (*mcfgv1.MachineConf
 }
 
 // hasConfig reports whether a config and the configs of single nodes that belong to it exist; true for no config.
-func (r *Controller) hasConfig(ctx context.Context, at string) (bool, error) {
+func hasConfig(ctx context.Context, r *Controller, at string) (bool, error) {
 	mc, err := r.config(ctx, at)
 	if err != nil || mc == nil {
 		return at == "", err

@@ -20,6 +20,12 @@ func (c NodeConfigs) Own(config, node string) string {
 	return config
 }
 
+// IsPools reports whether a config may be that of a whole pool. If nodes have configs of their own, only known ones are.
+func (c NodeConfigs) IsPools(config string) bool {
+	_, known := c[v1alpha1.ConfigName(config)]
+	return known || len(c) == 0
+}
+
 // InTermsOf returns the nodes with the names of the pool's configs in place of their own configs. If a node's own config
 // is that of several configs of the pool, the first of prefer counts. It does not change the given nodes.
 func (c NodeConfigs) InTermsOf(nodes []nodestate.Node, prefer ...string) []nodestate.Node {
