@@ -95,9 +95,8 @@ func CountAt(f poolstate.Facts, now time.Time) nodestate.Counts {
 // be Ready for a duration as open.
 func Count(f poolstate.Facts) nodestate.Counts {
 	var c nodestate.Counts
-	nodes := f.Care.NodeConfigs.InTermsOf(f.Nodes, f.Target)
-	for i := range nodes {
-		m := nodestate.NewMember(&nodes[i], f.Target, nil)
+	for _, n := range f.Care.NodeConfigs.InTermsOf(f.Nodes, f.Target) {
+		m := nodestate.NewMember(&n, f.Target, nil)
 		c = c.With(m.Node, f.Target, m.Places())
 	}
 	return c

@@ -51,9 +51,7 @@ func newRecord(e evaluation, was v1alpha1.RolloutRecord) v1alpha1.RolloutRecord 
 	if reachedAllThatReport(e.Facts, was) {
 		healthy = was.Target()
 	}
-	nodes := e.Care.NodeConfigs.InTermsOf(e.Nodes, e.Target)
-	for i := range nodes {
-		n := &nodes[i]
+	for _, n := range e.Care.NodeConfigs.InTermsOf(e.Nodes, e.Target) {
 		// A node that failed another config still runs its current config.
 		if n.UpdatedTo(e.Target) || n.Config.Current == e.Target && n.Failing() {
 			r.UpdatedBefore++
