@@ -87,7 +87,7 @@ func (p *Pools) replace(name string, now pool) (pool, error) {
 
 // withExtra returns a config with the current extra. If that config cannot be served, withExtra returns the config
 // unchanged.
-func (p *Pools) withExtra(config *Config) *Config {
+func withExtra(p *Pools, config *Config) *Config {
 	in := config.input
 	in.Extra = p.extra
 	next := newConfig(in)
@@ -136,7 +136,7 @@ func (p *Pools) SetExtra(extra mcs.Extra) error {
 		next, err := p.replace(name, now)
 		if err != nil {
 			bad = append(bad, fmt.Errorf("creating the response bodies of pool %s: %w", name, err))
-			next.config = p.withExtra(next.config)
+			next.config = withExtra(p, next.config)
 		}
 		setPool(p, name, next)
 	}

@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"maps"
 	"os"
 	"path"
 	"regexp"
@@ -13,7 +14,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/bunsen-os/bunsen/api/nodetable"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/transpile/nodefacts"
 )
 
 // yamlKind is something that a block of YAML can be.
@@ -45,7 +48,8 @@ var yamlKinds = []yamlKind{
 	{part, partBlock},
 	{has("scrape_configs"), prometheusBlock},
 	{disruptionRules, disruptionRulesBlock},
-	{workflow, func(*testing.T, block, *yaml.Node, string) {}}, // it is YAML; what it runs is looked at as shell
+	{nodeTable, func(*testing.T, block, *yaml.Node, string) {}}, // nodeTable has read it
+	{workflow, func(*testing.T, block, *yaml.Node, string) {}},  // it is YAML; what it runs is looked at as shell
 }
 
 func value(n *yaml.Node, keys ...string) *yaml.Node {
@@ -155,7 +159,29 @@ func butaneBlock(t *testing.T, _ block, n *yaml.Node, text string) {
 	file := home(n, text, "10-block.bu")
 	files := map[string]string{file: text}
 	stubs(n, path.Dir(file), files)
+	facts := map[string]string{}
+	for _, m := range fact.FindAllStringSubmatch(text, -1) {
+		if m[1] != nodetable.NameFact {
+			facts[m[1]] = m[1] + ": x"
+		}
+	}
+	if strings.Contains(text, "${node.") {
+		files[path.Dir(file)+"/"+nodefacts.File] = "worker-1: {" + strings.Join(slices.Sorted(maps.Values(facts)), ", ") + "}\n"
+	}
 	builds(t, withPool(path.Base(path.Dir(file)), files))
+}
+
+// fact matches a fact that a document uses.
+var fact = regexp.MustCompile(`\$\{node\.([a-z]+)\}`)
+
+// nodeTable reports whether a block is a table of facts without mistakes.
+func nodeTable(_ block, n *yaml.Node) bool {
+	text, err := yaml.Marshal(n)
+	if err != nil || n.Kind != yaml.MappingNode {
+		return false
+	}
+	rows, isTable, found := nodefacts.Read(nodefacts.File, text)
+	return isTable && len(rows) > 0 && len(found) == 0
 }
 
 // stubs adds what the document names beside it.

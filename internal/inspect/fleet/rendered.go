@@ -107,6 +107,11 @@ type RenderedRow struct {
 	API []v1alpha1.APIChange `json:"api,omitempty"`
 	// After are the changes through the API that reverted earlier changes.
 	After []v1alpha1.APIChange `json:"after,omitempty"`
+	RenderedNotes
+}
+
+// RenderedNotes are what else a user should know about a rendered config.
+type RenderedNotes struct {
 	// Unproven is the commit that was applied when changes through the API requested the config. Unproven is set if no
 	// commit requested the config and the pool was never healthy with that commit.
 	Unproven *v1alpha1.CommitRef `json:"unproven,omitempty"`
