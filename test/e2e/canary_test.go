@@ -86,6 +86,14 @@ func (s *story) searched(ts *testscript.TestScript, args []string) error {
 	s.processes.AddTo(r)
 	r.AddTree(s.cluster.env.ControlPlane.Etcd.DataDir, "etcd")
 	r.AddTree(s.work, "")
+	for name, h := range s.hosts {
+		journal, err := h.Exec(context.Background(), "journalctl", "--no-pager", "--output=export")
+		if err != nil {
+			return fmt.Errorf("reading the journal of %s: %w", name, err)
+		}
+		r.Add("the journal of "+name, []byte(journal), "")
+		r.AddTree(h.Upper, "machines/"+name) // what differs from the image
+	}
 	ts.Logf("searched %d places with %d bytes in %s", r.Places, r.Bytes, time.Since(began).Round(time.Second))
 	if r.Places < 300 {
 		return errors.Join(fmt.Errorf("only %d places were searched", r.Places), r.Err())

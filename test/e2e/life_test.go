@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -67,12 +68,13 @@ func buildLab(p parts) error {
 	return nil
 }
 
-// born NODE POOL [ostree] makes a machine, of packages or of an OSTree image, lets Ignition fetch its config from our server as the first boot of a machine does, and
-// boots it. Its image has the daemon and the stand-in of a kubelet, both with the Node's identity, which a real machine
-// gets by a bootstrap token.
+// born NODE POOL [ostree|server [anyone]] makes a machine, of packages or of an OSTree image, lets Ignition fetch its config from our server as the
+// first boot of a machine does, and boots it. Its image has the daemon and the stand-in of a kubelet, both with the Node's identity, which a
+// real machine gets by a bootstrap token. With `server`, its daemon reaches machine-config-server too, at $NEAR. With `anyone`, its token
+// is one of the pool instead of one of the machine.
 func (s *story) born(ts *testscript.TestScript, args []string) error {
-	if len(args) < 2 || len(args) > 3 || len(args) == 3 && args[2] != "ostree" {
-		return usage("born NODE POOL [ostree]")
+	if len(args) < 2 || !slices.Contains([]string{"", "ostree", "server", "server anyone"}, strings.Join(args[2:], " ")) {
+		return usage("born NODE POOL [ostree|server [anyone]]")
 	}
 	t, ok := ts.Value(testKey{}).(testing.TB)
 	if !ok {
@@ -87,12 +89,16 @@ func (s *story) born(ts *testscript.TestScript, args []string) error {
 		s.api = s.network.Forward(0, server.Host)
 	}
 	node, pool := args[0], args[1]
-	pointer, err := s.pointer(ts, node, pool)
+	pass := []string{"--uses", "2"}
+	if !slices.Contains(args, "anyone") {
+		pass = append(pass, "--node", node)
+	}
+	pointer, err := s.pointer(ts, node, pool, pass)
 	if err != nil {
 		return err
 	}
 	first := func(root string) error { return s.ignite(root, pointer) }
-	if len(args) == 3 {
+	if slices.Contains(args[2:], "ostree") {
 		// A path unit starts what writes a staged deployment at the shutdown, sooner or later. Here nothing but the daemon does.
 		unaided := func(root string) error {
 			units := filepath.Join(root, "etc/systemd/system")
@@ -106,13 +112,30 @@ func (s *story) born(ts *testscript.TestScript, args []string) error {
 		if err := s.image(root); err != nil {
 			return err
 		}
+		if slices.Contains(args[2:], "server") {
+			if err := s.reach(ts, root); err != nil {
+				return err
+			}
+		}
 		return first(root)
 	}})
 	return nil
 }
 
+// reach lets the daemon of a machine reach our server.
+func (s *story) reach(ts *testscript.TestScript, root string) error {
+	near := "https://" + s.network.Forward(0, strings.TrimPrefix(ts.Getenv("MCS"), "https://"))
+	ts.Setenv("NEAR", near)
+	text := "[Service]\nExecStart=\nExecStart=/usr/local/bin/machine-config-daemon start --health-timeout 20s --health-settle 3s --trust-interval 5s --server " + near + "\n"
+	file := filepath.Join(root, "usr/lib/systemd/system/machine-config-daemon.service.d/20-server.conf")
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		return fmt.Errorf("writing how the daemon reaches the server: %w", err)
+	}
+	return nil
+}
+
 // pointer is the small config that a machine is started with: what `bunsen pointer` prints, and the Node's identity.
-func (s *story) pointer(ts *testscript.TestScript, node, pool string) (string, error) {
+func (s *story) pointer(ts *testscript.TestScript, node, pool string, pass []string) (string, error) {
 	who, err := s.cluster.identity(node, kubelet(node))
 	if err != nil {
 		return "", err
@@ -128,7 +151,7 @@ func (s *story) pointer(ts *testscript.TestScript, node, pool string) (string, e
 	if err != nil {
 		return "", fmt.Errorf("writing the kubeconfig of %s: %w", node, err)
 	}
-	token, err := s.newToken(ts, pool, "--node", node, "--uses", "2")
+	token, err := s.newToken(ts, pool, pass...)
 	if err != nil {
 		return "", err
 	}
@@ -203,6 +226,8 @@ func (s *story) ignite(root, pointer string) error {
 	if err := os.WriteFile(nothing, nil, 0o600); err != nil {
 		return err
 	}
+	// As on a machine, where it is memory that the boot gives up, nothing of it is left. It has the secrets of the first boot.
+	defer os.RemoveAll(dir) //nolint:errcheck // the story's end removes it
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for _, stage := range []string{"fetch", "files"} {
