@@ -7,6 +7,8 @@ import (
 )
 
 // NodeConfigs are the configs of the nodes of a pool, as NodeConfigsAnnotation has them on the config of the pool.
+//
+// +kubebuilder:object:generate=false
 type NodeConfigs struct {
 	// Base is the rendered config of all nodes that Nodes does not have.
 	Base string `json:"base"`

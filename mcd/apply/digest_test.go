@@ -31,12 +31,12 @@ func TestAnErrorHasNoDigest(t *testing.T) {
 	f := ign.File{Node: ign.Node{Path: "/etc/app.conf"}}
 	f.Contents.Source = &source
 	c.Ignition.Storage.Files = []ign.File{f}
-	p, contents := planOn(t, h, way(t, h, machineconfig.Config{}, c))
+	p, _ := planOn(t, h, way(t, h, machineconfig.Config{}, c))
 	bring(t, h, named(way(t, h, machineconfig.Config{}, c), "rendered-a"))
 	// A file that the machine has, and that the store may have too.
-	p.Steps[len(p.Steps)-1].Before.Entry, contents = host.Entry{Kind: host.File, Digest: host.DigestOf([]byte("hush"))}, nil
+	p.Steps[len(p.Steps)-1].Before.Entry = host.Entry{Kind: host.File, Digest: host.DigestOf([]byte("hush"))}
 	h.Contents = brokenContents{h.Contents}
-	_, err := (apply.Runner{Host: h}).Run(t.Context(), p, contents)
+	_, err := (apply.Runner{Host: h}).Run(t.Context(), p, nil)
 	if !errors.Is(err, syscall.EIO) || strings.Contains(err.Error(), string(host.DigestOf([]byte("hush")))[:8]) {
 		t.Error(err)
 	}

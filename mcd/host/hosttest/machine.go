@@ -232,7 +232,7 @@ func (c contents) Write(p string, want host.Entry) error {
 	if n.entry.Digest != want.Digest {
 		return fmt.Errorf("downloaded contents %s are damaged", want.Digest.Short())
 	}
-	return files{c.m}.Write(p, want, n.contents)
+	return files(c).Write(p, want, n.contents)
 }
 
 type trustStore struct{ m *Machine }
