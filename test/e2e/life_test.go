@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -37,7 +38,7 @@ func TestLives(t *testing.T) {
 	}
 	for name, do := range map[string]func(*story, *testscript.TestScript, []string) error{
 		"born": (*story).born, "inside": (*story).inside, "boots": (*story).boots, "powercut": (*story).powercut,
-		"osimage": (*story).osimage,
+		"osimage": (*story).osimage, "content": (*story).content,
 	} {
 		commands[name] = command(do)
 	}
@@ -80,24 +81,24 @@ func (s *story) born(ts *testscript.TestScript, args []string) error {
 	if !ok {
 		return fmt.Errorf("born needs a test that can end machines, not %T", ts.Value(testKey{}))
 	}
-	if s.network == nil {
-		s.network, s.hosts, s.images = lab.NewNetwork(t), map[string]*lab.Host{}, map[string]*ostree.Host{}
-		server, err := url.Parse(s.cluster.env.Config.Host)
-		if err != nil {
-			return fmt.Errorf("reading the API server's address: %w", err)
-		}
-		s.api = s.network.Forward(0, server.Host)
+	if err := s.connect(t); err != nil {
+		return err
 	}
-	node, pool := args[0], args[1]
+	node, pool, server := args[0], args[1], ts.Getenv("MCS")
+	isNear := slices.Contains(args[2:], "server")
+	if isNear {
+		server = "https://" + s.network.Forward(0, strings.TrimPrefix(server, "https://"))
+		ts.Setenv("NEAR", server)
+	}
 	pass := []string{"--uses", "2"}
 	if !slices.Contains(args, "anyone") {
 		pass = append(pass, "--node", node)
 	}
-	pointer, err := s.pointer(ts, node, pool, pass)
+	pointer, err := s.pointer(ts, node, pool, server, pass)
 	if err != nil {
 		return err
 	}
-	first := func(root string) error { return s.ignite(root, pointer) }
+	first := func(root string) error { return s.ignite(root, pointer, isNear) }
 	if slices.Contains(args[2:], "ostree") {
 		// A path unit starts what writes a staged deployment at the shutdown, sooner or later. Here nothing but the daemon does.
 		unaided := func(root string) error {
@@ -112,8 +113,8 @@ func (s *story) born(ts *testscript.TestScript, args []string) error {
 		if err := s.image(root); err != nil {
 			return err
 		}
-		if slices.Contains(args[2:], "server") {
-			if err := s.reach(ts, root); err != nil {
+		if isNear {
+			if err := reach(server, root); err != nil {
 				return err
 			}
 		}
@@ -122,11 +123,23 @@ func (s *story) born(ts *testscript.TestScript, args []string) error {
 	return nil
 }
 
-// reach lets the daemon of a machine reach our server.
-func (s *story) reach(ts *testscript.TestScript, root string) error {
-	near := "https://" + s.network.Forward(0, strings.TrimPrefix(ts.Getenv("MCS"), "https://"))
-	ts.Setenv("NEAR", near)
-	text := "[Service]\nExecStart=\nExecStart=/usr/local/bin/machine-config-daemon start --health-timeout 20s --health-settle 3s --trust-interval 5s --server " + near + "\n"
+// connect makes the network of a story's machines, where they reach the API server.
+func (s *story) connect(t testing.TB) error {
+	if s.network != nil {
+		return nil
+	}
+	s.network, s.hosts, s.images = lab.NewNetwork(t), map[string]*lab.Host{}, map[string]*ostree.Host{}
+	server, err := url.Parse(s.cluster.env.Config.Host)
+	if err != nil {
+		return fmt.Errorf("reading the API server's address: %w", err)
+	}
+	s.api = s.network.Forward(0, server.Host)
+	return nil
+}
+
+// reach lets the daemon of a machine reach our server at a URL.
+func reach(server, root string) error {
+	text := "[Service]\nExecStart=\nExecStart=/usr/local/bin/machine-config-daemon start --health-timeout 20s --health-settle 3s --trust-interval 5s --server " + server + "\n"
 	file := filepath.Join(root, "usr/lib/systemd/system/machine-config-daemon.service.d/20-server.conf")
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		return fmt.Errorf("writing how the daemon reaches the server: %w", err)
@@ -134,8 +147,37 @@ func (s *story) reach(ts *testscript.TestScript, root string) error {
 	return nil
 }
 
+// content DIR|away|back serves the files of a directory to machines at $CONTENT, breaks off, and goes on.
+func (s *story) content(ts *testscript.TestScript, args []string) error {
+	if len(args) != 1 {
+		return usage("content DIR|away|back")
+	}
+	if args[0] == "away" || args[0] == "back" {
+		s.contentAway.Store(args[0] == "away")
+		return nil
+	}
+	t, ok := ts.Value(testKey{}).(testing.TB)
+	if !ok {
+		return fmt.Errorf("content needs a test that can end machines, not %T", ts.Value(testKey{}))
+	}
+	if err := s.connect(t); err != nil {
+		return err
+	}
+	files := http.FileServer(http.Dir(ts.MkAbs(args[0])))
+	server := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.contentAway.Load() {
+			panic(http.ErrAbortHandler) // which hangs up
+		}
+		files.ServeHTTP(w, r)
+	})}
+	l := s.network.Listen(0)
+	ts.Setenv("CONTENT", "http://"+l.Addr().String())
+	go server.Serve(l) //nolint:errcheck // it ends with its listener
+	return nil
+}
+
 // pointer is the small config that a machine is started with: what `bunsen pointer` prints, and the Node's identity.
-func (s *story) pointer(ts *testscript.TestScript, node, pool string, pass []string) (string, error) {
+func (s *story) pointer(ts *testscript.TestScript, node, pool, server string, pass []string) (string, error) {
 	who, err := s.cluster.identity(node, kubelet(node))
 	if err != nil {
 		return "", err
@@ -155,7 +197,7 @@ func (s *story) pointer(ts *testscript.TestScript, node, pool string, pass []str
 	if err != nil {
 		return "", err
 	}
-	printed, err := s.bunsen(ts, "pointer", "--pool", pool, "--server", ts.Getenv("MCS"), "--token", token)
+	printed, err := s.bunsen(ts, "pointer", "--pool", pool, "--server", server, "--token", token)
 	if err != nil {
 		return "", err
 	}
@@ -216,8 +258,9 @@ func (s *story) osimage(ts *testscript.TestScript, args []string) error {
 	return failed
 }
 
-// ignite runs the stages of Ignition that a first boot runs, on a root that does not run yet.
-func (s *story) ignite(root, pointer string) error {
+// ignite runs the stages of Ignition that a first boot runs, on a root that does not run yet. With near, Ignition is in the machines'
+// network.
+func (s *story) ignite(root, pointer string, near bool) error {
 	dir, err := os.MkdirTemp(s.work, "ignition-")
 	if err != nil {
 		return err
@@ -231,8 +274,14 @@ func (s *story) ignite(root, pointer string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for _, stage := range []string{"fetch", "files"} {
-		cmd := exec.CommandContext(ctx, filepath.Join(s.lab, "ignition"), "-platform", "file", "-stage", stage, "-root", root,
-			"-config-cache", filepath.Join(dir, "config.json"), "-state-file", filepath.Join(dir, "state"), "-neednet", filepath.Join(dir, "neednet"), "-log-to-stdout")
+		argv := []string{
+			filepath.Join(s.lab, "ignition"), "-platform", "file", "-stage", stage, "-root", root,
+			"-config-cache", filepath.Join(dir, "config.json"), "-state-file", filepath.Join(dir, "state"), "-neednet", filepath.Join(dir, "neednet"), "-log-to-stdout",
+		}
+		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+		if near {
+			cmd = s.network.Command(ctx, argv...)
+		}
 		cmd.Env = append(os.Environ(), "IGNITION_CONFIG_FILE="+pointer, "IGNITION_KERNEL_CMDLINE_PATH="+nothing,
 			"IGNITION_SYSTEM_CONFIG_DIR="+dir, "IGNITION_SYSTEM_RUNTIME_CONFIG_DIR="+dir, "IGNITION_SYSTEM_LOCAL_CONFIG_DIR="+dir)
 		if out, err := cmd.CombinedOutput(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -53,6 +54,8 @@ type laboratory struct {
 	images  map[string]*ostree.Host
 	network *lab.Network
 	api     string
+	// contentAway breaks off what serves files to the machines.
+	contentAway atomic.Bool
 }
 
 // begin gives a story its control plane and its environment.
