@@ -65,7 +65,7 @@ func comesBack(t *testing.T, root string, result transpile.Result) {
 	repo, findings := imported(t, adopt.Options{}, in)
 	rendersEqual(t, repo, findings)
 	for _, o := range repo.Objects {
-		if o.Skipped != "" {
+		if o.Skipped != "" && !strings.Contains(o.Skipped, "of single nodes") { // skipped.txtar is about these
 			t.Errorf("%s is not imported: %s", o, o.Skipped)
 		}
 	}
