@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/bunsen-os/bunsen/test/canary"
+	"github.com/bunsen-os/bunsen/test/ports"
 )
 
 // encryptSecrets writes the API server's configuration that encrypts Secrets in etcd, so that a value in etcd is a leak.
@@ -35,7 +36,8 @@ resources:
 }
 
 // canaries VALUE... names values that must be nowhere, for `searched`, and begins to record processes. @FILE is the whole content of
-// a file, of which only digests are searched for.
+// a file, of which only digests are searched for. $METRICS and $SERVERMETRICS are free addresses for the metrics of the
+// controller and the server.
 func (s *story) canaries(ts *testscript.TestScript, args []string) error {
 	if len(args) == 0 || s.finder != nil {
 		return usage("canaries VALUE|@FILE..., once")
@@ -51,6 +53,13 @@ func (s *story) canaries(ts *testscript.TestScript, args []string) error {
 	var err error
 	if s.finder, err = canary.New(values...); err != nil {
 		return err
+	}
+	for _, name := range []string{"METRICS", "SERVERMETRICS"} {
+		address, err := ports.Address()
+		if err != nil {
+			return err
+		}
+		ts.Setenv(name, address)
 	}
 	s.processes = canary.WatchProcesses()
 	ts.Defer(s.processes.Stop)
@@ -92,6 +101,14 @@ func (s *story) searched(ts *testscript.TestScript, args []string) error {
 			return fmt.Errorf("reading the journal of %s: %w", name, err)
 		}
 		r.Add("the journal of "+name, []byte(journal), "")
+		metrics, err := h.Exec(context.Background(), "curl", "--silent", "--fail", "http://127.0.0.1:8797/metrics")
+		if err != nil {
+			return fmt.Errorf("reading the metrics of the daemon of %s: %w", name, err)
+		}
+		if !strings.Contains(metrics, "mcd_") {
+			return fmt.Errorf("the daemon of %s has no metrics: %.200s", name, metrics)
+		}
+		r.Add("the metrics of "+name, []byte(metrics), "")
 		r.AddTree(h.Upper, "machines/"+name) // what differs from the image
 	}
 	ts.Logf("searched %d places with %d bytes in %s", r.Places, r.Bytes, time.Since(began).Round(time.Second))
