@@ -43,7 +43,7 @@ func addMachineConfig(a *adoption, i int) {
 		a.skip(i, "generated", "a controller wrote this object and replaces it with each of its releases. To import its present content, use `--generated`; the content then no longer follows those releases")
 		return
 	case mc.Labels[v1alpha1.NodeTableLabel] != "":
-		a.skip(i, "single-nodes", "it has the facts and the documents of single nodes, which an import does not turn back: copy `nodes.yaml` and the directory `nodes/` from the repository of the pool")
+		a.skip(i, "single-nodes", "an import does not read the documents of single nodes back; copy `nodes.yaml` and `nodes/` from the repository of the pool")
 		return
 	case a.opts.Pools != nil && !slices.Contains(a.opts.Pools, role) && err == nil:
 		a.skip(i, "other-pool", "its role is %q, and --pool selects only %s", role, strings.Join(a.opts.Pools, ", "))
