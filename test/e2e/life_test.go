@@ -147,7 +147,7 @@ func reach(server, root string) error {
 	return nil
 }
 
-// content DIR|away|back serves the files of a directory to machines at $CONTENT, breaks off, and goes on.
+// content DIR|away|back serves the files of a directory to machines at $CONTENT, closes each connection, and serves them again.
 func (s *story) content(ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return usage("content DIR|away|back")
