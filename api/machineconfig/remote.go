@@ -44,6 +44,11 @@ func RemoteOf(r ign.Resource) (Remote, bool, error) {
 	if err := CheckAddress(*r.Source); err != nil {
 		return Remote{}, true, err
 	}
+	if u, err := url.Parse(*r.Source); err == nil && isStoreHost(u) {
+		if err := checkStored(r); err != nil {
+			return Remote{}, true, err
+		}
+	}
 	if len(r.HTTPHeaders) > 0 {
 		return Remote{}, true, errors.New("its source has httpHeaders, and everyone who reads rendered configs would read them: remove them, and serve the contents without credentials")
 	}
@@ -90,6 +95,9 @@ func CheckAddress(source string) error {
 // ShownAddress returns an address for messages. A query may contain a token, so the text leaves it out, and also a user
 // and a password.
 func ShownAddress(address string) string {
+	if hash, ok := StoredHash(address); ok {
+		return shownStored(hash)
+	}
 	u, err := url.Parse(address)
 	if err != nil {
 		return "an invalid address"
