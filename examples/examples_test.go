@@ -19,7 +19,7 @@ import (
 var repositories = map[string][]string{
 	"quickstart":   {"infra", "master", "worker"},
 	"secrets":      {"worker"},
-	"fcos-kubeadm": {"master", "worker"},
+	"fcos-kubeadm": {"master", "worker"}, "flatcar-kubeadm": {"worker"},
 	"cookbook": {
 		"arm64", "edge", "encrypted", "flatcar", "gateway", "lab", "legacy", "master", "mirrored", "openshift", "power",
 		"sealed", "storage", "striped", "worker", "z-cex", "z-dasd", "z-fcp", "z-kvm",

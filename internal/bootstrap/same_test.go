@@ -43,6 +43,7 @@ func TestTheConfigsAreTheClusters(t *testing.T) {
 		{"cookbook", "", bootstrap.Images{}},
 		{"cookbook", "sites/one", bootstrap.Images{OS: "registry.example.com/os@sha256:" + strings.Repeat("1", 64), Extensions: "registry.example.com/extensions@sha256:" + strings.Repeat("2", 64)}},
 		{"fcos-kubeadm", "", bootstrap.Images{}},
+		{"flatcar-kubeadm", "", bootstrap.Images{}},
 	} {
 		t.Run(filepath.Join(c.example, c.path), func(t *testing.T) {
 			from := newRemote(t)

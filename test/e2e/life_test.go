@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -38,7 +37,7 @@ func TestLives(t *testing.T) {
 	}
 	for name, do := range map[string]func(*story, *testscript.TestScript, []string) error{
 		"born": (*story).born, "inside": (*story).inside, "boots": (*story).boots, "powercut": (*story).powercut,
-		"osimage": (*story).osimage, "content": (*story).content,
+		"osimage": (*story).osimage, "content": (*story).serveContent, "near": (*story).near,
 	} {
 		commands[name] = command(do)
 	}
@@ -69,13 +68,17 @@ func buildLab(p parts) error {
 	return nil
 }
 
-// born NODE POOL [ostree|server [anyone]] makes a machine, of packages or of an OSTree image, lets Ignition fetch its config from our server as the
+// born NODE POOL [ostree|server [anyone|without PATH]] makes a machine, of packages or of an OSTree image, lets Ignition fetch its config from our server as the
 // first boot of a machine does, and boots it. Its image has the daemon and the stand-in of a kubelet, both with the Node's identity, which a
 // real machine gets by a bootstrap token. With `server`, its daemon reaches machine-config-server too, at $NEAR. With `anyone`, its token
-// is one of the pool instead of one of the machine.
+// is one of the pool instead of one of the machine. With `without`, the image has no daemon: the pool's config brings it, at PATH.
 func (s *story) born(ts *testscript.TestScript, args []string) error {
+	asked, daemon := args, imageDaemon
+	if len(args) == 5 && args[3] == "without" {
+		daemon, args = args[4], args[:3]
+	}
 	if len(args) < 2 || !slices.Contains([]string{"", "ostree", "server", "server anyone"}, strings.Join(args[2:], " ")) {
-		return usage("born NODE POOL [ostree|server [anyone]]")
+		return usage("born NODE POOL [ostree|server [anyone|without PATH]]")
 	}
 	t, ok := ts.Value(testKey{}).(testing.TB)
 	if !ok {
@@ -98,7 +101,15 @@ func (s *story) born(ts *testscript.TestScript, args []string) error {
 	if err != nil {
 		return err
 	}
-	first := func(root string) error { return s.ignite(root, pointer, isNear) }
+	isWithout := slices.Contains(asked, "without")
+	first := func(root string) error {
+		if isWithout {
+			if err := withoutDaemon(root); err != nil {
+				return err
+			}
+		}
+		return s.ignite(root, pointer, isNear)
+	}
 	if slices.Contains(args[2:], "ostree") {
 		// A path unit starts what writes a staged deployment at the shutdown, sooner or later. Here nothing but the daemon does.
 		unaided := func(root string) error {
@@ -114,7 +125,7 @@ func (s *story) born(ts *testscript.TestScript, args []string) error {
 			return err
 		}
 		if isNear {
-			if err := reach(server, root); err != nil {
+			if err := reach(server, root, daemon); err != nil {
 				return err
 			}
 		}
@@ -137,42 +148,22 @@ func (s *story) connect(t testing.TB) error {
 	return nil
 }
 
-// reach lets the daemon of a machine reach our server at a URL.
-func reach(server, root string) error {
-	text := "[Service]\nExecStart=\nExecStart=/usr/local/bin/machine-config-daemon start --health-timeout 20s --health-settle 3s --trust-interval 5s --server " + server + "\n"
+// imageDaemon is the daemon of an image.
+const imageDaemon = "/usr/local/bin/machine-config-daemon"
+
+// withoutDaemon removes the daemon and its units from an image. The settings of this test for the daemon stay.
+func withoutDaemon(root string) error {
+	return errors.Join(os.Remove(filepath.Join(root, imageDaemon)), os.Remove(filepath.Join(root, "usr/lib/systemd/system/machine-config-daemon.service")),
+		os.Remove(filepath.Join(root, "usr/lib/systemd/system/machine-config-daemon-firstboot.service")))
+}
+
+// reach lets the daemon of a machine, at a path, reach our server at a URL.
+func reach(server, root, daemon string) error {
+	text := "[Service]\nExecStart=\nExecStart=" + daemon + " start --health-timeout 20s --health-settle 3s --trust-interval 5s --server " + server + "\n"
 	file := filepath.Join(root, "usr/lib/systemd/system/machine-config-daemon.service.d/20-server.conf")
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		return fmt.Errorf("writing how the daemon reaches the server: %w", err)
 	}
-	return nil
-}
-
-// content DIR|away|back serves the files of a directory to machines at $CONTENT, closes each connection, and serves them again.
-func (s *story) content(ts *testscript.TestScript, args []string) error {
-	if len(args) != 1 {
-		return usage("content DIR|away|back")
-	}
-	if args[0] == "away" || args[0] == "back" {
-		s.contentAway.Store(args[0] == "away")
-		return nil
-	}
-	t, ok := ts.Value(testKey{}).(testing.TB)
-	if !ok {
-		return fmt.Errorf("content needs a test that can end machines, not %T", ts.Value(testKey{}))
-	}
-	if err := s.connect(t); err != nil {
-		return err
-	}
-	files := http.FileServer(http.Dir(ts.MkAbs(args[0])))
-	server := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.contentAway.Load() {
-			panic(http.ErrAbortHandler) // which hangs up
-		}
-		files.ServeHTTP(w, r)
-	})}
-	l := s.network.Listen(0)
-	ts.Setenv("CONTENT", "http://"+l.Addr().String())
-	go server.Serve(l) //nolint:errcheck // it ends with its listener
 	return nil
 }
 

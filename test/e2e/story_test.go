@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -54,8 +53,7 @@ type laboratory struct {
 	images  map[string]*ostree.Host
 	network *lab.Network
 	api     string
-	// contentAway breaks off what serves files to the machines.
-	contentAway atomic.Bool
+	content contentServer
 }
 
 // begin gives a story its control plane and its environment.
@@ -65,7 +63,7 @@ func begin(env *testscript.Env, p parts) error {
 	env.Defer(func() { s.end(env.T()) })
 	for _, v := range []string{
 		"HOME=" + s.work, "PATH=" + strings.Join([]string{p.assets, p.bin, os.Getenv("PATH")}, string(os.PathListSeparator)),
-		"KUBECONFIG=" + filepath.Join(s.work, "admin.kubeconfig"), "KUBECACHEDIR=" + filepath.Join(s.work, ".kube"),
+		"KUBECONFIG=" + filepath.Join(s.work, "admin.kubeconfig"), "KUBECACHEDIR=" + filepath.Join(s.work, ".kube"), "ROOT=" + p.root,
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "GIT_AUTHOR_NAME=Ada Lovelace", "GIT_AUTHOR_EMAIL=ada@example.com",
 		"GIT_COMMITTER_NAME=Ada Lovelace", "GIT_COMMITTER_EMAIL=ada@example.com",
 	} {

@@ -160,14 +160,15 @@ func (m managed) joins(kubeconfig string) {
 	}
 }
 
-// example is the rendered config of the flagship's workers, with one more fragment.
+// example is the rendered config of the flagship's workers, with one more fragment, and without the document that brings the
+// daemon, because here the server brings it.
 func (m managed) example(fragment string) *mcfgv1.MachineConfig {
 	m.t.Helper()
 	const dir = "../../examples/fcos-kubeadm"
 	built := transpile.Fragments(source.Tree{Root: dir, FS: os.DirFS(dir)})
 	var all []*mcfgv1.MachineConfig
 	for _, f := range built.Fragments {
-		if f.Pool == "worker" {
+		if f.Pool == "worker" && !strings.HasSuffix(f.Name, "-daemon") {
 			all = append(all, f.MachineConfig)
 		}
 	}

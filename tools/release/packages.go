@@ -204,8 +204,12 @@ func writeRelease(ctx context.Context, o buildOptions, programs []program, c com
 	return writeSums(o.Out, o.Key)
 }
 
-// writePackages writes the packages of the daemon for one platform.
+// writePackages writes the daemon's program and packages for one platform. Configs name the program by its address and hash.
 func writePackages(ctx context.Context, out string, p program, units map[string][]byte, c commit) error {
+	binary := p.Name + "-" + c.Version + "-" + p.Platform.OS + "-" + p.Platform.Arch
+	if err := os.WriteFile(filepath.Join(out, binary), p.Executable, 0o755); err != nil {
+		return fmt.Errorf("writing the program %s: %w", p.Name, err)
+	}
 	deb, err := debianPackage(p, units, c)
 	if err != nil {
 		return err

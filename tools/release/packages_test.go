@@ -28,7 +28,7 @@ func checkSums(t *testing.T, out string, key *ecdsa.PublicKey) {
 	if err != nil {
 		t.Errorf("%v\n%s", err, text)
 	}
-	for _, file := range []string{"install.yaml", "crds.yaml", "images.json", "bunsen-0.0.1.tgz", "bunsen-v0.0.1-linux-" + arch() + ".tar.gz", debName(), rawName()} {
+	for _, file := range []string{"install.yaml", "crds.yaml", "images.json", "bunsen-0.0.1.tgz", "bunsen-v0.0.1-linux-" + arch() + ".tar.gz", "machine-config-daemon-v0.0.1-linux-" + arch(), debName(), rawName()} {
 		if !strings.Contains(string(text), file+": OK\n") {
 			t.Errorf("SHA256SUMS lacks %s:\n%s", file, text)
 		}

@@ -1,0 +1,164 @@
+package e2e
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// contentServer serves files to the machines of a story.
+type contentServer struct {
+	// fault is what is wrong with it: one of faults.
+	fault atomic.Value
+}
+
+// faults of the server: it hangs up, has no file, sends other bytes, or hangs up in the middle. With `back`, nothing is wrong.
+var faults = []string{"away", "missing", "wrong", "truncated", "back"}
+
+// serveContent serves the files of a directory to machines at $CONTENT: content DIR [tls]. With tls, the server has a CA of its own, in
+// content.pem. Or it gives the server a fault: content away|missing|wrong|truncated|back.
+func (s *story) serveContent(ts *testscript.TestScript, args []string) error {
+	if len(args) == 1 && slices.Contains(faults, args[0]) {
+		s.content.fault.Store(args[0])
+		return nil
+	}
+	if len(args) == 0 || len(args) > 2 || len(args) == 2 && args[1] != "tls" {
+		return usage("content DIR [tls], or content " + strings.Join(faults, "|"))
+	}
+	t, ok := ts.Value(testKey{}).(testing.TB)
+	if !ok {
+		return fmt.Errorf("content needs a test that can end machines, not %T", ts.Value(testKey{}))
+	}
+	if err := s.connect(t); err != nil {
+		return err
+	}
+	s.content.fault.Store("back")
+	server := &http.Server{ReadHeaderTimeout: patience, Handler: s.content.withFaults(http.FileServer(http.Dir(ts.MkAbs(args[0]))))}
+	l := s.network.Listen(0)
+	if len(args) == 1 {
+		ts.Setenv("CONTENT", "http://"+l.Addr().String())
+		go server.Serve(l) //nolint:errcheck // it ends with its listener
+		return nil
+	}
+	certificate, authority, err := certificateFor(net.ParseIP(s.network.Address()))
+	if err != nil {
+		return fmt.Errorf("creating the certificate of the content: %w", err)
+	}
+	server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	ts.Setenv("CONTENT", "https://"+l.Addr().String())
+	go server.ServeTLS(l, "", "") //nolint:errcheck // it ends with its listener
+	return os.WriteFile(filepath.Join(s.work, "content.pem"), authority, 0o600)
+}
+
+// withFaults puts the fault of the server before its files.
+func (c *contentServer) withFaults(files http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch c.fault.Load() {
+		case "away":
+			panic(http.ErrAbortHandler) // which hangs up
+		case "missing":
+			http.NotFound(w, r)
+		case "wrong":
+			w.Header().Set("Content-Length", "5")
+			fmt.Fprint(w, "other") //nolint:errcheck // the machine went away
+		case "truncated":
+			files.ServeHTTP(&half{ResponseWriter: w}, r)
+		default:
+			files.ServeHTTP(w, r)
+		}
+	})
+}
+
+// half is an answer that ends in the middle.
+type half struct {
+	http.ResponseWriter
+	left int
+}
+
+// WriteHeader reads how long the answer would be.
+func (h *half) WriteHeader(status int) {
+	if size, err := strconv.Atoi(h.Header().Get("Content-Length")); err == nil {
+		h.left = size / 2
+	}
+	h.ResponseWriter.WriteHeader(status)
+}
+
+// Write hangs up after the first half.
+func (h *half) Write(p []byte) (int, error) {
+	n := min(len(p), h.left)
+	h.left -= n
+	if _, err := h.ResponseWriter.Write(p[:n]); err != nil {
+		return 0, err
+	}
+	if h.left == 0 {
+		panic(http.ErrAbortHandler)
+	}
+	return n, nil
+}
+
+// certificateFor returns a server's certificate for an address, and the PEM of the CA that signed it.
+func certificateFor(address net.IP) (tls.Certificate, []byte, error) {
+	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, nil, err
+	}
+	ca := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "content"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour * 24),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	signed, err := x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(), caKey)
+	if err != nil {
+		return tls.Certificate{}, nil, err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, nil, err
+	}
+	leaf := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: address.String()}, NotBefore: ca.NotBefore, NotAfter: ca.NotAfter, IPAddresses: []net.IP{address},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, leaf, ca, key.Public(), caKey)
+	if err != nil {
+		return tls.Certificate{}, nil, err
+	}
+	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed}), nil
+}
+
+// near PROGRAM... runs a program in the network of the machines, in the story's directory. What it prints can be looked at.
+func (s *story) near(ts *testscript.TestScript, args []string) error {
+	if len(args) == 0 || s.network == nil {
+		return usage("near PROGRAM..., after born or content")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := s.network.Command(ctx, args...)
+	cmd.Dir, cmd.Env = ts.MkAbs("."), append(os.Environ(), "PATH="+ts.Getenv("PATH"), "HOME="+s.work)
+	out, err := cmd.CombinedOutput()
+	if _, printed := ts.Stdout().Write(out); printed != nil {
+		return printed
+	}
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	return nil
+}
