@@ -25,6 +25,8 @@ type Fragment struct {
 	// the nodes that it is about. Both are empty for other fragments.
 	Documents []Fragment
 	Nodes     map[string]origin.Pos
+	// Node is the node that a document is for; empty for documents of all nodes with facts, and for other fragments.
+	Node string
 	// Origin maps each value of the fragment to its place in the repository.
 	Origin origin.Map
 }

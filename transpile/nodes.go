@@ -189,6 +189,7 @@ func (b *nodeBuilder) addDirectory(node, dir string, fragments []Fragment) {
 			}
 			b.used[fact] = true
 		}
+		f.Node = node
 		n.Documents = append(n.Documents, b.document(f))
 	}
 	b.table.Nodes[node] = n
@@ -304,7 +305,9 @@ func (b *nodeBuilder) fragment(built builtPool) (Fragment, error) {
 		return Fragment{}, err
 	}
 	var paths []string
+	var of []origin.File
 	for _, d := range b.documents {
+		of = append(of, d.Origin.Files...)
 		marked, err := secret.ParsePaths(d.MachineConfig.Annotations[v1alpha1.SecretPathsAnnotation])
 		if err != nil {
 			return Fragment{}, fmt.Errorf("reading the secret paths of %s: %w", d.Name, err)
@@ -323,11 +326,7 @@ func (b *nodeBuilder) fragment(built builtPool) (Fragment, error) {
 		f.File = b.documents[0].File
 	}
 	f.Origin.At = map[string]origin.Pos{"$": {File: f.File, Line: 1}}
-	for _, r := range built.reads {
-		if r.Path == b.file || strings.HasPrefix(r.Path, path.Join(poolDir(b.pool), nodesDir)+"/") {
-			f.Origin.Files = append(f.Origin.Files, r)
-		}
-	}
+	f.Origin.Files = nodefacts.Files(b.file, path.Join(poolDir(b.pool), nodesDir), built.reads, of)
 	return f, nil
 }
 

@@ -3,11 +3,16 @@ package plane
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -157,4 +162,30 @@ func (p *Plane) Requests(from int64, each func(Request)) (int64, error) {
 		}
 		each(r)
 	}
+}
+
+// StorageSize returns the size of etcd's database in bytes, as the API server reports it.
+func (p *Plane) StorageSize(ctx context.Context) (int64, error) {
+	c, err := rest.HTTPClientFor(p.Admin)
+	if err != nil {
+		return 0, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(p.Admin.Host, "/")+"/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	answer, err := c.Do(request)
+	if err != nil {
+		return 0, fmt.Errorf("reading the API server's metrics: %w", err)
+	}
+	defer answer.Body.Close() //nolint:errcheck // it was only read
+	lines := bufio.NewScanner(answer.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if name, value, _ := strings.Cut(lines.Text(), " "); strings.HasPrefix(name, "apiserver_storage_size_bytes") {
+			size, err := strconv.ParseFloat(value, 64)
+			return int64(size), err
+		}
+	}
+	return 0, errors.Join(lines.Err(), errors.New("the API server does not report the size of its storage"))
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/bench/machines"
 	"github.com/bunsen-os/bunsen/bench/plane"
 	"github.com/bunsen-os/bunsen/reconcile/controller"
 )
@@ -61,16 +62,16 @@ func rollOut(ctx context.Context, o options, dir string) (results []result, err 
 	if f.admin, err = client.New(p.Admin, client.Options{Scheme: scheme}); err != nil {
 		return nil, err
 	}
-	machines, err := newFleet(p.Admin)
+	fleet, err := machines.New(p.Admin)
 	if err != nil {
 		return nil, err
 	}
-	if err := f.settle(ctx, machines); err != nil {
+	if err := f.settle(ctx, fleet); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, c.Tail())
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	lived := make(chan struct{})
-	go func() { defer close(lived); stop(machines.run(ctx)) }()
+	go func() { defer close(lived); stop(fleet.Run(ctx)) }()
 	defer func() { stop(nil); <-lived }()
 	for i, way := range []struct {
 		what   string
@@ -107,7 +108,7 @@ func carefully() *v1alpha1.RolloutPolicy {
 const pool = "worker"
 
 // settle brings the pool and its nodes to a first config.
-func (f *flow) settle(ctx context.Context, machines *fleet) error {
+func (f *flow) settle(ctx context.Context, fleet *machines.Fleet) error {
 	if err := f.admin.Create(ctx, machineConfig("00-worker", "first")); err != nil {
 		return err
 	}
@@ -121,7 +122,8 @@ func (f *flow) settle(ctx context.Context, machines *fleet) error {
 	if err := f.admin.Patch(ctx, p, client.MergeFrom(before)); err != nil {
 		return err
 	}
-	if err := machines.join(ctx, f.nodes, p.Spec.Configuration.Name); err != nil {
+	first := func(string) string { return p.Spec.Configuration.Name }
+	if err := fleet.Join(ctx, f.nodes, first); err != nil {
 		return err
 	}
 	_, err = f.until(ctx, func(p *mcfgv1.MachineConfigPool) bool { return f.done(p, p.Spec.Configuration.Name) })

@@ -14,7 +14,8 @@ import (
 
 func explainCommand() *cobra.Command {
 	var at folders.Repository
-	var pool, revision string
+	var revision string
+	var question folders.Question
 	var out cli.Output
 	cmd := &cobra.Command{
 		Use: "explain PATH|UNIT|NAME", Short: "Show which lines and commits set a file, unit or other item on a pool's nodes", GroupID: "offline",
@@ -27,12 +28,14 @@ Exit codes: 0 found, 2 invalid input, or no item of this name.`,
 		Example: `  bunsen explain /etc/chrony.conf --pool worker
   bunsen explain kubelet.service/20-limits.conf --pool worker
   bunsen explain karg nosmt --pool gpu
+  bunsen explain /etc/hostname --node worker-1
   bunsen explain user core --pool worker --revision v1.4.0`,
 		Args: needsArgs(1, math.MaxInt, "explain needs a path, a unit, a user or a kernel argument, for example: bunsen explain /etc/chrony.conf"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := out.Check(); err != nil {
 				return err
 			}
+			question.Item = strings.Join(args, " ")
 			name := at.Repo
 			if revision != "" {
 				name, at.Revisions = revision, true
@@ -42,7 +45,7 @@ Exit codes: 0 found, 2 invalid input, or no item of this name.`,
 			if err != nil {
 				return cli.Invalid(err)
 			}
-			report, err := folders.Explained(cmd.Context(), tree, pool, strings.Join(args, " "))
+			report, err := folders.Explained(cmd.Context(), tree, question)
 			if err != nil {
 				return err
 			}
@@ -58,7 +61,8 @@ Exit codes: 0 found, 2 invalid input, or no item of this name.`,
 	}
 	out.AddFlag(cmd, "", "table", "json", "yaml")
 	defer cli.CompleteFlag(cmd, "pool", folders.CompletePools)
-	cmd.Flags().StringVar(&pool, "pool", "", "the pool; optional if the repository has only one")
+	cmd.Flags().StringVar(&question.Pool, "pool", "", "the pool; optional if the repository has only one")
+	cmd.Flags().StringVar(&question.Node, "node", "", "the node, for a pool whose nodes have configs of their own")
 	cmd.Flags().StringVar(&revision, "revision", "", "a git revision to read, instead of the present files")
 	cmd.Flags().StringVar(&at.Repo, "repo", ".", "a directory, or a directory in a git repository")
 	cmd.Flags().StringVar(&at.Path, "path", "", "the folder below --repo that holds pools/")

@@ -39,8 +39,7 @@ func (p PoolRendering) nodeOrigin(of render.Rendered, node string) func(kind pol
 		winner := of.Winner(kind, name)
 		for _, f := range p.places.fragments() {
 			for _, d := range f.Documents {
-				_, ofNode, _ := strings.Cut(d.File, "/nodes/")
-				if d.Name == winner && (ofNode == "" || strings.HasPrefix(ofNode, node+"/")) {
+				if d.Name == winner && (d.Node == "" || d.Node == node) {
 					return within(d)[item{kind, name}]
 				}
 			}

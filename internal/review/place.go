@@ -70,6 +70,16 @@ func (p *places) of(i item) string {
 	return p.read[winner][i]
 }
 
+// rowOf returns where the repository has the facts of a node.
+func (p *places) rowOf(node string) string {
+	for _, f := range p.fragments() {
+		if at, ok := f.Nodes[node]; ok {
+			return at.String()
+		}
+	}
+	return ""
+}
+
 // Origin returns where the repository sets an item, for Pool.Origin.
 func (p PoolRendering) Origin(kind policy.ChangeKind, name string) string {
 	if p.places == nil {

@@ -208,6 +208,11 @@ func Explain(of *mcfgv1.MachineConfig, pool string, inputs []*mcfgv1.MachineConf
 		return nil, false, err
 	}
 	origin := p.nodeOrigin(own, node)
+	table := rendered.Table()
 	p.Rendered = own
-	return p.placesBy(origin), true, nil
+	places = p.placesBy(origin)
+	if table.Nodes[node].Facts != nil {
+		places = append(places, Place{"facts of node " + node, p.places.rowOf(node)})
+	}
+	return places, true, nil
 }

@@ -34,6 +34,8 @@
 //	committed REPO           since watchnodes nodes were assigned only configs that pushed commits of REPO render
 //	budget POOL N            at no time since were more than N nodes of the pool out, and at one time N were
 //	foretold FILE            since watchnodes the nodes did what FILE, of `bunsen diff --cluster -o json`, says: no more, no less
+//	own VAR NODE CONFIG      put into a variable what a node runs if CONFIG is the config of its pool
+//	moved NODE...            since watchnodes exactly these nodes were assigned another config, drained or booted again
 //	token VAR POOL [FLAG...] bunsen token create: VAR is the token, VAR_ID and VAR_SECRET its parts
 //	ask STATUS POOL [TOKEN]  ask the server as a new machine does, until it answers so; print the body
 //	pointed STATUS FILE      the same with what a pointer config says, and nothing else: URL, CA and headers

@@ -55,6 +55,7 @@ var storyCommands = map[string]func(*story, *testscript.TestScript, []string) er
 	"echo": (*story).echo, "judged": (*story).judged, "marked": (*story).marked, "notifier": (*story).notifier,
 	"registry": (*story).registry,
 	"canaries": (*story).canaries, "searched": (*story).searched,
+	"own": (*story).own, "moved": (*story).moved,
 }
 
 // command gives a method of the story to testscript.

@@ -16,26 +16,52 @@ import (
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
+// Question asks about items of a pool's config, such as a path. Node is the node whose config is meant; empty for the
+// config of the nodes without a config of their own.
+type Question struct {
+	Pool, Node, Item string
+}
+
 // Explained renders a tree and finds the items that the question names.
-func Explained(ctx context.Context, tree source.Tree, pool, question string) (lineage.Report, error) {
+func Explained(ctx context.Context, tree source.Tree, q Question) (lineage.Report, error) {
 	result, rendering, err := RenderWith(ctx, &review.Renderings{}, tree)
 	if err != nil {
 		return lineage.Report{}, err
 	}
-	pools, err := ChoosePools(rendering.Pools, pool, "an explanation")
+	pools, err := ChoosePools(poolsOf(rendering.Pools, q), q.Pool, "an explanation")
 	if err != nil {
 		return lineage.Report{}, cli.Invalid(err)
 	}
 	of := pools[0]
-	layers, err := lineage.LayersOfPool(result, of.Rendered.Pool)
+	own, err := of.Rendered.Node(q.Node)
 	if err != nil {
 		return lineage.Report{}, cli.Invalid(err)
 	}
-	items, err := lineage.New(layers, lineage.Options{Pool: of.Rendered.Pool, Mask: of.Secrets.Mask}).Find(question)
+	layers, err := lineage.LayersOfNode(result, of.Rendered, q.Node)
 	if err != nil {
 		return lineage.Report{}, cli.Invalid(err)
 	}
-	return lineage.Report{Version: lineage.Version, Pool: of.Rendered.Pool, Rendered: of.Rendered.Name, Items: items}, nil
+	items, err := lineage.New(layers, lineage.Options{Pool: of.Rendered.Pool, Mask: of.Secrets.Mask}).Find(q.Item)
+	var unknown *lineage.UnknownError
+	if q.Node == "" && errors.As(err, &unknown) && len(of.Rendered.Table().Nodes) > 0 {
+		err = fmt.Errorf("%w. Single nodes of the pool have documents of their own: add --node NODE", err)
+	}
+	if err != nil {
+		return lineage.Report{}, cli.Invalid(err)
+	}
+	report := lineage.Report{Version: lineage.Version, Pool: of.Rendered.Pool, Node: q.Node, Rendered: own.Name, Items: items}
+	report.Row = lineage.RowOf(result, report.Pool, q.Node)
+	return report, nil
+}
+
+// poolsOf returns the pool whose table has the node of a question that names no pool, and otherwise all pools.
+func poolsOf(pools []review.PoolRendering, q Question) []review.PoolRendering {
+	for i, p := range pools {
+		if _, own := p.Rendered.Table().Nodes[q.Node]; own && q.Pool == "" && q.Node != "" {
+			return pools[i : i+1]
+		}
+	}
+	return pools
 }
 
 // Blame adds to each value the commit that last changed its lines.

@@ -149,6 +149,12 @@ func (t *Trace) OfNode(n *corev1.Node) {
 		Desired: v1alpha1.ConfigAt(a[v1alpha1.DesiredConfigAnnotation], a[v1alpha1.DesiredSecretsAnnotation]),
 		State:   a[v1alpha1.StateAnnotation], Reason: a[v1alpha1.ReasonAnnotation],
 	}
+	for i := range t.Inputs {
+		t.Inputs[i].Files = slices.DeleteFunc(t.Inputs[i].Files, func(file string) bool {
+			_, rest, isOfNode := strings.Cut(file, "/nodes/")
+			return isOfNode && strings.HasPrefix(file, "pools/") && !strings.HasPrefix(rest, n.Name+"/")
+		})
+	}
 }
 
 func filesOf(mc *mcfgv1.MachineConfig) []string {

@@ -17,6 +17,10 @@ type Report struct {
 	Version string `json:"version"`
 	// Pool is the pool in the user's question.
 	Pool string `json:"pool"`
+	// Node is the node in the user's question, or "". Row is where the repository has its facts or its documents, or "" if
+	// it has neither.
+	Node string `json:"node,omitempty"`
+	Row  string `json:"row,omitempty"`
 	// Rendered is the name of the rendered config.
 	Rendered string `json:"rendered,omitempty"`
 	// Revision is the revision of the files, or "" for a working directory.
@@ -53,6 +57,9 @@ func (i Item) text(b *strings.Builder, r Report) {
 	if r.Pool != "" {
 		b.WriteString(" in pool " + r.Pool)
 	}
+	if r.Node != "" {
+		b.WriteString(" on node " + plain(r.Node))
+	}
 	if r.Rendered != "" {
 		b.WriteString(" (" + r.Rendered + ")")
 	}
@@ -62,6 +69,9 @@ func (i Item) text(b *strings.Builder, r Report) {
 		by = append(by, w.document())
 	}
 	fmt.Fprintf(b, "made of %s\n", strings.Join(by, ",\n   then "))
+	if r.Row != "" {
+		fmt.Fprintf(b, "with the facts or documents of the node at %s\n", r.Row)
+	}
 	for n := len(i.Displaced) - 1; n >= 0; n-- {
 		w := i.Displaced[n]
 		fmt.Fprintf(b, "in place of a %s of %s\n", w.Value, w.line(Writer{}))

@@ -1,4 +1,4 @@
-package main
+package machines
 
 import (
 	"context"
@@ -22,8 +22,8 @@ import (
 // hands is how many requests of the machines run at the same time.
 const hands = 24
 
-// fleet has the machines and their daemons: one watch for all, and the next step of each daemon.
-type fleet struct {
+// Fleet has the machines and their daemons: one watch for all, and the next step of each daemon.
+type Fleet struct {
 	nodes typedcorev1.NodeInterface
 	work  chan string
 
@@ -42,33 +42,37 @@ type machine struct {
 	booted string
 }
 
-func newFleet(config *rest.Config) (*fleet, error) {
+// New returns a fleet without machines.
+func New(config *rest.Config) (*Fleet, error) {
 	own := rest.CopyConfig(config)
 	own.ContentType, own.AcceptContentTypes = "application/vnd.kubernetes.protobuf", "application/vnd.kubernetes.protobuf,application/json"
 	clients, err := kubernetes.NewForConfig(own)
 	if err != nil {
 		return nil, err
 	}
-	return &fleet{nodes: clients.CoreV1().Nodes(), machines: map[string]*machine{}}, nil
+	return &Fleet{nodes: clients.CoreV1().Nodes(), machines: map[string]*machine{}}, nil
 }
 
-// zones is the number of topology zones.
-const zones = 5
+// Zones is the number of topology zones.
+const Zones = 5
 
-// join creates the nodes of machines that run a config.
-func (f *fleet) join(ctx context.Context, count int, config string) error {
+// Name returns the name of a machine's node.
+func Name(i int) string { return fmt.Sprintf("worker-%05d", i) }
+
+// Join creates the nodes of machines. The function config returns the config that each node runs.
+func (f *Fleet) Join(ctx context.Context, count int, config func(node string) string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(hands)
 	f.work = make(chan string, count)
 	for i := range count {
-		name := fmt.Sprintf("worker-%05d", i)
+		name := Name(i)
 		f.machines[name] = &machine{}
 		group.Go(func() error {
 			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 				Name:   name,
-				Labels: map[string]string{"node-role.kubernetes.io/worker": "", corev1.LabelTopologyZone: "zone-" + strconv.Itoa(i%zones), corev1.LabelHostname: name},
+				Labels: map[string]string{"node-role.kubernetes.io/worker": "", corev1.LabelTopologyZone: "zone-" + strconv.Itoa(i%Zones), corev1.LabelHostname: name},
 				Annotations: map[string]string{
-					v1alpha1.CurrentConfigAnnotation: config, v1alpha1.DesiredConfigAnnotation: config, v1alpha1.StateAnnotation: v1alpha1.StateDone,
+					v1alpha1.CurrentConfigAnnotation: config(name), v1alpha1.DesiredConfigAnnotation: config(name), v1alpha1.StateAnnotation: v1alpha1.StateDone,
 				},
 			}}
 			made, err := f.nodes.Create(ctx, n, metav1.CreateOptions{})
@@ -93,8 +97,8 @@ func conditions(ready corev1.ConditionStatus) []corev1.NodeCondition {
 	}
 }
 
-// run simulates the machines until the context ends, or an error occurs.
-func (f *fleet) run(ctx context.Context) error {
+// Run simulates the machines until the context ends, or an error occurs.
+func (f *Fleet) Run(ctx context.Context) error {
 	list, err := f.nodes.List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
 		return err
@@ -122,7 +126,7 @@ func (f *fleet) run(ctx context.Context) error {
 	return err
 }
 
-func (f *fleet) watch(ctx context.Context, version string) error {
+func (f *Fleet) watch(ctx context.Context, version string) error {
 	for ctx.Err() == nil {
 		w, err := f.nodes.Watch(ctx, metav1.ListOptions{ResourceVersion: version})
 		if err != nil {
@@ -141,7 +145,7 @@ func (f *fleet) watch(ctx context.Context, version string) error {
 }
 
 // see stores a node, and queues its machine for a worker.
-func (f *fleet) see(n *corev1.Node) {
+func (f *Fleet) see(n *corev1.Node) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := f.machines[n.Name]
@@ -156,7 +160,7 @@ func (f *fleet) see(n *corev1.Node) {
 }
 
 // act does the next step of a machine.
-func (f *fleet) act(ctx context.Context, name string) error {
+func (f *Fleet) act(ctx context.Context, name string) error {
 	f.mu.Lock()
 	m := f.machines[name]
 	m.queued = false
@@ -186,7 +190,7 @@ func (f *fleet) act(ctx context.Context, name string) error {
 	return err
 }
 
-func (f *fleet) patch(ctx context.Context, name string, body map[string]any, kind types.PatchType, subresources ...string) (*corev1.Node, error) {
+func (f *Fleet) patch(ctx context.Context, name string, body map[string]any, kind types.PatchType, subresources ...string) (*corev1.Node, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
