@@ -10,6 +10,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs/files"
 	mcshttp "github.com/bunsen-os/bunsen/mcs/http"
+	"github.com/bunsen-os/bunsen/mcs/http/limit"
 )
 
 // flags are the values of the command line.
@@ -159,7 +160,7 @@ func (f *accessFlags) set() *pflag.FlagSet {
 }
 
 func (f *limitFlags) set() *pflag.FlagSet {
-	s, limits, bounds := newSet(), mcshttp.DefaultLimits(), mcshttp.DefaultBounds()
+	s, limits, bounds := newSet(), limit.Default(), mcshttp.DefaultBounds()
 	s.Float64Var(&f.rate, "rate", limits.Requests.PerSecond, "requests per second of one source (an IPv4 address, an IPv6 /64); 0: no limit")
 	s.IntVar(&f.burst, "burst", limits.Requests.Burst, "burst of requests of one source")
 	s.Float64Var(&f.failureRate, "failure-rate", limits.Failures.PerSecond, "unauthorized requests per second of one source; 0: no limit")

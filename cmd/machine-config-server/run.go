@@ -22,6 +22,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/files"
 	mcshttp "github.com/bunsen-os/bunsen/mcs/http"
 	"github.com/bunsen-os/bunsen/mcs/http/clientca"
+	"github.com/bunsen-os/bunsen/mcs/http/limit"
 	"github.com/bunsen-os/bunsen/mcs/served"
 )
 
@@ -131,10 +132,10 @@ func (p *program) server() (mcshttp.Server, error) {
 }
 
 // limits returns the limits of each client address.
-func (f limitFlags) limits() mcshttp.Limits {
-	limits := mcshttp.DefaultLimits()
-	limits.Requests = mcshttp.Rate{PerSecond: f.rate, Burst: f.burst}
-	limits.Failures = mcshttp.Rate{PerSecond: f.failureRate, Burst: f.failureBurst}
+func (f limitFlags) limits() limit.Limits {
+	limits := limit.Default()
+	limits.Requests = limit.Rate{PerSecond: f.rate, Burst: f.burst}
+	limits.Failures = limit.Rate{PerSecond: f.failureRate, Burst: f.failureBurst}
 	return limits
 }
 

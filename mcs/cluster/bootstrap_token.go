@@ -14,11 +14,10 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
+	"github.com/bunsen-os/bunsen/mcs/share"
 )
 
 const (
-	// bootstrapTokenTTL is how long a machine has from its first config to its first certificate.
-	bootstrapTokenTTL = time.Hour
 	// bootstrapGroup is the group of bootstrap tokens, in addition to system:bootstrappers. config/rbac/server.yaml
 	// grants all rights of this group.
 	bootstrapGroup = v1alpha1.BootstrapGroup
@@ -39,7 +38,7 @@ const (
 func (c *Cluster) CreateBootstrapToken(ctx context.Context, machine mcs.JoiningMachine) (string, error) {
 	waiting, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	end, err := c.tokenLimits.begin(waiting, requesterOf(machine), c.Now())
+	end, err := c.tokenLimits.Begin(waiting, share.RequesterOf(machine), c.Now())
 	if err != nil {
 		return "", fmt.Errorf("creating a bootstrap token: %w", err)
 	}
@@ -83,7 +82,7 @@ func bootstrapTokenSecret(id, secret string, machine mcs.JoiningMachine, now tim
 		StringData: map[string]string{
 			"token-id":                       id,
 			"token-secret":                   secret,
-			"expiration":                     now.Add(bootstrapTokenTTL).UTC().Format(time.RFC3339),
+			"expiration":                     now.Add(share.TokenTTL).UTC().Format(time.RFC3339),
 			"usage-bootstrap-authentication": "true",
 			"auth-extra-groups":              groups(machine),
 			"description":                    tokenDescription(machine),

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs/served"
+	"github.com/bunsen-os/bunsen/mcs/share"
 	"github.com/bunsen-os/bunsen/mcs/token"
 )
 
@@ -73,7 +74,7 @@ type Cluster struct {
 	limited     *limitedUses
 	unlimited   *unlimitedUses
 	nodes       *nodes
-	tokenLimits tokenLimits
+	tokenLimits share.Limits
 	ca          []byte // ca is the CA that KubeletCA and NodeCA last received.
 }
 

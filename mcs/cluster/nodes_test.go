@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/mcs"
+	"github.com/bunsen-os/bunsen/mcs/share"
 )
 
 // selecting is a pool that selects nodes by a role and assigns a config.
@@ -183,11 +184,12 @@ func TestABootstrapTokenCountsThoughItsMachineLeft(t *testing.T) {
 			}))
 			t.Cleanup(front.Close)
 			t.Cleanup(front.CloseClientConnections)
-			cluster, _, _ := run(t, &rest.Config{Host: front.URL}, Options{})
-			if _, err := cluster.CreateBootstrapToken(ctx, mcs.JoiningMachine{Pool: "worker", Token: "aaaaaaaaaa", Address: "192.0.2.1", Attested: true}); (err != nil) != c.fails {
+			cluster, _, _ := run(t, &rest.Config{Host: front.URL}, Options{Now: func() time.Time { return morning }})
+			machine := mcs.JoiningMachine{Pool: "worker", Token: "aaaaaaaaaa", Address: "192.0.2.1", Attested: true}
+			if _, err := cluster.CreateBootstrapToken(ctx, machine); (err != nil) != c.fails {
 				t.Errorf("minting: %v", err)
 			}
-			if n := cluster.tokenLimits.shares.reserved; n != c.count {
+			if n := left(t, new(share.Limits), machine) - left(t, &cluster.tokenLimits, machine); n != c.count {
 				t.Errorf("%d are counted, want %d", n, c.count)
 			}
 		})

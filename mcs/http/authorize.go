@@ -13,6 +13,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs/http/address"
 	"github.com/bunsen-os/bunsen/mcs/http/clientca"
+	"github.com/bunsen-os/bunsen/mcs/http/limit"
 	"github.com/bunsen-os/bunsen/mcs/token"
 )
 
@@ -77,7 +78,7 @@ type authorizer struct {
 	tokens  Tokens
 	clients *clientca.File // If clients is nil, no certificate authorizes a request.
 	access  Access
-	limits  *limiter
+	limits  *limit.Limiter
 }
 
 // checkAddress refuses a request from an address that is not allowed, or from a source that sends too many requests.
@@ -85,7 +86,7 @@ func (a authorizer) checkAddress(from netip.Addr, now time.Time) error {
 	if !address.IsAllowed(a.access.AllowFrom, from) {
 		return errAddressNotAllowed
 	}
-	if !a.limits.request(from, now) {
+	if !a.limits.Request(from, now) {
 		return errTooManyRequests
 	}
 	return nil
@@ -121,7 +122,7 @@ func (a authorizer) authorize(r *http.Request, pool string, from netip.Addr, now
 		}
 		return who, nil
 	}
-	if !a.limits.failure(from, now) {
+	if !a.limits.Failure(from, now) {
 		return who, fmt.Errorf("%w: %w", errTooManyFailures, err)
 	}
 	return who, err

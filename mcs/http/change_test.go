@@ -14,6 +14,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
+	"github.com/bunsen-os/bunsen/mcs/http/limit"
 	"github.com/bunsen-os/bunsen/mcs/served"
 	"github.com/bunsen-os/bunsen/mcs/token"
 )
@@ -67,7 +68,7 @@ func TestMachinesNeverSeeHalfOfAChange(t *testing.T) {
 	}
 	c.shelf.SetSynced()
 	c.renew(t)
-	h, counts := Routes(Options{Source: c.shelf, Tokens: c.tokens, BootstrapTokens: &minter{}, Limits: DefaultLimits(), Audit: io.Discard, Log: quiet, Now: atNoon})
+	h, counts := Routes(Options{Source: c.shelf, Tokens: c.tokens, BootstrapTokens: &minter{}, Limits: limit.Default(), Audit: io.Discard, Log: quiet, Now: atNoon})
 	server := httptest.NewServer(lifted(h))
 	defer server.Close()
 	stop := make(chan struct{})

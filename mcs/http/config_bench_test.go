@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcs/http/limit"
 )
 
 // BenchmarkServe compares what a machine waits for with a static file server's answer of the same bytes: over the same
@@ -22,7 +23,7 @@ func BenchmarkServe(b *testing.B) {
 	known := &tokens{}
 	good := known.make(b, v1alpha1.ProvisioningTokenSpec{Pool: "worker"})
 	log := slog.New(slog.NewJSONHandler(io.Discard, nil))
-	limits := DefaultLimits()
+	limits := limit.Default()
 	limits.Requests.PerSecond, limits.Requests.Burst = 1e9, 1e9
 	ours, _ := Routes(Options{Source: s, Tokens: forgetful{known}, Limits: limits, Audit: io.Discard, Log: log, Now: atNoon})
 	joined, _ := Routes(Options{Source: joining(b, large(b)), BootstrapTokens: &minter{}, Access: Access{Open: true}, Limits: limits, Audit: io.Discard, Log: log, Now: atNoon})

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/mcs/http/address"
+	"github.com/bunsen-os/bunsen/mcs/http/limit"
 )
 
 // The reasons to close a connection, or to refuse its request, for metrics and the log.
@@ -37,10 +38,10 @@ var errClosed = errors.New("the connection was closed to make room for another o
 type listener struct {
 	net.Listener
 	allowFrom []netip.Prefix
-	limits    *limiter
+	limits    *limit.Limiter
 	log       *slog.Logger
 	metrics   *Metrics
-	throttles map[string]*throttle // throttles limits the log lines, by reason.
+	throttles map[string]*limit.Throttle // throttles limits the log lines, by reason.
 
 	mu     sync.Mutex
 	room   sync.Cond // room signals that a connection was removed, or that the listener is closed.
@@ -62,8 +63,8 @@ type conn struct {
 func newListener(l net.Listener, b Bounds, s Server) *listener {
 	s.Limits.Requests.PerSecond *= connectionsPerRequest
 	s.Limits.Requests.Burst *= connectionsPerRequest
-	bounded := &listener{Listener: l, allowFrom: s.AllowFrom, limits: newLimiter(s.Limits), log: s.Log, metrics: s.Metrics, table: newConnTable(b)}
-	bounded.throttles = map[string]*throttle{closedForeign: {}, closedTooMany: {}, closedSilent: {}, closedShare: {}, closedOverloaded: {}}
+	bounded := &listener{Listener: l, allowFrom: s.AllowFrom, limits: limit.New(s.Limits), log: s.Log, metrics: s.Metrics, table: newConnTable(b)}
+	bounded.throttles = map[string]*limit.Throttle{closedForeign: {}, closedTooMany: {}, closedSilent: {}, closedShare: {}, closedOverloaded: {}}
 	bounded.room.L = &bounded.mu
 	return bounded
 }
@@ -79,7 +80,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		switch {
 		case !address.IsAllowed(l.allowFrom, from) && !address.IsLocal(from, raw.LocalAddr()):
 			l.report(closedForeign, address.Source(from))
-		case !l.limits.request(from, time.Now()):
+		case !l.limits.Request(from, time.Now()):
 			l.report(closedTooMany, address.Source(from))
 		default:
 			if c := l.admit(raw, address.Source(from)); c != nil {
@@ -131,7 +132,7 @@ func (l *listener) Close() error {
 // report counts a connection that was closed or refused, and logs at most one such connection per second.
 func (l *listener) report(reason string, source netip.Prefix) {
 	l.metrics.connectionClosed(reason)
-	if n := l.throttles[reason].allow(time.Now()); n > 0 {
+	if n := l.throttles[reason].Allow(time.Now()); n > 0 {
 		l.log.Warn("closed connections to protect the server", "reason", reason, "source", source, "closed", n)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/bunsen-os/bunsen/mcs/http/limit"
 )
 
 func TestAForeignAddressIsClosedBeforeTLS(t *testing.T) {
@@ -127,7 +129,7 @@ func TestASourceOverItsShareLosesItsOldestSilentConnection(t *testing.T) {
 
 func TestASourceMayNotOpenConnectionsWithoutEnd(t *testing.T) {
 	h, counts := Routes(open(filled(t)))
-	server := start(t, Server{Handler: h, Metrics: counts, Bounds: patient, Limits: Limits{Requests: Rate{PerSecond: 0.001, Burst: 1}}})
+	server := start(t, Server{Handler: h, Metrics: counts, Bounds: patient, Limits: limit.Limits{Requests: limit.Rate{PerSecond: 0.001, Burst: 1}}})
 	for i := range 7 {
 		_, err := server.client("127.0.0.2").Get(server.url("/config/worker"))
 		if (err == nil) != (i < 4) {

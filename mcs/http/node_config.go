@@ -72,7 +72,7 @@ func (h *nodeConfigHandler) serve(w http.ResponseWriter, r *http.Request, a *res
 		config, revision, err = h.read(r, a.client.node, strings.TrimPrefix(r.URL.Path, h.prefix))
 	}
 	if refused := new(mcs.NotForNodeError); errors.Is(err, errNoNodeCertificate) || errors.As(err, &refused) {
-		if !h.authorizer.limits.failure(a.from, now) {
+		if !h.authorizer.limits.Failure(a.from, now) {
 			return fmt.Errorf("%w: %w", errTooManyFailures, err)
 		}
 		return err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/mcs/http/address"
+	"github.com/bunsen-os/bunsen/mcs/http/limit"
 )
 
 // probe responds to health probes with 200 or 503 and no body. Addresses that are not allowed get 403. The addresses of
@@ -14,7 +15,7 @@ import (
 // thousands of machines boot.
 type probe struct {
 	access Access
-	limits *limiter
+	limits *limit.Limiter
 	ready  func() bool
 	now    func() time.Time
 }
@@ -27,7 +28,7 @@ func (h probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !address.IsAllowed(h.access.AllowFrom, from) && !address.IsLocal(from, local):
 		status = http.StatusForbidden
-	case !h.limits.request(from, h.now()), !h.ready():
+	case !h.limits.Request(from, h.now()), !h.ready():
 		status = http.StatusServiceUnavailable
 	}
 	w.Header().Set("Cache-Control", "no-store")

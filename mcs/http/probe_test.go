@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bunsen-os/bunsen/mcs/http/limit"
 	"github.com/bunsen-os/bunsen/mcs/served"
 )
 
@@ -66,7 +67,7 @@ func TestProbesHaveALimitOfTheirOwn(t *testing.T) {
 	now := noon
 	o := open(filled(t))
 	o.Now = func() time.Time { return now }
-	o.Limits.Requests = Rate{PerSecond: 1, Burst: 2}
+	o.Limits.Requests = limit.Rate{PerSecond: 1, Burst: 2}
 	h, _ := Routes(o)
 	statuses := func(path string) (all [4]int) {
 		for i := range all {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/bunsen-os/bunsen/mcs"
+	"github.com/bunsen-os/bunsen/mcs/http/limit"
 )
 
 // The actions in the audit log.
@@ -25,7 +26,7 @@ const byNode = "node"
 
 // errorLines limits the log lines for error responses of all sources together, because a client with many addresses
 // stays within the limits of each address.
-var errorLines = Rate{PerSecond: 50, Burst: 1000}
+var errorLines = limit.Rate{PerSecond: 50, Burst: 1000}
 
 // requestLog records each response: a line of the log, a line of the audit log, metrics. Of errors that clients can
 // cause at will, requestLog logs one per second, with their number, so that clients cannot fill the disk.
@@ -35,12 +36,12 @@ type requestLog struct {
 	metrics *Metrics
 
 	errors      *rate.Limiter
-	rateLimited throttle
+	rateLimited limit.Throttle
 	mu          sync.Mutex // mu allows one write at a time to audit.
 }
 
 func newRequestLog(log *slog.Logger, audit io.Writer, metrics *Metrics) *requestLog {
-	return &requestLog{log: log, audit: audit, metrics: metrics, errors: errorLines.limiter()}
+	return &requestLog{log: log, audit: audit, metrics: metrics, errors: errorLines.Limiter()}
 }
 
 // auditEntry is one line of the audit log.
@@ -92,7 +93,7 @@ func (l *requestLog) add(r *http.Request, a *response, now time.Time) {
 	l.metrics.add(a)
 	repeated := 0
 	if isRateLimited(a.err) || !a.isServed() && !l.errors.AllowN(now, 1) {
-		if repeated = l.rateLimited.allow(now); repeated == 0 {
+		if repeated = l.rateLimited.Allow(now); repeated == 0 {
 			return
 		}
 	}

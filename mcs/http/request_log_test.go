@@ -17,6 +17,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
+	"github.com/bunsen-os/bunsen/mcs/http/limit"
 	"github.com/bunsen-os/bunsen/mcs/token"
 )
 
@@ -136,7 +137,7 @@ func TestAFloodIsOneLinePerSecond(t *testing.T) {
 	now := noon
 	var audit, log bytes.Buffer
 	o := Options{Source: filled(t), Audit: &audit, Log: slog.New(slog.NewJSONHandler(&log, nil)), Now: func() time.Time { return now }}
-	o.Limits = Limits{Failures: Rate{PerSecond: 0.001, Burst: 2}}
+	o.Limits = limit.Limits{Failures: limit.Rate{PerSecond: 0.001, Burst: 2}}
 	h, counts := Routes(o)
 	ask1000 := func() {
 		for range 1000 {
@@ -166,7 +167,7 @@ func TestAFloodIsOneLinePerSecond(t *testing.T) {
 // Whoever has many addresses is within the limits of each.
 func TestRefusalsOfManySourcesAreNotALineEachWithoutEnd(t *testing.T) {
 	var audit, log bytes.Buffer
-	o := Options{Source: filled(t), Limits: DefaultLimits(), Audit: &audit, Log: slog.New(slog.NewJSONHandler(&log, nil)), Now: atNoon}
+	o := Options{Source: filled(t), Limits: limit.Default(), Audit: &audit, Log: slog.New(slog.NewJSONHandler(&log, nil)), Now: atNoon}
 	h, counts := Routes(o)
 	const asked = 5000
 	for i := range asked {

@@ -11,6 +11,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 	"github.com/bunsen-os/bunsen/mcs/daemon"
 	"github.com/bunsen-os/bunsen/mcs/http/clientca"
+	"github.com/bunsen-os/bunsen/mcs/http/limit"
 	"github.com/bunsen-os/bunsen/mcs/served"
 )
 
@@ -58,8 +59,8 @@ type Options struct {
 	ClientCAs *clientca.File
 	// Access configures access without a token or certificate.
 	Access Access
-	// Limits are the limits of each source. The zero value sets no limit; DefaultLimits returns reasonable limits.
-	Limits Limits
+	// Limits are the limits of each source. The zero value sets no limit; limit.Default returns reasonable limits.
+	Limits limit.Limits
 	// Audit gets one line of JSON for each response, with one Write at a time; nil: there is no audit log.
 	Audit io.Writer
 	// Log gets one line for each response.
@@ -114,7 +115,7 @@ func Routes(o Options) (http.Handler, *Metrics) {
 	}
 	metrics := newMetrics()
 	log := newRequestLog(o.Log, o.Audit, metrics)
-	authorizer := authorizer{tokens: o.Tokens, clients: o.ClientCAs, access: o.Access, limits: newLimiter(o.Limits)}
+	authorizer := authorizer{tokens: o.Tokens, clients: o.ClientCAs, access: o.Access, limits: limit.New(o.Limits)}
 	mux := http.NewServeMux()
 	mux.Handle("GET /config/", &configHandler{
 		source:          o.Source,
@@ -137,7 +138,7 @@ func Routes(o Options) (http.Handler, *Metrics) {
 	if o.Nodes.Secrets != nil {
 		mux.Handle("GET "+v1alpha1.NodeSecretsPath, &nodeConfigHandler{nodes: o.Nodes, prefix: v1alpha1.NodeSecretsPath, authorizer: authorizer, log: log, now: o.Now})
 	}
-	probes := newLimiter(o.Limits)
+	probes := limit.New(o.Limits)
 	mux.Handle("GET /healthz", probe{o.Access, probes, func() bool { return true }, o.Now})
 	mux.Handle("GET /readyz", probe{o.Access, probes, o.Source.Ready, o.Now})
 	return mux, metrics

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/bunsen-os/bunsen/mcs/http/clientca"
+	"github.com/bunsen-os/bunsen/mcs/http/limit"
 )
 
 // Server serves machines over HTTPS, within limits.
@@ -31,7 +32,7 @@ type Server struct {
 	AllowFrom []netip.Prefix
 	// Limits are the limits of each source. A source may open four times as many connections as Limits.Requests allows
 	// requests. The server closes more connections than that before TLS.
-	Limits Limits
+	Limits limit.Limits
 	// Bounds are the limits for the resources of each client.
 	Bounds Bounds
 	// Metrics counts closed connections; nil does not.

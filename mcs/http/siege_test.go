@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcs/http/limit"
 	"github.com/bunsen-os/bunsen/mcs/token"
 )
 
@@ -234,13 +235,13 @@ func TestAnHonestMachineIsServedDuringASiege(t *testing.T) {
 	} {
 		t.Run(because, func(t *testing.T) {
 			o, known, _ := closed(t)
-			o.Source, o.Limits = large(t), DefaultLimits()
+			o.Source, o.Limits = large(t), limit.Default()
 			good := known.make(t, v1alpha1.ProvisioningTokenSpec{Pool: "worker"})
 			honest := bearer(known.make(t, v1alpha1.ProvisioningTokenSpec{Pool: "worker"}))
 			wrong := bearer(token.Token{ID: good.ID, Secret: strings.Repeat("A", 43)})
 			h, counts := Routes(o)
 			c.bounds.Stop = time.Second
-			server := start(t, Server{Handler: h, Bounds: c.bounds, Limits: DefaultLimits(), Metrics: counts}, func(l net.Listener) net.Listener { return narrow{l} })
+			server := start(t, Server{Handler: h, Bounds: c.bounds, Limits: limit.Default(), Metrics: counts}, func(l net.Listener) net.Listener { return narrow{l} })
 			ctx, stop := context.WithCancel(t.Context())
 			s := &siege{t: t, server: server, sources: c.sources, connections: c.bounds.Connections, ctx: ctx}
 			defer s.workers.Wait()

@@ -23,6 +23,7 @@ import (
 	service "github.com/bunsen-os/bunsen/mcs/daemon"
 	"github.com/bunsen-os/bunsen/mcs/files"
 	mcshttp "github.com/bunsen-os/bunsen/mcs/http"
+	"github.com/bunsen-os/bunsen/mcs/http/limit"
 	"github.com/bunsen-os/bunsen/mcs/pointer"
 	"github.com/bunsen-os/bunsen/mcs/served"
 	"github.com/bunsen-os/bunsen/mcs/token"
@@ -103,7 +104,7 @@ func (s *server) start() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	handler, _ := mcshttp.Routes(mcshttp.Options{Source: s.pools, Tokens: tokens, Limits: mcshttp.DefaultLimits(), Daemons: s.daemons, Audit: s, Log: log, Now: s.clock})
+	handler, _ := mcshttp.Routes(mcshttp.Options{Source: s.pools, Tokens: tokens, Limits: limit.Default(), Daemons: s.daemons, Audit: s, Log: log, Now: s.clock})
 	listener, err := (&net.ListenConfig{}).Listen(s.t.Context(), "tcp", s.address)
 	if err != nil {
 		s.t.Fatal(err)

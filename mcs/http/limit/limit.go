@@ -1,4 +1,4 @@
-package http
+package limit
 
 import (
 	"net/netip"
@@ -21,7 +21,8 @@ type Rate struct {
 
 func (r Rate) limits() bool { return r.PerSecond > 0 }
 
-func (r Rate) limiter() *rate.Limiter {
+// Limiter returns a limiter of one source for the rate.
+func (r Rate) Limiter() *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(r.PerSecond), max(r.Burst, 1))
 }
 
@@ -32,13 +33,13 @@ type Limits struct {
 	Requests Rate
 	// Failures limits unauthorized requests.
 	Failures Rate
-	// Sources is how many of the most recent sources the server tracks; 0 stands for the value in DefaultLimits.
+	// Sources is how many of the most recent sources the server tracks; 0 stands for the value in Default.
 	Sources int
 }
 
-// DefaultLimits returns the default limits. With them, a rack behind one address can boot at once, a boot loop can
+// Default returns the default limits. With them, a rack behind one address can boot at once, a boot loop can
 // continue, and a client that guesses tokens is slow. All tracked sources need about 4 MiB of memory.
-func DefaultLimits() Limits {
+func Default() Limits {
 	return Limits{
 		Requests: Rate{PerSecond: 50, Burst: 500},
 		Failures: Rate{PerSecond: 1, Burst: 20},
@@ -46,9 +47,9 @@ func DefaultLimits() Limits {
 	}
 }
 
-// limiter counts requests by source in bounded memory. If there are too many sources, limiter drops the source that was
+// Limiter counts requests by source in bounded memory. If there are too many sources, Limiter drops the source that was
 // idle the longest.
-type limiter struct {
+type Limiter struct {
 	limits  Limits
 	sources *lru.Cache[netip.Prefix, *budget]
 }
@@ -56,49 +57,50 @@ type limiter struct {
 // budget is how many requests and failures a source may still cause.
 type budget struct{ requests, failures *rate.Limiter }
 
-func newLimiter(l Limits) *limiter {
+// New returns a limiter that has counted nothing yet.
+func New(l Limits) *Limiter {
 	if l.Sources <= 0 {
-		l.Sources = DefaultLimits().Sources
+		l.Sources = Default().Sources
 	}
 	sources, err := lru.New[netip.Prefix, *budget](l.Sources)
 	if err != nil {
 		panic(err) // The only possible error is a size that is not positive, and Sources is always positive.
 	}
-	return &limiter{l, sources}
+	return &Limiter{l, sources}
 }
 
-// request subtracts one request from a source's budget, and reports whether the budget had a request left.
-func (l *limiter) request(from netip.Addr, now time.Time) bool {
+// Request subtracts one request from a source's budget, and reports whether the budget had a request left.
+func (l *Limiter) Request(from netip.Addr, now time.Time) bool {
 	return !l.limits.Requests.limits() || l.of(from).requests.AllowN(now, 1)
 }
 
-// failure subtracts one unauthorized request from a source's budget, and reports whether the budget had one left.
-func (l *limiter) failure(from netip.Addr, now time.Time) bool {
+// Failure subtracts one unauthorized request from a source's budget, and reports whether the budget had one left.
+func (l *Limiter) Failure(from netip.Addr, now time.Time) bool {
 	return !l.limits.Failures.limits() || l.of(from).failures.AllowN(now, 1)
 }
 
-func (l *limiter) of(from netip.Addr) *budget {
+func (l *Limiter) of(from netip.Addr) *budget {
 	key := address.Source(from)
 	if b, ok := l.sources.Get(key); ok {
 		return b
 	}
-	fresh := &budget{l.limits.Requests.limiter(), l.limits.Failures.limiter()}
+	fresh := &budget{l.limits.Requests.Limiter(), l.limits.Failures.Limiter()}
 	if b, ok, _ := l.sources.PeekOrAdd(key, fresh); ok {
 		return b // A concurrent request of the source has added the budget.
 	}
 	return fresh
 }
 
-// throttle allows one event per second and counts the other events.
-type throttle struct {
+// Throttle allows one event per second and counts the other events.
+type Throttle struct {
 	mu   sync.Mutex
 	next time.Time
 	kept int
 }
 
-// allow returns 0 if the event is not allowed. Otherwise, allow returns the number of events since the last allowed
+// Allow returns 0 if the event is not allowed. Otherwise, Allow returns the number of events since the last allowed
 // event, including this one.
-func (t *throttle) allow(now time.Time) int {
+func (t *Throttle) Allow(now time.Time) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.kept++

@@ -1,4 +1,4 @@
-package cluster
+package share
 
 import (
 	"context"
@@ -24,20 +24,20 @@ const (
 type requestQueue struct {
 	running     int
 	byHolder    map[string]int
-	byRequester map[requester]int
+	byRequester map[Requester]int
 	waiting     []*queuedRequest // waiting has the waiting requests, the oldest first.
 }
 
 // queuedRequest is a request that waits or runs.
 type queuedRequest struct {
-	by      requester
+	by      Requester
 	started chan struct{} // started is closed when the request runs.
 }
 
 // add adds a request, which may start at once.
-func (q *requestQueue) add(r requester) *queuedRequest {
+func (q *requestQueue) add(r Requester) *queuedRequest {
 	if q.byHolder == nil {
-		q.byHolder, q.byRequester = map[string]int{}, map[requester]int{}
+		q.byHolder, q.byRequester = map[string]int{}, map[Requester]int{}
 	}
 	added := &queuedRequest{by: r, started: make(chan struct{})}
 	q.waiting = append(q.waiting, added)
@@ -76,29 +76,29 @@ func (q *requestQueue) startNext() {
 	}
 }
 
-func (q *requestQueue) before(a, b requester) bool {
+func (q *requestQueue) before(a, b Requester) bool {
 	if x, y := q.byHolder[a.holder], q.byHolder[b.holder]; x != y {
 		return x < y
 	}
 	return q.byRequester[a] < q.byRequester[b]
 }
 
-func (q *requestQueue) count(r requester, n int) {
+func (q *requestQueue) count(r Requester, n int) {
 	q.running += n
 	addCount(q.byHolder, r.holder, n)
 	addCount(q.byRequester, r, n)
 }
 
-// tokenLimits limits how many bootstrap tokens the server creates, in all and for each requester. The zero value is
+// Limits limits how many bootstrap tokens the server creates, in all and for each requester. The zero value is
 // ready to use.
-type tokenLimits struct {
+type Limits struct {
 	mu     sync.Mutex
 	shares tokenShares
 	queue  requestQueue
 }
 
-// begin waits until a requester may create one bootstrap token. The caller calls end afterwards.
-func (l *tokenLimits) begin(ctx context.Context, r requester, now time.Time) (end func(created bool, now time.Time), err error) {
+// Begin waits until a requester may create one bootstrap token. The caller calls end afterwards.
+func (l *Limits) Begin(ctx context.Context, r Requester, now time.Time) (end func(created bool, now time.Time), err error) {
 	l.mu.Lock()
 	if err := l.shares.reserve(r, now); err != nil {
 		l.mu.Unlock()

@@ -1,4 +1,4 @@
-package cluster
+package share
 
 import (
 	"context"
@@ -23,9 +23,9 @@ func (t *queuedRequest) isBegun() bool {
 }
 
 func TestWhoseBootstrapTokenIsNext(t *testing.T) {
-	machine := func(name string) requester {
+	machine := func(name string) Requester {
 		token, source, _ := strings.Cut(name, "@")
-		return requesterOf(mcs.JoiningMachine{Token: token, Address: "192.0.2." + source})
+		return RequesterOf(mcs.JoiningMachine{Token: token, Address: "192.0.2." + source})
 	}
 	for because, c := range map[string]struct {
 		join  string // TOKEN@SOURCE, or N*TOKEN@SOURCE
@@ -94,9 +94,9 @@ func TestNoTurnIsLost(t *testing.T) {
 				queue.remove(all[i])
 				all = append(all[:i], all[i+1:]...)
 			} else {
-				all = append(all, queue.add(requesterOf(mcs.JoiningMachine{Token: fmt.Sprint(random.IntN(4)), Address: fmt.Sprint("192.0.2.", random.IntN(3))})))
+				all = append(all, queue.add(RequesterOf(mcs.JoiningMachine{Token: fmt.Sprint(random.IntN(4)), Address: fmt.Sprint("192.0.2.", random.IntN(3))})))
 			}
-			underWay, ofHolder, ofMinter := 0, map[string]int{}, map[requester]int{}
+			underWay, ofHolder, ofMinter := 0, map[string]int{}, map[Requester]int{}
 			for _, w := range all {
 				if w.isBegun() {
 					underWay++
@@ -124,16 +124,16 @@ func TestNoTurnIsLost(t *testing.T) {
 }
 
 func TestWhoGivesUpWaitingHasTakenNothing(t *testing.T) {
-	var limits tokenLimits
-	m := requesterOf(mcs.JoiningMachine{Token: "a", Address: "192.0.2.1"})
+	var limits Limits
+	m := RequesterOf(mcs.JoiningMachine{Token: "a", Address: "192.0.2.1"})
 	for range maxSourceRequests {
-		if _, err := limits.begin(t.Context(), m, morning); err != nil {
+		if _, err := limits.Begin(t.Context(), m, morning); err != nil {
 			t.Fatal(err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := limits.begin(ctx, m, morning); !errors.Is(err, context.Canceled) {
+	if _, err := limits.Begin(ctx, m, morning); !errors.Is(err, context.Canceled) {
 		t.Errorf("one more: %v", err)
 	}
 	if limits.shares.reserved != maxSourceRequests || len(limits.queue.waiting) != 0 {

@@ -1,4 +1,4 @@
-package cluster
+package share
 
 import (
 	"net/netip"
@@ -7,19 +7,23 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
+// TokenTTL is how long a machine has from its first config to its first certificate.
+const TokenTTL = time.Hour
+
 // tokensPerHour is how many bootstrap tokens of one replica may be valid at a time. etcd stores each bootstrap token
 // for an hour, and the holder of one unlimited provisioning token must not fill etcd.
 const tokensPerHour = 20_000
 
-// requester identifies the client that requests a bootstrap token.
-type requester struct {
+// Requester identifies the client that requests a bootstrap token.
+type Requester struct {
 	holder string       // holder is the provisioning token or the client certificate or, for open access, the source.
 	source netip.Prefix // source is an IPv4 address, or an IPv6 network of 64 bits; zero if unknown.
 }
 
-func requesterOf(machine mcs.JoiningMachine) requester {
+// RequesterOf returns who a machine counts as.
+func RequesterOf(machine mcs.JoiningMachine) Requester {
 	const network = 64
-	r := requester{}
+	r := Requester{}
 	if a, err := netip.ParseAddr(machine.Address); err == nil {
 		a = a.Unmap().WithZone("")
 		bits := a.BitLen()
@@ -47,19 +51,19 @@ type tokenShares struct {
 	reserved    int // reserved counts the tokens that were created within the last hour, or are being created.
 	byHolder    map[string]int
 	bySource    map[netip.Prefix]int
-	byRequester map[requester]int
+	byRequester map[Requester]int
 	issued      []issuedToken // issued has the created tokens, the oldest first.
 }
 
 // issuedToken is a bootstrap token that was created.
 type issuedToken struct {
 	at time.Time
-	by requester
+	by Requester
 }
 
 // reserve reserves one bootstrap token of a requester's share, or returns a *mcs.ShareError. Call confirm or release
 // after reserve.
-func (s *tokenShares) reserve(r requester, now time.Time) error {
+func (s *tokenShares) reserve(r Requester, now time.Time) error {
 	s.expire(now)
 	left := tokensPerHour - s.reserved
 	ofHolder := s.byHolder[r.holder]
@@ -77,24 +81,24 @@ func (s *tokenShares) reserve(r requester, now time.Time) error {
 }
 
 // confirm records that the bootstrap token of a reservation was created.
-func (s *tokenShares) confirm(r requester, now time.Time) {
+func (s *tokenShares) confirm(r Requester, now time.Time) {
 	s.issued = append(s.issued, issuedToken{now, r})
 }
 
 // release ends a reservation without a token.
-func (s *tokenShares) release(r requester) { s.add(r, -1) }
+func (s *tokenShares) release(r Requester) { s.add(r, -1) }
 
 // expire removes tokens that were created an hour ago or earlier, because they have expired.
 func (s *tokenShares) expire(now time.Time) {
-	for len(s.issued) > 0 && now.Sub(s.issued[0].at) >= bootstrapTokenTTL {
+	for len(s.issued) > 0 && now.Sub(s.issued[0].at) >= TokenTTL {
 		s.add(s.issued[0].by, -1)
 		s.issued = s.issued[1:]
 	}
 }
 
-func (s *tokenShares) add(r requester, n int) {
+func (s *tokenShares) add(r Requester, n int) {
 	if s.byHolder == nil {
-		s.byHolder, s.bySource, s.byRequester = map[string]int{}, map[netip.Prefix]int{}, map[requester]int{}
+		s.byHolder, s.bySource, s.byRequester = map[string]int{}, map[netip.Prefix]int{}, map[Requester]int{}
 	}
 	s.reserved += n
 	addCount(s.byHolder, r.holder, n)
