@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,6 +44,51 @@ func CheckOwnConfig(node, config string, pools []*mcfgv1.MachineConfigPool, read
 		return &NotForNodeError{Node: node, Config: config, Why: errors.New("it is the config of other nodes")}
 	}
 	return nil
+}
+
+// ConfigsOfNode returns the names of the configs that a node may run: those of its pools, its own variants of them, and of
+// the configs in its report those that it may read. The function read returns a rendered config as JSON. The error is that
+// of read.
+func ConfigsOfNode(node string, in []string, reported []string, pools []*mcfgv1.MachineConfigPool, read func(name string) ([]byte, error)) ([]string, error) {
+	var names []string
+	add := func(name string) {
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, pool := range pools {
+		if !slices.Contains(in, pool.Name) {
+			continue
+		}
+		for _, name := range ConfigsOf(pool) {
+			raw, err := read(name)
+			if errors.Is(err, ErrNoSuchConfig) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			if of := nodeConfigsIn(raw); of.IsZero() {
+				add(name)
+			} else {
+				add(of.Of(node))
+			}
+		}
+	}
+	for _, name := range reported {
+		refused := new(NotForNodeError)
+		err := CheckNodeConfig(node, in, name)
+		if err == nil {
+			err = CheckOwnConfig(node, name, pools, read)
+		}
+		switch {
+		case err == nil:
+			add(name)
+		case !errors.As(err, &refused):
+			return nil, err
+		}
+	}
+	return names, nil
 }
 
 // nodeConfigsIn returns the configs of single nodes that a rendered config in JSON names. An invalid annotation counts as

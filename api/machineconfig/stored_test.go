@@ -56,3 +56,20 @@ func TestAddressesInTheDomainOfTheContentStore(t *testing.T) {
 		t.Errorf("people read %q", got)
 	}
 }
+
+func TestAMachineResolvesAFileOfTheContentStore(t *testing.T) {
+	hash, short := "sha512-"+strings.Repeat("0a", 64), "sha256-"+strings.Repeat("0b", 32)
+	c := machineconfig.Config{HasIgnition: true}
+	c.Ignition.Ignition.Version = machineconfig.Version
+	c.Ignition.Storage.Files = []ign.File{{Node: ign.Node{Path: "/opt/a"}, FileEmbedded1: ign.FileEmbedded1{Contents: remote(machineconfig.StoredSource(hash), hash)}}}
+	if bad := machineconfig.Check(c); len(bad) > 0 {
+		t.Fatal(bad)
+	}
+	resolved := machineconfig.WithHashes(c, map[string]string{hash: short})
+	if got := machineconfig.RemoteFiles(resolved); len(got) != 1 || got[0].Hash != short {
+		t.Errorf("it resolves to %+v", got)
+	}
+	if bad := machineconfig.Check(resolved); len(bad) != 1 || !strings.Contains(bad[0].Error(), "must be "+hash) {
+		t.Errorf("a document with another hash: %v", bad)
+	}
+}

@@ -4,6 +4,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+const (
+	// NodeContentPath, followed by the name of a Content, is where a node reads the bytes of that file. The node identifies
+	// itself as for NodeConfigPath, and a config that it may run names the file.
+	NodeContentPath = "/node/content/"
+	// ContentPath, followed by the name of a Content, is where a new machine reads the bytes of that file, with the grant
+	// in its config. The header Authorization has ContentGrantScheme and the grant. Versions of Ignition without headers
+	// send the grant as ContentGrantQuery of the address.
+	ContentPath        = "/content/"
+	ContentGrantScheme = "Bunsen-Content "
+	ContentGrantQuery  = "grant"
+)
+
 // Content is a large file of a repository. Configs name it by its hash, which is the name of this object. The controller
 // creates and deletes these objects, and ContentChunks with the bytes; do not edit them. Nodes read the file from the
 // server.

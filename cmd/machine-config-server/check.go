@@ -62,6 +62,7 @@ func (f flags) checkAlone(given func(string) bool) (bad []error) {
 		{f.from.cluster(), []string{"serve"}, "needs a cluster, because there are no rollouts without one: remove it"},
 		{f.from.cluster(), []string{"join-server"}, "needs a cluster, where the server creates bootstrap tokens: remove it, or --from-dir and --from-git"},
 		{f.from.cluster(), []string{"tls-secret"}, "needs a cluster: set --cert-dir"},
+		{f.from.cluster(), []string{"content-cache"}, "needs a cluster, which has the content store: remove it"},
 		{f.from.cluster(), []string{"name"}, "needs a cluster: remove it"},
 		{f.extra.server != "", []string{"join-ca"}, "is the CA of --join-server: set --join-server"},
 	} {
@@ -105,6 +106,9 @@ func (f flags) checkValues(given func(string) bool) (bad []error) {
 	return bad
 }
 
+// maxContentCache is the largest --content-cache: 1 PiB.
+const maxContentCache = 1 << 30
+
 // checkLimits checks that the limits allow at least one request.
 func (f flags) checkLimits(func(string) bool) (bad []error) {
 	l := f.limits
@@ -125,6 +129,9 @@ func (f flags) checkLimits(func(string) bool) (bad []error) {
 	}
 	if l.connections < 1 {
 		bad = append(bad, fmt.Errorf("--max-connections %d allows no connection: set at least 1", l.connections))
+	}
+	if l.content < 1 || l.content > maxContentCache {
+		bad = append(bad, fmt.Errorf("--content-cache is a number of MiB, at least 1 and at most %d, not %d", maxContentCache, l.content))
 	}
 	if l.perSource < 1 {
 		bad = append(bad, fmt.Errorf("--max-connections-per-source %d allows no connection: set at least 1", l.perSource))

@@ -62,7 +62,10 @@ func (p *program) inCluster(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.apis.nodes.Trust, p.apis.nodes.Secrets = trusted, resolved
+	p.apis.nodes.Trust, p.apis.nodes.Secrets, p.apis.nodes.Content = trusted, resolved, api.NodeContent
+	if p.apis.content, err = p.contentOf(config); err != nil {
+		return err
+	}
 	p.parts = append(p.parts, api.Run, trusted.Run, resolved.Run)
 	p.cert, err = p.certificates(ctx, config)
 	return err

@@ -9,7 +9,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs/files"
-	mcshttp "github.com/bunsen-os/bunsen/mcs/http"
 	"github.com/bunsen-os/bunsen/mcs/http/limit"
 )
 
@@ -62,6 +61,7 @@ type limitFlags struct {
 	rate, failureRate      float64
 	burst, failureBurst    int
 	connections, perSource int
+	content                int64
 }
 
 // extraFlags select the additions to each config.
@@ -160,12 +160,13 @@ func (f *accessFlags) set() *pflag.FlagSet {
 }
 
 func (f *limitFlags) set() *pflag.FlagSet {
-	s, limits, bounds := newSet(), limit.Default(), mcshttp.DefaultBounds()
+	s, limits, bounds := newSet(), limit.Default(), limit.DefaultBounds()
 	s.Float64Var(&f.rate, "rate", limits.Requests.PerSecond, "requests per second of one source (an IPv4 address, an IPv6 /64); 0: no limit")
 	s.IntVar(&f.burst, "burst", limits.Requests.Burst, "burst of requests of one source")
 	s.Float64Var(&f.failureRate, "failure-rate", limits.Failures.PerSecond, "unauthorized requests per second of one source; 0: no limit")
 	s.IntVar(&f.failureBurst, "failure-burst", limits.Failures.Burst, "burst of unauthorized requests of one source")
 	s.IntVar(&f.connections, "max-connections", bounds.Connections, "largest number of connections at a time, of all sources together")
+	s.Int64Var(&f.content, "content-cache", 2048, "largest size, in `MiB`, of the copies of files of the content store below --cache-dir")
 	s.IntVar(&f.perSource, "max-connections-per-source", bounds.PerSource, "largest number of connections at a time, of one source")
 	return s
 }

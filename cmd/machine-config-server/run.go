@@ -50,6 +50,7 @@ type apis struct {
 	tokens          mcshttp.Tokens
 	bootstrapTokens mcshttp.BootstrapTokens
 	nodes           mcshttp.Nodes
+	content         mcshttp.Content
 }
 
 // run constructs the parts and runs them until the context ends.
@@ -109,14 +110,14 @@ func (p *program) server() (mcshttp.Server, error) {
 		return mcshttp.Server{}, fmt.Errorf("reading --allow-from: %w", err)
 	}
 	o := mcshttp.Options{
-		Source: p.pools, Tokens: p.apis.tokens, BootstrapTokens: p.apis.bootstrapTokens, Nodes: p.apis.nodes, Daemons: p.daemons, Log: p.log,
+		Source: p.pools, Tokens: p.apis.tokens, BootstrapTokens: p.apis.bootstrapTokens, Nodes: p.apis.nodes, Content: p.apis.content, Daemons: p.daemons, Log: p.log,
 		Access: mcshttp.Access{Open: p.access.open, SecretsToAll: p.access.secrets == secretsAll, AllowFrom: networks},
 		Limits: p.limits.limits(),
 	}
 	if o.Audit, err = p.audit(); err != nil {
 		return mcshttp.Server{}, err
 	}
-	server := mcshttp.Server{TLS: p.cert.TLS(), AllowFrom: networks, Limits: o.Limits, Log: p.log, Bounds: mcshttp.DefaultBounds()}
+	server := mcshttp.Server{TLS: p.cert.TLS(), AllowFrom: networks, Limits: o.Limits, Log: p.log, Bounds: limit.DefaultBounds()}
 	server.Bounds.Stop = max(p.tls.grace, 1) // The value 0 would mean the default.
 	server.Bounds.Connections, server.Bounds.PerSource = p.limits.connections, p.limits.perSource
 	if p.access.clientCA != "" {

@@ -70,6 +70,8 @@ type servingCert struct {
 	from string
 	// managed is true if the server renews the certificate.
 	managed bool
+	// grantKeys authenticate grants, see Certificates.GrantKeys.
+	grantKeys [][]byte
 }
 
 // newServingCert parses a certificate and its key.
@@ -153,6 +155,7 @@ func (c *Certificates) Refresh(ctx context.Context, now time.Time) error {
 
 // set replaces the current certificate and logs a change.
 func (c *Certificates) set(next *servingCert) {
+	next.withGrantKeys(c.current.Load(), c.log)
 	last := c.current.Swap(next)
 	if last != nil && last.pair.Leaf.Equal(next.pair.Leaf) {
 		return

@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy/membership"
 	"github.com/bunsen-os/bunsen/mcs"
 )
@@ -50,10 +51,12 @@ type nodes struct {
 	changed chan struct{}
 	// contents maps the names of rendered configs to their JSON. contents has only configs that a pool refers to.
 	contents map[string][]byte
+	// stored maps the names of rendered configs to the hashes of their files in the content store.
+	stored map[string][]string
 }
 
 func newNodes(api clients, p *pools, o Options) *nodes {
-	return &nodes{api: api, pools: p, cache: o.Cache, log: o.Log, slots: make(chan struct{}, maxConfigReads), changed: make(chan struct{}, 1), contents: map[string][]byte{}}
+	return &nodes{api: api, pools: p, cache: o.Cache, log: o.Log, slots: make(chan struct{}, maxConfigReads), changed: make(chan struct{}, 1), contents: map[string][]byte{}, stored: map[string][]string{}}
 }
 
 // NodeConfig returns a rendered config as JSON, for a node in the config's pool. The error is an *mcs.NotForNodeError
@@ -90,8 +93,16 @@ func (c *Cluster) NodePools(ctx context.Context, node string) ([]string, error) 
 
 // poolsOf returns the pools of a node. If the node has no pool, the error is an *mcs.NotForNodeError without a config.
 func (n *nodes) poolsOf(ctx context.Context, node string) ([]string, error) {
+	pools, _, err := n.readNode(ctx, node)
+	return pools, err
+}
+
+// readNode returns the pools of a node, and the configs that the node reports. The reported configs are empty if the answer
+// is from the cache. The errors are those of poolsOf.
+func (n *nodes) readNode(ctx context.Context, node string) (pools, reported []string, err error) {
 	if !n.pools.informer.HasSynced() {
-		return n.cachedPools(node, mcs.ErrNotSynced)
+		pools, err = n.cachedPools(node, mcs.ErrNotSynced)
+		return pools, nil, err
 	}
 	read := &metav1.PartialObjectMetadata{}
 	raw, err := n.api.core.Get().Resource("nodes").Name(node).SetHeader("Accept", asMetadata).Do(ctx).Raw()
@@ -100,21 +111,25 @@ func (n *nodes) poolsOf(ctx context.Context, node string) ([]string, error) {
 	}
 	if apierrors.IsNotFound(err) {
 		n.setPools(node, nil)
-		return nil, &mcs.NotForNodeError{Node: node, Why: errors.New("there is no Node of that name")}
+		return nil, nil, &mcs.NotForNodeError{Node: node, Why: errors.New("there is no Node of that name")}
 	}
 	if err != nil {
 		unavailable := fmt.Errorf("%w: reading node %s: %w", mcs.ErrAPIUnavailable, node, err)
 		if isRefused(err) {
-			return nil, unavailable
+			return nil, nil, unavailable
 		}
-		return n.cachedPools(node, unavailable)
+		pools, err = n.cachedPools(node, unavailable)
+		return pools, nil, err
 	}
 	_, all, err := membership.New(n.pools.list()).For(node, read.Labels)
 	n.setPools(node, all)
 	if err != nil {
-		return nil, &mcs.NotForNodeError{Node: node, Why: err}
+		return nil, nil, &mcs.NotForNodeError{Node: node, Why: err}
 	}
-	return all, nil
+	for _, name := range []string{v1alpha1.CurrentConfigAnnotation, v1alpha1.DesiredConfigAnnotation} {
+		reported = append(reported, v1alpha1.ConfigName(read.Annotations[name]))
+	}
+	return all, reported, nil
 }
 
 // cachedPools returns the pools of a node as they were last read. If they were never read, cachedPools returns err. Use

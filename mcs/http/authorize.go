@@ -66,6 +66,7 @@ type client struct {
 	token       string // token is the id of the token.
 	certificate string // certificate is the subject of the client certificate.
 	node        string // node is the node that the token or certificate is for; empty: any node.
+	grant       bool   // grant is true if the grant in a config authorized the request for a file.
 	open        bool   // open is true if only open access authorized the request.
 	ignored     error  // ignored is why a token or certificate is invalid, if something else authorized the request.
 }

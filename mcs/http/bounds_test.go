@@ -10,11 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bunsen-os/bunsen/mcs/http/limit"
 	"github.com/bunsen-os/bunsen/mcs/served"
 )
 
 // tight are bounds that a test reaches soon, and an honest client not even on a busy machine.
-var tight = Bounds{Header: time.Second, Read: time.Second, Send: time.Second, Stop: 2 * time.Second}
+var tight = limit.Bounds{Header: time.Second, Read: time.Second, Send: time.Second, Stop: 2 * time.Second}
 
 // ends tells whether a server ends a connection, as it must, long before a client would give up.
 func ends(t *testing.T, c net.Conn) (said string, after time.Duration) {
@@ -91,7 +92,7 @@ func TestHeadersAByteAtATimeGainNoTime(t *testing.T) {
 }
 
 func TestHugeHeadersAreRefused(t *testing.T) {
-	server := start(t, Server{Handler: openRoutes(filled(t)), Bounds: Bounds{HeaderBytes: 1 << 10}})
+	server := start(t, Server{Handler: openRoutes(filled(t)), Bounds: limit.Bounds{HeaderBytes: 1 << 10}})
 	for because, header := range map[string]string{
 		"one header":   "X: " + strings.Repeat("a", 64<<10),
 		"many headers": strings.Repeat("X: a\r\n", 10000),
@@ -165,7 +166,7 @@ func TestWhoReadsTooSlowlyIsLeftAndRecorded(t *testing.T) {
 }
 
 func TestABodyUnderWayEndsBeforeTheServerDoes(t *testing.T) {
-	server := start(t, Server{Handler: openRoutes(large(t)), Bounds: Bounds{Stop: 20 * time.Second}}, func(l net.Listener) net.Listener { return narrow{l} })
+	server := start(t, Server{Handler: openRoutes(large(t)), Bounds: limit.Bounds{Stop: 20 * time.Second}}, func(l net.Listener) net.Listener { return narrow{l} })
 	r, err := server.client("127.0.0.1").Get(server.url("/config/worker"))
 	if err != nil {
 		t.Fatal(err)

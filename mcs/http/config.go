@@ -35,6 +35,7 @@ type configHandler struct {
 	tokens          Tokens
 	bootstrapTokens BootstrapTokens
 	secrets         Secrets // nil where no config refers to secrets
+	content         Content
 	authorizer      authorizer
 	log             *requestLog
 	now             func() time.Time
@@ -52,10 +53,18 @@ type response struct {
 	status int
 	sent   int64
 	err    error
+	subject
+}
+
+// subject is what a request is about, if it is not the config of a pool.
+type subject struct {
 	// nodeConfig is the name of the config that a node requested; empty if a machine requested the config of a pool.
 	nodeConfig string
 	// daemon is the architecture for which a machine requested the daemon; empty for a config.
 	daemon string
+	// content is the hash of the requested file of the content store, if isContent is true; empty if the path is not one.
+	content   string
+	isContent bool
 }
 
 // ServeHTTP serves one request.
@@ -140,7 +149,7 @@ func (h *configHandler) selectBody(r *http.Request, a *response) error {
 	}
 	a.format.Gzip = mcs.AcceptsGzip(headerList(r, "Accept-Encoding"))
 	a.format.Withhold = a.client.node == "" && !h.authorizer.access.SecretsToAll
-	a.body, err = h.body(a)
+	a.body, err = h.body(r, a)
 	if err == nil && len(a.body.Head) == 0 {
 		err = errors.New("the body is empty: its creation was not finished")
 	}
@@ -150,11 +159,18 @@ func (h *configHandler) selectBody(r *http.Request, a *response) error {
 // body returns the body in the format of a response. A machine whose token or certificate names its node gets the
 // secrets that the config refers to. A machine without these secrets boots too, and gets the secrets after it has
 // joined.
-func (h *configHandler) body(a *response) (served.Body, error) {
+func (h *configHandler) body(r *http.Request, a *response) (served.Body, error) {
+	access, err := h.access(r, a)
+	if err != nil {
+		return served.Body{}, err
+	}
 	if a.client.node != "" && !a.format.Withhold && h.secrets != nil {
 		if resolved, ok := h.secrets.Resolved(a.config.Name()); ok {
-			return a.config.BodyWithSecrets(a.format, resolved)
+			return a.config.BodyWithSecrets(a.format, resolved, access)
 		}
+	}
+	if access != nil {
+		return a.config.BodyWithContent(a.format, *access)
 	}
 	return a.config.Body(a.format)
 }
@@ -209,10 +225,10 @@ func (h *configHandler) createBootstrapToken(ctx context.Context, a *response) (
 
 // setHeaders sets the headers of a response with a config, or of a response that says that the config has not changed.
 // The headers allow clients to cache a config without secrets if they revalidate it. The headers forbid clients to
-// cache a config with secrets.
+// cache a config with secrets or with grants.
 func setHeaders(header http.Header, a *response) {
 	cacheControl := "no-store"
-	if a.format.Withhold && !a.body.NeedsBootstrapToken() {
+	if a.format.Withhold && !a.body.NeedsBootstrapToken() && !a.config.NeedsContent() {
 		cacheControl = "private, no-cache"
 	}
 	header.Set("ETag", a.body.ETag)

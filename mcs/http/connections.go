@@ -4,6 +4,8 @@ import (
 	"container/heap"
 	"container/list"
 	"net/netip"
+
+	"github.com/bunsen-os/bunsen/mcs/http/limit"
 )
 
 // connTable divides a limited number of connections among sources. A connection is silent until the server has read a
@@ -42,7 +44,7 @@ const (
 	allActive
 )
 
-func newConnTable(b Bounds) *connTable {
+func newConnTable(b limit.Bounds) *connTable {
 	return &connTable{total: b.Connections, perSource: b.PerSource, sources: map[netip.Prefix]*connSource{}}
 }
 

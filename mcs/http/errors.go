@@ -44,6 +44,9 @@ var (
 	errTooManyFailures   = &httpError{status: http.StatusServiceUnavailable, reason: "TooManyFailures", message: "too many unauthorized requests from this address: retry later"}
 	errNoNodeCertificate = &httpError{status: http.StatusUnauthorized, reason: "NoNode", message: "the request needs the certificate of a node's kubelet"}
 	errOverloaded        = &httpError{status: http.StatusServiceUnavailable, reason: closedOverloaded, message: "too many requests from this address are running: retry later"}
+	errTooManyStreams    = &httpError{status: http.StatusServiceUnavailable, reason: "TooManyFiles", message: "the server sends too many files at a time: retry later"}
+	errNoContent         = &httpError{status: http.StatusNotFound, reason: "NoContent", message: "the path names no file of the content store: it is sha512-HEX"}
+	errNoRange           = &httpError{status: http.StatusRequestedRangeNotSatisfiable, reason: "Range", message: "the file has no such bytes"}
 	errRequestBody       = &httpError{status: http.StatusRequestEntityTooLarge, reason: "Body", message: "a request must not have a body"}
 	errOtherCertificate  = &httpError{status: http.StatusForbidden, reason: "OtherCertificate", message: "the client certificate is for another pool"}
 )
@@ -77,6 +80,7 @@ func httpErrorOf(err error) httpError {
 	var version *mcs.UnsupportedVersionError
 	var fields *mcs.UnsupportedFieldsError
 	var notForNode *mcs.NotForNodeError
+	var store *mcs.NoContentStoreError
 	text := err.Error()
 	switch {
 	case errors.As(err, &own):
@@ -97,6 +101,10 @@ func httpErrorOf(err error) httpError {
 		return httpError{status: http.StatusNotFound, reason: v1alpha1.ReasonNoSuchConfig, message: text}
 	case errors.Is(err, mcs.ErrSecretsUnresolved):
 		return httpError{status: http.StatusServiceUnavailable, reason: v1alpha1.ReasonSecretsUnresolved, message: text}
+	case errors.Is(err, mcs.ErrContentUnavailable):
+		return httpError{status: http.StatusServiceUnavailable, reason: "ContentUnavailable", message: mcs.ErrContentUnavailable.Error() + ": retry later; the server's log says why", cause: err}
+	case errors.As(err, &store):
+		return httpError{status: http.StatusServiceUnavailable, reason: "NoContentStore", message: text}
 	case errors.Is(err, mcs.ErrAPIUnavailable):
 		return httpError{status: http.StatusServiceUnavailable, reason: "NoAnswer", message: "the server cannot reach the API server now: retry later", cause: err}
 	case errors.As(err, &version):

@@ -60,7 +60,7 @@ type conn struct {
 	silent  *list.Element // silent is nil while a request runs.
 }
 
-func newListener(l net.Listener, b Bounds, s Server) *listener {
+func newListener(l net.Listener, b limit.Bounds, s Server) *listener {
 	s.Limits.Requests.PerSecond *= connectionsPerRequest
 	s.Limits.Requests.Burst *= connectionsPerRequest
 	bounded := &listener{Listener: l, allowFrom: s.AllowFrom, limits: limit.New(s.Limits), log: s.Log, metrics: s.Metrics, table: newConnTable(b)}

@@ -26,7 +26,7 @@ func TestAForeignAddressIsClosedBeforeTLS(t *testing.T) {
 	h, counts := Routes(o)
 	server := start(t, Server{
 		Handler: h, AllowFrom: networks, Metrics: counts, Log: slog.New(slog.NewTextHandler(&log, nil)),
-		Bounds: Bounds{Connections: 8, PerSource: 8, Header: time.Minute}, // foreign ones cost none of them
+		Bounds: limit.Bounds{Connections: 8, PerSource: 8, Header: time.Minute}, // foreign ones cost none of them
 	})
 	const foreign = 20
 	for range foreign {
@@ -94,7 +94,7 @@ func (b *syncBuffer) String() string {
 }
 
 // patient are bounds in which nothing ends by itself while a test runs.
-var patient = Bounds{Header: time.Minute, Read: time.Minute, Stop: 20 * time.Second}
+var patient = limit.Bounds{Header: time.Minute, Read: time.Minute, Stop: 20 * time.Second}
 
 func TestASourceOverItsShareLosesItsOldestSilentConnection(t *testing.T) {
 	b := patient
@@ -232,7 +232,7 @@ func TestConnectionsWaitWhileEachHasARequestUnderWay(t *testing.T) {
 }
 
 func TestAServerStopsWhileAConnectionWaits(t *testing.T) {
-	table := Bounds{Connections: 1, PerSource: 2}
+	table := limit.Bounds{Connections: 1, PerSource: 2}
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ type Metrics struct {
 	served, refused atomic.Int64
 
 	requests    *prometheus.CounterVec
+	content     *prometheus.CounterVec
 	refusals    *prometheus.CounterVec
 	connections *prometheus.CounterVec
 	bytes       prometheus.Counter
@@ -27,6 +28,7 @@ func newMetrics() *Metrics {
 	}
 	return &Metrics{
 		requests:    vector("requests_total", "Responses to requests for a config. The pool is empty where the request names no known pool.", "pool", "code"),
+		content:     vector("content_requests_total", "Responses to requests for a file of the content store, of nodes and of new machines.", "code"),
 		refusals:    vector("refusals_total", "Requests for a config that the server refused, by reason.", "reason"),
 		connections: vector("closed_connections_total", "Connections that the server closed to protect itself, by reason.", "reason"),
 		bytes:       counter("served_bytes_total", "Bytes of configs that the server sent."),
@@ -55,7 +57,7 @@ func (c *Metrics) Collect(to chan<- prometheus.Metric) {
 }
 
 func (c *Metrics) parts() []prometheus.Collector {
-	return []prometheus.Collector{c.requests, c.refusals, c.connections, c.bytes, c.broken}
+	return []prometheus.Collector{c.requests, c.content, c.refusals, c.connections, c.bytes, c.broken}
 }
 
 // connectionClosed counts a closed connection. A nil Metrics counts nothing.
@@ -72,7 +74,11 @@ func (c *Metrics) add(a *response) {
 	if a.known {
 		pool = a.pool
 	}
-	c.requests.WithLabelValues(pool, strconv.Itoa(a.status)).Inc()
+	if a.isContent {
+		c.content.WithLabelValues(strconv.Itoa(a.status)).Inc()
+	} else {
+		c.requests.WithLabelValues(pool, strconv.Itoa(a.status)).Inc()
+	}
 	c.bytes.Add(float64(a.sent))
 	switch {
 	case !a.isServed():
@@ -80,7 +86,7 @@ func (c *Metrics) add(a *response) {
 		c.refusals.WithLabelValues(httpErrorOf(a.err).reason).Inc()
 	case a.err != nil:
 		c.broken.Inc()
-	case a.sent > 0 && a.daemon == "":
+	case a.sent > 0 && a.daemon == "" && !a.isContent:
 		c.served.Add(1)
 	}
 }

@@ -64,7 +64,7 @@ type auditEntry struct {
 
 // auditClient identifies the client. Token is the id of a token, never the whole token.
 type auditClient struct {
-	Access      string `json:"access,omitempty"` // Access is what authorized the request: token, certificate or open.
+	Access      string `json:"access,omitempty"` // Access is what authorized the request: token, certificate, grant or open.
 	Token       string `json:"token,omitempty"`
 	Certificate string `json:"certificate,omitempty"`
 	Node        string `json:"node,omitempty"`
@@ -84,6 +84,8 @@ type auditContent struct {
 	By string `json:"by,omitempty"`
 	// Daemon is the architecture for which the daemon was requested; absent for a config.
 	Daemon string `json:"daemon,omitempty"`
+	// Content is the hash of the requested file of the content store; absent for a config.
+	Content string `json:"content,omitempty"`
 	// Withheld is the number of secrets that the server left out.
 	Withheld int `json:"withheld,omitempty"`
 }
@@ -120,6 +122,9 @@ func (l *requestLog) line(r *http.Request, a *response, repeated int) {
 		if optional.Value.String() != "" {
 			attrs = append(attrs, optional)
 		}
+	}
+	if a.content != "" {
+		attrs = append(attrs, slog.String("content", a.content))
 	}
 	if a.daemon != "" {
 		attrs = append(attrs, slog.String("daemon", mcs.SafeName(a.daemon)))
@@ -172,6 +177,9 @@ func auditEntryOf(r *http.Request, a *response, now time.Time, repeated int) aud
 	if a.nodeConfig != "" {
 		line.By, line.Config = byNode, mcs.SafeName(a.nodeConfig)
 	}
+	if line.Content = a.content; a.isContent && a.client.node != "" {
+		line.By = byNode
+	}
 	if a.daemon != "" {
 		line.Daemon = mcs.SafeName(a.daemon)
 	}
@@ -189,6 +197,8 @@ func (c client) access() string {
 	switch {
 	case c.open:
 		return "open"
+	case c.grant:
+		return "grant"
 	case c.certificate != "":
 		return "certificate"
 	}
@@ -197,7 +207,7 @@ func (c client) access() string {
 
 // isServed reports whether the response is the config, or says that it has not changed.
 func (a *response) isServed() bool {
-	return a.status == http.StatusOK || a.status == http.StatusNotModified
+	return a.status == http.StatusOK || a.status == http.StatusNotModified || a.status == http.StatusPartialContent
 }
 
 // reason returns why the request failed, or why a token or certificate was ignored; otherwise "".

@@ -53,6 +53,8 @@ type Options struct {
 	BootstrapTokens BootstrapTokens
 	// Nodes has the data that nodes may read; the zero value serves no node.
 	Nodes Nodes
+	// Content has the files of the content store; the zero value has none.
+	Content Content
 	// Daemons are the daemon's binaries that new machines can get, at most one for each architecture.
 	Daemons daemon.Binaries
 	// ClientCAs are the CAs that sign the client certificates that authorize machines. Server needs the same ClientCAs.
@@ -79,6 +81,10 @@ type Nodes struct {
 	Trust NodeTrust
 	// Secrets is nil where configs cannot refer to secrets.
 	Secrets Secrets
+	// Content returns nil if a node may read the file of the content store with a hash. The error is an
+	// *mcs.NotForNodeError if it may not. Any other error means that the answer is not known now. Content is nil if the
+	// server has no content store.
+	Content func(ctx context.Context, node, hash string) error
 }
 
 // Secrets has the resolved contents of the files that refer to secrets.
@@ -107,7 +113,7 @@ type NodeConfigs interface {
 }
 
 // Routes returns the handler of /config/<pool>, /daemon/<arch>/<pool>, /node/config/<name>, /node/secrets/<name>,
-// /node/trust, /healthz and /readyz. The handler responds with 404 to any other path, and with 405 to any method other
+// /node/content/<hash>, /content/<hash>, /node/trust, /healthz and /readyz. The handler responds with 404 to any other path, and with 405 to any method other
 // than GET and HEAD. The metrics count the responses of /config/ and /node/.
 func Routes(o Options) (http.Handler, *Metrics) {
 	if o.Now == nil {
@@ -117,15 +123,23 @@ func Routes(o Options) (http.Handler, *Metrics) {
 	log := newRequestLog(o.Log, o.Audit, metrics)
 	authorizer := authorizer{tokens: o.Tokens, clients: o.ClientCAs, access: o.Access, limits: limit.New(o.Limits)}
 	mux := http.NewServeMux()
-	mux.Handle("GET /config/", &configHandler{
+	configs := &configHandler{
 		source:          o.Source,
 		tokens:          o.Tokens,
 		bootstrapTokens: o.BootstrapTokens,
 		secrets:         o.Nodes.Secrets,
+		content:         o.Content,
 		authorizer:      authorizer,
 		log:             log,
 		now:             o.Now,
-	})
+	}
+	mux.Handle("GET /config/", configs)
+	if o.Content.Open != nil {
+		streams := &limit.Streams{Total: maxStreams}
+		node := &nodeConfigHandler{nodes: o.Nodes}
+		mux.Handle("GET "+v1alpha1.ContentPath, &contentHandler{streams: streams, configHandler: configs})
+		mux.Handle("GET "+v1alpha1.NodeContentPath, &contentHandler{nodes: node, streams: streams, configHandler: configs})
+	}
 	if len(o.Daemons) > 0 {
 		mux.Handle("GET /daemon/{arch}/{pool}", &daemonHandler{binaries: o.Daemons, authorizer: authorizer, synced: o.Source.Synced, log: log, now: o.Now})
 	}

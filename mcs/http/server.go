@@ -34,7 +34,7 @@ type Server struct {
 	// requests. The server closes more connections than that before TLS.
 	Limits limit.Limits
 	// Bounds are the limits for the resources of each client.
-	Bounds Bounds
+	Bounds limit.Bounds
 	// Metrics counts closed connections; nil does not.
 	Metrics *Metrics
 	// Log receives errors below HTTP.
@@ -55,7 +55,7 @@ var suites = []uint16{
 // Serve serves on a listener until the context ends, and then waits for running requests, for at most Bounds.Stop.
 // Serve closes the listener. The error is nil after the context ended.
 func (s Server) Serve(ctx context.Context, l net.Listener) error {
-	b := s.Bounds.orDefault()
+	b := s.Bounds.OrDefault()
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true) // A machine sends one request, so HTTP/2 would only add attack surface.
 	bounded := newListener(l, b, s)

@@ -36,6 +36,10 @@ type Config struct {
 	check  func() error
 	mu     sync.Mutex
 	bodies map[Format]func() (Body, error) // Each function creates its body on the first call.
+	// withContent are the bodies of configs with files of the content store, which have grants.
+	withContent map[contentFormat]func() (Body, error)
+	// needsContent is true if the config has files of the content store.
+	needsContent bool
 }
 
 func newConfig(in mcs.Input) *Config {
@@ -44,6 +48,7 @@ func newConfig(in mcs.Input) *Config {
 		c.name = in.Rendered.Name
 	}
 	in.Rendered, c.nodes = asBase(in.Rendered)
+	c.needsContent, c.withContent = in.Rendered != nil && len(mcs.StoredHashes(in.Rendered)) > 0, map[contentFormat]func() (Body, error){}
 	c.input, c.bodies, c.check = in, map[Format]func() (Body, error){}, sync.OnceValue(func() error { return check(in.Rendered) })
 	return c
 }
@@ -125,14 +130,18 @@ func (c *Config) create(f Format) (Body, error) {
 }
 
 // BodyWithSecrets returns a body with resolved contents, for one machine. BodyWithSecrets creates the body for each
-// call, because the contents of secrets change while the config's name stays. The format must not withhold secrets.
-func (c *Config) BodyWithSecrets(f Format, resolved mcs.Secrets) (Body, error) {
+// call, because the contents of secrets change while the config's name stays. The format must not withhold secrets. The
+// parameter access is nil if the config needs none.
+func (c *Config) BodyWithSecrets(f Format, resolved mcs.Secrets, access *mcs.ContentAccess) (Body, error) {
 	return recoverPanic(func() (Body, error) {
 		if err := c.check(); err != nil {
 			return Body{}, err
 		}
 		in := c.input
 		in.Secrets = &resolved
+		if access != nil {
+			in.Content = access
+		}
 		composed, err := mcs.Compose(in, f.Version)
 		if err != nil {
 			return Body{}, err

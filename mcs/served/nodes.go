@@ -63,7 +63,7 @@ func (p *Pools) NodeConfig(pool, node string) (*Config, error) {
 		return nil, fmt.Errorf("%w: reading the config of node %s: %w", mcs.ErrNothingRendered, node, err)
 	}
 	p.writing.Lock()
-	own := newConfig(mcs.Input{Pool: pool, Rendered: rendered, Extra: p.extra})
+	own := newConfig(mcs.Input{Pool: pool, Rendered: rendered, Extra: p.extra, Content: p.content})
 	p.writing.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()

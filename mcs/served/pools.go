@@ -18,8 +18,9 @@ import (
 // it, also while the API server is unreachable. NewPools creates a Pools. All methods may be called concurrently:
 // writers wait for each other, but readers never wait for the creation of a body.
 type Pools struct {
-	writing sync.Mutex // writing allows one change at a time, including the creation of bodies.
-	extra   mcs.Extra  // extra is guarded by writing.
+	writing sync.Mutex         // writing allows one change at a time, including the creation of bodies.
+	extra   mcs.Extra          // extra is guarded by writing.
+	content *mcs.ContentAccess // content is nil if the server has no content store. It is guarded by writing.
 
 	mu                      sync.RWMutex
 	pools                   map[string]pool
@@ -73,7 +74,7 @@ func (p *Pools) Set(name string, rendered *mcfgv1.MachineConfig) error {
 // replace returns the pool with the wanted config and the current extra. If the wanted config cannot be served, replace
 // returns the pool with its served config and the problem.
 func (p *Pools) replace(name string, now pool) (pool, error) {
-	next := newConfig(mcs.Input{Pool: name, Rendered: now.wanted, Extra: p.extra})
+	next := newConfig(mcs.Input{Pool: name, Rendered: now.wanted, Extra: p.extra, Content: p.content})
 	err := next.prepare(now.config)
 	if err == nil {
 		return pool{config: next, wanted: now.wanted}, nil

@@ -1,4 +1,4 @@
-package http
+package limit
 
 import "time"
 
@@ -40,8 +40,8 @@ func DefaultBounds() Bounds {
 	}
 }
 
-// orDefault replaces fields that are 0 by their defaults.
-func (b Bounds) orDefault() Bounds {
+// OrDefault replaces fields that are 0 by their defaults.
+func (b Bounds) OrDefault() Bounds {
 	d := DefaultBounds()
 	for _, t := range []struct{ set, to *time.Duration }{
 		{&b.Header, &d.Header}, {&b.Read, &d.Read}, {&b.Send, &d.Send}, {&b.Stop, &d.Stop},

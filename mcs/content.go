@@ -1,0 +1,126 @@
+package mcs
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// ContentAccess is how a new machine reads files of the content store from the server.
+type ContentAccess struct {
+	// Server is the URL of the server without a path, as the machine reaches it.
+	Server string
+	// CA are the certificates that the machine has to trust there, as PEM; nil if it trusts them already.
+	CA []byte
+	// Expires is when the grants end. All grants of one server and one end are equal.
+	Expires time.Time
+	// Grant returns the text that allows the machine to read the file with a hash.
+	Grant func(hash string) string
+}
+
+// NoContentStoreError says that a config has files of the content store, and that the server has no content store.
+type NoContentStoreError struct {
+	// Config is the name of the config. Files are the paths of the files.
+	Config string
+	Files  []string
+}
+
+// Error names the config and its files.
+func (e *NoContentStoreError) Error() string {
+	return fmt.Sprintf("config %s has files in the content store of a cluster (%s), and this server has no content store: run the server in the cluster, or serve the files at an https:// address",
+		e.Config, strings.Join(e.Files, ", "))
+}
+
+// storedFiles returns the paths of the files of a flat config that are in the content store.
+func storedFiles(c machineconfig.Config) (paths []string) {
+	for _, f := range c.Ignition.Storage.Files {
+		if f.Contents.Source == nil {
+			continue
+		}
+		if _, stored := machineconfig.StoredHash(*f.Contents.Source); stored {
+			paths = append(paths, f.Path)
+		}
+	}
+	return paths
+}
+
+// StoredHashes returns the hashes of the files of a rendered config that are in the content store. An invalid config has
+// none, because no machine gets it.
+func StoredHashes(rendered *mcfgv1.MachineConfig) (hashes []string) {
+	config, err := machineconfig.Parse(rendered.Spec)
+	if err != nil {
+		return nil
+	}
+	for _, f := range machineconfig.RemoteFiles(config) {
+		if hash, stored := machineconfig.StoredHash(f.URL); stored {
+			hashes = append(hashes, hash)
+		}
+	}
+	return hashes
+}
+
+// withContent replaces the addresses of files of the content store by those of the server, with grants. Versions of
+// Ignition without headers get the grant in the address. The machine reaches the server as it did for its config:
+// without the proxies of the config, and with the server's CA.
+func (d spec) withContent(c machineconfig.Config, in Input) (machineconfig.Config, error) {
+	paths := storedFiles(c)
+	if len(paths) == 0 {
+		return c, nil
+	}
+	if in.Content == nil {
+		return c, &NoContentStoreError{Config: in.Rendered.Name, Files: paths}
+	}
+	files := slices.Clone(c.Ignition.Storage.Files)
+	for i, f := range files {
+		if f.Contents.Source == nil {
+			continue
+		}
+		if hash, stored := machineconfig.StoredHash(*f.Contents.Source); stored {
+			files[i].Contents = in.Content.resource(f.Contents, hash, d.headers())
+		}
+	}
+	c.Ignition.Storage.Files = files
+	settings := &c.Ignition.Ignition
+	if len(in.Content.CA) > 0 && !trusts(settings.Security.TLS.CertificateAuthorities, in.Content.CA) {
+		source := "data:;base64," + base64.StdEncoding.EncodeToString(in.Content.CA)
+		settings.Security.TLS.CertificateAuthorities = append(slices.Clone(settings.Security.TLS.CertificateAuthorities), ign.Resource{Source: &source})
+	}
+	if u, err := url.Parse(in.Content.Server); err == nil && (settings.Proxy.HTTPProxy != nil || settings.Proxy.HTTPSProxy != nil) {
+		settings.Proxy.NoProxy = append(slices.Clone(settings.Proxy.NoProxy), ign.NoProxyItem(u.Hostname()))
+	}
+	return c, nil
+}
+
+// headers reports whether Ignition sends headers of the config in this version.
+func (d spec) headers() bool { return d.version != V2_2 && d.version != V3_0 }
+
+// resource returns the contents of a file at the server.
+func (a ContentAccess) resource(r ign.Resource, hash string, headers bool) ign.Resource {
+	source, grant := a.Server+v1alpha1.ContentPath+hash, a.Grant(hash)
+	if !headers {
+		source += "?" + v1alpha1.ContentGrantQuery + "=" + url.QueryEscape(grant)
+		r.Source, r.HTTPHeaders = &source, nil
+		return r
+	}
+	value := v1alpha1.ContentGrantScheme + grant
+	r.Source, r.HTTPHeaders = &source, ign.HTTPHeaders{{Name: "Authorization", Value: &value}}
+	return r
+}
+
+// trusts reports whether a list of CAs has a bundle.
+func trusts(all []ign.Resource, pem []byte) bool {
+	return slices.ContainsFunc(all, func(r ign.Resource) bool {
+		have, err := machineconfig.Contents(r)
+		return err == nil && bytes.Equal(have, pem)
+	})
+}

@@ -1,0 +1,76 @@
+package content
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/bunsen-os/bunsen/mcs"
+)
+
+// Identity is what the server knows about itself.
+type Identity struct {
+	// Keys sign grants: the first one signs, and all of them verify. All replicas have the same first key.
+	Keys [][]byte
+	// CA are the certificates that machines have to trust, as PEM; nil if they are not known, because machines trust them
+	// already.
+	CA []byte
+	// Covers reports whether the server's certificate is for a host.
+	Covers func(host string) bool
+	// URLs are the addresses of this server, for a machine that requested another host than those of the certificate.
+	URLs []string
+}
+
+// errNoAddress says that the server does not know its own address.
+var errNoAddress = errors.New("the machine's config has files of the content store, and the server does not know an address for them: its certificate is not for the host that the machine requested. Add the host to --hostnames")
+
+// Access returns how a machine of a pool reads files of the content store from a server, which it reached at a host with an
+// optional port. The address of the access changes only with the host, and its grants once an hour.
+func Access(is Identity, host, pool string, now time.Time) (mcs.ContentAccess, error) {
+	if len(is.Keys) == 0 {
+		return mcs.ContentAccess{}, fmt.Errorf("granting files of the content store: %w", mcs.ErrNotSynced)
+	}
+	server, err := address(is, host)
+	if err != nil {
+		return mcs.ContentAccess{}, err
+	}
+	expires := expiry(now)
+	return mcs.ContentAccess{
+		Server: server, CA: is.CA, Expires: expires,
+		Grant: func(hash string) string { return sign(is.Keys[0], hash, pool, expires) },
+	}, nil
+}
+
+// address returns the URL at which a machine reaches the server. The machine chooses the host of its request, so the host
+// counts only if the certificate is for it.
+func address(is Identity, host string) (string, error) {
+	name, port, err := net.SplitHostPort(host)
+	if err != nil {
+		name, port = host, ""
+		if len(host) > 1 && host[0] == '[' && host[len(host)-1] == ']' {
+			name = host[1 : len(host)-1]
+		}
+	}
+	_, badPort := strconv.ParseUint(port, 10, 16)
+	switch {
+	case name == "" || is.Covers == nil || !is.Covers(name) || port != "" && badPort != nil:
+	case port == "":
+		return "https://" + hostOf(name), nil
+	default:
+		return "https://" + net.JoinHostPort(name, port), nil
+	}
+	if len(is.URLs) > 0 {
+		return is.URLs[0], nil
+	}
+	return "", errNoAddress
+}
+
+// hostOf returns a name or an address as a part of a URL.
+func hostOf(name string) string {
+	if ip := net.ParseIP(name); ip != nil && ip.To4() == nil {
+		return "[" + name + "]"
+	}
+	return name
+}

@@ -1,0 +1,126 @@
+package http
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcs"
+	"github.com/bunsen-os/bunsen/mcs/content"
+	"github.com/bunsen-os/bunsen/mcs/http/address"
+	"github.com/bunsen-os/bunsen/mcs/http/limit"
+	"github.com/bunsen-os/bunsen/mcs/http/transfer"
+)
+
+// maxStreams is how many files of the content store the server sends at a time, so that most connections stay free for
+// configs.
+const maxStreams = 256
+
+// Content has the files of the content store.
+type Content struct {
+	// Open returns the file with a hash, and its size. The handler closes it. The error wraps mcs.ErrContentUnavailable if
+	// the file cannot be sent now. Nil: the server has no content store.
+	Open func(ctx context.Context, hash string) (io.ReadSeekCloser, int64, error)
+	// Identity returns what the server knows about itself now.
+	Identity func() content.Identity
+}
+
+// contentHandler serves /node/content/<hash> to nodes, which authenticate with the certificate of their kubelet, and
+// /content/<hash> to new machines, whose config has a grant for the file.
+type contentHandler struct {
+	nodes   *nodeConfigHandler // nodes is nil for new machines.
+	streams *limit.Streams
+	*configHandler
+}
+
+// ServeHTTP serves one request.
+func (h *contentHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	now := h.now()
+	a := response{from: address.Client(r.RemoteAddr), subject: subject{isContent: true}}
+	a.content = r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
+	w.Header().Set("Cache-Control", "no-store")
+	if a.err = h.serve(w, r, &a, now); a.status == 0 {
+		w.Header().Set(v1alpha1.ReasonHeader, httpErrorOf(a.err).reason)
+		a.status = writeError(w, a.err)
+	}
+	h.log.add(r, &a, now)
+}
+
+// serve serves a request. If serve cannot serve it, serve returns the reason and leaves a.status 0.
+func (h *contentHandler) serve(w http.ResponseWriter, r *http.Request, a *response, now time.Time) error {
+	if err := h.authorizer.checkAddress(a.from, now); err != nil {
+		return err
+	}
+	w.Header().Set("Connection", "close")
+	if err := h.authorize(r, a, now); err != nil {
+		refused := new(mcs.NotForNodeError)
+		if answer := httpErrorOf(err); (answer.status < http.StatusInternalServerError || errors.Is(err, content.ErrUnknownKey) || errors.As(err, &refused)) &&
+			!h.authorizer.limits.Failure(a.from, now) {
+			return fmt.Errorf("%w: %w", errTooManyFailures, err)
+		}
+		return err
+	}
+	end, ok := h.streams.Begin(a.from)
+	if !ok {
+		return errTooManyStreams
+	}
+	defer end()
+	file, size, err := h.content.Open(r.Context(), a.content)
+	if err != nil {
+		return err
+	}
+	defer file.Close() //nolint:errcheck // only read
+	a.status, a.sent, err = transfer.Send(w, r, a.content, transfer.File{Content: file, Size: size})
+	if err == nil && a.status == http.StatusRequestedRangeNotSatisfiable {
+		err = errNoRange
+	}
+	return err
+}
+
+// authorize finds out who sends the request, and whether the client may read the file.
+func (h *contentHandler) authorize(r *http.Request, a *response, now time.Time) error {
+	prefix := v1alpha1.ContentPath
+	if h.nodes != nil {
+		prefix = v1alpha1.NodeContentPath
+	}
+	if !machineconfig.IsStoredHash(a.content) || r.URL.Path != prefix+a.content {
+		a.content = ""
+		return errNoContent
+	}
+	if h.nodes != nil {
+		if err := h.nodes.identify(r, a); err != nil {
+			return err
+		}
+		return h.nodes.nodes.Content(r.Context(), a.client.node, a.content)
+	}
+	grant, ok := strings.CutPrefix(r.Header.Get("Authorization"), v1alpha1.ContentGrantScheme)
+	if !ok {
+		grant = r.URL.Query().Get(v1alpha1.ContentGrantQuery)
+	}
+	pool, err := content.Check(h.content.Identity().Keys, grant, a.content, now)
+	switch {
+	case err == nil:
+		a.pool, a.client.grant = pool, true
+		return nil
+	case errors.Is(err, content.ErrUnknownKey): // another replica may know it
+		return unavailable("UnknownGrant", "the grant for the file cannot be verified", err)
+	case errors.Is(err, content.ErrExpired):
+		return &httpError{status: http.StatusForbidden, reason: "ExpiredGrant", message: err.Error()}
+	}
+	return &httpError{status: http.StatusUnauthorized, reason: "NoGrant", message: err.Error()}
+}
+
+// access returns how the machine of a response reads files of the content store; nil if its config has none.
+func (h *configHandler) access(r *http.Request, a *response) (*mcs.ContentAccess, error) {
+	if !a.config.NeedsContent() || h.content.Identity == nil {
+		return nil, nil
+	}
+	access, err := content.Access(h.content.Identity(), r.Host, a.pool, h.now())
+	return &access, err
+}
