@@ -9,11 +9,12 @@ const (
 	// itself as for NodeConfigPath, and a config that it may run names the file.
 	NodeContentPath = "/node/content/"
 	// ContentPath, followed by the name of a Content, is where a new machine reads the bytes of that file, with the grant
-	// in its config. The header Authorization has ContentGrantScheme and the grant. Versions of Ignition without headers
-	// send the grant as ContentGrantQuery of the address.
-	ContentPath        = "/content/"
+	// in its config.
+	ContentPath = "/content/"
+	// ContentGrantScheme precedes the grant in the header Authorization.
 	ContentGrantScheme = "Bunsen-Content "
-	ContentGrantQuery  = "grant"
+	// ContentGrantQuery is the part of the query with the grant, for versions of Ignition without headers.
+	ContentGrantQuery = "grant"
 )
 
 // Content is a large file of a repository. Configs name it by its hash, which is the name of this object. The controller

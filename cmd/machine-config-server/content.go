@@ -13,6 +13,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/content"
 	"github.com/bunsen-os/bunsen/mcs/content/copies"
 	mcshttp "github.com/bunsen-os/bunsen/mcs/http"
+	"github.com/bunsen-os/bunsen/mcs/served"
 )
 
 // contentOf returns the files of the content store of a cluster. Their copies are in --cache-dir or, without it, in a
@@ -31,7 +32,7 @@ func (p *program) contentOf(config *rest.Config) (mcshttp.Content, error) {
 	if err != nil {
 		return mcshttp.Content{}, err
 	}
-	p.pools.SetContentStore()
+	served.SetContentStore(p.pools)
 	urls := nodeURLs(p.tls.hostnames, p.tls.listen)
 	return mcshttp.Content{
 		Open: func(ctx context.Context, hash string) (io.ReadSeekCloser, int64, error) { return all.Open(ctx, hash) },

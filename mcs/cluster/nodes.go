@@ -20,6 +20,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy/membership"
 	"github.com/bunsen-os/bunsen/mcs"
+	"github.com/bunsen-os/bunsen/mcs/variants"
 )
 
 // cacheNodesDelay is how long the server collects changes of nodes' pools before it caches them.
@@ -75,7 +76,7 @@ func (c *Cluster) NodeConfig(ctx context.Context, node, config string) ([]byte, 
 		err = mcs.CheckNodeConfig(node, pools, config)
 	}
 	if err == nil {
-		err = mcs.CheckOwnConfig(node, config, c.nodes.pools.list(), func(name string) ([]byte, error) { return c.nodes.content(ctx, name) })
+		err = variants.Check(node, config, c.nodes.pools.list(), func(name string) ([]byte, error) { return c.nodes.content(ctx, name) })
 	}
 	if err != nil {
 		return nil, err

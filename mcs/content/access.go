@@ -3,8 +3,7 @@ package content
 import (
 	"errors"
 	"fmt"
-	"net"
-	"strconv"
+	"net/url"
 	"time"
 
 	"github.com/bunsen-os/bunsen/mcs"
@@ -46,31 +45,12 @@ func Access(is Identity, host, pool string, now time.Time) (mcs.ContentAccess, e
 // address returns the URL at which a machine reaches the server. The machine chooses the host of its request, so the host
 // counts only if the certificate is for it.
 func address(is Identity, host string) (string, error) {
-	name, port, err := net.SplitHostPort(host)
-	if err != nil {
-		name, port = host, ""
-		if len(host) > 1 && host[0] == '[' && host[len(host)-1] == ']' {
-			name = host[1 : len(host)-1]
-		}
-	}
-	_, badPort := strconv.ParseUint(port, 10, 16)
-	switch {
-	case name == "" || is.Covers == nil || !is.Covers(name) || port != "" && badPort != nil:
-	case port == "":
-		return "https://" + hostOf(name), nil
-	default:
-		return "https://" + net.JoinHostPort(name, port), nil
+	u, err := url.Parse("https://" + host)
+	if err == nil && u.Host == host && u.Hostname() != "" && is.Covers != nil && is.Covers(u.Hostname()) {
+		return u.String(), nil
 	}
 	if len(is.URLs) > 0 {
 		return is.URLs[0], nil
 	}
 	return "", errNoAddress
-}
-
-// hostOf returns a name or an address as a part of a URL.
-func hostOf(name string) string {
-	if ip := net.ParseIP(name); ip != nil && ip.To4() == nil {
-		return "[" + name + "]"
-	}
-	return name
 }

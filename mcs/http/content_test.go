@@ -62,7 +62,7 @@ func withFile(name, hash string) *mcfgv1.MachineConfig {
 func storing(t testing.TB) (Options, *tokens) {
 	t.Helper()
 	pools := served.NewPools()
-	pools.SetContentStore()
+	served.SetContentStore(pools)
 	for pool, mc := range map[string]*mcfgv1.MachineConfig{"large": withFile("rendered-large-1", storedHash), "worker": rendered("rendered-worker-1", "a")} {
 		if err := pools.Set(pool, mc); err != nil {
 			t.Fatal(err)

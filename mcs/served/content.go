@@ -23,9 +23,9 @@ func anyAccess() *mcs.ContentAccess {
 	return &mcs.ContentAccess{Server: "https://server.invalid", Grant: func(string) string { return "none" }}
 }
 
-// SetContentStore records that the server has a content store. Before that, a config with files of the content store cannot
-// be served. Call it before the first Set.
-func (p *Pools) SetContentStore() {
+// SetContentStore records that the server of the pools has a content store. Before that, a config with files of the content
+// store cannot be served. Call it before the first Set.
+func SetContentStore(p *Pools) {
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	p.content = anyAccess()

@@ -208,6 +208,7 @@ var Rooms = []Room{
 	{"mcs/secrets/follow", Shell, list("api/...", "mcs", "mcs/secrets"), libs(kubeTypes, kubeClient), "reads the secrets of configs from the API server, apart from the configs"},
 	{"mcs/content", Pure, list("api/...", "mcs"), nil, "which grants a machine gets, and which are valid, follows from keys and times"},
 	{"mcs/content/copies", Shell, list("api/...", "mcs"), libs(kubeTypes, kubeClient), "reads files of the content store from the API server, apart from who may read them"},
+	{"mcs/variants", Pure, list("api/...", "mcs"), kubeTypes, "which configs a node may run follows from its pools, their configs and its report"},
 	{"mcs/trust", Pure, list("api/..."), nil, "which certificates a pool gets follows from the objects, what was in force, and now"},
 	{"mcs/trust/follow", Shell, list("api/...", "mcs", "mcs/trust"), libs(kubeTypes, kubeClient), "reads what nodes trust from the API server, apart from what they run"},
 	{"mcs/http/address", Pure, nil, nil, "whose request it is, and whether it may come, follows from its address"},
@@ -217,7 +218,7 @@ var Rooms = []Room{
 	{"mcs/http", Shell, list("api/...", "mcs", "mcs/content", "mcs/daemon", "mcs/http/address", "mcs/http/clientca", "mcs/http/limit", "mcs/http/transfer", "mcs/served", "mcs/token"), libs(kubeTypes, list("golang.org/x/time/rate", "github.com/prometheus/")), "routes, limits, authorization and the request log; mcs decides what is served"},
 	{"mcs/certs", Shell, list("api/...", "mcs"), libs(kubeTypes, kubeClient), "stores and renews the server's certificates"},
 	{"mcs/share", Ports, list("mcs"), nil, "how scarce bootstrap tokens are divided does not depend on who creates them"},
-	{"mcs/cluster", Shell, list("api/...", "internal/policy/membership", "mcs", "mcs/batch", "mcs/served", "mcs/share", "mcs/token"), libs(kubeTypes, kubeClient, list("golang.org/x/sync/")), "reads and writes the API server for machine-config-server, with a cache on disk"},
+	{"mcs/cluster", Shell, list("api/...", "internal/policy/membership", "mcs", "mcs/batch", "mcs/served", "mcs/share", "mcs/token", "mcs/variants"), libs(kubeTypes, kubeClient, list("golang.org/x/sync/")), "reads and writes the API server for machine-config-server, with a cache on disk"},
 	{"mcs/files", Shell, list("api/...", "mcs", "mcs/batch", "mcs/served", "mcs/token"), libs(kubeTypes, yaml), "configs, tokens and added files for the server, from files: no cluster"},
 
 	{"internal/bootstrap", Shell, list("api/...", "internal/policy", "internal/policy/secret", "source", "source/verify", "transpile", "reconcile/render", "internal/review"), libs(kubeTypes, yaml), "a repository's rendered configs without a cluster, by the controllers' own pure functions"},

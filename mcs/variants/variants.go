@@ -1,4 +1,4 @@
-package mcs
+package variants
 
 import (
 	"bytes"
@@ -10,20 +10,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcs"
 )
 
-// CheckOwnConfig returns nil unless a rendered config is that of other nodes alone, according to the configs to which the
+// Check returns nil unless a rendered config is that of other nodes alone, according to the configs to which the
 // pool of the config refers. The function read returns a rendered config as JSON. The error is a *NotForNodeError, or that
 // of read.
-func CheckOwnConfig(node, config string, pools []*mcfgv1.MachineConfigPool, read func(name string) ([]byte, error)) error {
+func Check(node, config string, pools []*mcfgv1.MachineConfigPool, read func(name string) ([]byte, error)) error {
 	ofOthers := false
 	for _, pool := range pools {
 		if pool.Name != v1alpha1.RenderedPool(config) {
 			continue
 		}
-		for _, name := range ConfigsOf(pool) {
+		for _, name := range mcs.ConfigsOf(pool) {
 			raw, err := read(name)
-			if errors.Is(err, ErrNoSuchConfig) {
+			if errors.Is(err, mcs.ErrNoSuchConfig) {
 				continue
 			}
 			if err != nil {
@@ -41,15 +42,24 @@ func CheckOwnConfig(node, config string, pools []*mcfgv1.MachineConfigPool, read
 		}
 	}
 	if ofOthers {
-		return &NotForNodeError{Node: node, Config: config, Why: errors.New("it is the config of other nodes")}
+		return &mcs.NotForNodeError{Node: node, Config: config, Why: errors.New("it is the config of other nodes")}
 	}
 	return nil
 }
 
-// ConfigsOfNode returns the names of the configs that a node may run: those of its pools, its own variants of them, and of
-// the configs in its report those that it may read. The function read returns a rendered config as JSON. The error is that
-// of read.
-func ConfigsOfNode(node string, in []string, reported []string, pools []*mcfgv1.MachineConfigPool, read func(name string) ([]byte, error)) ([]string, error) {
+// Node is what the server knows about a node.
+type Node struct {
+	// Name of the node. Pools are the pools that it is in.
+	Name  string
+	Pools []string
+	// Reported are the configs that it reports, which may be wrong.
+	Reported []string
+}
+
+// Configs returns the names of the configs that a node may run: those of its pools, its own variants of them, and of the
+// configs in its report those that it may read. The function read returns a rendered config as JSON. The error is that of
+// read.
+func Configs(node Node, pools []*mcfgv1.MachineConfigPool, read func(name string) ([]byte, error)) ([]string, error) {
 	var names []string
 	add := func(name string) {
 		if name != "" && !slices.Contains(names, name) {
@@ -57,12 +67,12 @@ func ConfigsOfNode(node string, in []string, reported []string, pools []*mcfgv1.
 		}
 	}
 	for _, pool := range pools {
-		if !slices.Contains(in, pool.Name) {
+		if !slices.Contains(node.Pools, pool.Name) {
 			continue
 		}
-		for _, name := range ConfigsOf(pool) {
+		for _, name := range mcs.ConfigsOf(pool) {
 			raw, err := read(name)
-			if errors.Is(err, ErrNoSuchConfig) {
+			if errors.Is(err, mcs.ErrNoSuchConfig) {
 				continue
 			}
 			if err != nil {
@@ -71,17 +81,16 @@ func ConfigsOfNode(node string, in []string, reported []string, pools []*mcfgv1.
 			if of := nodeConfigsIn(raw); of.IsZero() {
 				add(name)
 			} else {
-				add(of.Of(node))
+				add(of.Of(node.Name))
 			}
 		}
 	}
-	for _, name := range reported {
-		refused := new(NotForNodeError)
-		err := CheckNodeConfig(node, in, name)
+	for _, name := range node.Reported {
+		err := mcs.CheckNodeConfig(node.Name, node.Pools, name)
 		if err == nil {
-			err = CheckOwnConfig(node, name, pools, read)
+			err = Check(node.Name, name, pools, read)
 		}
-		switch {
+		switch refused := new(mcs.NotForNodeError); {
 		case err == nil:
 			add(name)
 		case !errors.As(err, &refused):
