@@ -96,7 +96,7 @@ func applyOnce(ctx context.Context, o onceOptions, out io.Writer) error {
 	}
 	defer closeHost()
 	runner := apply.Runner{Host: h, OnStep: func(s host.Step, undone bool) { log.Debug("step", "step", s.String(), "undone", undone) }}
-	ask := once.Request{To: to, Force: o.force, AsFirstBoot: o.born, SkipReboot: o.stay || !o.live(), Fetcher: fetcher(h)}
+	ask := once.Request{To: to, Force: o.force, AsFirstBoot: o.born, SkipReboot: o.stay || !o.live(), Fetcher: fetcher(h, nil)}
 	result, err := once.Run(ctx, runner, ask, o.dry, func(d once.Plan) {
 		if o.output == "text" {
 			fmt.Fprint(out, d.String())

@@ -1,15 +1,28 @@
 package main
 
 import (
+	"context"
+	"io"
+	"net/http"
+
 	"github.com/bunsen-os/bunsen/mcd/agent/contentsync"
+	"github.com/bunsen-os/bunsen/mcd/agent/kube"
 	"github.com/bunsen-os/bunsen/mcd/fetch"
 	"github.com/bunsen-os/bunsen/mcd/fetch/web"
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// fetcher returns what downloads the remote files of configs onto a machine.
-func fetcher(h host.Host) *fetch.Fetcher {
+// fetcher returns what downloads the remote files of configs onto a machine. Files of the content store come from the servers of
+// the cluster; the cluster is nil for a machine without one.
+func fetcher(h host.Host, cluster *kube.Connection) *fetch.Fetcher {
+	agent := "machine-config-daemon/" + versionText()
+	var stored fetch.Stored
+	if cluster != nil {
+		stored = func(ctx context.Context, hash string, headers map[string]string) (fetch.Answer, io.ReadCloser, error) {
+			return cluster.Content(ctx, hash, headers, func(c *http.Client) fetch.Web { return web.Over(c, agent, web.Stall, web.Rate) })
+		}
+	}
 	return contentsync.Fetcher(h, func(a fetch.Access) fetch.Web {
-		return web.New(a, "machine-config-daemon/"+versionText(), web.Stall, web.Rate)
+		return fetch.WithStored(web.New(a, agent, web.Stall, web.Rate), stored)
 	})
 }

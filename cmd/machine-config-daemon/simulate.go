@@ -91,7 +91,7 @@ func simulateHost(ctx context.Context, o options, s simulation) error {
 	}
 	agentConfig := agent.Config{
 		Node: o.node, Cluster: cluster, Host: h, Log: log, Events: kube.NewRecorder(ctx, cluster, log), Status: kube.NewStatusPublisher(ctx, cluster, log),
-		Trust: o.followTrust(ctx, h, cluster, log), Fetch: fetcher(h),
+		Trust: o.followTrust(ctx, h, cluster, log), Fetch: fetcher(h, cluster),
 	}
 	if watcher := watchFiles(root, log); watcher != nil {
 		defer watcher.Close() //nolint:errcheck // the process ends

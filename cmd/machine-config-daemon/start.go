@@ -148,7 +148,7 @@ func serveHost(ctx context.Context, h host.Host, o options, c checks, form linux
 	config := agent.Config{
 		Node: o.node, Cluster: cluster, Host: h, Log: log, Health: c.health(h, cluster),
 		Events: kube.NewRecorder(ctx, cluster, log), Metrics: set, Status: kube.NewStatusPublisher(ctx, cluster, log),
-		Reported: func() { ready.reported.Store(true) }, Trust: o.followTrust(ctx, h, cluster, log), Fetch: fetcher(h),
+		Reported: func() { ready.reported.Store(true) }, Trust: o.followTrust(ctx, h, cluster, log), Fetch: fetcher(h, cluster),
 	}
 	if root, can := h.Files.(*files.Root); can {
 		if watcher := watchFiles(root, log); watcher != nil {

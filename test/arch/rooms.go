@@ -257,7 +257,7 @@ var Rooms = []Room{
 	{"mcd/agent/driftscan", Shell, list("api/...", "internal/policy", "mcd/host", "mcd/desired", "mcd/plan", "mcd/apply", "mcd/drift", "mcd/report"), kubeTypes, "a drift scan needs no update, and commands on the node read what it found"},
 	{"mcd/agent/trustsync", Shell, list("api/...", "internal/policy", "internal/policy/distribution", "mcd/host", "mcd/desired", "mcd/plan", "mcd/apply", "mcd/secrets", "mcd/trust"), nil, "files beside the config change without an update; the agent says when none is under way"},
 	{"mcd/agent/etcd", Shell, list("api/..."), nil, "asks the etcd of its own node, with that node's files; cmd hands it to the heartbeat"},
-	{"mcd/agent/kube", Shell, list("api/...", "internal/policy", "mcd/drift", "mcd/health", "mcd/plan", "mcd/report"), libs(kubeTypes, kubeClient), "speaks to the API server for one node; cmd hands it to the agent"},
+	{"mcd/agent/kube", Shell, list("api/...", "internal/policy", "mcd/drift", "mcd/fetch", "mcd/health", "mcd/plan", "mcd/report"), libs(kubeTypes, kubeClient), "speaks to the API server for one node; cmd hands it to the agent"},
 	{"mcd/simulate", Shell, list("api/...", "mcd/host"), libs(kubeTypes, kubeClient), "keeps a simulated host's Node alive as a kubelet would"},
 
 	{"cmd/machine-config-controller", Command, list("api/...", "internal/forge/...", "internal/policy/...", "source/...", "transpile/...", "reconcile/..."), anything, "wires source, transpile and reconcile; server and daemon are other processes"},

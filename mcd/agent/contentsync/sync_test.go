@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -52,6 +53,8 @@ type machine struct {
 	server *httptest.Server
 	// stall is how long the server may send nothing.
 	stall time.Duration
+	// stored requests files of the content store; nil for a machine without a cluster.
+	stored fetch.Stored
 }
 
 func newMachine(t testing.TB, dir string, serve http.HandlerFunc) *machine {
@@ -81,7 +84,9 @@ func (m *machine) open() {
 // fetcher returns what downloads files of the machine.
 func (m *machine) fetcher() *fetch.Fetcher {
 	s := content.New(m.root)
-	return &fetch.Fetcher{Files: m.root, Store: s, Partials: s, Web: func(a fetch.Access) fetch.Web { return web.New(a, "test", m.stall, 1<<40) }}
+	return &fetch.Fetcher{Files: m.root, Store: s, Partials: s, Web: func(a fetch.Access) fetch.Web {
+		return fetch.WithStored(web.New(a, "test", m.stall, 1<<40), m.stored)
+	}}
 }
 
 // config returns a config with one remote file, and the CA of the server.
@@ -347,21 +352,81 @@ func TestDamagedContentsAreDownloadedAgain(t *testing.T) {
 	m.has(large)
 }
 
+// from returns what requests files of the content store from servers, another one each time, as nodes do.
+func from(servers ...*machine) fetch.Stored {
+	requests := 0
+	return func(ctx context.Context, hash string, headers map[string]string) (fetch.Answer, io.ReadCloser, error) {
+		s := servers[requests%len(servers)].server
+		requests++
+		return web.Over(s.Client(), "test", 10*time.Second, 1<<40).Get(ctx, s.URL+"/node/content/"+hash, headers)
+	}
+}
+
+func TestAFileOfTheContentStoreComesFromTheServers(t *testing.T) {
+	hash := sha512Of(large)
+	var asked []string
+	serve := func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Path+" "+r.Header.Get("If-Range"))
+		w.Header().Set("ETag", `"`+hash+`"`)
+		if len(asked) == 1 {
+			w.Header().Set("Content-Length", fmt.Sprint(len(large)))
+			w.Write(large[:len(large)/2])
+			panic(http.ErrAbortHandler)
+		}
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(large))
+	}
+	one, other := newMachine(t, t.TempDir(), serve), newMachine(t, t.TempDir(), serve)
+	m := newMachine(t, t.TempDir(), nil)
+	m.stored = from(one, other)
+	c := m.config(machineconfig.StoredSource(hash), hash, "")
+	err := m.fetch(c)
+	if err == nil || !strings.Contains(err.Error(), "downloading the content store, sha512-") || strings.Contains(err.Error(), ".invalid") {
+		t.Fatalf("it says %v", err)
+	}
+	m.open() // Another process continues, from another server.
+	if err := m.fetch(c); err != nil {
+		t.Fatal(err)
+	}
+	m.has(large)
+	if len(asked) != 2 || asked[0] != "/node/content/"+hash+" " || asked[1] != "/node/content/"+hash+` "`+hash+`"` {
+		t.Errorf("it requested %q", asked)
+	}
+	if resolved := machineconfig.RemoteFiles(m.fetcher().Resolve(c)); len(resolved) != 1 || resolved[0].Hash != sha256Of(large) {
+		t.Errorf("it resolves to %v", resolved)
+	}
+	if err := m.fetcher().Confirm("rendered-1", c); err != nil {
+		t.Error(err)
+	}
+	born := newMachine(t, t.TempDir(), nil)
+	os.MkdirAll(born.dir+"/opt", 0o755)
+	os.WriteFile(born.dir+"/opt/large", large, 0o644)
+	if err := born.fetch(c); err != nil {
+		t.Errorf("a machine that has the file by Ignition: %v", err)
+	}
+	born.has(large)
+	alone := newMachine(t, t.TempDir(), nil)
+	if err := alone.fetch(c); err == nil || !strings.Contains(err.Error(), "only the nodes of the cluster can read it") {
+		t.Errorf("a machine without a cluster says %v", err)
+	}
+}
+
 // TestACrashLosesNothing kills the daemon before each system call of a download that the server interrupts once, and
-// lets another process continue.
+// lets another process continue. A file of the content store comes from two servers.
 func TestACrashLosesNothing(t *testing.T) {
-	for _, compression := range []string{"", "gzip"} {
-		body := large
-		if compression != "" {
+	for _, compression := range []string{"", "gzip", "stored"} {
+		body, stored := large, compression == "stored"
+		if compression == "gzip" {
 			body = zipped(large)
 		}
 		server := newMachine(t, t.TempDir(), func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("ETag", `"1"`)
 			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
 		})
+		other := newMachine(t, t.TempDir(), server.server.Config.Handler.ServeHTTP)
 		crashes := 0
 		for n := 1; ; n++ {
 			m := newMachine(t, t.TempDir(), nil)
+			m.stored = from(server, other)
 			m.server = server.server
 			calls := 0
 			m.root.Trap(func(call, path string) error {
@@ -370,7 +435,10 @@ func TestACrashLosesNothing(t *testing.T) {
 				}
 				return nil
 			})
-			c := m.config(server.server.URL, sha512Of(large), compression)
+			c := m.config(server.server.URL, sha512Of(large), strings.TrimSuffix(compression, "stored"))
+			if stored {
+				c = m.config(machineconfig.StoredSource(sha512Of(large)), sha512Of(large), "")
+			}
 			err := m.fetch(c)
 			m.open()
 			all, bad := content.New(m.root).Digests()

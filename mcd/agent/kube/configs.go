@@ -72,7 +72,7 @@ func (c *configs) get(ctx context.Context, name string) (mcfgv1.MachineConfig, e
 // it reads the servers' addresses again.
 func (c *configs) fromServers(ctx context.Context, name string) (mcfgv1.MachineConfig, error) {
 	return ask(ctx, c, func(client *http.Client, server, agent string) (mcfgv1.MachineConfig, error) {
-		return fetch(ctx, client, server, agent, name)
+		return fetchConfig(ctx, client, server, agent, name)
 	})
 }
 

@@ -79,7 +79,7 @@ func serverClient(config *rest.Config, ca *x509.CertPool) (*http.Client, error) 
 	return &http.Client{
 		Transport: &http.Transport{
 			DialContext:         (&net.Dialer{Timeout: connectLimit}).DialContext,
-			TLSHandshakeTimeout: connectLimit,
+			TLSHandshakeTimeout: connectLimit, ResponseHeaderTimeout: fetchLimit,
 			TLSClientConfig: &tls.Config{
 				MinVersion: tls.VersionTLS12, RootCAs: ca, GetClientCertificate: kubelet.GetClientCertificate,
 			},
@@ -148,9 +148,9 @@ func send(ctx context.Context, client *http.Client, server, agent string, ask re
 	return answer{got.StatusCode, got.Header, text}, nil
 }
 
-// fetch requests a config from one server. It returns a *serverError, or a NotFound error if the server reports that
+// fetchConfig requests a config from one server. It returns a *serverError, or a NotFound error if the server reports that
 // the config does not exist.
-func fetch(ctx context.Context, client *http.Client, server, agent, name string) (mcfgv1.MachineConfig, error) {
+func fetchConfig(ctx context.Context, client *http.Client, server, agent, name string) (mcfgv1.MachineConfig, error) {
 	got, err := send(ctx, client, server, agent, request{path: v1alpha1.NodeConfigPath + url.PathEscape(name), most: largestConfig})
 	if errors.Is(err, errNoSuchConfig) {
 		err = apierrors.NewNotFound(machineConfigs.GroupResource(), name)

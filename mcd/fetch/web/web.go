@@ -54,6 +54,11 @@ func New(a fetch.Access, agent string, stall time.Duration, rate int64) *Client 
 	return &Client{&http.Client{Transport: named{transport, agent}, CheckRedirect: redirect}, stall, rate}
 }
 
+// Over returns a client that sends its requests with another client, and follows redirects only if that client does.
+func Over(client *http.Client, agent string, stall time.Duration, rate int64) *Client {
+	return &Client{&http.Client{Transport: named{client.Transport, agent}, CheckRedirect: client.CheckRedirect}, stall, rate}
+}
+
 // named sends the name of the program with each request.
 type named struct {
 	http.RoundTripper

@@ -1,0 +1,62 @@
+package kube
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bunsen-os/bunsen/mcd/fetch"
+	"github.com/bunsen-os/bunsen/mcd/fetch/web"
+)
+
+// over sends requests as the daemon does.
+func over(c *http.Client) fetch.Web { return web.Over(c, "daemon/1", 10*time.Second, 1<<40) }
+
+// TestReadingAFileOfTheContentStore has answers of servers, and says what a node does with them.
+func TestReadingAFileOfTheContentStore(t *testing.T) {
+	hash := "sha512-" + strings.Repeat("0a", 64)
+	for says, c := range map[string]struct {
+		set    func(r *serverRig)
+		status int
+		why    string
+	}{
+		"the server sends it":               {func(r *serverRig) { r.answer = say(200, "bytes") }, 200, ""},
+		"the server sends a part":           {func(r *serverRig) { r.answer = say(206, "bytes") }, 206, ""},
+		"the node has all of it":            {func(r *serverRig) { r.answer = say(416, "bytes") }, 416, ""},
+		"the node's configs do not name it": {func(r *serverRig) { r.answer = say(403, "node worker-0 may not read file") }, 0, "answers 403 Forbidden: node worker-0 may not read file"},
+		"the server is too old":             {func(r *serverRig) { r.answer = say(404, "404 page not found") }, 0, "update the machine-config-server"},
+		"a chunk is missing":                {func(r *serverRig) { r.answer = say(503, "the server cannot send the file\nsecond line") }, 0, "answers 503 Service Unavailable: the server cannot send the file"},
+		"the server is down":                {func(r *serverRig) { r.server.Close() }, 0, "does not answer"},
+		"a redirect to another server":      {func(r *serverRig) { r.answer = say(302, "", "Location", "https://evil.example.com/") }, 0, "answers 302"},
+		"a server with the CA of another":   {func(r *serverRig) { r.published["urls"] = r.serve(newAuthority(t)).URL }, 0, "does not answer"},
+		"the first server is down, and the other is not": {func(r *serverRig) {
+			r.published["server"] = "https://127.0.0.1:1"
+			r.answer = say(200, "bytes")
+		}, 200, ""},
+		"no server is known": {func(r *serverRig) { r.published = nil }, 0, "no machine-config-server is known"},
+	} {
+		t.Run(says, func(t *testing.T) {
+			r := newServerRig(t)
+			c.set(r)
+			head, body, err := r.cluster.Content(t.Context(), hash, map[string]string{"Range": "bytes=1-"}, over)
+			if c.why != "" {
+				if err == nil || !strings.Contains(err.Error(), c.why) || strings.Contains(err.Error(), "second line") {
+					t.Errorf("it says %v, want %q", err, c.why)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := io.ReadAll(body)
+			if bad := body.Close(); err != nil || bad != nil || head.Status != c.status || string(text) != "bytes" {
+				t.Errorf("%d %q, %v, %v", head.Status, text, err, bad)
+			}
+			if r.asked[0] != "system:node:worker-0 /node/content/"+hash {
+				t.Errorf("it asked %q", r.asked)
+			}
+		})
+	}
+}
