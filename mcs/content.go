@@ -37,7 +37,7 @@ type NoContentStoreError struct {
 
 // Error names the config and its files.
 func (e *NoContentStoreError) Error() string {
-	return fmt.Sprintf("config %s has files in the content store of a cluster (%s), and this server has no content store: run the server in the cluster, or serve the files at an https:// address",
+	return fmt.Sprintf("config %s has files in the content store of a cluster (%s), and this server has no content store. Run the server in the cluster, or serve the files at an https:// address",
 		e.Config, strings.Join(e.Files, ", "))
 }
 

@@ -12,7 +12,7 @@ import (
 type Stored func(ctx context.Context, hash string, headers map[string]string) (Answer, io.ReadCloser, error)
 
 // errNoCluster is the error for a file of the content store where there is no cluster.
-var errNoCluster = errors.New("the file is in the content store of a cluster, and only the nodes of the cluster can read it: name the file by an https:// address")
+var errNoCluster = errors.New("the file is in the content store of a cluster, and only its nodes can read it. Name the file by an https:// address")
 
 // WithStored returns a Web that requests files of the content store in one way, and all others from web. The parameter stored
 // is nil for a machine without a cluster.

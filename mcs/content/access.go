@@ -23,7 +23,7 @@ type Identity struct {
 }
 
 // errNoAddress says that the server does not know its own address.
-var errNoAddress = errors.New("the machine's config has files of the content store, and the server does not know an address for them: its certificate is not for the host that the machine requested. Add the host to --hostnames")
+var errNoAddress = errors.New("the config has files of the content store, and the server's certificate does not have the host that the machine requested. Add it to --hostnames")
 
 // Access returns how a machine of a pool reads files of the content store from a server, which it reached at a host with an
 // optional port. The address of the access changes only with the host, and its grants once an hour.

@@ -405,7 +405,7 @@ func TestAFileOfTheContentStoreComesFromTheServers(t *testing.T) {
 	}
 	born.has(large)
 	alone := newMachine(t, t.TempDir(), nil)
-	if err := alone.fetch(c); err == nil || !strings.Contains(err.Error(), "only the nodes of the cluster can read it") {
+	if err := alone.fetch(c); err == nil || !strings.Contains(err.Error(), "only its nodes can read it") {
 		t.Errorf("a machine without a cluster says %v", err)
 	}
 }
