@@ -51,6 +51,9 @@ const (
 	NodeConfigsAnnotation = "bunsen.dev/node-configs"
 	// VariantOfAnnotation is on the config of single nodes, and names the config that it was merged from.
 	VariantOfAnnotation = "bunsen.dev/variant-of"
+	// VariantNodesAnnotation is on the config of single nodes, and names the nodes for which it was rendered at any time,
+	// separated by commas. The server sends it to no other node.
+	VariantNodesAnnotation = "bunsen.dev/variant-nodes"
 	// NodeTableLabel is on the MachineConfig with the facts and the documents of a pool's nodes, and names the pool.
 	NodeTableLabel = "bunsen.dev/node-table"
 	// InputsAnnotation is JSON {"fragment name": "digest"} of all inputs of a rendered config.

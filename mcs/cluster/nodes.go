@@ -75,13 +75,23 @@ func (c *Cluster) NodeConfig(ctx context.Context, node, config string) ([]byte, 
 	if err == nil {
 		err = mcs.CheckNodeConfig(node, pools, config)
 	}
-	if err == nil {
-		err = variants.Check(node, config, c.nodes.pools.list(), func(name string) ([]byte, error) { return c.nodes.content(ctx, name) })
-	}
 	if err != nil {
 		return nil, err
 	}
-	return c.nodes.content(ctx, config)
+	raw, err := c.nodes.content(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	err = variants.Check(node, config, c.nodes.pools.list(), func(name string) ([]byte, error) {
+		if name == config {
+			return raw, nil
+		}
+		return c.nodes.content(ctx, name)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return raw, nil
 }
 
 // NodePools returns the pools of a node; none if no pool selects the node. The errors are those of NodeConfig.

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
 	"github.com/bunsen-os/bunsen/mcs/share"
 )
@@ -52,8 +53,10 @@ func nodeConfigs(t *testing.T, p *plane) {
 			}
 		}
 	}()
+	own := rendered("rendered-gpu-own", "o")
+	own.Annotations = map[string]string{v1alpha1.VariantOfAnnotation: "rendered-gpu-0", v1alpha1.VariantNodesAnnotation: "gpu-1,both"}
 	p.create(
-		t, rendered("rendered-gpu-1", "a"), rendered("rendered-gpu-0", "b"), rendered("rendered-edge-1", "c"), rendered("00-gpu", "d"),
+		t, own, rendered("rendered-gpu-1", "a"), rendered("rendered-gpu-0", "b"), rendered("rendered-edge-1", "c"), rendered("00-gpu", "d"),
 		inRoles("gpu-0", "gpu"), inRoles("edge-0", "edge"), inRoles("both", "gpu", "db"), inRoles("plain"),
 	)
 	cached, err := OpenCache(filepath.Join(t.TempDir(), "cache"), slog.New(slog.DiscardHandler))
@@ -86,6 +89,7 @@ func nodeConfigs(t *testing.T, p *plane) {
 	reads(c, "an earlier config of its pool", "gpu-0", "rendered-gpu-0", "")
 	reads(c, "a config of its pool that is gone", "gpu-0", "rendered-gpu-2", "none")
 	reads(c, "a config of another pool", "gpu-0", "rendered-edge-1", "node gpu-0 may not read rendered-edge-1: it is in pool gpu, not in edge")
+	reads(c, "an old config of other nodes of its pool", "gpu-0", "rendered-gpu-own", "node gpu-0 may not read rendered-gpu-own: it is the config of other nodes")
 	reads(c, "a config that is not rendered", "gpu-0", "00-gpu", "not the name of a rendered config")
 	reads(c, "a node in no pool", "plain", "rendered-gpu-1", "it is in no pool; label it for pool gpu")
 	reads(c, "a node in two custom pools", "both", "rendered-gpu-1", "belongs to 2 custom pools")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,11 +14,19 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
-// Check returns nil unless a rendered config is that of other nodes alone, according to the configs to which the
-// pool of the config refers. The function read returns a rendered config as JSON. The error is a *NotForNodeError, or that
-// of read.
+// Check returns nil unless a rendered config is that of other nodes alone. The config itself names its nodes. It is also for
+// the nodes to which a config of its pool gives it, and for all nodes if it is the config of its pool. The function read
+// returns a rendered config as JSON. The error is a *NotForNodeError, or that of read.
 func Check(node, config string, pools []*mcfgv1.MachineConfigPool, read func(name string) ([]byte, error)) error {
-	ofOthers := false
+	raw, err := read(config)
+	if err != nil && !errors.Is(err, mcs.ErrNoSuchConfig) {
+		return err
+	}
+	annotations := annotationsIn(raw, v1alpha1.VariantOfAnnotation)
+	if node != "" && slices.Contains(strings.Split(annotations[v1alpha1.VariantNodesAnnotation], ","), node) {
+		return nil
+	}
+	ofOthers := annotations[v1alpha1.VariantOfAnnotation] != ""
 	for _, pool := range pools {
 		if pool.Name != v1alpha1.RenderedPool(config) {
 			continue
@@ -32,7 +41,9 @@ func Check(node, config string, pools []*mcfgv1.MachineConfigPool, read func(nam
 			}
 			of := nodeConfigsIn(raw)
 			switch {
-			case name == config, of.IsZero():
+			case name == config:
+				return nil
+			case of.IsZero():
 			case of.Of(node) == config, of.Base == config:
 				return nil
 			}
@@ -103,13 +114,15 @@ func Configs(node Node, pools []*mcfgv1.MachineConfigPool, read func(name string
 // nodeConfigsIn returns the configs of single nodes that a rendered config in JSON names. An invalid annotation counts as
 // absent.
 func nodeConfigsIn(raw []byte) v1alpha1.NodeConfigs {
-	if !bytes.Contains(raw, []byte(v1alpha1.NodeConfigsAnnotation)) {
-		return v1alpha1.NodeConfigs{}
-	}
-	var rendered metav1.PartialObjectMetadata
-	if json.Unmarshal(raw, &rendered) != nil {
-		return v1alpha1.NodeConfigs{}
-	}
-	of, _ := v1alpha1.ParseNodeConfigs(rendered.Annotations[v1alpha1.NodeConfigsAnnotation])
+	of, _ := v1alpha1.ParseNodeConfigs(annotationsIn(raw, v1alpha1.NodeConfigsAnnotation)[v1alpha1.NodeConfigsAnnotation])
 	return of
+}
+
+// annotationsIn returns the annotations of a rendered config in JSON, if it can have one with the key.
+func annotationsIn(raw []byte, key string) map[string]string {
+	var rendered metav1.PartialObjectMetadata
+	if !bytes.Contains(raw, []byte(key)) || json.Unmarshal(raw, &rendered) != nil {
+		return nil
+	}
+	return rendered.Annotations
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy/membership"
+	"github.com/bunsen-os/bunsen/reconcile/controller/controllertest"
 	"github.com/bunsen-os/bunsen/reconcile/controller/nodeconfigs"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
@@ -154,6 +155,64 @@ func TestARevertedPoolReturnsEachNodeToItsOwnConfig(t *testing.T) {
 	if len(d.Assign) != 1 || d.Assign[0].Node != "worker-2" || d.Assign[0].Config != before.Of("worker-2") {
 		t.Errorf("assigned %+v, want only worker-2 to return to %s", d.Assign, before.Of("worker-2"))
 	}
+}
+
+func TestAConfigOfSingleNodesNamesItsNodes(t *testing.T) {
+	w := newWorld(t)
+	owners := func(config string) string { return w.Config(config).Annotations[v1alpha1.VariantNodesAnnotation] }
+	target := func(addresses ...string) v1alpha1.NodeConfigs {
+		w.push("rows", timed, addressed, rows(addresses...))
+		of, err := v1alpha1.ParseNodeConfigs(w.Config(w.renderPool("worker")).Annotations[v1alpha1.NodeConfigsAnnotation])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return of
+	}
+	first := target("192.0.2.1", "192.0.2.2", "192.0.2.2")
+	if owners(first.Base) != "" || owners(first.Of("worker-1")) != "worker-1" || owners(first.Of("worker-2")) != "worker-2,worker-3" {
+		t.Errorf("the nodes of the configs are %q, %q, %q", owners(first.Base), owners(first.Of("worker-1")), owners(first.Of("worker-2")))
+	}
+	// The first two nodes swap their rows, and keep the right to the earlier config.
+	second := target("192.0.2.2", "192.0.2.1", "192.0.2.2")
+	if second.Of("worker-1") != first.Of("worker-2") || owners(second.Of("worker-1")) != "worker-1,worker-2,worker-3" || owners(second.Of("worker-2")) != "worker-1,worker-2" {
+		t.Errorf("the nodes of the configs are %q and %q", owners(second.Of("worker-1")), owners(second.Of("worker-2")))
+	}
+	// A user removes the names. The next render writes those of now.
+	edited := w.Config(second.Of("worker-1"))
+	edited.Annotations = map[string]string{v1alpha1.VariantOfAnnotation: second.Base}
+	if err := w.Client.Update(t.Context(), edited); err != nil {
+		t.Fatal(err)
+	}
+	if w.renderPool("worker"); owners(second.Of("worker-1")) != "worker-1,worker-3" {
+		t.Errorf("the nodes of the edited config are %q", owners(second.Of("worker-1")))
+	}
+}
+
+func TestAPoolIsNotHeldAtATargetWithoutTheConfigsOfItsNodes(t *testing.T) {
+	w := newWorld(t)
+	w.push("rows", timed, addressed, rows("192.0.2.1", "192.0.2.2"))
+	first := w.renderPool("worker")
+	of, _ := v1alpha1.ParseNodeConfigs(w.Config(first).Annotations[v1alpha1.NodeConfigsAnnotation])
+	w.push("one row", timed, addressed, rows("192.0.2.1", "198.51.100.2"))
+	second := w.renderPool("worker")
+	w.hold(of.Of("worker-2"), "")
+	if at := w.renderPool("worker"); at != second {
+		t.Errorf("a hold at the config of one node leads to %s, want %s", at, second)
+	}
+	w.hold(first, "")
+	if at := w.renderPool("worker"); at != first {
+		t.Errorf("the hold leads to %s, want %s", at, first)
+	}
+	w.hold("", "")
+	if at := w.renderPool("worker"); at != second {
+		t.Errorf("the release leads to %s, want %s", at, second)
+	}
+	w.Remove(w.Config(of.Of("worker-2")))
+	w.hold(first, "")
+	if at := w.renderPool("worker"); at != second {
+		t.Errorf("a hold without the configs of the nodes leads to %s, want %s", at, second)
+	}
+	controllertest.Contains(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded), "True|", "has deleted the configs of its single nodes, such as "+of.Of("worker-2"))
 }
 
 func TestADeletedConfigOfANodeIsMissingAndAnUnusedOneIsGarbage(t *testing.T) {

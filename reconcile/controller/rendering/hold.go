@@ -30,6 +30,11 @@ func hold(ctx context.Context, r *Controller, f facts) error {
 	if err != nil {
 		return err
 	}
+	for _, own := range rendered.Nodes.All() {
+		if f.byName[own] == nil {
+			return heldError(f, "the controller has deleted the configs of its single nodes, such as "+own+": revert the commit in git instead")
+		}
+	}
 	if f.current != nil && f.current.Name != name {
 		if _, err := r.checkRefusals(f, rendered); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -15,6 +16,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/reconcile/controller/kube"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
 
@@ -31,20 +33,22 @@ func publishNodes(ctx context.Context, r *Controller, f facts, rendered render.R
 	if rendered.Nodes.IsZero() {
 		return nil
 	}
-	first := map[string]string{rendered.Nodes.Base: ""} // config → one of its nodes
-	for node := range rendered.Nodes.Nodes {
-		first[rendered.Nodes.Of(node)] = node
+	owners := map[string][]string{rendered.Nodes.Base: nil} // config → its nodes
+	for _, node := range slices.Sorted(maps.Keys(rendered.Nodes.Nodes)) {
+		name := rendered.Nodes.Of(node)
+		owners[name] = append(owners[name], node)
 	}
 	var group errgroup.Group
 	group.SetLimit(nodeWriters)
 	var mu sync.Mutex // The digests of the controller's facts are not safe for concurrent use.
-	for _, name := range slices.Sorted(maps.Keys(first)) {
+	for _, name := range slices.Sorted(maps.Keys(owners)) {
 		live := f.byName[name]
-		if live != nil && !wasEdited(f.pool.Name, live) {
+		nodes := allOwners(live, owners[name])
+		if live != nil && nodes == live.Annotations[v1alpha1.VariantNodesAnnotation] && !wasEdited(f.pool.Name, live) {
 			continue
 		}
 		group.Go(func() error {
-			own, err := rendered.Node(first[name])
+			own, err := rendered.Node(firstOf(owners[name]))
 			if err != nil {
 				return err
 			}
@@ -54,10 +58,36 @@ func publishNodes(ctx context.Context, r *Controller, f facts, rendered render.R
 			if err != nil {
 				return err
 			}
+			kube.SetAnnotation(mc, v1alpha1.VariantNodesAnnotation, nodes)
 			return writeNodeConfig(ctx, r.Client, mc, live)
 		})
 	}
 	return group.Wait()
+}
+
+func firstOf(nodes []string) string {
+	if len(nodes) == 0 {
+		return ""
+	}
+	return nodes[0]
+}
+
+// maxOwners is the most bytes of the names of a config's nodes.
+const maxOwners = 192 << 10
+
+// allOwners returns the nodes for which a config of single nodes was rendered until now, and now, in the form of the
+// annotation. A node that is in an earlier config of its pool may still ask for its own config.
+func allOwners(live *mcfgv1.MachineConfig, now []string) string {
+	all := slices.Clone(now)
+	if live != nil && live.Annotations[v1alpha1.VariantNodesAnnotation] != "" {
+		all = append(all, strings.Split(live.Annotations[v1alpha1.VariantNodesAnnotation], ",")...)
+	}
+	slices.Sort(all)
+	text := strings.Join(slices.Compact(all), ",")
+	if len(text) > maxOwners {
+		text = strings.Join(now, ",")
+	}
+	return text
 }
 
 // wasEdited reports whether a user changed the content of a rendered config. The API server counts the changes of a
@@ -66,11 +96,12 @@ func wasEdited(pool string, live *mcfgv1.MachineConfig) bool {
 	return live.Generation > 1 && machineconfig.CheckName(pool, live, live.Spec) != nil
 }
 
-// writeNodeConfig creates a config, or restores the content of an edited one.
+// writeNodeConfig creates a config, or restores the content and the nodes of an existing one.
 func writeNodeConfig(ctx context.Context, c client.Client, mc, live *mcfgv1.MachineConfig) error {
 	if live != nil {
 		fixed := live.DeepCopy()
 		fixed.Spec = mc.Spec
+		kube.SetAnnotation(fixed, v1alpha1.VariantNodesAnnotation, mc.Annotations[v1alpha1.VariantNodesAnnotation])
 		if err := c.Update(ctx, fixed); err != nil {
 			return fmt.Errorf("restoring MachineConfig %q: %w", mc.Name, err)
 		}
