@@ -22,11 +22,10 @@ func Check(node, config string, pools []*mcfgv1.MachineConfigPool, read func(nam
 	if err != nil && !errors.Is(err, mcs.ErrNoSuchConfig) {
 		return err
 	}
-	annotations := annotationsIn(raw, v1alpha1.VariantOfAnnotation)
-	if node != "" && slices.Contains(strings.Split(annotations[v1alpha1.VariantNodesAnnotation], ","), node) {
+	ofOthers, own := namesNode(raw, node)
+	if own {
 		return nil
 	}
-	ofOthers := annotations[v1alpha1.VariantOfAnnotation] != ""
 	for _, pool := range pools {
 		if pool.Name != v1alpha1.RenderedPool(config) {
 			continue
@@ -56,6 +55,13 @@ func Check(node, config string, pools []*mcfgv1.MachineConfigPool, read func(nam
 		return &mcs.NotForNodeError{Node: node, Config: config, Why: errors.New("it is the config of other nodes")}
 	}
 	return nil
+}
+
+// namesNode reports whether a rendered config in JSON is that of single nodes, and whether it names the node.
+func namesNode(raw []byte, node string) (ofNodes, own bool) {
+	annotations := annotationsIn(raw, v1alpha1.VariantOfAnnotation)
+	nodes := strings.Split(annotations[v1alpha1.VariantNodesAnnotation], ",")
+	return annotations[v1alpha1.VariantOfAnnotation] != "", node != "" && slices.Contains(nodes, node)
 }
 
 // Node is what the server knows about a node.
