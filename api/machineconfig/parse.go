@@ -39,7 +39,7 @@ func Parse(spec mcfgv1.MachineConfigSpec) (Config, error) {
 	if err != nil || raw == nil {
 		return c, err
 	}
-	c.Ignition, err = parseIgnition(raw)
+	c.Ignition, err = parseIgnition(withArtifacts(raw))
 	if err != nil {
 		return Config{}, err
 	}

@@ -76,14 +76,15 @@ func CheckAddress(source string) error {
 	if safetext.HasHidden(source) {
 		return fmt.Errorf("its source %s contains a hidden character: remove it", safetext.Quote(source))
 	}
+	if _, is, err := ArtifactOf(source); is {
+		return err
+	}
 	u, err := url.Parse(source)
 	switch {
 	case err != nil:
 		return errors.New("its source is not a URL: write an address that begins with https://")
-	case u.Scheme == "oci":
-		return errors.New("its source is in an OCI registry, which is not supported yet: serve the file at an https:// address")
 	case u.Scheme != "https" && u.Scheme != "http":
-		return fmt.Errorf("its source has the scheme %q, and machines download from https:// and http:// only. Serve the file there, or put it into the repository and name it with Butane's `local:`", u.Scheme)
+		return fmt.Errorf("its source has the scheme %q, and machines download from https://, http:// and oci:// only. Serve the file there, or put it into the repository and name it with Butane's `local:`", u.Scheme)
 	case u.Hostname() == "":
 		return errors.New("its source names no server: write an address like https://example.com/file")
 	case u.User != nil:
@@ -101,6 +102,9 @@ func ShownAddress(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
 		return "an invalid address"
+	}
+	if name, is := strings.CutPrefix(address, artifactPrefix); is {
+		return safetext.Line(ArtifactScheme + name)
 	}
 	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
 	text := safetext.Line(shown.String())

@@ -21,6 +21,8 @@ type Source struct {
 	Line    int
 	// Hash is the hash in the document; "" for none.
 	Hash string
+	// Resolved is another address that Write writes; "" for the same one.
+	Resolved string
 	// Gzip is true if the document says that the contents are compressed.
 	Gzip bool
 	// contents is the mapping of the source, and hash the value of verification.hash; nil for none.
@@ -60,7 +62,7 @@ func find(n *yaml.Node, all *[]Source) {
 // add adds the source of a file, if it has an address.
 func add(contents *yaml.Node, all *[]Source) {
 	source := child(contents, "source")
-	if source == nil || !strings.HasPrefix(source.Value, "https://") && !strings.HasPrefix(source.Value, "http://") {
+	if source == nil || !slices.ContainsFunc([]string{"https://", "http://", machineconfig.ArtifactScheme}, func(scheme string) bool { return strings.HasPrefix(source.Value, scheme) }) {
 		return
 	}
 	s := Source{Address: source.Value, Line: source.Line, contents: contents, hash: child(child(contents, "verification"), "hash")}
@@ -86,9 +88,17 @@ func child(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// Remote returns the remote file of a source with a hash. The error says why machines must not download the address.
+// Remote returns the remote file of a source with a hash. The error says why machines must not download the address. For an
+// artifact without a digest, it is machineconfig.ErrNoDigest.
 func (s Source) Remote(hash string) (machineconfig.Remote, error) {
-	return machineconfig.Remote{URL: s.Address, Hash: hash, Gzip: s.Gzip}, machineconfig.CheckAddress(s.Address)
+	url := machineconfig.SourceOf(s.Address)
+	return machineconfig.Remote{URL: url, Hash: hash, Gzip: s.Gzip}, machineconfig.CheckAddress(url)
+}
+
+// IsComplete reports whether the document has a hash, and for an artifact also a digest.
+func (s Source) IsComplete() bool {
+	_, err := s.Remote(s.Hash)
+	return s.Hash != "" && !errors.Is(err, machineconfig.ErrNoDigest)
 }
 
 // Function is the hash function that the document uses: sha512, unless it has a sha256 already.
@@ -105,12 +115,19 @@ type change struct {
 	text       string
 }
 
-// Write returns the text with the hashes of sources. The hashes are in the order of the sources of Find; an empty one
+// Write returns the text with the hashes of sources, and with their resolved addresses. The hashes are in the order of the sources of Find; an empty one
 // leaves its source unchanged. All other bytes of the text stay.
 func Write(text []byte, sources []Source, hashes []string) ([]byte, error) {
 	var changes []change
 	var bad []error
 	for i, s := range sources {
+		if s.Resolved != "" && hashes[i] != "" {
+			c, err := s.changeAddress(text)
+			if err != nil {
+				bad = append(bad, fmt.Errorf("line %d: %w", s.Line, err))
+			}
+			changes = append(changes, c)
+		}
 		if hashes[i] == "" || strings.EqualFold(hashes[i], s.Hash) {
 			continue
 		}
@@ -138,7 +155,7 @@ func check(text []byte, sources []Source, hashes []string) error {
 		err = errors.New("the document has other sources afterwards")
 	}
 	for i := range again {
-		if err == nil && hashes[i] != "" && (!strings.EqualFold(again[i].Hash, hashes[i]) || again[i].Address != sources[i].Address) {
+		if err == nil && hashes[i] != "" && (!strings.EqualFold(again[i].Hash, hashes[i]) || again[i].Address != cmp.Or(sources[i].Resolved, sources[i].Address)) {
 			err = fmt.Errorf("the hash is not where it belongs")
 		}
 	}
@@ -146,6 +163,12 @@ func check(text []byte, sources []Source, hashes []string) error {
 		return fmt.Errorf("editing the document: %w; write the hash into it manually", err)
 	}
 	return nil
+}
+
+// changeAddress returns how to write another address.
+func (s Source) changeAddress(text []byte) (change, error) {
+	at, length, err := scalar(text, child(s.contents, "source"))
+	return change{at, length, quoted(text, at, s.Resolved)}, err
 }
 
 // change returns how to write a hash.

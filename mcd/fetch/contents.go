@@ -11,6 +11,8 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/trustfile"
+	"github.com/bunsen-os/bunsen/internal/artifact"
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
@@ -30,6 +32,8 @@ type Access struct {
 	Proxy ign.Proxy
 	// Authorities are PEM certificates of CAs in addition to those of the machine.
 	Authorities [][]byte
+	// Logins are the machine's credentials for registries.
+	Logins artifact.Logins
 }
 
 // Fetcher brings the remote files of configs onto one machine.
@@ -104,7 +108,7 @@ func (f *Fetcher) Fetch(ctx context.Context, c machineconfig.Config, progress fu
 	if err != nil || len(missing) == 0 {
 		return fetched, err
 	}
-	web := f.Web(accessOf(c))
+	web := f.Web(f.accessTo(c))
 	var bad []error
 	tried := map[string]bool{}
 	for _, r := range missing {
@@ -124,10 +128,14 @@ func (f *Fetcher) Fetch(ctx context.Context, c machineconfig.Config, progress fu
 // ErrStop is the error with which a progress function ends all downloads.
 var ErrStop = errors.New("the download is no longer needed")
 
-// accessOf returns the proxies and CAs of a config.
-func accessOf(c machineconfig.Config) Access {
+// accessTo returns the proxies and CAs of a config, and the machine's pull secret. An invalid pull secret counts as none,
+// because public registries need none.
+func (f *Fetcher) accessTo(c machineconfig.Config) Access {
 	settings := machineconfig.Flattened(c).Ignition.Ignition
 	a := Access{Proxy: settings.Proxy}
+	if text, err := f.Files.Read(trustfile.PullSecretPath); err == nil {
+		a.Logins, _ = artifact.ParseLogins(text)
+	}
 	for _, r := range settings.Security.TLS.CertificateAuthorities {
 		if pem, err := machineconfig.Contents(r); err == nil {
 			a.Authorities = append(a.Authorities, pem)

@@ -44,7 +44,7 @@ var (
 )
 
 // findSecrets finds the files whose contents the server resolves. It removes the notation that Butane does not know from
-// the document: marks of templates, and references in place of a source.
+// the document: marks of templates, references in place of a source, and addresses in registries.
 func findSecrets(t *translator) secretFiles {
 	out := secretFiles{t, map[int]secretFile{}}
 	out.take()
@@ -60,6 +60,7 @@ func (t secretFiles) take() {
 			source := child(child(f, "contents"), "source")
 			marked := t.takeMark(f, at)
 			if source != nil {
+				source.Value = machineconfig.SourceOf(source.Value)
 				allowed[source] = t.takeReference(source, at+".contents.source", marked)
 			}
 			if marked || source != nil && allowed[source] {

@@ -68,6 +68,7 @@ func Read(source []byte) (reading Reading, problems []Problem) {
 	if bad != nil {
 		return Reading{}, []Problem{*bad}
 	}
+	machineconfig.ReplaceArtifacts(v)
 	f, err := flatten(v)
 	if err != nil {
 		return Reading{}, []Problem{{Path: "$", Rule: "ignition", Message: err.Error()}}

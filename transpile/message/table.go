@@ -29,7 +29,7 @@ var table = map[string]string{
 	// Messages of Ignition about contents.
 	"source must be specified if verification is specified": "there is a verification without contents: add contents, or remove it",
 	"source is required":                  "the contents are missing: add `inline:`, `local:` or `source:`",
-	"invalid url scheme":                  "the source has an unknown scheme. Write an address that begins with https://, then run `bunsen hash`; registries (oci://) are not supported yet. For contents themselves, " + dataForm,
+	"invalid url scheme":                  "the source has an unknown scheme. Write an address that begins with https://, then run `bunsen hash`; only `contents` of a file can be in a registry (oci://). For contents themselves, " + dataForm,
 	"unable to parse url":                 "the source is not a URL: " + dataForm,
 	"malformed hash specifier":            "%[1]s is not a hash: write sha256- or sha512- and the digest in hexadecimal, as `sha256sum FILE` prints it",
 	"incorrect size for hash sum":         "%[1]s has the wrong number of digits: sha256- has 64 and sha512- has 128 behind it, as `sha256sum FILE` prints them",

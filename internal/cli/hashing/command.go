@@ -21,13 +21,14 @@ func Command() *cobra.Command {
 	var out cli.Output
 	cmd := &cobra.Command{
 		Use: "hash FILE...", Short: "Download the remote files of documents, and write their hashes into the documents", GroupID: "offline",
-		Long: `Download each file that a document names with contents.source: https://… or http://…, and write its hash as verification.hash into
-the document. All other bytes of the document stay, also comments. FILE is a document of Butane, Ignition or Kubernetes.
+		Long: `Download each file that a document names with contents.source: https://…, http://… or oci://…, and write its hash as
+verification.hash into the document. All other bytes of the document stay, also comments. FILE is a document of Butane, Ignition or Kubernetes.
 
 The hash is that of the contents on a machine: for compression: gzip, it is the hash after decompression. A new hash is a sha512,
 which all versions of Ignition know. If the document has a sha256, it stays a sha256.
 
-The next review shows what changed. bunsen stores no downloaded file. It uses the proxies in HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
+A file in a registry is the only layer of its artifact, for example of "oras push". For oci://REGISTRY/NAME:TAG, bunsen also writes
+the digest that the tag names now. It uses the credentials of "docker login", but no credential helpers. The next review shows what changed. bunsen stores no downloaded file. It uses the proxies in HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
 
 Exit codes: 0 the documents have the right hashes, 1 a hash differs (with --check), 2 invalid input, 3 a server is unreachable.`,
 		Example: `  # Write the hashes of all remote files

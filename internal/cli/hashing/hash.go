@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/artifact"
 	"github.com/bunsen-os/bunsen/internal/cli"
 	"github.com/bunsen-os/bunsen/internal/remotehash"
 	"github.com/bunsen-os/bunsen/mcd/fetch"
@@ -53,7 +54,7 @@ type Result struct {
 // Run downloads the remote files of documents and edits the documents. An address that fails leaves its document
 // unchanged, and without a result. The error joins all failures.
 func (o Options) Run(ctx context.Context, paths []string) (all []Result, _ error) {
-	access := fetch.Access{}
+	access := fetch.Access{Logins: logins()}
 	if o.CAFile != "" {
 		pem, err := os.ReadFile(o.CAFile)
 		if err != nil {
@@ -83,6 +84,23 @@ func (o Options) Run(ctx context.Context, paths []string) (all []Result, _ error
 	return all, nil
 }
 
+// logins returns the user's credentials for registries, as docker login writes them. Without the file, there are none.
+func logins() artifact.Logins {
+	dir := os.Getenv("DOCKER_CONFIG")
+	if home, err := os.UserHomeDir(); dir == "" && err == nil {
+		dir = filepath.Join(home, ".docker")
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	if err != nil {
+		return nil
+	}
+	found, err := artifact.ParseLogins(text)
+	if err != nil {
+		return nil
+	}
+	return found
+}
+
 // sum is the hash of contents, and their size.
 type sum struct {
 	hash string
@@ -102,22 +120,18 @@ func (o Options) file(ctx context.Context, client *web.Client, path string, sums
 	var results []Result
 	var bad []error
 	hashes := make([]string, len(sources))
-	for i, s := range sources {
-		if o.Missing && s.Hash != "" {
+	for i := range sources {
+		if o.Missing && sources[i].IsComplete() {
 			continue
 		}
-		r, err := s.Remote(s.Function())
-		is, known := sums[r]
-		if err == nil && !known {
-			is, err = o.download(ctx, client, r)
-			sums[r] = is
-		}
+		r, is, err := o.source(ctx, client, &sources[i], sums)
 		if err != nil {
-			bad = append(bad, fmt.Errorf("%s:%d: %w", path, s.Line, err))
+			bad = append(bad, fmt.Errorf("%s:%d: %w", path, sources[i].Line, err))
 			continue
 		}
 		hashes[i] = is.hash
-		results = append(results, Result{path, s.Line, machineconfig.ShownAddress(s.Address), is.hash, s.Hash, is.size, !strings.EqualFold(is.hash, s.Hash)})
+		s := sources[i]
+		results = append(results, Result{path, s.Line, machineconfig.ShownAddress(r.URL), is.hash, s.Hash, is.size, s.Resolved != "" || !strings.EqualFold(is.hash, s.Hash)})
 	}
 	if err := errors.Join(bad...); err != nil {
 		return nil, err
@@ -130,6 +144,42 @@ func (o Options) file(ctx context.Context, client *web.Client, path string, sums
 		return results, nil
 	}
 	return results, replace(path, edited)
+}
+
+// source returns the remote file of a source, and the hash of its contents.
+func (o Options) source(ctx context.Context, client *web.Client, s *remotehash.Source, sums map[machineconfig.Remote]sum) (machineconfig.Remote, sum, error) {
+	r, err := s.Remote(s.Function())
+	if strings.HasPrefix(s.Address, machineconfig.ArtifactScheme) && (err == nil || errors.Is(err, machineconfig.ErrNoDigest)) {
+		r, err = resolve(ctx, client, s)
+	}
+	if err != nil {
+		return r, sum{}, err
+	}
+	is, known := sums[r]
+	if !known {
+		is, err = o.download(ctx, client, r)
+		sums[r] = is
+	}
+	return r, is, err
+}
+
+// resolve returns the remote file of a source in a registry, with the digest that its tag names now, and records a new
+// address in the source. A source with a digest and without a tag keeps its digest.
+func resolve(ctx context.Context, client *web.Client, s *remotehash.Source) (machineconfig.Remote, error) {
+	is, err := machineconfig.ParseArtifact(s.Address)
+	if err != nil && !errors.Is(err, machineconfig.ErrNoDigest) {
+		return machineconfig.Remote{}, err
+	}
+	if is.Tag != "" || is.Digest == "" {
+		was := is
+		if is, err = client.Resolve(ctx, is); err != nil {
+			return machineconfig.Remote{}, &fetch.Error{Address: was.String(), Err: err}
+		}
+		if is != was {
+			s.Resolved = is.String()
+		}
+	}
+	return machineconfig.Remote{URL: is.Source(), Hash: s.Function(), Gzip: s.Gzip}, nil
 }
 
 // replace writes a file, and keeps its mode. A crash leaves the old text or the new one.

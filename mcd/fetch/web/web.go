@@ -17,6 +17,9 @@ import (
 
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/artifact"
+	"github.com/bunsen-os/bunsen/internal/artifact/registry"
 	"github.com/bunsen-os/bunsen/mcd/fetch"
 )
 
@@ -26,13 +29,17 @@ const (
 	Stall = time.Minute
 	// Rate is how many bytes a second a download may take, so that it leaves room for the node's own traffic.
 	Rate = 64 << 20
+	// slowest is how many bytes a second a server must send on average of a window. The window is windowStalls times the
+	// longest time without a byte.
+	slowest, windowStalls = 1 << 10, 10
 )
 
-// Client requests files from servers. Client implements fetch.Web.
+// Client requests files from servers and registries. Client implements fetch.Web.
 type Client struct {
-	http  *http.Client
-	stall time.Duration
-	rate  int64
+	http   *http.Client
+	logins artifact.Logins
+	stall  time.Duration
+	rate   int64
 }
 
 // New returns a client for the proxies and CAs of a config. The parameter stall is how long a server may send nothing,
@@ -51,12 +58,12 @@ func New(a fetch.Access, agent string, stall time.Duration, rate int64) *Client 
 		TLSHandshakeTimeout: stall, ResponseHeaderTimeout: stall,
 		DisableKeepAlives: true, DisableCompression: true,
 	}
-	return &Client{&http.Client{Transport: named{transport, agent}, CheckRedirect: redirect}, stall, rate}
+	return &Client{&http.Client{Transport: named{transport, agent}, CheckRedirect: redirect}, a.Logins, stall, rate}
 }
 
 // Over returns a client that sends its requests with another client, and follows redirects only if that client does.
 func Over(client *http.Client, agent string, stall time.Duration, rate int64) *Client {
-	return &Client{&http.Client{Transport: named{client.Transport, agent}, CheckRedirect: client.CheckRedirect}, stall, rate}
+	return &Client{&http.Client{Transport: named{client.Transport, agent}, CheckRedirect: client.CheckRedirect}, nil, stall, rate}
 }
 
 // named sends the name of the program with each request.
@@ -101,24 +108,73 @@ func proxyOf(p ign.Proxy) func(*http.Request) (*url.URL, error) {
 // Get implements fetch.Web.
 func (c *Client) Get(ctx context.Context, address string, headers map[string]string) (fetch.Answer, io.ReadCloser, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	// A registry sends a manifest and tokens before the file. Each answer has its own limits, but bodies have not.
+	const answers = 4
+	timer := time.AfterFunc(answers*c.stall, func() { cancel(fmt.Errorf("the server sent no file within %s", answers*c.stall)) })
+	answer, err := c.request(ctx, address, headers)
+	timer.Stop()
+	if cause := context.Cause(ctx); cause != nil && err == nil {
+		answer.Body.Close() //nolint:errcheck,gosec // the request has ended
+		err = cause
+	}
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		cancel(nil)
+		return fetch.Answer{}, nil, withoutAddress(err)
+	}
+	header := http.Header(answer.Header)
+	head := fetch.Answer{Status: answer.Status, Length: answer.Length, Range: header.Get("Content-Range"), Validator: validator(header)}
+	b := &body{from: answer.Body, cancel: cancel, done: ctx.Done(), stall: c.stall, rate: c.rate, began: time.Now()}
+	b.window = b.began
+	b.timer = time.AfterFunc(c.stall, func() { cancel(fmt.Errorf("the server sent nothing for %s", c.stall)) })
+	b.cause = func() error { return context.Cause(ctx) }
+	return head, b, nil
+}
+
+// request requests an address, or the file of an artifact.
+func (c *Client) request(ctx context.Context, address string, headers map[string]string) (registry.Answer, error) {
+	a, is, err := machineconfig.ArtifactOf(address)
+	if is && err == nil {
+		return c.reader().Open(ctx, a, headers)
+	}
+	if err != nil {
+		return registry.Answer{}, err
+	}
+	return sender{c.http}.Send(ctx, address, headers)
+}
+
+// reader reads registries.
+func (c *Client) reader() registry.Reader {
+	return registry.Reader{Client: sender{c.http}, Logins: c.logins}
+}
+
+// sender implements registry.Client.
+type sender struct{ http *http.Client }
+
+// Send implements registry.Client.
+func (s sender) Send(ctx context.Context, address string, headers map[string]string) (registry.Answer, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
-		cancel(nil)
-		return fetch.Answer{}, nil, errors.New("the address is not a URL")
+		return registry.Answer{}, errors.New("the address is not a URL")
 	}
 	for name, value := range headers {
 		request.Header.Set(name, value)
 	}
-	answer, err := c.http.Do(request)
+	answer, err := s.http.Do(request)
 	if err != nil {
-		cancel(nil)
-		return fetch.Answer{}, nil, withoutAddress(err)
+		return registry.Answer{}, err
 	}
-	head := fetch.Answer{Status: answer.StatusCode, Length: answer.ContentLength, Range: answer.Header.Get("Content-Range"), Validator: validator(answer.Header)}
-	b := &body{from: answer.Body, cancel: cancel, stall: c.stall, rate: c.rate, began: time.Now()}
-	b.timer = time.AfterFunc(c.stall, func() { cancel(fmt.Errorf("the server sent nothing for %s", c.stall)) })
-	b.cause = func() error { return context.Cause(ctx) }
-	return head, b, nil
+	return registry.Answer{Status: answer.StatusCode, Length: answer.ContentLength, Header: answer.Header, Body: answer.Body}, nil
+}
+
+// Resolve returns an artifact with the digest that its tag names now.
+func (c *Client) Resolve(ctx context.Context, a machineconfig.Artifact) (machineconfig.Artifact, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.stall)
+	defer cancel()
+	a, err := c.reader().Resolve(ctx, a)
+	return a, withoutAddress(err)
 }
 
 // withoutAddress removes the address from an error, because its query may contain a token.
@@ -138,16 +194,21 @@ func validator(h http.Header) string {
 	return h.Get("Last-Modified")
 }
 
-// body is the body of an answer. Reading it fails if the server stalls, and takes at least as long as the rate demands.
+// body is the body of an answer. Reading it fails if the server stalls or is slower than slowest, and takes at least as
+// long as the rate demands.
 type body struct {
 	from   io.ReadCloser
 	cancel context.CancelCauseFunc
 	cause  func() error
+	done   <-chan struct{}
 	stall  time.Duration
 	timer  *time.Timer
 	rate   int64
 	began  time.Time
 	read   int64
+	// window is when the current window began, and before how many bytes had been read then.
+	window time.Time
+	before int64
 }
 
 // Read implements io.Reader.
@@ -161,16 +222,35 @@ func (b *body) Read(into []byte) (int, error) {
 	b.read += int64(n)
 	if err == nil {
 		b.slowDown()
+		err = b.checkWindow(time.Now())
 	}
 	return n, err
 }
 
-// slowDown waits until the bytes so far are within the rate.
+// slowDown waits until the bytes so far are within the rate, or until the request ends.
 func (b *body) slowDown() {
 	due := time.Duration(float64(b.read) / float64(b.rate) * float64(time.Second))
 	if early := due - time.Since(b.began); early > 0 {
-		<-time.After(early)
+		select {
+		case <-time.After(early):
+		case <-b.done:
+		}
 	}
+}
+
+// checkWindow returns an error if a window has ended, and the server has sent too little in it. A server that sends a byte
+// now and then would hold a node without end.
+func (b *body) checkWindow(now time.Time) error {
+	length := now.Sub(b.window)
+	if length < windowStalls*b.stall {
+		return nil
+	}
+	got := b.read - b.before
+	b.window, b.before = now, b.read
+	if least := int64(length.Seconds() * slowest); got < least {
+		return fmt.Errorf("the server sent %d bytes in %s, and at least %d are necessary", got, length.Round(time.Second), least)
+	}
+	return nil
 }
 
 // Close implements io.Closer.

@@ -1,0 +1,215 @@
+package registry
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/safetext"
+	"github.com/bunsen-os/bunsen/internal/artifact"
+)
+
+// Answer is the answer to a request.
+type Answer struct {
+	// Status is the status of HTTP.
+	Status int
+	// Length is the size of the body; -1 if it is unknown.
+	Length int64
+	// Header are the headers, by their canonical names.
+	Header map[string][]string
+	// Body is the body, which the receiver closes.
+	Body io.ReadCloser
+}
+
+// Client sends requests.
+type Client interface {
+	// Send requests an address. It follows redirects, and sends an Authorization header to no other host.
+	Send(ctx context.Context, address string, headers map[string]string) (Answer, error)
+}
+
+// Reader reads files from registries.
+type Reader struct {
+	// Client sends the requests.
+	Client Client
+	// Logins are the credentials; nil for none.
+	Logins artifact.Logins
+}
+
+// The statuses of HTTP that mean something of their own here.
+const (
+	ok           = 200
+	unauthorized = 401
+	forbidden    = 403
+	notFound     = 404
+)
+
+// The limits of what a registry sends besides the file.
+const (
+	maxManifest = 4 << 20
+	maxToken    = 1 << 20
+)
+
+// manifestTypes are the manifests that have layers, and the lists that Reader refuses with a message of their own.
+const manifestTypes = "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json, application/vnd.oci.image.index.v1+json"
+
+// StatusError is an answer of a registry that is no success.
+type StatusError struct {
+	// Status is the status of HTTP.
+	Status int
+	// What was requested.
+	What string
+}
+
+// Error says what to do.
+func (e *StatusError) Error() string {
+	switch e.Status {
+	case notFound:
+		return fmt.Sprintf("the registry has no %s, or hides it from these credentials (404)", e.What)
+	case unauthorized, forbidden:
+		return fmt.Sprintf("the registry refuses the %s (%d): make the repository public, or add its credentials to the node's pull secret", e.What, e.Status)
+	}
+	return fmt.Sprintf("the registry answers %d for the %s", e.Status, e.What)
+}
+
+// session is the access to one repository.
+type session struct {
+	Reader
+	at            machineconfig.Artifact
+	authorization string
+}
+
+// Open requests the file of an artifact, with headers such as Range. The caller closes the body. The manifest has the
+// digest of the artifact, but Open does not verify the bytes of the file.
+func (r Reader) Open(ctx context.Context, a machineconfig.Artifact, headers map[string]string) (Answer, error) {
+	s := session{Reader: r, at: a}
+	raw, err := s.manifest(ctx, a.Digest)
+	if err != nil {
+		return Answer{}, err
+	}
+	layer, err := artifact.LayerOf(raw)
+	if err != nil {
+		return Answer{}, err
+	}
+	headers = maps.Clone(headers)
+	if rest, is := strings.CutSuffix(headers["Range"], "-"); is && layer.Size > 0 { // Some registries refuse a range without an end.
+		headers["Range"] = fmt.Sprintf("%s-%d", rest, layer.Size-1)
+	}
+	return s.get(ctx, "blobs/"+layer.Digest, headers)
+}
+
+// Resolve returns the artifact with the digest of its manifest, which its tag names now. Without a tag, the tag is latest.
+func (r Reader) Resolve(ctx context.Context, a machineconfig.Artifact) (machineconfig.Artifact, error) {
+	s := session{Reader: r, at: a}
+	reference := a.Tag
+	if reference == "" {
+		reference = "latest"
+	}
+	raw, err := s.manifest(ctx, reference)
+	if err == nil {
+		_, err = artifact.LayerOf(raw)
+	}
+	if err != nil {
+		return a, err
+	}
+	a.Digest = fmt.Sprintf("sha256:%x", sha256.Sum256(raw))
+	return a, nil
+}
+
+// manifest returns a manifest by its tag or digest, and verifies a digest.
+func (s *session) manifest(ctx context.Context, reference string) ([]byte, error) {
+	answer, err := s.get(ctx, "manifests/"+reference, map[string]string{"Accept": manifestTypes})
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close() //nolint:errcheck // only read
+	if answer.Status != ok {
+		return nil, &StatusError{answer.Status, "artifact"}
+	}
+	raw, err := io.ReadAll(io.LimitReader(answer.Body, maxManifest+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("reading the manifest: %w", err)
+	case len(raw) > maxManifest:
+		return nil, fmt.Errorf("the manifest has more than %d bytes", maxManifest)
+	case strings.HasPrefix(reference, "sha256:") && fmt.Sprintf("sha256:%x", sha256.Sum256(raw)) != reference:
+		return nil, errors.New("the registry sends another manifest than the digest names")
+	}
+	return raw, nil
+}
+
+// get requests a part of the repository, with a token if the registry demands one.
+func (s *session) get(ctx context.Context, part string, headers map[string]string) (Answer, error) {
+	answer, err := s.try(ctx, part, headers)
+	if err != nil || answer.Status != unauthorized || s.authorization != "" {
+		return answer, err
+	}
+	challenge := strings.Join(answer.Header["Www-Authenticate"], " ")
+	if err := answer.Body.Close(); err != nil {
+		return Answer{}, err
+	}
+	if s.authorization, err = s.authorize(ctx, challenge); err != nil {
+		return Answer{}, err
+	}
+	return s.try(ctx, part, headers)
+}
+
+// try sends one request.
+func (s *session) try(ctx context.Context, part string, headers map[string]string) (Answer, error) {
+	address := url.URL{Scheme: "https", Host: hostOf(s.at.Registry), Path: "/v2/" + s.at.Repository + "/" + part}
+	if s.authorization != "" {
+		headers = maps.Clone(headers)
+		if headers == nil {
+			headers = map[string]string{}
+		}
+		headers["Authorization"] = s.authorization
+	}
+	return s.Client.Send(ctx, address.String(), headers)
+}
+
+// hostOf returns the host that serves a registry.
+func hostOf(registry string) string {
+	if registry == "docker.io" {
+		return "registry-1.docker.io"
+	}
+	return registry
+}
+
+// authorize returns the header that answers a challenge of the registry: with the credentials for the repository, or with
+// a token, which many registries give to everybody.
+func (s *session) authorize(ctx context.Context, challenge string) (string, error) {
+	user, password := s.Logins.Find(s.at)
+	c := artifact.ParseChallenge(challenge)
+	switch {
+	case c.Scheme == "basic" && user != "":
+		return artifact.Basic(user, password), nil
+	case c.Scheme != "bearer":
+		return "", &StatusError{unauthorized, "artifact"}
+	}
+	address, err := c.TokenURL(s.at.Repository)
+	if err != nil {
+		return "", err
+	}
+	headers := map[string]string{}
+	if user != "" {
+		headers["Authorization"] = artifact.Basic(user, password)
+	}
+	answer, err := s.Client.Send(ctx, address.String(), headers)
+	if err != nil {
+		return "", fmt.Errorf("requesting a token from %s: %w", safetext.Line(address.Host), err)
+	}
+	defer answer.Body.Close() //nolint:errcheck // only read
+	if answer.Status != ok {
+		return "", &StatusError{answer.Status, "token"}
+	}
+	token, err := artifact.ReadToken(io.LimitReader(answer.Body, maxToken))
+	if err != nil {
+		return "", fmt.Errorf("requesting a token from %s: %w", safetext.Line(address.Host), err)
+	}
+	return "Bearer " + token, nil
+}
