@@ -67,6 +67,9 @@ type DaemonReport struct {
 	// ReadsAllConfigs is true if the node's identity may read every MachineConfig through the API server, also those of other
 	// pools.
 	ReadsAllConfigs bool `json:"readsAllConfigs,omitempty"`
+	// FetchesAhead is true if the daemon downloads the files of NextConfigAnnotation. Older daemons download them once the
+	// config is assigned.
+	FetchesAhead bool `json:"fetchesAhead,omitempty"`
 }
 
 // ConfigSource is where a daemon reads rendered configs.

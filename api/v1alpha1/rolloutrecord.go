@@ -36,6 +36,9 @@ type RolloutRecord struct {
 	Forgiven []string `json:"forgiven,omitempty"`
 	// Ended is when the whole pool, at least one node, ran the config and was healthy.
 	Ended *metav1.Time `json:"ended,omitempty"`
+	// Fetches is true if nodes have to download files of the config that the last healthy config does not have. The controller
+	// then assigns the config only to nodes that have them.
+	Fetches bool `json:"fetches,omitempty"`
 }
 
 // RecordedSecrets are the revisions of secrets that belong to the configs of a RolloutRecord.

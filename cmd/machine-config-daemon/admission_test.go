@@ -48,7 +48,10 @@ var nodeWrites = []struct {
 	// denied is a word of the refusal; "" is allowed.
 	denied string
 }{
-	{"a node tells what its daemon has to say", "the node", "worker-0", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/state":"Working","machineconfiguration.openshift.io/reason":"","machineconfiguration.openshift.io/currentConfig":"rendered-worker-1","machineconfiguration.openshift.io/desiredDrain":"drain-rendered-worker-2","machineconfiguration.openshift.io/post-config-action":"Rebooting","machineconfiguration.openshift.io/ssh":"accessed","bunsen.dev/drift":"{}","bunsen.dev/failure":"{}"}}}`, ""},
+	{"a node tells what its daemon has to say", "the node", "worker-0", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/state":"Working","machineconfiguration.openshift.io/reason":"","machineconfiguration.openshift.io/currentConfig":"rendered-worker-1","machineconfiguration.openshift.io/desiredDrain":"drain-rendered-worker-2","machineconfiguration.openshift.io/post-config-action":"Rebooting","machineconfiguration.openshift.io/ssh":"accessed","bunsen.dev/drift":"{}","bunsen.dev/failure":"{}","bunsen.dev/fetched":"{}"}}}`, ""},
+	{"a node does not choose which files it downloads", "the node", "worker-0", "", `{"metadata":{"annotations":{"bunsen.dev/nextConfig":"rendered-master-1 2026-01-02T12:00:00Z"}}}`, "nextConfig"},
+	{"the controller names the next config", "the controller", "worker-0", "", `{"metadata":{"annotations":{"bunsen.dev/nextConfig":"rendered-worker-2 2026-01-02T12:00:00Z"}}}`, ""},
+	{"a node does not say what another one has", "the node", "worker-1", "", `{"metadata":{"annotations":{"bunsen.dev/fetched":"{}"}}}`, "not allowed to modify node"},
 	{"a node tells that it lacks secrets of its first config", "the node", "worker-0", "", `{"metadata":{"annotations":{"bunsen.dev/withheld":"rendered-worker-1"}}}`, ""},
 	{"a node tells that it has them", "the node", "worker-0", "", `{"metadata":{"annotations":{"bunsen.dev/withheld":""}}}`, ""},
 	{"a node takes the annotation away", "the node", "worker-0", "", `{"metadata":{"annotations":{"bunsen.dev/withheld":null}}}`, ""},

@@ -122,6 +122,9 @@ func assignInService(e evaluation, c capacity, s step, a assignments) assignment
 		if a.inService >= c.inService {
 			return a
 		}
+		if !content(e).On(m) {
+			continue
+		}
 		if !s.lets(m, len(a.members)) {
 			if s.policy.Selector == nil {
 				// No later candidate can be assigned: failed nodes, which every step allows, come first in the order.

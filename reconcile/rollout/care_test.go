@@ -65,10 +65,26 @@ func carefulFacts(r random) poolstate.Facts {
 			c.Gates = append(c.Gates, poolstate.Gate{Name: g.Name, Verdict: []poolstate.GateVerdict{poolstate.GateOpen, poolstate.GateOpen, poolstate.GateWaits, poolstate.GateFailed}[r.Intn(4)], Why: "so"})
 		}
 	}
+	c.Fetches = r.one(3)
 	for i := range f.Nodes {
 		r.dress(&f.Nodes[i])
+		r.download(&f.Nodes[i])
 	}
 	return f
+}
+
+// download gives a node what it says about the files of a config.
+func (r random) download(n *nodestate.Node) {
+	if r.one(3) {
+		return
+	}
+	n.Ahead = !r.one(6)
+	if r.one(2) {
+		n.Next = v1alpha1.NextConfig{Config: r.of("v1", "v1", "v0", "vbad"), Since: r.time()}
+	}
+	if r.one(2) {
+		n.Fetched = v1alpha1.FetchReport{Config: r.of("v1", "v1", "v0"), Problem: r.of("", "downloading https://x.example/f: the server answers 404")}
+	}
 }
 
 // dress gives a node what only a policy looks at.
@@ -314,11 +330,11 @@ func TestNoClockUndoesAVerdict(t *testing.T) {
 // block.
 func TestAPoolThatStandsStillSaysWhy(t *testing.T) {
 	tryCareful(t, func(t *testing.T, _ random, f poolstate.Facts, w rollout.Decision) {
-		if len(w.Blocks) > 0 || len(w.Assign)+len(w.Release) > 0 || w.RequeueAfter > 0 && w.RequeueAfter <= time.Second {
+		if len(w.Blocks) > 0 || len(w.Assign)+len(w.Release)+len(w.Announce) > 0 || w.RequeueAfter > 0 && w.RequeueAfter <= time.Second {
 			return
 		}
 		for _, n := range f.Nodes {
-			if n.Config.Current != n.Config.Desired && !n.Failing() {
+			if n.Config.Current != n.Config.Desired && !n.Failing() || n.Ahead && n.Of("v1", noon) == nodestate.Downloading {
 				return
 			}
 		}

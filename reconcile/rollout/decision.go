@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodemark"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 )
 
@@ -22,11 +23,8 @@ type Decision struct {
 	Assign []Assignment
 	// Release are the drains to postpone, by node name.
 	Release []Release
-	// Label are the nodes that get labels, sorted by name.
-	Label []Label
-	// Taint and Untaint are the nodes that get or lose the UpdateInProgress taint, sorted by name. The nodes of Assign
-	// are in neither list.
-	Taint, Untaint []string
+	// Marks are the writes to nodes that change no config.
+	nodemark.Marks
 	// Blocks say why the rollout does not continue, most important first. Blocks is empty while the rollout continues,
 	// and after its end. The texts of Blocks have no durations, so that they stay the same while nothing changes.
 	Blocks []Block
@@ -62,17 +60,6 @@ type Release struct {
 	Postponed string
 	// Drains is the new value of DrainsAnnotation, for the write that sets desiredConfig.
 	Drains string
-}
-
-// Label puts a node into the custom pool for which the server admitted its machine.
-type Label struct {
-	// Node is the node to write.
-	Node string
-	// Labels are the labels to set. The same write sets CustomPoolLabelsAppliedAnnotation, so that the node gets the
-	// labels only once.
-	Labels map[string]string
-	// Attest is true if the controller first reads the server's records and writes AttestedPoolAnnotation.
-	Attest bool
 }
 
 // Block is one reason why a rollout does not continue.
@@ -157,6 +144,8 @@ const (
 	CauseSilent Cause = "DaemonSilent"
 	// CauseFailed: the node failed the config; the other nodes wait while its daemon retries.
 	CauseFailed Cause = "Failed"
+	// CauseFetch: nodes download files of the config before they are assigned the config, or cannot download them.
+	CauseFetch Cause = "Fetch"
 	// CauseHeld: a user holds the pool at the config of an earlier revision. The rollout of that config continues.
 	CauseHeld Cause = "Held"
 )

@@ -68,6 +68,9 @@ func print(f poolstate.Facts, w rollout.Decision) string {
 		}
 		b.WriteString("\n")
 	}
+	for _, a := range w.Announce {
+		fmt.Fprintf(&b, "announce %s %s%s\n", a.Node, cmp.Or(a.Next, "nothing"), map[bool]string{true: ", taint"}[a.Taint]+map[bool]string{true: ", untaint"}[a.Untaint])
+	}
 	for _, x := range rollout.Explain(f, w, noon) {
 		fmt.Fprintf(&b, "%s waits, %s: %s\n", x.Node, x.Cause, x.Reason)
 	}

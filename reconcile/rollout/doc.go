@@ -11,7 +11,8 @@
 //	postponeDrains postpone.go   the drains that are postponed in favour of other nodes
 //
 // poolBlocks (pool_blocks.go) and Explain (explain.go) say why the pool and its nodes wait. The texts of their answers
-// are in text.go. Package nodestate reads and classifies nodes, and package poolstate reads pools and policies.
+// are in text.go. Package nodestate reads and classifies nodes, and package poolstate reads pools and policies. Package nodemark
+// decides on labels, taints, and what nodes download before they are assigned the target.
 //
 // Everything that a later decision needs is in Decision.Record. After a crash, calling Next again continues the rollout.
 //

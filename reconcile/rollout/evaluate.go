@@ -79,7 +79,7 @@ func judge(e evaluation) evaluation {
 		if settling.nodes == 0 {
 			at := stamp(e.now)
 			// The new record also ends a halt.
-			e.record = v1alpha1.RolloutRecord{Requester: r.Requester, Began: r.Began, UpdatedBefore: r.UpdatedBefore, Steps: r.Steps, Ended: &at}
+			e.record = v1alpha1.RolloutRecord{Requester: r.Requester, Began: r.Began, UpdatedBefore: r.UpdatedBefore, Steps: r.Steps, Ended: &at, Fetches: r.Fetches}
 			e.record.SetTarget(r.Target())
 			e.record.SetLastHealthy(r.Target())
 			r = e.record

@@ -96,11 +96,16 @@ func (x explanation) why(m *nodestate.Member) (Cause, string) {
 func (x explanation) whyInService(m *nodestate.Member) (Cause, string) {
 	p := x.plan
 	used := p.capacity.used + p.assigned.inService
+	c := content(p.evaluation)
 	switch {
+	case c.FailsOn(m):
+		return CauseFetch, c.Text(m)
 	case len(p.blockers.holds) > 0:
 		return p.blockers.holds[0].Cause, p.blockers.holds[0].Reason
 	case !p.step.lets(m, len(p.assigned.members)):
 		return x.step.Cause, x.step.Reason
+	case !c.On(m):
+		return CauseFetch, c.Text(m)
 	case !m.PostponedAt.IsZero():
 		return CauseDrain, "its drain was postponed; it goes last"
 	case m.RunsController && p.assigned.inService > 0:

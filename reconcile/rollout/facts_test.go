@@ -98,6 +98,8 @@ func (r *reader) pool(key, value string) bool {
 		c.Invalid = blanks(value)
 	case "lost":
 		c.Lost = blanks(value)
+	case "fetches":
+		c.Fetches = true
 	case "quorum":
 		c.Around.Quorum = blanks(value)
 	case "cycle":
@@ -267,7 +269,7 @@ func (r *reader) node(words []string) nodestate.Node {
 	n.Config.Current, n.Config.Desired = absent(words[1]), absent(words[2])
 	for _, word := range words[4:] {
 		key, value, _ := strings.Cut(word, "=")
-		if !r.nodeWord(&n, key, value) && !r.stepWord(&n, key, value) {
+		if !r.nodeWord(&n, key, value) && !r.stepWord(&n, key, value) && !r.downloadWord(&n, key, value) {
 			r.t.Fatalf("unknown word %q for node %s", word, n.Name)
 		}
 	}
@@ -333,5 +335,23 @@ func (r *reader) stepWord(n *nodestate.Node, key, value string) bool {
 	default:
 		return false
 	}
+	return true
+}
+
+// downloadWord reads what a node with a daemon that downloads ahead says: next=CONFIG,AGE has=CONFIG lacks=CONFIG,WHY.
+func (r *reader) downloadWord(n *nodestate.Node, key, value string) bool {
+	config, rest, _ := strings.Cut(value, ",")
+	switch key {
+	case "ahead":
+	case "next":
+		n.Next = v1alpha1.NextConfig{Config: config, Since: r.ago(rest)}
+	case "has":
+		n.Fetched = v1alpha1.FetchReport{Config: config}
+	case "lacks":
+		n.Fetched = v1alpha1.FetchReport{Config: config, Problem: blanks(rest)}
+	default:
+		return false
+	}
+	n.Ahead = true
 	return true
 }

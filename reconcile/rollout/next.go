@@ -3,6 +3,7 @@ package rollout
 import (
 	"time"
 
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodemark"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
@@ -67,9 +68,9 @@ func Next(f poolstate.Facts, now time.Time) Decision {
 		Record: p.record, Past: pastOutcome(p.evaluation), Target: p.nodes.Target, Assign: assignmentsOf(p), Release: p.released,
 		Counts: counts(p.evaluation, p.capacity.settling), Stage: p.step.Stage,
 	}
-	w.Label, w.Taint, w.Untaint = marks(p)
+	w.Marks = marksOf(p)
 	blocks, again := poolBlocks(p)
-	w.Blocks, again = blocks, earliest(p.again, again)
+	w.Blocks, again = blocks, earliest(p.again, again, content(p.evaluation).Late(p.nodes.Candidates[nodestate.CandidateInService]))
 	if p.nodes.Total.Changing > 0 || len(w.Assign) > 0 {
 		again = earliest(again, now.Add(recheckNodes))
 	}
@@ -113,30 +114,21 @@ func assignmentsOf(p plan) []Assignment {
 	return out
 }
 
-// marks returns the labels and taints for nodes without an assignment. Nodes of a paused pool get no new taints and
-// labels.
-func marks(p plan) (label []Label, taint, untaint []string) {
-	marked, pools := p.assigned.set(), p.Care.Around.Customs
-	frozen := p.Paused || p.Care.Invalid != ""
-	for _, m := range p.nodes.All {
-		switch {
-		case m.Assigned && m.Tainted:
-			untaint = append(untaint, m.Name)
-		// The decision already writes to this node, and it writes to each node only once.
-		case m.Assigned, m.Tainted, frozen, marked[m], m.NeedsPoolCheck(pools):
-		default:
-			taint = append(taint, m.Name)
-		}
+// marksOf returns the writes for nodes without an assignment. Nodes of a paused pool get no new taints and labels, and are
+// told nothing to download.
+func marksOf(p plan) nodemark.Marks {
+	written := p.assigned.set()
+	for _, r := range p.released {
+		written[p.nodes.ByName(r.Node)] = true
 	}
-	if frozen {
-		return nil, nil, untaint
-	}
-	for _, m := range p.nodes.Candidates[nodestate.CandidateLabel] {
-		if c := m.AdmittedPool(pools); c != nil {
-			label = append(label, Label{Node: m.Name, Labels: c.Labels})
-			continue
-		}
-		label = append(label, Label{Node: m.Name, Attest: true})
-	}
-	return label, taint, untaint
+	return nodemark.Of(nodemark.Pool{
+		Nodes: p.nodes, Customs: p.Care.Around.Customs, Content: content(p.evaluation), Written: func(m *nodestate.Member) bool { return written[m] },
+		Frozen: p.Paused || p.Care.Invalid != "", Stopped: len(p.blockers.stops) > 0, Canaries: p.step.policy.Selector != nil, Max: p.capacity.max,
+	})
+}
+
+// content returns the content that nodes download before they are assigned the target. Nodes of a reverted pool have that of
+// the config to which they return.
+func content(e evaluation) nodemark.Content {
+	return nodemark.Content{Needed: e.record.Fetches && e.nodes.Target == e.Target, Target: e.nodes.Target, Configs: e.Care.NodeConfigs, Now: e.now}
 }

@@ -151,7 +151,11 @@ func placeBlocks(p plan, otherwise bool) (blocks []Block, again time.Time) {
 	if moving {
 		return nil, again
 	}
-	return placesTaken(p, otherwise), again
+	blocks = placesTaken(p, otherwise)
+	if waiting := content(p.evaluation).Waiting(p.nodes.Candidates[nodestate.CandidateInService]); waiting != "" && !otherwise && len(blocks) == 0 {
+		blocks = []Block{{Cause: CauseFetch, Reason: waiting}}
+	}
+	return blocks, again
 }
 
 // placesTaken returns a text that names the nodes that take the places of the budgets, or that says why no node is a
@@ -223,7 +227,7 @@ func makesProgress(p plan) (moving bool, again time.Time) {
 }
 
 // madeNoProgress reports whether a node that changes its config takes too long: no daemon has ever reported from it,
-// its kubelet does not report, it is not Ready, its drain does not end, or it cannot get its secrets. If the daemon has
+// its kubelet does not report, it is not Ready, its drain does not end, or it cannot get its secrets or files. If the daemon has
 // never reported or the kubelet does not report, again is when the node will have taken too long.
 func madeNoProgress(p plan, m *nodestate.Member) (ended bool, again time.Time) {
 	if m.State == "" && !m.Created.IsZero() {
@@ -232,7 +236,7 @@ func madeNoProgress(p plan, m *nodestate.Member) (ended bool, again time.Time) {
 		}
 		again = m.Created.Add(slow + time.Second)
 	}
-	if m.Health.Trouble != "" && age(p.now, m.Health.Since) > slow || m.LacksSecrets(p.Secrets.Revisions) {
+	if m.Health.Trouble != "" && age(p.now, m.Health.Since) > slow || m.LacksSecrets(p.Secrets.Revisions) || nodestate.LacksFiles(m.Node) {
 		return true, again
 	}
 	if m.Health.Silence != "" && !m.Step.Rebooting {

@@ -57,7 +57,7 @@ type spare struct {
 func findSpare(e evaluation, c capacity, s step, a assignments) spare {
 	p, assigned := spare{nodes: map[string]int{}, room: map[string]int{}}, a.set()
 	for _, m := range e.nodes.Candidates[nodestate.CandidateInService] {
-		if assigned[m] || s.policy.Selector != nil && !m.Canary {
+		if assigned[m] || s.policy.Selector != nil && !m.Canary || !content(e).On(m) {
 			continue
 		}
 		if p.nodes[m.Zone]++; p.nodes[m.Zone] == 1 {

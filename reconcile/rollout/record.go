@@ -26,6 +26,7 @@ func continueRecord(e evaluation) evaluation {
 		r.SetLastHealthy(lastHealthy(e.Facts, r.LastHealthy()))
 		r.SetReturnsTo(e.Facts.Secrets.AtReturn(r.ReturnsTo(), e.Target))
 	}
+	r.Fetches = r.Fetches || e.Care.Fetches
 	if r.Began.After(e.now) { // Began is in the future, so the clock was set back.
 		r.Began = stamp(e.now)
 	}
@@ -45,7 +46,7 @@ func continueRecord(e evaluation) evaluation {
 // newRecord returns the record of a new rollout of the pool's target. The parameter was is the record of the previous
 // rollout.
 func newRecord(e evaluation, was v1alpha1.RolloutRecord) v1alpha1.RolloutRecord {
-	r := v1alpha1.RolloutRecord{Requester: e.Requester, Began: stamp(e.now)}
+	r := v1alpha1.RolloutRecord{Requester: e.Requester, Began: stamp(e.now), Fetches: e.Care.Fetches}
 	r.SetTarget(e.Target)
 	healthy := was.LastHealthy()
 	if reachedAllThatReport(e.Facts, was) {

@@ -12,6 +12,8 @@ type config struct {
 	// refers: it refers to secrets. turns is what other secrets of the same config ask of a node.
 	refers bool
 	turns  need
+	// files: it has remote files.
+	files bool
 	// on are the machines that the ail befalls, as bits by their numbers.
 	on uint64
 }

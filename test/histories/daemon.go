@@ -88,6 +88,9 @@ func (w daemon) update(m *machine, n *corev1.Node, desired string) {
 		w.report(m, map[string]string{v1alpha1.CurrentConfigAnnotation: m.inForce})
 		return
 	}
+	if !w.fetch(m, desired) {
+		return
+	}
 	needs := w.needs(m.inForce, desired)
 	want := v1alpha1.DrainVerb + "-" + v1alpha1.ConfigName(desired)
 	if needs >= drained && (a[v1alpha1.DesiredDrainAnnotation] != want || a[v1alpha1.LastAppliedDrainAnnotation] != want) {
@@ -153,6 +156,7 @@ func (w daemon) confirm(m *machine, n *corev1.Node) {
 	w.report(m, map[string]string{
 		v1alpha1.CurrentConfigAnnotation: m.inForce, v1alpha1.StateAnnotation: v1alpha1.StateDone, v1alpha1.ReasonAnnotation: "", v1alpha1.FailureAnnotation: "", v1alpha1.PostConfigActionAnnotation: "",
 	})
+	w.follow(m, n)
 }
 
 // fail reports that the machine failed a config, with the record of it.
@@ -168,7 +172,7 @@ var words = map[string]string{
 	v1alpha1.CurrentSecretsAnnotation: "currentSecrets", v1alpha1.DesiredSecretsAnnotation: "desiredSecrets",
 	v1alpha1.CurrentConfigAnnotation: "currentConfig", v1alpha1.DesiredConfigAnnotation: "desiredConfig", v1alpha1.StateAnnotation: "state",
 	v1alpha1.ReasonAnnotation: "reason", v1alpha1.DesiredDrainAnnotation: "desiredDrain", v1alpha1.LastAppliedDrainAnnotation: "lastAppliedDrain",
-	v1alpha1.PostConfigActionAnnotation: "post-config-action", v1alpha1.FailureAnnotation: "failure",
+	v1alpha1.PostConfigActionAnnotation: "post-config-action", v1alpha1.FailureAnnotation: "failure", v1alpha1.FetchedAnnotation: "fetched",
 }
 
 // report writes what the Node does not say yet.
@@ -209,5 +213,5 @@ const manyTries = 4
 var reported = []string{
 	v1alpha1.CurrentConfigAnnotation, v1alpha1.CurrentSecretsAnnotation, v1alpha1.DesiredConfigAnnotation, v1alpha1.DesiredSecretsAnnotation,
 	v1alpha1.StateAnnotation, v1alpha1.DesiredDrainAnnotation,
-	v1alpha1.PostConfigActionAnnotation, v1alpha1.FailureAnnotation, v1alpha1.ReasonAnnotation,
+	v1alpha1.PostConfigActionAnnotation, v1alpha1.FailureAnnotation, v1alpha1.ReasonAnnotation, v1alpha1.FetchedAnnotation,
 }

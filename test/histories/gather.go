@@ -27,6 +27,12 @@ func (w rollouts) facts(pool *mcfgv1.MachineConfigPool) poolstate.Facts {
 	for i := range nodes {
 		nodes[i].Gate = w.nodeGate(nodes[i].Name, f.Care.Pace)
 	}
+	for i := range nodes {
+		if m := (truth{w.world}).machineOf(nodes[i].Name); m != nil {
+			nodes[i].Ahead = w.setup.ahead(m.number)
+		}
+	}
+	f.Care.Fetches = w.fetches(f)
 	f.Nodes, f.Host = nodes, w.setup.Host
 	return f
 }

@@ -82,6 +82,7 @@ func (w watcher) judge(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, decisi
 	v.doors(pool)
 	v.steps()
 	v.failures()
+	v.downloads()
 	if w.api.version%4 == 0 {
 		v.accounts()
 	}

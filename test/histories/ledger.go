@@ -132,7 +132,11 @@ func (w watcher) countWrite(node string, f poolstate.Facts, decision rollout.Dec
 	}
 	j := job{node, f.Pool, decision.Target, decision.Record.Began.String()}
 	w.ledger.writes[j]++
-	if n := w.ledger.writes[j]; n > 2 {
+	most := 2
+	if decision.Record.Fetches {
+		most = 3
+	}
+	if n := w.ledger.writes[j]; n > most {
 		w.breaks(TwoWrites, "the rollout of %s writes to %s for the %d. time", decision.Target, node, n)
 	}
 }

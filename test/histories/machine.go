@@ -54,6 +54,9 @@ type machine struct {
 type disk struct {
 	// inForce is the config in force, before is the one before that, and fetched is the one whose secrets it got last.
 	inForce, before, fetched string
+	// files are the configs whose remote files it has; cutOff: it cannot reach the server of files.
+	files  []string
+	cutOff bool
 }
 
 // rejection is what a daemon keeps of a config that its machine did not live with.

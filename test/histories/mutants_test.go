@@ -1,6 +1,7 @@
 package histories
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +63,13 @@ var mutants = map[string]struct {
 			f.Target = r.Target()
 		}
 	}, nil), []Rule{Converges, TrueStatus, TrueReason, Rest}},
+	"tells a config before its files are there": {next(func(f *poolstate.Facts) {
+		f.Nodes = slices.Clone(f.Nodes)
+		for i := range f.Nodes {
+			f.Nodes[i].Ahead = false
+		}
+	}, nil), []Rule{FilesFirst}},
+	"waits for files that it does not let nodes download": {next(nil, func(_ poolstate.Facts, w *rollout.Decision) { w.Announce = nil }), []Rule{Converges, TrueReason, EveryNode}},
 	"lifts any cordon": {func(c *Core) {
 		c.Uncordon = func(drain.Cordoned) drain.Change { return drain.Change{Needed: true} }
 	}, []Rule{AdminCordon}},

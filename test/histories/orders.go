@@ -40,6 +40,7 @@ func (w rollouts) orders(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, deci
 			err := w.writeNode(read, fmt.Sprintf("tells %s to take %s", a.Node, a.Config), f, decision, func(n *corev1.Node) {
 				assign(n, a.Config)
 				delete(n.Annotations, v1alpha1.PostponedAnnotation)
+				delete(n.Annotations, v1alpha1.NextConfigAnnotation)
 				if a.Untaint {
 					n.Spec.Taints = withTaint(n.Spec.Taints, false)
 				}
@@ -65,12 +66,7 @@ func (w rollouts) orders(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, deci
 			n.Annotations[v1alpha1.CustomPoolLabelsAppliedAnnotation] = ""
 		})
 	}
-	for _, name := range decision.Taint {
-		onNode(name, "taints "+name, func(n *corev1.Node) { n.Spec.Taints = withTaint(n.Spec.Taints, true) })
-	}
-	for _, name := range decision.Untaint {
-		onNode(name, "removes the taint of "+name, func(n *corev1.Node) { n.Spec.Taints = withTaint(n.Spec.Taints, false) })
-	}
+	mark(decision, onNode)
 	return append(out, write{do: func() error { return w.writeStatus(live, f, decision) }})
 }
 

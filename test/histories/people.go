@@ -17,7 +17,7 @@ func (w *world) step(s Step) {
 	switch s.Verb {
 	case Sync:
 		rollouts{w}.sync(s.A, s.B)
-	case Drain, Daemon, Machine, Cordon, Uncordon, DeleteNode, Move, NodeGate, RetryNode, Ill, Well, Drift, Mend, Repair:
+	case Drain, Daemon, Machine, Cordon, Uncordon, DeleteNode, Move, NodeGate, RetryNode, Ill, Well, Drift, Mend, Repair, CutOff:
 		if s.A >= 0 && s.A < len(w.machines) {
 			people{w}.onMachine(w.machines[s.A], s)
 		}
@@ -92,6 +92,11 @@ func (w people) onMachine(m *machine, s Step) {
 		if m.drifted != (s.Verb == Drift) {
 			m.drifted = s.Verb == Drift
 			w.tell("somebody %s", map[bool]string{true: "changes a file on " + m.name, false: "puts back what was changed on " + m.name}[m.drifted])
+		}
+	case CutOff:
+		if m.cutOff != (s.B > 0) {
+			m.cutOff = s.B > 0
+			w.tell("%s %s the server of files", m.name, map[bool]string{true: "is cut off from", false: "can reach"}[m.cutOff])
 		}
 	case Repair:
 		if m.power == lost {
@@ -287,7 +292,7 @@ type commit map[string]string
 
 // make renders a new config.
 func (w *world) make(pool string, needs need, ails ail, on uint64) *config {
-	c := &config{name: fmt.Sprintf("rendered-%s-%02d", pool, len(w.order)), pool: pool, commit: len(w.git), needs: needs, ails: ails, on: on, refers: w.setup.refers(len(w.order))}
+	c := &config{name: fmt.Sprintf("rendered-%s-%02d", pool, len(w.order)), pool: pool, commit: len(w.git), needs: needs, ails: ails, on: on, refers: w.setup.refers(len(w.order)), files: w.setup.hasFiles(len(w.order))}
 	w.made[c.name], w.api.configs[c.name] = c, c
 	w.order = append(w.order, c)
 	if !w.setup.late(len(w.order) - 1) {

@@ -76,6 +76,8 @@ const (
 	Rotate
 	// Hide: the ConfigMap of secrets is deleted with B 1, and there again with B 0.
 	Hide
+	// CutOff: machine A cannot reach the server of files; with B 0 it can again.
+	CutOff
 	verbs
 )
 
@@ -95,7 +97,7 @@ type Step struct {
 var names = [verbs]string{
 	"sync", "drain", "daemon", "machine", "restart", "tick", "render", "push", "revert", "vanish", "remake",
 	"cordon", "uncordon", "pause", "resume", "delete", "add", "move", "budget", "policy", "shut", "open", "gate", "nodegate",
-	"retrynode", "retrypool", "openuntil", "ill", "well", "drift", "mend", "repair", "rotate", "hide",
+	"retrynode", "retrypool", "openuntil", "ill", "well", "drift", "mend", "repair", "rotate", "hide", "cutoff",
 }
 
 // String is the step as Go would write it, in short.

@@ -2,6 +2,7 @@ package histories
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
@@ -26,6 +27,8 @@ func (w truth) stuck(m *machine) string {
 		return "cordoned by an administrator"
 	case m.drifted:
 		return "not as its config has it"
+	case w.cut(m):
+		return "cut off from the server of files"
 	case !w.canGet(m, desiredOf(n)):
 		return "waiting for secrets that no server has any more"
 	}
@@ -81,6 +84,8 @@ func (w truth) untrueCause(trouble bool, cause rollout.Cause, f poolstate.Facts,
 		return claims(f.Care.Record.WellSince != nil && w.stillSoaks(f), "the soak is over")
 	case rollout.CauseCordoned:
 		return claims(trouble, "nothing keeps it closed")
+	case rollout.CauseFetch:
+		return claims(w.anyCut(f), "every node can reach the server of files")
 	case rollout.CauseNotReady, rollout.CauseUpdating, rollout.CauseDrain:
 		return claims(trouble, "nothing is in its way")
 	case rollout.CauseFailed:
@@ -107,6 +112,11 @@ func (w truth) anyStuck(f poolstate.Facts) bool {
 	return false
 }
 
+// anyCut tells whether a machine of the pool waits for files that it cannot download.
+func (w truth) anyCut(f poolstate.Facts) bool {
+	return slices.ContainsFunc(f.Nodes, func(n nodestate.Node) bool { return w.cut(w.machineOf(n.Name)) })
+}
+
 func (w truth) anywhereStuck() bool {
 	for _, m := range w.machines {
 		if m.power != removed && w.stuck(m) != "" {
@@ -123,7 +133,7 @@ func (w truth) full(f poolstate.Facts) bool {
 		n := &f.Nodes[i]
 		sizes[n.Zone]++
 		m := w.machineOf(n.Name)
-		if w.stuck(m) != "" || w.sick[n.Name] {
+		if w.stuck(m) != "" && !w.staysInService(m) || w.sick[n.Name] {
 			all++
 			taken[n.Zone]++
 		}

@@ -25,6 +25,9 @@ type Setup struct {
 	// Secrets has a bit for each config that refers to secrets, by number, and 32 bits later one for each whose secrets servers resolve
 	// late.
 	Secrets uint64
+	// Downloads has a bit for each config that has remote files, by number, and 32 bits later one for each machine whose daemon
+	// downloads them before it is told the config.
+	Downloads uint64
 	// Mercy has a bit for each disturbance that does not stop in the end.
 	Mercy uint64
 }

@@ -68,10 +68,11 @@ var actionsFor = map[rollout.Cause]func(*fleet.Fleet, *fleet.Pool) []string{
 	rollout.CauseStep:     stepActions,
 	rollout.CauseBudget:   unavailableActions,
 	rollout.CauseSoak:     noActions,
+	rollout.CauseFetch:    noActions,
 	rollout.CauseSecrets:  secretActions,
 }
 
-// noActions are the commands for a blocker that ends by itself.
+// noActions are the commands for a blocker that ends by itself, or whose cause is outside of the cluster.
 func noActions(*fleet.Fleet, *fleet.Pool) []string { return nil }
 
 // blockAnswer converts a blocker of the rollout to an answer.

@@ -54,3 +54,13 @@ func (s *Store) Of(config string) v1alpha1.NodeConfigs {
 	defer s.mu.Unlock()
 	return s.known[config].configs
 }
+
+// All returns a rendered config of a pool and the configs of single nodes that belong to it; none for no config. The
+// parameter at is a result of v1alpha1.ConfigAt.
+func (s *Store) All(at string) []string {
+	name := v1alpha1.ConfigName(at)
+	if all := s.Of(name).All(); len(all) > 0 || name == "" {
+		return all
+	}
+	return []string{name}
+}

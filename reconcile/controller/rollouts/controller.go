@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -28,7 +27,7 @@ import (
 // Controller assigns configs to nodes, a few at a time.
 //
 // Reads: MachineConfigPool, RolloutPolicy, GitSource.status, MachineConfig, Node, ConfigMap with the revisions of secrets
-// Writes: MachineConfigPool rollout annotation and status, Node desiredConfig, desiredSecrets, requested-by and postponed annotations, Node UpdateInProgress taint, Node labels of the pool that it booted for
+// Writes: MachineConfigPool rollout annotation and status, Node desiredConfig, nextConfig, desiredSecrets, requested-by and postponed annotations, Node UpdateInProgress taint, Node labels of the pool that it booted for
 type Controller struct {
 	// Client reads from the manager's cache and writes.
 	Client client.Client
@@ -130,7 +129,7 @@ func (r *Controller) act(ctx context.Context, pool *mcfgv1.MachineConfigPool, q 
 	if err != nil {
 		return decision{}, err
 	}
-	if !samePolicies(policies, q.policies) {
+	if !poolstate.SamePolicies(policies, q.policies) {
 		return decision{outcome: poolChanged}, nil
 	}
 	now := r.Now()
@@ -280,18 +279,6 @@ func listPolicies(ctx context.Context, c client.Reader) ([]v1alpha1.RolloutPolic
 	return list.Items, nil
 }
 
-// samePolicies reports whether two lists, each in any order, have the same policies in the same versions.
-func samePolicies(a, b []v1alpha1.RolloutPolicy) bool {
-	versions := func(list []v1alpha1.RolloutPolicy) map[string]string {
-		out := make(map[string]string, len(list))
-		for i := range list {
-			out[list[i].Name] = string(list[i].UID) + " " + list[i].ResourceVersion
-		}
-		return out
-	}
-	return maps.Equal(versions(a), versions(b))
-}
-
 // config reads a rendered config without copying it; nil if it does not exist or has no name. at is a result of
 // v1alpha1.ConfigAt.
 func (r *Controller) config(ctx context.Context, at string) (*mcfgv1.MachineConfig, error) {
@@ -316,10 +303,13 @@ func hasConfig(ctx context.Context, r *Controller, at string) (bool, error) {
 		return at == "", err
 	}
 	r.Fleet.configs.Put(mc)
+	r.Fleet.files.Examine(mc)
 	for _, name := range r.Fleet.configs.Of(mc.Name).All() {
-		if own, err := r.config(ctx, name); err != nil || own == nil {
+		own, err := r.config(ctx, name)
+		if err != nil || own == nil {
 			return false, err
 		}
+		r.Fleet.files.Examine(own)
 	}
 	return true, nil
 }

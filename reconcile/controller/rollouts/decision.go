@@ -171,6 +171,9 @@ func nodesOf(w rollout.Decision, all fleetNodes) map[string]*corev1.Node {
 	for _, x := range w.Release {
 		add(x.Node)
 	}
+	for _, x := range w.Announce {
+		add(x.Node)
+	}
 	for _, x := range w.Label {
 		add(x.Node)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/policy/membership"
 	"github.com/bunsen-os/bunsen/reconcile/controller/daemons"
 	"github.com/bunsen-os/bunsen/reconcile/controller/nodeconfigs"
+	"github.com/bunsen-os/bunsen/reconcile/controller/remotefiles"
 	"github.com/bunsen-os/bunsen/reconcile/controller/secretrevisions"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
@@ -39,12 +40,18 @@ type Fleet struct {
 	written     pendingWrites
 	// secrets are the published revisions of secrets; they need no lock.
 	secrets *secretrevisions.Revisions
-	// configs are the configs of single nodes; they need no lock.
-	configs nodeconfigs.Store
+	// rendered is what the fleet knows of rendered configs; it needs no lock.
+	rendered
 	// daemons has the heartbeats of the nodes' daemons from the last read.
 	daemons *daemons.Heartbeats
 	// revisions checks the objects of the sources on the cluster. The field needs no lock.
 	revisions revisionCheck
+}
+
+// rendered has the configs of single nodes, and the content of rendered configs.
+type rendered struct {
+	configs nodeconfigs.Store
+	files   remotefiles.Files
 }
 
 // fleetNode is a node as the informer last showed it.
@@ -193,11 +200,12 @@ func (f *Fleet) facts(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.Rollou
 	members := f.nodes.in(pool.Name)
 	facts := poolstate.Read(pool, policies, f.secrets.Published(), len(members))
 	facts.SetNodeConfigs(f.configs.Of)
-	gates := newNodeGates(facts)
+	facts.Care.Fetches = f.files.New(f.configs.All(facts.Target), f.configs.All(facts.Care.Healthy))
+	gates, ahead := newNodeGates(facts), f.daemons.FetchAhead()
 	nodes := make([]nodestate.Node, len(members))
 	for i, n := range members {
 		nodes[i] = n.read
-		nodes[i].Gate = gates.closed(n)
+		nodes[i].Gate, nodes[i].Ahead = gates.closed(n), ahead[n.read.Name]
 	}
 	facts.SetNodes(nodes)
 	return facts

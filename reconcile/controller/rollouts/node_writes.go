@@ -74,6 +74,9 @@ func (o *nodeWrite) assign(at string, request func(config string) string) {
 	config, secrets := v1alpha1.SplitConfigAt(at)
 	o.annotate(v1alpha1.DesiredConfigAnnotation, config)
 	o.annotate(v1alpha1.RequestAnnotation, request(config))
+	if _, was := o.node.Annotations[v1alpha1.NextConfigAnnotation]; was {
+		o.annotate(v1alpha1.NextConfigAnnotation, "") // The node gets a config now.
+	}
 	if _, was := o.node.Annotations[v1alpha1.DesiredSecretsAnnotation]; was || secrets != "" {
 		o.annotate(v1alpha1.DesiredSecretsAnnotation, secrets)
 	}
@@ -125,6 +128,7 @@ func nodeWrites(w rollout.Decision, nodes map[string]*corev1.Node, request func(
 		}
 		out = append(out, o)
 	}
+	out = append(out, announcements(w, nodes)...)
 	for _, l := range w.Label {
 		if l.Attest {
 			continue
@@ -149,6 +153,18 @@ func nodeWrites(w rollout.Decision, nodes map[string]*corev1.Node, request func(
 	}
 	mark(w.Taint, "tainting node %q", true)
 	mark(w.Untaint, "removing the taint of node %q", false)
+	return out
+}
+
+func announcements(w rollout.Decision, nodes map[string]*corev1.Node) (out []nodeWrite) {
+	for _, a := range w.Announce {
+		o := newNodeWrite(nodes[a.Node], fmt.Sprintf("naming the next config of node %q", a.Node))
+		o.annotate(v1alpha1.NextConfigAnnotation, a.Next)
+		if a.Taint || a.Untaint {
+			o.taint(a.Taint)
+		}
+		out = append(out, o)
+	}
 	return out
 }
 

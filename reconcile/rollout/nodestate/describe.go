@@ -88,6 +88,8 @@ func (w Wording) progress(n *Node) string {
 		return "updated, and held by a gate: " + n.Gate
 	case n.State == "":
 		return "no machine-config-daemon has reported"
+	case LacksFiles(n):
+		return "waits for content of " + n.Fetched.Config + Quote(n.Fetched.Problem, w.Most)
 	case n.State == v1alpha1.StateWorking:
 		return "applying " + c.Desired
 	case c.Current != c.Desired:

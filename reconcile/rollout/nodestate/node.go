@@ -55,7 +55,55 @@ type Marks struct {
 	// empty for none.
 	Checked  bool
 	Attested string
+	Download
 }
+
+// Download is what a node downloads before it is assigned its next config.
+type Download struct {
+	// Ahead is true if the node's daemon downloads the files of a config before the node is assigned the config. The caller
+	// of Read sets Ahead.
+	Ahead bool
+	// Next is the config that the controller told the node to download files of. Fetched is the daemon's report about it.
+	Next    v1alpha1.NextConfig
+	Fetched v1alpha1.FetchReport
+}
+
+// maxDownload is how long a download counts as in progress. Later, it no longer delays the downloads of other nodes.
+const maxDownload = 10 * time.Minute
+
+// DownloadState is how far a node is with the files of a config.
+type DownloadState int
+
+// The values of DownloadState.
+const (
+	// NotToldToDownload: the controller has not told the node to download the files.
+	NotToldToDownload DownloadState = iota
+	// Downloading: the daemon downloads the files. DownloadingLong: the daemon has not reported for a long time.
+	Downloading
+	DownloadingLong
+	// DownloadFails: the daemon cannot download a file now, and retries.
+	DownloadFails
+	// Downloaded: the node has all files.
+	Downloaded
+)
+
+// Of returns how far the node is with the files of a config.
+func (d Download) Of(config string, now time.Time) DownloadState {
+	switch {
+	case d.Next.Config != config:
+		return NotToldToDownload
+	case d.Fetched.Config == config && d.Fetched.Problem == "":
+		return Downloaded
+	case d.Fetched.Config == config:
+		return DownloadFails
+	case now.Sub(d.Next.Since) >= maxDownload:
+		return DownloadingLong
+	}
+	return Downloading
+}
+
+// Late returns when a download in progress no longer delays the downloads of other nodes.
+func (d Download) Late() time.Time { return d.Next.Since.Add(maxDownload) }
 
 // Configs are a node's rendered configs and, on layered nodes, images.
 type Configs struct {
@@ -233,6 +281,10 @@ func readMarks(n *corev1.Node) Marks {
 	if _, labelled := n.Annotations[v1alpha1.CustomPoolLabelsAppliedAnnotation]; !labelled {
 		m.Booted = n.Annotations[v1alpha1.FirstPivotConfigAnnotation]
 		m.Attested, m.Checked = n.Annotations[v1alpha1.AttestedPoolAnnotation]
+	}
+	m.Next = v1alpha1.ParseNextConfig(n.Annotations[v1alpha1.NextConfigAnnotation])
+	if r, err := v1alpha1.ParseFetchReport(n.Annotations[v1alpha1.FetchedAnnotation]); err == nil {
+		m.Fetched = r
 	}
 	return m
 }

@@ -60,6 +60,11 @@ func (n *Node) FailedOther(target string) bool {
 // Problem returns the problem that the daemon reports: the problem in its recorded failure, or else the whole reason.
 func (n *Node) Problem() string { return cmp.Or(n.Failure.Problem, n.Reason) }
 
+// LacksFiles reports whether a node was assigned a config and waits for content of it, which it cannot download now.
+func LacksFiles(n *Node) bool {
+	return n.State == v1alpha1.StateWorking && n.Config.Current != n.Config.Desired && n.Fetched.Problem != ""
+}
+
 // LacksSecrets reports whether the node has not begun to update to its desired config and cannot: the server has published a
 // newer revision of the config's secrets. The node waits for its next assignment.
 func (n *Node) LacksSecrets(published map[string]string) bool {

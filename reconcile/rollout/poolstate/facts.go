@@ -3,6 +3,7 @@ package poolstate
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"strings"
 	"time"
 
@@ -71,6 +72,8 @@ type Care struct {
 	InvalidPolicies []string
 	// Lost is a text that says that the pool's record is invalid and counts as missing.
 	Lost string
+	// Fetches is true if nodes have to download files of Target that Healthy does not have. The record stores it.
+	Fetches bool
 }
 
 // Around has the limits for this pool by other pools.
@@ -204,4 +207,16 @@ func (c *Care) AddInvalid(err error) {
 	}
 	c.Invalid += err.Error()
 	c.InvalidPolicies = append(c.InvalidPolicies, pace.InvalidPolicies(err)...)
+}
+
+// SamePolicies reports whether two lists, each in any order, have the same policies in the same versions.
+func SamePolicies(a, b []v1alpha1.RolloutPolicy) bool {
+	versions := func(list []v1alpha1.RolloutPolicy) map[string]string {
+		out := make(map[string]string, len(list))
+		for i := range list {
+			out[list[i].Name] = string(list[i].UID) + " " + list[i].ResourceVersion
+		}
+		return out
+	}
+	return maps.Equal(versions(a), versions(b))
 }

@@ -1,0 +1,138 @@
+package nodemark
+
+import (
+	"slices"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+)
+
+// fetchedAhead is how many nodes download the content of a config, or have it and wait for the assignment, in addition to the
+// nodes of the budget. Servers of files do not get the requests of all nodes of a pool at once.
+const fetchedAhead = 20
+
+// Content is the content of the config that the nodes of a pool are assigned: remote files and the OS image.
+type Content struct {
+	// Needed is true if nodes download content of Target before they are assigned it.
+	Needed bool
+	// Target is the config of the pool, and Configs are the configs of single nodes.
+	Target  string
+	Configs poolstate.NodeConfigs
+	// Now is the time of the decision.
+	Now time.Time
+}
+
+// own returns the rendered config that a node runs if the pool runs the target, without the revision of its secrets.
+func (c Content) own(m *nodestate.Member) string {
+	return v1alpha1.ConfigName(c.Configs.Own(c.Target, m.Name))
+}
+
+func (c Content) state(m *nodestate.Member) nodestate.DownloadState { return m.Of(c.own(m), c.Now) }
+
+// On reports whether a node in service may be assigned the target: it has the content of the target, or its daemon downloads
+// it only after the assignment. Daemons download ahead only while a config is in force without a problem.
+func (c Content) On(m *nodestate.Member) bool {
+	return !c.Needed || !m.Ahead || !m.Done() || c.state(m) == nodestate.Downloaded
+}
+
+// FailsOn reports whether a node in service waits for content that it cannot download now.
+func (c Content) FailsOn(m *nodestate.Member) bool {
+	return !c.On(m) && c.state(m) == nodestate.DownloadFails
+}
+
+// keeps reports whether a node stays told to download the content of the target, although it is no candidate now.
+func (c Content) keeps(m *nodestate.Member) bool {
+	return c.Needed && !m.Assigned && m.Next.Config == c.own(m)
+}
+
+// tellToDownload returns the configs of the nodes that download now, by node, in the order of assignment. Nodes that already
+// download keep their place.
+func tellToDownload(p Pool) map[string]string {
+	want, left := map[string]string{}, max(0, p.Max)+fetchedAhead
+	var waiting []*nodestate.Member
+	for _, m := range p.Nodes.Candidates[nodestate.CandidateInService] {
+		if p.Written(m) || !m.Ahead || !m.Done() {
+			continue
+		}
+		switch p.Content.state(m) {
+		case nodestate.NotToldToDownload:
+			waiting = append(waiting, m)
+			continue
+		case nodestate.Downloading, nodestate.Downloaded:
+			left--
+		case nodestate.DownloadingLong, nodestate.DownloadFails:
+		}
+		want[m.Name] = p.Content.own(m)
+	}
+	if p.Canaries { // The nodes of the canary come first.
+		slices.SortStableFunc(waiting, func(a, b *nodestate.Member) int {
+			switch {
+			case a.Canary == b.Canary:
+				return 0
+			case a.Canary:
+				return -1
+			}
+			return 1
+		})
+	}
+	for _, m := range waiting[:min(len(waiting), max(0, left))] {
+		want[m.Name] = p.Content.own(m)
+	}
+	return want
+}
+
+// Late returns when the first download in progress no longer delays the downloads of other nodes; zero for never.
+func (c Content) Late(candidates []*nodestate.Member) (at time.Time) {
+	for _, m := range candidates {
+		if c.On(m) || c.state(m) != nodestate.Downloading {
+			continue
+		}
+		if late := m.Late().Add(time.Second); at.IsZero() || late.Before(at) {
+			at = late
+		}
+	}
+	return at
+}
+
+// Text returns why a node in service waits for content of the target; empty if it does not wait for any.
+func (c Content) Text(m *nodestate.Member) string {
+	if c.On(m) {
+		return ""
+	}
+	own := c.own(m)
+	switch c.state(m) {
+	case nodestate.DownloadFails:
+		return "cannot download content of " + own + ", and stays in service until it can" + nodestate.Quote(m.Fetched.Problem, nodestate.MaxReason)
+	case nodestate.Downloading, nodestate.DownloadingLong:
+		return "downloads content of " + own + " before it is drained, since " + nodestate.FormatTime(m.Next.Since)
+	case nodestate.NotToldToDownload, nodestate.Downloaded:
+	}
+	return "waits for its turn to download content of " + own
+}
+
+// Waiting returns a text that names the nodes that wait for content, those with a problem first. While a node downloads, the
+// rollout makes progress, and the text is empty.
+func (c Content) Waiting(candidates []*nodestate.Member) string {
+	var failing, others []*nodestate.Member
+	for _, m := range candidates {
+		if c.On(m) {
+			continue
+		}
+		switch c.state(m) {
+		case nodestate.DownloadFails:
+			failing = append(failing, m)
+		case nodestate.DownloadingLong:
+			others = append(others, m)
+		case nodestate.Downloading, nodestate.NotToldToDownload, nodestate.Downloaded:
+			return ""
+		}
+	}
+	all := append(failing, others...)
+	var texts []string
+	for _, m := range all[:min(len(all), nodestate.MaxNamed)] {
+		texts = append(texts, m.Name+" "+c.Text(m))
+	}
+	return nodestate.JoinFirst(texts, len(all))
+}
