@@ -13,6 +13,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent"
+	"github.com/bunsen-os/bunsen/mcd/agent/contentsync"
 	"github.com/bunsen-os/bunsen/mcd/agent/kube"
 	"github.com/bunsen-os/bunsen/mcd/host/linux"
 	"github.com/bunsen-os/bunsen/mcd/simulate"
@@ -91,13 +92,13 @@ func simulateHost(ctx context.Context, o options, s simulation) error {
 	}
 	agentConfig := agent.Config{
 		Node: o.node, Cluster: cluster, Host: h, Log: log, Events: kube.NewRecorder(ctx, cluster, log), Status: kube.NewStatusPublisher(ctx, cluster, log),
-		Trust: o.followTrust(ctx, h, cluster, log), Fetch: fetcher(h, cluster),
+		Trust: o.followTrust(ctx, h, cluster, log), Fetch: contentsync.New(fetcher(h, cluster), h.OS),
 	}
 	if watcher := watchFiles(root, log); watcher != nil {
 		defer watcher.Close() //nolint:errcheck // the process ends
 		agentConfig.Drift = watcher
 	}
-	kube.Heartbeat(ctx, cluster, v1alpha1.DaemonReport{Version: versionText()}, nil, log)
+	kube.Heartbeat(ctx, cluster, v1alpha1.DaemonReport{Version: versionText(), FetchesAhead: agentConfig.Fetch != nil}, nil, log)
 	changed := cluster.Watch(ctx, log)
 	for {
 		err := agent.New(agentConfig).Run(ctx, changed)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent"
+	"github.com/bunsen-os/bunsen/mcd/agent/contentsync"
 	"github.com/bunsen-os/bunsen/mcd/agent/etcd"
 	"github.com/bunsen-os/bunsen/mcd/agent/healthcheck"
 	"github.com/bunsen-os/bunsen/mcd/agent/kube"
@@ -148,7 +149,7 @@ func serveHost(ctx context.Context, h host.Host, o options, c checks, form linux
 	config := agent.Config{
 		Node: o.node, Cluster: cluster, Host: h, Log: log, Health: c.health(h, cluster),
 		Events: kube.NewRecorder(ctx, cluster, log), Metrics: set, Status: kube.NewStatusPublisher(ctx, cluster, log),
-		Reported: func() { ready.reported.Store(true) }, Trust: o.followTrust(ctx, h, cluster, log), Fetch: fetcher(h, cluster),
+		Reported: func() { ready.reported.Store(true) }, Trust: o.followTrust(ctx, h, cluster, log), Fetch: contentsync.New(fetcher(h, cluster), h.OS),
 	}
 	if root, can := h.Files.(*files.Root); can {
 		if watcher := watchFiles(root, log); watcher != nil {
@@ -156,7 +157,7 @@ func serveHost(ctx context.Context, h host.Host, o options, c checks, form linux
 			config.Drift = watcher
 		}
 	}
-	kube.Heartbeat(ctx, cluster, v1alpha1.DaemonReport{Version: versionText(), Form: string(form)}, func(ctx context.Context) *v1alpha1.EtcdReport {
+	kube.Heartbeat(ctx, cluster, v1alpha1.DaemonReport{Version: versionText(), Form: string(form), FetchesAhead: config.Fetch != nil}, func(ctx context.Context) *v1alpha1.EtcdReport {
 		return etcd.Ask(ctx, h.Files.Read)
 	}, log)
 	err = agent.New(config).Run(ctx, cluster.Watch(ctx, log))

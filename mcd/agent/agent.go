@@ -16,7 +16,6 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/agent/statefile"
 	"github.com/bunsen-os/bunsen/mcd/agent/trustsync"
 	"github.com/bunsen-os/bunsen/mcd/apply"
-	"github.com/bunsen-os/bunsen/mcd/fetch"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
@@ -61,7 +60,7 @@ type Config struct {
 	// Trust writes the files that the machine gets beside its config.
 	Trust *trustsync.Syncer
 	// Fetch brings the remote files of configs onto the machine.
-	Fetch *fetch.Fetcher
+	Fetch *contentsync.Syncer
 	// Events and Metrics record what the agent does. Status receives the progress of the agent.
 	Events  Events
 	Metrics Metrics
@@ -84,10 +83,10 @@ type Agent struct {
 	// config.
 	failed string
 	// waiting is the request that the controller has not acknowledged yet.
-	waiting request
+	waiting signals.Request
 	// outage is the time without an answer of the API server. node is the Node that the present call of reconcile has
 	// read; nil if it has read none.
-	outage apiOutage
+	outage signals.Outage
 	node   *report.Node
 	// started is true after the first-boot files were removed. compared is true once the agent has compared the
 	// machine with its config.
@@ -151,7 +150,8 @@ func (a *Agent) enter(p report.Phase) {
 // (ErrRebooting). Run first finishes an update that has already started. After a failure, Run waits before the next
 // attempt, unless another config is desired meanwhile.
 func (a *Agent) Run(ctx context.Context, changed <-chan struct{}) error {
-	waiting := signals.Signals{Changed: changed}
+	waiting := signals.Signals{Changed: changed, Fetched: a.Fetch.Changed()}
+	defer stopFetching(a)
 	if a.Drift != nil {
 		waiting.Disturbed = a.Drift.Disturbed()
 	}
@@ -207,23 +207,4 @@ func (a *Agent) waitFailed(ctx context.Context, s *signals.Signals, failed strin
 		}
 	}
 	return false
-}
-
-// request is a request to the controller that the agent waits for.
-type request struct {
-	// what is the requested action. since is the start of the request.
-	what  string
-	since time.Time
-}
-
-// elapsed returns how long the agent has waited for a request. For a different request than before, the time starts at
-// zero. The parameter began is when the controller started to act on the request; zero if unknown.
-func (w *request) elapsed(what string, began time.Time) time.Duration {
-	if w.what != what {
-		*w = request{what, time.Now()}
-	}
-	if !began.IsZero() && began.Before(w.since) {
-		w.since = began
-	}
-	return time.Since(w.since)
 }

@@ -9,6 +9,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcd/agent/signals"
 	"github.com/bunsen-os/bunsen/mcd/agent/statefile"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/plan"
@@ -132,7 +133,7 @@ const outageText = "the API server does not answer; continuing with what is on d
 // continueOffline continues while the API server does not answer: it finishes an update that has started, from the
 // task on disk, and scans for drift. When the API server answers again, the reports follow from the state on disk.
 func (a *Agent) continueOffline(ctx context.Context, down error) (desired string, err error) {
-	missing := a.outage.markUnreachable(a.Log, outageText)
+	missing := a.outage.MarkUnreachable(a.Log, outageText)
 	t, err := a.files.Task("")
 	if err != nil {
 		return "", errors.Join(err, down)
@@ -200,10 +201,11 @@ func (a *Agent) confirm(ctx context.Context, node report.Node) error {
 		a.Log.Info("done", "config", node.Desired)
 		a.event(report.EventNodeDone, "the node is in %s", node.Desired)
 	}
-	a.failed, a.waiting = "", request{}
+	a.failed, a.waiting = "", signals.Request{}
 	a.enter(report.Idle)
 	a.status.Node.Current = node.Desired
 	setStatus(a, v1alpha1.StateDone, "")
 	publishStatus(a)
+	followNext(ctx, a, node)
 	return errors.Join(a.secrets().Confirm(ctx, node.Desired), a.files.Remove(ctx, statefile.RejectionPath, statefile.TaskPath))
 }

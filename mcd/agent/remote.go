@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent/contentsync"
@@ -28,7 +29,8 @@ func fetchContents(ctx context.Context, a *Agent, node report.Node, t statefile.
 	if err != nil {
 		return err
 	}
-	changed, err := contentsync.Fetch(ctx, a.Fetch, contentsync.Way{From: from, To: to}, func(text string) error {
+	a.Fetch.Stop()
+	changed, err := contentsync.Fetch(ctx, a.Fetch.Fetcher(), contentsync.Way{From: from, To: to}, func(text string) error {
 		if now, err := a.Cluster.Node(ctx); err == nil && now.Desired != node.Desired {
 			return contentsync.ErrStop
 		}
@@ -40,24 +42,78 @@ func fetchContents(ctx context.Context, a *Agent, node report.Node, t statefile.
 	if errors.Is(err, contentsync.ErrStop) || err == nil && changed {
 		return errResync
 	}
+	if err == nil {
+		err = a.Fetch.FetchImage(ctx, contentsync.Way{From: from, To: to})
+	}
+	if err == nil && node.Fetched != "" { // An earlier report is outdated.
+		err = a.postpone(a.reportChanges(ctx, map[string]string{v1alpha1.FetchedAnnotation: ""}))
+	}
 	return err
 }
 
 // reportWaiting reports why the node is not drained yet.
 func reportWaiting(ctx context.Context, a *Agent, text string) error {
-	a.outage.markReachable(a.Log)
+	a.outage.MarkReachable(a.Log)
 	setStatus(a, v1alpha1.StateWorking, text)
 	publishStatus(a)
 	return a.reportState(ctx, v1alpha1.StateWorking, text)
+}
+
+// reportUnfetched reports why the node cannot download files of its desired config.
+func reportUnfetched(ctx context.Context, a *Agent, problem error) error {
+	if a.node != nil {
+		is := contentsync.WithProblem(v1alpha1.ConfigName(a.node.Desired), contentsync.LastReport(a.node.Fetched), problem)
+		if err := a.reportChanges(ctx, map[string]string{v1alpha1.FetchedAnnotation: is.String()}); err != nil {
+			return err
+		}
+	}
+	return reportWaiting(ctx, a, problem.Error())
 }
 
 // keepContents stores the remote files of the config in force. A failure delays nothing.
 func keepContents(ctx context.Context, a *Agent, node report.Node) {
 	at, err := a.currentConfig(ctx, node)
 	if err == nil {
-		err = contentsync.Keep(a.Fetch, at)
+		err = contentsync.Keep(a.Fetch.Fetcher(), at)
 	}
 	if err != nil {
 		a.Log.Warn("keeping the contents of remote files", "err", err)
+	}
+}
+
+// stopFetching ends the downloads in the background.
+func stopFetching(a *Agent) {
+	defer a.Fetch.Lock()()
+	a.Fetch.Stop()
+}
+
+// followNext downloads the content of the config that the node gets next, in the background, and reports whether the machine
+// has it. A failure delays nothing else, and is tried again.
+func followNext(ctx context.Context, a *Agent, node report.Node) {
+	if a.Fetch == nil {
+		return
+	}
+	next := node.Next
+	if next == v1alpha1.ConfigName(node.Desired) {
+		next = ""
+	}
+	was := contentsync.LastReport(node.Fetched)
+	is := a.Fetch.Report(ctx, next, was, func() (contentsync.Way, error) {
+		mc, err := readConfig(ctx, a.Config, next)
+		if err != nil {
+			return contentsync.Way{}, fmt.Errorf("reading the config: %w", err)
+		}
+		to, err := plan.ParseConfig(mc)
+		if err != nil { // The node refuses the config when it is assigned, and says why.
+			to = plan.Config{Name: next}
+		}
+		from, err := a.currentConfig(ctx, node)
+		return contentsync.Way{From: from, To: to}, err
+	})
+	if err := a.reportChanges(ctx, map[string]string{v1alpha1.FetchedAnnotation: is.String()}); err != nil {
+		a.Log.Warn("reporting the content of the next config", "config", next, "err", err)
+		a.Fetch.TryAgain()
+	} else if is.Problem != "" && (is.Config != was.Config || was.Problem == "") {
+		a.event(report.EventFetchFailed, "content of %s: %s", is.Config, is.Problem)
 	}
 }

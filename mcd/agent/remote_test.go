@@ -44,7 +44,7 @@ func TestANodeWaitsForRemoteFilesUndrained(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { root.Close() })
-	fetcher := contentsync.Fetcher(h, func(a fetch.Access) fetch.Web { return web.New(a, "test", time.Minute, 1<<40) })
+	fetcher := contentsync.New(contentsync.Fetcher(h, func(a fetch.Access) fetch.Web { return web.New(a, "test", time.Minute, 1<<40) }), h.OS)
 	c := newCluster()
 	add := func(name, file string) {
 		sum := sha512.Sum512([]byte("contents of /" + file))
@@ -84,7 +84,7 @@ func TestANodeWaitsForRemoteFilesUndrained(t *testing.T) {
 		if err := sync("rendered-b"); err == nil {
 			t.Fatal("it does not wait")
 		}
-		c.says(t, "Working", "rendered-a", "waiting for files of rendered-b", "before the node is drained", server.URL+"/b?…", "answers 404")
+		c.says(t, "Working", "rendered-a", "waiting for the content of rendered-b", "before the node is drained", server.URL+"/b?…", "answers 404")
 		if all := strings.Join(c.told, "\n"); strings.Contains(all, "desiredDrain") || strings.Contains(all, "geheim") {
 			t.Errorf("it reports\n%s", all)
 		}

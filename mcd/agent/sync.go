@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
-	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy"
@@ -20,6 +18,7 @@ import (
 // or the machine changes. Sync reports a failure on the Node, if it can reach the API server; otherwise a later Sync
 // derives the report from the state on disk.
 func (a *Agent) Sync(ctx context.Context) (desired string, err error) {
+	defer a.Fetch.Lock()()
 	desired, reported, err := syncAndReport(ctx, a)
 	if reported && a.Reported != nil {
 		a.Reported()
@@ -38,7 +37,7 @@ func syncAndReport(ctx context.Context, a *Agent) (desired string, reported bool
 		case errors.Is(err, errResync):
 			continue
 		case err == nil, errors.Is(err, errWaiting):
-			a.outage.markReachable(a.Log)
+			a.outage.MarkReachable(a.Log)
 			return desired, true, nil
 		case errors.Is(err, ErrRebooting), ctx.Err() != nil:
 			return desired, false, err
@@ -57,7 +56,7 @@ func syncAndReport(ctx context.Context, a *Agent) (desired string, reported bool
 			err = a.reportBlocked(ctx, v1alpha1.StateDegraded, err)
 			return desired, err == nil, err
 		case errors.As(err, new(*contentsync.Error)):
-			return desired, true, errors.Join(err, reportWaiting(ctx, a, err.Error()))
+			return desired, true, errors.Join(err, reportUnfetched(ctx, a, err))
 		case errors.Is(err, report.ErrUnreachable) && isTolerated(a, err):
 			return desired, false, errors.Join(err, reportUnreadConfig(ctx, a, err))
 		}
@@ -81,7 +80,7 @@ func isTolerated(a *Agent, err error) bool {
 	if errors.As(err, &unread) {
 		limit = unreadFailAfter
 	}
-	missing := a.outage.markUnreachable(a.Log, "a part of the cluster does not answer", "err", err)
+	missing := a.outage.MarkUnreachable(a.Log, "a part of the cluster does not answer", "err", err)
 	return missing < limit || errors.As(err, new(*secretstore.WaitError))
 }
 
@@ -89,7 +88,7 @@ func isTolerated(a *Agent, err error) bool {
 // unreadReportAfter.
 func reportUnreadConfig(ctx context.Context, a *Agent, err error) error {
 	waits := errors.As(err, new(*unreadConfigError)) || errors.As(err, new(*secretstore.WaitError))
-	if a.node == nil || !waits || a.failed == a.node.Desired || a.outage.markUnreachable(a.Log, "") < unreadReportAfter {
+	if a.node == nil || !waits || a.failed == a.node.Desired || a.outage.MarkUnreachable(a.Log, "") < unreadReportAfter {
 		return nil
 	}
 	setStatus(a, v1alpha1.StateWorking, err.Error())
@@ -164,7 +163,7 @@ func (e *driftedError) Unwrap() error { return e.error }
 // reportBlocked reports a state that stays until a user or the controller acts. reportBlocked logs the state when the
 // Node does not have it yet.
 func (a *Agent) reportBlocked(ctx context.Context, state string, why error) error {
-	a.outage.markReachable(a.Log)
+	a.outage.MarkReachable(a.Log)
 	setStatus(a, state, why.Error())
 	publishStatus(a)
 	if a.Metrics != nil {
@@ -219,28 +218,4 @@ func (c Config) postpone(err error) error {
 		return nil
 	}
 	return err
-}
-
-// apiOutage is an outage of the API server, or of a part of it.
-type apiOutage struct {
-	// since is the start of the outage; zero while the API server answers.
-	since time.Time
-}
-
-// markUnreachable records a missing answer and returns how long the outage has lasted. markUnreachable logs the start
-// of the outage.
-func (s *apiOutage) markUnreachable(log *slog.Logger, message string, args ...any) time.Duration {
-	if s.since.IsZero() {
-		s.since = time.Now()
-		log.Warn(message, args...)
-	}
-	return time.Since(s.since)
-}
-
-// markReachable records that the API server answered and logs how long the outage lasted.
-func (s *apiOutage) markReachable(log *slog.Logger) {
-	if !s.since.IsZero() {
-		log.Info("the API server answers again", "after", time.Since(s.since).Round(time.Second))
-	}
-	s.since = time.Time{}
 }

@@ -14,6 +14,7 @@ func syncTrust(ctx context.Context, a *Agent) (done bool) {
 	if a.Trust == nil {
 		return true
 	}
+	defer a.Fetch.Lock()()
 	turn := trustsync.Turn{Rules: a.Cluster.Rules, OnStep: a.logStep, Now: time.Now()}
 	if a.node != nil && a.node.Current == "" && a.node.Desired == "" {
 		seed, err := readInitialAnnotations(a.Host.Files)

@@ -55,9 +55,9 @@ func (a *Agent) update(ctx context.Context, node report.Node) error {
 
 // reportWorking reports the start of an update, unless the Node already shows it or the daemon retries the config.
 func reportWorking(ctx context.Context, a *Agent, node report.Node, t statefile.Task, p plan.Plan) error {
-	waited := a.node != nil && !a.outage.since.IsZero() // The Node may still have the reason of the wait.
+	waited := a.node != nil && !a.outage.Since.IsZero() // The Node may still have the reason of the wait.
 	if waited {
-		a.outage.markReachable(a.Log)
+		a.outage.MarkReachable(a.Log)
 	}
 	if a.failed == node.Desired || node.State == v1alpha1.StateWorking && !waited {
 		return nil

@@ -147,10 +147,58 @@ func (f *Fetcher) accessTo(c machineconfig.Config) Access {
 // recordPath has the contents that the machine keeps.
 const recordPath = host.StateDir + "/content.json"
 
-// kept are the hashes of the config in force and of the config before it.
+// kept are the hashes of the config in force, of the config before it, and of the config that the machine gets next.
 type kept struct {
 	Config         string
 	Hashes, Before []string
+	Ahead          []string `json:",omitempty"`
+}
+
+// all returns all hashes.
+func (k kept) all() map[string]bool {
+	hashes := map[string]bool{}
+	for _, hash := range slices.Concat(k.Hashes, k.Before, k.Ahead) {
+		hashes[hash] = true
+	}
+	return hashes
+}
+
+// readRecord reads the record. The result known is false if there is none, or if it is damaged.
+func (f *Fetcher) readRecord() (was kept, known bool, _ error) {
+	text, err := f.Files.Read(recordPath)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return was, false, fmt.Errorf("reading which contents stay: %w", err)
+	}
+	if err != nil || json.Unmarshal(text, &was) != nil {
+		return kept{}, err == nil, nil
+	}
+	return was, true, nil
+}
+
+// KeepAhead records that the machine keeps the contents of a config that it gets next, and removes contents that neither
+// this config nor the configs in force and before need.
+func (f *Fetcher) KeepAhead(c machineconfig.Config) error {
+	var hashes []string
+	for _, r := range machineconfig.RemoteFiles(c) {
+		hashes = append(hashes, r.Hash)
+	}
+	was, known, err := f.readRecord()
+	if err != nil || !known && len(hashes) == 0 || slices.Equal(was.Ahead, hashes) {
+		return err
+	}
+	was.Ahead = hashes
+	return f.retain(was)
+}
+
+// ForgetAhead removes contents that only a config needs that the machine was to get next.
+func (f *Fetcher) ForgetAhead() error { return f.KeepAhead(machineconfig.Config{}) }
+
+// retain records the contents that stay, and removes the others.
+func (f *Fetcher) retain(now kept) error {
+	if err := f.record(now); err != nil {
+		return fmt.Errorf("recording which contents stay: %w", err)
+	}
+	return f.Store.Retain(now.all())
 }
 
 // Confirm records that a config is in force, and removes contents that neither this config nor the one before needs.
@@ -159,29 +207,18 @@ func (f *Fetcher) Confirm(name string, c machineconfig.Config) error {
 	if f == nil {
 		return nil
 	}
-	var was kept
-	text, err := f.Files.Read(recordPath)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("reading which contents stay: %w", err)
+	was, known, err := f.readRecord()
+	if err != nil || known && was.Config == name {
+		return err
 	}
-	if json.Unmarshal(text, &was) == nil && was.Config == name {
-		return nil
-	}
-	now := kept{Config: name, Before: was.Hashes}
+	now := kept{Config: name, Before: was.Hashes, Ahead: was.Ahead}
 	for _, r := range machineconfig.RemoteFiles(c) {
 		now.Hashes = append(now.Hashes, r.Hash)
 	}
-	if text == nil && len(now.Hashes) == 0 {
+	if !known && len(now.Hashes) == 0 {
 		return nil // The machine never had remote files.
 	}
-	if err := f.record(now); err != nil {
-		return fmt.Errorf("recording which contents stay: %w", err)
-	}
-	hashes := map[string]bool{}
-	for _, hash := range slices.Concat(now.Hashes, now.Before) {
-		hashes[hash] = true
-	}
-	return f.Store.Retain(hashes)
+	return f.retain(now)
 }
 
 // record writes the record of the contents that stay.

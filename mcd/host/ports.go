@@ -123,6 +123,13 @@ type OperatingSystem interface {
 	Stage(ctx context.Context, step Step) error
 }
 
+// ImageDownloader is an OperatingSystem that can download an image before it stages the image.
+type ImageDownloader interface {
+	// Download downloads an OS image for a later Stage, and does not change the next boot. If the machine has the image,
+	// Download does nothing. Download returns ErrUnsupported if the machine can only download an image when it stages it.
+	Download(ctx context.Context, image string) error
+}
+
 // OSStatus is the state of an OperatingSystem.
 type OSStatus struct {
 	// Booted is the running OS, with all kernel arguments.

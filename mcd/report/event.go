@@ -10,7 +10,7 @@ import (
 // EventReason is the reason of a Kubernetes event about the Node, with the spelling of the original daemon.
 type EventReason string
 
-// The event reasons. The machine-config-operator does not have EventRejected and EventRolledBack.
+// The event reasons. The machine-config-operator does not have EventRejected, EventRolledBack and EventFetchFailed.
 const (
 	EventDrain                EventReason = "Drain"
 	EventFailedToDrain        EventReason = "FailedToDrain"
@@ -33,12 +33,13 @@ const (
 	EventGotSigterm           EventReason = "GotSigtermDuringUpdate"
 	EventRejected             EventReason = "ConfigRejected"
 	EventRolledBack           EventReason = "WentBack"
+	EventFetchFailed          EventReason = "FetchFailed"
 )
 
 // warnings are the reasons of events of type Warning.
 var warnings = []EventReason{
 	EventFailedToDrain, EventFailedServiceReload, EventFailedServiceRestart, EventFailedToReconcile, EventDiskStateFailed,
-	EventPreflightFailed, EventDriftDetected, EventGotSigterm, EventRejected, EventRolledBack,
+	EventPreflightFailed, EventDriftDetected, EventGotSigterm, EventRejected, EventRolledBack, EventFetchFailed,
 }
 
 // IsWarning reports whether events with this reason have the type Warning.

@@ -32,7 +32,7 @@ type Node struct {
 	Drain Drain
 	// PostAction is `Rebooting` while the machine reboots.
 	PostAction string
-	// DaemonAnnotations have the daemon's drift report and the cause of Reason.
+	// DaemonAnnotations have the daemon's drift report, the cause of Reason, and what the daemon downloads.
 	DaemonAnnotations
 	// Request says who requested Desired, in the form of v1alpha1.RequestAnnotation.
 	Request string
@@ -40,7 +40,7 @@ type Node struct {
 	Retry time.Time
 }
 
-// DaemonAnnotations are annotations that only Bunsen's daemon writes.
+// DaemonAnnotations are annotations that only Bunsen has.
 type DaemonAnnotations struct {
 	// Drift is the drift report as JSON; SSH says whether a user was logged in over SSH.
 	Drift, SSH string
@@ -48,6 +48,8 @@ type DaemonAnnotations struct {
 	Failure string
 	// Trust is the report of the files beside the config, as JSON.
 	Trust string
+	// Next is the config that the node gets next, as the controller says. Fetched is the report about its files, as JSON.
+	Next, Fetched string
 }
 
 // Drain is the progress of a drain, as the controller reports it.
@@ -72,7 +74,7 @@ func NodeOf(annotations map[string]string) Node {
 		DesiredDrain: annotations[v1alpha1.DesiredDrainAnnotation], LastAppliedDrain: annotations[v1alpha1.LastAppliedDrainAnnotation],
 		Drain:             Drain{annotations[v1alpha1.DrainStatusAnnotation], parseTime(annotations[v1alpha1.DrainStartedAnnotation])},
 		PostAction:        annotations[v1alpha1.PostConfigActionAnnotation],
-		DaemonAnnotations: DaemonAnnotations{annotations[v1alpha1.DriftAnnotation], annotations[v1alpha1.SSHAnnotation], annotations[v1alpha1.FailureAnnotation], annotations[v1alpha1.TrustReportAnnotation]},
+		DaemonAnnotations: DaemonAnnotations{annotations[v1alpha1.DriftAnnotation], annotations[v1alpha1.SSHAnnotation], annotations[v1alpha1.FailureAnnotation], annotations[v1alpha1.TrustReportAnnotation], v1alpha1.ParseNextConfig(annotations[v1alpha1.NextConfigAnnotation]).Config, annotations[v1alpha1.FetchedAnnotation]},
 		Request:           annotations[v1alpha1.RequestAnnotation],
 		Retry:             parseTime(annotations[v1alpha1.RetryAnnotation]),
 	}
@@ -103,6 +105,7 @@ func (n Node) MissingChanges(want map[string]string) map[string]string {
 		v1alpha1.StateAnnotation:         n.State, v1alpha1.ReasonAnnotation: n.Reason,
 		v1alpha1.DesiredDrainAnnotation: n.DesiredDrain, v1alpha1.PostConfigActionAnnotation: n.PostAction,
 		v1alpha1.DriftAnnotation: n.Drift, v1alpha1.SSHAnnotation: n.SSH, v1alpha1.FailureAnnotation: n.Failure,
+		v1alpha1.FetchedAnnotation: n.Fetched,
 	})
 	missing := maps.Clone(want)
 	maps.DeleteFunc(missing, func(key, value string) bool { return is[key] == value })
@@ -115,5 +118,6 @@ func (n Node) Watched() Node {
 	return Node{
 		UID: n.UID, Current: n.Current, Desired: n.Desired, State: n.State, Reason: n.Reason,
 		DesiredDrain: n.DesiredDrain, LastAppliedDrain: n.LastAppliedDrain, Drain: Drain{Started: n.Drain.Started}, Retry: n.Retry,
+		DaemonAnnotations: DaemonAnnotations{Next: n.Next},
 	}
 }

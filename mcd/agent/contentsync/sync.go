@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/mcd/fetch"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
@@ -17,7 +18,7 @@ const progressEvery = 15 * time.Second
 // ErrStop is the error with which a progress function ends a download.
 var ErrStop = fetch.ErrStop
 
-// Error is the error for remote files that the node cannot download now. The node waits and is not drained.
+// Error is the error for remote files or an OS image that the node cannot download now. The node waits and is not drained.
 type Error struct {
 	// Config is the text about the config.
 	Config string
@@ -27,7 +28,7 @@ type Error struct {
 
 // Error names the config, the addresses and the reasons.
 func (e *Error) Error() string {
-	return fmt.Sprintf("waiting for files of %s before the node is drained: %v", e.Config, e.Err)
+	return fmt.Sprintf("waiting for the content of %s before the node is drained: %v", e.Config, e.Err)
 }
 
 // Unwrap returns the reasons.
@@ -76,6 +77,9 @@ func progressText(p fetch.Progress) string {
 	}
 	return text
 }
+
+// Resolve returns a config in which each remote file that the machine has is named as the machine names contents.
+func (s *Syncer) Resolve(c machineconfig.Config) machineconfig.Config { return s.Fetcher().Resolve(c) }
 
 // Keep stores the contents of the config in force, and removes those that no rollback needs.
 func Keep(f *fetch.Fetcher, at plan.Config) error {

@@ -14,8 +14,9 @@ const (
 // further changes, because a program may write a file every second.
 type Signals struct {
 	// Changed fires when the Node changes. Disturbed fires when a watched file changes. Trust fires when the server has
-	// sent other files beside the config. Each of the three channels may be nil.
-	Changed, Disturbed, Trust <-chan struct{}
+	// sent other files beside the config. Fetched fires when a download in the background has ended or failed. Each of the
+	// channels may be nil.
+	Changed, Disturbed, Trust, Fetched <-chan struct{}
 	// last is when the last change was accepted. Another change is accepted only after the pause.
 	last  time.Time
 	pause time.Duration
@@ -31,8 +32,8 @@ func (s *Signals) record(now time.Time) {
 	s.last = now
 }
 
-// Wait waits for a change of the Node, a change of a watched file if files is true, other files of the server, the
-// limit or the end of the context. Wait returns true for a change of the Node.
+// Wait waits for a change of the Node, a change of a watched file if files is true, other files of the server, a
+// download, the limit or the end of the context. Wait returns true for a change of the Node.
 func (s *Signals) Wait(ctx context.Context, files bool, limit time.Duration) bool {
 	limited, paused := time.NewTimer(limit), time.NewTimer(s.pause-time.Since(s.last))
 	defer limited.Stop()
@@ -47,6 +48,8 @@ func (s *Signals) Wait(ctx context.Context, files bool, limit time.Duration) boo
 		case <-s.Changed:
 			return true
 		case <-s.Trust:
+			return false
+		case <-s.Fetched:
 			return false
 		case <-paused.C:
 			if files {

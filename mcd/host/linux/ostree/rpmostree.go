@@ -160,14 +160,16 @@ func (o *RPMOSTree) fetch(ctx context.Context, d deployments, image string) erro
 		ref, commit, _ := strings.Cut(ref, "@")
 		return o.rpm.RunRetrying(ctx, alwaysRetry, "rebase", ref, commit)
 	}
-	if transport, _ := transportOf(image); o.bootc.Path != "" && !o.is.coreOS && !d.next.layered() && !d.booted.layered() && transport == "" {
+	if o.usesBootc(d, image) {
 		return o.bootc.RunRetrying(ctx, alwaysRetry, "switch", "--transport", "registry", image)
 	}
-	reference := referenceTo(image)
-	if known := slices.IndexFunc(d.all, func(e deployment) bool { return e.Reference != "" && e.image() == image }); known >= 0 {
-		reference = d.all[known].Reference
-	}
-	return o.rpm.RunRetrying(ctx, alwaysRetry, "rebase", "--experimental", reference)
+	return o.rpm.RunRetrying(ctx, alwaysRetry, "rebase", "--experimental", d.referenceTo(image))
+}
+
+// usesBootc reports whether bootc stages an image, and not rpm-ostree.
+func (o *RPMOSTree) usesBootc(d deployments, image string) bool {
+	transport, _ := transportOf(image)
+	return o.bootc.Path != "" && !o.is.coreOS && !d.next.layered() && !d.booted.layered() && transport == ""
 }
 
 // swapKernel replaces the kernel of the image by another kernel, or restores the kernel of the image.

@@ -30,7 +30,7 @@ func run(args []string) error {
 	case "status":
 		return status(all)
 	case "rebase":
-		return rebase(all, args[len(args)-1])
+		return rebase(all, args[len(args)-1], slices.Contains(args, "--download-only"))
 	case "kargs":
 		return kargs(all, args[1:])
 	case "cleanup":
@@ -41,8 +41,8 @@ func run(args []string) error {
 	return fmt.Errorf("unknown command %q: hosts of the lab have no packages", args[0])
 }
 
-// rebase stages an image.
-func rebase(all []deployment, reference string) error {
+// rebase stages an image, or only downloads it.
+func rebase(all []deployment, reference string, only bool) error {
 	_, image, ok := strings.Cut(reference, ":")
 	if !ok || !strings.HasPrefix(reference, "ostree-") {
 		return fmt.Errorf("%q is no reference of an image", reference)
@@ -54,6 +54,9 @@ func rebase(all []deployment, reference string) error {
 	ref, err := pull(refOf(image))
 	if err != nil {
 		return fmt.Errorf("creating importer: %w", err)
+	}
+	if only {
+		return nil
 	}
 	return stage(all[0].os, ref, reference, all[0].kargs)
 }
