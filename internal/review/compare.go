@@ -146,6 +146,7 @@ func comparePool(name string, from, to Pool, t terms) PoolChange {
 	if from.Rendered == "" || to.Rendered == "" {
 		return out // A new or removed pool has no running nodes of its own.
 	}
+	out.Fetches = fetches(from.Config, to.Config)
 	for _, r := range policy.Refuse(from.Config, to.Config, t.overrides) {
 		out.Refused = append(out.Refused, r.Field+": "+r.Why)
 	}
@@ -250,6 +251,24 @@ func newNotices(base, head []Notice) (out []Notice) {
 		}) {
 			out = append(out, n)
 		}
+	}
+	return out
+}
+
+// fetches returns what nodes with the old config download for the new one. They have contents with the same hash already.
+func fetches(from, to machineconfig.Config) (out []Fetch) {
+	have := map[string]bool{}
+	for _, r := range machineconfig.RemoteFiles(from) {
+		have[r.Hash] = true
+	}
+	for _, r := range machineconfig.RemoteFiles(to) {
+		if !have[r.Hash] {
+			have[r.Hash] = true
+			out = append(out, Fetch{Kind: "file", Path: r.Path, Source: machineconfig.ShownAddress(r.URL)})
+		}
+	}
+	if image := to.OSImageURL; image != "" && image != from.OSImageURL {
+		out = append(out, Fetch{Kind: FetchImage, Source: secret.MaskWithDigests("", image).Text})
 	}
 	return out
 }

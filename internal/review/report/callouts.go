@@ -26,6 +26,7 @@ func writeCallouts(c review.Comparison, b *strings.Builder, room int) {
 	}
 	say(func(p review.PoolChange) []string { return each(p.Refused, prose) }, "⛔ **Running nodes of %s cannot take this change:** %s")
 	say(func(p review.PoolChange) []string { return each(p.NewNodesOnly, prose) }, "🛈 **Existing nodes of %s will not get this:** %s")
+	say(func(p review.PoolChange) []string { return each(fetchTexts(p), prose) }, "🛈 **Fetched before the drain, by nodes of %s:** %s")
 	say(func(p review.PoolChange) []string { return each(p.NewMarks, code) }, "⚠ **Marks that this change adds hide nothing here:** in %s, %s is shown")
 	say(func(p review.PoolChange) []string { return each(p.CheckedOnNode, prose) }, "🛈 **In %s:** %s")
 	say(paused, "⏸ **Paused: %s.** %s")

@@ -2,6 +2,7 @@ package report
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/bunsen-os/bunsen/internal/review"
 )
@@ -41,4 +42,27 @@ func split(c review.Comparison) (changed []review.PoolChange, same []string) {
 		}
 	}
 	return changed, same
+}
+
+// maxFetches is the maximum number of downloads that a text names. The text only counts the other downloads.
+const maxFetches = 5
+
+// fetchTexts returns a text that names what nodes of a pool download before they are drained. Documents do not say how much
+// that is.
+func fetchTexts(p review.PoolChange) []string {
+	if len(p.Fetches) == 0 {
+		return nil
+	}
+	var texts []string
+	for _, f := range p.Fetches[:min(maxFetches, len(p.Fetches))] {
+		text := f.Path + " from " + f.Source
+		if f.Kind == review.FetchImage {
+			text = "the OS image " + f.Source + ", if they have rpm-ostree"
+		}
+		texts = append(texts, text)
+	}
+	if more := len(p.Fetches) - maxFetches; more > 0 {
+		texts = append(texts, thousands(more)+" more")
+	}
+	return []string{strings.Join(texts, "; ") + " (sizes are not known)"}
 }

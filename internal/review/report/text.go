@@ -101,6 +101,7 @@ func warnings(c review.Comparison) (out []string) {
 	}
 	say(func(p review.PoolChange) []string { return p.Refused }, "running nodes of POOLS cannot take TEXT")
 	say(func(p review.PoolChange) []string { return p.CheckedOnNode }, "in POOLS, TEXT")
+	say(fetchTexts, "before they are drained, nodes of POOLS download TEXT")
 	say(func(p review.PoolChange) []string { return p.NewMarks }, "marks that this change adds hide nothing here; in POOLS, TEXT is shown")
 	say(func(p review.PoolChange) []string { return p.NewNodesOnly }, "existing nodes of POOLS will not get TEXT")
 	say(func(p review.PoolChange) []string { return noticeTexts(p) }, "in POOLS the order of merging decides: TEXT")
