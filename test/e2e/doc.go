@@ -44,6 +44,7 @@
 //	unpack FILE DIR          write the files of an Ignition config into a directory
 //	csr NODE FILE            write the request for a certificate that the kubelet of a new node sends
 //	join NODE KUBECONFIG     ask for a Node's certificate with a bootstrap kubeconfig, wait for the approval, and sign it
+//	mirror VAR DIR           serve the files of a directory at $VAR; mirror VAR away PREFIX hangs up for such paths, until mirror VAR back
 //	canaries VALUE...        name secret values (@FILE is a whole file) that must be nowhere, and begin to record processes
 //	searched ALLOWED [URL...]    search all that the story wrote for them, in every coding; ALLOWED has PLACE MODE REASON
 //	apiserver away|back      cut the server off the API server ($APISERVER for everybody else), and mend that

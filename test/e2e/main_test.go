@@ -48,7 +48,7 @@ var storyCommands = map[string]func(*story, *testscript.TestScript, []string) er
 	"crash": (*story).crash, "restart": (*story).restart, "waitfor": (*story).waitfor, "let": (*story).let,
 	"watchnodes": (*story).watchnodes, "budget": (*story).budget, "sameignition": (*story).sameignition,
 	"foretold": (*story).foretold, "event": (*story).event, "committed": (*story).committed,
-	"token": (*story).token, "ask": (*story).ask, "serves": (*story).serves, "apiserver": (*story).apiserver,
+	"token": (*story).token, "ask": (*story).ask, "serves": (*story).serves, "apiserver": (*story).apiserver, "mirror": (*story).mirror,
 	"unpack": (*story).unpack, "csr": (*story).csr, "join": (*story).join, "bare": (*story).bare, "pointed": (*story).pointed,
 	"upstream": (*story).upstream, "kubelets": (*story).kubelets, "within": (*story).within,
 	"eventually": (*story).eventually, "announce": (*story).announce,

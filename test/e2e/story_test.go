@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -54,6 +55,8 @@ type laboratory struct {
 	network *lab.Network
 	api     string
 	content contentServer
+	// mirrors break off what serves files, by variable.
+	mirrors map[string]*atomic.Value
 }
 
 // begin gives a story its control plane and its environment.
