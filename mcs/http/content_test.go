@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -319,5 +321,42 @@ func TestAServerWithoutAContentStoreAnswersSo(t *testing.T) {
 	got := ask(openRoutes(pools), "GET", "/config/large")
 	if body := text(t, got); got.StatusCode != 503 || !strings.Contains(body, "this server has no content store") || !strings.Contains(body, "/opt/tool") {
 		t.Errorf("%d %s", got.StatusCode, body)
+	}
+}
+
+// TestASlowClientGetsAllOfAFile stops to read for longer than a config may take.
+func TestASlowClientGetsAllOfAFile(t *testing.T) {
+	o, known := storing(t)
+	o.Now = nil
+	good := known.make(t, v1alpha1.ProvisioningTokenSpec{Pool: "large", Expires: metav1.NewTime(time.Now().Add(time.Hour))})
+	is := o.Content.Identity()
+	o.Content.Identity = func() content.Identity { is.Covers = func(string) bool { return true }; return is }
+	h, _ := Routes(o)
+	server := start(t, Server{Handler: h, Bounds: limit.Bounds{Header: time.Second, Read: time.Second, Send: time.Second}}, func(l net.Listener) net.Listener { return narrow{l} })
+	client := server.client("127.0.0.1")
+	get := func(url, header string) *http.Response {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", header)
+		got, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { got.Body.Close() })
+		return got
+	}
+	r := requestOf(t, text(t, get(server.url("/config/large"), bearer(good))))
+	got := get(r.source, r.value)
+	first := make([]byte, 1)
+	if _, err := io.ReadFull(got.Body, first); err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(1500 * time.Millisecond)
+	rest, err := io.ReadAll(got.Body)
+	if err != nil || string(first)+string(rest) != string(stored) {
+		t.Errorf("%d bytes, %v", len(rest), err)
 	}
 }
