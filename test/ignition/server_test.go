@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs/certs"
+	"github.com/bunsen-os/bunsen/mcs/content"
 	service "github.com/bunsen-os/bunsen/mcs/daemon"
 	"github.com/bunsen-os/bunsen/mcs/files"
 	mcshttp "github.com/bunsen-os/bunsen/mcs/http"
@@ -40,6 +42,8 @@ type server struct {
 	pools   *served.Pools
 	kept    map[string]*v1alpha1.ProvisioningToken
 	daemons service.Binaries
+	// open returns files of the content store; nil for a server without one.
+	open func(ctx context.Context, hash string) (io.ReadSeekCloser, int64, error)
 
 	mu      sync.Mutex
 	now     time.Time
@@ -104,7 +108,10 @@ func (s *server) start() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	handler, _ := mcshttp.Routes(mcshttp.Options{Source: s.pools, Tokens: tokens, Limits: limit.Default(), Daemons: s.daemons, Audit: s, Log: log, Now: s.clock})
+	stored := mcshttp.Content{Open: s.open, Identity: func() content.Identity {
+		return content.Identity{Keys: certificates.GrantKeys(), CA: certificates.CA(), Covers: certificates.Covers}
+	}}
+	handler, _ := mcshttp.Routes(mcshttp.Options{Source: s.pools, Tokens: tokens, Limits: limit.Default(), Daemons: s.daemons, Content: stored, Audit: s, Log: log, Now: s.clock})
 	listener, err := (&net.ListenConfig{}).Listen(s.t.Context(), "tcp", s.address)
 	if err != nil {
 		s.t.Fatal(err)

@@ -1,0 +1,85 @@
+package ignition
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha512"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/mcs"
+	"github.com/bunsen-os/bunsen/mcs/pointer"
+	"github.com/bunsen-os/bunsen/mcs/served"
+	"github.com/bunsen-os/bunsen/mcs/token"
+)
+
+// memoryFile is a file in memory.
+type memoryFile struct{ *bytes.Reader }
+
+func (memoryFile) Close() error { return nil }
+
+// TestAMachineIsBornWithAFileOfTheContentStore boots machines whose config names a large file by its hash. The server cannot send the
+// file at first, and Ignition tries again. The server's CA is known to Ignition from the config alone for that request.
+func TestAMachineIsBornWithAFileOfTheContentStore(t *testing.T) {
+	large := bytes.Repeat([]byte("0123456789abcde\n"), 1<<19)
+	sum := sha512.Sum512(large)
+	hash := "sha512-" + hex.EncodeToString(sum[:])
+	for name, n := range judges(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newServer(t)
+			served.SetContentStore(s.pools)
+			var requests atomic.Int64
+			s.open = func(_ context.Context, asked string) (io.ReadSeekCloser, int64, error) {
+				if requests.Add(1) <= 2 || asked != hash {
+					return nil, 0, fmt.Errorf("%w: a chunk is missing", mcs.ErrContentUnavailable)
+				}
+				return memoryFile{bytes.NewReader(large)}, int64(len(large)), nil
+			}
+			mc := poolConfig(t)
+			config, err := machineconfig.Parse(mc.Spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			source, mode := machineconfig.StoredSource(hash), 0o600
+			config.Ignition.Storage.Files = append(config.Ignition.Storage.Files, ign.File{Node: ign.Node{Path: "/etc/born/stored"}, FileEmbedded1: ign.FileEmbedded1{
+				Mode: &mode, Contents: ign.Resource{Source: &source, Verification: ign.Verification{Hash: &hash}},
+			}})
+			if mc.Spec, err = config.Spec(); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.pools.Set("worker", mc); err != nil {
+				t.Fatal(err)
+			}
+			pass, kept := s.grant(token.Options{Pool: "worker", Node: "a", TTL: time.Hour, Uses: 1})
+			s.kept[kept.Name] = kept
+			s.start()
+			root := n.empty(t)
+			log, err := n.start(t, root, s.pointer(pass.String(), func(p *pointer.Pointer) { n.reads(p) }))
+			if err != nil {
+				t.Fatalf("%v\n%s", err, log)
+			}
+			wantBorn(t, root)
+			got, err := os.ReadFile(filepath.Join(root, "etc/born/stored"))
+			if err != nil || !bytes.Equal(got, large) {
+				t.Errorf("the file has %d bytes, %v", len(got), err)
+			}
+			if requests.Load() != 3 {
+				t.Errorf("it was requested %d times", requests.Load())
+			}
+			if n.speaks != mcs.V2_2 && (strings.Contains(log, "?grant=") || strings.Contains(log, "Bunsen-Content")) {
+				t.Errorf("Ignition's log has the grant:\n%s", log)
+			}
+		})
+	}
+}
