@@ -124,10 +124,7 @@ func (k *checker) file(i int, f ign.File) {
 
 // checkContents checks the contents of a file, which may be remote.
 func checkContents(k *checker, at string, f ign.File) {
-	r, remote, err := RemoteOf(f.Contents)
-	if err == nil {
-		err = checkStoredHash(r)
-	}
+	_, remote, err := RemoteOf(f.Contents)
 	switch {
 	case !remote:
 		k.resource(at+" contents", f.Contents)

@@ -37,7 +37,7 @@ func isStoreHost(u *url.URL) bool {
 }
 
 // checkStored returns why a resource whose address is in the domain of the content store names no file of the content store.
-// The hash may also be the SHA-256 that WithHashes writes.
+// The hash may also be a SHA-256, which WithHashes writes on machines: it decides the contents as well.
 func checkStored(r ign.Resource) error {
 	hash, ok := StoredHash(*r.Source)
 	switch {
@@ -46,14 +46,6 @@ func checkStored(r ign.Resource) error {
 	case r.Compression != nil && *r.Compression != "":
 		return errors.New("its source is in the content store, which has no compressed files: remove `compression`")
 	case r.Verification.Hash == nil || *r.Verification.Hash != hash && !strings.HasPrefix(*r.Verification.Hash, "sha256-"):
-		return fmt.Errorf("its source is in the content store, so its verification hash must be %s", hash)
-	}
-	return nil
-}
-
-// checkStoredHash returns why a file of the content store in a config that no machine has resolved has the wrong hash.
-func checkStoredHash(r Remote) error {
-	if hash, ok := StoredHash(r.URL); ok && hash != r.Hash {
 		return fmt.Errorf("its source is in the content store, so its verification hash must be %s", hash)
 	}
 	return nil

@@ -69,7 +69,7 @@ func TestAMachineResolvesAFileOfTheContentStore(t *testing.T) {
 	if got := machineconfig.RemoteFiles(resolved); len(got) != 1 || got[0].Hash != short {
 		t.Errorf("it resolves to %+v", got)
 	}
-	if bad := machineconfig.Check(resolved); len(bad) != 1 || !strings.Contains(bad[0].Error(), "must be "+hash) {
-		t.Errorf("a document with another hash: %v", bad)
+	if bad := machineconfig.Check(resolved); len(bad) > 0 {
+		t.Errorf("the machine refuses it: %v", bad)
 	}
 }
