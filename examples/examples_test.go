@@ -19,6 +19,7 @@ import (
 var repositories = map[string][]string{
 	"quickstart":   {"infra", "master", "worker"},
 	"secrets":      {"worker"},
+	"bare-metal":   {"worker"},
 	"fcos-kubeadm": {"master", "worker"}, "flatcar-kubeadm": {"worker"},
 	"cookbook": {
 		"arm64", "edge", "encrypted", "flatcar", "gateway", "lab", "legacy", "master", "mirrored", "openshift", "power",

@@ -1,6 +1,7 @@
 package review
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -16,8 +17,8 @@ import (
 type NodeSide struct {
 	// Table has the facts and the documents of the nodes.
 	Table nodetable.Table
-	// Shared is the config of a node with facts and without documents, with references in place of the facts.
-	Shared func() (render.Rendered, error)
+	// References is the config of one node with references in place of the facts.
+	References func(name string) (render.Rendered, error)
 	// Node is the config of one node.
 	Node func(name string) (render.Rendered, error)
 	// Origin returns where the repository sets an item of such a config, as Pool.Origin does.
@@ -29,7 +30,7 @@ func (p PoolRendering) nodes() *NodeSide {
 	if p.Rendered.Nodes.IsZero() {
 		return nil
 	}
-	return &NodeSide{Table: p.Rendered.Table(), Shared: p.Rendered.Shared, Node: p.Rendered.Node, Origin: p.nodeOrigin}
+	return &NodeSide{Table: p.Rendered.Table(), References: p.Rendered.References, Node: p.Rendered.Node, Origin: p.nodeOrigin}
 }
 
 // nodeOrigin returns where the repository sets an item of the config of a node. A document of the node, or a document
@@ -48,6 +49,9 @@ func (p PoolRendering) nodeOrigin(of render.Rendered, node string) func(kind pol
 	}
 }
 
+// isOpaque reports whether the documents of the nodes are unknown, and only their configs are known.
+func (s *NodeSide) isOpaque() bool { return s != nil && s.References == nil }
+
 // table returns the table of nodes, which may have no nodes.
 func (s *NodeSide) table() nodetable.Table {
 	if s == nil {
@@ -56,49 +60,93 @@ func (s *NodeSide) table() nodetable.Table {
 	return s.Table
 }
 
-// nodeChanges returns what a change does to the nodes of a pool that have configs of their own. A change of the documents
-// that all of them share is one entry. A node whose facts or documents change has an entry of its own.
+// nodeChanges returns what a change does to the nodes of a pool that have configs of their own. Nodes whose changes are
+// equal have one entry, such as the nodes with facts after a change of a document that all of them share.
 func nodeChanges(name string, base, head Side, t terms) []PoolChange {
 	from, to := base.Pools[name], head.Pools[name]
 	if from.live || to.live || from.Nodes == nil && to.Nodes == nil || from.Rendered == "" || to.Rendered == "" {
 		return nil
 	}
 	t.marks = trustedMarks(base, name)
-	same, changed := changedNodes(from.Nodes.table(), to.Nodes.table())
+	of := func(node string) PoolChange { return comparePool("", ofNode(from, node), ofNode(to, node), t) }
 	var out []PoolChange
-	add := func(from, to Pool, nodes ...string) {
-		change := comparePool(nodesText(name, nodes), from, to, t)
-		change.Notices, change.Nodes = nil, nodes
-		if len(change.Items) > 0 || len(change.Refused) > 0 {
-			out = append(out, change)
+	at := map[string]int{}
+	for _, same := range similarNodes(from, to) {
+		change := PoolChange{}
+		if first := same.nodes[0]; same.references {
+			change = comparePool("", withReferences(from, first), withReferences(to, first), t)
+		} else {
+			change = of(first)
 		}
+		if change.Notices = nil; len(change.Items) == 0 && len(change.Refused) == 0 {
+			continue
+		}
+		key := contentOf(change)
+		if n, known := at[key]; known {
+			out[n].Nodes = append(out[n].Nodes, same.nodes...)
+			continue
+		}
+		at[key], change.Nodes = len(out), same.nodes
+		out = append(out, change)
 	}
-	if len(same) > 0 {
-		add(ofShared(from), ofShared(to), same...)
-	}
-	for _, node := range changed {
-		add(ofNode(from, node), ofNode(to, node), node)
+	for i, change := range out {
+		if len(change.Nodes) == 1 { // A reader sees the values of this node.
+			out[i] = of(change.Nodes[0])
+			out[i].Notices, out[i].Nodes = nil, change.Nodes
+		}
+		slices.Sort(out[i].Nodes)
+		out[i].Pool = nodesText(name, out[i].Nodes)
 	}
 	return out
 }
 
-// changedNodes returns the nodes whose facts or documents differ, or that have documents of their own, and the other ones.
-func changedNodes(from, to nodetable.Table) (same, changed []string) {
+// contentOf returns a text that is equal for equal changes of different nodes.
+func contentOf(c PoolChange) string {
+	c.From, c.To = "", ""
+	text, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Sprintf("%+v", c) // There is no error, because a review is printed as JSON.
+	}
+	return string(text)
+}
+
+// similar are nodes with the same documents on each side. If references is true, their facts do not change, so that their
+// changes are equal with references in place of the facts.
+type similar struct {
+	nodes      []string
+	references bool
+}
+
+// similarNodes returns the nodes whose configs differ, in groups.
+func similarNodes(from, to Pool) []similar {
+	was, is := from.Nodes.table(), to.Nodes.table()
 	names := map[string]bool{}
-	for _, table := range []nodetable.Table{from, to} {
+	for _, table := range []nodetable.Table{was, is} {
 		for node := range table.Nodes {
 			names[node] = true
 		}
 	}
+	isSame := from.Rendered == to.Rendered && reflect.DeepEqual(was.Shared, is.Shared) && !from.Nodes.isOpaque()
+	var out []similar
+	at := map[string]int{}
 	for _, node := range slices.Sorted(maps.Keys(names)) {
-		was, is := from.Nodes[node], to.Nodes[node]
-		if reflect.DeepEqual(was, is) && len(is.Documents) == 0 {
-			same = append(same, node)
-		} else {
-			changed = append(changed, node)
+		a, b := was.Nodes[node], is.Nodes[node]
+		if isSame && reflect.DeepEqual(a, b) {
+			continue
 		}
+		if from.Nodes == nil || to.Nodes == nil || from.Nodes.isOpaque() || !reflect.DeepEqual(a.Facts, b.Facts) {
+			out = append(out, similar{nodes: []string{node}})
+			continue
+		}
+		key, err := json.Marshal([]any{a.Documents, b.Documents, a.Facts != nil})
+		if n, known := at[string(key)]; known && err == nil {
+			out[n].nodes = append(out[n].nodes, node)
+			continue
+		}
+		at[string(key)] = len(out)
+		out = append(out, similar{nodes: []string{node}, references: true})
 	}
-	return same, changed
+	return out
 }
 
 // nodesText names nodes of a pool in place of the pool alone.
@@ -110,7 +158,7 @@ func nodesText(pool string, nodes []string) string {
 	case len(nodes) <= few:
 		return fmt.Sprintf("%s (nodes %s)", pool, strings.Join(nodes, ", "))
 	}
-	return fmt.Sprintf("%s (%d nodes with facts)", pool, len(nodes))
+	return fmt.Sprintf("%s (%d nodes)", pool, len(nodes))
 }
 
 // ofNode returns the config of one node as a pool of one node.
@@ -121,12 +169,9 @@ func ofNode(p Pool, node string) Pool {
 	return withConfig(p, node, func() (render.Rendered, error) { return p.Nodes.Node(node) })
 }
 
-// ofShared returns the config that all nodes with facts have in common.
-func ofShared(p Pool) Pool {
-	if p.Nodes == nil {
-		return p
-	}
-	return withConfig(p, "", p.Nodes.Shared)
+// withReferences returns the config of one node with references in place of its facts.
+func withReferences(p Pool, node string) Pool {
+	return withConfig(p, node, func() (render.Rendered, error) { return p.Nodes.References(node) })
 }
 
 // withConfig replaces the config of a pool. There is no error, because the same config was merged for its name before.
@@ -135,7 +180,9 @@ func withConfig(p Pool, node string, read func() (render.Rendered, error)) Pool 
 	if err != nil {
 		return p
 	}
-	p.Origin = p.Nodes.Origin(r, node)
+	if p.Nodes.Origin != nil {
+		p.Origin = p.Nodes.Origin(r, node)
+	}
 	p.Rendered, p.Config, p.Lineage, p.Nodes = r.Name, r.Config, nil, nil
 	return p
 }

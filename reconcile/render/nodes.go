@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/nodetable"
@@ -197,8 +200,25 @@ func (r Rendered) NodeOf(config string) (node string, ok bool) {
 // Table returns the facts and the documents of the nodes of the pool, from which their configs are merged.
 func (r Rendered) Table() nodetable.Table { return r.own.table }
 
-// Shared returns the config of a node with facts and without documents of its own, with the references to facts in place
-// of the values. It shows what all such nodes have in common.
-func (r Rendered) Shared() (Rendered, error) {
-	return r.own.mergeDocuments(r.Pool, "with facts", r.own.table.Shared)
+// References returns the config of a node with the references to facts in place of the values. It shows what nodes with the
+// same documents have in common.
+func (r Rendered) References(name string) (Rendered, error) {
+	node := r.own.table.Nodes[name]
+	documents := node.Documents
+	if node.Facts != nil {
+		documents = slices.Concat(r.own.table.Shared, documents)
+	}
+	return r.own.mergeDocuments(r.Pool, name, documents)
+}
+
+// WithTable returns the config of a pool with the configs of the nodes of a table, which a MachineConfig of the pool stores.
+func WithTable(r Rendered, table *mcfgv1.MachineConfig) (Rendered, error) {
+	in := Read(table)
+	if err := errors.Join(in.Problems...); err != nil {
+		return Rendered{}, fmt.Errorf("reading MachineConfig %s: %w", table.Name, err)
+	}
+	if in.Table != r.Pool {
+		return Rendered{}, fmt.Errorf("MachineConfig %s is not the table of pool %s", table.Name, r.Pool)
+	}
+	return withNodes(r, Rendered{}, in)
 }

@@ -180,7 +180,11 @@ func runningPool(p *mcfgv1.MachineConfigPool, live map[string]*mcfgv1.MachineCon
 	if mc == nil {
 		return review.Pool{}, fmt.Errorf("reading MachineConfigPool %s: its config %s is not on the cluster", p.Name, name)
 	}
-	return review.LivePool(p.Name, mc)
+	pool, err := review.LivePool(p.Name, mc)
+	if err != nil {
+		return review.Pool{}, err
+	}
+	return review.WithLiveNodes(pool, mc, live)
 }
 
 // addFromCluster renders head again together with the MachineConfigs that only the cluster has.
