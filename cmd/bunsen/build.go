@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/cli"
 	"github.com/bunsen-os/bunsen/internal/cli/folders"
 	"github.com/bunsen-os/bunsen/internal/review"
@@ -17,7 +18,7 @@ import (
 )
 
 func buildCommand() *cobra.Command {
-	var pool, out string
+	var pool, node, out string
 	var form cli.Output
 	var allowPartial bool
 	var defaults render.Defaults
@@ -33,6 +34,9 @@ express an OS image, extensions, a kernel type or FIPS mode. A pool with such a 
 
   # The Ignition config of the pool, for a machine without a cluster
   bunsen build examples/quickstart --pool worker -o ignition
+
+  # The config of one node that has facts or documents of its own
+  bunsen build --pool worker --node worker-2
 
   # Write the files that a node of the pool would get into a directory
   bunsen build --pool worker -o tree --out /tmp/worker`,
@@ -57,6 +61,11 @@ express an OS image, extensions, a kernel type or FIPS mode. A pool with such a 
 			if err != nil {
 				return cli.Invalid(err)
 			}
+			if node != "" {
+				if pools, err = ofNode(pools, node); err != nil {
+					return cli.Invalid(err)
+				}
+			}
 			switch form.Form {
 			case "tree":
 				return folders.PrintTree(cmd.OutOrStdout(), out, pools[0].Rendered)
@@ -69,12 +78,27 @@ express an OS image, extensions, a kernel type or FIPS mode. A pool with such a 
 	}
 	cmd.Flags().StringVar(&pool, "pool", "", "print only this pool; empty: all pools")
 	cli.CompleteFlag(cmd, "pool", folders.CompletePools)
+	cmd.Flags().StringVar(&node, "node", "", "print the config of this node, for a pool whose nodes have configs of their own; needs --pool if there are several pools")
 	form.AddFlag(cmd, "mc (YAML), json, ignition or tree", "mc", "json", "ignition", "tree")
 	cmd.Flags().StringVar(&out, "out", "", "with -o tree: the directory to write to, new or empty")
 	cmd.Flags().BoolVar(&allowPartial, "allow-partial", false, "with -o ignition: leave out the parts that Ignition cannot express, and name them on stderr")
 	cmd.Flags().StringVar(&defaults.OSImageURL, "os-image", "", "the cluster's default OS image: the value of the controller's flag --os-image")
 	cmd.Flags().StringVar(&defaults.ExtensionsImage, "extensions-image", "", "the cluster's default extensions image: the value of the controller's flag --extensions-image")
 	return cmd
+}
+
+// ofNode replaces the config of the only pool by that of a node.
+func ofNode(pools []review.PoolRendering, node string) ([]review.PoolRendering, error) {
+	if len(pools) != 1 {
+		return nil, fmt.Errorf("--node %s: choose the pool of the node with --pool", node)
+	}
+	own, err := pools[0].Rendered.Node(node)
+	if err != nil {
+		return nil, err
+	}
+	one := pools[0]
+	one.Rendered = own
+	return []review.PoolRendering{one}, nil
 }
 
 // printIgnition prints a pool's config as Ignition alone. printIgnition returns an error if the config has a part that
@@ -109,11 +133,15 @@ func printConfigs(to io.Writer, pools []review.PoolRendering, form cli.Output) e
 		if i > 0 && form.Form == "yaml" {
 			fmt.Fprintln(to, "---")
 		}
-		err := form.Print(to, "", mcfgv1.MachineConfig{
+		mc := mcfgv1.MachineConfig{
 			TypeMeta:   metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfig"},
 			ObjectMeta: metav1.ObjectMeta{Name: p.Rendered.Name},
 			Spec:       p.Rendered.Spec,
-		})
+		}
+		if nodes := p.Rendered.Nodes.String(); nodes != "" {
+			mc.Annotations = map[string]string{v1alpha1.NodeConfigsAnnotation: nodes}
+		}
+		err := form.Print(to, "", mc)
 		if err != nil {
 			return cli.Invalid(err)
 		}

@@ -46,7 +46,7 @@ func (p *Pools) NodeConfig(pool, node string) (*Config, error) {
 		return known, nil
 	}
 	if read == nil {
-		return nil, unavailableError("this server cannot read the config of node " + node)
+		return nil, unavailableError("this server cannot read the config of node " + node + ": a server without a cluster needs --from-git for it")
 	}
 	rendered := &mcfgv1.MachineConfig{}
 	raw, err := read(name)
