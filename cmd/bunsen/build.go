@@ -17,11 +17,16 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
 
+// buildOptions are the flags of build.
+type buildOptions struct {
+	pool, node, out string
+	form            cli.Output
+	allowPartial    bool
+	defaults        render.Defaults
+}
+
 func buildCommand() *cobra.Command {
-	var pool, node, out string
-	var form cli.Output
-	var allowPartial bool
-	var defaults render.Defaults
+	var o buildOptions
 	cmd := &cobra.Command{
 		Use: "build [DIR]", Short: "Print the rendered config of each pool", GroupID: "offline",
 		Long: `Print the rendered config of each pool: the MachineConfig that the controller would render from the directory, with the same
@@ -42,49 +47,52 @@ express an OS image, extensions, a kernel type or FIPS mode. A pool with such a 
   bunsen build --pool worker -o tree --out /tmp/worker`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := form.Check(); err != nil {
+			if err := o.form.Check(); err != nil {
 				return err
 			}
-			if (form.Form == "tree") != (out != "") {
+			if (o.form.Form == "tree") != (o.out != "") {
 				return cli.Invalid(fmt.Errorf("-o tree writes files and needs --out with a new directory; the other forms are printed"))
 			}
-			tree, done, err := folders.OpenDir(cmd.Context(), folders.DirArgument(args))
-			defer done()
-			if err != nil {
-				return cli.Invalid(err)
-			}
-			_, rendering, err := folders.RenderWith(cmd.Context(), &review.Renderings{Defaults: defaults}, tree)
-			if err != nil {
-				return err
-			}
-			pools, err := folders.ChoosePools(rendering.Pools, pool, map[string]string{"ignition": "an Ignition config", "tree": "a tree"}[form.Form])
-			if err != nil {
-				return cli.Invalid(err)
-			}
-			if node != "" {
-				if pools, err = ofNode(pools, node); err != nil {
-					return cli.Invalid(err)
-				}
-			}
-			switch form.Form {
-			case "tree":
-				return folders.PrintTree(cmd.OutOrStdout(), out, pools[0].Rendered)
-			case "ignition":
-				return printIgnition(cmd, pools[0].Rendered, allowPartial)
-			default:
-				return printConfigs(cmd.OutOrStdout(), pools, form)
-			}
+			return o.run(cmd, args)
 		},
 	}
-	cmd.Flags().StringVar(&pool, "pool", "", "print only this pool; empty: all pools")
+	cmd.Flags().StringVar(&o.pool, "pool", "", "print only this pool; empty: all pools")
 	cli.CompleteFlag(cmd, "pool", folders.CompletePools)
-	cmd.Flags().StringVar(&node, "node", "", "print the config of this node, for a pool whose nodes have configs of their own; needs --pool if there are several pools")
-	form.AddFlag(cmd, "mc (YAML), json, ignition or tree", "mc", "json", "ignition", "tree")
-	cmd.Flags().StringVar(&out, "out", "", "with -o tree: the directory to write to, new or empty")
-	cmd.Flags().BoolVar(&allowPartial, "allow-partial", false, "with -o ignition: leave out the parts that Ignition cannot express, and name them on stderr")
-	cmd.Flags().StringVar(&defaults.OSImageURL, "os-image", "", "the cluster's default OS image: the value of the controller's flag --os-image")
-	cmd.Flags().StringVar(&defaults.ExtensionsImage, "extensions-image", "", "the cluster's default extensions image: the value of the controller's flag --extensions-image")
+	cmd.Flags().StringVar(&o.node, "node", "", "print the config of this node, for a pool whose nodes have configs of their own; needs --pool if there are several pools")
+	o.form.AddFlag(cmd, "mc (YAML), json, ignition or tree", "mc", "json", "ignition", "tree")
+	cmd.Flags().StringVar(&o.out, "out", "", "with -o tree: the directory to write to, new or empty")
+	cmd.Flags().BoolVar(&o.allowPartial, "allow-partial", false, "with -o ignition: leave out the parts that Ignition cannot express, and name them on stderr")
+	cmd.Flags().StringVar(&o.defaults.OSImageURL, "os-image", "", "the cluster's default OS image: the value of the controller's flag --os-image")
+	cmd.Flags().StringVar(&o.defaults.ExtensionsImage, "extensions-image", "", "the cluster's default extensions image: the value of the controller's flag --extensions-image")
 	return cmd
+}
+
+// run renders the directory and prints the chosen pools.
+func (o buildOptions) run(cmd *cobra.Command, args []string) error {
+	tree, done, err := folders.OpenDir(cmd.Context(), folders.DirArgument(args))
+	defer done()
+	if err != nil {
+		return cli.Invalid(err)
+	}
+	_, rendering, err := folders.RenderWith(cmd.Context(), &review.Renderings{Defaults: o.defaults}, tree)
+	if err != nil {
+		return err
+	}
+	pools, err := folders.ChoosePools(rendering.Pools, o.pool, map[string]string{"ignition": "an Ignition config", "tree": "a tree"}[o.form.Form])
+	if err == nil && o.node != "" {
+		pools, err = ofNode(pools, o.node)
+	}
+	if err != nil {
+		return cli.Invalid(err)
+	}
+	switch o.form.Form {
+	case "tree":
+		return folders.PrintTree(cmd.OutOrStdout(), o.out, pools[0].Rendered)
+	case "ignition":
+		return printIgnition(cmd, pools[0].Rendered, o.allowPartial)
+	default:
+		return printConfigs(cmd.OutOrStdout(), pools, o.form)
+	}
 }
 
 // ofNode replaces the config of the only pool by that of a node.
