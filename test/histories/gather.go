@@ -28,7 +28,7 @@ func (w rollouts) facts(pool *mcfgv1.MachineConfigPool) poolstate.Facts {
 		nodes[i].Gate = w.nodeGate(nodes[i].Name, f.Care.Pace)
 	}
 	for i := range nodes {
-		if m := (truth{w.world}).machineOf(nodes[i].Name); m != nil {
+		if m := truth(w).machineOf(nodes[i].Name); m != nil {
 			nodes[i].Ahead = w.setup.ahead(m.number)
 		}
 	}
