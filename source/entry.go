@@ -20,9 +20,9 @@ import (
 type Limits struct {
 	// Entries is the largest number of entries, including folders and refused entries; 20,000 by default.
 	Entries int
-	// Bytes is the largest size of all files; 64 MiB by default.
+	// Bytes is the largest size of all files; 256 MiB by default.
 	Bytes int64
-	// FileBytes is the largest size of one file; 8 MiB by default.
+	// FileBytes is the largest size of one file; 128 MiB by default.
 	FileBytes int64
 }
 
@@ -32,13 +32,16 @@ func (l Limits) OrDefault() Limits {
 		l.Entries = 20_000
 	}
 	if l.Bytes <= 0 {
-		l.Bytes = 64 << 20
+		l.Bytes = 256 << 20
 	}
 	if l.FileBytes <= 0 {
-		l.FileBytes = 8 << 20
+		l.FileBytes = 128 << 20
 	}
 	return l
 }
+
+// SumBytes is the size from which a file is recorded by AddSum. A Git LFS pointer is smaller.
+const SumBytes = 1 << 20
 
 const (
 	maxName = 255  // the limit of file systems for a name, in bytes
@@ -133,6 +136,12 @@ func (v *Inventory) Add(p string, executable bool, content []byte) bool {
 	}
 	v.files = append(v.files, file{p, executable, sha256.Sum256(content)})
 	return true
+}
+
+// AddSum records a file by the SHA-256 of its content, for content that is too large for memory. The content must have at
+// least SumBytes bytes, so it is no Git LFS pointer.
+func (v *Inventory) AddSum(p string, executable bool, sum [sha256.Size]byte) {
+	v.files = append(v.files, file{p, executable, sum})
 }
 
 // Digest returns `sha256:<hex>` over the paths, modes and contents of all added files. The order of the files has no

@@ -31,7 +31,7 @@ func convert(repo repository, pool string, n named) translation {
 		b, found = butane.Translate(butane.Input{
 			Source: doc.Source, Origin: doc.Origin, Root: repo.tree.Root, FS: repo.fs, Refused: repo.refused,
 		})
-		out, d.included = object.Output{Config: b.Config, Origin: b.Origin}, includedBy(b.Locals)
+		out, d.included, d.contents = object.Output{Config: b.Config, Origin: b.Origin}, includedBy(b.Locals), b.Contents
 		if b.Name != "" {
 			d.name, d.role = b.Name, b.Role
 		}

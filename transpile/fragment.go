@@ -3,6 +3,7 @@ package transpile
 import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
+	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/transpile/cluster"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
@@ -18,6 +19,8 @@ type Fragment struct {
 	MachineConfig *mcfgv1.MachineConfig
 	// Digest is `sha256:<hex>` of the object's canonical JSON. The digest does not depend on the commit.
 	Digest string
+	// Contents are the files of the MachineConfig that are in the content store, because they are too large for the object.
+	Contents []contentstore.File
 	// File is the file that declares the document, relative to the source's path. Files other than File may have
 	// patched the document.
 	File string

@@ -144,6 +144,7 @@ func (b *nodeBuilder) takeShared(fragments []Fragment) []Fragment {
 	for _, f := range fragments {
 		found, err := nodetable.Find(f.MachineConfig.Spec)
 		b.reportReferences(f, err)
+		b.refuseLargeFacts(f)
 		switch {
 		case len(found.Facts) > 0:
 			b.use(f, found.Facts)
@@ -179,6 +180,7 @@ func (b *nodeBuilder) addDirectory(node, dir string, fragments []Fragment) {
 	for _, f := range inOrder(fragments) {
 		found, err := nodetable.Find(f.MachineConfig.Spec)
 		b.reportReferences(f, err)
+		b.refuseLargeFacts(f)
 		for _, fact := range found.Facts {
 			if _, ok := row.Facts()[fact]; fact != nodetable.NameFact && !ok && !b.broken {
 				why := "has no row in " + b.file

@@ -8,6 +8,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy"
@@ -110,6 +111,7 @@ type translation struct {
 	secretPaths string // the value of the annotation for secret paths
 	origin      origin.Map
 	included    []included
+	contents    []contentstore.File // the files of the config that are in the content store
 	origin.Findings
 }
 
@@ -134,11 +136,12 @@ func translate(repo repository, pool string, n named) documentEntry {
 	}
 	d.check()
 	d.checkReferences()
+	d.checkContents()
 	d.Add(lint.Check(repo.fs, d.config, d.origin)...)
 	if doc.Kind != documents.SSHKeys { // The translation of an SSHKeys document checks the keys itself.
 		d.Add(lint.Accounts(d.config, d.origin)...)
 	}
-	f, err := fragment(pool, d)
+	f, err := fragment(pool, &d)
 	if err != nil {
 		d.Errorf(start, "machine-config", "%v", err)
 	}
@@ -186,8 +189,8 @@ func includedBy(locals []butane.Local) []included {
 }
 
 // fragment creates the MachineConfig that the controller applies.
-func fragment(pool string, d translation) (Fragment, error) {
-	spec, err := d.config.Spec()
+func fragment(pool string, d *translation) (Fragment, error) {
+	spec, err := d.fit()
 	if err != nil {
 		return Fragment{}, err
 	}
@@ -196,7 +199,7 @@ func fragment(pool string, d translation) (Fragment, error) {
 	if err != nil {
 		return Fragment{}, err
 	}
-	return Fragment{Pool: pool, Name: d.name, MachineConfig: mc, Digest: digest, Origin: d.origin}, nil
+	return Fragment{Pool: pool, Name: d.name, MachineConfig: mc, Digest: digest, Contents: d.contents, Origin: d.origin}, nil
 }
 
 // machineConfig returns a MachineConfig with the metadata of a fragment.

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"slices"
@@ -104,12 +105,19 @@ func (c cleanFS) Kept(name string) ([]byte, string, error) {
 	return known.raw, known.sum(), nil
 }
 
+// maxRead is the largest file that is read into memory. Documents are smaller. Files that documents include may be larger,
+// and are not read as a whole.
+const maxRead = 8 << 20
+
 func (c cleanFS) read(name string) (*contents, error) {
 	if err := c.check("open", name); err != nil {
 		return nil, err
 	}
 	if known, ok := c.files.Load(name); ok {
 		return known.(*contents), nil
+	}
+	if info, err := fs.Stat(c.FS, name); err == nil && info.Size() > maxRead {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("it has %d bytes, and a document at most %d", info.Size(), maxRead)}
 	}
 	raw, err := fs.ReadFile(c.FS, name)
 	if err != nil {

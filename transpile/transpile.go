@@ -84,7 +84,7 @@ func fragmentsOf(repo repository, cache *Transpiler, stop *stopper, found *origi
 		out.Fragments, out.Cluster = nil, nil
 		return out
 	}
-	out.Fragments = inOrder(out.Fragments)
+	out.Fragments = withFiles(inOrder(out.Fragments), repo.tree.FS)
 	return out
 }
 

@@ -8,6 +8,7 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
+	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy"
@@ -36,6 +37,9 @@ type Rendered struct {
 	Spec mcfgv1.MachineConfigSpec
 	// Config is the parsed Spec.
 	Config machineconfig.Config
+	// Contents are the files that this merge moved to the content store, because the config would not fit into an object.
+	// Files that the inputs have there are not in the list.
+	Contents []contentstore.File
 	// Inputs are the names of the MachineConfigs in the order of merging. Later inputs override earlier inputs.
 	Inputs []string
 	// Warnings are texts for users about problems that do not prevent the render.
@@ -112,11 +116,14 @@ func mergeSorted(pool string, inputs []Input, d Defaults) (Rendered, error) {
 		r.Inputs = append(r.Inputs, in.Name)
 	}
 	r.Config.KernelArguments, r.Config.Extensions = spec.KernelArguments, spec.Extensions
+	if r, err = fit(r); err != nil {
+		return Rendered{}, err
+	}
 	if r.Warnings, err = guardSize(r); err != nil {
 		return Rendered{}, err
 	}
 	r.Notices = notices(inputs, set, take(whole.Ignition))
-	if r.Name, err = Name(pool, spec); err != nil {
+	if r.Name, err = Name(pool, r.Spec); err != nil {
 		return Rendered{}, err
 	}
 	return r, nil

@@ -248,9 +248,14 @@ func TestSize(t *testing.T) {
 	if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "34 % of the most that a cluster stores; the largest are file /etc/big (533349 bytes, from MachineConfig 20-big), file /etc/small") {
 		t.Errorf("warnings %q", r.Warnings)
 	}
-	_, err := render.Merge("worker", of(1_175_000), render.Defaults{}) // alone its spec would pass
-	if err == nil || !strings.Contains(err.Error(), "a cluster stores at most 1572864") || !strings.Contains(err.Error(), "file /etc/big (1566681 bytes, from MachineConfig 20-big), file /etc/small") {
+	unit := mc("20-big", "worker", `"systemd":{"units":[{"name":"big.service","contents":"[Unit]\nDescription=`+strings.Repeat("x", 1_566_640)+`"}]}`)
+	_, err := render.Merge("worker", []*mcfgv1.MachineConfig{of(1)[0], unit}, render.Defaults{}) // alone its spec would pass
+	if err == nil || !strings.Contains(err.Error(), "a cluster stores at most 1572864") || !strings.Contains(err.Error(), "unit big.service (1566659 bytes, from MachineConfig 20-big), file /etc/small") {
 		t.Errorf("got %v", err)
+	}
+	r = merged(t, of(1_175_000)...)
+	if len(r.Contents) != 1 || r.Contents[0].Path != "/etc/big" || r.Contents[0].Size != 1_175_000 || len(r.Spec.Config.Raw) > 2000 || len(r.Warnings) > 0 {
+		t.Errorf("a config that is too large has %d bytes, warnings %q and the contents %v", len(r.Spec.Config.Raw), r.Warnings, r.Contents)
 	}
 	var many []*mcfgv1.MachineConfig
 	for i := range 3000 {

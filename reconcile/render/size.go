@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/internal/policy"
 )
 
@@ -14,7 +15,7 @@ import (
 // accepts no object with annotations larger than maxAnnotations.
 const (
 	// MaxSize is the maximum size of a rendered config as an object, including its metadata.
-	MaxSize = 1_572_864
+	MaxSize = contentstore.MaxObject
 	// WarnSize is the size from which Rendered.Warnings contains a warning, because each node, the server and the
 	// controller store the whole config.
 	WarnSize = 512 << 10
@@ -27,23 +28,51 @@ const (
 	perInput = 84
 )
 
+// fit moves files of a config that is too large for an object to the content store.
+func fit(r Rendered) (Rendered, error) {
+	size, _, err := measure(r)
+	if err != nil {
+		return r, err
+	}
+	config, moved, err := contentstore.Move(r.Config, size)
+	if err != nil {
+		return r, fmt.Errorf("rendering pool %s: %w", r.Pool, err)
+	}
+	if len(moved) == 0 {
+		return r, nil
+	}
+	r.Config, r.Contents = config, moved
+	if r.Spec, err = config.Spec(); err != nil {
+		return r, fmt.Errorf("rendering pool %s: %w", r.Pool, err)
+	}
+	return r, nil
+}
+
+// measure returns the size of a config as an object, and the part of it that its list of inputs needs.
+func measure(r Rendered) (size, inputs int, err error) {
+	text, err := json.Marshal(r.Spec)
+	if err != nil {
+		return 0, 0, fmt.Errorf("measuring the rendered config of pool %s: %w", r.Pool, err)
+	}
+	for _, name := range r.Inputs {
+		inputs += perInput + len(name)
+	}
+	return len(text) + inputs + metadata, inputs, nil
+}
+
 // guardSize refuses a spec that is too large to store, and warns about a large spec. The texts name the largest entries
 // and their inputs.
 func guardSize(r Rendered) (warnings []string, err error) {
-	text, err := json.Marshal(r.Spec)
+	size, inputs, err := measure(r)
 	if err != nil {
-		return nil, fmt.Errorf("measuring the rendered config of pool %s: %w", r.Pool, err)
-	}
-	inputs := 0
-	for _, name := range r.Inputs {
-		inputs += perInput + len(name)
+		return nil, err
 	}
 	if inputs+metadata > maxAnnotations {
 		return nil, fmt.Errorf("the rendered config of pool %s consists of %d MachineConfigs. Their list needs %d bytes, and an annotation can have %d: combine documents", r.Pool, len(r.Inputs), inputs, maxAnnotations-metadata)
 	}
-	switch size := len(text) + inputs + metadata; {
+	switch {
 	case size > MaxSize:
-		return nil, fmt.Errorf("the rendered config of pool %s has %d bytes with its metadata, and a cluster stores at most %d. Make these parts smaller, or let a service on the node fetch them: %s", r.Pool, size, MaxSize, largest(r))
+		return nil, fmt.Errorf("the rendered config of pool %s has %d bytes with its metadata, and a cluster stores at most %d, without the files that went to the content store. Units, and files with secrets or facts, cannot go there. Make these parts smaller: %s", r.Pool, size, MaxSize, largest(r))
 	case size > WarnSize:
 		return []string{fmt.Sprintf("the rendered config of pool %s has %d bytes with its metadata, %d %% of the most that a cluster stores; the largest are %s", r.Pool, size, size*100/MaxSize, largest(r))}, nil
 	}

@@ -35,7 +35,7 @@ type Config struct {
 	Submodules bool
 	// Limits of a tree on disk.
 	Limits source.Limits
-	// PackBytes is the largest number of bytes that one fetch may receive; 0 is 64 MiB. The unpacked data may be eight
+	// PackBytes is the largest number of bytes that one fetch may receive; 0 is 256 MiB. The unpacked data may be eight
 	// times as large.
 	PackBytes int64
 	// Identity identifies the owner of the credentials if the Secret has tokens that expire soon. Identity selects the
@@ -53,7 +53,7 @@ type Config struct {
 }
 
 const (
-	defaultPackBytes = 64 << 20
+	defaultPackBytes = 256 << 20
 	inflation        = 8
 	maxObjects       = 500_000
 )

@@ -489,7 +489,7 @@ func TestArtifactsOfOtherKinds(t *testing.T) {
 		"a document":       {[]map[string]any{s.layer("text/\x1byaml", []byte("a: b"), nil)}, `is of type "text/yaml"`},
 		"no gzip":          {[]map[string]any{s.layer(fluxType, pack(t, "a"), nil)}, "damaged or incomplete: gzip: invalid header"},
 		"a bomb":           {[]map[string]any{s.layer(fluxType, bomb, nil)}, ""},
-		"a wrong size":     {[]map[string]any{{"mediaType": fluxType, "digest": digestOf(good), "size": 1 << 40}}, "at most 67108864"},
+		"a wrong size":     {[]map[string]any{{"mediaType": fluxType, "digest": digestOf(good), "size": 1 << 40}}, "at most 268435456"},
 		"a wrong digest":   {[]map[string]any{{"mediaType": fluxType, "digest": "md5:x", "size": 1}}, "has no SHA-256"},
 	} {
 		t.Run(name, func(t *testing.T) {

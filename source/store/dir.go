@@ -1,7 +1,9 @@
 package store
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -123,18 +125,55 @@ func (s *scan) file(p string) error {
 	if err := s.inventory.Admit(p, info.Size()); err != nil {
 		return err
 	}
+	executable := info.Mode()&0o100 != 0
+	if info.Size() >= source.SumBytes {
+		return s.large(p, executable, f)
+	}
 	data, err := io.ReadAll(io.LimitReader(f, info.Size()))
 	if err != nil {
 		return err
 	}
-	executable := info.Mode()&0o100 != 0
 	if !s.inventory.Add(p, executable, data) || s.to == nil {
 		return nil
 	}
-	return s.write(p, executable, data)
+	return s.write(p, executable, bytes.NewReader(data))
 }
 
-func (s *scan) write(p string, executable bool, data []byte) error {
+// large adds a file without reading it into memory.
+func (s *scan) large(p string, executable bool, f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	content := io.TeeReader(&contextReader{s.ctx, io.LimitReader(f, info.Size())}, sum)
+	if s.to != nil {
+		err = s.write(p, executable, content)
+	} else {
+		_, err = io.Copy(io.Discard, content)
+	}
+	if err != nil {
+		return err
+	}
+	s.inventory.AddSum(p, executable, [sha256.Size]byte(sum.Sum(nil)))
+	return nil
+}
+
+// contextReader is a reader that fails when its context ends.
+type contextReader struct {
+	ctx context.Context
+	io.Reader
+}
+
+// Read reads unless the context has ended.
+func (r *contextReader) Read(b []byte) (int, error) {
+	if r.ctx.Err() != nil {
+		return 0, context.Cause(r.ctx)
+	}
+	return r.Reader.Read(b)
+}
+
+func (s *scan) write(p string, executable bool, content io.Reader) error {
 	if err := s.to.MkdirAll(path.Dir(p), 0o755); err != nil {
 		return err
 	}
@@ -146,6 +185,6 @@ func (s *scan) write(p string, executable bool, data []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
+	_, err = io.Copy(f, content)
 	return errors.Join(err, f.Chmod(mode), f.Close())
 }

@@ -61,7 +61,7 @@ var Rooms = []Room{
 	{"api/safetext", Pure, nil, nil, "which characters are hidden, and how text is shown, is asked everywhere, so it lies below all of them"},
 	{"api/textdiff", Pure, nil, nil, "reviews and drift reports show the same differences of texts"},
 	{"api/machineconfig", Pure, list("api/fault", "api/nodepath", "api/safetext", "api/v1alpha1"), libs(kubeTypes, ignition, yaml), "render, policy, mcs and mcd read a MachineConfig's spec with it, so it lies below all of them"},
-	{"api/contentstore", Pure, list("api/machineconfig", "api/v1alpha1"), libs(kubeTypes), "the controller writes the objects of large files, the server reads them, so it lies below both"},
+	{"api/contentstore", Pure, list("api/machineconfig", "api/nodepath", "api/secretref", "api/v1alpha1"), libs(kubeTypes, ignition), "the repository and render decide which files move with it, the controller writes the objects of large files, the server reads them, so it lies below both"},
 	{"api/secretref", Pure, list("api/machineconfig"), libs(ignition), "the repository writes references to secrets, the server resolves them, the daemon puts the values in, so it lies below all of them"},
 
 	{"api/nodetable", Pure, list("api/machineconfig", "api/safetext", "api/v1alpha1"), libs(kubeTypes, ignition), "the repository writes facts of nodes, and render puts them into documents, so it lies below both"},

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"reflect"
@@ -17,6 +18,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
@@ -73,10 +75,12 @@ func referenceOf(n *yaml.Node, at string) []reference {
 // Files returns every file at or below a path with the sha256 of its contents. The digest of an executable file ends in
 // `+x`, because `storage.trees` keeps the mode of executable files.
 func Files(fsys fs.FS, root string) ([]origin.File, error) {
-	return files(fsys, root, func(string, []byte) {})
+	return files(fsys, root, func(string, []byte, int64) {})
 }
 
-func files(fsys fs.FS, root string, each func(file string, contents []byte)) ([]origin.File, error) {
+// files is Files that calls each with every file. It calls each without the contents of a file that is too large for a
+// config, because these may be too large for memory.
+func files(fsys fs.FS, root string, each func(file string, contents []byte, size int64)) ([]origin.File, error) {
 	var out []origin.File
 	err := fs.WalkDir(fsys, root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -86,13 +90,10 @@ func files(fsys fs.FS, root string, each func(file string, contents []byte)) ([]
 		if err != nil {
 			return err
 		}
-		src, err := fs.ReadFile(fsys, p)
+		blob, err := digestOf(fsys, p, info.Size(), each)
 		if err != nil {
 			return err
 		}
-		each(p, src)
-		h := sha256.Sum256(src)
-		blob := hex.EncodeToString(h[:])
 		if info.Mode()&0o111 != 0 {
 			blob += "+x"
 		}
@@ -103,6 +104,30 @@ func files(fsys fs.FS, root string, each func(file string, contents []byte)) ([]
 		return nil, fmt.Errorf("reading %q: %w", root, err)
 	}
 	return out, nil
+}
+
+// digestOf returns the sha256 of a file, and calls each as files does.
+func digestOf(fsys fs.FS, name string, size int64, each func(file string, contents []byte, size int64)) (string, error) {
+	if size <= contentstore.MaxObject {
+		src, err := fs.ReadFile(fsys, name)
+		if err != nil {
+			return "", err
+		}
+		each(name, src, size)
+		h := sha256.Sum256(src)
+		return hex.EncodeToString(h[:]), nil
+	}
+	file, err := fsys.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	each(name, nil, size)
+	h := sha256.New()
+	if _, err := io.Copy(h, file); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // locals checks every reference to a local file before Butane reads the file, because Butane would follow symbolic
@@ -123,7 +148,16 @@ func (t *translator) locals() []Local {
 			t.fatal(r.at, "local-directory", "%q is a directory, and a file is expected here; storage.trees takes whole directories: `trees: [{local: …, path: …}]`", r.path)
 			continue
 		}
-		found, err := files(t.in.FS, r.path, func(file string, contents []byte) {
+		if file, isLarge := t.takeLarge(r); isLarge {
+			t.checked[r.path] = true
+			out = append(out, Local{r.path, []origin.File{file}})
+			continue
+		}
+		found, err := files(t.in.FS, r.path, func(file string, contents []byte, size int64) {
+			if size > contentstore.MaxObject {
+				t.refuseLarge(r.at, file, size)
+				return
+			}
 			t.secrets.checkEncrypted(r.at, file, contents)
 			if strings.Contains(r.at, "_local") && !utf8.Valid(contents) {
 				t.fatal(r.at, "not-text", "%q is not text in UTF-8, and a unit or a key is", file)

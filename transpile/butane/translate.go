@@ -16,6 +16,7 @@ import (
 	"github.com/coreos/vcontext/validate"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/transpile/message"
 	"github.com/bunsen-os/bunsen/transpile/origin"
@@ -47,6 +48,8 @@ type Output struct {
 	// Origin maps paths of the output to places in the repository. Origin.Files lists the files of the input and the
 	// local files.
 	Origin origin.Map
+	// Contents are the local files that are too large for a config. Config names them in the content store.
+	Contents []contentstore.File
 	// Locals are the files and directories that the document includes, in the order of the document.
 	Locals []Local
 }
@@ -73,6 +76,7 @@ type translator struct {
 	doc      *yaml.Node
 	dialect  dialect
 	secrets  secretFiles
+	large    largeFiles
 	checked  map[string]bool     // checked has the files and directories that Butane may read.
 	lines    map[string][]string // the lines of the files that contain findings
 	findings []origin.Finding
@@ -89,7 +93,8 @@ func (t *translator) run() Output {
 	}
 	t.secrets = findSecrets(t)
 	locals := t.locals()
-	cfg := t.decode()
+	var cfg cutil.Config
+	t.withPlaceholders(func() { cfg = t.decode() })
 	if cfg == nil || origin.Fatal(t.findings) {
 		return Output{}
 	}

@@ -35,7 +35,7 @@ type Limits struct {
 // one pack.
 const (
 	maxPacks = 40
-	maxBytes = 256 << 20
+	maxBytes = 512 << 20
 )
 
 // Folder is a directory with objects. Use it in one goroutine.

@@ -30,10 +30,10 @@ func damaged(err error) error { return damagedError{err} }
 
 // maxInMemory is the size of the largest object, in bytes, for which scan resolves deltas. scan leaves a larger object
 // out of the index, because Bunsen reads no file or folder of this size.
-const maxInMemory = 16 << 20
+const maxInMemory = 128 << 20
 
 // maxHeld is how many bytes of objects may be in memory at a time while scan resolves deltas of deltas.
-const maxHeld = 64 << 20
+const maxHeld = 320 << 20
 
 // entry is one object of a pack.
 type entry struct {

@@ -1,0 +1,151 @@
+package contentstore
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha512"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/nodepath"
+	"github.com/bunsen-os/bunsen/api/secretref"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+const (
+	// MaxObject is the largest object in bytes. etcd accepts no larger request. A file with more bytes never fits into a
+	// config, whatever its encoding is.
+	MaxObject = 1_572_864
+	// fits is the size to which Move reduces a config that is too large. The config then has space for annotations.
+	fits = 1 << 20
+	// minMoved is the size of the contents below which a move saves next to nothing.
+	minMoved = 4 << 10
+)
+
+// File is a file of a config whose contents are in the content store.
+type File struct {
+	// Path is the path on machines.
+	Path string
+	// Hash is the hash of the contents: sha512-HEX.
+	Hash string
+	// Size of the contents in bytes.
+	Size int64
+	// HasFacts is true if the contents have what looks like a reference to a fact of a node. It stays as it is.
+	HasFacts bool
+	// Name is the file of the repository that has the contents, and FS has the files of the repository. Name is empty if
+	// Contents has the contents.
+	Name string
+	FS   fs.FS
+	// Contents are the contents in the form of a config.
+	Contents ign.Resource
+}
+
+// Open opens the contents.
+func (f File) Open() (io.ReadCloser, error) {
+	if f.Name != "" {
+		return f.FS.Open(f.Name)
+	}
+	data, err := machineconfig.Contents(f.Contents)
+	if err != nil {
+		return nil, fmt.Errorf("reading the contents of %s: %w", f.Path, err)
+	}
+	return io.NopCloser(bytes.NewReader(data)), nil
+}
+
+// Resource returns the contents of a file in a config that names a file of the content store.
+func Resource(hash string) ign.Resource {
+	source := machineconfig.StoredSource(hash)
+	return ign.Resource{Source: &source, Verification: ign.Verification{Hash: &hash}}
+}
+
+// Move moves the contents of the largest files of a config to the content store, until the config fits into an object.
+// The argument size is the size of the object in bytes. A config that fits does not change, so the result depends only on
+// the content of the config. Move never moves files with references to secrets or to facts of nodes, and files that
+// machines may not download. If all other files do not suffice, the result is still too large.
+func Move(c machineconfig.Config, size int) (machineconfig.Config, []File, error) {
+	if size <= MaxObject {
+		return c, nil, nil
+	}
+	c.Ignition.Storage.Files = slices.Clone(c.Ignition.Storage.Files)
+	files := c.Ignition.Storage.Files
+	var order []int
+	for i, f := range files {
+		if f.Contents.Source != nil && len(*f.Contents.Source) >= minMoved && isMovable(f) {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		return cmp.Or(len(*files[j].Contents.Source)-len(*files[i].Contents.Source), cmp.Compare(files[i].Path, files[j].Path))
+	})
+	var moved []File
+	for _, i := range order {
+		if size <= fits {
+			break
+		}
+		f := &files[i]
+		data, err := machineconfig.Contents(f.Contents)
+		if err != nil {
+			return c, nil, fmt.Errorf("reading the contents of %s: %w", f.Path, err)
+		}
+		if bytes.Contains(data, []byte(Fact)) || len(data) == 0 {
+			continue
+		}
+		sum := sha512.Sum512(data)
+		hash := "sha512-" + hex.EncodeToString(sum[:])
+		moved = append(moved, File{Path: f.Path, Hash: hash, Size: int64(len(data)), Contents: f.Contents})
+		size -= len(*f.Contents.Source)
+		f.Contents = Resource(hash)
+		size += len(*f.Contents.Source) + len(hash)
+	}
+	slices.SortStableFunc(moved, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
+	return c, moved, nil
+}
+
+// Fact begins a reference to a fact of a node in the contents of a file.
+const Fact = "${node."
+
+// isMovable reports whether machines may download a file that has its contents in the config.
+func isMovable(f ign.File) bool {
+	p := path.Clean(f.Path)
+	_, unresolved, err := secretref.Of(f.Contents)
+	return !machineconfig.IsRemote(f.Contents) && len(f.Append) == 0 && !unresolved && err == nil &&
+		!strings.HasPrefix(p, nodepath.UnitDir+"/") && !strings.HasPrefix(p, nodepath.UnitDir+"-preset/")
+}
+
+// Split reads a file and calls the function each with every chunk, in order. It returns the object of the file.
+func Split(r io.Reader, each func(*v1alpha1.ContentChunk) error) (*v1alpha1.Content, error) {
+	whole, size, names := sha512.New(), int64(0), []string(nil)
+	plain := make([]byte, ChunkSize)
+	for {
+		n, err := io.ReadFull(r, plain)
+		if n > 0 {
+			_, _ = whole.Write(plain[:n]) // A hash never fails.
+			if size += int64(n); size > MaxSize {
+				return nil, fmt.Errorf("the file has more than %d MiB", MaxSize>>20)
+			}
+			chunk, err := NewChunk(slices.Clone(plain[:n]))
+			if err != nil {
+				return nil, err
+			}
+			if err := each(chunk); err != nil {
+				return nil, err
+			}
+			names = append(names, chunk.Name)
+		}
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return NewContent("sha512-"+hex.EncodeToString(whole.Sum(nil)), size, names), nil
+		case err != nil:
+			return nil, fmt.Errorf("reading a file: %w", err)
+		}
+	}
+}
