@@ -21,6 +21,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/controller/applier"
 	"github.com/bunsen-os/bunsen/reconcile/controller/approval"
+	"github.com/bunsen-os/bunsen/reconcile/controller/contents"
 	"github.com/bunsen-os/bunsen/reconcile/controller/daemons"
 	"github.com/bunsen-os/bunsen/reconcile/controller/disruption"
 	"github.com/bunsen-os/bunsen/reconcile/controller/draining"
@@ -97,17 +98,18 @@ func Register(mgr ctrl.Manager, cfg Config) error {
 		return fmt.Errorf("creating a client for evictions: %w", err)
 	}
 	c, live, events := mgr.GetClient(), mgr.GetAPIReader(), kube.NewEvents(mgr)
+	stored := &contents.Store{Client: c, Live: live, Now: cfg.Now}
 	firstListing, heartbeats := make(chan struct{}, 1), &daemons.Heartbeats{}
 	src := &gitsource.Controller{
 		Client: c, Live: live, Open: cfg.Open, Transpiler: &transpile.Transpiler{}, Namespace: cfg.SecretsNamespace, Now: cfg.Now, Events: events,
-		Applier: &applier.Applier{Client: c, Live: live, Now: cfg.Now, Events: events}, Slots: make(gitsource.Slots, maxConcurrentApplies), FirstListing: firstListing,
+		Applier: &applier.Applier{Client: c, Live: live, Now: cfg.Now, Events: events, Contents: stored}, Slots: make(gitsource.Slots, maxConcurrentApplies), FirstListing: firstListing,
 	}
 	numbers := metrics.New(metrics.Config{
 		Reader: c, Elected: mgr.Elected(), Now: cfg.Now, OSImage: cfg.Defaults.OSImageURL, Listings: src.LastListings, Live: live, Heartbeats: heartbeats,
 	})
-	ren := &rendering.Controller{Client: c, Live: live, Renderer: &rendercache.Renderer{}, Defaults: cfg.Defaults, Version: cfg.Version, Now: cfg.Now, Events: events, ReportLatency: numbers.Rendered}
+	ren := &rendering.Controller{Client: c, Live: live, Contents: stored, Renderer: &rendercache.Renderer{}, Defaults: cfg.Defaults, Version: cfg.Version, Now: cfg.Now, Events: events, ReportLatency: numbers.Rendered}
 	dr := &draining.Controller{Client: c, Clients: clients, Now: cfg.Now, Events: events, ReportStuck: numbers.DrainError}
-	gc := &garbage.Controller{Client: c, Live: live, Source: src, Render: ren, Now: cfg.Now, Events: events}
+	gc := &garbage.Controller{Client: c, Live: live, Source: src, Render: ren, Contents: stored, Now: cfg.Now, Events: events}
 	app := &approval.Controller{Client: c, Live: live, Events: events, Metrics: numbers, Now: cfg.Now}
 	roll := &rollouts.Controller{
 		Client: c, Live: live, Fleet: rollouts.NewFleet(heartbeats), Gates: &gates.Evaluator{Live: live, Client: c, Now: cfg.Now, Events: events}, Metrics: numbers,

@@ -15,6 +15,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/controller/clusterstate"
+	"github.com/bunsen-os/bunsen/reconcile/controller/contents"
 	"github.com/bunsen-os/bunsen/reconcile/controller/kube"
 	"github.com/bunsen-os/bunsen/reconcile/revision"
 	"github.com/bunsen-os/bunsen/reconcile/status"
@@ -48,6 +49,8 @@ type Applier struct {
 	Now func() time.Time
 	// Events sends events.
 	Events kube.Events
+	// Contents has the large files of the fragments. If Contents is nil, the fragments have none.
+	Contents *contents.Store
 
 	seen     revision.Digests
 	failures sync.Map // GitSource name → failedWrite
@@ -73,6 +76,10 @@ func (a *Applier) Apply(ctx context.Context, src *v1alpha1.GitSource, revisionNa
 		return status.Applied{}, applyFault(err)
 	}
 	applied := status.Applied{Inventory: p.inventory}
+	// A MachineConfig on the cluster never names a file that the content store does not have.
+	if err := a.Contents.Write(ctx, transpile.Contents(res.Fragments)); err != nil {
+		return applied, applyFault(err)
+	}
 	if applied.Content, err = storeContent(ctx, a.Client, src, p.content); err != nil {
 		return applied, applyFault(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/controller/contents"
 	"github.com/bunsen-os/bunsen/reconcile/controller/gitsource"
 	"github.com/bunsen-os/bunsen/reconcile/controller/kube"
 	"github.com/bunsen-os/bunsen/reconcile/controller/rendering"
@@ -40,7 +41,7 @@ const (
 // Controller deletes unused rendered configs, and creates deleted rendered configs again if they are in use.
 //
 // Reads: MachineConfig, MachineConfigPool, Node, GitSource.status, Secret, the remote
-// Writes: `rendered-<pool>-<hash>` MachineConfig
+// Writes: `rendered-<pool>-<hash>` MachineConfig, Content, ContentChunk
 type Controller struct {
 	// Client reads from the manager's cache and writes.
 	Client client.Client
@@ -50,12 +51,15 @@ type Controller struct {
 	Source *gitsource.Controller
 	// Render converts rendered configs to objects, and has the cluster's defaults.
 	Render *rendering.Controller
+	// Contents has the large files of configs. If Contents is nil, no config has any.
+	Contents *contents.Store
 	// Now is the clock.
 	Now func() time.Time
 	// Events sends events.
 	Events kube.Events
 
 	deleted time.Time // the time of the last deletion
+	swept   time.Time // the time of the last sweep of the content store
 	lost    sync.Map  // name of a rendered config → *missingConfig
 }
 
@@ -105,6 +109,9 @@ func (g *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		}
 	}
 	if err := g.collect(ctx, h); err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := g.collectContents(ctx, h); err != nil {
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{RequeueAfter: sweepEvery}, nil

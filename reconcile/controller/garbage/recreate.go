@@ -44,11 +44,17 @@ func (g *Controller) recreateFrom(ctx context.Context, h render.Holders, pool *m
 			continue
 		}
 		if rendered.Name == name {
+			if err := g.writeContents(ctx, res, rendered); err != nil {
+				return nil, err
+			}
 			return g.Render.Object(pool, selected, at.src, rendered)
 		}
 		if node, ok := rendered.NodeOf(name); ok {
 			own, err := rendered.Node(node)
 			if err != nil {
+				return nil, err
+			}
+			if err := g.writeContents(ctx, res, own); err != nil {
 				return nil, err
 			}
 			return g.Render.Object(pool, selected, at.src, own)

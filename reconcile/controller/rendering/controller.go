@@ -15,6 +15,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/reconcile/controller/contents"
 	"github.com/bunsen-os/bunsen/reconcile/controller/kube"
 	"github.com/bunsen-os/bunsen/reconcile/controller/standardpools"
 	"github.com/bunsen-os/bunsen/reconcile/render"
@@ -25,13 +26,15 @@ import (
 // Controller creates each pool's rendered config.
 //
 // Reads: MachineConfig, MachineConfigPool, MachineConfiguration, GitSource.status
-// Writes: `rendered-<pool>-<hash>` MachineConfig, pool.spec.configuration, the pool's RenderDegraded condition
+// Writes: Content, ContentChunk, `rendered-<pool>-<hash>` MachineConfig, pool.spec.configuration, the pool's RenderDegraded condition
 type Controller struct {
 	// Client reads from the manager's cache and writes.
 	Client client.Client
 	// Live reads field managers from the API server, because the cache does not contain them. If Live is nil, the
 	// controller records no author for changes through the API.
 	Live client.Reader
+	// Contents has the large files of rendered configs. If Contents is nil, no config has any.
+	Contents *contents.Store
 	// Renderer merges MachineConfigs, and caches the results.
 	Renderer *rendercache.Renderer
 	// Defaults are the cluster's values for fields that no MachineConfig sets.

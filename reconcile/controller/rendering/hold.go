@@ -40,6 +40,9 @@ func hold(ctx context.Context, r *Controller, f facts) error {
 			return err
 		}
 	}
+	if err := publishContents(ctx, r.Contents, rendered); err != nil {
+		return heldError(f, err.Error())
+	}
 	before := f.pool.Spec.Configuration.Name
 	if err := r.setConfiguration(ctx, f, rendered, heldTarget(f, mc)); err != nil {
 		return err

@@ -52,6 +52,9 @@ func publishNodes(ctx context.Context, r *Controller, f facts, rendered render.R
 			if err != nil {
 				return err
 			}
+			if err := publishContents(ctx, r.Contents, own); err != nil {
+				return err
+			}
 			mu.Lock()
 			mc, err := r.object(f, own)
 			mu.Unlock()

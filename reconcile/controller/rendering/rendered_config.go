@@ -47,6 +47,9 @@ func (r *Controller) publish(ctx context.Context, f facts, rendered render.Rende
 	if len(target.API) > 0 || len(target.After) > 0 {
 		kube.SetAnnotation(mc, v1alpha1.RequestAnnotation, v1alpha1.ConfigRequest{Config: mc.Name, Requester: target.Requester}.String())
 	}
+	if err := publishContents(ctx, r.Contents, rendered); err != nil {
+		return err
+	}
 	if err := publishNodes(ctx, r, f, rendered); err != nil {
 		return err
 	}

@@ -1,0 +1,61 @@
+package rendering
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/bunsen-os/bunsen/api/contentstore"
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/reconcile/controller/contents"
+	"github.com/bunsen-os/bunsen/reconcile/render"
+)
+
+// publishContents writes the files that a render moved to the content store, and renews those that its MachineConfigs have
+// there. If the content store lacks one of them, no node can run the config, so publishContents returns an error.
+func publishContents(ctx context.Context, store *contents.Store, rendered render.Rendered) error {
+	paths, hashes := map[string]string{}, []string(nil)
+	for _, f := range machineconfig.RemoteFiles(rendered.Config) {
+		if hash, stored := machineconfig.StoredHash(f.URL); stored && paths[hash] == "" {
+			paths[hash] = f.Path
+			hashes = append(hashes, hash)
+		}
+	}
+	if len(hashes) == 0 {
+		return nil
+	}
+	if store == nil {
+		return errors.New("writing large files: there is no content store")
+	}
+	if err := store.Write(ctx, moved(rendered.Contents)); err != nil {
+		return err
+	}
+	missing, err := store.Require(ctx, hashes)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	var bad []error
+	for _, hash := range missing {
+		of := ""
+		if name := rendered.Winner(policy.KindFile, paths[hash]); name != "" {
+			of = " of MachineConfig " + name
+		}
+		bad = append(bad, fmt.Errorf("file %s%s names %s, which does not exist: put the file into the repository, and name it with Butane's `local:`", paths[hash], of, machineconfig.ShownAddress(machineconfig.StoredSource(hash))))
+	}
+	return fault.NewStalled(v1alpha1.ReasonInvalidTree, errors.Join(bad...))
+}
+
+// moved returns each hash of the moved files once.
+func moved(files []contentstore.File) (out []contentstore.File) {
+	seen := map[string]bool{}
+	for _, f := range files {
+		if !seen[f.Hash] {
+			seen[f.Hash] = true
+			out = append(out, f)
+		}
+	}
+	return out
+}
