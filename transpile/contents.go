@@ -76,7 +76,7 @@ func withFiles(fragments []Fragment, files fs.FS) []Fragment {
 func (b *nodeBuilder) refuseLargeFacts(f Fragment) {
 	for _, c := range f.Contents {
 		if c.HasFacts && b.rows != nil {
-			b.Errorf(origin.Pos{File: c.Name, Line: 1}, nodefacts.Rule, "the file is too large for a config, and contains %s: a file of the content store is the same on all nodes, so make it smaller, or remove the reference", contentstore.Fact)
+			b.Errorf(origin.Pos{File: c.Name, Line: 1}, nodefacts.Rule, "the file is too large for a config, and contains %s. A file of the content store is the same on all nodes: make it smaller, or remove the reference", contentstore.Fact)
 		}
 	}
 }

@@ -72,7 +72,7 @@ func guardSize(r Rendered) (warnings []string, err error) {
 	}
 	switch {
 	case size > MaxSize:
-		return nil, fmt.Errorf("the rendered config of pool %s has %d bytes with its metadata, and a cluster stores at most %d, without the files that went to the content store. Units, and files with secrets or facts, cannot go there. Make these parts smaller: %s", r.Pool, size, MaxSize, largest(r))
+		return nil, fmt.Errorf("the rendered config of pool %s has %d bytes with its metadata, and a cluster stores at most %d. Units, and files with secrets or facts, cannot go to the content store. Make these parts smaller: %s", r.Pool, size, MaxSize, largest(r))
 	case size > WarnSize:
 		return []string{fmt.Sprintf("the rendered config of pool %s has %d bytes with its metadata, %d %% of the most that a cluster stores; the largest are %s", r.Pool, size, size*100/MaxSize, largest(r))}, nil
 	}
