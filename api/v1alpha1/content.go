@@ -91,7 +91,8 @@ type ContentChunkSpec struct {
 	// Gzip is true if data is compressed.
 	// +optional
 	Gzip bool `json:"gzip,omitempty"`
-	// Data has at most 512 KiB, before and after decompression.
+	// Data is base64. It has at most 512 KiB, before and after decompression.
+	// +kubebuilder:validation:Format=""
 	// +kubebuilder:validation:MaxLength=699052
 	Data []byte `json:"data"`
 }
