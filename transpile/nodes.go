@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/nodetable"
 	"github.com/bunsen-os/bunsen/api/secretref"
@@ -144,7 +145,6 @@ func (b *nodeBuilder) takeShared(fragments []Fragment) []Fragment {
 	for _, f := range fragments {
 		found, err := nodetable.Find(f.MachineConfig.Spec)
 		b.reportReferences(f, err)
-		b.refuseLargeFacts(f)
 		switch {
 		case len(found.Facts) > 0:
 			b.use(f, found.Facts)
@@ -180,7 +180,6 @@ func (b *nodeBuilder) addDirectory(node, dir string, fragments []Fragment) {
 	for _, f := range inOrder(fragments) {
 		found, err := nodetable.Find(f.MachineConfig.Spec)
 		b.reportReferences(f, err)
-		b.refuseLargeFacts(f)
 		for _, fact := range found.Facts {
 			if _, ok := row.Facts()[fact]; fact != nodetable.NameFact && !ok && !b.broken {
 				why := "has no row in " + b.file
@@ -210,6 +209,9 @@ func (b *nodeBuilder) document(f Fragment) nodetable.Document {
 
 // reportReferences reports invalid references to facts.
 func (b *nodeBuilder) reportReferences(f Fragment, err error) {
+	if i := slices.IndexFunc(f.Contents, func(c contentstore.File) bool { return c.HasFacts && b.rows != nil }); i >= 0 {
+		b.Errorf(origin.Pos{File: f.Contents[i].Name, Line: 1}, nodefacts.Rule, "the file is too large for a config, and contains %s. A file of the content store is the same on all nodes: make it smaller, or remove the reference", contentstore.Fact)
+	}
 	if err == nil {
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/transpile/butane"
+	"github.com/bunsen-os/bunsen/transpile/largefile"
 	"github.com/bunsen-os/bunsen/transpile/lint"
 	"github.com/bunsen-os/bunsen/transpile/message"
 	"github.com/bunsen-os/bunsen/transpile/object"
@@ -20,6 +21,7 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/overlay"
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
 	"github.com/bunsen-os/bunsen/transpile/place"
+	"github.com/bunsen-os/bunsen/transpile/references"
 )
 
 // named is a document and the name that its pool gives it. The name is empty if the document has its own.
@@ -135,13 +137,13 @@ func translate(repo repository, pool string, n named) documentEntry {
 		d.Errorf(start, "name", "%q is no name for a MachineConfig: %s; rename the file", d.name, bad)
 	}
 	d.check()
-	d.checkReferences()
-	d.checkContents()
+	d.Add(references.Check(d.config, d.origin)...)
+	d.Add(largefile.Check(d.config, d.contents, d.origin)...)
 	d.Add(lint.Check(repo.fs, d.config, d.origin)...)
 	if doc.Kind != documents.SSHKeys { // The translation of an SSHKeys document checks the keys itself.
 		d.Add(lint.Accounts(d.config, d.origin)...)
 	}
-	f, err := fragment(pool, &d)
+	f, err := fragment(pool, d)
 	if err != nil {
 		d.Errorf(start, "machine-config", "%v", err)
 	}
@@ -189,8 +191,8 @@ func includedBy(locals []butane.Local) []included {
 }
 
 // fragment creates the MachineConfig that the controller applies.
-func fragment(pool string, d *translation) (Fragment, error) {
-	spec, err := d.fit()
+func fragment(pool string, d translation) (Fragment, error) {
+	spec, contents, err := largefile.Fit(d.config, d.contents, len(d.secretPaths))
 	if err != nil {
 		return Fragment{}, err
 	}
@@ -199,7 +201,7 @@ func fragment(pool string, d *translation) (Fragment, error) {
 	if err != nil {
 		return Fragment{}, err
 	}
-	return Fragment{Pool: pool, Name: d.name, MachineConfig: mc, Digest: digest, Contents: d.contents, Origin: d.origin}, nil
+	return Fragment{Pool: pool, Name: d.name, MachineConfig: mc, Digest: digest, Contents: contents, Origin: d.origin}, nil
 }
 
 // machineConfig returns a MachineConfig with the metadata of a fragment.

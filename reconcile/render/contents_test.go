@@ -10,6 +10,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/secretref"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
 
@@ -56,7 +57,7 @@ func TestFilesThatMayNotMove(t *testing.T) {
 	big := strings.Repeat("x", 1_600_000)
 	for name, f := range map[string]string{
 		"a fact":   file("/opt/a", `,"contents":{"source":"data:,$%7Bnode.name%7D`+big+`"}`),
-		"a secret": file("/opt/a", `,"contents":{"source":"data:application/x-bunsen-template,`+big+`"}`),
+		"a secret": file("/opt/a", `,"contents":{"source":"`+secretref.TemplateURL("${secret:a/b}"+big)+`"}`),
 		"a part":   file("/opt/a", `,"append":[{"source":"data:,`+big+`"}]`),
 		"a unit":   file("/etc/systemd/system/a.service", `,"contents":{"source":"data:,`+big+`"}`),
 		"a preset": file("/etc/systemd/system-preset/a.preset", `,"contents":{"source":"data:,`+big+`"}`),

@@ -248,9 +248,9 @@ func TestSize(t *testing.T) {
 	if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "34 % of the most that a cluster stores; the largest are file /etc/big (533349 bytes, from MachineConfig 20-big), file /etc/small") {
 		t.Errorf("warnings %q", r.Warnings)
 	}
-	unit := mc("20-big", "worker", `"systemd":{"units":[{"name":"big.service","contents":"[Unit]\nDescription=`+strings.Repeat("x", 1_566_640)+`"}]}`)
+	unit := mc("20-big", "worker", `"systemd":{"units":[{"name":"big.service","contents":"[Unit]\n`+strings.Repeat("# "+strings.Repeat("x", 1000)+`\n`, 1562)+`"}]}`)
 	_, err := render.Merge("worker", []*mcfgv1.MachineConfig{of(1)[0], unit}, render.Defaults{}) // alone its spec would pass
-	if err == nil || !strings.Contains(err.Error(), "a cluster stores at most 1572864") || !strings.Contains(err.Error(), "unit big.service (1566659 bytes, from MachineConfig 20-big), file /etc/small") {
+	if err == nil || !strings.Contains(err.Error(), "a cluster stores at most 1572864") || !strings.Contains(err.Error(), "unit big.service (1566693 bytes, from MachineConfig 20-big), file /etc/small") {
 		t.Errorf("got %v", err)
 	}
 	r = merged(t, of(1_175_000)...)

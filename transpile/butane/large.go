@@ -44,7 +44,7 @@ func (t *translator) takeLarge(r reference) (origin.File, bool) {
 	}
 	place := takesSecret.FindStringSubmatch(r.at)
 	if place == nil {
-		t.refuseLarge(r.at, r.path, info.Size())
+		refuseLarge(t, r.at, r.path, info.Size())
 		return origin.File{}, true
 	}
 	i, _ := strconv.Atoi(place[1])
@@ -57,7 +57,7 @@ func (t *translator) takeLarge(r reference) (origin.File, bool) {
 		t.fatal(r.at, ruleLarge, "%q has %d bytes, and a template at most %d; split it", r.path, info.Size(), contentstore.MaxObject)
 		return origin.File{}, true
 	}
-	f, err := t.readLarge(r.path, info.Size())
+	f, err := readLarge(t.in.FS, r.path, info.Size())
 	if err != nil {
 		t.fatal(r.at, ruleLarge, "%v", err)
 		return origin.File{}, true
@@ -77,16 +77,16 @@ func (t *translator) takeLarge(r reference) (origin.File, bool) {
 }
 
 // refuseLarge refuses a large file in a place from which it cannot go to the content store.
-func (t *translator) refuseLarge(at, file string, size int64) {
+func refuseLarge(t *translator, at, file string, size int64) {
 	t.fatal(at, ruleLarge, "%q has %d bytes, and only `contents: {local: …}` of a file in storage.files may have more than %d; include it there", file, size, contentstore.MaxObject)
 }
 
 // readLarge reads a file once, and returns its hashes.
-func (t *translator) readLarge(name string, size int64) (largeFile, error) {
+func readLarge(files fs.FS, name string, size int64) (largeFile, error) {
 	if size > contentstore.MaxSize {
 		return largeFile{}, fmt.Errorf("%q has %d bytes, and the content store has files of at most %d", name, size, int64(contentstore.MaxSize))
 	}
-	file, err := t.in.FS.Open(name)
+	file, err := files.Open(name)
 	if err != nil {
 		return largeFile{}, fmt.Errorf("reading %q: %w", name, err)
 	}
@@ -129,7 +129,7 @@ func (f *finder) Write(b []byte) (int, error) {
 
 // withPlaceholders calls a function while the document has short texts in place of its large files, so that Butane does not
 // read these files.
-func (t *translator) withPlaceholders(use func()) {
+func withPlaceholders(t *translator, use func()) {
 	for i := range t.large {
 		contents := child(lookup(t.doc, "$.storage.files."+strconv.Itoa(i)), "contents")
 		for k := 0; k+1 < len(contents.Content); k += 2 {
@@ -148,7 +148,7 @@ func (t *translator) withPlaceholders(use func()) {
 
 // withoutPlaceholders replaces the paths of placeholders in the steps of a translation by those of the large files, and
 // puts the names in the content store into the output.
-func (t *translator) withoutPlaceholders(out *Output, steps map[string]string) {
+func withoutPlaceholders(t *translator, out *Output, steps map[string]string) {
 	for _, to := range slices.Sorted(maps.Keys(steps)) {
 		from := steps[to]
 		input, output := contentsOf.FindStringSubmatch(from), contentsOf.FindStringSubmatch(to)

@@ -155,7 +155,7 @@ func (t *translator) locals() []Local {
 		}
 		found, err := files(t.in.FS, r.path, func(file string, contents []byte, size int64) {
 			if size > contentstore.MaxObject {
-				t.refuseLarge(r.at, file, size)
+				refuseLarge(t, r.at, file, size)
 				return
 			}
 			t.secrets.checkEncrypted(r.at, file, contents)

@@ -56,7 +56,7 @@ func (t *translator) output(final reflect.Value, set translate.TranslationSet) O
 		}
 	}
 	out.Config.Ignition.Ignition.Version = machineconfig.Version
-	t.withoutPlaceholders(&out, steps)
+	withoutPlaceholders(t, &out, steps)
 	t.setOrigins(&out, steps)
 	t.secrets.place(&out, steps)
 	t.checkVersion36(out)

@@ -94,7 +94,7 @@ func (t *translator) run() Output {
 	t.secrets = findSecrets(t)
 	locals := t.locals()
 	var cfg cutil.Config
-	t.withPlaceholders(func() { cfg = t.decode() })
+	withPlaceholders(t, func() { cfg = t.decode() })
 	if cfg == nil || origin.Fatal(t.findings) {
 		return Output{}
 	}

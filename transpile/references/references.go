@@ -1,4 +1,4 @@
-package transpile
+package references
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/secretref"
+	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
 // ruleReference is the rule of references to secrets.
@@ -19,10 +20,11 @@ const (
 	maxSecretBytes = 512 << 10
 )
 
-// checkReferences refuses references to secrets that the server would not resolve, and more than a config may have.
-func (d *translation) checkReferences() {
+// Check refuses references to secrets that the server would not resolve, and more than a config may have.
+func Check(c machineconfig.Config, places origin.Map) []origin.Finding {
+	d := checker{places: places}
 	references, size := map[secretref.Reference]bool{}, 0
-	for i, f := range d.config.Ignition.Storage.Files {
+	for i, f := range c.Ignition.Storage.Files {
 		at := fmt.Sprintf("$.storage.files.%d.contents.source", i)
 		one := machineconfig.Config{Ignition: ign.Config{Storage: ign.Storage{Files: []ign.File{f}}}}
 		found, err := secretref.Files(one)
@@ -37,7 +39,7 @@ func (d *translation) checkReferences() {
 			}
 		}
 	}
-	rest := d.config
+	rest := c
 	rest.Ignition.Storage.Files = nil
 	if _, err := secretref.Files(rest); err != nil {
 		d.referenceError("$", err)
@@ -45,10 +47,17 @@ func (d *translation) checkReferences() {
 	if len(references) > maxReferences || size > maxSecretBytes {
 		d.referenceError("$", fmt.Errorf("the document has %d references, at most %d are allowed; its templates and encrypted files have %d bytes, at most %d: split the document", len(references), maxReferences, size, maxSecretBytes))
 	}
+	return d.List
 }
 
-func (d *translation) referenceError(path string, err error) {
-	at, _ := d.origin.Find(path)
+// checker collects the findings.
+type checker struct {
+	origin.Findings
+	places origin.Map
+}
+
+func (d *checker) referenceError(path string, err error) {
+	at, _ := d.places.Find(path)
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		d.Errorf(at, ruleReference, "%s", line)
 	}
