@@ -37,7 +37,7 @@ const encrypted = "ENC[AES256_GCM,data:"
 
 // takeLarge reads the local file at a reference, if it is too large for a config. It returns the file with its digest.
 // takeLarge never has the whole file in memory.
-func (t *translator) takeLarge(r reference) (origin.File, bool) {
+func takeLarge(t *translator, r reference) (origin.File, bool) {
 	info, err := fs.Stat(t.in.FS, r.path)
 	if err != nil || info.IsDir() || info.Size() <= contentstore.MaxObject {
 		return origin.File{}, false

@@ -148,7 +148,7 @@ func (t *translator) locals() []Local {
 			t.fatal(r.at, "local-directory", "%q is a directory, and a file is expected here; storage.trees takes whole directories: `trees: [{local: …, path: …}]`", r.path)
 			continue
 		}
-		if file, isLarge := t.takeLarge(r); isLarge {
+		if file, isLarge := takeLarge(t, r); isLarge {
 			t.checked[r.path] = true
 			out = append(out, Local{r.path, []origin.File{file}})
 			continue
