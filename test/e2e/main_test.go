@@ -53,7 +53,7 @@ var storyCommands = map[string]func(*story, *testscript.TestScript, []string) er
 	"upstream": (*story).upstream, "kubelets": (*story).kubelets, "within": (*story).within,
 	"eventually": (*story).eventually, "announce": (*story).announce,
 	"echo": (*story).echo, "judged": (*story).judged, "marked": (*story).marked, "notifier": (*story).notifier,
-	"registry": (*story).registry,
+	"registry": (*story).registry, "store": (*story).store,
 	"canaries": (*story).canaries, "searched": (*story).searched,
 	"own": (*story).own, "moved": (*story).moved,
 }
