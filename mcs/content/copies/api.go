@@ -38,7 +38,7 @@ func newAPI(config *rest.Config) (api, error) {
 func (a api) get(ctx context.Context, resource, name string, into runtime.Object) error {
 	err := a.client.Get().Resource(resource).Name(name).Do(ctx).Into(into)
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("reading %s %s: it does not exist, and the controller creates it from the repository: see the controller's log", resource, name)
+		return fmt.Errorf("reading %s %s: it does not exist, and the controller writes it with the next change of the config", resource, name)
 	}
 	if err != nil {
 		return fmt.Errorf("reading %s %s: %w", resource, name, err)
