@@ -5,14 +5,18 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
+	"io"
+	"log"
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,6 +26,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -29,13 +34,15 @@ import (
 type contentServer struct {
 	// fault is what is wrong with it: one of faults.
 	fault atomic.Value
+	// artifacts is a registry at the same address.
+	artifacts http.Handler
 }
 
 // faults of the server: it hangs up, has no file, sends other bytes, or hangs up in the middle. With `back`, nothing is wrong.
 var faults = []string{"away", "missing", "wrong", "truncated", "back"}
 
 // serveContent serves the files of a directory to machines at $CONTENT: content DIR [tls]. With tls, the server has a CA of its own, in
-// content.pem. Or it gives the server a fault: content away|missing|wrong|truncated|back.
+// content.pem, and is a registry too, at $ARTIFACTS. Or it gives the server a fault: content away|missing|wrong|truncated|back.
 func (s *story) serveContent(ts *testscript.TestScript, args []string) error {
 	if len(args) == 1 && slices.Contains(faults, args[0]) {
 		s.content.fault.Store(args[0])
@@ -52,7 +59,8 @@ func (s *story) serveContent(ts *testscript.TestScript, args []string) error {
 		return err
 	}
 	s.content.fault.Store("back")
-	server := &http.Server{ReadHeaderTimeout: patience, Handler: s.content.withFaults(http.FileServer(http.Dir(ts.MkAbs(args[0]))))}
+	s.content.artifacts = registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	server := &http.Server{ReadHeaderTimeout: patience, Handler: s.content.withFaults(s.content.withRegistry(http.FileServer(http.Dir(ts.MkAbs(args[0])))))}
 	l := s.network.Listen(0)
 	if len(args) == 1 {
 		ts.Setenv("CONTENT", "http://"+l.Addr().String())
@@ -65,6 +73,7 @@ func (s *story) serveContent(ts *testscript.TestScript, args []string) error {
 	}
 	server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
 	ts.Setenv("CONTENT", "https://"+l.Addr().String())
+	ts.Setenv("ARTIFACTS", l.Addr().String())
 	go server.ServeTLS(l, "", "") //nolint:errcheck // it ends with its listener
 	return os.WriteFile(filepath.Join(s.work, "content.pem"), authority, 0o600)
 }
@@ -86,6 +95,45 @@ func (c *contentServer) withFaults(files http.Handler) http.Handler {
 			files.ServeHTTP(w, r)
 		}
 	})
+}
+
+// withRegistry serves the registry beside the files, to everybody who got a token.
+func (c *contentServer) withRegistry(files http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/token":
+			fmt.Fprint(w, `{"token": "everybody"}`) //nolint:errcheck // the machine went away
+		case !strings.HasPrefix(r.URL.Path, "/v2/"):
+			files.ServeHTTP(w, r)
+		case r.Header.Get("Authorization") != "Bearer everybody":
+			w.Header().Set("WWW-Authenticate", `Bearer realm="https://`+r.Host+`/token",service="content"`)
+			w.WriteHeader(http.StatusUnauthorized)
+		default:
+			c.artifacts.ServeHTTP(w, r)
+		}
+	})
+}
+
+// artifact FILE NAME:TAG pushes a file into the registry of the content, as `oras push` does.
+func (s *story) artifact(ts *testscript.TestScript, args []string) error {
+	if len(args) != 2 || s.content.artifacts == nil || !strings.Contains(args[1], ":") {
+		return usage("artifact FILE NAME:TAG, after content")
+	}
+	name, tag, _ := strings.Cut(args[1], ":")
+	file := ts.ReadFile(args[0])
+	digest := fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(file)))
+	manifest := fmt.Sprintf(`{"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "layers": [{"mediaType": "application/octet-stream", "digest": %q, "size": %d}]}`, digest, len(file))
+	for _, put := range []struct{ method, path, body string }{
+		{http.MethodPost, "/v2/" + name + "/blobs/uploads/?digest=" + digest, file},
+		{http.MethodPut, "/v2/" + name + "/manifests/" + tag, manifest},
+	} {
+		answer := httptest.NewRecorder()
+		s.content.artifacts.ServeHTTP(answer, httptest.NewRequestWithContext(context.Background(), put.method, put.path, strings.NewReader(put.body)))
+		if answer.Code >= http.StatusBadRequest {
+			return fmt.Errorf("%s %s: %d %s", put.method, put.path, answer.Code, answer.Body)
+		}
+	}
+	return nil
 }
 
 // half is an answer that ends in the middle.

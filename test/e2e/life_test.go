@@ -37,7 +37,7 @@ func TestLives(t *testing.T) {
 	}
 	for name, do := range map[string]func(*story, *testscript.TestScript, []string) error{
 		"born": (*story).born, "inside": (*story).inside, "boots": (*story).boots, "powercut": (*story).powercut,
-		"osimage": (*story).osimage, "content": (*story).serveContent, "near": (*story).near,
+		"osimage": (*story).osimage, "content": (*story).serveContent, "artifact": (*story).artifact, "near": (*story).near,
 	} {
 		commands[name] = command(do)
 	}
