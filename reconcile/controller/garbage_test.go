@@ -2,9 +2,11 @@ package controller_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand"
 	"slices"
 	"strings"
 	"testing"
@@ -12,8 +14,10 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/controller/contents"
 	"github.com/bunsen-os/bunsen/reconcile/controller/controllertest"
 	"github.com/bunsen-os/bunsen/reconcile/controller/garbage"
 	"github.com/bunsen-os/bunsen/reconcile/controller/gitsource"
@@ -120,6 +124,48 @@ func TestADeletedConfigThatANodeRunsIsMadeAgainFromItsCommit(t *testing.T) {
 	controllertest.Equal(t, "its owner", mended.OwnerReferences[0].Name, "worker")
 	controllertest.Equal(t, "its inputs", mended.Annotations[v1alpha1.InputsAnnotation], lost.Annotations[v1alpha1.InputsAnnotation])
 	controllertest.Equal(t, "a look with nothing to do", w.sweep(w.garbage()), "")
+}
+
+// TestDeletedLargeFilesAreWrittenAgain: a user deletes a part of a file, and then the whole file.
+func TestDeletedLargeFilesAreWrittenAgain(t *testing.T) {
+	w := newWorld(t)
+	store := &contents.Store{Client: w.Client, Live: w.Admin, Now: func() time.Time { return w.Now }}
+	w.source.Applier.Contents, w.render.Contents = store, store
+	noise := make([]byte, 2<<20)
+	rand.New(rand.NewSource(1)).Read(noise)
+	text := base64.StdEncoding.EncodeToString(noise)
+	w.repo.Push("a large file", "-- pools/worker/10-large.bu --\nvariant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: /opt/large\n      contents: {local: large}\n-- pools/worker/large --\n"+text+"\n")
+	w.follow()
+	target := w.renderPool("worker")
+	w.follow()
+	g := w.garbage()
+	g.Contents = store
+	count := func() string {
+		var contents v1alpha1.ContentList
+		var chunks v1alpha1.ContentChunkList
+		if err := errors.Join(w.Admin.List(t.Context(), &contents), w.Admin.List(t.Context(), &chunks)); err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("%d Content, %d ContentChunks", len(contents.Items), len(chunks.Items))
+	}
+	whole := count()
+	controllertest.Equal(t, "the content store", whole, "1 Content, 6 ContentChunks")
+	controllertest.Equal(t, "a look with nothing to do", w.sweep(g), "")
+	for _, kind := range []client.Object{&v1alpha1.ContentChunk{}, &v1alpha1.Content{}} {
+		if err := w.Admin.DeleteAllOf(t.Context(), kind); err != nil {
+			t.Fatal(err)
+		}
+		controllertest.Equal(t, "a look at once", w.sweep(g), "")
+		w.Now = w.Now.Add(10 * time.Minute)
+		controllertest.Contains(t, "the event", w.sweep(g), "Warning ContentRestored: large files of "+target+" were deleted although pool worker should run it; written again from ")
+		controllertest.Equal(t, "the content store", count(), whole)
+	}
+	w.repo.Trees = nil
+	if err := w.Admin.DeleteAllOf(t.Context(), &v1alpha1.Content{}); err != nil {
+		t.Fatal(err)
+	}
+	w.Now = w.Now.Add(10 * time.Minute)
+	controllertest.Contains(t, "without the commit", w.sweep(g), "Warning ContentLost: large files of "+target+" were deleted although pool worker should run it, and the controller cannot write them again: ")
 }
 
 func TestTheTargetOfAPoolIsLeftToTheRenderForAWhile(t *testing.T) {

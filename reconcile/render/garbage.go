@@ -113,6 +113,9 @@ func (n needs) add(name, who string) {
 	}
 }
 
+// Uses returns, by the name of each config that is in use now, a sentence about the user.
+func (h Holders) Uses() map[string]string { return h.needed() }
+
 // needed returns the configs that objects use now, or may use at any time.
 func (h Holders) needed() needs {
 	n := needs{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -41,14 +42,9 @@ func (s *Store) Write(ctx context.Context, files []contentstore.File) error {
 	if len(files) == 0 {
 		return nil
 	}
-	chunks := &metav1.PartialObjectMetadataList{}
-	chunks.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("ContentChunkList"))
-	if err := s.Live.List(ctx, chunks); err != nil {
-		return fmt.Errorf("listing ContentChunks: %w", err)
-	}
-	known := make(map[string]bool, len(chunks.Items))
-	for i := range chunks.Items {
-		known[chunks.Items[i].Name] = true
+	known, err := s.chunks(ctx)
+	if err != nil {
+		return err
 	}
 	for _, f := range files {
 		if err := s.write(ctx, f, known); err != nil {
@@ -185,6 +181,42 @@ func (s *Store) Require(ctx context.Context, hashes []string) (missing []string,
 		}
 	}
 	return missing, nil
+}
+
+// Incomplete returns the hashes of the argument whose Content is missing or invalid, or lacks a chunk. Only users cause that.
+func (s *Store) Incomplete(ctx context.Context, hashes map[string]bool) (map[string]bool, error) {
+	lost := maps.Clone(hashes)
+	if len(lost) == 0 {
+		return nil, nil
+	}
+	chunks, err := s.chunks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var contents v1alpha1.ContentList
+	if err := s.Live.List(ctx, &contents); err != nil {
+		return nil, fmt.Errorf("listing Contents: %w", err)
+	}
+	for i := range contents.Items {
+		if c := &contents.Items[i]; isComplete(c, c.Spec.Size, chunks) {
+			delete(lost, c.Name)
+		}
+	}
+	return lost, nil
+}
+
+// chunks returns the names of the chunks on the cluster.
+func (s *Store) chunks(ctx context.Context) (map[string]bool, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("ContentChunkList"))
+	if err := s.Live.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("listing ContentChunks: %w", err)
+	}
+	names := make(map[string]bool, len(list.Items))
+	for i := range list.Items {
+		names[list.Items[i].Name] = true
+	}
+	return names, nil
 }
 
 // lastNeeded returns when a writer created or renewed an object. A time that nobody can read counts as never.

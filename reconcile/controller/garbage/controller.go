@@ -111,7 +111,7 @@ func (g *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	if err := g.collect(ctx, h); err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := g.collectContents(ctx, h); err != nil {
+	if err := g.sweepContents(ctx, h); err != nil {
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{RequeueAfter: sweepEvery}, nil
