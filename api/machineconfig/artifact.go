@@ -12,7 +12,7 @@ import (
 const ArtifactScheme = "oci://"
 
 // artifactPrefix begins the same address in a config. Ignition does not know the scheme, so a config has an https address
-// of a host that never exists: a machine to which nobody resolves it gets nothing.
+// of a host that never exists. The daemon replaces it, and a machine that requests it gets nothing.
 const artifactPrefix = "https://oci.bunsen.invalid/"
 
 // Artifact is a file in an OCI registry: the only layer of a manifest.

@@ -163,7 +163,7 @@ func (r *nextRig) stored(want int) {
 	}
 }
 
-// TestADaemonDownloadsForTheNextConfig: the node stays Done and in service all the time. Once it is told the config, it needs no
+// TestADaemonDownloadsForTheNextConfig: the node stays Done and in service all the time. After the assignment, it needs no
 // server.
 func TestADaemonDownloadsForTheNextConfig(t *testing.T) {
 	r := newNextRig(t)
@@ -196,7 +196,7 @@ func TestADaemonDownloadsForTheNextConfig(t *testing.T) {
 	r.stored(2) // that of the config in force, and that of the one before
 }
 
-// TestTheNextConfigChanges: what nobody needs any more goes, and the report with it.
+// TestTheNextConfigChanges: the daemon deletes contents that no config needs, and the report.
 func TestTheNextConfigChanges(t *testing.T) {
 	r := newNextRig(t)
 	r.next("rendered-b")
@@ -220,8 +220,8 @@ func TestTheNextConfigChanges(t *testing.T) {
 	r.c.says(t, "Done", "rendered-a")
 }
 
-// TestTheDaemonGoesOnWhileItDownloads: it sees drift, and a config that it is told ends the download. The file is then
-// complete, although two downloads wrote it.
+// TestTheDaemonGoesOnWhileItDownloads: it reports drift, and an assignment ends the download in the background. The
+// file is complete, although two downloads wrote it.
 func TestTheDaemonGoesOnWhileItDownloads(t *testing.T) {
 	r := newNextRig(t)
 	hold := make(chan struct{})
@@ -248,7 +248,7 @@ func TestTheDaemonGoesOnWhileItDownloads(t *testing.T) {
 	close(hold)
 }
 
-// TestADaemonStartsAgainWhileItDownloads: it goes on with what it has, and the report stays until there is another one.
+// TestADaemonStartsAgainWhileItDownloads: the download continues, and the report stays until the next one.
 func TestADaemonStartsAgainWhileItDownloads(t *testing.T) {
 	r := newNextRig(t)
 	hold := make(chan struct{})

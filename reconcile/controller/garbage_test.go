@@ -165,7 +165,7 @@ func TestDeletedLargeFilesAreWrittenAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Now = w.Now.Add(10 * time.Minute)
-	controllertest.Contains(t, "without the commit", w.sweep(g), "Warning ContentLost: large files of "+target+" were deleted although pool worker should run it, and the controller cannot write them again: ")
+	controllertest.Contains(t, "without the commit", w.sweep(g), "Warning ContentLost: large files of "+target+" were deleted although pool worker should run it, and the controller cannot write them again, so no new machine boots with it: ", "Push a commit that renders it, or another config")
 }
 
 func TestTheTargetOfAPoolIsLeftToTheRenderForAWhile(t *testing.T) {

@@ -152,7 +152,7 @@ func (c *Copies) openKnown(hash string) (*os.File, int64) {
 		}
 		f.Close() //nolint:errcheck,gosec // only read
 	}
-	delete(c.known, hash) // somebody removed or cut it: read it again
+	delete(c.known, hash) // another process removed or truncated the copy
 	return nil, 0
 }
 

@@ -219,7 +219,7 @@ func (s *Store) chunks(ctx context.Context) (map[string]bool, error) {
 	return names, nil
 }
 
-// lastNeeded returns when a writer created or renewed an object. A time that nobody can read counts as never.
+// lastNeeded returns when a writer created or renewed an object. An invalid time does not count.
 func lastNeeded(o metav1.Object) time.Time {
 	at := o.GetCreationTimestamp().Time
 	if renewed, err := time.Parse(time.RFC3339, o.GetAnnotations()[v1alpha1.NeededAtAnnotation]); err == nil && renewed.After(at) {

@@ -62,7 +62,7 @@ func (g *Controller) restoreContents(ctx context.Context, h render.Holders, lost
 			event.Note = fmt.Sprintf("large files of %s were deleted although %s; written again from %s", in.Name, in.For, kube.ShortRevision(mc.Annotations[v1alpha1.RevisionAnnotation]))
 		} else {
 			event.Reason = "ContentLost"
-			event.Note = fmt.Sprintf("large files of %s were deleted although %s, and the controller cannot write them again: %v", in.Name, in.For, err)
+			event.Note = fmt.Sprintf("large files of %s were deleted although %s, and the controller cannot write them again, so no new machine boots with it: %v. Push a commit that renders it, or another config", in.Name, in.For, err)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()

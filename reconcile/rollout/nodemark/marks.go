@@ -9,7 +9,7 @@ import (
 
 // Marks are the writes to nodes that change no config.
 type Marks struct {
-	// Announce are the nodes that are told, or no longer told, to download the content of their next config.
+	// Announce has the nodes whose NextConfigAnnotation changes.
 	Announce []Announcement
 	// Label are the nodes that get labels, sorted by name.
 	Label []Label
