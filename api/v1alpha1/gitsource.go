@@ -308,7 +308,7 @@ type Refusal struct {
 
 // InventoryEntry is one object of a revision.
 type InventoryEntry struct {
-	// Kind is MachineConfig, MachineConfigPool, MachineConfiguration, DriftPolicy or RolloutPolicy.
+	// Kind is MachineConfig, MachineConfigPool, MachineConfiguration, DriftPolicy, RolloutPolicy or PinnedImageSet.
 	Kind string `json:"kind"`
 	// Name is the name of the object.
 	Name string `json:"name"`

@@ -176,6 +176,8 @@ func addObject(a *adoption, i int) {
 		addMachineConfig(a, i)
 	case o.is(mcfgv1.GroupName, poolKind):
 		addPool(a, i)
+	case o.is(mcfgv1.GroupName, imagesKind):
+		addImageSet(a, i)
 	case o.is(operatorGroup, policyKind):
 		addDisruptionPolicy(a, i)
 	case o.apiVersion == v1alpha1.GroupVersion.String() && o.kind == driftKind:
@@ -184,7 +186,7 @@ func addObject(a *adoption, i int) {
 		addRolloutPolicy(a, i)
 	case o.isSettings(), o.isAboutRegistries(): // addAllSettings and addAllRegistries import these objects later.
 	default:
-		a.skip(i, "other-kind", "it is not part of a config repository, which holds MachineConfigs, KubeletConfigs, ContainerRuntimeConfigs, mirror sets, MachineConfigPools, DriftPolicies, RolloutPolicies and the MachineConfiguration")
+		a.skip(i, "other-kind", "it is not part of a config repository, which holds MachineConfigs, KubeletConfigs, ContainerRuntimeConfigs, mirror sets, MachineConfigPools, DriftPolicies, RolloutPolicies, PinnedImageSets and the MachineConfiguration")
 	}
 }
 

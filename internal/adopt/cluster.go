@@ -14,13 +14,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/bunsen-os/bunsen/api/pinnedimage"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/adopt/butane"
 	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/internal/policy/pace"
 )
 
-// addPool imports a MachineConfigPool without the fields that the cluster writes.
+// addPool imports a MachineConfigPool without the fields that the cluster writes. The original writes spec.pinnedImageSets
+// from the labels of the sets.
 func addPool(a *adoption, i int) {
 	o := a.objects[i]
 	var p mcfgv1.MachineConfigPool
@@ -43,7 +45,7 @@ func addPool(a *adoption, i int) {
 	}
 	a.pools[o.name] = p
 	spec, _ := o.content["spec"].(map[string]any)
-	addClusterObject(a, i, a.freePath(clusterDir, o.name, ".yaml"), without(spec, "configuration", "paused"))
+	addClusterObject(a, i, a.freePath(clusterDir, o.name, ".yaml"), without(spec, "configuration", "paused", "pinnedImageSets"))
 }
 
 // addDisruptionPolicy imports the MachineConfiguration, which sets the disruption of each change.
@@ -67,29 +69,39 @@ func addDisruptionPolicy(a *adoption, i int) {
 
 // addDriftPolicy imports a DriftPolicy.
 func addDriftPolicy(a *adoption, i int) {
-	o := a.objects[i]
-	if err := strictly(o, &v1alpha1.DriftPolicy{}); err != nil {
-		a.setAside(i, err.Error())
-		return
-	}
-	spec, _ := o.content["spec"].(map[string]any)
-	addClusterObject(a, i, a.freePath(clusterDir, "drift-"+o.name, ".yaml"), spec)
+	addChecked(a, i, "drift-", strictly(a.objects[i], &v1alpha1.DriftPolicy{}))
 }
 
 // addRolloutPolicy imports a RolloutPolicy that is valid in a repository.
 func addRolloutPolicy(a *adoption, i int) {
-	o := a.objects[i]
 	var p v1alpha1.RolloutPolicy
-	if err := strictly(o, &p); err != nil {
+	err := strictly(a.objects[i], &p)
+	if problems := pace.Check(&p); err == nil && len(problems) > 0 {
+		err = errors.New(problems[0].Path + ": " + problems[0].Text)
+	}
+	addChecked(a, i, "rollout-", err)
+}
+
+// addImageSet imports a PinnedImageSet whose images are valid in a repository.
+func addImageSet(a *adoption, i int) {
+	var s mcfgv1.PinnedImageSet
+	err := strictly(a.objects[i], &s)
+	for n, image := range s.Spec.PinnedImages {
+		if problem := pinnedimage.Problem(string(image.Name)); err == nil && problem != "" {
+			err = fmt.Errorf("spec.pinnedImages[%d].name: %s", n, problem)
+		}
+	}
+	addChecked(a, i, "images-", err)
+}
+
+// addChecked imports an object of the cluster with its whole spec, or sets it aside with the error of its check.
+func addChecked(a *adoption, i int, prefix string, err error) {
+	if err != nil {
 		a.setAside(i, err.Error())
 		return
 	}
-	if problems := pace.Check(&p); len(problems) > 0 {
-		a.setAside(i, problems[0].Path+": "+problems[0].Text)
-		return
-	}
-	spec, _ := o.content["spec"].(map[string]any)
-	addClusterObject(a, i, a.freePath(clusterDir, "rollout-"+o.name, ".yaml"), spec)
+	spec, _ := a.objects[i].content["spec"].(map[string]any)
+	addClusterObject(a, i, a.freePath(clusterDir, prefix+a.objects[i].name, ".yaml"), spec)
 }
 
 // addClusterObject writes an object of the cluster with its name, the user's labels and annotations, and its spec.

@@ -22,6 +22,7 @@ const (
 	policyKind        = "MachineConfiguration"
 	driftKind         = "DriftPolicy"
 	rolloutKind       = "RolloutPolicy"
+	imagesKind        = "PinnedImageSet"
 	operatorGroup     = "operator.openshift.io"
 )
 

@@ -47,7 +47,7 @@ type lagging struct {
 // cachedKinds are the kinds that controllers read from their cache.
 var cachedKinds = []client.ObjectList{
 	&v1alpha1.GitSourceList{}, &mcfgv1.MachineConfigList{}, &mcfgv1.MachineConfigPoolList{}, &operatorv1.MachineConfigurationList{},
-	&v1alpha1.DriftPolicyList{}, &v1alpha1.RolloutPolicyList{}, &corev1.NodeList{},
+	&v1alpha1.DriftPolicyList{}, &v1alpha1.RolloutPolicyList{}, &mcfgv1.PinnedImageSetList{}, &corev1.NodeList{},
 }
 
 // newLagging has a client of an API server to which nobody else writes.

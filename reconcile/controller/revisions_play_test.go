@@ -310,7 +310,7 @@ func (h *history) inForce() {
 func (h *history) clean() {
 	for _, o := range []client.Object{
 		&v1alpha1.GitSource{}, &mcfgv1.MachineConfig{}, &mcfgv1.MachineConfigPool{}, &operatorv1.MachineConfiguration{}, &v1alpha1.DriftPolicy{},
-		&v1alpha1.RolloutPolicy{}, &v1alpha1.RevisionContent{}, &corev1.Node{},
+		&v1alpha1.RolloutPolicy{}, &mcfgv1.PinnedImageSet{}, &v1alpha1.RevisionContent{}, &corev1.Node{},
 	} {
 		h.must(h.cache.live.DeleteAllOf(h.ctx, o))
 	}

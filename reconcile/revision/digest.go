@@ -19,6 +19,7 @@ const (
 	KindMachineConfiguration = "MachineConfiguration"
 	KindDriftPolicy          = "DriftPolicy"
 	KindRolloutPolicy        = "RolloutPolicy"
+	KindPinnedImageSet       = "PinnedImageSet"
 )
 
 // Digests computes the digests of live objects and caches them, so that unchanged objects are not read again. The zero

@@ -77,7 +77,7 @@ func ofObject(live *unstructured.Unstructured) string {
 func typed(u *unstructured.Unstructured) (map[string]any, error) {
 	into, ok := map[string]any{
 		KindMachineConfigPool: &mcfgv1.MachineConfigPool{}, KindMachineConfiguration: &operatorv1.MachineConfiguration{},
-		KindDriftPolicy: &v1alpha1.DriftPolicy{}, KindRolloutPolicy: &v1alpha1.RolloutPolicy{},
+		KindDriftPolicy: &v1alpha1.DriftPolicy{}, KindRolloutPolicy: &v1alpha1.RolloutPolicy{}, KindPinnedImageSet: &mcfgv1.PinnedImageSet{},
 	}[u.GetKind()]
 	if !ok {
 		return nil, fmt.Errorf("reading %s %q: no repository holds this kind", u.GetKind(), u.GetName())

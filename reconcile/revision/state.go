@@ -128,7 +128,7 @@ func (s State) feeds(pool string, selector labels.Selector) bool {
 			return Selects(selector, e.Role)
 		case KindMachineConfigPool:
 			return e.Name == pool
-		case KindRolloutPolicy, KindMachineConfiguration:
+		case KindRolloutPolicy, KindMachineConfiguration, KindPinnedImageSet:
 			return true
 		}
 		return false

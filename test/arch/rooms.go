@@ -64,6 +64,7 @@ var Rooms = []Room{
 	{"api/contentstore", Pure, list("api/machineconfig", "api/nodepath", "api/nodetable", "api/secretref", "api/v1alpha1"), libs(kubeTypes, ignition), "the repository and render decide which files move with it, the controller writes the objects of large files, the server reads them, so it lies below both"},
 	{"api/secretref", Pure, list("api/machineconfig"), libs(ignition), "the repository writes references to secrets, the server resolves them, the daemon puts the values in, so it lies below all of them"},
 
+	{"api/pinnedimage", Pure, nil, kubeTypes, "the repository, the controller and the daemon must accept the same images, and agree on the sets of a pool"},
 	{"api/nodetable", Pure, list("api/machineconfig", "api/safetext", "api/v1alpha1"), libs(kubeTypes, ignition), "the repository writes facts of nodes, and render puts them into documents, so it lies below both"},
 
 	{"source", Pure, list("api/..."), libs(kubeTypes, list("github.com/Masterminds/semver/v3")), "picking a commit is arithmetic on listed refs"},

@@ -120,6 +120,7 @@ func fill(list client.ObjectList, of func(kind string) objects, shared bool, sel
 		l.Items = items[v1alpha1.DriftPolicy](of(revision.KindDriftPolicy), shared)
 	case *v1alpha1.RolloutPolicyList:
 		l.Items = items[v1alpha1.RolloutPolicy](of(revision.KindRolloutPolicy), shared)
+	case *mcfgv1.PinnedImageSetList: // The trees have none.
 	case *corev1.NodeList:
 		l.Items = items[corev1.Node](of(kindNode), shared)
 	case *metav1.PartialObjectMetadataList:

@@ -54,6 +54,8 @@ func newObject(kind string) client.Object {
 		return &v1alpha1.DriftPolicy{}
 	case revision.KindRolloutPolicy:
 		return &v1alpha1.RolloutPolicy{}
+	case revision.KindPinnedImageSet:
+		return &mcfgv1.PinnedImageSet{}
 	}
 	panic("no such kind: " + kind)
 }

@@ -23,6 +23,7 @@ const (
 	policyKind  = "MachineConfiguration"
 	driftKind   = "DriftPolicy"
 	rolloutKind = "RolloutPolicy"
+	imagesKind  = "PinnedImageSet"
 	// policyName is the only name that a MachineConfiguration may have.
 	policyName = "cluster"
 )
@@ -47,6 +48,7 @@ var kinds = map[string]func() any{
 	operatorv1.GroupVersion.String() + " " + policyKind: func() any { return &operatorv1.MachineConfiguration{} },
 	v1alpha1.GroupVersion.String() + " " + driftKind:    func() any { return &v1alpha1.DriftPolicy{} },
 	v1alpha1.GroupVersion.String() + " " + rolloutKind:  func() any { return &v1alpha1.RolloutPolicy{} },
+	mcfgv1.GroupVersion.String() + " " + imagesKind:     func() any { return &mcfgv1.PinnedImageSet{} },
 }
 
 // IsKind reports whether cluster/ may contain objects of a kind.
@@ -90,5 +92,6 @@ func Read(fsys fs.FS, pools []string, stop func() bool, found *origin.Findings) 
 		}
 	}
 	checkRollouts(fsys, pools, out, found)
+	checkImageSets(fsys, pools, out, found)
 	return out
 }

@@ -152,7 +152,7 @@ func normal(object map[string]any) (*unstructured.Unstructured, error) {
 }
 
 // held lists the kinds that cluster/ may contain, for messages.
-var held = fmt.Sprintf("%s/ holds %s (%s), %s (%s), %s and %s (%s)", Dir, PoolKind, mcfgv1.GroupVersion, policyKind, operatorv1.GroupVersion, driftKind, rolloutKind, v1alpha1.GroupVersion)
+var held = fmt.Sprintf("%s/ holds %s and %s (%s), %s (%s), %s and %s (%s)", Dir, PoolKind, imagesKind, mcfgv1.GroupVersion, policyKind, operatorv1.GroupVersion, driftKind, rolloutKind, v1alpha1.GroupVersion)
 
 // wrongKind returns a message about an object of another kind, with the kinds that cluster/ may contain.
 func wrongKind(u *unstructured.Unstructured) string {
@@ -192,6 +192,8 @@ func (r *reader) check(root *yaml.Node, u *unstructured.Unstructured, into any) 
 		r.pool(root, o)
 	case *v1alpha1.DriftPolicy:
 		r.drift(root, o)
+	case *mcfgv1.PinnedImageSet:
+		r.images(root, o)
 	case *v1alpha1.RolloutPolicy:
 		r.rollout(root, o)
 	case *operatorv1.MachineConfiguration:

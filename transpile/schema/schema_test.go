@@ -32,6 +32,7 @@ func TestTheSchemasAreThoseOfTheCRDs(t *testing.T) {
 	for kind, file := range map[string]string{
 		"rolloutpolicy": "bunsen.dev_rolloutpolicies", "driftpolicy": "bunsen.dev_driftpolicies",
 		"machineconfigpool": "openshift_machineconfigpools", "machineconfiguration": "openshift_machineconfigurations",
+		"pinnedimageset": "openshift_pinnedimagesets",
 	} {
 		raw, err := os.ReadFile("../../config/crd/" + file + ".yaml")
 		if err != nil {

@@ -37,6 +37,7 @@ func kinds(namespace string) []kind {
 		{config, "v1", "MachineConfigPool", ""},
 		{config, "v1", "MachineConfig", ""},
 		{config, "v1", "MachineConfigNode", ""},
+		{config, "v1", "PinnedImageSet", ""},
 		{"operator.openshift.io", "v1", "MachineConfiguration", ""},
 		{"", "v1", "Node", ""},
 		{"apiextensions.k8s.io", "v1", "CustomResourceDefinition", ""},

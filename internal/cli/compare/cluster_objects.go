@@ -27,12 +27,13 @@ var (
 	rulesKind      = operatorv1.GroupVersion.WithKind("MachineConfiguration")
 	rolloutPolicy  = v1alpha1.GroupVersion.WithKind("RolloutPolicy")
 	driftPolicy    = v1alpha1.GroupVersion.WithKind("DriftPolicy")
+	imageSet       = mcfgv1.GroupVersion.WithKind("PinnedImageSet")
 	writtenByOther = [][]string{{"status"}, {"spec", "configuration"}, {"spec", "paused"}}
 )
 
-// readPolicies adds the policies of the cluster.
+// readPolicies adds the policies and PinnedImageSets of the cluster.
 func (r *clusterState) readPolicies(ctx context.Context, c client.Reader) error {
-	for _, kind := range []schema.GroupVersionKind{rolloutPolicy, driftPolicy} {
+	for _, kind := range []schema.GroupVersionKind{rolloutPolicy, driftPolicy, imageSet} {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind)
 		if err := c.List(ctx, list); err != nil && !meta.IsNoMatchError(err) {

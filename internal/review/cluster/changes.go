@@ -25,7 +25,7 @@ type Changes struct {
 	// its maxUnavailable.
 	MachineConfigPools []string `json:"machineConfigPools,omitempty"`
 	// ClusterObjects names changes in the other fields of the objects of cluster/, and added or removed objects:
-	// RolloutPolicies, DriftPolicies, MachineConfigPools and the MachineConfiguration.
+	// RolloutPolicies, DriftPolicies, PinnedImageSets, MachineConfigPools and the MachineConfiguration.
 	ClusterObjects []string `json:"clusterObjects,omitempty"`
 	// MovesNodes reports whether nodes may change pools.
 	MovesNodes bool `json:"-"`

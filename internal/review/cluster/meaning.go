@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,13 +22,29 @@ func meanings(kind string, was, is *unstructured.Unstructured) map[string]string
 		return rolloutMeanings(specOf[v1alpha1.RolloutPolicy](is).Spec)
 	case "DriftPolicy":
 		return driftMeanings(specOf[v1alpha1.DriftPolicy](was).Spec, specOf[v1alpha1.DriftPolicy](is).Spec)
+	case "PinnedImageSet":
+		return map[string]string{
+			"pinnedImages": imagesMeaning(specOf[mcfgv1.PinnedImageSet](was).Spec, specOf[mcfgv1.PinnedImageSet](is).Spec),
+			"labels":       "they select the pools of the set",
+		}
 	case PoolKind:
 		return map[string]string{
 			"machineConfigSelector": "the pool takes the documents that it selects now",
+			"pinnedImageSets":       "nodes of the pool pull and keep the images of these sets",
 			"labels":                "policies may select pools by these labels",
 		}
 	}
 	return nil
+}
+
+// imagesMeaning says what nodes do with the images of a PinnedImageSet.
+func imagesMeaning(was, is mcfgv1.PinnedImageSetSpec) string {
+	for _, image := range is.PinnedImages {
+		if !slices.Contains(was.PinnedImages, image) {
+			return "nodes of its pools pull added images before they are drained for a config, and keep them. Sizes are not known. The change itself drains no node"
+		}
+	}
+	return "nodes may remove the images when the disk is full. The change drains no node"
 }
 
 // specOf converts the spec of an object to its type. A field of another type stays zero, because other code checks

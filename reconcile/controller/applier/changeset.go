@@ -118,7 +118,7 @@ func (p planner) plan(c revision.Content) (changeSet, error) {
 // rank orders the changes. Objects that daemons read directly come last, so that the API server has accepted all other
 // changes before.
 func rank(c change) int {
-	kinds := []string{revision.KindMachineConfig, revision.KindMachineConfigPool, revision.KindRolloutPolicy, revision.KindMachineConfiguration, revision.KindDriftPolicy}
+	kinds := []string{revision.KindMachineConfig, revision.KindMachineConfigPool, revision.KindRolloutPolicy, revision.KindPinnedImageSet, revision.KindMachineConfiguration, revision.KindDriftPolicy}
 	at := slices.Index(kinds, c.kind)
 	if c.verb == deleteObject || c.verb == releaseObject {
 		at += len(kinds)

@@ -21,6 +21,7 @@ var Kinds = map[string]schema.GroupVersionKind{
 	revision.KindMachineConfigPool:    mcfgv1.GroupVersion.WithKind(revision.KindMachineConfigPool),
 	revision.KindMachineConfiguration: operatorv1.GroupVersion.WithKind(revision.KindMachineConfiguration),
 	revision.KindDriftPolicy:          v1alpha1.GroupVersion.WithKind(revision.KindDriftPolicy),
+	revision.KindPinnedImageSet:       mcfgv1.GroupVersion.WithKind(revision.KindPinnedImageSet),
 	revision.KindRolloutPolicy:        v1alpha1.GroupVersion.WithKind(revision.KindRolloutPolicy),
 }
 
@@ -72,6 +73,13 @@ func Read(ctx context.Context, c client.Reader) (Objects, error) {
 	}
 	for i := range rollouts.Items {
 		out.Cluster[revision.Key(revision.KindRolloutPolicy, rollouts.Items[i].Name)] = &rollouts.Items[i]
+	}
+	var images mcfgv1.PinnedImageSetList
+	if err := c.List(ctx, &images, client.UnsafeDisableDeepCopy); err != nil {
+		return out, fmt.Errorf("listing PinnedImageSets: %w", err)
+	}
+	for i := range images.Items {
+		out.Cluster[revision.Key(revision.KindPinnedImageSet, images.Items[i].Name)] = &images.Items[i]
 	}
 	return out, nil
 }

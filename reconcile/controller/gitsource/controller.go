@@ -85,6 +85,7 @@ func (r *Controller) SetupWithManager(mgr ctrl.Manager, source reconcile.Reconci
 		Watches(&operatorv1.MachineConfiguration{}, owner).
 		Watches(&v1alpha1.DriftPolicy{}, owner).
 		Watches(&v1alpha1.RolloutPolicy{}, owner).
+		Watches(&mcfgv1.PinnedImageSet{}, owner).
 		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentSources}).Complete(source)
 }
 
