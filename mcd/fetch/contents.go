@@ -18,9 +18,11 @@ import (
 
 // Store has complete contents.
 type Store interface {
-	// Digests returns the digests of all contents by their hashes in the form of configs.
-	Digests() (map[string]host.Digest, error)
+	// Digests returns digests by hashes in the form of configs: those of complete contents, and those that are known,
+	// also without the contents.
+	Digests() (complete, known map[string]host.Digest, _ error)
 	// Adopt stores the contents of a file of the machine, if they have a hash. It returns false if they have another one.
+	// If it cannot store them, their digest is known nevertheless.
 	Adopt(path, hash string) (bool, error)
 	// Retain removes all contents and unfinished downloads, except those with the given hashes.
 	Retain(hashes map[string]bool) error
@@ -47,21 +49,21 @@ type Fetcher struct {
 	Web func(Access) Web
 }
 
-// Resolve returns a config in which each remote file that the store has is named by the SHA-256 of its contents, as the
+// Resolve returns a config in which each remote file is named by the SHA-256 of its contents, if the store knows it, as the
 // machine names contents. If the store cannot be read, the config stays as it is.
 func (f *Fetcher) Resolve(c machineconfig.Config) machineconfig.Config {
 	if f == nil || len(machineconfig.RemoteFiles(c)) == 0 {
 		return c
 	}
-	digests, err := f.Store.Digests()
+	_, known, err := f.Store.Digests()
 	if err != nil {
 		return c
 	}
-	known := map[string]string{}
-	for hash, d := range digests {
-		known[hash] = "sha256-" + string(d)
+	hashes := map[string]string{}
+	for hash, d := range known {
+		hashes[hash] = "sha256-" + string(d)
 	}
-	return machineconfig.WithHashes(c, known)
+	return machineconfig.WithHashes(c, hashes)
 }
 
 // Adopt stores the contents of remote files of a config that the machine has at their paths, such as those that Ignition
@@ -71,14 +73,15 @@ func (f *Fetcher) Adopt(c machineconfig.Config) (adopted bool, _ error) {
 	if err != nil {
 		return false, err
 	}
+	var bad []error
 	for _, r := range missing {
 		did, err := f.Store.Adopt(r.Path, r.Hash)
 		if err != nil {
-			return adopted, fmt.Errorf("storing the contents of %s: %w", r.Path, err)
+			bad = append(bad, fmt.Errorf("storing the contents of %s: %w", r.Path, err))
 		}
 		adopted = adopted || did
 	}
-	return adopted, nil
+	return adopted, errors.Join(bad...)
 }
 
 // missing returns the remote files of a config that the store lacks.
@@ -90,11 +93,11 @@ func (f *Fetcher) missing(c machineconfig.Config) ([]machineconfig.RemoteFile, e
 	if len(all) == 0 {
 		return nil, nil
 	}
-	digests, err := f.Store.Digests()
+	complete, _, err := f.Store.Digests()
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(all, func(r machineconfig.RemoteFile) bool { return digests[r.Hash] != "" }), nil
+	return slices.DeleteFunc(all, func(r machineconfig.RemoteFile) bool { return complete[r.Hash] != "" }), nil
 }
 
 // Fetch downloads the remote files of a config that the machine lacks, one after the other. Fetch returns whether it

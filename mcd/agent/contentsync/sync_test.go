@@ -30,6 +30,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/linux/content"
 	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
+	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
 // large is the content of the remote file: larger than the parts in which it is read.
@@ -228,7 +229,7 @@ func TestWhatCannotBeDownloadedSaysWhy(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), m.server.URL+"/x?…") || strings.Contains(err.Error(), "geheim") {
 				t.Errorf("it says %v\nwant %q", err, c.want)
 			}
-			if all, err := content.New(m.root).Digests(); err != nil || len(all) > 0 {
+			if all, _, err := content.New(m.root).Digests(); err != nil || len(all) > 0 {
 				t.Errorf("the store has %v, %v", all, err)
 			}
 		})
@@ -441,7 +442,7 @@ func TestACrashLosesNothing(t *testing.T) {
 			}
 			err := m.fetch(c)
 			m.open()
-			all, bad := content.New(m.root).Digests()
+			all, _, bad := content.New(m.root).Digests()
 			if bad != nil {
 				t.Fatal(bad)
 			}
@@ -497,6 +498,46 @@ func TestAFullDiskKeepsItsReserve(t *testing.T) {
 	if err := m.fetch(c); err != nil {
 		t.Errorf("with space again, it says %v", err)
 	}
+}
+
+// A file that Ignition downloaded onto a disk without space for a second copy is as the config says, so it is no drift.
+func TestTheDigestIsKnownWithoutSpaceForACopy(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can mount a small disk")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("none", dir, "tmpfs", 0, "size=4m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	data := make([]byte, 3<<20)
+	m := newMachine(t, dir, nil)
+	os.MkdirAll(dir+"/opt", 0o755)
+	os.WriteFile(dir+"/opt/large", data, 0o644)
+	c := m.config("https://127.0.0.1:1/file", sha512Of(data), "")
+	for range 2 {
+		at := plan.Config{Name: "rendered-a", Config: c}
+		if err := contentsync.Keep(m.fetcher(), at); err == nil || !strings.Contains(err.Error(), "/opt/large: the disk of "+host.ContentDir+" is full") {
+			t.Errorf("it says %v", err)
+		}
+		if is := machineconfig.RemoteFiles(m.fetcher().Resolve(c))[0].Hash; is != sha256Of(data) {
+			t.Errorf("it resolves to %s", is)
+		}
+		if complete, _, err := content.New(m.root).Digests(); err != nil || len(complete) > 0 {
+			t.Errorf("the store has %v, %v", complete, err)
+		}
+		m.open()
+	}
+	if err := m.fetch(c); err == nil || !strings.Contains(err.Error(), "is full") {
+		t.Errorf("it says %v", err)
+	}
+	if err := unix.Mount("none", dir, "tmpfs", unix.MS_REMOUNT, "size=64m"); err != nil {
+		t.Fatal(err)
+	}
+	if err := contentsync.Keep(m.fetcher(), plan.Config{Name: "rendered-a", Config: c}); err != nil {
+		t.Error(err)
+	}
+	m.has(data)
 }
 
 func TestADownloadEndsWithItsCaller(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 //
 //	NAME               content
 //	<sha256>           complete contents with this digest
-//	sha512-<hex>       a link to the digest of the same contents
+//	sha512-<hex>       a link to the digest of the same contents; it says which digest they have also without them
 //	<hash>.part        the bytes of an unfinished download
 //	<hash>.json        where they come from
 //	<hash>.whole       contents that are being unpacked or copied
@@ -92,15 +92,15 @@ func (v *verifier) Read(into []byte) (int, error) {
 }
 
 // Digests implements fetch.Store.
-func (s Store) Digests() (map[string]host.Digest, error) {
+func (s Store) Digests() (complete, known map[string]host.Digest, _ error) {
 	names, err := s.root.List(host.ContentDir)
 	if err != nil {
-		return nil, fmt.Errorf("reading the downloaded contents: %w", err)
+		return nil, nil, fmt.Errorf("reading the downloaded contents: %w", err)
 	}
-	all := map[string]host.Digest{}
+	complete, known = map[string]host.Digest{}, map[string]host.Digest{}
 	for _, name := range names {
 		if digestName.MatchString(name) {
-			all["sha256-"+name] = host.Digest(name)
+			complete["sha256-"+name], known["sha256-"+name] = host.Digest(name), host.Digest(name)
 		}
 	}
 	for _, name := range names {
@@ -108,11 +108,15 @@ func (s Store) Digests() (map[string]host.Digest, error) {
 			continue
 		}
 		kind, target, err := s.root.Lookup(at(name))
-		if err == nil && kind == host.Link && all["sha256-"+target] != "" {
-			all[name] = host.Digest(target)
+		if err != nil || kind != host.Link || !digestName.MatchString(target) {
+			continue
+		}
+		known[name] = host.Digest(target)
+		if complete["sha256-"+target] != "" {
+			complete[name] = host.Digest(target)
 		}
 	}
-	return all, nil
+	return complete, known, nil
 }
 
 // Adopt implements fetch.Store.
@@ -137,8 +141,8 @@ func (s Store) Adopt(p, want string) (bool, error) {
 		return false, err
 	}
 	free, total, err := s.Space()
-	if err == nil {
-		err = fetch.CheckSpace(free, total, size)
+	if err == nil { // The link costs no space, and drift needs it.
+		err = errors.Join(s.link(want, sums), fetch.CheckSpace(free, total, size))
 	}
 	if err != nil {
 		return false, err
@@ -155,19 +159,25 @@ func (s Store) Adopt(p, want string) (bool, error) {
 	return true, s.name(copied, want, sums)
 }
 
-// name gives verified contents their final name. The link comes first: without its target, it has no meaning.
+// name gives verified contents their final name. The link comes first, so that contents are complete under both names at once.
 func (s Store) name(p, want string, sums sums) error {
-	if strings.HasPrefix(want, "sha512-") {
-		if err := s.root.Link(at(want), host.Entry{Kind: host.Link, Target: sums.sha256}); err != nil {
-			return err
-		}
+	if err := s.link(want, sums); err != nil {
+		return err
 	}
 	return files.Rename(s.root, p, sums.sha256)
 }
 
+// link records which digest the contents with a hash have.
+func (s Store) link(want string, sums sums) error {
+	if !strings.HasPrefix(want, "sha512-") {
+		return nil
+	}
+	return s.root.Link(at(want), host.Entry{Kind: host.Link, Target: sums.sha256})
+}
+
 // Retain implements fetch.Store.
 func (s Store) Retain(hashes map[string]bool) error {
-	digests, err := s.Digests()
+	digests, _, err := s.Digests()
 	if err != nil {
 		return err
 	}
