@@ -10,6 +10,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/policy/secret"
 	"github.com/bunsen-os/bunsen/internal/review/cluster"
 	"github.com/bunsen-os/bunsen/internal/review/content"
+	"github.com/bunsen-os/bunsen/internal/review/downloads"
 	"github.com/bunsen-os/bunsen/internal/review/lineage"
 )
 
@@ -62,6 +63,8 @@ type Pool struct {
 	Notices []Notice
 	// Nodes are the configs of single nodes; nil if all nodes run Config.
 	Nodes *NodeSide
+	// Sizes are the known sizes of files of the content store.
+	Sizes downloads.Sizes
 	// live is true for a config of a cluster, whose configs of single nodes are unknown.
 	live bool
 }
@@ -129,7 +132,8 @@ func comparePool(name string, from, to Pool, t terms) PoolChange {
 	decision := policy.Decide(from.Config, to.Config, t.policy)
 	out.Disruption = decision.Disruption.String()
 	out.Actions = actions(decision.Actions)
-	pairs := content.Read(decision.Items, from.Config, to.Config, t.marks)
+	sizes := from.Sizes.Join(to.Sizes)
+	pairs := content.Read(decision.Items, from.Config, to.Config, content.Known{Marked: t.marks, Sizes: sizes})
 	for i, c := range decision.Items {
 		at, attributes := placesOf(c.Change, from, to)
 		diff, parts, rules := t.differ.Difference(pairs[i])
@@ -146,7 +150,7 @@ func comparePool(name string, from, to Pool, t terms) PoolChange {
 	if from.Rendered == "" || to.Rendered == "" {
 		return out // A new or removed pool has no running nodes of its own.
 	}
-	out.Fetches = fetches(from.Config, to.Config)
+	out.Fetches = downloads.Between(from.Config, to.Config, sizes)
 	for _, r := range policy.Refuse(from.Config, to.Config, t.overrides) {
 		out.Refused = append(out.Refused, r.Field+": "+r.Why)
 	}
@@ -251,24 +255,6 @@ func newNotices(base, head []Notice) (out []Notice) {
 		}) {
 			out = append(out, n)
 		}
-	}
-	return out
-}
-
-// fetches returns what nodes with the old config download for the new one. They have contents with the same hash already.
-func fetches(from, to machineconfig.Config) (out []Fetch) {
-	have := map[string]bool{}
-	for _, r := range machineconfig.RemoteFiles(from) {
-		have[r.Hash] = true
-	}
-	for _, r := range machineconfig.RemoteFiles(to) {
-		if !have[r.Hash] {
-			have[r.Hash] = true
-			out = append(out, Fetch{Kind: "file", Path: r.Path, Source: machineconfig.ShownAddress(r.URL)})
-		}
-	}
-	if image := to.OSImageURL; image != "" && image != from.OSImageURL {
-		out = append(out, Fetch{Kind: FetchImage, Source: secret.MaskWithDigests("", image).Text})
 	}
 	return out
 }

@@ -1,6 +1,9 @@
 package review
 
-import "github.com/bunsen-os/bunsen/internal/review/cluster"
+import (
+	"github.com/bunsen-os/bunsen/internal/review/cluster"
+	"github.com/bunsen-os/bunsen/internal/review/downloads"
+)
 
 // Comparison says what a change does to nodes. The JSON form of a Comparison is an interface for tools;
 // docs/review-json.md describes it. Version changes if the meaning of a field changes or a field is removed.
@@ -130,24 +133,11 @@ type Remarks struct {
 	// these parts.
 	CheckedOnNode []string `json:"checkedOnNode,omitempty"`
 	// Fetches is what running nodes download before they are drained.
-	Fetches []Fetch `json:"fetches,omitempty"`
+	Fetches []downloads.Fetch `json:"fetches,omitempty"`
 	// NewMarks are the marks of head that base does not have and that match a changed item. These marks hide nothing in
 	// this comparison.
 	NewMarks []string `json:"newMarks,omitempty"`
 }
-
-// Fetch is something that running nodes download before they are drained, unless they have it.
-type Fetch struct {
-	// Kind is file or os-image. Other kinds may follow.
-	Kind string `json:"kind"`
-	// Path is the path of a file.
-	Path string `json:"path,omitempty"`
-	// Source is the address of a file, without its query, or the reference of an image.
-	Source string `json:"source"`
-}
-
-// FetchImage is the Kind of an OS image. Hosts with rpm-ostree download it before the drain, other hosts after it.
-const FetchImage = "os-image"
 
 // Action is one action of the disruption policy.
 type Action struct {

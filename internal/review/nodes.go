@@ -183,6 +183,6 @@ func withConfig(p Pool, node string, read func() (render.Rendered, error)) Pool 
 	if p.Nodes.Origin != nil {
 		p.Origin = p.Nodes.Origin(r, node)
 	}
-	p.Rendered, p.Config, p.Lineage, p.Nodes = r.Name, r.Config, nil, nil
+	p.Rendered, p.Config, p.Lineage, p.Nodes, p.Sizes = r.Name, r.Config, nil, nil, p.Sizes.With(r.Contents)
 	return p
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/internal/policy/secret"
 	"github.com/bunsen-os/bunsen/internal/review/cluster"
+	"github.com/bunsen-os/bunsen/internal/review/downloads"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	rendercache "github.com/bunsen-os/bunsen/reconcile/render/cache"
 	"github.com/bunsen-os/bunsen/source"
@@ -57,6 +58,9 @@ type Rendering struct {
 	PolicyFile string
 	// Err has the errors of all pools that cannot be rendered. Pools has all other pools.
 	Err error
+
+	// sizes are those of the large files of documents.
+	sizes downloads.Sizes
 }
 
 // PoolRendering is one pool of a Rendering.
@@ -114,7 +118,7 @@ func (j job) run() Rendering {
 			out.Pools = append(out.Pools, p)
 		}
 	}
-	out.Err = errors.Join(errs...)
+	out.Err, out.sizes = errors.Join(errs...), downloads.Sizes{}.With(transpile.Contents(j.result.Fragments))
 	return out
 }
 
@@ -175,6 +179,7 @@ func (r Rendering) Side(name string) Side {
 	for _, p := range r.Pools {
 		s.Pools[p.Rendered.Pool] = Pool{
 			Rendered: cmp.Or(p.Rendered.Nodes.Base, p.Rendered.Name), Config: p.Rendered.Config, Origin: p.Origin, Lineage: p.Lineage, Secrets: p.Secrets, Notices: notices(p.Rendered.Notices), Nodes: p.nodes(),
+			Sizes: r.sizes.With(p.Rendered.Contents),
 		}
 	}
 	return s

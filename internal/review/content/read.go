@@ -7,10 +7,12 @@ import (
 
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
+	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/secretref"
 	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/internal/policy/secret"
+	"github.com/bunsen-os/bunsen/internal/review/downloads"
 	"github.com/bunsen-os/bunsen/internal/sops/document"
 )
 
@@ -46,14 +48,22 @@ type Pair struct{ from, to view }
 
 // index finds the items of a config by their names.
 type index struct {
-	config  machineconfig.Config
-	secrets secret.Paths
-	files   map[string]*ign.File
-	units   map[string]*ign.Unit
+	config machineconfig.Config
+	Known
+	files map[string]*ign.File
+	units map[string]*ign.Unit
 }
 
-func newIndex(c machineconfig.Config, secrets secret.Paths) index {
-	x := index{config: c, secrets: secrets, files: map[string]*ign.File{}, units: map[string]*ign.Unit{}}
+// Known is what is known about the items of both sides.
+type Known struct {
+	// Marked are the items whose contents are never shown.
+	Marked secret.Paths
+	// Sizes are the sizes of files of the content store.
+	Sizes downloads.Sizes
+}
+
+func newIndex(c machineconfig.Config, known Known) index {
+	x := index{config: c, Known: known, files: map[string]*ign.File{}, units: map[string]*ign.Unit{}}
 	for i := range c.Ignition.Storage.Files {
 		f := &c.Ignition.Storage.Files[i]
 		x.files[f.Path] = f
@@ -67,8 +77,8 @@ func newIndex(c machineconfig.Config, secrets secret.Paths) index {
 
 // Read reads each changed item on both sides. Marked items are hidden on both sides, and so is each copy of a content that is completely
 // hidden.
-func Read(changes []policy.Costed, from, to machineconfig.Config, marked secret.Paths) []Pair {
-	a, b := newIndex(from, marked), newIndex(to, marked)
+func Read(changes []policy.Costed, from, to machineconfig.Config, known Known) []Pair {
+	a, b := newIndex(from, known), newIndex(to, known)
 	out := make([]Pair, len(changes))
 	for i, c := range changes {
 		out[i] = withUnsetState(Pair{a.read(c.Kind, c.Name), b.read(c.Kind, c.Name)})
@@ -116,34 +126,41 @@ func (x index) file(path string) view {
 		return view{}
 	}
 	v := view{exists: true, attrs: append([]string{"mode " + mode(f.Mode, 0o644)}, owner(f.Node)...)}
-	v.parts = append(v.parts, resource("contents", path, f.Contents, x.secrets))
+	v.parts = append(v.parts, x.resource("contents", path, f.Contents))
 	for i, r := range f.Append {
-		v.parts = append(v.parts, resource(fmt.Sprintf("append %d", i+1), path, r, x.secrets))
+		v.parts = append(v.parts, x.resource(fmt.Sprintf("append %d", i+1), path, r))
 	}
 	return v
 }
 
-func resource(name, path string, r ign.Resource, marked secret.Paths) part {
+func (x index) resource(name, path string, r ign.Resource) part {
 	if found, unresolved, err := secretref.Of(r); unresolved && err == nil {
-		return unresolvedPart(name, path, found, marked)
+		return unresolvedPart(name, path, found, x.Marked)
 	}
 	if remote, is, err := machineconfig.RemoteOf(r); is && err == nil {
-		return remotePart(name, remote)
+		return remotePart(name, remote, x.Sizes.Of(remote))
 	}
 	content, err := machineconfig.Contents(r)
 	if err != nil {
 		content = []byte("(unreadable: " + err.Error() + ")\n")
 	}
-	return newPart(name, path, content, marked)
+	return newPart(name, path, content, x.Marked)
 }
 
 // remotePart says what a node downloads. A review does not read the contents. The query of the address may be secret.
-func remotePart(name string, r machineconfig.Remote) part {
-	packed := ""
-	if r.Gzip {
-		packed = ", compressed"
+func remotePart(name string, r machineconfig.Remote, size int64) part {
+	about := "size unknown"
+	if size > 0 {
+		about = contentstore.SizeText(size)
 	}
-	text := fmt.Sprintf("downloads %s (size unknown%s)\n%s\n", machineconfig.ShownAddress(r.URL), packed, r.Hash)
+	if r.Gzip {
+		about += ", compressed"
+	}
+	from := machineconfig.ShownAddress(r.URL)
+	if _, isStored := machineconfig.StoredHash(r.URL); isStored {
+		from = "from " + from
+	}
+	text := fmt.Sprintf("downloads %s (%s)\n%s\n", from, about, r.Hash)
 	return part{name: name, content: []byte(text), shown: secret.Result{Text: text}}
 }
 
@@ -184,7 +201,7 @@ func (x index) unit(name string) view {
 	}
 	add := func(name, at string, contents *string) {
 		if contents != nil {
-			v.parts = append(v.parts, newPart(name, at, []byte(*contents), x.secrets))
+			v.parts = append(v.parts, newPart(name, at, []byte(*contents), x.Marked))
 		}
 	}
 	add(contentsPart, u.Name, u.Contents)

@@ -134,7 +134,7 @@ func ignition(i ign.Ignition, name string) view {
 	v := view{exists: slices.Contains(policy.IgnitionParts(i), name)}
 	taken := func(what string, list ...ign.Resource) {
 		for n, r := range list {
-			v.parts = append(v.parts, resource(fmt.Sprintf("%s %d", what, n+1), "", r, nil))
+			v.parts = append(v.parts, index{}.resource(fmt.Sprintf("%s %d", what, n+1), "", r))
 		}
 	}
 	switch name {

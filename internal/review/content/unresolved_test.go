@@ -25,7 +25,7 @@ func difference(from, to string, marked secret.Paths) string {
 		return machineconfig.Config{Ignition: ign.Config{Storage: ign.Storage{Files: []ign.File{f}}}}
 	}
 	change := policy.Costed{Change: policy.Change{Kind: policy.KindFile, Name: "/etc/app.yaml"}}
-	out, _, _ := NewDiffer().Difference(Read([]policy.Costed{change}, config(from), config(to), marked)[0])
+	out, _, _ := NewDiffer().Difference(Read([]policy.Costed{change}, config(from), config(to), Known{Marked: marked})[0])
 	return out
 }
 

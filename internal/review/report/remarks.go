@@ -1,10 +1,13 @@
 package report
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/internal/review"
+	"github.com/bunsen-os/bunsen/internal/review/downloads"
 )
 
 // remark is a sentence and the pools that it describes.
@@ -47,22 +50,59 @@ func split(c review.Comparison) (changed []review.PoolChange, same []string) {
 // maxFetches is the maximum number of downloads that a text names. The text only counts the other downloads.
 const maxFetches = 5
 
-// fetchTexts returns a text that names what nodes of a pool download before they are drained. Documents do not say how much
-// that is.
+// fetchTexts returns a text that names what nodes of a pool download before they are drained, and how much that is.
 func fetchTexts(p review.PoolChange) []string {
 	if len(p.Fetches) == 0 {
 		return nil
 	}
 	var texts []string
 	for _, f := range p.Fetches[:min(maxFetches, len(p.Fetches))] {
-		text := f.Path + " from " + f.Source
-		if f.Kind == review.FetchImage {
-			text = "the OS image " + f.Source + ", if they have rpm-ostree"
+		text := fmt.Sprintf("%s from %s (%s)", f.Path, f.Source, sizeText(f.Bytes))
+		if f.Kind == downloads.Image {
+			text = fmt.Sprintf("the OS image %s, if they have rpm-ostree (%s)", f.Source, sizeText(f.Bytes))
 		}
 		texts = append(texts, text)
 	}
 	if more := len(p.Fetches) - maxFetches; more > 0 {
 		texts = append(texts, thousands(more)+" more")
 	}
-	return []string{strings.Join(texts, "; ") + " (sizes are not known)"}
+	return []string{strings.Join(texts, "; ") + totalText(p)}
+}
+
+// sizeText returns a size for people.
+func sizeText(bytes int64) string {
+	if bytes == 0 {
+		return "size unknown"
+	}
+	return contentstore.SizeText(bytes)
+}
+
+// totalText returns how much one node downloads, and all nodes of the pool if their number is known. It returns no text if a
+// reader sees the same already.
+func totalText(p review.PoolChange) string {
+	var sum int64
+	atLeast := ""
+	for _, f := range p.Fetches {
+		sum += f.Bytes
+		if f.Bytes == 0 {
+			atLeast = "at least "
+		}
+	}
+	switch nodes := nodeCount(p); {
+	case sum == 0:
+		return ""
+	case nodes > 1:
+		return fmt.Sprintf("; %d nodes download %s%s each, %s together", nodes, atLeast, sizeText(sum), sizeText(sum*int64(nodes)))
+	case len(p.Fetches) > 1:
+		return "; " + atLeast + sizeText(sum) + " for each node"
+	}
+	return ""
+}
+
+// nodeCount returns the number of nodes that take a change; 0 if it is not known.
+func nodeCount(p review.PoolChange) int {
+	if p.Rollout == nil {
+		return len(p.Nodes)
+	}
+	return p.Rollout.Nodes
 }

@@ -1,0 +1,106 @@
+package downloads
+
+import (
+	"maps"
+
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+
+	"github.com/bunsen-os/bunsen/api/contentstore"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/policy/secret"
+)
+
+// Fetch is something that running nodes download before they are drained, unless they have it.
+type Fetch struct {
+	// Kind is file or os-image. Other kinds may follow.
+	Kind string `json:"kind"`
+	// Path is the path of a file.
+	Path string `json:"path,omitempty"`
+	// Source is the address of a file, without its query, or the reference of an image.
+	Source string `json:"source"`
+	// Bytes is the size of a file of the content store. It is 0 for everything else, because a document has an address and
+	// a hash, and a review reads nothing from the network.
+	Bytes int64 `json:"bytes,omitempty"`
+}
+
+// Image is the Kind of an OS image. Hosts with rpm-ostree download it before the drain, other hosts after it.
+const Image = "os-image"
+
+// Sizes are the sizes of files of the content store in bytes, by their hashes.
+type Sizes map[string]int64
+
+// With returns the sizes with those of further files. It does not change the receiver, which several pools share.
+func (s Sizes) With(files []contentstore.File) Sizes {
+	if len(files) == 0 {
+		return s
+	}
+	all := s.Join(nil)
+	for _, f := range files {
+		all[f.Hash] = f.Size
+	}
+	return all
+}
+
+// Join returns the sizes of both. A hash decides the contents, so it has one size.
+func (s Sizes) Join(other Sizes) Sizes {
+	all := Sizes{}
+	maps.Copy(all, s)
+	maps.Copy(all, other)
+	return all
+}
+
+// Of returns the size of a remote file; 0 if it is not known.
+func (s Sizes) Of(r machineconfig.Remote) int64 {
+	if _, isStored := machineconfig.StoredHash(r.URL); !isStored {
+		return 0
+	}
+	return s[r.Hash]
+}
+
+// Stored returns the sizes of the files of a cluster.
+func Stored(contents []v1alpha1.Content) Sizes {
+	all := Sizes{}
+	for i := range contents {
+		if contentstore.Check(&contents[i]) == nil {
+			all[contents[i].Name] = contents[i].Spec.Size
+		}
+	}
+	return all
+}
+
+// Between returns what nodes with the old config download for the new one, in the order of the new config. They do not
+// download contents whose hash the old config has, and contents that the old config has at a path of the new one.
+func Between(from, to machineconfig.Config, sizes Sizes) (out []Fetch) {
+	have, wanted := hashesOf(from), machineconfig.RemoteFiles(to)
+	files := map[string]ign.Resource{}
+	for _, f := range machineconfig.Flattened(from).Ignition.Storage.Files {
+		if len(f.Append) == 0 {
+			files[f.Path] = f.Contents
+		}
+	}
+	for _, r := range wanted {
+		if old, known := files[r.Path]; known && machineconfig.SameContents(old, ign.Resource{Source: &r.URL, Verification: ign.Verification{Hash: &r.Hash}}) {
+			have[r.Hash] = true
+		}
+	}
+	for _, r := range wanted {
+		if !have[r.Hash] {
+			have[r.Hash] = true
+			out = append(out, Fetch{Kind: "file", Path: r.Path, Source: machineconfig.ShownAddress(r.URL), Bytes: sizes.Of(r.Remote)})
+		}
+	}
+	if image := to.OSImageURL; image != "" && image != from.OSImageURL {
+		out = append(out, Fetch{Kind: Image, Source: secret.MaskWithDigests("", image).Text})
+	}
+	return out
+}
+
+// hashesOf returns the hashes of the remote files of a config.
+func hashesOf(c machineconfig.Config) map[string]bool {
+	all := map[string]bool{}
+	for _, r := range machineconfig.RemoteFiles(c) {
+		all[r.Hash] = true
+	}
+	return all
+}
