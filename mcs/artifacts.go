@@ -1,34 +1,61 @@
 package mcs
 
 import (
-	"fmt"
+	"net/url"
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// ArtifactsError says that a config has files in OCI registries, which Ignition cannot read.
-type ArtifactsError struct {
-	// Config is the name of the config. Files are the paths of the files.
-	Config string
-	Files  []string
+// The server's name of a file is the hash of a file of the content store, or the address of a file in a registry without its
+// tag: oci://REGISTRY/NAME@sha256:HEX.
+
+// servedName returns the server's name of the file that a source names; empty if machines do not read it from the server.
+func servedName(source string) string {
+	if hash, stored := machineconfig.StoredHash(source); stored {
+		return hash
+	}
+	a, is, err := machineconfig.ArtifactOf(source)
+	if !is || err != nil {
+		return ""
+	}
+	a.Tag = ""
+	return a.String()
 }
 
-// Error names the config and its files.
-func (e *ArtifactsError) Error() string {
-	return fmt.Sprintf("config %s has files in OCI registries (%s), and new machines cannot read them: serve the files at https:// addresses", e.Config, strings.Join(e.Files, ", "))
+// ParseArtifactName returns the file in a registry that has a name. The result ok is false for any other text.
+func ParseArtifactName(name string) (a machineconfig.Artifact, ok bool) {
+	a, err := machineconfig.ParseArtifact(name)
+	if err != nil || a.Tag != "" || a.String() != name {
+		return machineconfig.Artifact{}, false
+	}
+	return a, true
 }
 
-// checkArtifacts returns an *ArtifactsError if a flat config has files in registries.
-func checkArtifacts(c machineconfig.Config, name string) error {
-	var paths []string
-	for _, f := range machineconfig.RemoteFiles(c) {
-		if _, is, _ := machineconfig.ArtifactOf(f.URL); is {
-			paths = append(paths, f.Path)
+// contentPath returns the path of a file at the server.
+func contentPath(name string) string {
+	rest, isArtifact := strings.CutPrefix(name, machineconfig.ArtifactScheme)
+	if !isArtifact {
+		return v1alpha1.ContentPath + name
+	}
+	return (&url.URL{Path: v1alpha1.ContentPath + v1alpha1.ContentArtifact + rest}).EscapedPath()
+}
+
+// ContentName returns the name of the file at a path of the server, after v1alpha1.ContentPath; empty if the path names no file.
+func ContentName(path string) string {
+	if machineconfig.IsStoredHash(path) {
+		return path
+	}
+	if rest, is := strings.CutPrefix(path, v1alpha1.ContentArtifact); is {
+		if name := machineconfig.ArtifactScheme + rest; isArtifactName(name) {
+			return name
 		}
 	}
-	if len(paths) > 0 {
-		return &ArtifactsError{name, paths}
-	}
-	return nil
+	return ""
+}
+
+func isArtifactName(name string) bool {
+	_, ok := ParseArtifactName(name)
+	return ok
 }

@@ -55,9 +55,6 @@ func Compose(in Input, v Version) (Body, error) {
 	if err != nil {
 		return Body{}, fmt.Errorf("reading config %s: %w", name, err)
 	}
-	if err := checkArtifacts(config, name); err != nil {
-		return Body{}, err
-	}
 	config, withheld, err := in.withoutSecrets(config)
 	if err != nil {
 		return Body{}, err

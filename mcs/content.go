@@ -3,6 +3,7 @@ package mcs
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -16,7 +17,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// ContentAccess is how a new machine reads files of the content store from the server.
+// ContentAccess is how a new machine reads files of the content store and of OCI registries from the server.
 type ContentAccess struct {
 	// Server is the URL of the server without a path, as the machine reaches it.
 	Server string
@@ -24,8 +25,10 @@ type ContentAccess struct {
 	CA []byte
 	// Expires is when the grants end. All grants of one server and one end are equal.
 	Expires time.Time
-	// Grant returns the text that allows the machine to read the file with a hash.
-	Grant func(hash string) string
+	// Grant returns the text that allows the machine to read the file with a name: a hash, or the address in a registry.
+	Grant func(name string) string
+	// NoStore is true for a server without a content store.
+	NoStore bool
 }
 
 // NoContentStoreError says that a config has files of the content store, and that the server has no content store.
@@ -69,24 +72,46 @@ func StoredHashes(rendered *mcfgv1.MachineConfig) (hashes []string) {
 	return hashes
 }
 
-// withContent replaces the addresses of files of the content store by those of the server, with grants. Versions of
+// errNoRegistries says that a config has files in OCI registries, and that the server reads none.
+var errNoRegistries = errors.New("the config has files in OCI registries, which new machines read from the server, and this server reads no registries")
+
+// NeedsServer reports whether machines with a rendered config read files from the server. No machine gets an invalid config.
+func NeedsServer(rendered *mcfgv1.MachineConfig) bool {
+	config, err := machineconfig.Parse(rendered.Spec)
+	return err == nil && len(servedFiles(config)) > 0
+}
+
+// servedFiles returns the server's names of the files of a config that new machines read from the server.
+func servedFiles(c machineconfig.Config) (names []string) {
+	for _, f := range machineconfig.RemoteFiles(c) {
+		if name := servedName(f.URL); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// withContent replaces the addresses of files of the content store and of registries by those of the server, with grants. Versions of
 // Ignition without headers get the grant in the address. The machine reaches the server as it did for its config:
 // without the proxies of the config, and with the server's CA.
 func (d spec) withContent(c machineconfig.Config, in Input) (machineconfig.Config, error) {
 	paths := storedFiles(c)
-	if len(paths) == 0 {
+	if len(paths) > 0 && (in.Content == nil || in.Content.NoStore) {
+		return c, &NoContentStoreError{Config: in.Rendered.Name, Files: paths}
+	}
+	if len(servedFiles(c)) == 0 {
 		return c, nil
 	}
 	if in.Content == nil {
-		return c, &NoContentStoreError{Config: in.Rendered.Name, Files: paths}
+		return c, fmt.Errorf("serving config %s: %w", in.Rendered.Name, errNoRegistries)
 	}
 	files := slices.Clone(c.Ignition.Storage.Files)
 	for i, f := range files {
 		if f.Contents.Source == nil {
 			continue
 		}
-		if hash, stored := machineconfig.StoredHash(*f.Contents.Source); stored {
-			files[i].Contents = in.Content.resource(f.Contents, hash, d.headers())
+		if name := servedName(*f.Contents.Source); name != "" {
+			files[i].Contents = in.Content.resource(f.Contents, name, d.headers())
 		}
 	}
 	c.Ignition.Storage.Files = files
@@ -105,8 +130,8 @@ func (d spec) withContent(c machineconfig.Config, in Input) (machineconfig.Confi
 func (d spec) headers() bool { return d.version != V2_2 && d.version != V3_0 }
 
 // resource returns the contents of a file at the server.
-func (a ContentAccess) resource(r ign.Resource, hash string, headers bool) ign.Resource {
-	source, grant := a.Server+v1alpha1.ContentPath+hash, a.Grant(hash)
+func (a ContentAccess) resource(r ign.Resource, name string, headers bool) ign.Resource {
+	source, grant := a.Server+contentPath(name), a.Grant(name)
 	if !headers {
 		source += "?" + v1alpha1.ContentGrantQuery + "=" + url.QueryEscape(grant)
 		r.Source, r.HTTPHeaders = &source, nil

@@ -15,7 +15,7 @@ type Input struct {
 	Withhold bool
 	// Secrets are the resolved contents of the config's files that refer to secrets; nil leaves these files out.
 	Secrets *Secrets
-	// Content is how the machine reads files of the content store; nil if the server has no content store.
+	// Content is how the machine reads files of the content store and of registries; nil if it cannot.
 	Content *ContentAccess
 }
 

@@ -17,8 +17,8 @@ var (
 	ErrNoSuchConfig = errors.New("there is no such config")
 	// ErrSecretsUnresolved says that the server does not have the contents of a config's files that refer to secrets.
 	ErrSecretsUnresolved = errors.New("the server cannot resolve its secrets now: see the server's log and `bunsen why`")
-	// ErrContentUnavailable says that the server cannot send a file of the content store now.
-	ErrContentUnavailable = errors.New("the server cannot send the file of the content store now")
+	// ErrContentUnavailable says that the server cannot send a file of the content store or of a registry now.
+	ErrContentUnavailable = errors.New("the server cannot send the file now")
 	// ErrAPIUnavailable says that the API server is unreachable and the cache does not have the answer.
 	ErrAPIUnavailable = errors.New("the API server does not answer")
 )

@@ -11,6 +11,8 @@ const (
 	// ContentPath, followed by the name of a Content, is where a new machine reads the bytes of that file, with the grant
 	// in its config.
 	ContentPath = "/content/"
+	// ContentArtifact follows ContentPath for a file in an OCI registry, before REGISTRY/NAME@sha256:HEX.
+	ContentArtifact = "oci/"
 	// ContentGrantScheme precedes the grant in the header Authorization.
 	ContentGrantScheme = "Bunsen-Content "
 	// ContentGrantQuery is the part of the query with the grant, for versions of Ignition without headers.

@@ -62,7 +62,6 @@ func (f flags) checkAlone(given func(string) bool) (bad []error) {
 		{f.from.cluster(), []string{"serve"}, "needs a cluster, because there are no rollouts without one: remove it"},
 		{f.from.cluster(), []string{"join-server"}, "needs a cluster, where the server creates bootstrap tokens: remove it, or --from-dir and --from-git"},
 		{f.from.cluster(), []string{"tls-secret"}, "needs a cluster: set --cert-dir"},
-		{f.from.cluster(), []string{"content-cache"}, "needs a cluster, which has the content store: remove it"},
 		{f.from.cluster(), []string{"name"}, "needs a cluster: remove it"},
 		{f.extra.server != "", []string{"join-ca"}, "is the CA of --join-server: set --join-server"},
 	} {
@@ -141,7 +140,7 @@ func (f flags) checkLimits(func(string) bool) (bad []error) {
 
 // checkExtra checks the flags that select additions to configs.
 func (f flags) checkExtra(func(string) bool) (bad []error) {
-	if _, err := registries(f.extra.registryCAs); err != nil {
+	if _, err := registryCAs(f.extra.registryCAs); err != nil {
 		bad = append(bad, err)
 	}
 	if f.extra.server == "" {
@@ -161,8 +160,8 @@ var registryName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(
 // registry is one value of --registry-ca.
 type registry struct{ name, file string }
 
-// registries parses the values of --registry-ca, and returns them sorted by name.
-func registries(texts []string) ([]registry, error) {
+// registryCAs parses the values of --registry-ca, and returns them sorted by name.
+func registryCAs(texts []string) ([]registry, error) {
 	var all []registry
 	var bad []error
 	for _, text := range texts {

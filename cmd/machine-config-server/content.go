@@ -10,36 +10,124 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/artifact"
+	"github.com/bunsen-os/bunsen/internal/download"
 	"github.com/bunsen-os/bunsen/mcs/content"
 	"github.com/bunsen-os/bunsen/mcs/content/copies"
 	mcshttp "github.com/bunsen-os/bunsen/mcs/http"
 	"github.com/bunsen-os/bunsen/mcs/served"
 )
 
-// contentOf returns the files of the content store of a cluster. Their copies are in --cache-dir or, without it, in a
-// directory that the server removes when it stops.
+// contentOf returns the files that machines read from the server: those of the content store of a cluster, and those of
+// registries. The argument config is nil without a cluster. The copies of files are in --cache-dir or, without it, in a directory that the
+// server removes when it stops.
 func (p *program) contentOf(config *rest.Config) (mcshttp.Content, error) {
+	from, err := p.registries()
+	if err == nil {
+		_, err = from.download()
+	}
+	if err != nil {
+		return mcshttp.Content{}, err
+	}
 	dir := filepath.Join(p.from.cache, "content")
 	if p.from.cache == "" {
 		temporary, err := os.MkdirTemp("", "machine-config-server-")
 		if err != nil {
-			return mcshttp.Content{}, fmt.Errorf("creating a directory for files of the content store (or set --cache-dir): %w", err)
+			return mcshttp.Content{}, fmt.Errorf("creating a directory for copies of files (or set --cache-dir): %w", err)
 		}
 		p.closers = append(p.closers, removed(temporary))
 		dir = temporary
 	}
-	all, err := copies.New(config, copies.Options{Dir: dir, Max: p.limits.content << 20, Log: p.log, Now: time.Now})
+	all, err := copies.New(config, copies.Options{Registries: from, Dir: dir, Max: p.limits.content << 20, Log: p.log, Now: time.Now})
 	if err != nil {
 		return mcshttp.Content{}, err
 	}
-	served.SetContentStore(p.pools)
+	if config != nil {
+		served.SetContentStore(p.pools)
+	} else {
+		served.SetRegistries(p.pools)
+	}
 	urls := nodeURLs(p.tls.hostnames, p.tls.listen)
 	return mcshttp.Content{
-		Open: func(ctx context.Context, hash string) (io.ReadSeekCloser, int64, error) { return all.Open(ctx, hash) },
+		Open: func(ctx context.Context, name string) (io.ReadSeekCloser, int64, error) { return all.Open(ctx, name) },
 		Identity: func() content.Identity {
-			return content.Identity{Keys: p.cert.GrantKeys(), CA: p.cert.CA(), Covers: p.cert.Covers, URLs: urls}
+			return content.Identity{Keys: p.cert.GrantKeys(), CA: p.cert.CA(), Covers: p.cert.Covers, URLs: urls, NoStore: config == nil}
 		},
 	}, nil
+}
+
+// registryStall is how long a registry may send nothing, and registryRate the most bytes of a second that one file takes.
+const (
+	registryStall = 30 * time.Second
+	registryRate  = 256 << 20
+)
+
+// registries are the OCI registries, as the server reaches them. They implement copies.Registries.
+type registries struct {
+	options download.Options
+	// authorities are the files of --registry-ca.
+	authorities []string
+	// credentials is the file of --registry-credentials; empty for none.
+	credentials string
+}
+
+// registries returns the registries with the CAs of --registry-ca and the credentials of --registry-credentials.
+func (p *program) registries() (registries, error) {
+	out := registries{
+		options:     download.Options{Agent: "machine-config-server/" + version, Stall: registryStall, Rate: registryRate, NoLinkLocal: true},
+		credentials: p.extra.registryCredentials,
+	}
+	named, err := registryCAs(p.extra.registryCAs)
+	if err != nil {
+		return out, err
+	}
+	for _, r := range named {
+		out.authorities = append(out.authorities, r.file)
+	}
+	return out, nil
+}
+
+// download returns a client with the CAs and credentials that the files have now, because a mounted Secret may change.
+func (r registries) download() (*download.Client, error) {
+	o := r.options
+	for _, file := range r.authorities {
+		pem, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("reading --registry-ca: %w", err)
+		}
+		o.Authorities = append(o.Authorities, pem)
+	}
+	var err error
+	if o.Logins, err = r.logins(); err != nil {
+		return nil, err
+	}
+	return download.New(o), nil
+}
+
+// logins reads the credentials.
+func (r registries) logins() (artifact.Logins, error) {
+	if r.credentials == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(r.credentials)
+	if err != nil {
+		return nil, fmt.Errorf("reading --registry-credentials: %w", err)
+	}
+	found, err := artifact.ParseLogins(text)
+	if err != nil {
+		return nil, fmt.Errorf("reading --registry-credentials %s: %w", r.credentials, err)
+	}
+	return found, nil
+}
+
+// File implements copies.Registries.
+func (r registries) File(ctx context.Context, a machineconfig.Artifact) (artifact.Layer, io.ReadCloser, error) {
+	client, err := r.download()
+	if err != nil {
+		return artifact.Layer{}, nil, err
+	}
+	return client.File(ctx, a)
 }
 
 // removed is a directory that Close removes.

@@ -19,6 +19,9 @@ func (p *program) withoutCluster(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if p.apis.content, err = p.contentOf(nil); err != nil {
+		return err
+	}
 	p.additions = &files.Additions{Files: added, Set: p.pools.SetExtra, Log: p.log}
 	if p.from.tokens != "" {
 		tokens, err := files.OpenTokens(p.from.tokens, filepath.Join(p.from.cache, "tokens"), p.log, time.Now)

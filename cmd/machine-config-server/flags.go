@@ -69,7 +69,9 @@ type extraFlags struct {
 	server, serverCA   string
 	kubeletCA, cloudCA string
 	registryCAs        []string
-	daemons            []string
+	// registryCredentials is a file as docker login writes it.
+	registryCredentials string
+	daemons             []string
 }
 
 // additions returns the files that the flags add to each config.
@@ -81,7 +83,7 @@ func (f extraFlags) additions() ([]files.Addition, error) {
 	if f.cloudCA != "" {
 		all = append(all, files.Addition{Path: files.CloudCAPath, From: f.cloudCA})
 	}
-	named, err := registries(f.registryCAs)
+	named, err := registryCAs(f.registryCAs)
 	for _, r := range named {
 		all = append(all, files.Addition{Path: fmt.Sprintf(files.RegistryCAPath, r.name), From: r.file})
 	}
@@ -144,7 +146,8 @@ func (f *flags) configs() *pflag.FlagSet {
 	s.StringVar(&x.serverCA, "join-ca", "", "`file` with the CA of --join-server (default: the CA that this server trusts)")
 	s.StringVar(&x.kubeletCA, "kubelet-ca", "", "`file` with the CA of the kubelets' clients (default with --join-server: the cluster's own)")
 	s.StringVar(&x.cloudCA, "cloud-ca", "", "`file` with the CA of the cloud's services")
-	s.StringArrayVar(&x.registryCAs, "registry-ca", nil, "`NAME=FILE`: the CA of a registry, by its host or host:port; may be repeated")
+	s.StringArrayVar(&x.registryCAs, "registry-ca", nil, "`NAME=FILE`: the CA of a registry, by its host or host:port, for machines and for this server; may be repeated")
+	s.StringVar(&x.registryCredentials, "registry-credentials", "", "`file` with credentials for registries, as docker login writes it. The server uses them to read files with\noci:// addresses for new machines")
 	s.StringArrayVar(&x.daemons, "daemon", nil, "`file` with the binary of machine-config-daemon, for machines whose pointer config installs it from this\nserver; may be repeated, once for each architecture")
 	return s
 }
@@ -166,7 +169,7 @@ func (f *limitFlags) set() *pflag.FlagSet {
 	s.Float64Var(&f.failureRate, "failure-rate", limits.Failures.PerSecond, "unauthorized requests per second of one source; 0: no limit")
 	s.IntVar(&f.failureBurst, "failure-burst", limits.Failures.Burst, "burst of unauthorized requests of one source")
 	s.IntVar(&f.connections, "max-connections", bounds.Connections, "largest number of connections at a time, of all sources together")
-	s.Int64Var(&f.content, "content-cache", 2048, "largest size, in `MiB`, of the copies of files of the content store below --cache-dir")
+	s.Int64Var(&f.content, "content-cache", 2048, "largest size, in `MiB`, of the copies of files of the content store and of registries below --cache-dir")
 	s.IntVar(&f.perSource, "max-connections-per-source", bounds.PerSource, "largest number of connections at a time, of one source")
 	return s
 }

@@ -52,6 +52,15 @@ func start(t *testing.T, args ...string) *running {
 // ask gets a path, as soon as the server listens.
 func (r *running) ask(t *testing.T, path, bearer string) *http.Response {
 	t.Helper()
+	if bearer != "" {
+		bearer = "Bearer " + bearer
+	}
+	return r.askWith(t, path, bearer)
+}
+
+// askWith gets a path with a header Authorization, as soon as the server listens.
+func (r *running) askWith(t *testing.T, path, authorization string) *http.Response {
+	t.Helper()
 	for {
 		select {
 		case err := <-r.done:
@@ -66,8 +75,8 @@ func (r *running) ask(t *testing.T, path, bearer string) *http.Response {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if bearer != "" {
-			request.Header.Set("Authorization", "Bearer "+bearer)
+		if authorization != "" {
+			request.Header.Set("Authorization", authorization)
 		}
 		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true, DisableCompression: true, DialContext: dialSmall}}
 		if got, err := client.Do(request); err == nil { // refused until it listens

@@ -3,7 +3,6 @@ package fetch
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"strconv"
 	"strings"
 
@@ -83,23 +82,6 @@ func parseRange(text string) (from, total int64, err error) {
 		return 0, 0, errors.New("the server sends an invalid Content-Range")
 	}
 	return from, total, nil
-}
-
-// MaxRedirects is how many redirects a download follows.
-const MaxRedirects = 10
-
-// CheckRedirect returns why a download does not follow a redirect.
-func CheckRedirect(from, to *url.URL, count int) error {
-	at := machineconfig.ShownAddress(to.String())
-	switch {
-	case count > MaxRedirects:
-		return fmt.Errorf("the server redirects more than %d times", MaxRedirects)
-	case from.Scheme == "https" && to.Scheme != "https":
-		return fmt.Errorf("the server redirects from https to %s: name that address in the config if you trust the network", at)
-	case machineconfig.CheckAddress(to.String()) != nil:
-		return fmt.Errorf("the server redirects to %s, which is not an address for downloads", at)
-	}
-	return nil
 }
 
 // largestReserve limits the part of a disk that stays free.

@@ -20,16 +20,18 @@ type Identity struct {
 	Covers func(host string) bool
 	// URLs are the addresses of this server, for a machine that requested another host than those of the certificate.
 	URLs []string
+	// NoStore is true for a server without a content store.
+	NoStore bool
 }
 
 // errNoAddress says that the server does not know its own address.
-var errNoAddress = errors.New("the config has files of the content store, and the server's certificate does not have the host that the machine requested. Add it to --hostnames")
+var errNoAddress = errors.New("the config has files that new machines read from the server, and the server's certificate does not have the host that the machine requested. Add it to --hostnames")
 
-// Access returns how a machine of a pool reads files of the content store from a server, which it reached at a host with an
+// Access returns how a machine of a pool reads files from a server, which it reached at a host with an
 // optional port. The address of the access changes only with the host, and its grants once an hour.
 func Access(is Identity, host, pool string, now time.Time) (mcs.ContentAccess, error) {
 	if len(is.Keys) == 0 {
-		return mcs.ContentAccess{}, fmt.Errorf("granting files of the content store: %w", mcs.ErrNotSynced)
+		return mcs.ContentAccess{}, fmt.Errorf("granting files: %w", mcs.ErrNotSynced)
 	}
 	server, err := address(is, host)
 	if err != nil {
@@ -37,8 +39,8 @@ func Access(is Identity, host, pool string, now time.Time) (mcs.ContentAccess, e
 	}
 	expires := expiry(now)
 	return mcs.ContentAccess{
-		Server: server, CA: is.CA, Expires: expires,
-		Grant: func(hash string) string { return sign(is.Keys[0], hash, pool, expires) },
+		Server: server, CA: is.CA, Expires: expires, NoStore: is.NoStore,
+		Grant: func(name string) string { return sign(is.Keys[0], name, pool, expires) },
 	}, nil
 }
 

@@ -32,23 +32,23 @@ var (
 // expiry returns when the grants of a time end.
 func expiry(now time.Time) time.Time { return now.Truncate(grantStep).Add(grantLife + grantStep) }
 
-// sign returns the grant that allows a machine of a pool to read the file with a hash.
-func sign(key []byte, hash, pool string, expires time.Time) string {
+// sign returns the grant that allows a machine of a pool to read the file with a name.
+func sign(key []byte, name, pool string, expires time.Time) string {
 	end := strconv.FormatInt(expires.Unix(), 10)
-	return end + "." + base64.RawURLEncoding.EncodeToString(mac(key, hash, pool, end)) + "." + pool
+	return end + "." + base64.RawURLEncoding.EncodeToString(mac(key, name, pool, end)) + "." + pool
 }
 
-// mac authenticates the parts of a grant. No part contains a line end: the hash and the end are checked by their form, and
+// mac authenticates the parts of a grant. No part contains a line end: the name and the end are checked by their form, and
 // pools are names.
-func mac(key []byte, hash, pool, end string) []byte {
+func mac(key []byte, name, pool, end string) []byte {
 	h := hmac.New(sha256.New, key)
-	h.Write([]byte("content\n" + hash + "\n" + end + "\n" + pool))
+	h.Write([]byte("content\n" + name + "\n" + end + "\n" + pool))
 	return h.Sum(nil)
 }
 
-// Check returns the pool of a grant for the file with a hash. The error is ErrNoGrant, ErrExpired or ErrUnknownKey. Any of the
+// Check returns the pool of a grant for the file with a name. The error is ErrNoGrant, ErrExpired or ErrUnknownKey. Any of the
 // keys may have signed the grant.
-func Check(keys [][]byte, grant, hash string, now time.Time) (pool string, err error) {
+func Check(keys [][]byte, grant, name string, now time.Time) (pool string, err error) {
 	const parts, longest = 3, 512
 	list := strings.SplitN(grant, ".", parts)
 	if len(list) != parts || len(grant) > longest || strings.ContainsAny(grant, "\n\r") {
@@ -66,7 +66,7 @@ func Check(keys [][]byte, grant, hash string, now time.Time) (pool string, err e
 		return "", ErrNoGrant
 	}
 	for _, key := range keys {
-		if hmac.Equal(sum, mac(key, hash, list[2], list[0])) {
+		if hmac.Equal(sum, mac(key, name, list[2], list[0])) {
 			return list[2], nil
 		}
 	}

@@ -62,7 +62,7 @@ type subject struct {
 	nodeConfig string
 	// daemon is the architecture for which a machine requested the daemon; empty for a config.
 	daemon string
-	// content is the hash of the requested file of the content store, if isContent is true; empty if the path is not one.
+	// content is the name of the requested file, see mcs.ContentName, if isContent is true; empty if the path names none.
 	content   string
 	isContent bool
 }

@@ -18,21 +18,21 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/http/transfer"
 )
 
-// maxStreams is how many files of the content store the server sends at a time, so that most connections stay free for
+// maxStreams is how many files of the content store and of registries the server sends at a time, so that most connections stay free for
 // configs.
 const maxStreams = 256
 
-// Content has the files of the content store.
+// Content has the files of the content store and of OCI registries.
 type Content struct {
-	// Open returns the file with a hash, and its size. The handler closes it. The error wraps mcs.ErrContentUnavailable if
-	// the file cannot be sent now. Nil: the server has no content store.
-	Open func(ctx context.Context, hash string) (io.ReadSeekCloser, int64, error)
+	// Open returns the file with a name of mcs.ContentName, and its size. The handler closes it. The error wraps
+	// mcs.ErrContentUnavailable if the file cannot be sent now. Nil: the server has no such files.
+	Open func(ctx context.Context, name string) (io.ReadSeekCloser, int64, error)
 	// Identity returns what the server knows about itself now.
 	Identity func() content.Identity
 }
 
 // contentHandler serves /node/content/<hash> to nodes, which authenticate with the certificate of their kubelet, and
-// /content/<hash> to new machines, whose config has a grant for the file.
+// /content/<hash> and /content/oci/<artifact> to new machines, whose config has a grant for the file.
 type contentHandler struct {
 	nodes   *nodeConfigHandler // nodes is nil for new machines.
 	streams *limit.Streams
@@ -43,7 +43,7 @@ type contentHandler struct {
 func (h *contentHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	now := h.now()
 	a := response{from: address.Client(r.RemoteAddr), subject: subject{isContent: true}}
-	a.content = r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
+	a.content = h.name(r.URL.Path)
 	w.Header().Set("Cache-Control", "no-store")
 	if a.err = h.serve(w, r, &a, now); a.status == 0 {
 		w.Header().Set(v1alpha1.ReasonHeader, httpErrorOf(a.err).reason)
@@ -83,14 +83,20 @@ func (h *contentHandler) serve(w http.ResponseWriter, r *http.Request, a *respon
 	return err
 }
 
+// name returns the name of the file at a path; empty for none. Nodes read registries themselves.
+func (h *contentHandler) name(path string) string {
+	if h.nodes == nil {
+		return mcs.ContentName(strings.TrimPrefix(path, v1alpha1.ContentPath))
+	}
+	if hash := strings.TrimPrefix(path, v1alpha1.NodeContentPath); machineconfig.IsStoredHash(hash) {
+		return hash
+	}
+	return ""
+}
+
 // authorize finds out who sends the request, and whether the client may read the file.
 func (h *contentHandler) authorize(r *http.Request, a *response, now time.Time) error {
-	prefix := v1alpha1.ContentPath
-	if h.nodes != nil {
-		prefix = v1alpha1.NodeContentPath
-	}
-	if !machineconfig.IsStoredHash(a.content) || r.URL.Path != prefix+a.content {
-		a.content = ""
+	if a.content == "" {
 		return errNoContent
 	}
 	if h.nodes != nil {
@@ -116,7 +122,7 @@ func (h *contentHandler) authorize(r *http.Request, a *response, now time.Time) 
 	return &httpError{status: http.StatusUnauthorized, reason: "NoGrant", message: err.Error()}
 }
 
-// access returns how the machine of a response reads files of the content store; nil if its config has none.
+// access returns how the machine of a response reads files from the server; nil if its config has none.
 func (h *configHandler) access(r *http.Request, a *response) (*mcs.ContentAccess, error) {
 	if !a.config.NeedsContent() || h.content.Identity == nil {
 		return nil, nil

@@ -36,6 +36,8 @@ var (
 	stored     = bytes.Repeat([]byte("large "), 300_000)
 	storedHash = hashOf(stored)
 	unread     = hashOf([]byte("unread"))
+	// artifactName is the name of a file in a registry.
+	artifactName = "oci://registry.example.com:5000/tools/tool@sha256:" + strings.Repeat("0a", 32)
 )
 
 func hashOf(data []byte) string {
@@ -49,10 +51,15 @@ type closing struct{ *bytes.Reader }
 func (closing) Close() error { return nil }
 
 func openStored(_ context.Context, hash string) (io.ReadSeekCloser, int64, error) {
-	if hash != storedHash {
+	if hash != storedHash && hash != artifactName {
 		return nil, 0, fmt.Errorf("%w: reading contentchunks %s: geheim", mcs.ErrContentUnavailable, hash)
 	}
 	return closing{bytes.NewReader(stored)}, int64(len(stored)), nil
+}
+
+// withArtifact is a config with one file of a registry.
+func withArtifact(name string) *mcfgv1.MachineConfig {
+	return withIgnition(name, `"storage":{"files":[{"path":"/opt/tool","contents":{"source":"`+strings.Replace(artifactName, "@", ":v1@", 1)+`","verification":{"hash":"`+storedHash+`"}}}]}`)
 }
 
 // withFile is a config with one file of the content store.
@@ -65,7 +72,7 @@ func storing(t testing.TB) (Options, *tokens) {
 	t.Helper()
 	pools := served.NewPools()
 	served.SetContentStore(pools)
-	for pool, mc := range map[string]*mcfgv1.MachineConfig{"large": withFile("rendered-large-1", storedHash), "worker": rendered("rendered-worker-1", "a")} {
+	for pool, mc := range map[string]*mcfgv1.MachineConfig{"large": withFile("rendered-large-1", storedHash), "registry": withArtifact("rendered-registry-1"), "worker": rendered("rendered-worker-1", "a")} {
 		if err := pools.Set(pool, mc); err != nil {
 			t.Fatal(err)
 		}
@@ -149,6 +156,54 @@ func TestANewMachineReadsAFileWithTheGrantOfItsConfig(t *testing.T) {
 		if !strings.Contains(metrics, `content_requests_total{code="200"} 2`) || counts.Served() != 1 {
 			t.Errorf("%s: the metrics say\n%s", version, metrics)
 		}
+	}
+}
+
+// TestAServerReadsOnlyTheArtifactOfTheGrant has what a client may request to let the server read another address.
+func TestAServerReadsOnlyTheArtifactOfTheGrant(t *testing.T) {
+	var log bytes.Buffer
+	o, known := storing(t)
+	o.Log = slog.New(slog.NewTextHandler(&log, nil))
+	var opened []string
+	o.Content.Open = func(ctx context.Context, name string) (io.ReadSeekCloser, int64, error) {
+		opened = append(opened, name)
+		return openStored(ctx, name)
+	}
+	h, _ := Routes(o)
+	good := known.make(t, v1alpha1.ProvisioningTokenSpec{Pool: "registry"})
+	r := requestOf(t, text(t, ask(h, "GET", "/config/registry", "Authorization", bearer(good))))
+	at, ok := strings.CutPrefix(r.source, "https://host:22623")
+	if !ok || at != "/content/oci/registry.example.com:5000/tools/tool@sha256:"+strings.Repeat("0a", 32) {
+		t.Fatalf("it comes from %s", r.source)
+	}
+	stored := requestOf(t, text(t, ask(h, "GET", "/config/large", "Authorization", bearer(known.make(t, v1alpha1.ProvisioningTokenSpec{Pool: "large"})))))
+	for _, c := range []struct {
+		because, path, header string
+		status                int
+	}{
+		{"the file of the config", at, r.value, 200},
+		{"no grant", at, "", 401},
+		{"a token", at, bearer(good), 401},
+		{"another registry", strings.Replace(at, "registry.example.com:5000", "169.254.169.254", 1), r.value, 503},
+		{"another port", strings.Replace(at, ":5000", ":6443", 1), r.value, 503},
+		{"another repository", strings.Replace(at, "tools/tool", "tools/other", 1), r.value, 503},
+		{"another digest", strings.Replace(at, "0a", "0b", 1), r.value, 503},
+		{"a tag", strings.Replace(at, "@", ":v1@", 1), r.value, 404},
+		{"no digest", strings.Split(at, "@")[0], r.value, 404},
+		{"a user", strings.Replace(at, "/oci/", "/oci/user:password@", 1), r.value, 404},
+		{"an escaped way out", strings.Replace(at, "tools", "..%2f..", 1), r.value, 404},
+		{"the grant of a file of the content store", at, stored.value, 503},
+		{"a file of the content store", "/content/" + storedHash, r.value, 503},
+		{"the path for nodes", "/node" + at, r.value, 404},
+	} {
+		opened = nil
+		got := ask(h, "GET", c.path, "Authorization", c.header)
+		if got.StatusCode != c.status || (len(opened) == 1 && opened[0] == artifactName) != (c.status == 200) || len(opened) > 1 {
+			t.Errorf("%s: %d, and the server reads %q", c.because, got.StatusCode, opened)
+		}
+	}
+	if grant := strings.TrimPrefix(r.value, v1alpha1.ContentGrantScheme); strings.Contains(log.String(), strings.Split(grant, ".")[1]) || !strings.Contains(log.String(), artifactName) {
+		t.Errorf("the log says %s", log.String())
 	}
 }
 

@@ -45,7 +45,7 @@ var (
 	errNoNodeCertificate = &httpError{status: http.StatusUnauthorized, reason: "NoNode", message: "the request needs the certificate of a node's kubelet"}
 	errOverloaded        = &httpError{status: http.StatusServiceUnavailable, reason: closedOverloaded, message: "too many requests from this address are running: retry later"}
 	errTooManyStreams    = &httpError{status: http.StatusServiceUnavailable, reason: "TooManyFiles", message: "the server sends too many files at a time: retry later"}
-	errNoContent         = &httpError{status: http.StatusNotFound, reason: "NoContent", message: "the path names no file of the content store: it is sha512-HEX"}
+	errNoContent         = &httpError{status: http.StatusNotFound, reason: "NoContent", message: "the path names no file: it ends in sha512-HEX, or in oci/REGISTRY/NAME@sha256:HEX"}
 	errNoRange           = &httpError{status: http.StatusRequestedRangeNotSatisfiable, reason: "Range", message: "the file has no such bytes"}
 	errRequestBody       = &httpError{status: http.StatusRequestEntityTooLarge, reason: "Body", message: "a request must not have a body"}
 	errOtherCertificate  = &httpError{status: http.StatusForbidden, reason: "OtherCertificate", message: "the client certificate is for another pool"}

@@ -84,7 +84,7 @@ type auditContent struct {
 	By string `json:"by,omitempty"`
 	// Daemon is the architecture for which the daemon was requested; absent for a config.
 	Daemon string `json:"daemon,omitempty"`
-	// Content is the hash of the requested file of the content store; absent for a config.
+	// Content is the hash of the requested file of the content store, or the address of the file in a registry; absent for a config.
 	Content string `json:"content,omitempty"`
 	// Withheld is the number of secrets that the server left out.
 	Withheld int `json:"withheld,omitempty"`

@@ -113,7 +113,7 @@ type NodeConfigs interface {
 }
 
 // Routes returns the handler of /config/<pool>, /daemon/<arch>/<pool>, /node/config/<name>, /node/secrets/<name>,
-// /node/content/<hash>, /content/<hash>, /node/trust, /healthz and /readyz. The handler responds with 404 to any other path, and with 405 to any method other
+// /node/content/<hash>, /content/<hash>, /content/oci/<artifact>, /node/trust, /healthz and /readyz. The handler responds with 404 to any other path, and with 405 to any method other
 // than GET and HEAD. The metrics count the responses of /config/ and /node/.
 func Routes(o Options) (http.Handler, *Metrics) {
 	if o.Now == nil {

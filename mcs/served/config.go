@@ -36,9 +36,9 @@ type Config struct {
 	check  func() error
 	mu     sync.Mutex
 	bodies map[Format]func() (Body, error) // Each function creates its body on the first call.
-	// withContent are the bodies of configs with files of the content store, which have grants.
+	// withContent are the bodies of configs with files that machines read from the server. These bodies have grants.
 	withContent map[contentFormat]func() (Body, error)
-	// needsContent is true if the config has files of the content store.
+	// needsContent is true if machines with the config read files from the server.
 	needsContent bool
 }
 
@@ -48,7 +48,7 @@ func newConfig(in mcs.Input) *Config {
 		c.name = in.Rendered.Name
 	}
 	in.Rendered, c.nodes = asBase(in.Rendered)
-	c.needsContent, c.withContent = in.Rendered != nil && len(mcs.StoredHashes(in.Rendered)) > 0, map[contentFormat]func() (Body, error){}
+	c.needsContent, c.withContent = in.Rendered != nil && mcs.NeedsServer(in.Rendered), map[contentFormat]func() (Body, error){}
 	c.input, c.bodies, c.check = in, map[Format]func() (Body, error){}, sync.OnceValue(func() error { return check(in.Rendered) })
 	return c
 }

@@ -9,7 +9,7 @@ import (
 // maxContentBodies is how many bodies with grants a Config keeps: each version, encoding and address has one in an hour.
 const maxContentBodies = 64
 
-// contentFormat selects one response body of a config with files of the content store.
+// contentFormat selects one response body of a config with files that machines read from the server.
 type contentFormat struct {
 	Format
 	server  string
@@ -17,10 +17,10 @@ type contentFormat struct {
 	expires int64
 }
 
-// anyAccess is the access with which Pools finds out whether a config with files of the content store can be served. No
-// machine gets such a body.
-func anyAccess() *mcs.ContentAccess {
-	return &mcs.ContentAccess{Server: "https://server.invalid", Grant: func(string) string { return "none" }}
+// anyAccess is the access with which Pools finds out whether a config with files that machines read from the server can be
+// served. No machine gets such a body.
+func anyAccess(noStore bool) *mcs.ContentAccess {
+	return &mcs.ContentAccess{Server: "https://server.invalid", Grant: func(string) string { return "none" }, NoStore: noStore}
 }
 
 // SetContentStore records that the server of the pools has a content store. Before that, a config with files of the content
@@ -28,14 +28,22 @@ func anyAccess() *mcs.ContentAccess {
 func SetContentStore(p *Pools) {
 	p.writing.Lock()
 	defer p.writing.Unlock()
-	p.content = anyAccess()
+	p.content = anyAccess(false)
 }
 
-// NeedsContent reports whether the config has files of the content store. A body of such a config has grants, so callers use
+// SetRegistries records that the server of the pools reads files of registries, but has no content store. Before that, a config
+// with such files cannot be served. Call it before the first Set.
+func SetRegistries(p *Pools) {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	p.content = anyAccess(true)
+}
+
+// NeedsContent reports whether the config has files that machines read from the server. A body of such a config has grants, so callers use
 // BodyWithContent or BodyWithSecrets.
 func (c *Config) NeedsContent() bool { return c.needsContent }
 
-// BodyWithContent returns the body for machines that read files of the content store in one way. All machines with equal
+// BodyWithContent returns the body for machines that read files from the server in one way. All machines with equal
 // grants share the body.
 func (c *Config) BodyWithContent(f Format, access mcs.ContentAccess) (Body, error) {
 	key := contentFormat{f, access.Server, string(access.CA), access.Expires.Unix()}

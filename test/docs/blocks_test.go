@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -17,7 +16,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/source"
-	"github.com/bunsen-os/bunsen/transpile"
 )
 
 // languages are all that blocks are in, and what is done with each. A new one fails until somebody decides.
@@ -140,9 +138,7 @@ func builds(t *testing.T, files map[string]string) {
 		}
 	}
 	result, rendering, _ := new(review.Renderings).Render(source.Tree{Root: dir, FS: os.DirFS(dir)}, nil)
-	// The page about files in registries shows such a file, and says the same as this warning.
-	report := slices.DeleteFunc(review.Check(result, rendering).Report, func(e transpile.Entry) bool { return e.Rule == "registry-file" })
-	if len(report) > 0 {
+	if report := review.Check(result, rendering).Report; len(report) > 0 {
 		t.Errorf("bunsen validate says:\n%s", report)
 	}
 	if rendering.Err == nil && !result.Report.Fatal() && len(rendering.Pools) == 0 {

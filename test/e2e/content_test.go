@@ -34,15 +34,18 @@ import (
 type contentServer struct {
 	// fault is what is wrong with it: one of faults.
 	fault atomic.Value
-	// artifacts is a registry at the same address.
+	// artifacts is a registry at the same address. attempts counts how often a manifest was requested while the fault is flaky.
 	artifacts http.Handler
+	attempts  atomic.Int64
 }
 
-// faults of the server: it hangs up, has no file, sends other bytes, or hangs up in the middle. With `back`, nothing is wrong.
-var faults = []string{"away", "missing", "wrong", "truncated", "back"}
+// faults of the server: it hangs up, has no file, sends other bytes, or hangs up in the middle. With `flaky`, the registry hangs up, then
+// sends half of a file, then other bytes, and then what it has. With `back`, nothing is wrong.
+var faults = []string{"away", "missing", "wrong", "truncated", "flaky", "back"}
 
 // serveContent serves the files of a directory to machines at $CONTENT: content DIR [tls]. With tls, the server has a CA of its own, in
-// content.pem, and is a registry too, at $ARTIFACTS. Or it gives the server a fault: content away|missing|wrong|truncated|back.
+// content.pem, and is a registry too, at $ARTIFACTS; our programs outside of the machines' network reach it through the proxy $HTTPS_PROXY. Or
+// it gives the server a fault: content away|missing|wrong|truncated|flaky|back.
 func (s *story) serveContent(ts *testscript.TestScript, args []string) error {
 	if len(args) == 1 && slices.Contains(faults, args[0]) {
 		s.content.fault.Store(args[0])
@@ -74,6 +77,9 @@ func (s *story) serveContent(ts *testscript.TestScript, args []string) error {
 	server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
 	ts.Setenv("CONTENT", "https://"+l.Addr().String())
 	ts.Setenv("ARTIFACTS", l.Addr().String())
+	if err := s.proxy(ts); err != nil {
+		return err
+	}
 	go server.ServeTLS(l, "", "") //nolint:errcheck // it ends with its listener
 	return os.WriteFile(filepath.Join(s.work, "content.pem"), authority, 0o600)
 }
@@ -108,10 +114,76 @@ func (c *contentServer) withRegistry(files http.Handler) http.Handler {
 		case r.Header.Get("Authorization") != "Bearer everybody":
 			w.Header().Set("WWW-Authenticate", `Bearer realm="https://`+r.Host+`/token",service="content"`)
 			w.WriteHeader(http.StatusUnauthorized)
+		case c.fault.Load() == "flaky":
+			c.flaky(w, r)
 		default:
 			c.artifacts.ServeHTTP(w, r)
 		}
 	})
+}
+
+// flaky serves the registry: at the first attempt it hangs up, at the second it sends half of the file, at the third other bytes.
+func (c *contentServer) flaky(w http.ResponseWriter, r *http.Request) {
+	isFile := strings.Contains(r.URL.Path, "/blobs/")
+	if !isFile {
+		c.attempts.Add(1)
+	}
+	switch c.attempts.Load() {
+	case 1:
+		panic(http.ErrAbortHandler)
+	case 2:
+		if isFile {
+			w = &half{ResponseWriter: w}
+		}
+	case 3:
+		if isFile {
+			w = other{w}
+		}
+	}
+	c.artifacts.ServeHTTP(w, r)
+}
+
+// other is an answer with other bytes, as many as there should be.
+type other struct{ http.ResponseWriter }
+
+// Write sends other bytes.
+func (o other) Write(p []byte) (int, error) {
+	p = slices.Clone(p)
+	for i := range p {
+		p[i] ^= 1
+	}
+	return o.ResponseWriter.Write(p)
+}
+
+// proxy starts a proxy into the network of the machines for programs that are started later, at $HTTPS_PROXY.
+func (s *story) proxy(ts *testscript.TestScript) error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	server := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		to, err := s.network.Dial(r.Context(), r.Host)
+		if err != nil || r.Method != http.MethodConnect {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		defer to.Close() //nolint:errcheck // nothing can be done
+		w.WriteHeader(http.StatusOK)
+		from, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer from.Close() //nolint:errcheck // nothing can be done
+		go func() {
+			io.Copy(to, from) //nolint:errcheck,gosec // an end is an end
+			to.Close()        //nolint:errcheck,gosec // nothing can be done
+		}()
+		io.Copy(from, to) //nolint:errcheck,gosec // an end is an end
+	})}
+	ts.Defer(func() { server.Close() })
+	ts.Setenv("HTTPS_PROXY", "http://"+l.Addr().String())
+	go server.Serve(l) //nolint:errcheck // it ends with its listener
+	return nil
 }
 
 // artifact FILE NAME:TAG pushes a file into the registry of the content, as `oras push` does.

@@ -56,6 +56,9 @@ func (p *process) start(ts *testscript.TestScript) error {
 		return err
 	}
 	p.cmd.Env = []string{"HOME=" + ts.Getenv("HOME"), "PATH=" + ts.Getenv("PATH"), "TMPDIR=" + tmp}
+	if proxy := ts.Getenv("HTTPS_PROXY"); proxy != "" {
+		p.cmd.Env = append(p.cmd.Env, "HTTPS_PROXY="+proxy)
+	}
 	// A test binary that is killed takes its children along.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	p.ended, p.wanted = make(chan struct{}), false

@@ -24,8 +24,6 @@ const (
 	RuleNodeFact = "node-fact"
 	// ruleReference is the rule of references to secrets.
 	ruleReference = "secret-reference"
-	// ruleArtifact is the rule of files in OCI registries.
-	ruleArtifact = "registry-file"
 )
 
 // linter checks a config for mistakes that no parser refuses.
@@ -46,7 +44,6 @@ func Check(repository fs.FS, config machineconfig.Config, at origin.Map) []origi
 		at := fmt.Sprintf("$.storage.files.%d", i)
 		l.placeholder(at+".path", "the path", f.Path)
 		l.contents(at+".contents", f.Path, f.Contents)
-		l.artifact(at+".contents.source", f.Contents)
 		l.owners(at, f.Node)
 	}
 	for i, f := range l.config.Ignition.Storage.Directories {
@@ -127,17 +124,6 @@ func ruleOf(placeholder string) string {
 		return RuleNodeFact
 	}
 	return rulePlaceholder
-}
-
-// artifact warns of a file in a registry, because new machines cannot read it.
-func (l *linter) artifact(path string, r ign.Resource) {
-	if r.Source == nil {
-		return
-	}
-	if _, is, err := machineconfig.ArtifactOf(*r.Source); is && err == nil {
-		at, _ := l.origin.Find(path)
-		l.warn(at, ruleArtifact, "the file is in an OCI registry, which Ignition cannot read: the server sends no config with it to new machines. If the pool gets new machines, serve the file at an https:// address")
-	}
 }
 
 func (l *linter) owners(at string, n ign.Node) {

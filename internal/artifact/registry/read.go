@@ -23,6 +23,8 @@ type Answer struct {
 	Length int64
 	// Header are the headers, by their canonical names.
 	Header map[string][]string
+	// Layer is the layer of an artifact that the body is from; zero for any other answer.
+	Layer artifact.Layer
 	// Body is the body, which the receiver closes.
 	Body io.ReadCloser
 }
@@ -72,7 +74,7 @@ func (e *StatusError) Error() string {
 	case notFound:
 		return fmt.Sprintf("the registry has no %s, or hides it from these credentials (404)", e.What)
 	case unauthorized, forbidden:
-		return fmt.Sprintf("the registry refuses the %s (%d): make the repository public, or add its credentials to the node's pull secret", e.What, e.Status)
+		return fmt.Sprintf("the registry refuses the %s (%d): make the repository public, or add its credentials to the nodes' pull secret and to the server's --registry-credentials", e.What, e.Status)
 	}
 	return fmt.Sprintf("the registry answers %d for the %s", e.Status, e.What)
 }
@@ -100,7 +102,9 @@ func (r Reader) Open(ctx context.Context, a machineconfig.Artifact, headers map[
 	if rest, is := strings.CutSuffix(headers["Range"], "-"); is && layer.Size > 0 { // Some registries refuse a range without an end.
 		headers["Range"] = fmt.Sprintf("%s-%d", rest, layer.Size-1)
 	}
-	return s.get(ctx, "blobs/"+layer.Digest, headers)
+	answer, err := s.get(ctx, "blobs/"+layer.Digest, headers)
+	answer.Layer = layer
+	return answer, err
 }
 
 // Resolve returns the artifact with the digest of its manifest, which its tag names now. Without a tag, the tag is latest.

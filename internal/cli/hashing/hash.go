@@ -14,15 +14,19 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/artifact"
 	"github.com/bunsen-os/bunsen/internal/cli"
+	"github.com/bunsen-os/bunsen/internal/download"
 	"github.com/bunsen-os/bunsen/internal/remotehash"
 	"github.com/bunsen-os/bunsen/mcd/fetch"
-	"github.com/bunsen-os/bunsen/mcd/fetch/web"
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
+
+// stall is how long a server may send nothing.
+const stall = time.Minute
 
 // Options are the flags of the verb.
 type Options struct {
@@ -54,15 +58,15 @@ type Result struct {
 // Run downloads the remote files of documents and edits the documents. An address that fails leaves its document
 // unchanged, and without a result. The error joins all failures.
 func (o Options) Run(ctx context.Context, paths []string) (all []Result, _ error) {
-	access := fetch.Access{Logins: logins()}
+	options := download.Options{Logins: logins(), Agent: "bunsen", Stall: stall, Rate: 1 << 40}
 	if o.CAFile != "" {
 		pem, err := os.ReadFile(o.CAFile)
 		if err != nil {
 			return nil, cli.Invalid(fmt.Errorf("reading --ca-file: %w", err))
 		}
-		access.Authorities = [][]byte{pem}
+		options.Authorities = [][]byte{pem}
 	}
-	client := web.New(access, "bunsen", web.Stall, 1<<40)
+	client := download.New(options)
 	sums := map[machineconfig.Remote]sum{}
 	var invalid, unreachable []error
 	for _, p := range paths {
@@ -108,7 +112,7 @@ type sum struct {
 }
 
 // file hashes the remote files of one document.
-func (o Options) file(ctx context.Context, client *web.Client, path string, sums map[machineconfig.Remote]sum) ([]Result, error) {
+func (o Options) file(ctx context.Context, client *download.Client, path string, sums map[machineconfig.Remote]sum) ([]Result, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading the document: %w", err)
@@ -147,7 +151,7 @@ func (o Options) file(ctx context.Context, client *web.Client, path string, sums
 }
 
 // source returns the remote file of a source, and the hash of its contents.
-func (o Options) source(ctx context.Context, client *web.Client, s *remotehash.Source, sums map[machineconfig.Remote]sum) (machineconfig.Remote, sum, error) {
+func (o Options) source(ctx context.Context, client *download.Client, s *remotehash.Source, sums map[machineconfig.Remote]sum) (machineconfig.Remote, sum, error) {
 	r, err := s.Remote(s.Function())
 	if strings.HasPrefix(s.Address, machineconfig.ArtifactScheme) && (err == nil || errors.Is(err, machineconfig.ErrNoDigest)) {
 		r, err = resolve(ctx, client, s)
@@ -165,7 +169,7 @@ func (o Options) source(ctx context.Context, client *web.Client, s *remotehash.S
 
 // resolve returns the remote file of a source in a registry, with the digest that its tag names now, and records a new
 // address in the source. A source with a digest and without a tag keeps its digest.
-func resolve(ctx context.Context, client *web.Client, s *remotehash.Source) (machineconfig.Remote, error) {
+func resolve(ctx context.Context, client *download.Client, s *remotehash.Source) (machineconfig.Remote, error) {
 	is, err := machineconfig.ParseArtifact(s.Address)
 	if err != nil && !errors.Is(err, machineconfig.ErrNoDigest) {
 		return machineconfig.Remote{}, err
@@ -209,7 +213,7 @@ func replace(path string, text []byte) error {
 }
 
 // download returns the hash of contents. The field Hash of the remote file names the hash function.
-func (o Options) download(ctx context.Context, client *web.Client, r machineconfig.Remote) (sum, error) {
+func (o Options) download(ctx context.Context, client *download.Client, r machineconfig.Remote) (sum, error) {
 	at := machineconfig.ShownAddress(r.URL)
 	answer, body, err := client.Get(ctx, r.URL, map[string]string{"Accept-Encoding": "identity"})
 	if err != nil {

@@ -18,10 +18,10 @@ const noRateLimit = -1
 // api is the API server, with the rights of machine-config-server.
 type api struct{ client rest.Interface }
 
-func newAPI(config *rest.Config) (api, error) {
+func newAPI(config *rest.Config) (*api, error) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		return api{}, fmt.Errorf("preparing the API client for the content store: %w", err)
+		return nil, fmt.Errorf("preparing the API client for the content store: %w", err)
 	}
 	config = rest.CopyConfig(config)
 	config.QPS = noRateLimit
@@ -29,13 +29,13 @@ func newAPI(config *rest.Config) (api, error) {
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	client, err := rest.RESTClientFor(config)
 	if err != nil {
-		return api{}, fmt.Errorf("preparing the API client for the content store: %w", err)
+		return nil, fmt.Errorf("preparing the API client for the content store: %w", err)
 	}
-	return api{client}, nil
+	return &api{client}, nil
 }
 
 // get reads one object.
-func (a api) get(ctx context.Context, resource, name string, into runtime.Object) error {
+func (a *api) get(ctx context.Context, resource, name string, into runtime.Object) error {
 	err := a.client.Get().Resource(resource).Name(name).Do(ctx).Into(into)
 	if apierrors.IsNotFound(err) {
 		return fmt.Errorf("reading %s %s: it does not exist, and the controller writes it with the next change of the config", resource, name)

@@ -2,8 +2,10 @@ package copies
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -14,19 +16,21 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/artifact"
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
 const (
-	// readTimeout limits the time in which one file is read from the API server.
+	// readTimeout limits the time in which one file is read.
 	readTimeout = 10 * time.Minute
 	// answerTimeout is how long a request waits for a file that is being read. Ignition waits 10 s for headers.
 	answerTimeout = 8 * time.Second
 	// retryAfter is how long the reason of a failure answers further requests, so that a file with a missing chunk does not
 	// cause endless reads.
 	retryAfter = 5 * time.Second
-	// maxReads is how many files are read at a time.
-	maxReads = 2
+	// maxReads is how many files are read at a time from the API server, and from each registry, so that a slow registry
+	// delays only its own files. maxRegistryReads is how many files are read from all registries.
+	maxReads, maxRegistryReads = 2, 8
 )
 
 // tempPrefix begins the name of a file that is being written.
@@ -34,6 +38,8 @@ const tempPrefix = ".new-"
 
 // Options of Copies. All are required.
 type Options struct {
+	// Registries reads files of OCI registries.
+	Registries Registries
 	// Dir is a directory of this server alone.
 	Dir string
 	// Max is the largest size of all copies in bytes.
@@ -44,23 +50,35 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Copies are copies of files of the content store. Its methods may be called concurrently.
+// Registries reads files of OCI registries.
+type Registries interface {
+	// File requests the file of an artifact, for its size and digest. The caller closes the body, and verifies it.
+	File(ctx context.Context, a machineconfig.Artifact) (artifact.Layer, io.ReadCloser, error)
+}
+
+// Copies are copies of files of the content store and of registries. Its methods may be called concurrently.
 //
 // Reads: Content, ContentChunk (get).
 type Copies struct {
 	Options
-	api   api
-	reads chan struct{} // limits the reads
+	api *api // nil without a cluster
+	// registryReads limits the reads from all registries.
+	registryReads chan struct{}
 
 	mu sync.Mutex
-	// known are the verified copies, by hash. pending are the running reads, and failed the last failures.
+	// reads limits the reads from the API server, whose name is empty, and from each registry.
+	reads map[string]chan struct{}
+	// known are the verified copies, by key. pending are the running reads, and failed the last failures.
 	known   map[string]*entry
 	pending map[string]*read
 	failed  map[string]failure
+	// reserved is the size of the copies that are being written.
+	reserved int64
 }
 
-// entry is a verified copy.
+// entry is a verified copy. The field file is its name in the directory.
 type entry struct {
+	file string
 	size int64
 	used time.Time
 }
@@ -77,11 +95,15 @@ type failure struct {
 	err error
 }
 
-// New prepares to read an API server. It creates the directory, and removes what a crash left there.
+// New prepares to read an API server, which is nil without a cluster. It creates the directory, and removes what a crash
+// left there.
 func New(config *rest.Config, o Options) (*Copies, error) {
-	api, err := newAPI(config)
-	if err != nil {
-		return nil, err
+	var client *api
+	if config != nil {
+		var err error
+		if client, err = newAPI(config); err != nil {
+			return nil, err
+		}
 	}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the directory for files of the content store: %w", err)
@@ -99,24 +121,60 @@ func New(config *rest.Config, o Options) (*Copies, error) {
 		}
 	}
 	return &Copies{
-		Options: o, api: api, reads: make(chan struct{}, maxReads),
+		Options: o, api: client, registryReads: make(chan struct{}, maxRegistryReads), reads: map[string]chan struct{}{},
 		known: map[string]*entry{}, pending: map[string]*read{}, failed: map[string]failure{},
 	}, nil
 }
 
-// errReading says that the file is being read from the API server.
-var errReading = errors.New("the server reads the file from the API server now: retry later")
+// errReading says that the file is being read.
+var errReading = errors.New("the server reads the file now: retry later")
 
-// Open returns the file with a hash, and its size. The caller closes it. The error wraps mcs.ErrContentUnavailable if the file
-// cannot be served now.
-func (c *Copies) Open(ctx context.Context, hash string) (*os.File, int64, error) {
-	if !machineconfig.IsStoredHash(hash) {
-		return nil, 0, fmt.Errorf("reading file %q of the content store: %w", mcs.SafeName(hash), mcs.ErrContentUnavailable)
+// wanted is a requested file.
+type wanted struct {
+	// name is the hash of a file of the content store, or the address of a file in a registry.
+	name string
+	// artifact is the file in a registry; zero for a file of the content store.
+	artifact machineconfig.Artifact
+}
+
+// isArtifact reports whether the file is in a registry.
+func (w wanted) isArtifact() bool { return w.artifact.Digest != "" }
+
+// key identifies the file. The name of its copy begins with the key.
+func (w wanted) key() string {
+	if !w.isArtifact() {
+		return w.name
 	}
-	if f, size := c.openKnown(hash); f != nil {
+	return fmt.Sprintf("%s%x", artifactPrefix, sha256.Sum256([]byte(w.name)))
+}
+
+// artifactPrefix begins the names of copies of files in registries.
+const artifactPrefix = "oci-"
+
+// keyOf returns the key of the copy with a name; empty if the name is not one of a copy.
+func keyOf(file string) string {
+	key, _, _ := strings.Cut(file, ".")
+	if machineconfig.IsStoredHash(key) || strings.HasPrefix(key, artifactPrefix) {
+		return key
+	}
+	return ""
+}
+
+// Open returns a file and its size: the file of the content store with a hash, or the file in a registry with an address like
+// oci://REGISTRY/NAME@sha256:HEX. The caller closes it. The error wraps mcs.ErrContentUnavailable if the file cannot be served
+// now.
+func (c *Copies) Open(ctx context.Context, name string) (*os.File, int64, error) {
+	w := wanted{name: name}
+	if !machineconfig.IsStoredHash(name) {
+		var ok bool
+		if w.artifact, ok = mcs.ParseArtifactName(name); !ok {
+			return nil, 0, fmt.Errorf("reading file %q: %w", mcs.SafeName(name), mcs.ErrContentUnavailable)
+		}
+	}
+	if f, size := c.openKnown(w.key()); f != nil {
 		return f, size, nil
 	}
-	r := c.begin(ctx, hash)
+	r := c.begin(ctx, w)
 	timeout := time.NewTimer(answerTimeout)
 	defer timeout.Stop()
 	err := errReading
@@ -128,7 +186,7 @@ func (c *Copies) Open(ctx context.Context, hash string) (*os.File, int64, error)
 		err = ctx.Err()
 	}
 	if err == nil {
-		if f, size := c.openKnown(hash); f != nil {
+		if f, size := c.openKnown(w.key()); f != nil {
 			return f, size, nil
 		}
 		err = errReading // it was removed at once, because others were needed
@@ -137,14 +195,14 @@ func (c *Copies) Open(ctx context.Context, hash string) (*os.File, int64, error)
 }
 
 // openKnown opens a verified copy; nil if there is none.
-func (c *Copies) openKnown(hash string) (*os.File, int64) {
+func (c *Copies) openKnown(key string) (*os.File, int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e := c.known[hash]
+	e := c.known[key]
 	if e == nil {
 		return nil, 0
 	}
-	f, err := os.Open(c.path(hash))
+	f, err := os.Open(c.path(e.file))
 	if err == nil {
 		if is, bad := f.Stat(); bad == nil && is.Size() == e.size {
 			e.used = c.Now()
@@ -152,53 +210,77 @@ func (c *Copies) openKnown(hash string) (*os.File, int64) {
 		}
 		f.Close() //nolint:errcheck,gosec // only read
 	}
-	delete(c.known, hash) // another process removed or truncated the copy
+	delete(c.known, key) // another process removed or truncated the copy
 	return nil, 0
 }
 
 // begin starts a read, or returns the running read or the last failure.
-func (c *Copies) begin(ctx context.Context, hash string) *read {
+func (c *Copies) begin(ctx context.Context, w wanted) *read {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if r := c.pending[hash]; r != nil {
+	key := w.key()
+	if r := c.pending[key]; r != nil {
 		return r
 	}
 	r := &read{done: make(chan struct{})}
-	if last, ok := c.failed[hash]; ok && c.Now().Sub(last.at) < retryAfter {
+	if last, ok := c.failed[key]; ok && c.Now().Sub(last.at) < retryAfter {
 		r.err = last.err
 		close(r.done)
 		return r
 	}
-	delete(c.failed, hash)
-	c.pending[hash] = r
-	go c.run(context.WithoutCancel(ctx), hash, r) // A client that disconnects does not end it: others wait for the file.
+	delete(c.failed, key)
+	c.pending[key] = r
+	if c.reads[w.artifact.Registry] == nil {
+		c.reads[w.artifact.Registry] = make(chan struct{}, maxReads)
+	}
+	go c.run(context.WithoutCancel(ctx), w, r, c.reads[w.artifact.Registry]) // A client that disconnects does not end it: others wait for the file.
 	return r
 }
 
-// run reads a file, and ends its read.
-func (c *Copies) run(ctx context.Context, hash string, r *read) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	c.reads <- struct{}{}
-	size, err := c.copy(ctx, hash)
-	<-c.reads
+// run reads a file when slots allow it, and ends its read.
+func (c *Copies) run(ctx context.Context, w wanted, r *read, slots chan struct{}) {
+	slots <- struct{}{}
+	if w.isArtifact() {
+		c.registryReads <- struct{}{}
+	}
+	is, err := c.copyInTime(ctx, w)
+	if w.isArtifact() {
+		<-c.registryReads
+	}
+	<-slots
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil {
-		c.known[hash] = &entry{size, c.Now()}
+		c.known[w.key()] = &is
 	} else {
 		if len(c.failed) > maxFailures {
 			clear(c.failed)
 		}
-		c.failed[hash] = failure{c.Now(), err}
-		c.Log.Error("a file of the content store cannot be served; machines and nodes that need it retry", "content", hash, "error", err)
+		c.failed[w.key()] = failure{c.Now(), err}
+		c.Log.Error("a file cannot be served; machines and nodes that need it retry", "content", w.name, "error", err)
 	}
 	r.err = err
-	delete(c.pending, hash)
+	delete(c.pending, w.key())
 	close(r.done)
+}
+
+// copyInTime makes sure that the directory has a verified copy of a file.
+func (c *Copies) copyInTime(ctx context.Context, w wanted) (entry, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	var file string
+	var size int64
+	var err error
+	if w.isArtifact() {
+		file, size, err = c.copyArtifact(ctx, w)
+	} else {
+		file = w.name
+		size, err = c.copyStored(ctx, w.name)
+	}
+	return entry{file, size, c.Now()}, err
 }
 
 // maxFailures limits how many failures are remembered. Only files that configs name are read.
 const maxFailures = 1024
 
-func (c *Copies) path(hash string) string { return filepath.Join(c.Dir, hash) }
+func (c *Copies) path(file string) string { return filepath.Join(c.Dir, file) }

@@ -2,6 +2,7 @@ package copies
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/hex"
 	"errors"
@@ -9,18 +10,20 @@ import (
 	"hash"
 	"io"
 	"os"
-	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/bunsen-os/bunsen/api/contentstore"
-	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// copy makes sure that the directory has a verified copy of a file, and returns its size.
-func (c *Copies) copy(ctx context.Context, name string) (int64, error) {
-	if size, ok := c.verify(name); ok {
+// copyStored makes sure that the directory has a verified copy of a file of the content store, and returns its size.
+func (c *Copies) copyStored(ctx context.Context, name string) (int64, error) {
+	if size, ok := c.verify(name, name); ok {
 		return size, nil
+	}
+	if c.api == nil {
+		return 0, errors.New("the server has no cluster, and so no content store")
 	}
 	is := &v1alpha1.Content{}
 	if err := c.api.get(ctx, "contents", name, is); err != nil {
@@ -32,46 +35,74 @@ func (c *Copies) copy(ctx context.Context, name string) (int64, error) {
 	if err := contentstore.Check(is); err != nil {
 		return 0, err
 	}
-	if err := c.makeRoom(is.Spec.Size); err != nil {
-		return 0, err
-	}
-	return is.Spec.Size, c.write(ctx, is)
+	return is.Spec.Size, c.write(name, is.Spec.Size, func(to io.Writer) error { return c.writeChunks(ctx, is, to) })
 }
 
-// verify reports whether an earlier process left a copy with the right hash, and removes any other file of that name.
-func (c *Copies) verify(name string) (int64, bool) {
-	f, err := os.Open(c.path(name))
+// verify reports whether an earlier process left a file with a hash, and returns its size. It removes a file with another hash.
+func (c *Copies) verify(file, hash string) (int64, bool) {
+	f, err := os.Open(c.path(file))
 	if err != nil {
 		return 0, false
 	}
 	defer f.Close() //nolint:errcheck // only read
-	sum := sha512.New()
+	sum := newSum(hash)
 	size, err := io.Copy(sum, f)
-	if err == nil && hashOf(sum) == name {
+	if err == nil && sum.String() == hash {
 		return size, true
 	}
-	os.Remove(c.path(name)) //nolint:errcheck,gosec // write replaces it
+	os.Remove(c.path(file)) //nolint:errcheck,gosec // write replaces it
 	return 0, false
 }
 
-func hashOf(sum hash.Hash) string { return "sha512-" + hex.EncodeToString(sum.Sum(nil)) }
+// sum is a hash that has a name.
+type sum struct {
+	hash.Hash
+	function string
+}
 
-// write writes a file chunk by chunk. The file gets its name only after its hash was verified.
-func (c *Copies) write(ctx context.Context, is *v1alpha1.Content) (err error) {
+// newSum returns the sum that verifies a hash in the form sha256-HEX or sha512-HEX.
+func newSum(is string) sum {
+	if strings.HasPrefix(is, "sha256-") {
+		return sum{sha256.New(), "sha256-"}
+	}
+	return sum{sha512.New(), "sha512-"}
+}
+
+// String returns the hash of the bytes.
+func (s sum) String() string { return s.function + hex.EncodeToString(s.Sum(nil)) }
+
+// write writes a file of a size. The function fill writes its bytes, and returns an error unless it verified them. Only then does
+// the file get its name.
+func (c *Copies) write(file string, size int64, fill func(io.Writer) error) (err error) {
+	if err := c.makeRoom(size); err != nil {
+		return err
+	}
+	defer c.release(size)
 	f, err := os.CreateTemp(c.Dir, tempPrefix) // the mode is 0600
 	if err != nil {
-		return fmt.Errorf("copying Content %s: %w", is.Name, err)
+		return fmt.Errorf("writing a copy: %w", err)
 	}
 	defer func() {
 		err = errors.Join(err, f.Close())
 		if err == nil {
-			err = os.Rename(f.Name(), c.path(is.Name))
+			err = os.Rename(f.Name(), c.path(file))
 		}
 		if err != nil {
 			err = errors.Join(err, os.Remove(f.Name()))
 		}
 	}()
-	sum, left := sha512.New(), is.Spec.Size
+	if err := fill(f); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("writing a copy: %w", err)
+	}
+	return nil
+}
+
+// writeChunks writes the chunks of a file, and verifies each chunk and the file.
+func (c *Copies) writeChunks(ctx context.Context, is *v1alpha1.Content, to io.Writer) error {
+	sum, left := newSum(is.Name), is.Spec.Size
 	for _, name := range is.Spec.Chunks {
 		plain, err := c.chunk(ctx, name)
 		if err != nil {
@@ -82,15 +113,12 @@ func (c *Copies) write(ctx context.Context, is *v1alpha1.Content) (err error) {
 		}
 		left -= int64(len(plain))
 		sum.Write(plain) //nolint:errcheck,gosec // it never fails
-		if _, err := f.Write(plain); err != nil {
-			return fmt.Errorf("copying Content %s: %w", is.Name, err)
+		if _, err := to.Write(plain); err != nil {
+			return fmt.Errorf("writing a copy of Content %s: %w", is.Name, err)
 		}
 	}
-	if hashOf(sum) != is.Name {
+	if sum.String() != is.Name {
 		return fmt.Errorf("reading Content %s: its chunks do not have the hash that is its name: delete it, and the controller creates it again", is.Name)
-	}
-	if err := f.Sync(); err != nil {
-		return fmt.Errorf("copying Content %s: %w", is.Name, err)
 	}
 	return nil
 }
@@ -110,11 +138,13 @@ func (c *Copies) chunk(ctx context.Context, name string) ([]byte, error) {
 // largestReserve limits the part of the disk that stays free.
 const largestReserve = 1 << 30
 
-// makeRoom removes the copies that were used the longest time ago, until there is room for another file.
+// makeRoom removes the copies that were used the longest time ago, until there is room for another file. It reserves the room.
 func (c *Copies) makeRoom(size int64) error {
 	if size > c.Max {
 		return fmt.Errorf("the file has %d MiB, and the server's copies of files have at most %d MiB: set a larger --content-cache", size>>20, c.Max>>20)
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if err := c.removeOldest(size); err != nil {
 		return err
 	}
@@ -123,51 +153,60 @@ func (c *Copies) makeRoom(size int64) error {
 		return fmt.Errorf("reading the free space of %s: %w", c.Dir, err)
 	}
 	free, all := int64(disk.Bavail)*disk.Bsize, int64(disk.Blocks)*disk.Bsize
-	if reserve := min(all/10, largestReserve); free-size < reserve {
-		return fmt.Errorf("the disk of %s is full: %d MiB are free, %d MiB are needed, and %d MiB stay free", c.Dir, free>>20, size>>20, reserve>>20)
+	if reserve := min(all/10, largestReserve); free-size-c.reserved < reserve {
+		return fmt.Errorf("the disk of %s is full: %d MiB are free, %d MiB are needed, and %d MiB stay free", c.Dir, free>>20, (size+c.reserved)>>20, reserve>>20)
 	}
+	c.reserved += size
 	return nil
 }
 
-// removeOldest removes copies until all copies and a file of a size are within the limit. Requests that read a removed copy
-// continue.
+// release ends a reservation of makeRoom.
+func (c *Copies) release(size int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reserved -= size
+}
+
+// removeOldest removes copies until all copies, those that are being written and a file of a size are within the limit. Requests
+// that read a removed copy continue. The caller holds mu.
 func (c *Copies) removeOldest(size int64) error {
 	files, err := os.ReadDir(c.Dir)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", c.Dir, err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	sizes, sum := map[string]int64{}, size
+	sizes, sum := map[string]int64{}, size+c.reserved
 	for _, f := range files {
-		if info, err := f.Info(); err == nil && info.Mode().IsRegular() {
-			sum += info.Size()
-			if machineconfig.IsStoredHash(f.Name()) && c.pending[f.Name()] == nil {
-				sizes[f.Name()] = info.Size()
-			}
+		info, err := f.Info()
+		key := keyOf(f.Name())
+		if err != nil || !info.Mode().IsRegular() || key == "" {
+			continue // an unfinished copy is part of the reserved size
+		}
+		sum += info.Size()
+		if c.pending[key] == nil {
+			sizes[f.Name()] = info.Size()
 		}
 	}
 	for sum > c.Max && len(sizes) > 0 {
-		name := c.oldestOf(sizes)
-		if err := os.Remove(filepath.Join(c.Dir, name)); err != nil {
+		file := c.oldestOf(sizes)
+		if err := os.Remove(c.path(file)); err != nil {
 			return fmt.Errorf("removing a copy: %w", err)
 		}
-		sum -= sizes[name]
-		delete(sizes, name)
-		delete(c.known, name)
+		sum -= sizes[file]
+		delete(sizes, file)
+		delete(c.known, keyOf(file))
 	}
 	return nil
 }
 
 // oldestOf returns the copy that was used the longest time ago. A copy that no request of this process used is the oldest.
 func (c *Copies) oldestOf(sizes map[string]int64) (oldest string) {
-	for name := range sizes {
-		a, b := c.known[name], c.known[oldest]
+	for file := range sizes {
+		a, b := c.known[keyOf(file)], c.known[keyOf(oldest)]
 		switch {
 		case oldest == "", a == nil && b != nil, a != nil && b != nil && a.used.Before(b.used):
-			oldest = name
-		case a == nil && b == nil && name < oldest:
-			oldest = name
+			oldest = file
+		case a == nil && b == nil && file < oldest:
+			oldest = file
 		}
 	}
 	return oldest

@@ -1,0 +1,316 @@
+package download
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/artifact"
+	"github.com/bunsen-os/bunsen/internal/artifact/registry"
+)
+
+// The limits of a download.
+const (
+	// Stall is how long a server may send nothing.
+	Stall = time.Minute
+	// Rate is how many bytes a second a download may take, so that it leaves room for the node's own traffic.
+	Rate = 64 << 20
+	// slowest is how many bytes a second a server must send on average of a window. The window is windowStalls times the
+	// longest time without a byte.
+	slowest, windowStalls = 1 << 10, 10
+)
+
+// Options are how a client reaches servers.
+type Options struct {
+	// Proxy chooses the proxy of a request; nil for the proxies of the environment.
+	Proxy func(*http.Request) (*url.URL, error)
+	// Authorities are PEM certificates of CAs in addition to those of the machine.
+	Authorities [][]byte
+	// Logins are the credentials for registries.
+	Logins artifact.Logins
+	// Agent is the name of the program.
+	Agent string
+	// Stall is how long a server may send nothing, and Rate the most bytes of a second.
+	Stall time.Duration
+	Rate  int64
+	// NoLinkLocal refuses connections to addresses of the local link, where clouds serve credentials of machines.
+	NoLinkLocal bool
+}
+
+// Client requests files from servers and registries.
+type Client struct {
+	http   *http.Client
+	logins artifact.Logins
+	stall  time.Duration
+	rate   int64
+}
+
+// Answer is the head of a server's answer.
+type Answer struct {
+	// Status is the status of HTTP.
+	Status int
+	// Length is the size of the body; -1 if it is unknown.
+	Length int64
+	// Range is the header Content-Range, and Validator a strong ETag or the header Last-Modified.
+	Range, Validator string
+	// Layer is the layer of an artifact that the body is from; zero for any other file.
+	Layer artifact.Layer
+}
+
+// New returns a client.
+func New(o Options) *Client {
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	for _, pem := range o.Authorities {
+		roots.AppendCertsFromPEM(pem)
+	}
+	if o.Proxy == nil {
+		o.Proxy = http.ProxyFromEnvironment
+	}
+	dialer := &net.Dialer{Timeout: o.Stall}
+	if o.NoLinkLocal {
+		dialer.Control = refuseLinkLocal
+	}
+	transport := &http.Transport{
+		Proxy: o.Proxy, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
+		DialContext:         dialer.DialContext,
+		TLSHandshakeTimeout: o.Stall, ResponseHeaderTimeout: o.Stall,
+		DisableKeepAlives: true, DisableCompression: true,
+	}
+	return &Client{&http.Client{Transport: named{transport, o.Agent}, CheckRedirect: redirect}, o.Logins, o.Stall, o.Rate}
+}
+
+// refuseLinkLocal implements net.Dialer.Control.
+func refuseLinkLocal(_, address string, _ syscall.RawConn) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("connecting to %s: %w", address, err)
+	}
+	if to.Addr().Unmap().IsLinkLocalUnicast() {
+		return fmt.Errorf("%s is an address of the local link, and no registry is there", to.Addr())
+	}
+	return nil
+}
+
+// Over returns a client that sends its requests with another client, and follows redirects only if that client does.
+func Over(client *http.Client, agent string, stall time.Duration, rate int64) *Client {
+	return &Client{&http.Client{Transport: named{client.Transport, agent}, CheckRedirect: client.CheckRedirect}, nil, stall, rate}
+}
+
+// named sends the name of the program with each request.
+type named struct {
+	http.RoundTripper
+	agent string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (n named) RoundTrip(r *http.Request) (*http.Response, error) {
+	r.Header.Set("User-Agent", n.agent)
+	return n.RoundTripper.RoundTrip(r)
+}
+
+// redirect implements http.Client.CheckRedirect.
+func redirect(to *http.Request, via []*http.Request) error {
+	to.Header.Del("Referer") // The Referer may contain a query with a token.
+	return checkRedirect(via[len(via)-1].URL, to.URL, len(via))
+}
+
+// maxRedirects is how many redirects a download follows.
+const maxRedirects = 10
+
+// checkRedirect returns why a download does not follow a redirect.
+func checkRedirect(from, to *url.URL, count int) error {
+	at := machineconfig.ShownAddress(to.String())
+	switch {
+	case count > maxRedirects:
+		return fmt.Errorf("the server redirects more than %d times", maxRedirects)
+	case from.Scheme == "https" && to.Scheme != "https":
+		return fmt.Errorf("the server redirects from https to %s: name that address in the config if you trust the network", at)
+	case machineconfig.CheckAddress(to.String()) != nil:
+		return fmt.Errorf("the server redirects to %s, which is not an address for downloads", at)
+	}
+	return nil
+}
+
+// Get requests an address, or the file of the artifact that an address names. The caller closes the body. Reading the body fails
+// if the server sends nothing for a while.
+func (c *Client) Get(ctx context.Context, address string, headers map[string]string) (Answer, io.ReadCloser, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	// A registry sends a manifest and tokens before the file. Each answer has its own limits, but bodies have not.
+	const answers = 4
+	timer := time.AfterFunc(answers*c.stall, func() { cancel(fmt.Errorf("the server sent no file within %s", answers*c.stall)) })
+	answer, err := c.request(ctx, address, headers)
+	timer.Stop()
+	if cause := context.Cause(ctx); cause != nil && err == nil {
+		answer.Body.Close() //nolint:errcheck,gosec // the request has ended
+		err = cause
+	}
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		cancel(nil)
+		return Answer{}, nil, withoutAddress(err)
+	}
+	header := http.Header(answer.Header)
+	head := Answer{answer.Status, answer.Length, header.Get("Content-Range"), validator(header), answer.Layer}
+	b := &body{from: answer.Body, cancel: cancel, done: ctx.Done(), stall: c.stall, rate: c.rate, began: time.Now()}
+	b.window = b.began
+	b.timer = time.AfterFunc(c.stall, func() { cancel(fmt.Errorf("the server sent nothing for %s", c.stall)) })
+	b.cause = func() error { return context.Cause(ctx) }
+	return head, b, nil
+}
+
+// request requests an address, or the file of an artifact.
+func (c *Client) request(ctx context.Context, address string, headers map[string]string) (registry.Answer, error) {
+	a, is, err := machineconfig.ArtifactOf(address)
+	if is && err == nil {
+		return c.reader().Open(ctx, a, headers)
+	}
+	if err != nil {
+		return registry.Answer{}, err
+	}
+	return sender{c.http}.Send(ctx, address, headers)
+}
+
+// reader reads registries.
+func (c *Client) reader() registry.Reader {
+	return registry.Reader{Client: sender{c.http}, Logins: c.logins}
+}
+
+// sender implements registry.Client.
+type sender struct{ http *http.Client }
+
+// Send implements registry.Client.
+func (s sender) Send(ctx context.Context, address string, headers map[string]string) (registry.Answer, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return registry.Answer{}, errors.New("the address is not a URL")
+	}
+	for name, value := range headers {
+		request.Header.Set(name, value)
+	}
+	answer, err := s.http.Do(request)
+	if err != nil {
+		return registry.Answer{}, err
+	}
+	return registry.Answer{Status: answer.StatusCode, Length: answer.ContentLength, Header: answer.Header, Body: answer.Body}, nil
+}
+
+// File requests the file of an artifact, for its size and digest. The body is not verified.
+func (c *Client) File(ctx context.Context, a machineconfig.Artifact) (artifact.Layer, io.ReadCloser, error) {
+	answer, body, err := c.Get(ctx, a.Source(), nil)
+	if err != nil {
+		return artifact.Layer{}, nil, err
+	}
+	if answer.Status != http.StatusOK {
+		body.Close() //nolint:errcheck,gosec // only read
+		return artifact.Layer{}, nil, &registry.StatusError{Status: answer.Status, What: "file"}
+	}
+	return answer.Layer, body, nil
+}
+
+// Resolve returns an artifact with the digest that its tag names now.
+func (c *Client) Resolve(ctx context.Context, a machineconfig.Artifact) (machineconfig.Artifact, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.stall)
+	defer cancel()
+	a, err := c.reader().Resolve(ctx, a)
+	return a, withoutAddress(err)
+}
+
+// withoutAddress removes the address from an error, because its query may contain a token.
+func withoutAddress(err error) error {
+	var about *url.Error
+	if errors.As(err, &about) {
+		return about.Err
+	}
+	return err
+}
+
+// validator returns what If-Range can compare: a strong ETag, or a date.
+func validator(h http.Header) string {
+	if tag := h.Get("ETag"); strings.HasPrefix(tag, `"`) {
+		return tag
+	}
+	return h.Get("Last-Modified")
+}
+
+// body is the body of an answer. Reading it fails if the server stalls or is slower than slowest, and takes at least as
+// long as the rate demands.
+type body struct {
+	from   io.ReadCloser
+	cancel context.CancelCauseFunc
+	cause  func() error
+	done   <-chan struct{}
+	stall  time.Duration
+	timer  *time.Timer
+	rate   int64
+	began  time.Time
+	read   int64
+	// window is when the current window began, and before how many bytes had been read then.
+	window time.Time
+	before int64
+}
+
+// Read implements io.Reader.
+func (b *body) Read(into []byte) (int, error) {
+	b.timer.Reset(b.stall)
+	n, err := b.from.Read(into)
+	b.timer.Stop()
+	if cause := b.cause(); err != nil && cause != nil { // An end after the request ended is no end of the file.
+		err = cause
+	}
+	b.read += int64(n)
+	if err == nil {
+		b.slowDown()
+		err = b.checkWindow(time.Now())
+	}
+	return n, err
+}
+
+// slowDown waits until the bytes so far are within the rate, or until the request ends.
+func (b *body) slowDown() {
+	due := time.Duration(float64(b.read) / float64(b.rate) * float64(time.Second))
+	if early := due - time.Since(b.began); early > 0 {
+		select {
+		case <-time.After(early):
+		case <-b.done:
+		}
+	}
+}
+
+// checkWindow returns an error if a window has ended, and the server has sent too little in it. A server that sends a byte
+// now and then would hold a node without end.
+func (b *body) checkWindow(now time.Time) error {
+	length := now.Sub(b.window)
+	if length < windowStalls*b.stall {
+		return nil
+	}
+	got := b.read - b.before
+	b.window, b.before = now, b.read
+	if least := int64(length.Seconds() * slowest); got < least {
+		return fmt.Errorf("the server sent %d bytes in %s, and at least %d are necessary", got, length.Round(time.Second), least)
+	}
+	return nil
+}
+
+// Close implements io.Closer.
+func (b *body) Close() error {
+	b.timer.Stop()
+	err := b.from.Close()
+	b.cancel(nil)
+	return err
+}
