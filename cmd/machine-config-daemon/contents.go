@@ -5,10 +5,10 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/bunsen-os/bunsen/internal/download"
 	"github.com/bunsen-os/bunsen/mcd/agent/contentsync"
 	"github.com/bunsen-os/bunsen/mcd/agent/kube"
 	"github.com/bunsen-os/bunsen/mcd/fetch"
-	"github.com/bunsen-os/bunsen/mcd/fetch/web"
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
@@ -19,10 +19,10 @@ func fetcher(h host.Host, cluster *kube.Connection) *fetch.Fetcher {
 	var stored fetch.Stored
 	if cluster != nil {
 		stored = func(ctx context.Context, hash string, headers map[string]string) (fetch.Answer, io.ReadCloser, error) {
-			return cluster.Content(ctx, hash, headers, func(c *http.Client) fetch.Web { return web.Over(c, agent, web.Stall, web.Rate) })
+			return cluster.Content(ctx, hash, headers, func(c *http.Client) fetch.Web { return download.Over(c, agent, download.Stall, download.Rate) })
 		}
 	}
 	return contentsync.Fetcher(h, func(a fetch.Access) fetch.Web {
-		return fetch.WithStored(web.New(a, agent, web.Stall, web.Rate), stored)
+		return fetch.WithStored(download.New(download.Options{Proxy: a.Proxy, Authorities: a.Authorities, Logins: a.Logins, Agent: agent, Stall: download.Stall, Rate: download.Rate}), stored)
 	})
 }

@@ -15,12 +15,15 @@ import (
 	"syscall"
 	"time"
 
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+	"golang.org/x/net/http/httpproxy"
+
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/artifact"
 	"github.com/bunsen-os/bunsen/internal/artifact/registry"
 )
 
-// The limits of a download.
+// The limits of a download onto a node.
 const (
 	// Stall is how long a server may send nothing.
 	Stall = time.Minute
@@ -33,8 +36,8 @@ const (
 
 // Options are how a client reaches servers.
 type Options struct {
-	// Proxy chooses the proxy of a request; nil for the proxies of the environment.
-	Proxy func(*http.Request) (*url.URL, error)
+	// Proxy are the proxies of a config. Without any, the proxies of the environment apply.
+	Proxy ign.Proxy
 	// Authorities are PEM certificates of CAs in addition to those of the machine.
 	Authorities [][]byte
 	// Logins are the credentials for registries.
@@ -56,18 +59,6 @@ type Client struct {
 	rate   int64
 }
 
-// Answer is the head of a server's answer.
-type Answer struct {
-	// Status is the status of HTTP.
-	Status int
-	// Length is the size of the body; -1 if it is unknown.
-	Length int64
-	// Range is the header Content-Range, and Validator a strong ETag or the header Last-Modified.
-	Range, Validator string
-	// Layer is the layer of an artifact that the body is from; zero for any other file.
-	Layer artifact.Layer
-}
-
 // New returns a client.
 func New(o Options) *Client {
 	roots, err := x509.SystemCertPool()
@@ -77,15 +68,12 @@ func New(o Options) *Client {
 	for _, pem := range o.Authorities {
 		roots.AppendCertsFromPEM(pem)
 	}
-	if o.Proxy == nil {
-		o.Proxy = http.ProxyFromEnvironment
-	}
 	dialer := &net.Dialer{Timeout: o.Stall}
 	if o.NoLinkLocal {
 		dialer.Control = refuseLinkLocal
 	}
 	transport := &http.Transport{
-		Proxy: o.Proxy, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
+		Proxy: proxyOf(o.Proxy), TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
 		DialContext:         dialer.DialContext,
 		TLSHandshakeTimeout: o.Stall, ResponseHeaderTimeout: o.Stall,
 		DisableKeepAlives: true, DisableCompression: true,
@@ -145,9 +133,30 @@ func checkRedirect(from, to *url.URL, count int) error {
 	return nil
 }
 
+// proxyOf returns the proxies of a config or, if it has none, those of the environment.
+func proxyOf(p ign.Proxy) func(*http.Request) (*url.URL, error) {
+	if p.HTTPProxy == nil && p.HTTPSProxy == nil {
+		return http.ProxyFromEnvironment
+	}
+	c := httpproxy.Config{}
+	if p.HTTPProxy != nil {
+		c.HTTPProxy = *p.HTTPProxy
+	}
+	if p.HTTPSProxy != nil {
+		c.HTTPSProxy = *p.HTTPSProxy
+	}
+	var except []string
+	for _, host := range p.NoProxy {
+		except = append(except, string(host))
+	}
+	c.NoProxy = strings.Join(except, ",")
+	choose := c.ProxyFunc()
+	return func(r *http.Request) (*url.URL, error) { return choose(r.URL) }
+}
+
 // Get requests an address, or the file of the artifact that an address names. The caller closes the body. Reading the body fails
 // if the server sends nothing for a while.
-func (c *Client) Get(ctx context.Context, address string, headers map[string]string) (Answer, io.ReadCloser, error) {
+func (c *Client) Get(ctx context.Context, address string, headers map[string]string) (artifact.Answer, io.ReadCloser, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	// A registry sends a manifest and tokens before the file. Each answer has its own limits, but bodies have not.
 	const answers = 4
@@ -163,10 +172,10 @@ func (c *Client) Get(ctx context.Context, address string, headers map[string]str
 			err = cause
 		}
 		cancel(nil)
-		return Answer{}, nil, withoutAddress(err)
+		return artifact.Answer{}, nil, withoutAddress(err)
 	}
 	header := http.Header(answer.Header)
-	head := Answer{answer.Status, answer.Length, header.Get("Content-Range"), validator(header), answer.Layer}
+	head := artifact.Answer{Status: answer.Status, Length: answer.Length, Range: header.Get("Content-Range"), Validator: validator(header), Layer: answer.Layer}
 	b := &body{from: answer.Body, cancel: cancel, done: ctx.Done(), stall: c.stall, rate: c.rate, began: time.Now()}
 	b.window = b.began
 	b.timer = time.AfterFunc(c.stall, func() { cancel(fmt.Errorf("the server sent nothing for %s", c.stall)) })

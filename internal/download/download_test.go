@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +34,7 @@ func TestRequestsThatALyingRegistryCauses(t *testing.T) {
 	a := machineconfig.Artifact{Registry: host, Repository: "x", Digest: "sha256:" + strings.Repeat("a", 64)}
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: registry.Certificate().Raw})
 	client := download.New(download.Options{
-		Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }, Authorities: [][]byte{authority}, Agent: "test", Stall: 10 * time.Second, Rate: 1 << 40, NoLinkLocal: true,
+		Authorities: [][]byte{authority}, Agent: "test", Stall: 10 * time.Second, Rate: 1 << 40, NoLinkLocal: true,
 	})
 	for address, want := range map[string]string{
 		plain.URL:                                       "redirects from https to http",

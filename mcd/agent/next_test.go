@@ -18,10 +18,10 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/download"
 	"github.com/bunsen-os/bunsen/mcd/agent"
 	"github.com/bunsen-os/bunsen/mcd/agent/contentsync"
 	"github.com/bunsen-os/bunsen/mcd/fetch"
-	"github.com/bunsen-os/bunsen/mcd/fetch/web"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/linux"
 	"github.com/bunsen-os/bunsen/mcd/report"
@@ -89,7 +89,9 @@ func newNextRig(t *testing.T) *nextRig {
 	t.Cleanup(func() { root.Close() })
 	r.os = &imageHost{OperatingSystem: h.OS}
 	h.OS = r.os
-	r.fetch = contentsync.New(contentsync.Fetcher(h, func(a fetch.Access) fetch.Web { return web.New(a, "test", time.Minute, 1<<40) }), h.OS)
+	r.fetch = contentsync.New(contentsync.Fetcher(h, func(a fetch.Access) fetch.Web {
+		return download.New(download.Options{Proxy: a.Proxy, Authorities: a.Authorities, Logins: a.Logins, Agent: "test", Stall: time.Minute, Rate: 1 << 40})
+	}), h.OS)
 	r.a = agent.New(agent.Config{Node: "worker-0", Cluster: r.c, Host: h, Fetch: r.fetch, Log: slog.New(slog.DiscardHandler)})
 	for _, file := range []string{"a", "b", "c"} {
 		sum := sha512.Sum512([]byte("contents of /" + file))

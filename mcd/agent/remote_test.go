@@ -16,10 +16,10 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
+	"github.com/bunsen-os/bunsen/internal/download"
 	"github.com/bunsen-os/bunsen/mcd/agent"
 	"github.com/bunsen-os/bunsen/mcd/agent/contentsync"
 	"github.com/bunsen-os/bunsen/mcd/fetch"
-	"github.com/bunsen-os/bunsen/mcd/fetch/web"
 	"github.com/bunsen-os/bunsen/mcd/host/linux"
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
@@ -44,7 +44,9 @@ func TestANodeWaitsForRemoteFilesUndrained(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { root.Close() })
-	fetcher := contentsync.New(contentsync.Fetcher(h, func(a fetch.Access) fetch.Web { return web.New(a, "test", time.Minute, 1<<40) }), h.OS)
+	fetcher := contentsync.New(contentsync.Fetcher(h, func(a fetch.Access) fetch.Web {
+		return download.New(download.Options{Proxy: a.Proxy, Authorities: a.Authorities, Logins: a.Logins, Agent: "test", Stall: time.Minute, Rate: 1 << 40})
+	}), h.OS)
 	c := newCluster()
 	add := func(name, file string) {
 		sum := sha512.Sum512([]byte("contents of /" + file))

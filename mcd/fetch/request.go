@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/artifact"
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
@@ -21,14 +22,7 @@ type Partial struct {
 }
 
 // Answer is the head of a server's answer.
-type Answer struct {
-	// Status is the status of HTTP.
-	Status int
-	// Length is the size of the body; -1 if it is unknown.
-	Length int64
-	// Range is the header Content-Range, and Validator a strong ETag or the header Last-Modified.
-	Range, Validator string
-}
+type Answer = artifact.Answer
 
 // headers returns the headers that request the rest of a download. A server that has another version by now sends the
 // whole file. If the address has changed, only the hash shows whether the parts fit together.

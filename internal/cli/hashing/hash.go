@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/artifact"
@@ -24,9 +23,6 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/fetch"
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
-
-// stall is how long a server may send nothing.
-const stall = time.Minute
 
 // Options are the flags of the verb.
 type Options struct {
@@ -58,7 +54,7 @@ type Result struct {
 // Run downloads the remote files of documents and edits the documents. An address that fails leaves its document
 // unchanged, and without a result. The error joins all failures.
 func (o Options) Run(ctx context.Context, paths []string) (all []Result, _ error) {
-	options := download.Options{Logins: logins(), Agent: "bunsen", Stall: stall, Rate: 1 << 40}
+	options := download.Options{Logins: logins(), Agent: "bunsen", Stall: download.Stall, Rate: 1 << 40}
 	if o.CAFile != "" {
 		pem, err := os.ReadFile(o.CAFile)
 		if err != nil {

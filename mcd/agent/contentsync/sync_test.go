@@ -24,9 +24,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/download"
 	"github.com/bunsen-os/bunsen/mcd/agent/contentsync"
 	"github.com/bunsen-os/bunsen/mcd/fetch"
-	"github.com/bunsen-os/bunsen/mcd/fetch/web"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/linux/content"
 	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
@@ -86,7 +86,7 @@ func (m *machine) open() {
 func (m *machine) fetcher() *fetch.Fetcher {
 	s := content.New(m.root)
 	return &fetch.Fetcher{Files: m.root, Store: s, Partials: s, Web: func(a fetch.Access) fetch.Web {
-		return fetch.WithStored(web.New(a, "test", m.stall, 1<<40), m.stored)
+		return fetch.WithStored(download.New(download.Options{Proxy: a.Proxy, Authorities: a.Authorities, Logins: a.Logins, Agent: "test", Stall: m.stall, Rate: 1 << 40}), m.stored)
 	}}
 }
 
@@ -359,7 +359,7 @@ func from(servers ...*machine) fetch.Stored {
 	return func(ctx context.Context, hash string, headers map[string]string) (fetch.Answer, io.ReadCloser, error) {
 		s := servers[requests%len(servers)].server
 		requests++
-		return web.Over(s.Client(), "test", 10*time.Second, 1<<40).Get(ctx, s.URL+"/node/content/"+hash, headers)
+		return download.Over(s.Client(), "test", 10*time.Second, 1<<40).Get(ctx, s.URL+"/node/content/"+hash, headers)
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	web "github.com/bunsen-os/bunsen/internal/download"
 	"github.com/bunsen-os/bunsen/mcd/fetch"
-	"github.com/bunsen-os/bunsen/mcd/fetch/web"
 )
 
 // over sends requests as the daemon does.

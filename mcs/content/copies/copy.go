@@ -104,7 +104,7 @@ func (c *Copies) write(file string, size int64, fill func(io.Writer) error) (err
 func (c *Copies) writeChunks(ctx context.Context, is *v1alpha1.Content, to io.Writer) error {
 	sum, left := newSum(is.Name), is.Spec.Size
 	for _, name := range is.Spec.Chunks {
-		plain, err := c.chunk(ctx, name)
+		plain, err := c.api.chunk(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -124,9 +124,9 @@ func (c *Copies) writeChunks(ctx context.Context, is *v1alpha1.Content, to io.Wr
 }
 
 // chunk reads one chunk and verifies it.
-func (c *Copies) chunk(ctx context.Context, name string) ([]byte, error) {
+func (a *api) chunk(ctx context.Context, name string) ([]byte, error) {
 	is := &v1alpha1.ContentChunk{}
-	if err := c.api.get(ctx, "contentchunks", name, is); err != nil {
+	if err := a.get(ctx, "contentchunks", name, is); err != nil {
 		return nil, err
 	}
 	if is.Name != name {
@@ -187,7 +187,7 @@ func (c *Copies) removeOldest(size int64) error {
 		}
 	}
 	for sum > c.Max && len(sizes) > 0 {
-		file := c.oldestOf(sizes)
+		file := oldestOf(sizes, c.known)
 		if err := os.Remove(c.path(file)); err != nil {
 			return fmt.Errorf("removing a copy: %w", err)
 		}
@@ -199,9 +199,9 @@ func (c *Copies) removeOldest(size int64) error {
 }
 
 // oldestOf returns the copy that was used the longest time ago. A copy that no request of this process used is the oldest.
-func (c *Copies) oldestOf(sizes map[string]int64) (oldest string) {
+func oldestOf(sizes map[string]int64, known map[string]*entry) (oldest string) {
 	for file := range sizes {
-		a, b := c.known[keyOf(file)], c.known[keyOf(oldest)]
+		a, b := known[keyOf(file)], known[keyOf(oldest)]
 		switch {
 		case oldest == "", a == nil && b != nil, a != nil && b != nil && a.used.Before(b.used):
 			oldest = file
