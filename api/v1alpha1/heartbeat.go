@@ -70,6 +70,9 @@ type DaemonReport struct {
 	// FetchesAhead is true if the daemon downloads the files of NextConfigAnnotation. Older daemons download them once the
 	// config is assigned.
 	FetchesAhead bool `json:"fetchesAhead,omitempty"`
+	// PinsImages is true if the daemon pulls and pins the images of PinAnnotation. The controller does not wait for the images
+	// on nodes with older daemons.
+	PinsImages bool `json:"pinsImages,omitempty"`
 }
 
 // ConfigSource is where a daemon reads rendered configs.

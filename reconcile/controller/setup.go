@@ -31,6 +31,7 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/controller/heartbeat"
 	"github.com/bunsen-os/bunsen/reconcile/controller/kube"
 	"github.com/bunsen-os/bunsen/reconcile/controller/metrics"
+	"github.com/bunsen-os/bunsen/reconcile/controller/pinning"
 	"github.com/bunsen-os/bunsen/reconcile/controller/rendering"
 	"github.com/bunsen-os/bunsen/reconcile/controller/rollouts"
 	"github.com/bunsen-os/bunsen/reconcile/controller/standardpools"
@@ -129,6 +130,7 @@ func Register(mgr ctrl.Manager, cfg Config) error {
 		src.SetupWithManager(mgr, measured("source", src)),
 		ren.SetupWithManager(mgr, measured("render", ren)),
 		roll.SetupWithManager(mgr, measured("rollout", roll)),
+		pinning.SetupWithManager(mgr, measured("pinned-images", &pinning.Controller{Client: c, Now: cfg.Now})),
 		disruption.SetupWithManager(mgr, measured("policy", &disruption.Controller{Client: c, Events: events})),
 		dr.SetupWithManager(mgr, measured("drain", dr)),
 		app.SetupWithManager(mgr, measured("approve", app)),

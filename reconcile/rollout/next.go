@@ -130,5 +130,5 @@ func marksOf(p plan) nodemark.Marks {
 // content returns the content that nodes download before they are assigned the target. Nodes of a reverted pool have that of
 // the config to which they return.
 func content(e evaluation) nodemark.Content {
-	return nodemark.Content{Needed: e.record.Fetches && e.nodes.Target == e.Target, Target: e.nodes.Target, Configs: e.Care.NodeConfigs, Now: e.now}
+	return nodemark.Content{Needed: e.record.Fetches && e.nodes.Target == e.Target, Images: e.nodes.Target == e.Target, Target: e.nodes.Target, Configs: e.Care.NodeConfigs, Now: e.now}
 }

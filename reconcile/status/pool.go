@@ -39,10 +39,12 @@ type PoolFacts struct {
 	// Commits maps each rendered config that nodes failed to the text of its commit: `main@sha1:4f1c2ab1 "chrony: use
 	// site NTP"`.
 	Commits map[string]string
+	// Images says how far the nodes are with the images of PinnedImageSets.
+	Images ImageFacts
 }
 
 // Pool returns the status of a pool from its nodes: counts, configuration, and the conditions Updated, Updating,
-// NodeDegraded, Degraded and RolloutBlocked. Pool does not change RenderDegraded and conditions of other programs.
+// NodeDegraded, PinnedImageSetsDegraded, Degraded and RolloutBlocked. Pool does not change RenderDegraded and conditions of other programs.
 func Pool(old mcfgv1.MachineConfigPoolStatus, f PoolFacts, now time.Time) mcfgv1.MachineConfigPoolStatus {
 	s := *old.DeepCopy()
 	f.count()
@@ -66,6 +68,7 @@ func Pool(old mcfgv1.MachineConfigPoolStatus, f PoolFacts, now time.Time) mcfgv1
 	set(updating)
 	set(nodeDegraded(f))
 	set(blocked(f, converged))
+	setImages(&s, f.Images, set)
 	set(degraded(s.Conditions))
 	return s
 }

@@ -157,6 +157,7 @@ func sortNodes(f *Fleet, pools membership.Pools) map[string][]nodestate.Node {
 	for _, i := range order {
 		n := nodestate.Read(&f.Nodes[i])
 		n.Ahead = f.Daemons[n.Name].FetchesAhead || n.Next.Config != ""
+		n.Images, n.Pins = n.Pin.Digest, f.Daemons[n.Name].PinsImages || n.Pinned.Digest != ""
 		row := NodeRow{Name: n.Name, Current: n.Config.Current, Desired: n.Config.Desired, State: cmp.Or(n.State, StateUnknown)}
 		switch pool, _, err := pools.For(n.Name, n.Labels); {
 		case err != nil:

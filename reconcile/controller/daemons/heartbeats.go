@@ -33,6 +33,8 @@ type Heartbeats struct {
 	etcd map[string]v1alpha1.DaemonReport
 	// ahead has the nodes whose daemons download files before a config is assigned. It is replaced and never changed.
 	ahead map[string]bool
+	// pins has the nodes whose daemons pull the images of PinnedImageSets. It is replaced and never changed.
+	pins map[string]bool
 }
 
 // Read returns the last heartbeat of each node's daemon. Read requests the heartbeats from the API server's own cache.
@@ -56,12 +58,15 @@ func (d *Heartbeats) Read(ctx context.Context, from client.Reader, now time.Time
 		return d.seen
 	}
 	d.seen, d.versions = make(map[string]time.Time, len(list.Items)), make(map[string]string, len(list.Items))
-	d.etcd, d.ahead = map[string]v1alpha1.DaemonReport{}, map[string]bool{}
+	d.etcd, d.ahead, d.pins = map[string]v1alpha1.DaemonReport{}, map[string]bool{}, map[string]bool{}
 	for i := range list.Items {
 		if r, err := v1alpha1.ParseDaemonReport(list.Items[i].Annotations[v1alpha1.DaemonAnnotation]); err == nil {
 			d.seen[list.Items[i].Name], d.versions[list.Items[i].Name] = r.Seen.Time, r.Version
 			if r.FetchesAhead {
 				d.ahead[list.Items[i].Name] = true
+			}
+			if r.PinsImages {
+				d.pins[list.Items[i].Name] = true
 			}
 			if r.Etcd != nil {
 				d.etcd[list.Items[i].Name] = r
@@ -89,6 +94,16 @@ func (d *Heartbeats) FetchAhead() map[string]bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.ahead
+}
+
+// PinImages returns the nodes whose daemons pull the images of PinnedImageSets, according to the last Read.
+func (d *Heartbeats) PinImages() map[string]bool {
+	if d == nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.pins
 }
 
 // Etcd returns the reports of the daemons that reported about etcd at the last Read.

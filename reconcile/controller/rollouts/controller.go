@@ -26,7 +26,7 @@ import (
 
 // Controller assigns configs to nodes, a few at a time.
 //
-// Reads: MachineConfigPool, RolloutPolicy, GitSource.status, MachineConfig, Node, ConfigMap with the revisions of secrets
+// Reads: MachineConfigPool, RolloutPolicy, PinnedImageSet, GitSource.status, MachineConfig, Node, ConfigMap with the revisions of secrets
 // Writes: MachineConfigPool rollout annotation and status, Node desiredConfig, nextConfig, desiredSecrets, requested-by and postponed annotations, Node UpdateInProgress taint, Node labels of the pool that it booted for
 type Controller struct {
 	// Client reads from the manager's cache and writes.
@@ -73,7 +73,7 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if q.unsettled != "" && !r.Fleet.revisions.isOverdue(pool.Name, r.Now()) {
+	if q.unsettled != "" && !r.Fleet.revisions.IsOverdue(pool.Name, r.Now()) {
 		return reconcile.Result{RequeueAfter: kube.CacheLag}, nil
 	}
 	d, err := r.act(ctx, pool, q)
@@ -228,7 +228,7 @@ func (r *Controller) checkOverdueWrites(ctx context.Context, keys []objectKey, n
 // forget removes the stored data of a deleted pool.
 func (r *Controller) forget(pool string) {
 	r.reported.forget(pool)
-	r.Fleet.revisions.since.Delete(pool)
+	r.Fleet.revisions.Forget(pool)
 	r.Metrics.Forget(pool)
 }
 
@@ -241,7 +241,7 @@ func (r *Controller) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool)
 		return q, err
 	}
 	q.policies = policies
-	if q.unsettled, err = r.Fleet.revisions.blocker(ctx, r.Client, pool); err != nil || q.unsettled != "" {
+	if q.unsettled, err = r.Fleet.revisions.Blocker(ctx, r.Client, pool); err != nil || q.unsettled != "" {
 		return q, err
 	}
 	target := pool.Spec.Configuration.Name
@@ -321,6 +321,7 @@ func (r *Controller) summary(ctx context.Context, pool *mcfgv1.MachineConfigPool
 	f := status.PoolFacts{
 		Generation: pool.Generation, Configuration: pool.Spec.Configuration,
 		Rollout: facts, Decision: d.next, Degraded: d.degraded, Commits: map[string]string{},
+		Images: status.NewImageFacts(d.facts.Nodes, r.Fleet.revisions.ImageSets(pool.Name).Missing),
 	}
 	for i := range d.degraded {
 		name := d.degraded[i].Config.Desired

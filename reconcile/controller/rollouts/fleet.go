@@ -14,6 +14,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy/membership"
+	"github.com/bunsen-os/bunsen/reconcile/controller/clusterstate"
 	"github.com/bunsen-os/bunsen/reconcile/controller/daemons"
 	"github.com/bunsen-os/bunsen/reconcile/controller/nodeconfigs"
 	"github.com/bunsen-os/bunsen/reconcile/controller/remotefiles"
@@ -45,7 +46,7 @@ type Fleet struct {
 	// daemons has the heartbeats of the nodes' daemons from the last read.
 	daemons *daemons.Heartbeats
 	// revisions checks the objects of the sources on the cluster. The field needs no lock.
-	revisions revisionCheck
+	revisions clusterstate.PoolCheck
 }
 
 // rendered has the configs of single nodes, and the content of rendered configs.
@@ -201,11 +202,13 @@ func (f *Fleet) facts(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.Rollou
 	facts := poolstate.Read(pool, policies, f.secrets.Published(), len(members))
 	facts.SetNodeConfigs(f.configs.Of)
 	facts.Care.Fetches = f.files.New(f.configs.All(facts.Target), f.configs.All(facts.Care.Healthy))
-	gates, ahead := newNodeGates(facts), f.daemons.FetchAhead()
+	gates, ahead, pins := newNodeGates(facts), f.daemons.FetchAhead(), f.daemons.PinImages()
+	images := f.revisions.ImageSets(pool.Name).Digest
 	nodes := make([]nodestate.Node, len(members))
 	for i, n := range members {
 		nodes[i] = n.read
 		nodes[i].Gate, nodes[i].Ahead = gates.closed(n), ahead[n.read.Name]
+		nodes[i].Images, nodes[i].Pins = images, pins[n.read.Name]
 	}
 	facts.SetNodes(nodes)
 	return facts

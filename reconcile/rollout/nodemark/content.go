@@ -17,6 +17,8 @@ const fetchedAhead = 20
 type Content struct {
 	// Needed is true if nodes download content of Target before they are assigned it.
 	Needed bool
+	// Images is true if nodes pull the images of their pool's PinnedImageSets before they are assigned Target.
+	Images bool
 	// Target is the config of the pool, and Configs are the configs of single nodes.
 	Target  string
 	Configs poolstate.NodeConfigs
@@ -31,15 +33,22 @@ func (c Content) own(m *nodestate.Member) string {
 
 func (c Content) state(m *nodestate.Member) nodestate.DownloadState { return m.Of(c.own(m), c.Now) }
 
-// On reports whether a node in service may be assigned the target: it has the content of the target, or its daemon downloads
-// it only after the assignment. Daemons download ahead only while a config is in force without a problem.
-func (c Content) On(m *nodestate.Member) bool {
+// On reports whether a node in service may be assigned the target: it has the content of the target and the images of its
+// pool, or its daemon gets them only after the assignment. Daemons download ahead only while a config is in force without a
+// problem.
+func (c Content) On(m *nodestate.Member) bool { return c.downloaded(m) && c.pulled(m) }
+
+func (c Content) downloaded(m *nodestate.Member) bool {
 	return !c.Needed || !m.Ahead || !m.Done() || c.state(m) == nodestate.Downloaded
 }
 
-// FailsOn reports whether a node in service waits for content that it cannot download now.
+func (c Content) pulled(m *nodestate.Member) bool {
+	return !c.Images || !m.Done() || m.HasImages()
+}
+
+// FailsOn reports whether a node in service waits for content or images that it cannot download now.
 func (c Content) FailsOn(m *nodestate.Member) bool {
-	return !c.On(m) && c.state(m) == nodestate.DownloadFails
+	return !c.downloaded(m) && c.state(m) == nodestate.DownloadFails || !c.pulled(m) && m.ImagesFail()
 }
 
 // keeps reports whether a node stays told to download the content of the target, although it is no candidate now.
@@ -86,20 +95,24 @@ func tellToDownload(p Pool) map[string]string {
 // Late returns when the first download in progress no longer delays the downloads of other nodes; zero for never.
 func (c Content) Late(candidates []*nodestate.Member) (at time.Time) {
 	for _, m := range candidates {
-		if c.On(m) || c.state(m) != nodestate.Downloading {
-			continue
+		var late time.Time
+		switch {
+		case !c.downloaded(m) && c.state(m) == nodestate.Downloading:
+			late = m.Late()
+		case !c.pulled(m) && !m.ImagesFail() && m.PullsUntil().After(c.Now):
+			late = m.PullsUntil()
 		}
-		if late := m.Late().Add(time.Second); at.IsZero() || late.Before(at) {
-			at = late
+		if !late.IsZero() && (at.IsZero() || late.Before(at)) {
+			at = late.Add(time.Second)
 		}
 	}
 	return at
 }
 
-// Text returns why a node in service waits for content of the target; empty if it does not wait for any.
+// Text returns why a node in service waits for content of the target or for images of its pool; empty if it does not wait.
 func (c Content) Text(m *nodestate.Member) string {
-	if c.On(m) {
-		return ""
+	if c.downloaded(m) {
+		return c.imagesText(m)
 	}
 	own := c.own(m)
 	switch c.state(m) {
@@ -112,21 +125,32 @@ func (c Content) Text(m *nodestate.Member) string {
 	return "waits for its turn to download content of " + own
 }
 
-// Waiting returns a text that names the nodes that wait for content, those with a problem first. While a node downloads, the
-// rollout makes progress, and the text is empty.
+// imagesText returns why a node waits for images of its pool's PinnedImageSets; empty if it does not wait for any.
+func (c Content) imagesText(m *nodestate.Member) string {
+	switch {
+	case c.pulled(m):
+		return ""
+	case m.ImagesFail():
+		return "cannot pull the images of its PinnedImageSets, and stays in service until it can" + nodestate.Quote(m.Pinned.Problem, nodestate.MaxReason)
+	case m.Pin.Digest == m.Images && m.Pin.Since != nil:
+		return "pulls the images of its PinnedImageSets before it is drained, since " + nodestate.FormatTime(m.Pin.Since.Time)
+	}
+	return "waits for its turn to pull the images of its PinnedImageSets"
+}
+
+// Waiting returns a text that names the nodes that wait for content or images, those with a problem first. While a node
+// downloads, the rollout makes progress, and the text is empty.
 func (c Content) Waiting(candidates []*nodestate.Member) string {
 	var failing, others []*nodestate.Member
 	for _, m := range candidates {
-		if c.On(m) {
-			continue
-		}
-		switch c.state(m) {
-		case nodestate.DownloadFails:
+		switch {
+		case c.On(m):
+		case c.FailsOn(m):
 			failing = append(failing, m)
-		case nodestate.DownloadingLong:
-			others = append(others, m)
-		case nodestate.Downloading, nodestate.NotToldToDownload, nodestate.Downloaded:
+		case !c.downloaded(m) && c.state(m) != nodestate.DownloadingLong, c.downloaded(m) && !c.pullsLong(m):
 			return ""
+		default:
+			others = append(others, m)
 		}
 	}
 	all := append(failing, others...)
@@ -135,4 +159,10 @@ func (c Content) Waiting(candidates []*nodestate.Member) string {
 		texts = append(texts, m.Name+" "+c.Text(m))
 	}
 	return nodestate.JoinFirst(texts, len(all))
+}
+
+// pullsLong reports whether a node was told to pull images a long time ago and has not reported since.
+func (c Content) pullsLong(m *nodestate.Member) bool {
+	until := m.PullsUntil()
+	return !until.IsZero() && !until.After(c.Now)
 }

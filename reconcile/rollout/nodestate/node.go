@@ -56,6 +56,37 @@ type Marks struct {
 	Checked  bool
 	Attested string
 	Download
+	Pinning
+}
+
+// Pinning is what a node pulls for the PinnedImageSets of its pool.
+type Pinning struct {
+	// Images is the digest of the sets of the node's pool; empty for no sets. Pins is true if the node's daemon pulls the
+	// images of sets. The caller of Read sets both.
+	Images string
+	Pins   bool
+	// Pin is what the controller told the node to pull. Pinned is the daemon's report about it.
+	Pin    v1alpha1.PinRequest
+	Pinned v1alpha1.PinReport
+}
+
+// HasImages reports whether the node has all images of its pool's sets, or its daemon does not pull any.
+func (p Pinning) HasImages() bool {
+	return p.Images == "" || !p.Pins || p.Pinned.Digest == p.Images && p.Pinned.Problem == ""
+}
+
+// ImagesFail reports whether the daemon cannot pull or pin an image of the pool's sets now.
+func (p Pinning) ImagesFail() bool {
+	return p.Images != "" && p.Pinned.Digest == p.Images && p.Pinned.Problem != ""
+}
+
+// PullsUntil returns when a pull in progress no longer delays the pulls of other nodes; zero if the node is not told to pull
+// the images of its pool's sets.
+func (p Pinning) PullsUntil() time.Time {
+	if p.Images == "" || p.Pin.Digest != p.Images || p.Pin.Since == nil {
+		return time.Time{}
+	}
+	return p.Pin.Since.Add(maxDownload)
 }
 
 // Download is what a node downloads before it is assigned its next config.
@@ -285,6 +316,12 @@ func readMarks(n *corev1.Node) Marks {
 	m.Next = v1alpha1.ParseNextConfig(n.Annotations[v1alpha1.NextConfigAnnotation])
 	if r, err := v1alpha1.ParseFetchReport(n.Annotations[v1alpha1.FetchedAnnotation]); err == nil {
 		m.Fetched = r
+	}
+	if r, err := v1alpha1.ParsePinRequest(n.Annotations[v1alpha1.PinAnnotation]); err == nil {
+		m.Pin = r
+	}
+	if r, err := v1alpha1.ParsePinReport(n.Annotations[v1alpha1.PinnedAnnotation]); err == nil {
+		m.Pinned = r
 	}
 	return m
 }
