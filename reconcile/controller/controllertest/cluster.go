@@ -11,7 +11,12 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,7 +28,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/controller"
 	"github.com/bunsen-os/bunsen/test/kstatus"
 )
 
@@ -57,7 +61,7 @@ type Cluster struct {
 // NewCluster returns a cluster with a GitSource `os`, the default pools, and the objects of a test.
 func NewCluster(t *testing.T, objects ...client.Object) *Cluster {
 	t.Helper()
-	scheme, err := controller.Scheme()
+	scheme, err := smallScheme()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,6 +78,15 @@ func NewCluster(t *testing.T, objects ...client.Object) *Cluster {
 		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).Build()
 	w.Client = interceptor.NewClient(w.Admin, interceptWrites(w))
 	return w
+}
+
+// smallScheme has only the kinds that the controllers use. The fake client goes through all kinds of its scheme at each
+// write, which would take a third of the time of some tests.
+func smallScheme() (*runtime.Scheme, error) {
+	s := runtime.NewScheme()
+	builder := runtime.NewSchemeBuilder(appsv1.AddToScheme, batchv1.AddToScheme, certificatesv1.AddToScheme, coordinationv1.AddToScheme, corev1.AddToScheme,
+		policyv1.AddToScheme, mcfgv1.Install, operatorv1.Install, v1alpha1.AddToScheme)
+	return s, builder.AddToScheme(s)
 }
 
 // interceptWrites counts the controllers' writes, and fails them after the simulated crash.
