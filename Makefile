@@ -28,10 +28,13 @@ GITEA    := bin/gitea
 RACED    := ./mcs/http ./mcs/served ./mcs/cluster
 TOOL     := go tool -modfile=$(CURDIR)/tools/go.mod
 ENVTEST  := KUBEBUILDER_ASSETS=$(CURDIR)/bin/assets BUNSEN_BIN=$(CURDIR)/bin
-# Linking without DWARF takes two thirds of the time. Vet belongs to verify. The time-out is for a busy machine with a cold cache.
-GOTEST   := go test -ldflags=-w -vet=off -timeout 30m
-# Stories mostly wait, so more of them than there are cores run at the same time. Their API servers collect garbage less often.
-STORIES  := GOGC=400 $(GOTEST) -parallel 3
+# The programs are built without C, so their checks and tests are too. With another value, Go would compile nearly every package again.
+STATIC   := CGO_ENABLED=0
+# Tests and the API servers that they start collect garbage less often, which saves a fifth of the CPU time. The limit is for each process.
+# Linking without DWARF and symbols takes less than two thirds of the time. Vet belongs to verify. The time-out is for a busy machine with a cold cache.
+GOTEST   := GOGC=400 GOMEMLIMIT=2GiB go test '-ldflags=-s -w' -vet=off -timeout 30m
+# Stories mostly wait, so more of them than there are cores run at the same time.
+STORIES  := $(GOTEST) -parallel 3
 ROOT     := $(filter 0,$(shell id -u))
 # The package that takes longest begins first.
 LONGEST  := ./reconcile/controller
@@ -56,7 +59,7 @@ run: build $(ASSETS) ## The whole path on this machine: make run [REPO=<url> [DI
 build: ## The project's binaries, into bin/
 	$(call say,build: $(BINARIES))
 	@mkdir -p bin
-	@CGO_ENABLED=0 go build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ $(addprefix ./cmd/,$(BINARIES))
+	@$(STATIC) go build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ $(addprefix ./cmd/,$(BINARIES))
 	@ln -sf bunsen bin/kubectl-bunsen
 
 standalone: bin/bunsen-standalone ## The control plane in one binary, into bin/ (minutes the first time)
@@ -123,22 +126,22 @@ generate: ## Deep copies, CRDs, their compact schemas and docs/api, from api/ an
 	@crds=$$(go list -m -f '{{.Dir}}' github.com/openshift/api)/payload-manifests/crds/0000_80_machine-config_01_; \
 	for crd in machineconfigs:machineconfigs machineconfigpools-SelfManagedHA:machineconfigpools machineconfigurations:machineconfigurations machineconfignodes-SelfManagedHA-Default:machineconfignodes pinnedimagesets:pinnedimagesets; do \
 	  install -m 0644 "$$crds$${crd%%:*}.crd.yaml" config/crd/openshift_$${crd##*:}.yaml; done
-	@go test ./transpile/schema -update >/dev/null
+	@$(STATIC) go test ./transpile/schema -update >/dev/null
 	@go run -C tools ./apidocs
 
 fmt: ## Format every Go file
 	@$(TOOL) gofumpt -w .
 
 golden: $(ASSETS) $(HOLLOW) build ## Rewrite the golden files; read the diff before you commit it
-	@for dir in $(GOLDENS); do (cd $$dir && $(ENVTEST) go test . -update); done
-	@$(ENVTEST) go test ./test/e2e -run TestTruth -update
+	@for dir in $(GOLDENS); do (cd $$dir && $(STATIC) $(ENVTEST) go test . -update); done
+	@$(STATIC) $(ENVTEST) go test ./test/e2e -run TestTruth -update
 
 docs: ## Each package with its purpose, from its own comment
 	@go list -f '{{if ne .Name "main"}}{{slice .ImportPath (len .Module.Path)}}	{{.Doc}}{{end}}' ./... | sed 's|^/||' | expand -t 28
 
 picture: setup build $(ASSETS) ## The picture of README.md, docs/images/console.png: the page of a pool during a rollout
 	$(call say,picture: docs/images/console.png)
-	@cd test/browser && $(ENVTEST) $(GOTEST) -count=1 . -run '^TestConsole$$/^(each_pool|a_push)' -readme '$(CURDIR)/docs/images/console.png'
+	@cd test/browser && $(STATIC) $(ENVTEST) $(GOTEST) -count=1 . -run '^TestConsole$$/^(each_pool|a_push)' -readme '$(CURDIR)/docs/images/console.png'
 
 ##@ Check
 .PHONY: verify lint verify-fmt verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities test test-tools test-host test-ignition test-install test-cluster test-standalone test-monitoring test-chart test-registries test-browser test-gitea test-skew test-race test-vm setup fuzz e2e bench deps
@@ -152,13 +155,13 @@ verify-fmt:
 # The Kubernetes parts are not ours to analyse: in standalone/ staticcheck leaves out the one package that links them.
 lint: ## go vet and staticcheck
 	$(call say,verify: go vet)
-	@go vet ./...
+	@$(STATIC) go vet ./...
 	@cd standalone && go vet $$(go list ./... | grep '/standalone/' | grep -v '/hollow$$')
 	@cd tools && go vet ./...
 	$(call say,verify: staticcheck)
-	@$(TOOL) staticcheck ./...
-	@bin=$$($(TOOL) -n staticcheck); cd standalone && $$bin $$(go list ./... | grep '/standalone/' | grep -v '/hollow$$')
-	@bin=$$($(TOOL) -n staticcheck); cd tools && $$bin ./...
+	@$(STATIC) $(TOOL) staticcheck ./...
+	@bin=$$($(STATIC) $(TOOL) -n staticcheck); cd standalone && $$bin $$(go list ./... | grep '/standalone/' | grep -v '/hollow$$')
+	@bin=$$($(STATIC) $(TOOL) -n staticcheck); cd tools && $$bin ./...
 
 # tools/deadcode/allowed.txt lists the functions that stay, each with the reason.
 verify-deadcode:
@@ -201,9 +204,9 @@ verify-vulnerabilities:
 # The stories do not run beside other packages: they wait for processes, and a busy machine lets them wait too long.
 test: setup build $(ASSETS) $(HOLLOW) $(if $(ROOT),$(KUBELET)) ## Every test of every module, with a real kube-apiserver; as root with real hosts and real Ignition
 	$(call say,test: $(shell sed -n 's/^module //p' go.mod))
-	@$(ENVTEST) $(GOTEST) $(LONGEST) $$(go list ./... | grep -vE '/test/(e2e|lab.*)$$|$(LONGEST:.%=%)$$') | grep --line-buffered -v 'no test files'
+	@$(STATIC) $(ENVTEST) $(GOTEST) $(LONGEST) $$(go list ./... | grep -vE '/test/(e2e|lab.*)$$|$(LONGEST:.%=%)$$') | grep --line-buffered -v 'no test files'
 	$(call say,test: stories$(if $(ROOT), and real hosts))
-	@$(if $(ROOT),BUNSEN_LAB=1) $(ENVTEST) $(STORIES) ./test/e2e $$(go list ./test/lab/... | grep -v /lab/cluster) | grep --line-buffered -v 'no test files'
+	@$(if $(ROOT),BUNSEN_LAB=1) $(STATIC) $(ENVTEST) $(STORIES) ./test/e2e $$(go list ./test/lab/... | grep -v /lab/cluster) | grep --line-buffered -v 'no test files'
 	@$(MAKE) test-browser
 	$(call say,test: other modules and the race detector)
 	@$(MAKE) -j2 --output-sync=target $(if $(ROOT),test-install test-ignition) test-standalone test-tools test-monitoring test-chart test-registries $(if $(shell command -v gcc),test-race)
@@ -221,11 +224,11 @@ test-tools: setup build $(ASSETS) ## Licences, notices, bills of materials and t
 
 test-host: setup build $(ASSETS) ## The tests of real hosts in systemd-nspawn: units, reboots, users, OSTree, a whole life (root)
 	$(call say,test-host: real hosts)
-	@BUNSEN_LAB=1 $(ENVTEST) $(STORIES) -run '^TestLives$$' ./test/e2e
-	@BUNSEN_LAB=1 $(ENVTEST) $(GOTEST) $$(go list ./test/lab/... | grep -v /lab/cluster) | grep --line-buffered -v 'no test files'
+	@BUNSEN_LAB=1 $(STATIC) $(ENVTEST) $(STORIES) -run '^TestLives$$' ./test/e2e
+	@BUNSEN_LAB=1 $(STATIC) $(ENVTEST) $(GOTEST) $$(go list ./test/lab/... | grep -v /lab/cluster) | grep --line-buffered -v 'no test files'
 
 # The tests of clusters are never cached: the test cache does not know the programs that run in their hosts.
-CLUSTER = BUNSEN_LAB=1 $(ENVTEST) $(GOTEST) -count=1 -v -timeout 30m ./test/lab/cluster
+CLUSTER = BUNSEN_LAB=1 $(STATIC) $(ENVTEST) $(GOTEST) -count=1 -v -timeout 30m ./test/lab/cluster
 
 test-install: setup build $(ASSETS) $(KUBELET) ## Our images on three real kubelets in systemd-nspawn: install, roll out with drains and reboots, uninstall (root)
 	$(call say,test-install: our images on real kubelets)
@@ -241,7 +244,7 @@ test-ignition: setup ## The daemon beside real Ignition; first boots from our se
 
 test-race: ## What is shared between requests, under the race detector (needs a C compiler)
 	$(call say,test-race: configs and tokens change under load)
-	@CGO_ENABLED=1 go test -race -timeout 30m $(RACED) | grep --line-buffered -v 'no test files'
+	@CGO_ENABLED=1 $(GOTEST) -race $(RACED) | grep --line-buffered -v 'no test files'
 
 test-monitoring: setup ## The alert rules, the dashboard and the gates that query, with Prometheus' own engine and API (builds them the first time)
 	$(call say,test-monitoring: alert rules, gates)
@@ -275,11 +278,11 @@ test-registries: ## Mirrors and signature policies in the parsers of CRI-O, Podm
 # Never cached: the test cache does not know the programs. PICTURES=DIR keeps a picture of each page.
 test-browser: setup build $(ASSETS) ## The console in Chromium: live pages, keyboard, axe-core, hostile texts; PICTURES=DIR keeps pictures of the pages
 	$(call say,test-browser: the console in Chromium)
-	@cd test/browser && $(ENVTEST) $(GOTEST) -count=1 ./... $(if $(PICTURES),-pictures '$(abspath $(PICTURES))')
+	@cd test/browser && $(STATIC) $(ENVTEST) $(GOTEST) -count=1 ./... $(if $(PICTURES),-pictures '$(abspath $(PICTURES))')
 
 test-gitea: setup build $(ASSETS) $(GITEA) ## A real Gitea: webhooks, commit statuses, the outcome on a pull request (needs a C compiler; builds Gitea the first time, about ten minutes; not part of make test)
 	$(call say,test-gitea: notifications)
-	@GITEA='$(CURDIR)/$(GITEA)' GITEA_STATIC=$$(cd test/gitea && go list -m -f '{{.Dir}}' code.gitea.io/gitea) GOGC=400 $(ENVTEST) $(GOTEST) ./test/e2e -run '^TestGitea$$'
+	@GITEA='$(CURDIR)/$(GITEA)' GITEA_STATIC=$$(cd test/gitea && go list -m -f '{{.Dir}}' code.gitea.io/gitea) $(STATIC) $(ENVTEST) $(GOTEST) ./test/e2e -run '^TestGitea$$'
 
 # NEEDS are programs, or libraries of pkg-config, with their packages; those of LAB are for tests that need root.
 NEEDS := git:git ssh-keygen:openssh-client sshd:openssh-server gpg:gnupg mksquashfs:squashfs-tools dpkg-deb:dpkg chromium:chromium
@@ -296,7 +299,7 @@ setup: ## What the tests need from the system: installed with apt-get as root, e
 	[ -z "$$needs" ] || { echo "setup: the tests need$$needs: sudo make setup"; exit 1; }
 
 e2e: setup build $(ASSETS) $(HOLLOW) ## The stories alone, in full
-	@$(ENVTEST) $(STORIES) -count=1 -v ./test/e2e/...
+	@$(STATIC) $(ENVTEST) $(STORIES) -count=1 -v ./test/e2e/...
 
 fuzz: ## Each fuzz target for FUZZTIME (20s)
 	@for f in $(FUZZERS); do dir=$$(dirname $${f%%:*}); echo "fuzz: $$f"; (cd $$dir && go test -run '^$$' -fuzz "^$${f##*:}\$$" -fuzztime $(FUZZTIME) .); done

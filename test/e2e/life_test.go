@@ -51,16 +51,18 @@ func TestLives(t *testing.T) {
 func buildLab(p parts) error {
 	for _, build := range []struct {
 		dir  string
+		env  string
 		args []string
 	}{
-		{p.root, []string{"-o", filepath.Join(p.lab, "lab-kubelet"), "./test/lab/kubelet"}},
-		{filepath.Join(p.root, "test", "ignition"), []string{
+		{p.root, "CGO_ENABLED=0", []string{"-o", filepath.Join(p.lab, "lab-kubelet"), "./test/lab/kubelet"}},
+		// Ignition needs libblkid.
+		{filepath.Join(p.root, "test", "ignition"), "CGO_ENABLED=1", []string{
 			"-o", filepath.Join(p.lab, "ignition"), "-ldflags", "-X github.com/coreos/ignition/v2/internal/version.Raw=2.27.0 " +
 				"-X github.com/coreos/ignition/v2/internal/distro.selinuxRelabel=false", "github.com/coreos/ignition/v2/internal",
 		}},
 	} {
 		cmd := exec.Command("go", append([]string{"build"}, build.args...)...)
-		cmd.Dir = build.dir
+		cmd.Dir, cmd.Env = build.dir, append(os.Environ(), build.env)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("building %s: %w\n%s", build.args[1], err, out)
 		}

@@ -57,7 +57,9 @@ func buildIgnition(c *Cluster, program string) {
 	c.must(err)
 	const internal = "github.com/coreos/ignition/v2/internal"
 	flags := "-X " + internal + "/version.Raw=" + strings.TrimPrefix(strings.TrimSpace(string(version)), "v") + " -X " + internal + "/distro.selinuxRelabel=false"
-	if out, err := exec.Command("go", "build", "-C", module, "-o", program, "-ldflags", flags, internal).CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-C", module, "-o", program, "-ldflags", flags, internal)
+	build.Env = append(os.Environ(), "CGO_ENABLED=1") // Ignition needs libblkid
+	if out, err := build.CombinedOutput(); err != nil {
 		c.t.Fatalf("building Ignition: %v\n%s", err, out)
 	}
 }
