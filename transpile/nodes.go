@@ -14,9 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/bunsen-os/bunsen/api/contentstore"
-	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/nodetable"
-	"github.com/bunsen-os/bunsen/api/secretref"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy/secret"
 	"github.com/bunsen-os/bunsen/transpile/lint"
@@ -50,11 +48,16 @@ func (t *Transpiler) buildNodes(repo repository, pool string, built builtPool, s
 	b.table = nodetable.Table{Pool: pool, Nodes: map[string]nodetable.Node{}}
 	b.readRows(&built)
 	directories := b.directories(built)
-	if b.rows == nil && len(directories) == 0 {
-		return built
-	}
 	if b.rows != nil {
 		built.fragments = b.takeShared(built.fragments)
+	} else {
+		for _, f := range built.fragments {
+			b.reportReferences(f, nodefacts.CheckTemplates(f.MachineConfig.Spec))
+		}
+	}
+	if b.rows == nil && len(directories) == 0 {
+		built.findings = append(built.findings, b.List...)
+		return built
 	}
 	for _, node := range directories {
 		dir := path.Join(poolDir(pool), nodesDir, node)
@@ -196,14 +199,9 @@ func (b *nodeBuilder) addDirectory(node, dir string, fragments []Fragment) {
 	b.table.Nodes[node] = n
 }
 
-// document returns a document in the form of the table, and refuses references to secrets.
+// document returns a document in the form of the table.
 func (b *nodeBuilder) document(f Fragment) nodetable.Document {
 	b.documents = append(b.documents, f)
-	if config, err := machineconfig.Parse(f.MachineConfig.Spec); err == nil {
-		if files, err := secretref.Files(config); err != nil || len(files) > 0 {
-			b.Errorf(origin.Pos{File: f.File}, nodefacts.Rule, "a document for single nodes cannot refer to secrets yet: move the reference to a document without facts of another pool")
-		}
-	}
 	return nodetable.Document{Name: f.Name, Spec: f.MachineConfig.Spec}
 }
 

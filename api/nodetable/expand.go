@@ -17,6 +17,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/safetext"
+	"github.com/bunsen-os/bunsen/api/secretref"
 )
 
 const (
@@ -159,6 +160,9 @@ func (r *replacer) value(v any) any {
 				v[key] = r.value(v[key])
 			}
 		}
+		if source, ok := v["source"].(string); ok && !isResource && secretref.IsUnresolved(source) {
+			r.bad = append(r.bad, errors.New("a source that uses facts became a reference to a secret, and facts are no part of a reference: write the reference itself"))
+		}
 	}
 	return v
 }
@@ -172,6 +176,10 @@ func (r *replacer) resource(v map[string]any) bool {
 	one := ign.Resource{Source: &source}
 	if compression, ok := v["compression"].(string); ok {
 		one.Compression = &compression
+	}
+	if secretref.IsUnresolved(source) {
+		r.unresolved(v, one)
+		return true
 	}
 	contents, err := machineconfig.Contents(one)
 	if err != nil || !bytes.Contains(contents, []byte(open)) {
@@ -188,6 +196,44 @@ func (r *replacer) resource(v map[string]any) bool {
 		delete(v, "compression")
 	}
 	return true
+}
+
+// unresolved replaces the facts in a template with references to secrets, v. The template keeps its references: facts
+// cannot be a part of one.
+func (r *replacer) unresolved(v map[string]any, one ign.Resource) {
+	content, _, err := secretref.Of(one)
+	if err != nil {
+		return // The check of references reports it.
+	}
+	if bytes.Contains(content.Body, []byte(open)) {
+		r.bad = append(r.bad, errors.New("an encrypted file cannot use facts, because a changed file cannot be decrypted: write a document with the file for each node"))
+		return
+	}
+	text, err := content.WithFacts(func(fact string) (string, error) {
+		if fact != NameFact && CheckName(fact) != "" {
+			return "", notFactError(fact)
+		}
+		r.found[fact] = true
+		value, known := r.facts[fact]
+		if r.replace && !known {
+			return "", fmt.Errorf("the node has no fact %q", fact)
+		}
+		return value, nil
+	})
+	isKnown := func(b error) bool { return err != nil && b.Error() == err.Error() }
+	if err != nil && !slices.ContainsFunc(r.bad, isKnown) {
+		r.bad = append(r.bad, err)
+	}
+	if err == nil && r.replace && len(content.Facts()) > 0 {
+		v["source"] = secretref.TemplateURL(text)
+		delete(v, "compression")
+	}
+}
+
+// notFactError is the error for ${node. with a text that is no name of a fact.
+func notFactError(name string) error {
+	shown, _, _ := strings.Cut(name, "\n")
+	return fmt.Errorf("%s is no reference to a fact: write ${node.FACT}, or $${node. for the text itself", safetext.Quote(open+shown[:min(len(shown), 40)]))
 }
 
 // text replaces the references in one text.
@@ -210,8 +256,7 @@ func (r *replacer) text(in string) string {
 		out.WriteString(before)
 		name, next, closed := strings.Cut(after, "}")
 		if !closed || name != NameFact && CheckName(name) != "" {
-			shown, _, _ := strings.Cut(name, "\n")
-			r.bad = append(r.bad, fmt.Errorf("%s is no reference to a fact: write ${node.FACT}, or $${node. for the text itself", safetext.Quote(open+shown[:min(len(shown), 40)])))
+			r.bad = append(r.bad, notFactError(name))
 			return in
 		}
 		r.found[name] = true

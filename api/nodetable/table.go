@@ -15,6 +15,7 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/secretref"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
@@ -125,3 +126,21 @@ func (t Table) For(name string) ([]Document, error) {
 
 // Names returns the names of the nodes, sorted.
 func (t Table) Names() []string { return slices.Sorted(maps.Keys(t.Nodes)) }
+
+// RefersToSecrets reports whether a document of the table may refer to secrets.
+func (t Table) RefersToSecrets() bool {
+	refers := func(d Document) bool {
+		config, err := machineconfig.Parse(d.Spec)
+		if err != nil {
+			return false // Merging reports it.
+		}
+		files, err := secretref.DocumentFiles(config)
+		return err != nil || len(files) > 0
+	}
+	for _, node := range t.Nodes {
+		if slices.ContainsFunc(node.Documents, refers) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(t.Shared, refers)
+}

@@ -43,29 +43,37 @@ type Content struct {
 type part struct {
 	text      string
 	reference Reference
+	// raw is the part as the template has it. fact is the name of a fact of nodes, if the part is one; its text is raw.
+	raw, fact string
 }
 
 // Template returns the unresolved content of a text with placeholders. A placeholder is ${secret:NAME/KEY} or
-// ${configmap:NAME/KEY}; $${ stands for ${. The error lists each placeholder that is invalid.
+// ${configmap:NAME/KEY}; $${ stands for ${. A document for single nodes also has ${node.FACT}, see Content.WithFacts. The
+// error lists each placeholder that is invalid.
 func Template(text string) (Content, error) {
 	c := Content{Template: text}
 	var bad []error
 	for rest := text; rest != ""; {
 		at := strings.Index(rest, "${")
 		if at < 0 {
-			c.parts = append(c.parts, part{text: rest})
+			c.parts = append(c.parts, part{text: rest, raw: rest})
 			break
 		}
 		if at > 0 && rest[at-1] == '$' {
-			c.parts = append(c.parts, part{text: rest[:at-1] + "${"})
+			c.parts = append(c.parts, part{text: rest[:at-1] + "${", raw: rest[:at+2]})
 			rest = rest[at+2:]
 			continue
 		}
 		if at > 0 {
-			c.parts = append(c.parts, part{text: rest[:at]})
+			c.parts = append(c.parts, part{text: rest[:at], raw: rest[:at]})
 		}
 		line := strings.Count(text[:len(text)-len(rest)+at], "\n") + 1
 		inside, after, closed := strings.Cut(rest[at+2:], "}")
+		if fact, isFact := strings.CutPrefix(inside, factPrefix); isFact && closed && fact != "" {
+			raw := "${" + inside + "}"
+			c.parts, rest = append(c.parts, part{text: raw, raw: raw, fact: fact}), after
+			continue
+		}
 		r, err := Parse(inside)
 		switch {
 		case !closed:
@@ -73,7 +81,7 @@ func Template(text string) (Content, error) {
 		case err != nil:
 			bad = append(bad, fmt.Errorf("line %d: ${%s}: %w; write $${ for a literal ${", line, inside, err))
 		}
-		c.parts = append(c.parts, part{reference: r})
+		c.parts = append(c.parts, part{reference: r, raw: "${" + inside + "}"})
 		if rest = after; !closed {
 			break
 		}

@@ -20,8 +20,21 @@ type File struct {
 }
 
 // Files returns the files of a flat config whose contents are unresolved, in the config's order. The error lists each
-// unresolved content that is invalid, or that is not the whole contents of a file.
+// unresolved content that is invalid, or that is not the whole contents of a file. A template with facts of nodes is
+// invalid: a rendered config has their values.
 func Files(c machineconfig.Config) ([]File, error) {
+	out, err := DocumentFiles(c)
+	bad := []error{err}
+	for _, f := range out {
+		if facts := f.Content.Facts(); len(facts) > 0 {
+			bad = append(bad, fmt.Errorf("file %s: the template uses the fact %q of a node, which no table of nodes has; write $${ for a literal ${", f.Path, facts[0]))
+		}
+	}
+	return out, errors.Join(bad...)
+}
+
+// DocumentFiles returns what Files does, for a document, which may use facts of nodes.
+func DocumentFiles(c machineconfig.Config) ([]File, error) {
 	var out []File
 	var bad []error
 	for _, f := range c.Ignition.Storage.Files {

@@ -44,6 +44,8 @@ func Parse(text string) (Reference, error) {
 	switch {
 	case r.Kind != Secret && r.Kind != ConfigMap:
 		return Reference{}, fmt.Errorf("%q is no reference: write secret:NAME/KEY or configmap:NAME/KEY", text)
+	case strings.Contains(rest, "${"+factPrefix):
+		return Reference{}, fmt.Errorf("%q uses a fact, and facts are no part of a reference: write each reference into a document of its node, in nodes/NODE/", text)
 	case len(name) > maxName || !names.MatchString(name):
 		return Reference{}, fmt.Errorf("%q has no valid name: write %s:NAME/KEY, with a name of lower case letters, digits, hyphens and dots", text, kind)
 	case len(key) > maxName || !keys.MatchString(key):

@@ -38,6 +38,9 @@ type SecretsRevision struct {
 	// Problems are the references and encrypted files that the server cannot resolve now. If Revision is set, nodes keep
 	// the values of that revision.
 	Problems []SecretProblem `json:"problems,omitempty"`
+	// Own are the revisions of the configs of single nodes; nil for a config that all nodes of a pool run. Then Revision
+	// identifies all these revisions together.
+	Own *OwnSecrets `json:"own,omitempty"`
 }
 
 // MaxSecretChanges is how many changes a SecretsRevision has at most.
@@ -82,6 +85,8 @@ type SecretProblem struct {
 	Path string `json:"path,omitempty"`
 	// Reference is secret:NAME/KEY or configmap:NAME/KEY; empty for an encrypted file.
 	Reference string `json:"reference,omitempty"`
+	// Node is one of the nodes that need the file; empty if all nodes of the pool do.
+	Node string `json:"node,omitempty"`
 	// Reason is one of the constants above.
 	Reason string `json:"reason"`
 	// Message says what is wrong and how to fix it, for people.

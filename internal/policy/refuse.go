@@ -48,7 +48,7 @@ func Refuse(from, to machineconfig.Config, overrides Overrides) []Refusal {
 
 // refuseReferences refuses invalid references to secrets, and those that no server resolves.
 func refuseReferences(to machineconfig.Config) []Refusal {
-	if _, err := secretref.Files(to); err != nil {
+	if _, err := secretref.DocumentFiles(to); err != nil { // A review also compares configs without the values of facts.
 		return []Refusal{{Field: "storage.files", Why: err.Error()}}
 	}
 	return nil

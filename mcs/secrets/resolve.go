@@ -3,6 +3,7 @@ package secrets
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -29,10 +30,14 @@ type Config struct {
 	Files []secretref.File
 	// invalid is why the config's references cannot be read; nil if they can.
 	invalid error
+	// Nodes are the configs of single nodes, if this is the config of a pool with such nodes. Files are those of their base
+	// then. Own are the other configs of Nodes by name.
+	Nodes v1alpha1.NodeConfigs
+	Own   map[string]Config
 }
 
-// Read returns the unresolved files of a rendered config, and whether it has any. A config whose references cannot be
-// read has unresolved files too: they are a problem.
+// Read returns the unresolved files of a rendered config, and whether it or a config of its Nodes has any. A config whose
+// references cannot be read has unresolved files too: they are a problem. The caller reads the configs of Nodes.
 func Read(rendered *mcfgv1.MachineConfig) (Config, bool) {
 	config, err := machineconfig.Parse(rendered.Spec)
 	if err == nil {
@@ -42,8 +47,15 @@ func Read(rendered *mcfgv1.MachineConfig) (Config, bool) {
 		return Config{}, false // Compose reports the error
 	}
 	files, err := secretref.Files(config)
-	return Config{Name: rendered.Name, Files: files, invalid: err}, len(files) > 0 || err != nil
+	out := Config{Name: rendered.Name, Files: files, invalid: err}
+	if nodes, err := v1alpha1.ParseNodeConfigs(rendered.Annotations[v1alpha1.NodeConfigsAnnotation]); err == nil && nodes.Secrets && !nodes.IsZero() {
+		out.Nodes = nodes
+	}
+	return out, out.hasSecrets() || !out.Nodes.IsZero()
 }
+
+// hasSecrets reports whether the config itself has unresolved files.
+func (c Config) hasSecrets() bool { return len(c.Files) > 0 || c.invalid != nil }
 
 // resolve resolves the files of a config. If there is a problem, the files are incomplete.
 func (c Config) resolve(objects Objects, decrypt Decrypt) ([]v1alpha1.SecretFile, []v1alpha1.SecretProblem) {
@@ -123,15 +135,23 @@ func (o Object) withPool(pool string) string {
 	return strings.Join(append(pools, pool), ",")
 }
 
-// objects returns the objects that the config's files refer to, each once, in their order.
+// objects returns the objects that the files of the config, and those of the configs of single nodes, refer to, each once.
 func (c Config) objects() []secretref.Reference {
 	var out []secretref.Reference
-	for _, f := range c.Files {
-		for _, r := range f.Content.References() {
-			if !slices.Contains(out, id(r)) {
-				out = append(out, id(r))
+	had := map[secretref.Reference]bool{}
+	add := func(c Config) {
+		for _, f := range c.Files {
+			for _, r := range f.Content.References() {
+				if !had[id(r)] {
+					had[id(r)] = true
+					out = append(out, id(r))
+				}
 			}
 		}
+	}
+	add(c)
+	for _, name := range slices.Sorted(maps.Keys(c.Own)) {
+		add(c.Own[name])
 	}
 	return out
 }

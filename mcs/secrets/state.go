@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"hash"
 	"slices"
 	"strings"
 
@@ -18,8 +19,13 @@ const KeySize = 32
 type Entry struct {
 	// Published is what all programs may know.
 	Published v1alpha1.SecretsRevision
-	// Files are the contents of the revision; nil if the server does not have them.
+	// Files are the contents of the revision; nil if the server does not have them. For the config of a pool whose nodes have
+	// configs of their own, they are those of their base.
 	Files []v1alpha1.SecretFile
+	// config is the config of the pool, and sets has the secrets of the configs of single nodes, by name. Both are zero for a
+	// config that all nodes of a pool run.
+	config Config
+	sets   map[string]*set
 }
 
 // State has an entry for each rendered config with unresolved files, by name.
@@ -43,6 +49,10 @@ type Source struct {
 func Next(have State, configs []Config, from Source) State {
 	next := State{}
 	for _, c := range configs {
+		if !c.Nodes.IsZero() {
+			next[c.Name] = nextOfNodes(have, c, from)
+			continue
+		}
 		files, problems := c.resolve(from.Objects, from.Decrypt)
 		entry := Entry{Files: files}
 		if len(problems) > 0 {
@@ -50,7 +60,7 @@ func Next(have State, configs []Config, from Source) State {
 			if entry.Published.Revision == "" {
 				entry.Published.Revision = from.Published[c.Name].Revision
 			}
-			if slices.ContainsFunc(problems, func(p v1alpha1.SecretProblem) bool { return p.Reason == v1alpha1.SecretNotForPool }) {
+			if isForbidden(problems) {
 				entry.Files = nil
 			}
 		} else {
@@ -63,21 +73,34 @@ func Next(have State, configs []Config, from Source) State {
 	return next
 }
 
+// isForbidden reports whether an object is not for the pool.
+func isForbidden(problems []v1alpha1.SecretProblem) bool {
+	return slices.ContainsFunc(problems, func(p v1alpha1.SecretProblem) bool { return p.Reason == v1alpha1.SecretNotForPool })
+}
+
 // revision returns the keyed digest of the resolved files. The digest covers the name of the config, so that equal values
 // in two pools have different revisions.
 func revision(key []byte, config string, files []v1alpha1.SecretFile) string {
-	h := hmac.New(sha256.New, key)
-	write := func(data []byte) {
-		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(data))))
-		h.Write(data)
-	}
-	write([]byte(config))
+	d := newDigest(hmac.New(sha256.New, key))
+	d.add([]byte(config))
 	for _, f := range files {
-		write([]byte(f.Path))
-		write(f.Contents)
+		d.add([]byte(f.Path))
+		d.add(f.Contents)
 	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
+	return d.text()
 }
+
+// digest is a digest of a list of texts.
+type digest struct{ hash.Hash }
+
+func newDigest(h hash.Hash) digest { return digest{h} }
+
+func (d digest) add(data []byte) {
+	d.Write(binary.BigEndian.AppendUint64(nil, uint64(len(data))))
+	d.Write(data)
+}
+
+func (d digest) text() string { return hex.EncodeToString(d.Sum(nil)[:16]) }
 
 // changes returns the last change of each object that a config refers to, the newest last.
 func changes(c Config, objects Objects) []v1alpha1.SecretChange {

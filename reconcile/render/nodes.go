@@ -79,6 +79,8 @@ func withNodes(r, earlier Rendered, table Input) (Rendered, error) {
 		r.Nodes = v1alpha1.NodeConfigs{}
 		return r, nil
 	}
+	files, wrong := secretref.Files(r.Config)
+	r.Nodes.Secrets = wrong != nil || len(files) > 0 || table.Nodes.RefersToSecrets()
 	if err := refuseNodes(r); err != nil {
 		return Rendered{}, err
 	}
@@ -93,9 +95,6 @@ func refuseNodes(r Rendered) error {
 	}
 	if size := len(r.Spec.Config.Raw) + len(r.Nodes.String()) + metadata; size > MaxSize {
 		return fmt.Errorf("the config of pool %s has %d bytes with its list of nodes, the limit is %d: make files smaller, or split the pool", r.Pool, size, MaxSize)
-	}
-	if files, err := secretref.Files(r.Config); err != nil || len(files) > 0 {
-		return fmt.Errorf("pool %s has references to secrets, and nodes with configs of their own. Bunsen does not support both in one pool yet: move one to another pool", r.Pool)
 	}
 	return nil
 }

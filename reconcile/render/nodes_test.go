@@ -147,11 +147,24 @@ func TestOneChangedRowMergesOneConfig(t *testing.T) {
 	}
 }
 
-func TestSecretsAndOwnConfigsInOnePoolAreRefused(t *testing.T) {
-	secret := ofPool("50-worker-secret", "worker", mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/s","mode":384,"contents":{"source":"data:application/vnd.bunsen.template,%24%7Bsecret:a/b%7D"}}]}}`)}})
-	_, err := Merge("worker", []*mcfgv1.MachineConfig{secret, tableOf(t, "worker", map[string]nodetable.Node{"a": rowOf("192.0.2.1")})}, Defaults{})
-	if err == nil || !strings.Contains(err.Error(), "does not support both in one pool yet") {
-		t.Errorf("%v", err)
+// TestATargetSaysThatItsConfigsReferToSecrets: the server and the rollout read it from the target alone.
+func TestATargetSaysThatItsConfigsReferToSecrets(t *testing.T) {
+	spec := mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/s","mode":384,"contents":{"source":"data:application/vnd.bunsen.template,%24%7Bsecret:a/b%7D"}}]}}`)}}
+	plain := mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/p","contents":{"source":"data:,p"}}]}}`)}}
+	for says, c := range map[string]struct {
+		base, own mcfgv1.MachineConfigSpec
+		want      bool
+	}{
+		"in the config of the pool":       {spec, plain, true},
+		"in the document of a node alone": {plain, spec, true},
+		"nowhere":                         {plain, plain, false},
+	} {
+		row := rowOf("192.0.2.1")
+		row.Documents = []nodetable.Document{{Name: "50-own", Spec: c.own}}
+		r, err := Merge("worker", []*mcfgv1.MachineConfig{ofPool("50-worker-base", "worker", c.base), tableOf(t, "worker", map[string]nodetable.Node{"a": row})}, Defaults{})
+		if err != nil || r.Nodes.Secrets != c.want || strings.Contains(r.Nodes.String(), "secrets") != c.want {
+			t.Errorf("%s: %s, %v", says, r.Nodes, err)
+		}
 	}
 }
 

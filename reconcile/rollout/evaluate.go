@@ -105,7 +105,7 @@ func judge(e evaluation) evaluation {
 	}
 	e.record.RolloutEnd, e.record.WellSince, e.record.Forgiven = end, nil, nil
 	back := e.Facts.Secrets.AtReturn(r.LastHealthy(), e.Target)
-	if e.Care.Pace.Failures.Action == v1alpha1.FailureRevert && e.Care.Healthy != "" && back != "" && back != e.Target {
+	if e.Care.Pace.Failures.Action == v1alpha1.FailureRevert && e.Care.Healthy != "" && back != "" && back != e.Target && e.Care.NodeConfigs.Knows(back) {
 		e.record.Verdict = v1alpha1.RolloutReverted
 		e.record.SetReturnsTo(back)
 	}

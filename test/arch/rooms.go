@@ -65,7 +65,7 @@ var Rooms = []Room{
 	{"api/secretref", Pure, list("api/machineconfig"), libs(ignition), "the repository writes references to secrets, the server resolves them, the daemon puts the values in, so it lies below all of them"},
 
 	{"api/pinnedimage", Pure, nil, kubeTypes, "the repository, the controller and the daemon must accept the same images, and agree on the sets of a pool"},
-	{"api/nodetable", Pure, list("api/machineconfig", "api/safetext", "api/v1alpha1"), libs(kubeTypes, ignition), "the repository writes facts of nodes, and render puts them into documents, so it lies below both"},
+	{"api/nodetable", Pure, list("api/machineconfig", "api/safetext", "api/secretref", "api/v1alpha1"), libs(kubeTypes, ignition), "the repository writes facts of nodes, and render puts them into documents, so it lies below both"},
 
 	{"source", Pure, list("api/..."), libs(kubeTypes, list("github.com/Masterminds/semver/v3")), "picking a commit is arithmetic on listed refs"},
 	{"source/verify", Pure, list("api/...", "source"), list("golang.org/x/crypto/", "github.com/ProtonMail/go-crypto/"), "a signature is right or wrong, whatever the network says"},
@@ -214,7 +214,7 @@ var Rooms = []Room{
 	{"mcs/daemon", Pure, list("config", "mcs"), libs(ignition), "what installs the daemon on a new machine follows from its binary and its units, for the server and for pointer configs"},
 	{"mcs/pointer", Pure, list("api/...", "mcs", "mcs/daemon", "mcs/token"), libs(ignition, ignition2, yaml), "a pointer config follows from the server's URL, its CA and a token"},
 	{"mcs/secrets", Pure, list("api/..."), kubeTypes, "what a config resolves to follows from the config, the objects and the keys"},
-	{"mcs/secrets/follow", Shell, list("api/...", "mcs", "mcs/secrets"), libs(kubeTypes, kubeClient), "reads the secrets of configs from the API server, apart from the configs"},
+	{"mcs/secrets/follow", Shell, list("api/...", "mcs", "mcs/secrets"), libs(kubeTypes, kubeClient, list("golang.org/x/sync/")), "reads the secrets of configs from the API server, apart from the configs"},
 	{"mcs/content", Pure, list("api/...", "mcs"), nil, "which grants a machine gets, and which are valid, follows from keys and times"},
 	{"mcs/content/copies", Shell, list("api/...", "internal/artifact", "mcs"), libs(kubeTypes, kubeClient), "reads files of the content store and of registries, apart from who may read them"},
 	{"mcs/variants", Pure, list("api/...", "mcs"), kubeTypes, "which configs a node may run follows from its pools, their configs and its report"},

@@ -2,6 +2,7 @@ package forecast_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/secretref"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/reconcile/render"
@@ -38,12 +41,25 @@ storage:
       contents: {inline: "%s"}
 `
 
+// template is a file with a reference to a secret beside a fact, and reference is a file that is one reference.
+const (
+	template = `    - path: /etc/restart/secret
+      mode: 0600
+      template: true
+      contents: {inline: "${node.address} by %d ${secret:shared/key}"}
+`
+	reference = `    - path: /etc/reload/secret
+      mode: 0600
+      contents: {source: "secret:own-%d/key"}
+`
+)
+
 func (r table) tree() fstest.MapFS {
 	fs := fstest.MapFS{}
 	add := func(name, text string) { fs["pools/worker/"+name] = &fstest.MapFile{Data: []byte(text)} }
 	add("10-common.bu", fmt.Sprintf(document, "/etc/none/common", fmt.Sprint("common ", r.Common)))
 	if len(r.Rows) > 0 {
-		add("20-shared.bu", fmt.Sprintf(document, "/etc/reload/address", fmt.Sprintf("${node.address} of ${node.name} by %d", r.Shared)))
+		add("20-shared.bu", fmt.Sprintf(document, "/etc/reload/address", fmt.Sprintf("${node.address} of ${node.name} by %d", r.Shared))+fmt.Sprintf(template, r.Shared/2))
 		rows := ""
 		for _, node := range slices.Sorted(maps.Keys(r.Rows)) {
 			rows += fmt.Sprintf("%s: {address: 192.0.2.%d}\n", node, r.Rows[node])
@@ -51,7 +67,7 @@ func (r table) tree() fstest.MapFS {
 		add("nodes.yaml", rows)
 	}
 	for node, own := range r.Own {
-		add("nodes/"+node+"/30-own.bu", fmt.Sprintf(document, []string{"/etc/drain/own", "/etc/own"}[own%2], fmt.Sprint("own ", own)))
+		add("nodes/"+node+"/30-own.bu", fmt.Sprintf(document, []string{"/etc/drain/own", "/etc/own"}[own%2], fmt.Sprint("own ", own))+fmt.Sprintf(reference, own/2))
 	}
 	return fs
 }
@@ -121,6 +137,23 @@ func liveSide(t *testing.T, r render.Rendered, fragments []transpile.Fragment) r
 		t.Fatal(err)
 	}
 	return review.Side{Name: "side", Pools: map[string]review.Pool{"worker": p}}
+}
+
+// resolved is a config with the value of each secret, which is its reference in brackets.
+func resolved(t *testing.T, c machineconfig.Config) machineconfig.Config {
+	t.Helper()
+	files, err := secretref.Files(c)
+	contents := map[string][]byte{}
+	for _, f := range files {
+		var wrong error
+		contents[f.Path], wrong = f.Content.Expand(func(r secretref.Reference) ([]byte, error) { return []byte("<" + r.String() + ">"), nil })
+		err = errors.Join(err, wrong)
+	}
+	out, wrong := secretref.Resolve(c, contents)
+	if err := errors.Join(err, wrong); err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 // ofNodes is the forecast of each node in a review, and of the nodes without own configs under the empty name.
@@ -196,8 +229,12 @@ func TestEachNodeDoesWhatItsForecastSays(t *testing.T) {
 			if diff := cmp.Diff(reviewOf(t, c), got); diff != "" || !has {
 				t.Errorf("%+v → %+v: node %q: its configs (-) and the review (+):\n%s", before, after, node, diff)
 			}
+			machine := change{says: node, from: resolved(t, from.Config), to: resolved(t, to.Config), policy: house}
+			if diff := cmp.Diff(got, reviewOf(t, machine)); diff != "" {
+				t.Errorf("%+v → %+v: node %q: the review (-) and that of the resolved configs (+):\n%s", before, after, node, diff)
+			}
 			if i%5 == 0 {
-				holds(t, c, &n)
+				holds(t, machine, &n)
 			}
 		}
 		for _, known := range [][]transpile.Fragment{fragments, nil} {

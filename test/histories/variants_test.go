@@ -35,10 +35,12 @@ type rowed struct {
 	most    int
 	// assigned counts assignments, and crashed the decisions that were carried out in part.
 	assigned, crashed int
+	// kept are the secrets of the cluster; nil if no config refers to any.
+	kept *keptSecrets
 }
 
-func newRowed(t *testing.T, r *rand.Rand) *rowed {
-	w := &rowed{Rand: r, t: t, now: time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC), rows: map[string]int{}, configs: map[string]v1alpha1.NodeConfigs{}, most: 1 + r.IntN(2)}
+func newRowed(t *testing.T, r *rand.Rand, kept *keptSecrets) *rowed {
+	w := &rowed{kept: kept, Rand: r, t: t, now: time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC), rows: map[string]int{}, configs: map[string]v1alpha1.NodeConfigs{}, most: 1 + r.IntN(2)}
 	w.pool = &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "worker", Annotations: map[string]string{}}}
 	most := intstr.FromInt32(int32(w.most)) //nolint:gosec // one or two
 	w.pool.Spec.MaxUnavailable = &most
@@ -48,7 +50,7 @@ func newRowed(t *testing.T, r *rand.Rand) *rowed {
 	w.push()
 	for node := range 6 { // The last one has no row at first.
 		name := fmt.Sprint("worker-", node)
-		own := w.configs[w.pool.Spec.Configuration.Name].Of(name)
+		own := w.configs[w.pool.Spec.Configuration.Name].Of(name) // without its secrets, as a machine that just joined
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(w.now.Add(-time.Hour)), Annotations: map[string]string{
 			v1alpha1.CurrentConfigAnnotation: own, v1alpha1.DesiredConfigAnnotation: own, v1alpha1.StateAnnotation: v1alpha1.StateDone,
 		}}}
@@ -64,7 +66,7 @@ func (w *rowed) setReady(n *corev1.Node, ready corev1.ConditionStatus) {
 
 // push renders the rows: equal rows give equal configs.
 func (w *rowed) push() {
-	of := v1alpha1.NodeConfigs{Base: fmt.Sprintf("rendered-worker-%032x", w.base)}
+	of := v1alpha1.NodeConfigs{Base: fmt.Sprintf("rendered-worker-%032x", w.base), Secrets: w.kept != nil}
 	for node, row := range w.rows {
 		of.Set(node, fmt.Sprintf("rendered-worker-%032x", 1000+100*w.base+row))
 	}
@@ -81,26 +83,26 @@ func (w *rowed) target(of v1alpha1.NodeConfigs) {
 	w.pool.Spec.Configuration.Name = name
 }
 
-// own is the config that a node runs for a config of the pool.
+// own is the config that a node runs for a config of the pool, with the present revision of its secrets.
 func (w *rowed) own(config, node string) string {
-	if of := w.configs[config]; !of.IsZero() {
-		return of.Of(node)
+	own := v1alpha1.ConfigName(config)
+	if of := w.configs[own]; !of.IsZero() {
+		own = of.Of(node)
 	}
-	return config
+	return v1alpha1.ConfigAt(own, w.kept.revision(w, node, own))
 }
 
 // out reports whether a node is out of service or in an update. A node that returns from a failed config before it left its
 // own is in service.
 func out(n *corev1.Node) bool {
-	a := n.Annotations
-	return a[v1alpha1.CurrentConfigAnnotation] != a[v1alpha1.DesiredConfigAnnotation] || n.Status.Conditions[0].Status != corev1.ConditionTrue
+	return current(n) != desired(n) || n.Status.Conditions[0].Status != corev1.ConditionTrue
 }
 
 // done reports whether each node runs its own config of the target.
 func (w *rowed) done() bool {
 	for _, n := range w.nodes {
 		want := w.own(w.pool.Spec.Configuration.Name, n.Name)
-		if n.Annotations[v1alpha1.CurrentConfigAnnotation] != want || n.Annotations[v1alpha1.StateAnnotation] != v1alpha1.StateDone || out(n) {
+		if current(n) != want || n.Annotations[v1alpha1.StateAnnotation] != v1alpha1.StateDone || out(n) {
 			return false
 		}
 	}
@@ -118,7 +120,7 @@ func (w *rowed) out() (count int) {
 
 // decide carries out a decision, or the first part of it before a crash, and checks it.
 func (w *rowed) decide() {
-	f := poolstate.Read(w.pool, nil, poolstate.Published{}, len(w.nodes))
+	f := poolstate.Read(w.pool, nil, w.kept.published(w), len(w.nodes))
 	f.SetNodeConfigs(func(config string) v1alpha1.NodeConfigs { return w.configs[config] })
 	var nodes []nodestate.Node
 	for _, n := range w.nodes {
@@ -129,11 +131,11 @@ func (w *rowed) decide() {
 	updated := 0
 	for _, n := range w.nodes {
 		a, own := n.Annotations, w.own(d.Target, n.Name)
-		if a[v1alpha1.CurrentConfigAnnotation] == own && a[v1alpha1.DesiredConfigAnnotation] == own && a[v1alpha1.StateAnnotation] == v1alpha1.StateDone {
+		if current(n) == own && desired(n) == own && a[v1alpha1.StateAnnotation] == v1alpha1.StateDone {
 			updated++
 		}
 	}
-	if d.Target != "" && d.Counts.Updated != updated {
+	if d.Target != "" && w.kept.isCurrent() && d.Counts.Updated != updated {
 		w.t.Fatalf("%d nodes count as updated to %s, and %d run their own configs of it", d.Counts.Updated, d.Target, updated)
 	}
 	w.pool.Annotations[v1alpha1.RolloutAnnotation] = d.Record.String()
@@ -143,12 +145,15 @@ func (w *rowed) decide() {
 			w.crashed++
 			return
 		}
-		if want := w.own(d.Target, a.Node); a.Config != want {
+		if want := w.own(d.Target, a.Node); a.Config != want && (w.kept.isCurrent() || !w.kept.ever[a.Config]) {
 			w.t.Fatalf("%s is assigned %s, and its own config of %s is %s", a.Node, a.Config, d.Target, want)
 		}
 		for _, n := range w.nodes {
 			if n.Name == a.Node {
-				n.Annotations[v1alpha1.DesiredConfigAnnotation] = a.Config
+				if w.kept != nil && w.kept.quiet && desired(n) == w.own(d.Target, n.Name) {
+					w.t.Fatalf("%s has %s, and is assigned %s", n.Name, desired(n), a.Config)
+				}
+				setAt(n, v1alpha1.DesiredConfigAnnotation, v1alpha1.DesiredSecretsAnnotation, a.Config)
 				w.assigned++
 			}
 		}
@@ -168,16 +173,18 @@ func (w *rowed) daemon(mayFail bool) {
 			a[v1alpha1.StateAnnotation] = v1alpha1.StateWorking
 			delete(a, v1alpha1.FailureAnnotation)
 		}
-	case a[v1alpha1.StateAnnotation] == v1alpha1.StateWorking && n.Status.Conditions[0].Status == corev1.ConditionTrue && a[v1alpha1.CurrentConfigAnnotation] != a[v1alpha1.DesiredConfigAnnotation]:
+	case a[v1alpha1.StateAnnotation] == v1alpha1.StateWorking && !w.kept.canGet(w, n): // It waits for its secrets.
+	case a[v1alpha1.StateAnnotation] == v1alpha1.StateWorking && n.Status.Conditions[0].Status == corev1.ConditionTrue && current(n) != desired(n):
 		w.setReady(n, corev1.ConditionFalse)
 	case a[v1alpha1.StateAnnotation] == v1alpha1.StateWorking && mayFail && w.IntN(6) == 0:
 		w.setReady(n, corev1.ConditionTrue)
 		a[v1alpha1.StateAnnotation] = v1alpha1.StateDegraded
-		a[v1alpha1.FailureAnnotation] = v1alpha1.Failure{Config: a[v1alpha1.DesiredConfigAnnotation], Cause: v1alpha1.FailureApply}.String()
+		a[v1alpha1.FailureAnnotation] = v1alpha1.Failure{Config: a[v1alpha1.DesiredConfigAnnotation], Secrets: a[v1alpha1.DesiredSecretsAnnotation], Cause: v1alpha1.FailureApply}.String()
 	case a[v1alpha1.StateAnnotation] == v1alpha1.StateWorking:
 		w.setReady(n, corev1.ConditionTrue)
-		a[v1alpha1.CurrentConfigAnnotation], a[v1alpha1.StateAnnotation] = a[v1alpha1.DesiredConfigAnnotation], v1alpha1.StateDone
-	case a[v1alpha1.CurrentConfigAnnotation] != a[v1alpha1.DesiredConfigAnnotation]:
+		setAt(n, v1alpha1.CurrentConfigAnnotation, v1alpha1.CurrentSecretsAnnotation, desired(n))
+		a[v1alpha1.StateAnnotation] = v1alpha1.StateDone
+	case current(n) != desired(n):
 		a[v1alpha1.StateAnnotation] = v1alpha1.StateWorking
 	}
 }
@@ -200,12 +207,17 @@ func (w *rowed) change() {
 	w.push()
 }
 
-// TestNodesWithRowsRunTheirOwnConfigs plays random histories of rows, failures and crashes: a node is assigned only its own config
-// of the one target, within the budget of the pool, and counts as updated if and only if it runs it. In the end each node does.
+// TestNodesWithRowsRunTheirOwnConfigs plays random histories of rows, secrets, failures and crashes: a node is assigned only its
+// own config of the one target, within the budget of the pool, and counts as updated if and only if it runs it. A changed secret
+// is another target only for the nodes whose own config refers to it. In the end each node runs its own config.
 func TestNodesWithRowsRunTheirOwnConfigs(t *testing.T) {
-	assigned, crashed := 0, 0
-	for seed := range uint64(150) {
-		w := newRowed(t, rand.New(rand.NewPCG(seed, 7)))
+	assigned, crashed, rotated := 0, 0, 0
+	for seed := range uint64(180) {
+		var kept *keptSecrets
+		if seed >= 120 {
+			kept = newKeptSecrets()
+		}
+		w := newRowed(t, rand.New(rand.NewPCG(seed, 7)), kept)
 		for range 150 {
 			w.now = w.now.Add(time.Duration(w.IntN(20)) * time.Second)
 			switch w.IntN(12) {
@@ -213,11 +225,14 @@ func TestNodesWithRowsRunTheirOwnConfigs(t *testing.T) {
 				w.change()
 			case 1, 2, 3, 4:
 				w.decide()
+			case 5:
+				w.kept.change(w)
 			default:
 				w.daemon(true)
 			}
 		}
-		for range 600 {
+		w.kept.settle(w)
+		for range 800 {
 			if w.done() {
 				break
 			}
@@ -231,9 +246,12 @@ func TestNodesWithRowsRunTheirOwnConfigs(t *testing.T) {
 			}
 			t.Fatalf("seed %d: not each node runs its own config in the end; the record is %s", seed, w.pool.Annotations[v1alpha1.RolloutAnnotation])
 		}
+		if kept != nil {
+			rotated += kept.touchesOnlyItsNodes(w)
+		}
 		assigned, crashed = assigned+w.assigned, crashed+w.crashed
 	}
-	if t.Logf("%d assignments, %d crashes", assigned, crashed); assigned < 1000 || crashed < 100 {
+	if t.Logf("%d assignments, %d crashes, %d nodes moved by one secret", assigned, crashed, rotated); assigned < 1000 || crashed < 100 || rotated < 50 {
 		t.Error("the test has lost its subject")
 	}
 }

@@ -1,11 +1,15 @@
 package nodefacts
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/nodetable"
+	"github.com/bunsen-os/bunsen/api/secretref"
 	"github.com/bunsen-os/bunsen/internal/policy"
 )
 
@@ -19,10 +23,27 @@ func Problems(d nodetable.Document) []string {
 	for _, err := range slices.Concat(machineconfig.Validate(config), machineconfig.Check(config)) {
 		out = append(out, err.Error())
 	}
+	if _, err := secretref.DocumentFiles(config); err != nil {
+		out = append(out, strings.Split(err.Error(), "\n")...)
+	}
 	if len(out) == 0 {
 		for _, r := range policy.Invalid(config) {
 			out = append(out, r.Field+": "+r.Why)
 		}
 	}
 	return out
+}
+
+// CheckTemplates returns an error if a document has templates with facts, although no table or directory of nodes gives them
+// values.
+func CheckTemplates(spec mcfgv1.MachineConfigSpec) error {
+	if !bytes.Contains(spec.Config.Raw, []byte("bunsen.template")) {
+		return nil
+	}
+	config, err := machineconfig.Parse(spec)
+	if err != nil {
+		return nil // The validation of the document reports this error.
+	}
+	_, err = secretref.Files(config)
+	return err
 }

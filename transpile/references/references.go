@@ -27,7 +27,7 @@ func Check(c machineconfig.Config, places origin.Map) []origin.Finding {
 	for i, f := range c.Ignition.Storage.Files {
 		at := fmt.Sprintf("$.storage.files.%d.contents.source", i)
 		one := machineconfig.Config{Ignition: ign.Config{Storage: ign.Storage{Files: []ign.File{f}}}}
-		found, err := secretref.Files(one)
+		found, err := secretref.DocumentFiles(one)
 		if err != nil {
 			d.referenceError(at, err)
 			continue

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -37,7 +38,7 @@ type ConfigSecrets struct {
 // refers to secrets, so published reads its condition.
 func published(c Cluster, pool *mcfgv1.MachineConfigPool) poolstate.Published {
 	waits := waitsForSecrets(&Pool{Object: pool})
-	return poolstate.Published{Revisions: c.Secrets.Revisions, Refers: func(string) bool { return waits }}
+	return poolstate.Published{Revisions: c.Secrets.Revisions, Unread: c.Secrets.Note != "", Refers: func(string) bool { return waits }}
 }
 
 // waitsForSecrets reports whether the controller says that a pool waits for the secrets of its config.
@@ -59,13 +60,37 @@ func SecretsOf(f *Fleet, at string) *ConfigSecrets {
 
 // Of returns what is known about the secrets of a rendered config; nil if nothing is published and the config refers to none.
 func (s Secrets) Of(config string, refers bool) *ConfigSecrets {
-	if entry, published := s.Revisions[config]; published {
+	if entry, published := s.entryOf(config); published && (refers || entry.Own == nil) {
 		return &ConfigSecrets{Changes: entry.Changes, Problems: entry.Problems, Kept: entry.Revision != "" && len(entry.Problems) > 0}
 	}
 	if s.Note == "" || !refers {
 		return nil
 	}
 	return &ConfigSecrets{Note: s.Note}
+}
+
+// entryOf returns what is published about a rendered config. For the config of single nodes, that is the entry of the config of
+// its pool, which has the changes of the secrets of all nodes.
+func (s Secrets) entryOf(config string) (v1alpha1.SecretsRevision, bool) {
+	if entry, published := s.Revisions[config]; published {
+		return entry, true
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Revisions)) {
+		if entry := s.Revisions[name]; entry.Own != nil && v1alpha1.RenderedPool(name) == v1alpha1.RenderedPool(config) && config != "" {
+			return entry, true
+		}
+	}
+	return v1alpha1.SecretsRevision{}, false
+}
+
+// About returns the part about objects of the form secret:NAME.
+func (s *ConfigSecrets) About(objects map[string]bool) *ConfigSecrets {
+	if s == nil {
+		return nil
+	}
+	out := *s
+	out.Changes = slices.DeleteFunc(slices.Clone(s.Changes), func(c v1alpha1.SecretChange) bool { return !objects[c.Object] })
+	return &out
 }
 
 // mostSecretChanges is how many changes of secrets a text has.

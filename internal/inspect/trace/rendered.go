@@ -139,6 +139,16 @@ func (t *Trace) AddSecrets(mc *mcfgv1.MachineConfig, published fleet.Secrets) {
 		files, err = secretref.Files(c)
 	}
 	t.Secrets = published.Of(mc.Name, err != nil || len(files) > 0)
+	if mc.Annotations[v1alpha1.VariantOfAnnotation] == "" {
+		return
+	}
+	objects := map[string]bool{}
+	for _, f := range files {
+		for _, r := range f.Content.References() {
+			objects[string(r.Kind)+":"+r.Name] = true
+		}
+	}
+	t.Secrets = t.Secrets.About(objects)
 }
 
 // OfNode adds the part about the node.

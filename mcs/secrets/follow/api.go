@@ -47,6 +47,7 @@ func newAPI(config *rest.Config) (api, error) {
 	config = rest.CopyConfig(config)
 	config.GroupVersion, config.APIPath = &mcfgv1.GroupVersion, "/apis"
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	config.QPS = -1 // The library's limit of 5 requests in a second would need minutes for the configs of a large pool.
 	configs, err := rest.RESTClientFor(config)
 	if err != nil {
 		return api{}, fmt.Errorf("preparing the API client for secrets: %w", err)
@@ -54,19 +55,23 @@ func newAPI(config *rest.Config) (api, error) {
 	return api{client, configs}, nil
 }
 
-// referencedConfigs returns the sorted names of the rendered configs that pools refer to.
-func (a api) referencedConfigs(ctx context.Context) ([]string, error) {
+// referencedConfigs returns the sorted names of the rendered configs that pools refer to, and the revisions of secrets in the
+// records of their rollouts.
+func (a api) referencedConfigs(ctx context.Context) (names []string, recorded map[string]bool, err error) {
 	pools := &mcfgv1.MachineConfigPoolList{}
 	// Version 0: the API server answers from its memory.
 	if err := a.configs.Get().Resource("machineconfigpools").Param("resourceVersion", "0").Do(ctx).Into(pools); err != nil {
-		return nil, fmt.Errorf("reading the configs of pools: %w", err)
+		return nil, nil, fmt.Errorf("reading the configs of pools: %w", err)
 	}
-	var out []string
+	recorded = map[string]bool{}
 	for i := range pools.Items {
-		out = append(out, mcs.ConfigsOf(&pools.Items[i])...)
+		names = append(names, mcs.ConfigsOf(&pools.Items[i])...)
+		if r, err := v1alpha1.ParseRolloutRecord(pools.Items[i].Annotations[v1alpha1.RolloutAnnotation]); err == nil {
+			recorded[r.Secrets], recorded[r.HealthySecrets], recorded[r.BackSecrets] = true, true, true
+		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out), nil
+	slices.Sort(names)
+	return slices.Compact(names), recorded, nil
 }
 
 // renderedConfig returns a rendered config. The name identifies its content.
@@ -80,6 +85,8 @@ type objects struct {
 	objects     secrets.Objects
 	ageKeys     [][]byte
 	revisionKey []byte
+	// recorded are the revisions that the records of pools name.
+	recorded map[string]bool
 	// digest changes with the versions of the objects. It is no digest of their values.
 	digest string
 }

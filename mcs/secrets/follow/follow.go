@@ -2,16 +2,20 @@ package follow
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
+	"github.com/bunsen-os/bunsen/api/secretref"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
 	"github.com/bunsen-os/bunsen/mcs/secrets"
@@ -20,6 +24,10 @@ import (
 const (
 	// readInterval is how often the objects are read, and readTimeout is how long a read may take.
 	readInterval, readTimeout = 5 * time.Second, 20 * time.Second
+	// configReads is how many rendered configs are read at a time. A pool may have thousands of configs of single nodes.
+	configReads = 8
+	// maxTexts is how many contents of files configs share.
+	maxTexts = 10_000
 )
 
 // Options of a Follower. All are required.
@@ -42,9 +50,10 @@ type Follower struct {
 	api api
 
 	// Only Read uses these.
-	known    map[string]parsedConfig // the configs that were read, by name
-	digest   string                  // identifies everything from which the state follows
-	problems string                  // the problems that were logged last
+	known    map[string]parsedConfig                 // the configs that were read, by name
+	texts    map[[sha256.Size]byte]secretref.Content // contents of files, by their digest
+	digest   string                                  // identifies everything from which the state follows
+	problems string                                  // the problems that were logged last
 
 	mu    sync.Mutex
 	state secrets.State // nil until it is known
@@ -62,7 +71,7 @@ func New(config *rest.Config, o Options) (*Follower, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Follower{Options: o, api: api, known: map[string]parsedConfig{}}, nil
+	return &Follower{Options: o, api: api, known: map[string]parsedConfig{}, texts: map[[sha256.Size]byte]secretref.Content{}}, nil
 }
 
 // Run reads the objects until the context ends. The error is nil.
@@ -86,7 +95,7 @@ func (f *Follower) Run(ctx context.Context) error {
 func (f *Follower) Read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	names, err := f.api.referencedConfigs(ctx)
+	names, recorded, err := f.api.referencedConfigs(ctx)
 	if err != nil {
 		return err
 	}
@@ -106,6 +115,7 @@ func (f *Follower) Read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	in.recorded = recorded
 	return f.resolve(ctx, configs, in, published)
 }
 
@@ -113,7 +123,7 @@ func (f *Follower) Read(ctx context.Context) error {
 func (f *Follower) resolve(ctx context.Context, configs []secrets.Config, in objects, published publication) error {
 	digest := in.digest
 	for _, c := range configs {
-		digest += " " + c.Name
+		digest += fmt.Sprintf(" %s %d", c.Name, len(c.Own))
 	}
 	f.mu.Lock()
 	next := f.state
@@ -126,6 +136,7 @@ func (f *Follower) resolve(ctx context.Context, configs []secrets.Config, in obj
 		}
 		next = secrets.Next(next, configs, secrets.Source{Objects: in.objects, Decrypt: decrypt, Key: in.revisionKey, Published: published.revisions})
 	}
+	next = secrets.WithEarlier(next, published.revisions, in.recorded)
 	if err := f.api.publish(ctx, published, next); err != nil {
 		return errors.Join(err, keyProblem)
 	}
@@ -140,32 +151,87 @@ func (f *Follower) set(state secrets.State, digest string) {
 	f.state = state
 }
 
-// configs returns the rendered configs that have unresolved files. It reads each config once.
+// configs returns the rendered configs that have unresolved files. It reads each config once, also if a read fails.
 func (f *Follower) configs(ctx context.Context, names []string) ([]secrets.Config, error) {
-	next := map[string]parsedConfig{}
+	if err := f.readConfigs(ctx, names); err != nil {
+		return nil, err
+	}
+	needed := map[string]bool{}
 	var out []secrets.Config
 	for _, name := range names {
-		p, ok := f.known[name]
-		if !ok {
-			rendered, err := f.api.renderedConfig(ctx, name)
-			if apierrors.IsNotFound(err) {
-				continue
-			}
-			if err != nil {
-				return nil, fmt.Errorf("reading config %s: %w", name, err)
-			}
-			p.config, p.has = secrets.Read(rendered)
+		p, exists := f.known[name]
+		if needed[name] = true; !exists || !p.has {
+			continue
 		}
-		if next[name] = p; p.has {
-			out = append(out, p.config)
+		if !p.config.Nodes.IsZero() {
+			own := p.config.Nodes.All()
+			if err := f.readConfigs(ctx, own); err != nil {
+				return nil, err
+			}
+			p.config.Own = make(map[string]secrets.Config, len(own))
+			for _, name := range own {
+				needed[name] = true
+				if is, exists := f.known[name]; exists && name != p.config.Nodes.Base {
+					p.config.Own[name] = is.config
+				}
+			}
 		}
+		out = append(out, p.config)
 	}
-	f.known = next
+	maps.DeleteFunc(f.known, func(name string, _ parsedConfig) bool { return !needed[name] })
 	return out, nil
 }
 
+// readConfigs reads the rendered configs that are not known yet. It ignores configs that do not exist.
+func (f *Follower) readConfigs(ctx context.Context, names []string) error {
+	var group errgroup.Group
+	group.SetLimit(configReads)
+	var mu sync.Mutex
+	for _, name := range names {
+		mu.Lock()
+		_, known := f.known[name]
+		mu.Unlock()
+		if known {
+			continue
+		}
+		group.Go(func() error {
+			rendered, err := f.api.renderedConfig(ctx, name)
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			if err != nil {
+				return fmt.Errorf("reading config %s: %w", name, err)
+			}
+			var p parsedConfig
+			p.config, p.has = secrets.Read(rendered)
+			mu.Lock()
+			defer mu.Unlock()
+			f.shareTexts(p.config)
+			f.known[name] = p
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// shareTexts makes equal contents of several configs share their memory: the configs of thousands of nodes have the same
+// templates and encrypted files.
+func (f *Follower) shareTexts(c secrets.Config) {
+	if len(f.texts) > maxTexts {
+		clear(f.texts)
+	}
+	for i, file := range c.Files {
+		key := sha256.Sum256([]byte(file.Content.Format + "\n" + file.Content.Template + string(file.Content.Body)))
+		if known, had := f.texts[key]; had {
+			c.Files[i].Content = known
+		} else {
+			f.texts[key] = file.Content
+		}
+	}
+}
+
 // NodeSecrets returns the resolved files of a rendered config, a v1alpha1.NodeSecrets in JSON, for a node in the config's
-// pool. The error is an *mcs.NotForNodeError if the node is in another pool, mcs.ErrNoSuchConfig if no pool refers to a
+// pool. The error is an *mcs.NotForNodeError if the node is in another pool or the config is that of other nodes, mcs.ErrNoSuchConfig if no pool refers to a
 // config of that name with unresolved files, and mcs.ErrSecretsUnresolved if the server does not have the contents.
 func (f *Follower) NodeSecrets(ctx context.Context, node, config string) ([]byte, error) {
 	pools, err := f.Pools(ctx, node)
@@ -181,28 +247,31 @@ func (f *Follower) NodeSecrets(ctx context.Context, node, config string) ([]byte
 	f.mu.Lock()
 	state := f.state
 	f.mu.Unlock()
-	entry, ok := state[config]
+	is, found, allowed := state.ForNode(node, config)
 	switch {
 	case state == nil:
 		return nil, fmt.Errorf("%w: the secrets of configs were not read yet", mcs.ErrAPIUnavailable)
-	case !ok:
+	case !found:
 		return nil, fmt.Errorf("reading the secrets of config %s: %w", config, mcs.ErrNoSuchConfig)
-	case entry.Files == nil:
+	case !allowed:
+		return nil, &mcs.NotForNodeError{Node: node, Config: config, Why: errors.New("its secrets are those of other nodes")}
+	case is.Files == nil:
 		return nil, fmt.Errorf("reading the secrets of config %s: %w", config, mcs.ErrSecretsUnresolved)
 	}
-	return json.Marshal(v1alpha1.NodeSecrets{Config: config, Revision: entry.Published.Revision, Files: entry.Files})
+	return json.Marshal(v1alpha1.NodeSecrets{Config: config, Revision: is.Revision, Files: is.Files})
 }
 
 // Resolved returns the contents of a config's unresolved files, and whether the server has them.
 func (f *Follower) Resolved(config string) (mcs.Secrets, bool) {
 	f.mu.Lock()
-	entry, ok := f.state[config]
+	state := f.state
 	f.mu.Unlock()
-	if !ok || entry.Files == nil {
+	is, ok := state.ForMachine(config)
+	if !ok {
 		return mcs.Secrets{}, false
 	}
-	out := mcs.Secrets{Revision: entry.Published.Revision, Contents: map[string][]byte{}}
-	for _, file := range entry.Files {
+	out := mcs.Secrets{Revision: is.Revision, Contents: map[string][]byte{}}
+	for _, file := range is.Files {
 		out.Contents[file.Path] = file.Contents
 	}
 	return out, true

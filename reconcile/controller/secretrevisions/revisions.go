@@ -129,7 +129,7 @@ func (r *Revisions) Examine(config string, read func() (*mcfgv1.MachineConfig, e
 	return nil
 }
 
-// refersToSecrets reports whether a rendered config has files whose contents the server resolves. A config with an invalid
+// refersToSecrets reports whether a rendered config, or that of a single node, has files whose contents the server resolves. A config with an invalid
 // reference has some. A config that cannot be parsed has none, and daemons refuse it.
 func refersToSecrets(mc *mcfgv1.MachineConfig) bool {
 	c, err := machineconfig.Parse(mc.Spec)
@@ -137,5 +137,6 @@ func refersToSecrets(mc *mcfgv1.MachineConfig) bool {
 		return false
 	}
 	files, err := secretref.Files(c)
-	return err != nil || len(files) > 0
+	of, _ := v1alpha1.ParseNodeConfigs(mc.Annotations[v1alpha1.NodeConfigsAnnotation]) // an invalid one counts as absent
+	return err != nil || len(files) > 0 || of.Secrets
 }

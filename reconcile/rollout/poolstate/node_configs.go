@@ -1,6 +1,7 @@
 package poolstate
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -9,15 +10,38 @@ import (
 
 // NodeConfigs are the configs of a pool whose nodes have configs of their own, by the name of the pool's config. A
 // decision is about configs of the pool only: a node that runs its own config of a pool's config runs the pool's config.
-type NodeConfigs map[string]v1alpha1.NodeConfigs
+type NodeConfigs map[string]OwnConfigs
 
-// Own returns the config that a node runs if the pool runs config: its own config, or config itself.
+// OwnConfigs are the configs of single nodes for a config of the pool.
+type OwnConfigs struct {
+	v1alpha1.NodeConfigs
+	// Revisions has the revisions of the secrets of these configs, by name, for each known revision of the pool's config.
+	Revisions map[string]map[string]string
+	// If AnyRevision is true, the revisions were not read, and each revision that a node has counts as the right one.
+	AnyRevision bool
+}
+
+// Own returns the config that a node runs if the pool runs config: its own config, or config itself. The revision of its
+// secrets is that of its own config, so that a changed secret is another config only for nodes that refer to it.
 func (c NodeConfigs) Own(config, node string) string {
-	if of, ok := c[v1alpha1.ConfigName(config)]; ok && !of.IsZero() {
-		_, secrets := v1alpha1.SplitConfigAt(config)
-		return v1alpha1.ConfigAt(of.Of(node), secrets)
+	name, secrets := v1alpha1.SplitConfigAt(config)
+	of, ok := c[name]
+	if !ok || of.IsZero() {
+		return config
 	}
-	return config
+	own := of.Of(node)
+	if revisions, known := of.Revisions[secrets]; known {
+		return v1alpha1.ConfigAt(own, revisions[own])
+	}
+	return v1alpha1.ConfigAt(own, secrets)
+}
+
+// Knows reports whether the configs that nodes run for a config of the pool are known with the revisions of their secrets.
+func (c NodeConfigs) Knows(config string) bool {
+	name, secrets := v1alpha1.SplitConfigAt(config)
+	of := c[name]
+	_, known := of.Revisions[secrets]
+	return known || !of.Secrets || of.AnyRevision
 }
 
 // IsPools reports whether a config may be that of a whole pool. If nodes have configs of their own, only known ones are.
@@ -34,9 +58,12 @@ func (c NodeConfigs) InTermsOf(nodes []nodestate.Node, prefer ...string) []nodes
 	}
 	out := slices.Clone(nodes)
 	for i := range out {
-		n := &out[i]
+		n, current := &out[i], out[i].Config.Current
 		for _, name := range []*string{&n.Config.Current, &n.Config.Desired, &n.Failure.Config} {
 			*name = c.ofPool(*name, n.Name, prefer)
+		}
+		if n.Config.Current == n.Config.Desired && current != nodes[i].Config.Desired {
+			n.Config.Current = current // Another revision of its secrets, which nobody can tell from that of the pool's config.
 		}
 	}
 	return out
@@ -49,7 +76,9 @@ func (c NodeConfigs) ofPool(config, node string, prefer []string) string {
 	}
 	own := c.Own(config, node)
 	for _, p := range prefer {
-		if p != "" && c.Own(p, node) == own {
+		is := c.Own(p, node)
+		anyRevision := c[v1alpha1.ConfigName(p)].AnyRevision && v1alpha1.ConfigName(is) == v1alpha1.ConfigName(own)
+		if p != "" && (is == own || anyRevision) {
 			return p
 		}
 	}
@@ -73,15 +102,30 @@ func (f Facts) Assigned() string {
 }
 
 // SetNodeConfigs sets the configs of single nodes, for the configs of the pool that the facts name. The function read
-// returns the NodeConfigs of a rendered config.
+// returns the NodeConfigs of a rendered config. If the revisions of their secrets are not known, no decision can be made:
+// a user deleted the published revisions, and a server publishes the present ones again.
 func (f *Facts) SetNodeConfigs(read func(config string) v1alpha1.NodeConfigs) {
 	for _, at := range f.Preferred("") {
-		name := v1alpha1.ConfigName(at)
-		if of := read(name); name != "" && !of.IsZero() {
-			if f.Care.NodeConfigs == nil {
-				f.Care.NodeConfigs = NodeConfigs{}
-			}
-			f.Care.NodeConfigs[name] = of
+		name, secrets := v1alpha1.SplitConfigAt(at)
+		of, had := f.Care.NodeConfigs[name]
+		if !had {
+			of = OwnConfigs{NodeConfigs: read(name), Revisions: map[string]map[string]string{}}
+			of.AnyRevision = of.Secrets && f.Secrets.Unread
+		}
+		if name == "" || of.IsZero() {
+			continue
+		}
+		if f.Care.NodeConfigs == nil {
+			f.Care.NodeConfigs = NodeConfigs{}
+		}
+		if revisions := f.Secrets.revisionsOf(of.NodeConfigs, name, secrets); of.Secrets && revisions != nil {
+			of.Revisions[secrets] = revisions
+		}
+		f.Care.NodeConfigs[name] = of
+	}
+	for _, at := range []string{f.Target, f.Assigned()} {
+		if f.Secrets.Unresolved == "" && !f.Care.NodeConfigs.Knows(at) {
+			f.Secrets.Unresolved = fmt.Sprintf("no machine-config-server has published the revisions of the secrets of single nodes for %s in ConfigMap %s/%s", at, v1alpha1.ServerNamespace, v1alpha1.SecretsConfigMap)
 		}
 	}
 }

@@ -15,6 +15,8 @@ type Published struct {
 	// Refers reports whether a rendered config refers to secrets; nil if none does. It matters only for configs without an
 	// entry: the server may not have published one yet.
 	Refers func(config string) bool
+	// Unread is true if a user may not read the revisions.
+	Unread bool
 }
 
 // Secrets are the secrets of a pool's configs.
@@ -26,12 +28,40 @@ type Secrets struct {
 	Unresolved string
 	// Problems are the secrets of the pool's config that the server cannot resolve.
 	Problems []v1alpha1.SecretProblem
+	// Own are the published revisions of configs of single nodes, by the rendered config of their pool.
+	Own map[string]v1alpha1.SecretsRevision
+	// Unread is true if the revisions were not read.
+	Unread bool
+}
+
+// revisionsOf returns the revisions of the secrets of the configs of single nodes at a revision of the pool's config; nil if
+// they are not known.
+func (s Secrets) revisionsOf(of v1alpha1.NodeConfigs, config, revision string) map[string]string {
+	published, ok := s.Own[config]
+	switch {
+	case !ok || revision == "":
+		return nil
+	case published.Revision == revision:
+		return published.Own.ByConfig(of)
+	}
+	was, known := published.Own.At(revision)
+	if !known {
+		return nil
+	}
+	return was.ByConfig(of)
 }
 
 // target returns a rendered config with the revision of its secrets, and the secrets. A config without a published revision
 // keeps that of the record, because a server published it earlier.
 func (p Published) target(config string, record v1alpha1.RolloutRecord) (target string, s Secrets) {
+	s.Unread = p.Unread
 	for name, r := range p.Revisions {
+		if r.Own != nil {
+			if s.Own == nil {
+				s.Own = map[string]v1alpha1.SecretsRevision{}
+			}
+			s.Own[name] = r
+		}
 		if r.Revision == "" {
 			continue
 		}
@@ -100,6 +130,9 @@ func ProblemText(p v1alpha1.SecretProblem) string {
 	}
 	if p.Path != "" {
 		about += " of " + p.Path
+	}
+	if p.Node != "" {
+		about += " on node " + p.Node
 	}
 	return fmt.Sprintf("%s: %s (%s)", about, p.Message, p.Reason)
 }

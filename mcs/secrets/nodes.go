@@ -1,0 +1,359 @@
+package secrets
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/api/secretref"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+const (
+	// maxProblems is how many problems the config of a pool with configs of single nodes has.
+	maxProblems = 20
+	// maxEarlier is how many revisions of sets the earlier revisions have together, because a ConfigMap is limited.
+	maxEarlier = 2000
+)
+
+// set are the secrets of configs of single nodes that refer to the same ones. Their revision does not depend on the other
+// texts of the configs, so that thousands of configs need one revision.
+type set struct {
+	// id names the secrets, without their values. revision is that of the values; empty if they were never resolved.
+	id, revision string
+	// objects has the values of references only, and plain those of encrypted files by sourceOf. Both are nil if the
+	// server does not have the values.
+	objects Objects
+	plain   map[string][]byte
+	// hashes are those in the names of the configs, sorted.
+	hashes []string
+}
+
+// sourceOf names an encrypted file by its content.
+func sourceOf(format string, body []byte) string {
+	sum := sha256.Sum256(body)
+	return "sops " + format + " " + hex.EncodeToString(sum[:])
+}
+
+// sources names the secrets of a config, without their values, sorted; empty for a config without secrets.
+func (c Config) sources() string {
+	if c.invalid != nil {
+		return "invalid " + c.Name
+	}
+	var out []string
+	for _, f := range c.Files {
+		if f.Content.Format != "" {
+			out = append(out, sourceOf(f.Content.Format, f.Content.Body))
+		}
+		for _, r := range f.Content.References() {
+			out = append(out, r.String())
+		}
+		if len(f.Content.References()) == 0 && f.Content.Format == "" {
+			out = append(out, "template") // The server resolves it too, although it has no value.
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(slices.Compact(out), "\n")
+}
+
+// nextOfNodes resolves the config of a pool whose nodes have configs of their own.
+func nextOfNodes(have State, c Config, from Source) Entry {
+	was, published := have[c.Name], from.Published[c.Name]
+	entry := Entry{config: c, sets: map[string]*set{}}
+	own := v1alpha1.OwnSecrets{}
+	var problems []v1alpha1.SecretProblem
+	if c.hasSecrets() {
+		base := c
+		base.Name = c.Nodes.Base
+		files, bad := base.resolve(from.Objects, from.Decrypt)
+		if entry.Files, problems = files, bad; len(bad) == 0 {
+			own.Base = revision(from.Key, base.Name, files)
+		} else {
+			entry.Files, own.Base = was.keptBase(bad, published)
+		}
+	}
+	complete := !c.hasSecrets() || own.Base != ""
+	together := newDigest(sha256.New())
+	together.add([]byte(own.Base))
+	sets, before, nodes := setsOf(c), map[string]string{}, nodesOf(c)
+	if published.Own != nil {
+		before = published.Own.ByConfig(c.Nodes)
+	}
+	for _, s := range sets {
+		bad := s.resolve(have, c, from)
+		for i := range bad {
+			bad[i].Node = nodes[s.hashes[0]]
+		}
+		if problems = append(problems, bad...); len(bad) > 0 && s.revision == "" {
+			s.revision = before[nameOf(c, s.hashes[0])]
+		}
+		complete = complete && (s.id == "" || s.revision != "")
+		together.add([]byte(s.hashes[0]))
+		together.add([]byte(s.revision))
+		for _, hash := range s.hashes {
+			entry.sets[nameOf(c, hash)] = s
+		}
+	}
+	own.Rest, own.Sets = inSets(sets)
+	if complete {
+		entry.Published.Revision = together.text()
+	}
+	entry.Published.Own, entry.Published.Problems, entry.Published.Changes = &own, bounded(problems), changes(c, from.Objects)
+	return entry
+}
+
+// keptBase returns what stays in force of the base, which has problems now.
+func (e Entry) keptBase(bad []v1alpha1.SecretProblem, published v1alpha1.SecretsRevision) (files []v1alpha1.SecretFile, revision string) {
+	if e.Published.Own != nil {
+		files, revision = e.Files, e.Published.Own.Base
+	}
+	if revision == "" && published.Own != nil {
+		revision = published.Own.Base
+	}
+	if isForbidden(bad) {
+		files = nil
+	}
+	return files, revision
+}
+
+func nameOf(c Config, hash string) string {
+	return "rendered-" + v1alpha1.RenderedPool(c.Nodes.Base) + "-" + hash
+}
+
+// setsOf groups the configs of single nodes by the secrets to which they refer. The sets are sorted by their first hash, and do
+// not depend on values.
+func setsOf(c Config) []*set {
+	byID := map[string]*set{}
+	prefix := nameOf(c, "")
+	for name, own := range c.Own {
+		id := own.sources()
+		if byID[id] == nil {
+			byID[id] = &set{id: id}
+		}
+		byID[id].hashes = append(byID[id].hashes, strings.TrimPrefix(name, prefix))
+	}
+	for _, s := range byID {
+		slices.Sort(s.hashes)
+	}
+	return slices.SortedFunc(maps.Values(byID), func(a, b *set) int { return strings.Compare(a.hashes[0], b.hashes[0]) })
+}
+
+// resolve sets the values and the revision of a set. If there is a problem, the set keeps those of the state before. A set
+// with the same secrets has them, also that of another config of the pool.
+func (s *set) resolve(have State, of Config, from Source) []v1alpha1.SecretProblem {
+	if s.id == "" {
+		return nil
+	}
+	c, pool := of.Own[nameOf(of, s.hashes[0])], v1alpha1.RenderedPool(of.Name)
+	_, problems := c.resolve(from.Objects, from.Decrypt)
+	if len(problems) > 0 {
+		if was := have.set(s.id, pool); was != nil {
+			s.revision, s.objects, s.plain = was.revision, was.objects, was.plain
+		}
+		if isForbidden(problems) {
+			s.objects, s.plain = nil, nil
+		}
+		return problems
+	}
+	d := newDigest(hmac.New(sha256.New, from.Key))
+	d.add([]byte("secrets of nodes in " + pool))
+	d.add([]byte(s.id))
+	s.objects, s.plain = Objects{}, map[string][]byte{}
+	for _, f := range c.Files {
+		if f.Content.Format != "" {
+			if plain, err := from.Decrypt(f.Content.Format, f.Content.Body); err == nil {
+				s.plain[sourceOf(f.Content.Format, f.Content.Body)] = plain
+			}
+		}
+		for _, r := range f.Content.References() {
+			value, _ := from.Objects.value(r, pool)
+			if s.objects[id(r)].Data == nil {
+				s.objects[id(r)] = Object{Pools: pool, Data: map[string][]byte{}}
+			}
+			s.objects[id(r)].Data[r.Key] = value
+		}
+	}
+	for line := range strings.SplitSeq(s.id, "\n") { // The references are sorted in it.
+		if r, err := secretref.Parse(line); err == nil {
+			d.add(s.objects[id(r)].Data[r.Key])
+		}
+	}
+	s.revision = d.text()
+	return nil
+}
+
+// set returns the set of a pool with these secrets; nil if there is none.
+func (s State) set(id, pool string) *set {
+	for name, entry := range s {
+		if v1alpha1.RenderedPool(name) != pool {
+			continue
+		}
+		for _, known := range entry.sets {
+			if known.id == id && known.revision != "" {
+				return known
+			}
+		}
+	}
+	return nil
+}
+
+// nodesOf returns the first node with each config, by the hash of the config.
+func nodesOf(c Config) map[string]string {
+	out := map[string]string{}
+	for node, hash := range c.Nodes.Nodes {
+		if first, had := out[hash]; !had || node < first {
+			out[hash] = node
+		}
+	}
+	return out
+}
+
+// inSets returns sets in the form in which they are published: the largest one is not listed.
+func inSets(sets []*set) (rest string, listed []v1alpha1.SecretSet) {
+	largest := -1
+	for i, s := range sets {
+		if largest < 0 || len(s.hashes) > len(sets[largest].hashes) {
+			largest, rest = i, s.revision
+		}
+	}
+	for i, s := range sets {
+		if i != largest {
+			listed = append(listed, v1alpha1.SecretSet{Revision: s.revision, Configs: s.hashes})
+		}
+	}
+	return rest, listed
+}
+
+// WithEarlier returns a state with the earlier revisions of configs of single nodes. They follow from what a server has
+// published, so that all servers of a cluster publish the same. Earlier revisions that the records of pools name stay.
+func WithEarlier(s State, published map[string]v1alpha1.SecretsRevision, recorded map[string]bool) State {
+	out := maps.Clone(s)
+	for name, entry := range out {
+		if entry.Published.Own != nil {
+			own := *entry.Published.Own
+			own.Earlier = earlier(own, entry.Published.Revision, published[name], recorded)
+			entry.Published.Own = &own
+			out[name] = entry
+		}
+	}
+	return out
+}
+
+// earlier returns the earlier revisions that the rollout may still need: the newest ones, and those in records.
+func earlier(own v1alpha1.OwnSecrets, revision string, published v1alpha1.SecretsRevision, recorded map[string]bool) []v1alpha1.EarlierSecrets {
+	if published.Own == nil {
+		return nil
+	}
+	var out []v1alpha1.EarlierSecrets
+	had := map[string]bool{revision: true, "": true}
+	add := func(at string, was v1alpha1.OwnSecrets) {
+		if !had[at] {
+			had[at] = true
+			out = append(out, own.Before(was, at))
+		}
+	}
+	for _, e := range published.Own.Earlier {
+		if was, known := published.Own.At(e.Revision); known {
+			add(e.Revision, was)
+		}
+	}
+	add(published.Revision, *published.Own)
+	size, newer := 0, 0
+	for i, e := range slices.Backward(out) {
+		size += len(e.Sets)
+		if newer++; recorded[e.Revision] || newer <= v1alpha1.MaxEarlierSecrets && size <= maxEarlier {
+			continue
+		}
+		out = slices.Delete(out, i, i+1)
+	}
+	return out
+}
+
+// bounded returns the first problems, each once: many configs may lack the same secret.
+func bounded(problems []v1alpha1.SecretProblem) []v1alpha1.SecretProblem {
+	var out []v1alpha1.SecretProblem
+	had := map[string]bool{}
+	for _, p := range problems {
+		about := fmt.Sprint(p.Path, " ", p.Reference, " ", p.Reason)
+		if p.Reference == "" {
+			about += p.Node
+		}
+		if !had[about] && len(out) < maxProblems {
+			out = append(out, p)
+		}
+		had[about] = true
+	}
+	return out
+}
+
+// Resolved are the resolved files of one config.
+type Resolved struct {
+	// Revision of the files. Files is nil if the server does not have their contents.
+	Revision string
+	Files    []v1alpha1.SecretFile
+}
+
+// ForNode returns the files of a config for a node of its pool. A config of single nodes is only for the nodes to which a config
+// of the pool gives it, and their base for the other nodes. The boolean found is false if no config of that name has secrets, and
+// allowed is false if it is that of other nodes.
+func (s State) ForNode(node, config string) (r Resolved, found, allowed bool) {
+	if e, known := s[config]; known && e.config.Nodes.IsZero() {
+		return Resolved{e.Published.Revision, e.Files}, true, true
+	}
+	for name, e := range s {
+		if e.config.Nodes.IsZero() || v1alpha1.RenderedPool(name) != v1alpha1.RenderedPool(config) {
+			continue
+		}
+		is, has := e.own(config)
+		if found = found || has; has && e.config.Nodes.Of(node) == config {
+			return is, true, true
+		}
+	}
+	return Resolved{}, found, false
+}
+
+// ForMachine returns the files of a config that a new machine boots, and whether the server has them. The name of a pool's
+// config stands for the base.
+func (s State) ForMachine(config string) (Resolved, bool) {
+	if e, known := s[config]; known {
+		if e.Published.Own != nil {
+			return Resolved{e.Published.Own.Base, e.Files}, e.Files != nil
+		}
+		return Resolved{e.Published.Revision, e.Files}, e.Files != nil
+	}
+	for _, e := range s {
+		if r, has := e.own(config); has && r.Files != nil {
+			return r, true
+		}
+	}
+	return Resolved{}, false
+}
+
+// own returns the files of the base or of a config of single nodes, and whether it has any or is the config of the pool itself.
+func (e Entry) own(config string) (Resolved, bool) {
+	if e.config.Nodes.IsZero() {
+		return Resolved{}, false
+	}
+	if config == e.config.Nodes.Base || config == e.config.Name {
+		return Resolved{e.Published.Own.Base, e.Files}, e.config.hasSecrets()
+	}
+	of := e.sets[config]
+	if of == nil || of.id == "" {
+		return Resolved{}, false
+	}
+	out := Resolved{Revision: of.revision}
+	if of.objects == nil {
+		return out, true
+	}
+	files, problems := e.config.Own[config].resolve(of.objects, func(format string, body []byte) ([]byte, error) {
+		return of.plain[sourceOf(format, body)], nil
+	})
+	if len(problems) == 0 {
+		out.Files = files
+	}
+	return out, true
+}
