@@ -94,7 +94,7 @@ func New(config *rest.Config, o Options) (*Cluster, error) {
 	c.limited = newLimitedUses(c.tokens, o.Now)
 	c.unlimited = &unlimitedUses{tokens: c.tokens, log: o.Log, pending: map[string]*pendingUses{}}
 	c.nodes = newNodes(api, c.pools, o)
-	o.Pools.SetReader(func(name string) ([]byte, error) { return c.nodes.content(context.Background(), name) })
+	o.Pools.SetReader(c.nodes.machineConfig)
 	return c, nil
 }
 

@@ -54,10 +54,12 @@ type nodes struct {
 	contents map[string][]byte
 	// stored maps the names of rendered configs to the hashes of their files in the content store.
 	stored map[string][]string
+	// own has configs of single nodes, to which no pool refers itself.
+	own *ownConfigs
 }
 
 func newNodes(api clients, p *pools, o Options) *nodes {
-	return &nodes{api: api, pools: p, cache: o.Cache, log: o.Log, slots: make(chan struct{}, maxConfigReads), changed: make(chan struct{}, 1), contents: map[string][]byte{}, stored: map[string][]string{}}
+	return &nodes{api: api, pools: p, cache: o.Cache, log: o.Log, slots: make(chan struct{}, maxConfigReads), changed: make(chan struct{}, 1), contents: map[string][]byte{}, stored: map[string][]string{}, own: newOwnConfigs(o.Cache, o.Log)}
 }
 
 // NodeConfig returns a rendered config as JSON, for a node in the config's pool. The error is an *mcs.NotForNodeError
@@ -82,16 +84,34 @@ func (c *Cluster) NodeConfig(ctx context.Context, node, config string) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	err = variants.Check(node, config, c.nodes.pools.list(), func(name string) ([]byte, error) {
+	list, read := c.nodes.pools.list(), func(name string) ([]byte, error) {
 		if name == config {
 			return raw, nil
 		}
 		return c.nodes.content(ctx, name)
-	})
+	}
+	err = variants.Check(node, config, list, read)
+	if errors.As(err, new(*mcs.NotForNodeError)) && !c.nodes.pools.informer.HasSynced() {
+		// A pool that is not known yet may give the node this config.
+		return nil, fmt.Errorf("%w: the nodes of config %s are not known", mcs.ErrNotSynced, config)
+	}
 	if err != nil {
 		return nil, err
 	}
+	if !c.nodes.pools.isReferenced(config) && variants.IsOwn(config, list, read) {
+		c.nodes.own.put(config, raw)
+	}
 	return raw, nil
+}
+
+// machineConfig returns the config of a single node for a new machine of this node, as JSON, and keeps it. The errors are
+// those of NodeConfig.
+func (n *nodes) machineConfig(name string) ([]byte, error) {
+	raw, err := n.content(context.Background(), name)
+	if err == nil && !n.pools.isReferenced(name) {
+		n.own.put(name, raw)
+	}
+	return raw, err
 }
 
 // NodePools returns the pools of a node; none if no pool selects the node. The errors are those of NodeConfig.
@@ -206,8 +226,12 @@ func (n *nodes) read(ctx context.Context, name string) ([]byte, error) {
 		n.cacheConfig(name, cached)
 		return cached, nil
 	}
+	if !isCached {
+		cached, isCached = n.own.get(name)
+	}
 	rendered, err := n.pools.read(ctx, name)
 	if apierrors.IsNotFound(err) {
+		n.own.drop(name)
 		return nil, fmt.Errorf("reading config %s: %w", name, mcs.ErrNoSuchConfig)
 	}
 	if err != nil && isCached {

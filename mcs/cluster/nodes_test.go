@@ -57,7 +57,7 @@ func nodeConfigs(t *testing.T, p *plane) {
 	own.Annotations = map[string]string{v1alpha1.VariantOfAnnotation: "rendered-gpu-0", v1alpha1.VariantNodesAnnotation: "gpu-1,both"}
 	p.create(
 		t, own, rendered("rendered-gpu-1", "a"), rendered("rendered-gpu-0", "b"), rendered("rendered-edge-1", "c"), rendered("00-gpu", "d"),
-		inRoles("gpu-0", "gpu"), inRoles("edge-0", "edge"), inRoles("both", "gpu", "db"), inRoles("plain"),
+		inRoles("gpu-0", "gpu"), inRoles("gpu-1", "gpu"), inRoles("edge-0", "edge"), inRoles("both", "gpu", "db"), inRoles("plain"),
 	)
 	cached, err := OpenCache(filepath.Join(t.TempDir(), "cache"), slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -90,6 +90,7 @@ func nodeConfigs(t *testing.T, p *plane) {
 	reads(c, "a config of its pool that is gone", "gpu-0", "rendered-gpu-2", "none")
 	reads(c, "a config of another pool", "gpu-0", "rendered-edge-1", "node gpu-0 may not read rendered-edge-1: it is in pool gpu, not in edge")
 	reads(c, "an old config of other nodes of its pool", "gpu-0", "rendered-gpu-own", "node gpu-0 may not read rendered-gpu-own: it is the config of other nodes")
+	reads(c, "its own config", "gpu-1", "rendered-gpu-own", "")
 	reads(c, "a config that is not rendered", "gpu-0", "00-gpu", "not the name of a rendered config")
 	reads(c, "a node in no pool", "plain", "rendered-gpu-1", "it is in no pool; label it for pool gpu")
 	reads(c, "a node in two custom pools", "both", "rendered-gpu-1", "belongs to 2 custom pools")
@@ -114,16 +115,25 @@ func nodeConfigs(t *testing.T, p *plane) {
 	}
 	reads(c, "a node that was deleted", "both", "rendered-gpu-1", "there is no Node of that name")
 
-	await(t, "the pools of nodes to be kept", func() bool { return len(cached.nodePools()) == 1 })
+	await(t, "the pools of nodes to be kept", func() bool { return len(cached.nodePools()) == 2 })
 	way.set(true)
 	reads(c, "the API server is away", "gpu-0", "rendered-gpu-1", "")
 	reads(c, "the API server is away, and the config was not kept", "gpu-0", "rendered-gpu-0", "away")
+	reads(c, "the API server is away, and its own config was kept", "gpu-1", "rendered-gpu-own", "")
+	reads(c, "the API server is away, and a config of other nodes was kept", "gpu-0", "rendered-gpu-own", "it is the config of other nodes")
 	reads(c, "the API server is away, and the node left", "edge-0", "rendered-edge-1", "away")
 	reads(c, "the API server is away, and the config is another pool's", "gpu-0", "rendered-edge-1", "it is in pool gpu, not in edge")
 	stop()
 	again, log, _ := run(t, config, Options{Cache: cached, NodeCA: func([]byte) {}})
 	log.await(t, "waiting for the API server")
 	reads(again, "a server that started without the API server", "gpu-0", "rendered-gpu-1", "")
+	reads(again, "a server that started without the API server, and its own config", "gpu-1", "rendered-gpu-own", "")
+	if raw, err := again.NodeConfig(t.Context(), "gpu-0", "rendered-gpu-own"); !errors.Is(err, mcs.ErrNotSynced) || raw != nil {
+		t.Errorf("a server that started without the API server, and a config of other nodes: %v %s", err, raw)
+	}
+	if raw, err := again.nodes.machineConfig("rendered-gpu-own"); err != nil || !strings.Contains(string(raw), "rendered-gpu-own") {
+		t.Errorf("a machine of its node, and a server that started without the API server: %v", err)
+	}
 	if _, err := again.NodeConfig(t.Context(), "edge-0", "rendered-edge-1"); !errors.Is(err, mcs.ErrNotSynced) {
 		t.Errorf("a server that started without the API server, and a node that is not known: %v", err)
 	}

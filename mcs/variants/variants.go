@@ -57,6 +57,25 @@ func Check(node, config string, pools []*mcfgv1.MachineConfigPool, read func(nam
 	return nil
 }
 
+// IsOwn reports whether a rendered config is that of single nodes, or the base of such configs. The function read returns a
+// rendered config as JSON.
+func IsOwn(config string, pools []*mcfgv1.MachineConfigPool, read func(name string) ([]byte, error)) bool {
+	if raw, err := read(config); err == nil && annotationsIn(raw, v1alpha1.VariantOfAnnotation)[v1alpha1.VariantOfAnnotation] != "" {
+		return true
+	}
+	for _, pool := range pools {
+		if pool.Name != v1alpha1.RenderedPool(config) {
+			continue
+		}
+		for _, name := range mcs.ConfigsOf(pool) {
+			if raw, err := read(name); err == nil && nodeConfigsIn(raw).Base == config {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // namesNode reports whether a rendered config in JSON is that of single nodes, and whether it names the node.
 func namesNode(raw []byte, node string) (ofNodes, own bool) {
 	annotations := annotationsIn(raw, v1alpha1.VariantOfAnnotation)
