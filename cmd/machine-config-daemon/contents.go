@@ -22,7 +22,11 @@ func fetcher(h host.Host, cluster *kube.Connection) *fetch.Fetcher {
 			return cluster.Content(ctx, hash, headers, func(c *http.Client) fetch.Web { return download.Over(c, agent, download.Stall, download.Rate) })
 		}
 	}
+	failures := download.NewFailures()
 	return contentsync.Fetcher(h, func(a fetch.Access) fetch.Web {
-		return fetch.WithStored(download.New(download.Options{Proxy: a.Proxy, Authorities: a.Authorities, Logins: a.Logins, Agent: agent, Stall: download.Stall, Rate: download.Rate}), stored)
+		return fetch.WithStored(download.New(download.Options{
+			Proxy: a.Proxy, Authorities: a.Authorities, Logins: a.Logins, Mirrors: a.Mirrors, Failures: failures,
+			Agent: agent, Stall: download.Stall, Rate: download.Rate,
+		}), stored)
 	})
 }

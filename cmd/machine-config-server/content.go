@@ -12,6 +12,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/artifact"
+	"github.com/bunsen-os/bunsen/internal/artifact/mirrors"
 	"github.com/bunsen-os/bunsen/internal/download"
 	"github.com/bunsen-os/bunsen/mcs/content"
 	"github.com/bunsen-os/bunsen/mcs/content/copies"
@@ -25,7 +26,7 @@ import (
 func (p *program) contentOf(config *rest.Config) (mcshttp.Content, error) {
 	from, err := p.registries()
 	if err == nil {
-		_, err = from.download()
+		err = from.check()
 	}
 	if err != nil {
 		return mcshttp.Content{}, err
@@ -68,15 +69,15 @@ type registries struct {
 	options download.Options
 	// authorities are the files of --registry-ca.
 	authorities []string
-	// credentials is the file of --registry-credentials; empty for none.
-	credentials string
+	// credentials is the file of --registry-credentials, and conf that of --registries-conf; empty for none.
+	credentials, conf string
 }
 
 // registries returns the registries with the CAs of --registry-ca and the credentials of --registry-credentials.
 func (p *program) registries() (registries, error) {
 	out := registries{
-		options:     download.Options{Agent: "machine-config-server/" + version, Stall: registryStall, Rate: registryRate, NoLinkLocal: true},
-		credentials: p.extra.registryCredentials,
+		options:     download.Options{Agent: "machine-config-server/" + version, Stall: registryStall, Rate: registryRate, NoLinkLocal: true, Failures: download.NewFailures()},
+		credentials: p.extra.registryCredentials, conf: p.extra.registriesConf,
 	}
 	named, err := registryCAs(p.extra.registryCAs)
 	if err != nil {
@@ -102,7 +103,30 @@ func (r registries) download() (*download.Client, error) {
 	if o.Logins, err = r.logins(); err != nil {
 		return nil, err
 	}
+	o.Mirrors = r.mirrors()
 	return download.New(o), nil
+}
+
+// mirrors reads the mirrors of registries.
+func (r registries) mirrors() mirrors.Mirrors {
+	if r.conf == "" {
+		return mirrors.Mirrors{}
+	}
+	return download.ReadMirrors(r.conf)
+}
+
+// check returns an error if a file of the flags cannot be read.
+func (r registries) check() error {
+	_, err := r.download()
+	if err == nil && r.conf != "" {
+		if _, err = os.Stat(r.conf); err == nil {
+			err = r.mirrors().Err()
+		}
+		if err != nil {
+			err = fmt.Errorf("reading --registries-conf: %w", err)
+		}
+	}
+	return err
 }
 
 // logins reads the credentials.

@@ -49,10 +49,14 @@ func privateRegistry(t *testing.T, file []byte) (address, ca string) {
 		host + "=" + write(t, "ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
 }
 
-// TestANewMachineReadsAPrivateRegistryThroughTheServer is for a server without a cluster, whose credentials are wrong at first.
+// TestANewMachineReadsAPrivateRegistryThroughTheServer is for a server without a cluster, whose credentials are wrong at first. It reads the
+// registry through a mirror.
 func TestANewMachineReadsAPrivateRegistryThroughTheServer(t *testing.T) {
 	file := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
 	address, ca := privateRegistry(t, file)
+	host := strings.Split(ca, "=")[0]
+	address = strings.Replace(address, host, "registry.invalid", 1) // The registry of the test is its mirror.
+	mirrors := write(t, "registries.conf", "[[registry]]\nlocation = 'registry.invalid'\nblocked = true\n[[registry.mirror]]\nlocation = '"+host+"'")
 	dir := filepath.Dir(write(t, "worker.yaml", fmt.Sprintf(`apiVersion: machineconfiguration.openshift.io/v1
 kind: MachineConfig
 metadata: {name: worker}
@@ -65,11 +69,11 @@ spec:
           contents: {source: %q, verification: {hash: sha512-%x}}
 `, address, sha512.Sum512(file))))
 	login := func(password string) string {
-		return fmt.Sprintf(`{"auths": {%q: {"auth": %q}}}`, strings.Split(ca, "=")[0], base64.StdEncoding.EncodeToString([]byte("robot:"+password)))
+		return fmt.Sprintf(`{"auths": {%q: {"auth": %q}}}`, host, base64.StdEncoding.EncodeToString([]byte("robot:"+password)))
 	}
 	credentials := write(t, "config.json", login("falsch"))
 	said := logged(t)
-	r := start(t, "--from-dir", dir, "--open", "--cache-dir", t.TempDir(), "--registry-ca", ca, "--registry-credentials", credentials)
+	r := start(t, "--from-dir", dir, "--open", "--cache-dir", t.TempDir(), "--registry-ca", ca, "--registry-credentials", credentials, "--registries-conf", mirrors)
 	for r.ask(t, "/readyz", "").StatusCode != http.StatusOK {
 		if t.Context().Err() != nil {
 			t.Fatal("it never gets ready")
@@ -137,6 +141,16 @@ func TestCredentialsForRegistriesThatCannotBeRead(t *testing.T) {
 		cmd.SetArgs([]string{"--from-dir", folder(t, 1), "--open", "--cert-dir", t.TempDir(), "--registry-credentials", file})
 		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "geh") {
 			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	for file, want := range map[string]string{
+		filepath.Join(t.TempDir(), "away"):                                    "reading --registries-conf: stat",
+		write(t, "registries.conf", "[[registry]]\nlocation = 'https://geh'"): "reading --registries-conf: reading ",
+	} {
+		cmd := command()
+		cmd.SetArgs([]string{"--from-dir", folder(t, 1), "--open", "--cert-dir", t.TempDir(), "--registries-conf", file})
+		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", file, err, want)
 		}
 	}
 }

@@ -69,9 +69,9 @@ type extraFlags struct {
 	server, serverCA   string
 	kubeletCA, cloudCA string
 	registryCAs        []string
-	// registryCredentials is a file as docker login writes it.
-	registryCredentials string
-	daemons             []string
+	// registryCredentials is a file as docker login writes it, and registriesConf one with mirrors.
+	registryCredentials, registriesConf string
+	daemons                             []string
 }
 
 // additions returns the files that the flags add to each config.
@@ -148,6 +148,7 @@ func (f *flags) configs() *pflag.FlagSet {
 	s.StringVar(&x.cloudCA, "cloud-ca", "", "`file` with the CA of the cloud's services")
 	s.StringArrayVar(&x.registryCAs, "registry-ca", nil, "`NAME=FILE`: the CA of a registry, by its host or host:port, for machines and for this server; may be repeated")
 	s.StringVar(&x.registryCredentials, "registry-credentials", "", "`file` with credentials for registries, as docker login writes it. The server uses them to read files with\noci:// addresses for new machines")
+	s.StringVar(&x.registriesConf, "registries-conf", "", "`file` with mirrors of registries, in the format of registries.conf. The server also reads the files *.conf in the\ndirectory FILE.d. It uses the mirrors for files with oci:// addresses")
 	s.StringArrayVar(&x.daemons, "daemon", nil, "`file` with the binary of machine-config-daemon, for machines whose pointer config installs it from this\nserver; may be repeated, once for each architecture")
 	return s
 }

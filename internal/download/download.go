@@ -20,6 +20,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/artifact"
+	"github.com/bunsen-os/bunsen/internal/artifact/mirrors"
 	"github.com/bunsen-os/bunsen/internal/artifact/registry"
 )
 
@@ -42,6 +43,9 @@ type Options struct {
 	Authorities [][]byte
 	// Logins are the credentials for registries.
 	Logins artifact.Logins
+	// Mirrors are the mirrors of registries, and Failures those that failed; nil remembers none.
+	Mirrors  mirrors.Mirrors
+	Failures *registry.Failures
 	// Agent is the name of the program.
 	Agent string
 	// Stall is how long a server may send nothing, and Rate the most bytes of a second.
@@ -53,11 +57,14 @@ type Options struct {
 
 // Client requests files from servers and registries.
 type Client struct {
-	http   *http.Client
-	logins artifact.Logins
-	stall  time.Duration
-	rate   int64
+	http    *http.Client
+	options Options
+	stall   time.Duration
+	rate    int64
 }
+
+// NewFailures returns a memory of mirrors that failed.
+func NewFailures() *registry.Failures { return &registry.Failures{Now: time.Now} }
 
 // New returns a client.
 func New(o Options) *Client {
@@ -78,7 +85,7 @@ func New(o Options) *Client {
 		TLSHandshakeTimeout: o.Stall, ResponseHeaderTimeout: o.Stall,
 		DisableKeepAlives: true, DisableCompression: true,
 	}
-	return &Client{&http.Client{Transport: named{transport, o.Agent}, CheckRedirect: redirect}, o.Logins, o.Stall, o.Rate}
+	return &Client{&http.Client{Transport: named{transport, o.Agent}, CheckRedirect: redirect}, o, o.Stall, o.Rate}
 }
 
 // refuseLinkLocal implements net.Dialer.Control.
@@ -95,7 +102,7 @@ func refuseLinkLocal(_, address string, _ syscall.RawConn) error {
 
 // Over returns a client that sends its requests with another client, and follows redirects only if that client does.
 func Over(client *http.Client, agent string, stall time.Duration, rate int64) *Client {
-	return &Client{&http.Client{Transport: named{client.Transport, agent}, CheckRedirect: client.CheckRedirect}, nil, stall, rate}
+	return &Client{&http.Client{Transport: named{client.Transport, agent}, CheckRedirect: client.CheckRedirect}, Options{}, stall, rate}
 }
 
 // named sends the name of the program with each request.
@@ -160,7 +167,8 @@ func (c *Client) Get(ctx context.Context, address string, headers map[string]str
 	ctx, cancel := context.WithCancelCause(ctx)
 	// A registry sends a manifest and tokens before the file. Each answer has its own limits, but bodies have not.
 	const answers = 4
-	timer := time.AfterFunc(answers*c.stall, func() { cancel(fmt.Errorf("the server sent no file within %s", answers*c.stall)) })
+	patience := answers * c.stall * time.Duration(c.places(address))
+	timer := time.AfterFunc(patience, func() { cancel(fmt.Errorf("the server sent no file within %s", patience)) })
 	answer, err := c.request(ctx, address, headers)
 	timer.Stop()
 	if cause := context.Cause(ctx); cause != nil && err == nil {
@@ -172,7 +180,7 @@ func (c *Client) Get(ctx context.Context, address string, headers map[string]str
 			err = cause
 		}
 		cancel(nil)
-		return artifact.Answer{}, nil, withoutAddress(err)
+		return artifact.Answer{}, nil, err
 	}
 	header := http.Header(answer.Header)
 	head := artifact.Answer{Status: answer.Status, Length: answer.Length, Range: header.Get("Content-Range"), Validator: validator(header), Layer: answer.Layer}
@@ -180,7 +188,20 @@ func (c *Client) Get(ctx context.Context, address string, headers map[string]str
 	b.window = b.began
 	b.timer = time.AfterFunc(c.stall, func() { cancel(fmt.Errorf("the server sent nothing for %s", c.stall)) })
 	b.cause = func() error { return context.Cause(ctx) }
-	return head, b, nil
+	if answer.From == "" {
+		return head, b, nil
+	}
+	return head, newChecked(b, answer, c.options.Failures), nil
+}
+
+// places returns at how many places an address is.
+func (c *Client) places(address string) int {
+	a, is, err := machineconfig.ArtifactOf(address)
+	if !is || err != nil {
+		return 1
+	}
+	all, _ := c.options.Mirrors.Of(a)
+	return max(1, len(all))
 }
 
 // request requests an address, or the file of an artifact.
@@ -197,7 +218,7 @@ func (c *Client) request(ctx context.Context, address string, headers map[string
 
 // reader reads registries.
 func (c *Client) reader() registry.Reader {
-	return registry.Reader{Client: sender{c.http}, Logins: c.logins}
+	return registry.Reader{Client: sender{c.http}, Logins: c.options.Logins, Mirrors: c.options.Mirrors, Failures: c.options.Failures}
 }
 
 // sender implements registry.Client.
@@ -214,7 +235,7 @@ func (s sender) Send(ctx context.Context, address string, headers map[string]str
 	}
 	answer, err := s.http.Do(request)
 	if err != nil {
-		return registry.Answer{}, err
+		return registry.Answer{}, withoutAddress(err)
 	}
 	return registry.Answer{Status: answer.StatusCode, Length: answer.ContentLength, Header: answer.Header, Body: answer.Body}, nil
 }
@@ -236,8 +257,7 @@ func (c *Client) File(ctx context.Context, a machineconfig.Artifact) (artifact.L
 func (c *Client) Resolve(ctx context.Context, a machineconfig.Artifact) (machineconfig.Artifact, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.stall)
 	defer cancel()
-	a, err := c.reader().Resolve(ctx, a)
-	return a, withoutAddress(err)
+	return c.reader().Resolve(ctx, a)
 }
 
 // withoutAddress removes the address from an error, because its query may contain a token.

@@ -3,10 +3,13 @@ package download_test
 import (
 	"crypto/sha256"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -76,6 +79,63 @@ func TestARegistryWithoutTheFile(t *testing.T) {
 	a := machineconfig.Artifact{Registry: strings.TrimPrefix(registry.URL, "https://"), Repository: "x", Digest: digestOf(manifest)}
 	if _, _, err := client.File(t.Context(), a); err == nil || !strings.Contains(err.Error(), "the registry has no file") {
 		t.Errorf("it says %v", err)
+	}
+}
+
+// TestAMirrorThatLiesIsNotTriedAgain has mirrors whose manifest is right, and whose bytes are not.
+func TestAMirrorThatLiesIsNotTriedAgain(t *testing.T) {
+	file := strings.Repeat("the right bytes ", 1<<16)
+	manifest := fmt.Sprintf(`{"layers": [{"digest": %q, "size": %d}]}`, digestOf(file), len(file))
+	for says, lie := range map[string]func(w http.ResponseWriter){
+		"sends other bytes than the manifest names": func(w http.ResponseWriter) { io.WriteString(w, strings.ToUpper(file)) },
+		"unexpected EOF": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Length", fmt.Sprint(len(file)))
+			io.WriteString(w, file[:len(file)/2])
+			panic(http.ErrAbortHandler)
+		},
+	} {
+		serve := func(blob func(http.ResponseWriter)) *httptest.Server {
+			s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if strings.Contains(r.URL.Path, "/manifests/") {
+					io.WriteString(w, manifest)
+					return
+				}
+				blob(w)
+			}))
+			t.Cleanup(s.Close)
+			return s
+		}
+		mirror, source := serve(lie), serve(func(w http.ResponseWriter) { io.WriteString(w, file) })
+		host := func(s *httptest.Server) string { return strings.TrimPrefix(s.URL, "https://") }
+		conf := filepath.Join(t.TempDir(), "registries.conf")
+		text := "[[registry]]\nlocation = '" + host(source) + "'\n[[registry.mirror]]\nlocation = '" + host(mirror) + "'"
+		if err := errors.Join(os.Mkdir(conf+".d", 0o700), os.WriteFile(conf+".d/10.conf", []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: source.Certificate().Raw})
+		client := download.New(download.Options{
+			Authorities: [][]byte{authority}, Agent: "test", Stall: 10 * time.Second, Rate: 1 << 40,
+			Mirrors: download.ReadMirrors(conf), Failures: download.NewFailures(),
+		})
+		a := machineconfig.Artifact{Registry: host(source), Repository: "x", Digest: digestOf(manifest)}
+		read := func() (string, error) {
+			layer, body, err := client.File(t.Context(), a)
+			if err != nil {
+				return "", err
+			}
+			defer body.Close()
+			if layer.Size != int64(len(file)) {
+				t.Errorf("%s: it has %d bytes", says, layer.Size)
+			}
+			got, err := io.ReadAll(body)
+			return string(got), err
+		}
+		if _, err := read(); err == nil || !strings.Contains(err.Error(), host(mirror)+"/x: ") || !strings.Contains(err.Error(), says) {
+			t.Errorf("from the mirror: %v, want %q", err, says)
+		}
+		if got, err := read(); err != nil || got != file {
+			t.Errorf("%s: then: %d bytes, %v", says, len(got), err)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
@@ -13,6 +14,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/trustfile"
 	"github.com/bunsen-os/bunsen/internal/artifact"
+	"github.com/bunsen-os/bunsen/internal/artifact/mirrors"
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
@@ -24,6 +26,8 @@ type Store interface {
 	// Adopt stores the contents of a file of the machine, if they have a hash. It returns false if they have another one.
 	// If it cannot store them, their digest is known nevertheless.
 	Adopt(path, hash string) (bool, error)
+	// Names returns the names in a directory of the machine; none if the directory does not exist.
+	Names(dir string) ([]string, error)
 	// Retain removes all contents and unfinished downloads, except those with the given hashes.
 	Retain(hashes map[string]bool) error
 }
@@ -34,8 +38,9 @@ type Access struct {
 	Proxy ign.Proxy
 	// Authorities are PEM certificates of CAs in addition to those of the machine.
 	Authorities [][]byte
-	// Logins are the machine's credentials for registries.
-	Logins artifact.Logins
+	// Logins are the machine's credentials for registries, and Mirrors the mirrors of registries.
+	Logins  artifact.Logins
+	Mirrors mirrors.Mirrors
 }
 
 // Fetcher brings the remote files of configs onto one machine.
@@ -131,11 +136,12 @@ func (f *Fetcher) Fetch(ctx context.Context, c machineconfig.Config, progress fu
 // ErrStop is the error with which a progress function ends all downloads.
 var ErrStop = errors.New("the download is no longer needed")
 
-// accessTo returns the proxies and CAs of a config, and the machine's pull secret. An invalid pull secret counts as none,
-// because public registries need none.
+// accessTo returns the proxies and CAs of a config, the mirrors, and the machine's pull secret. An invalid pull secret counts as
+// none, because public registries need none.
 func (f *Fetcher) accessTo(c machineconfig.Config) Access {
-	settings := machineconfig.Flattened(c).Ignition.Ignition
-	a := Access{Proxy: settings.Proxy}
+	c = machineconfig.Flattened(c)
+	settings := c.Ignition.Ignition
+	a := Access{Proxy: settings.Proxy, Mirrors: f.mirrors(c.Ignition.Storage.Files)}
 	if text, err := f.Files.Read(trustfile.PullSecretPath); err == nil {
 		a.Logins, _ = artifact.ParseLogins(text)
 	}
@@ -145,6 +151,32 @@ func (f *Fetcher) accessTo(c machineconfig.Config) Access {
 		}
 	}
 	return a
+}
+
+// mirrors returns the mirrors of registries: those of the config that the machine gets, and otherwise those that it has. So a config can
+// bring a mirror and a file from it, and replace a file that is not valid.
+func (f *Fetcher) mirrors(files []ign.File) mirrors.Mirrors {
+	own := map[string]ign.Resource{}
+	for _, file := range files {
+		if file.Path == mirrors.Conf || path.Dir(file.Path) == mirrors.DropIns(mirrors.Conf) {
+			own[file.Path] = file.Contents
+		}
+	}
+	read := func(name string) ([]byte, error) {
+		if contents, is := own[name]; is {
+			return machineconfig.Contents(contents)
+		}
+		return f.Files.Read(name)
+	}
+	return mirrors.Load(mirrors.Conf, read, func(dir string) ([]string, error) {
+		names, err := f.Store.Names(dir)
+		for at := range own {
+			if name := path.Base(at); path.Dir(at) == dir && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+		return names, err
+	})
 }
 
 // recordPath has the contents that the machine keeps.

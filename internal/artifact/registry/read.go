@@ -13,6 +13,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/internal/artifact"
+	"github.com/bunsen-os/bunsen/internal/artifact/mirrors"
 )
 
 // Answer is the answer to a request.
@@ -25,6 +26,8 @@ type Answer struct {
 	Header map[string][]string
 	// Layer is the layer of an artifact that the body is from; zero for any other answer.
 	Layer artifact.Layer
+	// From is the place of an artifact with several places that sends the body; empty for any other answer.
+	From string
 	// Body is the body, which the receiver closes.
 	Body io.ReadCloser
 }
@@ -41,14 +44,20 @@ type Reader struct {
 	Client Client
 	// Logins are the credentials; nil for none.
 	Logins artifact.Logins
+	// Mirrors are the mirrors of registries.
+	Mirrors mirrors.Mirrors
+	// Failures remembers which places failed; nil for none.
+	Failures *Failures
 }
 
 // The statuses of HTTP that mean something of their own here.
 const (
 	ok           = 200
+	partial      = 206
 	unauthorized = 401
 	forbidden    = 403
 	notFound     = 404
+	noRange      = 416
 )
 
 // The limits of what a registry sends besides the file.
@@ -86,9 +95,25 @@ type session struct {
 	authorization string
 }
 
-// Open requests the file of an artifact, with headers such as Range. The caller closes the body. The manifest has the
-// digest of the artifact, but Open does not verify the bytes of the file.
+// Open requests the file of an artifact from its mirrors and its registry, with headers such as Range. The caller closes the body.
+// The manifest has the digest of the artifact, but Open does not verify the bytes of the file.
 func (r Reader) Open(ctx context.Context, a machineconfig.Artifact, headers map[string]string) (Answer, error) {
+	return anywhere(ctx, r, a, func(at machineconfig.Artifact, isOne bool) (Answer, error) {
+		answer, err := r.open(ctx, at, headers)
+		if err != nil || isOne {
+			return answer, err
+		}
+		switch answer.Status {
+		case ok, partial, noRange:
+			answer.From = Place(at)
+			return answer, nil
+		}
+		return Answer{}, errors.Join(&StatusError{answer.Status, "file"}, answer.Body.Close())
+	})
+}
+
+// open requests the file of an artifact from its registry.
+func (r Reader) open(ctx context.Context, a machineconfig.Artifact, headers map[string]string) (Answer, error) {
 	s := session{Reader: r, at: a}
 	raw, err := s.manifest(ctx, a.Digest)
 	if err != nil {
@@ -109,19 +134,24 @@ func (r Reader) Open(ctx context.Context, a machineconfig.Artifact, headers map[
 
 // Resolve returns the artifact with the digest of its manifest, which its tag names now. Without a tag, the tag is latest.
 func (r Reader) Resolve(ctx context.Context, a machineconfig.Artifact) (machineconfig.Artifact, error) {
-	s := session{Reader: r, at: a}
-	reference := a.Tag
-	if reference == "" {
-		reference = "latest"
-	}
-	raw, err := s.manifest(ctx, reference)
-	if err == nil {
-		_, err = artifact.LayerOf(raw)
-	}
+	wanted := a
+	wanted.Digest = ""
+	digest, err := anywhere(ctx, r, wanted, func(at machineconfig.Artifact, _ bool) (string, error) {
+		s := session{Reader: r, at: at}
+		reference := at.Tag
+		if reference == "" {
+			reference = "latest"
+		}
+		raw, err := s.manifest(ctx, reference)
+		if err == nil {
+			_, err = artifact.LayerOf(raw)
+		}
+		return fmt.Sprintf("sha256:%x", sha256.Sum256(raw)), err
+	})
 	if err != nil {
 		return a, err
 	}
-	a.Digest = fmt.Sprintf("sha256:%x", sha256.Sum256(raw))
+	a.Digest = digest
 	return a, nil
 }
 

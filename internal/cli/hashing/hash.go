@@ -17,6 +17,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/artifact"
+	"github.com/bunsen-os/bunsen/internal/artifact/mirrors"
 	"github.com/bunsen-os/bunsen/internal/cli"
 	"github.com/bunsen-os/bunsen/internal/download"
 	"github.com/bunsen-os/bunsen/internal/remotehash"
@@ -54,7 +55,7 @@ type Result struct {
 // Run downloads the remote files of documents and edits the documents. An address that fails leaves its document
 // unchanged, and without a result. The error joins all failures.
 func (o Options) Run(ctx context.Context, paths []string) (all []Result, _ error) {
-	options := download.Options{Logins: logins(), Agent: "bunsen", Stall: download.Stall, Rate: 1 << 40}
+	options := download.Options{Logins: logins(), Mirrors: userMirrors(), Failures: download.NewFailures(), Agent: "bunsen", Stall: download.Stall, Rate: 1 << 40}
 	if o.CAFile != "" {
 		pem, err := os.ReadFile(o.CAFile)
 		if err != nil {
@@ -82,6 +83,18 @@ func (o Options) Run(ctx context.Context, paths []string) (all []Result, _ error
 		return all, cli.Unreachable(errors.Join(unreachable...))
 	}
 	return all, nil
+}
+
+// userMirrors returns the mirrors of registries, as podman finds them.
+func userMirrors() mirrors.Mirrors {
+	conf := os.Getenv("CONTAINERS_REGISTRIES_CONF")
+	if home, err := os.UserHomeDir(); conf == "" && err == nil {
+		conf = filepath.Join(home, ".config", "containers", "registries.conf")
+		if _, err := os.Stat(conf); err != nil {
+			conf = mirrors.Conf
+		}
+	}
+	return download.ReadMirrors(conf)
 }
 
 // logins returns the user's credentials for registries, as docker login writes them. Without the file, there are none.

@@ -2,15 +2,20 @@ package contentsync_test
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/vincent-petithory/dataurl"
 )
 
 // push puts a file into a registry, as `oras push` does, and returns its address in configs.
@@ -77,4 +82,42 @@ func TestAFileComesFromARegistry(t *testing.T) {
 	if err := m.fetch(gone); err == nil || !strings.Contains(err.Error(), "the registry has no artifact") {
 		t.Errorf("no such artifact: %v", err)
 	}
+}
+
+// Mirrors are those of the machine, and those of the config that it gets. A registry that does not exist has a mirror that is
+// away, and one that has the file.
+func TestAFileComesFromAMirror(t *testing.T) {
+	store := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	m := newMachine(t, t.TempDir(), store.ServeHTTP)
+	host := strings.TrimPrefix(m.server.URL, "https://")
+	address := strings.Replace(push(t, store, host, large), host, "registry.invalid", 1)
+	table := func(mirror string) string {
+		return "[[registry]]\nlocation = 'registry.invalid'\n[[registry.mirror]]\nlocation = '127.0.0.1:1'\n[[registry.mirror]]\nlocation = '" + mirror + "'\n"
+	}
+	write := func(name, text string) {
+		t.Helper()
+		at := filepath.Join(m.dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := m.config(address, sha512Of(large), "")
+	write("etc/containers/registries.conf", "[[")
+	write("etc/containers/registries.conf.d/10-mirrors.conf", table("127.0.0.1:1/other"))
+	err := m.fetch(c)
+	for _, want := range []string{
+		"127.0.0.1:1/tools/large: ", "127.0.0.1:1/other/tools/large: ", "registry.invalid/tools/large: ", "reading /etc/containers/registries.conf: it is not valid TOML",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("no mirror has it: %v, want %q", err, want)
+		}
+	}
+	source := "data:," + dataurl.EscapeString(table(host))
+	c.Ignition.Storage.Files = append(c.Ignition.Storage.Files, ign.File{
+		Node: ign.Node{Path: "/etc/containers/registries.conf.d/10-mirrors.conf"}, FileEmbedded1: ign.FileEmbedded1{Contents: ign.Resource{Source: &source}},
+	})
+	if err := m.fetch(c); err != nil {
+		t.Fatal(err)
+	}
+	m.has(large)
 }

@@ -86,7 +86,7 @@ func (m *machine) open() {
 func (m *machine) fetcher() *fetch.Fetcher {
 	s := content.New(m.root)
 	return &fetch.Fetcher{Files: m.root, Store: s, Partials: s, Web: func(a fetch.Access) fetch.Web {
-		return fetch.WithStored(download.New(download.Options{Proxy: a.Proxy, Authorities: a.Authorities, Logins: a.Logins, Agent: "test", Stall: m.stall, Rate: 1 << 40}), m.stored)
+		return fetch.WithStored(download.New(download.Options{Proxy: a.Proxy, Authorities: a.Authorities, Logins: a.Logins, Mirrors: a.Mirrors, Agent: "test", Stall: m.stall, Rate: 1 << 40}), m.stored)
 	}}
 }
 

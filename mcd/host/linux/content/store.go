@@ -91,6 +91,9 @@ func (v *verifier) Read(into []byte) (int, error) {
 	return n, err
 }
 
+// Names implements fetch.Store.
+func (s Store) Names(dir string) ([]string, error) { return s.root.List(dir) }
+
 // Digests implements fetch.Store.
 func (s Store) Digests() (complete, known map[string]host.Digest, _ error) {
 	names, err := s.root.List(host.ContentDir)
