@@ -90,9 +90,9 @@ func TestAFileComesFromAMirror(t *testing.T) {
 	store := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	m := newMachine(t, t.TempDir(), store.ServeHTTP)
 	host := strings.TrimPrefix(m.server.URL, "https://")
-	address := strings.Replace(push(t, store, host, large), host, "registry.invalid", 1)
+	address := strings.Replace(push(t, store, host, large), host, "127.0.0.1:2", 1)
 	table := func(mirror string) string {
-		return "[[registry]]\nlocation = 'registry.invalid'\n[[registry.mirror]]\nlocation = '127.0.0.1:1'\n[[registry.mirror]]\nlocation = '" + mirror + "'\n"
+		return "[[registry]]\nlocation = '127.0.0.1:2'\n[[registry.mirror]]\nlocation = '127.0.0.1:1'\n[[registry.mirror]]\nlocation = '" + mirror + "'\n"
 	}
 	write := func(name, text string) {
 		t.Helper()
@@ -106,7 +106,7 @@ func TestAFileComesFromAMirror(t *testing.T) {
 	write("etc/containers/registries.conf.d/10-mirrors.conf", table("127.0.0.1:1/other"))
 	err := m.fetch(c)
 	for _, want := range []string{
-		"127.0.0.1:1/tools/large: ", "127.0.0.1:1/other/tools/large: ", "registry.invalid/tools/large: ", "reading /etc/containers/registries.conf: it is not valid TOML",
+		"127.0.0.1:1/tools/large: ", "127.0.0.1:1/other/tools/large: ", "127.0.0.1:2/tools/large: ", "reading /etc/containers/registries.conf: it is not valid TOML",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("no mirror has it: %v, want %q", err, want)
