@@ -168,14 +168,16 @@ func (s *story) proxy(ts *testscript.TestScript) error {
 			return
 		}
 		defer to.Close() //nolint:errcheck // nothing can be done
-		w.WriteHeader(http.StatusOK)
-		from, _, err := http.NewResponseController(w).Hijack()
+		from, read, err := http.NewResponseController(w).Hijack() // which may have bytes of the client already
 		if err != nil {
 			return
 		}
 		defer from.Close() //nolint:errcheck // nothing can be done
+		if _, err := io.WriteString(from, "HTTP/1.1 200 OK\r\n\r\n"); err != nil {
+			return
+		}
 		go func() {
-			io.Copy(to, from) //nolint:errcheck,gosec // an end is an end
+			io.Copy(to, read) //nolint:errcheck,gosec // an end is an end
 			to.Close()        //nolint:errcheck,gosec // nothing can be done
 		}()
 		io.Copy(from, to) //nolint:errcheck,gosec // an end is an end
