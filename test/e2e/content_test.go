@@ -167,7 +167,7 @@ func (s *story) proxy(ts *testscript.TestScript) error {
 			w.WriteHeader(http.StatusBadGateway)
 			return
 		}
-		defer to.Close() //nolint:errcheck // nothing can be done
+		defer to.Close()                                          //nolint:errcheck // nothing can be done
 		from, read, err := http.NewResponseController(w).Hijack() // which may have bytes of the client already
 		if err != nil {
 			return
