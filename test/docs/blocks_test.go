@@ -14,6 +14,7 @@ import (
 	v35 "github.com/coreos/ignition/v2/config/v3_5"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/bunsen-os/bunsen/internal/artifact/mirrors"
 	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/source"
 )
@@ -24,6 +25,7 @@ var languages = map[string]func(*testing.T, block){
 	"yml":     checkYAML,
 	"butane":  checkYAML,
 	"json":    checkJSON,
+	"toml":    checkMirrors,
 	"sh":      nil, // by shell_test.go
 	"console": nil,
 	"text":    nil, // what programs print: the tests of who prints it write the page
@@ -49,6 +51,13 @@ func TestEveryBlockIsWhatItSays(t *testing.T) {
 	}
 	if seen["yaml"] < 10 || seen["json"] < 2 || seen["sh"] < 5 {
 		t.Errorf("only %v blocks: are pages read rightly?", seen)
+	}
+}
+
+// checkMirrors reads a block as registries.conf.
+func checkMirrors(t *testing.T, b block) {
+	if err := mirrors.Read(mirrors.File{Name: b.String(), Text: []byte(b.text)}).Err(); err != nil {
+		t.Error(err)
 	}
 }
 
