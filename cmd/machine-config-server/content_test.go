@@ -103,6 +103,9 @@ spec:
 	if grant == "" {
 		t.Fatalf("the config has %+v", config)
 	}
+	if got := r.askWith(t, path, ""); got.StatusCode != http.StatusUnauthorized {
+		t.Errorf("without a grant: %d", got.StatusCode)
+	}
 	if got := r.askWith(t, path, grant); got.StatusCode != http.StatusServiceUnavailable || got.Header.Get("Retry-After") == "" {
 		t.Errorf("with wrong credentials: %d", got.StatusCode)
 	}
@@ -116,9 +119,6 @@ spec:
 	}
 	if body, err := io.ReadAll(got.Body); err != nil || !bytes.Equal(body, file) {
 		t.Errorf("%d: %d bytes, %v", got.StatusCode, len(body), err)
-	}
-	if got := r.askWith(t, path, ""); got.StatusCode != http.StatusUnauthorized {
-		t.Errorf("without a grant: %d", got.StatusCode)
 	}
 	r.ends(t)
 	if text := said(); !strings.Contains(text, "the registry refuses the") || strings.Contains(text, "geheim") || strings.Contains(text, "falsch") || strings.Contains(text, base64.StdEncoding.EncodeToString([]byte("robot:falsch"))) {
