@@ -172,6 +172,8 @@ type PoolTarget struct {
 	Requester `json:",inline"`
 	// Config is the rendered config.
 	Config string `json:"config"`
+	// Nodes is how many nodes have configs of their own of Config. Users read it who may not read MachineConfigs.
+	Nodes int `json:"nodes,omitempty"`
 	// Before is the rendered config of Revision without changes through the API. Empty unless only such changes requested Config.
 	Before string `json:"before,omitempty"`
 	// Commit is the last commit that requested a config of the pool, if only changes through the API requested Config. Otherwise

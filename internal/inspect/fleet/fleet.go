@@ -124,7 +124,7 @@ func New(c Cluster, now time.Time) *Fleet {
 	for _, p := range objects {
 		v := &Pool{Object: p, Facts: poolstate.Read(p, c.Policies, published(c, p), len(nodes[p.Name])), daemons: c.Daemons, now: now}
 		v.Facts.Timestamps = c.Timestamps
-		v.Facts.SetNodeConfigs(func(config string) v1alpha1.NodeConfigs { return nodeConfigs(c, config) })
+		v.Facts.SetNodeConfigs(configsOfNodes(c, v, nodes[p.Name]))
 		v.Facts.SetNodes(nodes[p.Name])
 		readGates(v)
 		f.PoolByName[p.Name], f.Others.Pools[p.Name] = v, p

@@ -107,7 +107,8 @@ func heldTarget(f facts, mc *mcfgv1.MachineConfig) v1alpha1.PoolTarget {
 	if t.Config == mc.Name {
 		return t
 	}
-	t.Config, t.Before, t.Commit = mc.Name, "", v1alpha1.Requester{}
+	nodes, _ := v1alpha1.ParseNodeConfigs(mc.Annotations[v1alpha1.NodeConfigsAnnotation]) // The caller has read it before.
+	t.Config, t.Nodes, t.Before, t.Commit = mc.Name, len(nodes.Nodes), "", v1alpha1.Requester{}
 	t.Requester = v1alpha1.Requester{
 		Revision: mc.Annotations[v1alpha1.RevisionAnnotation], Subject: mc.Annotations[v1alpha1.CommitSubjectAnnotation], Author: mc.Annotations[v1alpha1.CommitAuthorAnnotation],
 	}

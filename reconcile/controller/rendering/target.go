@@ -39,6 +39,7 @@ func newTarget(ctx context.Context, r *Controller, f facts, rendered render.Rend
 		facts.Healthy = was.Config
 	}
 	next := revision.NextTarget(was, facts)
+	next.Nodes = len(rendered.Nodes.Nodes)
 	if was.Config == "" {
 		next, err = withEarlierRequest(ctx, r.Client, next)
 	}

@@ -30,6 +30,9 @@ func (c NodeConfigs) Own(config, node string) string {
 		return config
 	}
 	own := of.Of(node)
+	if of.AnyRevision {
+		return own
+	}
 	if revisions, known := of.Revisions[secrets]; known {
 		return v1alpha1.ConfigAt(own, revisions[own])
 	}
