@@ -80,11 +80,30 @@ func NewContent(hash string, size int64, chunks []string) *v1alpha1.Content {
 	return &v1alpha1.Content{ObjectMeta: metav1.ObjectMeta{Name: hash}, Spec: v1alpha1.ContentSpec{Size: size, Chunks: chunks}}
 }
 
+// NewArtifactContent returns the object of a file in an OCI registry, with its address.
+func NewArtifactContent(hash string, size int64, artifact string) *v1alpha1.Content {
+	return &v1alpha1.Content{ObjectMeta: metav1.ObjectMeta{Name: hash}, Spec: v1alpha1.ContentSpec{Size: size, Artifact: artifact}}
+}
+
+// checkArtifact returns an error if a Content in a registry is not valid.
+func checkArtifact(c *v1alpha1.Content) error {
+	if _, err := machineconfig.ParseArtifact(c.Spec.Artifact); err != nil || len(c.Spec.Chunks) > 0 {
+		return fmt.Errorf("reading Content %s: its spec.artifact is not oci://REGISTRY/NAME@sha256:HEX, or it has chunks too", c.Name)
+	}
+	if c.Spec.Size < 1 || c.Spec.Size > MaxSize {
+		return fmt.Errorf("reading Content %s: it cannot have %d bytes", c.Name, c.Spec.Size)
+	}
+	return nil
+}
+
 // Check returns an error if the size of a Content does not match the number of its chunks, or if its name is not a hash. A
 // reader checks the object first, so that neither a size nor a list of chunks makes it read without end.
 func Check(c *v1alpha1.Content) error {
 	if !machineconfig.IsStoredHash(c.Name) {
 		return fmt.Errorf("reading Content %q: its name is not sha512-HEX", c.Name)
+	}
+	if c.Spec.Artifact != "" {
+		return checkArtifact(c)
 	}
 	if size := c.Spec.Size; size < 1 || size > MaxSize || int64(len(c.Spec.Chunks)) != (size+ChunkSize-1)/ChunkSize {
 		return fmt.Errorf("reading Content %s: it has %d chunks, and these cannot have %d bytes", c.Name, len(c.Spec.Chunks), size)

@@ -47,7 +47,8 @@ type ContentList struct {
 // ContentSpec says where the bytes of the file are. No user can change it.
 //
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a Content cannot be changed: its name is the hash of the file"
-// +kubebuilder:validation:XValidation:rule="self.size <= self.chunks.size() * 524288 && self.size > (self.chunks.size() - 1) * 524288",message="each chunk has 524288 bytes, and only the last chunk can have fewer"
+// +kubebuilder:validation:XValidation:rule="has(self.chunks) != has(self.artifact)",message="the bytes are either in chunks or in an artifact"
+// +kubebuilder:validation:XValidation:rule="!has(self.chunks) || self.size <= self.chunks.size() * 524288 && self.size > (self.chunks.size() - 1) * 524288",message="each chunk has 524288 bytes, and only the last chunk can have fewer"
 type ContentSpec struct {
 	// Size of the file in bytes.
 	// +kubebuilder:validation:Minimum=1
@@ -59,7 +60,14 @@ type ContentSpec struct {
 	// +kubebuilder:validation:items:Pattern=`^sha256-[0-9a-f]{64}$`
 	// +kubebuilder:validation:items:MaxLength=71
 	// +listType=atomic
-	Chunks []string `json:"chunks"`
+	// +optional
+	Chunks []string `json:"chunks,omitempty"`
+	// Artifact is the address of the file in an OCI registry: oci://REGISTRY/NAME@sha256:HEX. The file is the only layer of the
+	// artifact.
+	// +kubebuilder:validation:MaxLength=600
+	// +kubebuilder:validation:Pattern=`^oci://[a-z0-9.:\[\]-]+/[a-z0-9/._-]+@sha256:[0-9a-f]{64}$`
+	// +optional
+	Artifact string `json:"artifact,omitempty"`
 }
 
 // ContentChunk is a part of the bytes of files. Its name is the hash of these bytes, so several files can share a part. The

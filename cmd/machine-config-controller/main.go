@@ -38,6 +38,7 @@ type options struct {
 	osImage, extensionsImage                          string
 	node                                              string
 	verbose                                           bool
+	content                                           contentFlags
 }
 
 func main() {
@@ -74,6 +75,9 @@ func command() *cobra.Command {
 	f.StringVar(&o.webhook, "webhook", "0", "address for the webhook requests of git hosts (POST /hook/NAME for a GitSource with spec.webhook), such as :9292; 0: off")
 	f.BoolVar(&o.leaderElect, "leader-elect", false, "act only while this replica holds the Lease; set this flag if several replicas run")
 	f.StringVar(&o.osImage, "os-image", "", "OS image for pools whose MachineConfigs set none; empty: nodes keep their OS images")
+	f.StringVar(&o.content.registry, "content-registry", "", "repository such as registry.example.com/bunsen/content, which gets the bytes of large files; empty: objects of the cluster")
+	f.StringVar(&o.content.credentials, "content-registry-credentials", "", "file with credentials to pull, push and delete there, as docker login writes it")
+	f.StringVar(&o.content.ca, "content-registry-ca", "", "file with the CA of that registry, in PEM; empty: the CAs of the system")
 	f.StringVar(&o.extensionsImage, "extensions-image", "", "extensions image for pools whose MachineConfigs set none")
 	f.StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "node on which this process runs, which gets its config last; by default $NODE_NAME (the downward API's spec.nodeName)")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every reconciliation, not only those with changes")
@@ -118,6 +122,9 @@ func run(ctx context.Context, o options) error {
 	cfg := controller.Config{
 		Namespace: o.namespace, SecretsNamespace: o.secretsNamespace, Version: version, Open: open, Now: time.Now, Node: o.node, Replica: replica(), Webhook: o.webhook,
 		Defaults: render.Defaults{OSImageURL: o.osImage, ExtensionsImage: o.extensionsImage},
+	}
+	if cfg.ContentRegistry, err = o.content.open(); err != nil {
+		return err
 	}
 	if err := errors.Join(controller.Register(mgr, cfg), poollabels.Register(mgr, o.namespace)); err != nil {
 		return err

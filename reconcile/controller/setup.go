@@ -59,6 +59,8 @@ type Config struct {
 	Node string
 	// Webhook is the address on which the controller receives webhook requests of git hosts; empty or 0: none.
 	Webhook string
+	// ContentRegistry gets the bytes of large files; nil for objects of the cluster.
+	ContentRegistry contents.Registry
 	// Replica identifies this process.
 	Replica heartbeat.Replica
 	// Now is the clock.
@@ -99,7 +101,7 @@ func Register(mgr ctrl.Manager, cfg Config) error {
 		return fmt.Errorf("creating a client for evictions: %w", err)
 	}
 	c, live, events := mgr.GetClient(), mgr.GetAPIReader(), kube.NewEvents(mgr)
-	stored := &contents.Store{Client: c, Live: live, Now: cfg.Now}
+	stored := &contents.Store{Client: c, Live: live, Now: cfg.Now, Registry: cfg.ContentRegistry, ReportKept: garbage.ReportKept(events)}
 	firstListing, heartbeats := make(chan struct{}, 1), &daemons.Heartbeats{}
 	src := &gitsource.Controller{
 		Client: c, Live: live, Open: cfg.Open, Transpiler: &transpile.Transpiler{}, Namespace: cfg.SecretsNamespace, Now: cfg.Now, Events: events,

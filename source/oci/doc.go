@@ -1,4 +1,5 @@
-// Package oci reads the files of a source from an artifact in an OCI registry, and pushes such artifacts.
+// Package oci reads the files of a source from an artifact in an OCI registry, and pushes such artifacts. It also stores large
+// files of configs in a registry.
 //
 // In: the address of a repository, a tag or digest, a Secret's data, public keys; for a push files, a
 // user's credentials and a private key. Out: refs whose hashes are SHA-256 digests

@@ -268,7 +268,7 @@ var Rooms = []Room{
 	{"mcd/agent/kube", Shell, list("api/...", "internal/policy", "mcd/drift", "mcd/fetch", "mcd/health", "mcd/plan", "mcd/report"), libs(kubeTypes, kubeClient), "speaks to the API server for one node; cmd hands it to the agent"},
 	{"mcd/simulate", Shell, list("api/...", "mcd/host"), libs(kubeTypes, kubeClient), "keeps a simulated host's Node alive as a kubelet would"},
 
-	{"cmd/machine-config-controller", Command, list("api/...", "internal/forge/...", "internal/policy/...", "source/...", "transpile/...", "reconcile/..."), anything, "wires source, transpile and reconcile; server and daemon are other processes"},
+	{"cmd/machine-config-controller", Command, list("api/...", "internal/artifact", "internal/forge/...", "internal/policy/...", "source/...", "transpile/...", "reconcile/..."), anything, "wires source, transpile and reconcile; server and daemon are other processes"},
 	{"cmd/machine-config-server", Command, list("api/...", "internal/artifact", "internal/artifact/mirrors", "internal/download", "internal/policy", "internal/sops", "mcs/...", "internal/bootstrap", "source/..."), anything, "wires mcs, and a repository where there is no cluster; controller and daemon are other processes"},
 	{"cmd/machine-config-daemon", Command, list("api/...", "internal/download", "internal/policy", "internal/policy/distribution", "mcd/host", "mcd/host/linux/...", "mcd/plan", "mcd/apply", "mcd/drift", "mcd/fetch", "mcd/health", "mcd/agent/...", "mcd/metrics", "mcd/once", "mcd/report", "mcd/simulate"), anything, "wires mcd; controller and server are other processes"},
 	{"internal/cli", Command, list("api/safetext"), list("github.com/spf13/cobra", "golang.org/x/term", "sigs.k8s.io/yaml"), "exit codes and outputs are the same for every verb"},

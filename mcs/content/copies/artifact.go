@@ -2,10 +2,14 @@ package copies
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
 // maxArtifact is the largest file of a registry in bytes. The daemon has the same limit.
@@ -29,21 +33,49 @@ func (c *Copies) copyArtifact(ctx context.Context, w wanted) (file string, size 
 	hash := strings.Replace(layer.Digest, ":", "-", 1)
 	file = w.key() + "." + hash
 	err = c.write(file, layer.Size, func(to io.Writer) error {
-		sum := newSum(hash)
-		got, err := io.Copy(io.MultiWriter(to, sum), io.LimitReader(body, layer.Size+1))
-		switch {
-		case err != nil:
+		if err := copyBody(to, body, layer.Size, hash); err != nil {
 			return fmt.Errorf("reading %s: %w", w.name, err)
-		case got > layer.Size:
-			return fmt.Errorf("reading %s: the registry sends more than the %d bytes that the manifest says", w.name, layer.Size)
-		case got < layer.Size:
-			return fmt.Errorf("reading %s: the registry sends %d of %d bytes", w.name, got, layer.Size)
-		case sum.String() != hash:
-			return fmt.Errorf("reading %s: the registry sends other bytes than the manifest names", w.name)
 		}
 		return nil
 	})
 	return file, layer.Size, err
+}
+
+// copyBody copies a file of a registry, and verifies its size and its hash.
+func copyBody(to io.Writer, body io.Reader, size int64, hash string) error {
+	sum := newSum(hash)
+	got, err := io.Copy(io.MultiWriter(to, sum), io.LimitReader(body, size+1))
+	switch {
+	case err != nil:
+		return err
+	case got > size:
+		return fmt.Errorf("the registry sends more than the %d bytes that the manifest says", size)
+	case got < size:
+		return fmt.Errorf("the registry sends %d of %d bytes", got, size)
+	case sum.String() != hash:
+		return errors.New("the registry sends other bytes than the manifest names")
+	}
+	return nil
+}
+
+// writeArtifact writes a file of the content store from its registry, and verifies its size and its hash.
+func (c *Copies) writeArtifact(ctx context.Context, is *v1alpha1.Content, to io.Writer) error {
+	a, err := machineconfig.ParseArtifact(is.Spec.Artifact)
+	if err != nil {
+		return fmt.Errorf("reading Content %s: %w", is.Name, err)
+	}
+	layer, body, err := c.Registries.File(ctx, a)
+	if err != nil {
+		return fmt.Errorf("reading Content %s from %s: %w", is.Name, a, err)
+	}
+	defer body.Close() //nolint:errcheck // only read
+	if layer.Size != is.Spec.Size {
+		return fmt.Errorf("reading Content %s from %s: it has %d bytes there instead of %d", is.Name, a, layer.Size, is.Spec.Size)
+	}
+	if err := copyBody(to, body, is.Spec.Size, is.Name); err != nil {
+		return fmt.Errorf("reading Content %s from %s: %w", is.Name, a, err)
+	}
+	return nil
 }
 
 // earlier returns the verified copy with a key that an earlier process left.

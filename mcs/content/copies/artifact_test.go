@@ -14,7 +14,11 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/artifact"
 	"github.com/bunsen-os/bunsen/mcs"
 )
@@ -230,6 +234,46 @@ func TestFilesOfRegistriesCountForTheBound(t *testing.T) {
 		t.Errorf("%d bytes stay reserved", r.reserved)
 	}
 	r.refuses(t, hashed([]byte("a file of the content store")), "no content store")
+}
+
+// TestAFileOfTheContentStoreIsInARegistry also has a registry that lies about a file, and a Content that is not valid.
+func TestAFileOfTheContentStoreIsInARegistry(t *testing.T) {
+	data := noise(40, 1<<20)
+	for says, c := range map[string]struct {
+		damage func(*answer, *v1alpha1.Content)
+		want   string
+	}{
+		"the right file":     {func(*answer, *v1alpha1.Content) {}, ""},
+		"another file":       {func(a *answer, _ *v1alpha1.Content) { a.body = bytes.NewReader(noise(41, 1<<20)) }, "other bytes"},
+		"half of the file":   {func(a *answer, _ *v1alpha1.Content) { a.body = bytes.NewReader(data[:9]) }, "sends 9 of"},
+		"no end":             {func(a *answer, _ *v1alpha1.Content) { a.body = endless{} }, "more than"},
+		"another size":       {func(a *answer, _ *v1alpha1.Content) { a.size = 1 }, "it has 1 bytes there instead of"},
+		"no answer":          {func(a *answer, _ *v1alpha1.Content) { a.err = errors.New("connection refused") }, "connection refused"},
+		"no address":         {func(_ *answer, is *v1alpha1.Content) { is.Spec.Artifact = "oci://x" }, "is not oci://"},
+		"chunks too":         {func(_ *answer, is *v1alpha1.Content) { is.Spec.Chunks = []string{"x"} }, "has chunks too"},
+		"a size of nothing":  {func(_ *answer, is *v1alpha1.Content) { is.Spec.Size = 0 }, "cannot have 0 bytes"},
+		"a size without end": {func(_ *answer, is *v1alpha1.Content) { is.Spec.Size = 1 << 60 }, "cannot have"},
+	} {
+		t.Run(says, func(t *testing.T) {
+			c2, s := newCluster(t), newShelf()
+			name := s.put("registry.example.com", data)
+			is := contentstore.NewArtifactContent(hashed(data), int64(len(data)), name)
+			is.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Content"}
+			a := s.files[name]
+			c.damage(&a, is)
+			s.files[name], c2.objects["contents/"+is.Name] = a, is
+			r := c2.server(t, t.TempDir(), 1<<30)
+			r.Registries = s
+			if c.want == "" {
+				r.serves(t, data)
+				return
+			}
+			r.refuses(t, is.Name, c.want)
+			if left, _ := os.ReadDir(r.Dir); len(left) > 0 {
+				t.Errorf("it left %v", left)
+			}
+		})
+	}
 }
 
 // TestOneAddressDoesNotReadTheCopyOfAnother is for a public registry that lies about the digest of a private one.

@@ -35,7 +35,12 @@ func (c *Copies) copyStored(ctx context.Context, name string) (int64, error) {
 	if err := contentstore.Check(is); err != nil {
 		return 0, err
 	}
-	return is.Spec.Size, c.write(name, is.Spec.Size, func(to io.Writer) error { return c.writeChunks(ctx, is, to) })
+	return is.Spec.Size, c.write(name, is.Spec.Size, func(to io.Writer) error {
+		if is.Spec.Artifact != "" {
+			return c.writeArtifact(ctx, is, to)
+		}
+		return c.writeChunks(ctx, is, to)
+	})
 }
 
 // verify reports whether an earlier process left a file with a hash, and returns its size. It removes a file with another hash.

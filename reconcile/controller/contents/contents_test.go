@@ -38,6 +38,9 @@ type plane struct {
 	failAt int
 	// before is called once, before a write that the text is in.
 	before map[string]func()
+	// registry is the registry of new files; nil for chunks.
+	registry *store
+	kept     []string
 }
 
 var errCrash = errors.New("the controller is dead")
@@ -93,7 +96,12 @@ func (p *plane) store() *contents.Store {
 			return write(fmt.Sprintf("delete %T", o), func() error { return c.Delete(ctx, o, opts...) })
 		},
 	})
-	return &contents.Store{Client: c, Live: p.api, Now: func() time.Time { return time.Now().Add(p.offset) }}
+	out := &contents.Store{Client: c, Live: p.api, Now: func() time.Time { return time.Now().Add(p.offset) }}
+	if p.registry != nil {
+		out.Registry = &writes{p.registry.contents(p, "bunsen/content"), write}
+		out.ReportKept = func(o client.Object, err error) { p.kept = append(p.kept, o.GetName()+" "+err.Error()) }
+	}
+	return out
 }
 
 func fileOf(data []byte) contentstore.File {
@@ -118,6 +126,9 @@ func (p *plane) read(hash string) ([]byte, error) {
 	}
 	if err := contentstore.Check(content); err != nil {
 		return nil, err
+	}
+	if content.Spec.Artifact != "" {
+		return p.registry.read(p, content.Spec.Artifact)
 	}
 	var out []byte
 	for _, name := range content.Spec.Chunks {
@@ -161,18 +172,23 @@ func (p *plane) empty() {
 	p.must(p.api.DeleteAllOf(p.Context(), &v1alpha1.Content{}))
 	p.must(p.api.DeleteAllOf(p.Context(), &v1alpha1.ContentChunk{}))
 	p.offset, p.failAt, p.writes = 0, 0, 0
+	p.registry, p.kept = nil, nil
 }
 
 // TestContentStore runs on one API server, because its start takes seconds.
 func TestContentStore(t *testing.T) {
 	p := start(t)
 	for name, test := range map[string]func(*plane){
-		"a crash at any write leaves no Content without its chunks": crashes,
-		"unused files go after an hour":                             garbage,
-		"a deletion does not remove what a writer needs":            races,
-		"a wrong chunk and a lost chunk are written again":          wrongChunks,
-		"a file that changes is not stored":                         changedFile,
-		"the API server refuses lies":                               lies,
+		"a crash at any write leaves no Content without its chunks":  crashes,
+		"unused files go after an hour":                              garbage,
+		"a deletion does not remove what a writer needs":             races,
+		"a wrong chunk and a lost chunk are written again":           wrongChunks,
+		"a file that changes is not stored":                          changedFile,
+		"the API server refuses lies":                                lies,
+		"a registry in place of chunks":                              artifacts,
+		"a crash at any write leaves no Content without an artifact": artifactCrashes,
+		"a registry that loses, keeps or refuses":                    registryFaults,
+		"a registry that comes and goes":                             places,
 	} {
 		t.Run(name, func(t *testing.T) {
 			p.T = t
@@ -295,13 +311,18 @@ func lies(p *plane) {
 		many[i] = chunk
 	}
 	for why, o := range map[string]client.Object{
-		"a name that is no hash":         contentstore.NewContent("passwd", 1, []string{chunk}),
-		"a short hash":                   contentstore.NewContent(hash[:40], 1, []string{chunk}),
-		"a size that is too large":       contentstore.NewContent(hash, 1<<40, []string{chunk}),
-		"a size that is too small":       contentstore.NewContent(hash, 1, []string{chunk, chunk}),
-		"no chunk":                       contentstore.NewContent(hash, 1, []string{}),
-		"too many chunks":                contentstore.NewContent(hash, 513*contentstore.ChunkSize, many),
-		"a chunk that is no hash":        contentstore.NewContent(hash, 1, []string{"../secrets"}),
+		"a name that is no hash":       contentstore.NewContent("passwd", 1, []string{chunk}),
+		"a short hash":                 contentstore.NewContent(hash[:40], 1, []string{chunk}),
+		"a size that is too large":     contentstore.NewContent(hash, 1<<40, []string{chunk}),
+		"a size that is too small":     contentstore.NewContent(hash, 1, []string{chunk, chunk}),
+		"no chunk":                     contentstore.NewContent(hash, 1, []string{}),
+		"too many chunks":              contentstore.NewContent(hash, 513*contentstore.ChunkSize, many),
+		"a chunk that is no hash":      contentstore.NewContent(hash, 1, []string{"../secrets"}),
+		"an artifact without a digest": contentstore.NewArtifactContent(hash, 1, "oci://registry.example.com/content:v1"),
+		"an artifact with a password":  contentstore.NewArtifactContent(hash, 1, "oci://user:password@registry.example.com/content@"+strings.Replace(chunk, "-", ":", 1)),
+		"an artifact and chunks": &v1alpha1.Content{ObjectMeta: metav1.ObjectMeta{Name: hash}, Spec: v1alpha1.ContentSpec{
+			Size: 1, Chunks: []string{chunk}, Artifact: "oci://registry.example.com/content@" + strings.Replace(chunk, "-", ":", 1),
+		}},
 		"a chunk whose name is no hash":  &v1alpha1.ContentChunk{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: v1alpha1.ContentChunkSpec{Data: []byte("x")}},
 		"a chunk with more than 512 KiB": &v1alpha1.ContentChunk{ObjectMeta: metav1.ObjectMeta{Name: chunk}, Spec: v1alpha1.ContentChunkSpec{Data: make([]byte, contentstore.ChunkSize+3)}},
 	} {

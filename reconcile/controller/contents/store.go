@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,14 +26,36 @@ const (
 	maxWrite = keep / 2
 )
 
+// Registry stores files in a repository of an OCI registry.
+type Registry interface {
+	// Push stores a file, and returns its address oci://REGISTRY/NAME@sha256:HEX. The same file has the same address. It is an error
+	// if the bytes do not have the hash and the size of the file.
+	Push(ctx context.Context, f contentstore.File) (address string, err error)
+	// Has reports whether the repository has an artifact. An address in another repository is an error.
+	Has(ctx context.Context, address string) (bool, error)
+	// Delete deletes an artifact. If the registry does not allow that, the error has a method Refused that returns true.
+	Delete(ctx context.Context, address string) error
+}
+
+// refused is an error of a registry that keeps an artifact, whatever happens.
+type refused interface{ Refused() bool }
+
 // Store is the content store of a cluster.
 type Store struct {
+	// Registry gets the bytes of new files; nil for chunks in the cluster.
+	Registry Registry
+	// ReportKept is called at most once: the registry keeps the artifact of a deleted Content. If ReportKept is nil, it is not called.
+	ReportKept func(o client.Object, reason error)
 	// Client writes.
 	Client client.Client
 	// Live reads from the API server. The manager's cache would keep the chunks of all files in memory.
 	Live client.Reader
 	// Now is the clock.
 	Now func() time.Time
+
+	// artifacts is locked while an artifact is written or deleted, so that a writer does not rely on one that is being deleted.
+	artifacts sync.Mutex
+	kept      sync.Once
 }
 
 // Write stores each file that the content store lacks, and renews the others. After Write, each file stays for an hour,
@@ -56,6 +78,10 @@ func (s *Store) Write(ctx context.Context, files []contentstore.File) error {
 
 // write stores one file. The argument known has the names of the chunks on the cluster.
 func (s *Store) write(ctx context.Context, f contentstore.File, known map[string]bool) error {
+	if s.Registry != nil {
+		s.artifacts.Lock()
+		defer s.artifacts.Unlock()
+	}
 	live := &v1alpha1.Content{}
 	err := s.Live.Get(ctx, client.ObjectKey{Name: f.Hash}, live)
 	switch {
@@ -63,9 +89,9 @@ func (s *Store) write(ctx context.Context, f contentstore.File, known map[string
 		return s.create(ctx, f)
 	case err != nil:
 		return err
-	case !isComplete(live, f.Size, known):
-		// Only a user can cause this. The Content stays, unless it is wrong: its name is the hash of the file.
-		if contentstore.Check(live) != nil || live.Spec.Size != f.Size {
+	case !s.isComplete(ctx, live, f.Size, known):
+		// Only a user can cause this. The Content stays, unless it is wrong, or new files have another place: its name is the hash of the file.
+		if contentstore.Check(live) != nil || live.Spec.Size != f.Size || s.Registry != nil && live.Spec.Artifact == "" {
 			if err := s.Client.Delete(ctx, live, client.Preconditions{UID: &live.UID}); client.IgnoreNotFound(err) != nil {
 				return err
 			}
@@ -78,10 +104,15 @@ func (s *Store) write(ctx context.Context, f contentstore.File, known map[string
 	return s.create(ctx, f) // The object was deleted since the read.
 }
 
-// isComplete reports whether a Content has a size, and the cluster has its chunks.
-func isComplete(c *v1alpha1.Content, size int64, known map[string]bool) bool {
+// isComplete reports whether a Content has a size, and the cluster has its chunks, or the registry its artifact. While the registry
+// is away, an artifact counts as there.
+func (s *Store) isComplete(ctx context.Context, c *v1alpha1.Content, size int64, known map[string]bool) bool {
 	if contentstore.Check(c) != nil || c.Spec.Size != size {
 		return false
+	}
+	if c.Spec.Artifact != "" && s.Registry != nil {
+		there, err := s.Registry.Has(ctx, c.Spec.Artifact)
+		return there || err != nil
 	}
 	for _, name := range c.Spec.Chunks {
 		if !known[name] {
@@ -91,8 +122,23 @@ func isComplete(c *v1alpha1.Content, size int64, known map[string]bool) bool {
 	return true
 }
 
-// create writes the chunks of a file, and then its Content.
+// create writes the bytes of a file, and then its Content.
 func (s *Store) create(ctx context.Context, f contentstore.File) error {
+	if s.Registry == nil {
+		return s.createChunks(ctx, f)
+	}
+	address, err := s.Registry.Push(ctx, f)
+	if err != nil {
+		return err
+	}
+	if err := s.Client.Create(ctx, contentstore.NewArtifactContent(f.Hash, f.Size, address)); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return nil
+}
+
+// createChunks writes the chunks of a file, and then its Content.
+func (s *Store) createChunks(ctx context.Context, f contentstore.File) error {
 	begun := s.Now()
 	file, err := f.Open()
 	if err != nil {
@@ -198,7 +244,7 @@ func (s *Store) Incomplete(ctx context.Context, hashes map[string]bool) (map[str
 		return nil, fmt.Errorf("listing Contents: %w", err)
 	}
 	for i := range contents.Items {
-		if c := &contents.Items[i]; isComplete(c, c.Spec.Size, chunks) {
+		if c := &contents.Items[i]; lost[c.Name] && s.isComplete(ctx, c, c.Spec.Size, chunks) {
 			delete(lost, c.Name)
 		}
 	}
@@ -231,23 +277,58 @@ func lastNeeded(o metav1.Object) time.Time {
 // Collect deletes old contents that the argument named does not have, and then the old chunks that no Content names. It
 // returns the hashes of the deleted contents.
 func (s *Store) Collect(ctx context.Context, named map[string]bool) (deleted []string, err error) {
-	contents := &metav1.PartialObjectMetadataList{}
-	contents.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("ContentList"))
-	if err := s.Live.List(ctx, contents); err != nil {
+	var contents v1alpha1.ContentList
+	if err := s.Live.List(ctx, &contents); err != nil {
 		return nil, fmt.Errorf("listing Contents for garbage: %w", err)
 	}
+	var bad []error
 	for i := range contents.Items {
 		if o := &contents.Items[i]; !named[o.Name] {
-			gone, err := s.delete(ctx, o, &v1alpha1.Content{})
-			if err != nil {
-				return deleted, err
-			}
+			gone, err := s.deleteContent(ctx, o)
+			bad = append(bad, err)
 			if gone {
 				deleted = append(deleted, o.Name)
 			}
 		}
 	}
-	return deleted, s.collectChunks(ctx)
+	return deleted, errors.Join(append(bad, s.collectChunks(ctx))...)
+}
+
+// deleteContent deletes an old Content, and before it its artifact. After a crash between both, the next sweep deletes the Content,
+// or a writer that needs the file pushes the artifact again.
+func (s *Store) deleteContent(ctx context.Context, c *v1alpha1.Content) (bool, error) {
+	if c.Spec.Artifact == "" || s.Now().Sub(lastNeeded(c)) < keep {
+		return s.delete(ctx, c, &v1alpha1.Content{})
+	}
+	s.artifacts.Lock()
+	defer s.artifacts.Unlock()
+	live := &v1alpha1.Content{}
+	if err := s.Live.Get(ctx, client.ObjectKeyFromObject(c), live); err != nil || live.ResourceVersion != c.ResourceVersion {
+		return false, client.IgnoreNotFound(err)
+	}
+	if err := s.deleteArtifact(ctx, c); err != nil {
+		return false, fmt.Errorf("deleting the artifact of Content %s, which nothing names: %w", c.Name, err)
+	}
+	return s.delete(ctx, c, &v1alpha1.Content{})
+}
+
+// errOtherPlace says that no registry is configured any more.
+var errOtherPlace = errors.New("the controller has no --content-registry any more")
+
+// deleteArtifact deletes the artifact of a Content. If the registry keeps it, deleteArtifact reports that once.
+func (s *Store) deleteArtifact(ctx context.Context, c *v1alpha1.Content) error {
+	err := errOtherPlace
+	if s.Registry != nil {
+		err = s.Registry.Delete(ctx, c.Spec.Artifact)
+	}
+	var keeps refused
+	if err == nil || !errors.Is(err, errOtherPlace) && !(errors.As(err, &keeps) && keeps.Refused()) {
+		return err
+	}
+	if s.ReportKept != nil {
+		s.kept.Do(func() { s.ReportKept(c, err) })
+	}
+	return nil
 }
 
 // collectChunks lists the chunks before the Contents. A writer that needs an old chunk renews it before it creates its Content.
@@ -282,17 +363,18 @@ func (s *Store) collectChunks(ctx context.Context) error {
 }
 
 // delete deletes an object that no writer needed for an hour, unless a writer renewed it since it was read.
-func (s *Store) delete(ctx context.Context, o *metav1.PartialObjectMetadata, empty client.Object) (bool, error) {
+func (s *Store) delete(ctx context.Context, o, empty client.Object) (bool, error) {
 	if s.Now().Sub(lastNeeded(o)) < keep {
 		return false, nil
 	}
-	empty.SetName(o.Name)
-	err := s.Client.Delete(ctx, empty, client.Preconditions{UID: &o.UID, ResourceVersion: &o.ResourceVersion})
+	empty.SetName(o.GetName())
+	uid, version := o.GetUID(), o.GetResourceVersion()
+	err := s.Client.Delete(ctx, empty, client.Preconditions{UID: &uid, ResourceVersion: &version})
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("deleting %s, which nothing names: %w", strings.TrimSpace(o.Kind+" "+o.Name), err)
+		return false, fmt.Errorf("deleting %s, which nothing names: %w", o.GetName(), err)
 	}
 	return true, nil
 }

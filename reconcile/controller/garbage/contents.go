@@ -9,6 +9,7 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
@@ -20,6 +21,16 @@ import (
 
 // sweepContentsEvery is how often the controller checks the content store. A sweep lists all chunks.
 const sweepContentsEvery = 10 * time.Minute
+
+// ReportKept returns the function that reports, as an event of the deleted Content, that a registry keeps its artifact.
+func ReportKept(events kube.Events) func(client.Object, error) {
+	return func(content client.Object, reason error) {
+		events.Send(kube.Event{
+			Object: content, Warning: true, Action: "Collect", Reason: "ContentKept",
+			Note: fmt.Sprintf("nothing names the large file any more, and its artifact stays in the registry: %v. Delete it there; this is reported once, and more artifacts may stay", reason),
+		})
+	}
+}
 
 // sweepContents deletes files of the content store that no config names, and writes lost files again. It waits while a revision is partly applied,
 // because the controller may restore the earlier one.

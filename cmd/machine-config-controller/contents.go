@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"oras.land/oras-go/v2/registry/remote/auth"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/artifact"
+	"github.com/bunsen-os/bunsen/reconcile/controller/contents"
+	"github.com/bunsen-os/bunsen/source/dial"
+	"github.com/bunsen-os/bunsen/source/oci"
+)
+
+// contentFlags say where the bytes of large files are.
+type contentFlags struct{ registry, credentials, ca string }
+
+// open returns the repository of --content-registry; nil for objects of the cluster.
+func (f contentFlags) open() (contents.Registry, error) {
+	if f.registry == "" {
+		if f.credentials != "" || f.ca != "" {
+			return nil, errors.New("--content-registry-credentials and --content-registry-ca need --content-registry")
+		}
+		return nil, nil
+	}
+	var settings map[string][]byte
+	if f.ca != "" {
+		pem, err := os.ReadFile(f.ca)
+		if err != nil {
+			return nil, fmt.Errorf("reading --content-registry-ca: %w", err)
+		}
+		settings = map[string][]byte{"ca.crt": pem}
+	}
+	transport, err := dial.Transport(settings, nil)
+	if err != nil {
+		return nil, fmt.Errorf("reading --content-registry-ca: %w", err)
+	}
+	transport.DisableKeepAlives = true
+	at, err := machineconfig.ParseArtifact(machineconfig.ArtifactScheme + f.registry)
+	if err != nil && !errors.Is(err, machineconfig.ErrNoDigest) || at.Tag != "" || at.Digest != "" {
+		return nil, errors.New("--content-registry is a repository such as registry.example.com/bunsen/content, without a scheme, a user and a tag")
+	}
+	if _, err := f.login(at); err != nil {
+		return nil, err
+	}
+	out, err := oci.NewContents(f.registry, func(context.Context, string) (auth.Credential, error) { return f.login(at) }, transport)
+	if err != nil {
+		return nil, fmt.Errorf("reading --content-registry: %w", err)
+	}
+	return out, nil
+}
+
+// login returns the credentials for a repository, which a mounted Secret may change at any time.
+func (f contentFlags) login(at machineconfig.Artifact) (auth.Credential, error) {
+	if f.credentials == "" {
+		return auth.EmptyCredential, nil
+	}
+	text, err := os.ReadFile(f.credentials)
+	if err != nil {
+		return auth.EmptyCredential, fmt.Errorf("reading --content-registry-credentials: %w", err)
+	}
+	logins, err := artifact.ParseLogins(text)
+	if err != nil {
+		return auth.EmptyCredential, fmt.Errorf("reading --content-registry-credentials %s: %w", f.credentials, err)
+	}
+	user, password := logins.Find(at)
+	return auth.Credential{Username: user, Password: password}, nil
+}

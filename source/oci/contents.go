@@ -1,0 +1,195 @@
+package oci
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/errcode"
+
+	"github.com/bunsen-os/bunsen/api/contentstore"
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/source"
+)
+
+// ContentType is the type of artifacts with a large file.
+const ContentType = "application/vnd.bunsen.content.v1"
+
+// The limits of the time for a file, and for another request.
+const (
+	pushTimeout    = 10 * time.Minute
+	requestTimeout = 30 * time.Second
+)
+
+// Contents stores large files in a repository of a registry. Each file is the only layer of an artifact.
+type Contents struct {
+	to     Target
+	pusher *Publisher
+}
+
+// NewContents returns the files in a repository, such as registry.example.com/bunsen/content. Credentials go where those of
+// NewPublisher go. NewContents sends no request.
+func NewContents(repository string, login auth.CredentialFunc, transport http.RoundTripper) (*Contents, error) {
+	a, err := source.ParseURL("oci://" + repository)
+	if err != nil {
+		return nil, err
+	}
+	at, err := referenceOf(a)
+	if err != nil {
+		return nil, err
+	}
+	to := Target{URL: a.String(), at: at}
+	return &Contents{to, NewPublisher(to, login, transport)}, nil
+}
+
+// Push stores a file, and returns its address oci://REGISTRY/NAME@sha256:HEX, which follows from its bytes. A tag with a part of
+// the hash keeps registries from deleting it.
+func (c *Contents) Push(ctx context.Context, f contentstore.File) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, pushTimeout)
+	defer cancel()
+	layer, err := layerOf(f)
+	if err != nil {
+		return "", err
+	}
+	manifest, err := json.Marshal(ocispec.Manifest{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, ArtifactType: ContentType,
+		Config: ocispec.DescriptorEmptyJSON, Layers: []ocispec.Descriptor{layer},
+	})
+	if err != nil {
+		return "", fmt.Errorf("writing the manifest: %w", err)
+	}
+	err = c.pushFile(ctx, f, layer)
+	if err == nil {
+		err = c.pusher.blob(ctx, ocispec.DescriptorEmptyJSON.Data)
+	}
+	if err == nil {
+		err = c.pusher.manifest(ctx, manifest, "content-"+strings.TrimPrefix(f.Hash, "sha512-")[:64])
+	}
+	if err != nil {
+		return "", c.explain(ctx, "pushing a file", err)
+	}
+	return c.to.URL + "@" + digest.FromBytes(manifest).String(), nil
+}
+
+// layerOf reads a file and returns the layer with its bytes. It is an error if they do not have the hash and the size of the file.
+func layerOf(f contentstore.File) (ocispec.Descriptor, error) {
+	file, err := f.Open()
+	if err != nil {
+		return ocispec.Descriptor{}, err
+	}
+	defer file.Close() //nolint:errcheck // only read
+	inRegistry, inConfig := sha256.New(), sha512.New()
+	size, err := io.Copy(io.MultiWriter(inRegistry, inConfig), file)
+	if err != nil {
+		return ocispec.Descriptor{}, fmt.Errorf("reading the file: %w", err)
+	}
+	if size != f.Size || fmt.Sprintf("sha512-%x", inConfig.Sum(nil)) != f.Hash {
+		return ocispec.Descriptor{}, fault.NewRetry(v1alpha1.ReasonInvalidTree, errors.New("the file has changed since its hash was computed"))
+	}
+	return ocispec.Descriptor{MediaType: "application/octet-stream", Digest: digest.Digest(fmt.Sprintf("sha256:%x", inRegistry.Sum(nil))), Size: size}, nil
+}
+
+// pushFile pushes the bytes of a file, unless the repository has them.
+func (c *Contents) pushFile(ctx context.Context, f contentstore.File, layer ocispec.Descriptor) error {
+	blobs := c.pusher.remote.repo.Blobs()
+	if there, err := blobs.Exists(ctx, layer); err != nil || there {
+		return err
+	}
+	file, err := f.Open()
+	if err != nil {
+		return err
+	}
+	defer file.Close() //nolint:errcheck // only read
+	return blobs.Push(ctx, layer, file)
+}
+
+// Has reports whether the repository has an artifact. An address in another repository is an error.
+func (c *Contents) Has(ctx context.Context, address string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	reference, err := c.reference(address)
+	if err != nil {
+		return false, err
+	}
+	_, err = c.pusher.remote.repo.Manifests().Resolve(ctx, reference)
+	if isNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, c.explain(ctx, "looking for a file", err)
+	}
+	return true, nil
+}
+
+// Delete deletes an artifact. If the registry refuses that, or if the artifact is in another repository, the error has a method
+// Refused that returns true.
+func (c *Contents) Delete(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	reference, err := c.reference(address)
+	if err != nil {
+		return err
+	}
+	manifests := c.pusher.remote.repo.Manifests()
+	found, err := manifests.Resolve(ctx, reference)
+	if err == nil {
+		err = manifests.Delete(ctx, found)
+	}
+	var answer *errcode.ErrorResponse
+	switch {
+	case err == nil || isNotFound(err):
+		return nil
+	case errors.As(err, &answer) && answer.StatusCode >= 400 && answer.StatusCode < 500 && answer.StatusCode != http.StatusTooManyRequests:
+		return &keptError{fmt.Errorf("%s refuses to delete it (%d %s)", c.to.at.Registry, answer.StatusCode, http.StatusText(answer.StatusCode))}
+	}
+	return c.explain(ctx, "deleting a file", err)
+}
+
+// keptError says that an artifact stays in a registry.
+type keptError struct{ error }
+
+// Refused marks the error.
+func (*keptError) Refused() bool { return true }
+
+// reference returns the digest of an address in the repository.
+func (c *Contents) reference(address string) (string, error) {
+	reference, own := strings.CutPrefix(address, c.to.URL+"@")
+	if !own {
+		return "", &keptError{fmt.Errorf("%s is not in %s", source.Line(address), c.to.URL)}
+	}
+	return reference, nil
+}
+
+// explain returns an error of the registry without the registry's texts.
+func (c *Contents) explain(ctx context.Context, doing string, err error) error {
+	var answer *errcode.ErrorResponse
+	var request *url.Error
+	var known *fault.Error
+	doing += " in " + c.to.URL
+	switch {
+	case errors.As(err, &known):
+		return fmt.Errorf("%s: %w", doing, err)
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: no answer in time", doing)
+	case errors.As(err, &answer) && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden), errors.Is(err, auth.ErrBasicCredentialNotFound):
+		return fmt.Errorf("%s: the registry refuses the credentials, or needs some: check --content-registry-credentials", doing)
+	case errors.As(err, &answer):
+		return fmt.Errorf("%s: the registry answers %d %s", doing, answer.StatusCode, http.StatusText(answer.StatusCode))
+	case errors.As(err, &request):
+		return fmt.Errorf("%s: %s", doing, source.Line(request.Err.Error()))
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
