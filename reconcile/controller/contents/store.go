@@ -89,14 +89,17 @@ func (s *Store) write(ctx context.Context, f contentstore.File, known map[string
 		return s.create(ctx, f)
 	case err != nil:
 		return err
-	case !s.isComplete(ctx, live, f.Size, known):
-		// Only a user can cause this. The Content stays, unless it is wrong, or new files have another place: its name is the hash of the file.
-		if contentstore.Check(live) != nil || live.Spec.Size != f.Size || s.Registry != nil && live.Spec.Artifact == "" {
-			if err := s.Client.Delete(ctx, live, client.Preconditions{UID: &live.UID}); client.IgnoreNotFound(err) != nil {
-				return err
-			}
+	case s.isComplete(ctx, live, f.Size, known):
+	case contentstore.Check(live) != nil || live.Spec.Size != f.Size || s.Registry != nil && live.Spec.Artifact == "":
+		// It is wrong, or new files have another place. The name of the Content is the hash of the file, so it is created again.
+		if err := s.Client.Delete(ctx, live, client.Preconditions{UID: &live.UID}); client.IgnoreNotFound(err) != nil {
+			return err
 		}
 		return s.create(ctx, f)
+	default: // A user deleted its bytes.
+		if err := s.create(ctx, f); err != nil {
+			return err
+		}
 	}
 	if renewed, err := s.renew(ctx, live, &v1alpha1.Content{}); err != nil || renewed {
 		return err
