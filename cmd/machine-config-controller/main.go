@@ -35,7 +35,7 @@ type options struct {
 	kubeconfig, namespace, secretsNamespace, storeDir string
 	metrics, health, webhook                          string
 	leaderElect                                       bool
-	osImage, extensionsImage                          string
+	defaults                                          render.Defaults
 	node                                              string
 	verbose                                           bool
 	content                                           contentFlags
@@ -74,11 +74,11 @@ func command() *cobra.Command {
 	f.StringVar(&o.health, "health", "0", "address for /healthz (the process answers) and /readyz (the API server answers and the caches have synced); 0: off")
 	f.StringVar(&o.webhook, "webhook", "0", "address for the webhook requests of git hosts (POST /hook/NAME for a GitSource with spec.webhook), such as :9292; 0: off")
 	f.BoolVar(&o.leaderElect, "leader-elect", false, "act only while this replica holds the Lease; set this flag if several replicas run")
-	f.StringVar(&o.osImage, "os-image", "", "OS image for pools whose MachineConfigs set none; empty: nodes keep their OS images")
+	f.StringVar(&o.defaults.OSImageURL, "os-image", "", "OS image for pools whose MachineConfigs set none; empty: nodes keep their OS images")
 	f.StringVar(&o.content.registry, "content-registry", "", "repository such as registry.example.com/bunsen/content, which gets the bytes of large files; empty: objects of the cluster")
 	f.StringVar(&o.content.credentials, "content-registry-credentials", "", "file with credentials to pull, push and delete there, as docker login writes it")
 	f.StringVar(&o.content.ca, "content-registry-ca", "", "file with the CA of that registry, in PEM; empty: the CAs of the system")
-	f.StringVar(&o.extensionsImage, "extensions-image", "", "extensions image for pools whose MachineConfigs set none")
+	f.StringVar(&o.defaults.ExtensionsImage, "extensions-image", "", "extensions image for pools whose MachineConfigs set none")
 	f.StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "node on which this process runs, which gets its config last; by default $NODE_NAME (the downward API's spec.nodeName)")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every reconciliation, not only those with changes")
 	return cmd
@@ -121,7 +121,7 @@ func run(ctx context.Context, o options) error {
 	defer func() { _ = trees.Close() }() // Close releases the lock, which the end of the process also releases.
 	cfg := controller.Config{
 		Namespace: o.namespace, SecretsNamespace: o.secretsNamespace, Version: version, Open: open, Now: time.Now, Node: o.node, Replica: replica(), Webhook: o.webhook,
-		Defaults: render.Defaults{OSImageURL: o.osImage, ExtensionsImage: o.extensionsImage},
+		Defaults: o.defaults,
 	}
 	if cfg.ContentRegistry, err = o.content.open(); err != nil {
 		return err

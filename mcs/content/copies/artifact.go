@@ -86,7 +86,7 @@ func (c *Copies) earlier(key string) (file string, size int64, ok bool) {
 	}
 	for _, f := range files {
 		if _, hash, _ := strings.Cut(f.Name(), "."); keyOf(f.Name()) == key && hash != "" {
-			if size, ok := c.verify(f.Name(), hash); ok {
+			if size, ok := verify(c.path(f.Name()), hash); ok {
 				return f.Name(), size, true
 			}
 		}

@@ -19,7 +19,7 @@ import (
 
 // copyStored makes sure that the directory has a verified copy of a file of the content store, and returns its size.
 func (c *Copies) copyStored(ctx context.Context, name string) (int64, error) {
-	if size, ok := c.verify(name, name); ok {
+	if size, ok := verify(c.path(name), name); ok {
 		return size, nil
 	}
 	if c.api == nil {
@@ -44,8 +44,8 @@ func (c *Copies) copyStored(ctx context.Context, name string) (int64, error) {
 }
 
 // verify reports whether an earlier process left a file with a hash, and returns its size. It removes a file with another hash.
-func (c *Copies) verify(file, hash string) (int64, bool) {
-	f, err := os.Open(c.path(file))
+func verify(path, hash string) (int64, bool) {
+	f, err := os.Open(path)
 	if err != nil {
 		return 0, false
 	}
@@ -55,7 +55,7 @@ func (c *Copies) verify(file, hash string) (int64, bool) {
 	if err == nil && sum.String() == hash {
 		return size, true
 	}
-	os.Remove(c.path(file)) //nolint:errcheck,gosec // write replaces it
+	os.Remove(path) //nolint:errcheck,gosec // write replaces it
 	return 0, false
 }
 
