@@ -305,7 +305,7 @@ fuzz: ## Each fuzz target for FUZZTIME (20s)
 	@for f in $(FUZZERS); do dir=$$(dirname $${f%%:*}); echo "fuzz: $$f"; (cd $$dir && go test -run '^$$' -fuzz "^$${f##*:}\$$" -fuzztime $(FUZZTIME) .); done
 
 bench: ## What everything costs, beside its goals and what others need
-	@for p in render transpile commit diff build adopt apply rollout nodes serve fetch sources console; do printf '\n==> bench/%s\n' $$p; go run ./bench/$$p; done
+	@for p in render transpile commit diff build adopt apply rollout nodes content serve fetch sources console; do printf '\n==> bench/%s\n' $$p; go run ./bench/$$p; done
 
 deps: ## Direct dependencies, and what the daemon links
 	@go list -m -f '{{if not (or .Indirect .Main)}}{{.Path}} {{.Version}}{{end}}' all

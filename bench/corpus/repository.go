@@ -116,10 +116,10 @@ func (c Repository) Git(ctx context.Context, dir string, changes []Change) error
 	if err := c.WriteAll(dir); err != nil {
 		return err
 	}
-	if err := git(ctx, dir, "init", "--quiet", "--initial-branch=main"); err != nil {
+	if err := Init(ctx, dir); err != nil {
 		return err
 	}
-	if err := record(ctx, dir, "All"); err != nil {
+	if _, err := Commit(ctx, dir, "All"); err != nil {
 		return err
 	}
 	for _, change := range changes {
@@ -131,7 +131,7 @@ func (c Repository) Git(ctx context.Context, dir string, changes []Change) error
 				return err
 			}
 		}
-		if err := record(ctx, dir, fmt.Sprintf("Change %d", change.Documents)); err != nil {
+		if _, err := Commit(ctx, dir, fmt.Sprintf("Change %d", change.Documents)); err != nil {
 			return err
 		}
 	}
@@ -141,11 +141,21 @@ func (c Repository) Git(ctx context.Context, dir string, changes []Change) error
 	return git(ctx, dir, "repack", "-q", "-a", "-d")
 }
 
-func record(ctx context.Context, dir, subject string) error {
+// Init makes a directory a git repository with the branch main.
+func Init(ctx context.Context, dir string) error {
+	return git(ctx, dir, "init", "--quiet", "--initial-branch=main")
+}
+
+// Commit commits all files of a repository, and returns the hash of the commit.
+func Commit(ctx context.Context, dir, subject string) (string, error) {
 	if err := git(ctx, dir, "add", "--all"); err != nil {
-		return err
+		return "", err
 	}
-	return git(ctx, dir, "-c", "user.name=Bench", "-c", "user.email=bench@example.com", "commit", "--quiet", "--allow-empty", "-m", subject)
+	if err := git(ctx, dir, "-c", "user.name=Bench", "-c", "user.email=bench@example.com", "commit", "--quiet", "--allow-empty", "-m", subject); err != nil {
+		return "", err
+	}
+	hash, err := exec.CommandContext(ctx, "git", "-C", dir, "rev-parse", "HEAD").Output()
+	return strings.TrimSpace(string(hash)), err
 }
 
 func git(ctx context.Context, dir string, args ...string) error {

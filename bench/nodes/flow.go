@@ -9,17 +9,14 @@ import (
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/bench/flow"
 	"github.com/bunsen-os/bunsen/bench/machines"
 	"github.com/bunsen-os/bunsen/bench/measure"
 	"github.com/bunsen-os/bunsen/bench/plane"
-	"github.com/bunsen-os/bunsen/reconcile/controller"
 )
 
 // result is the cost of a pool of one size.
@@ -43,14 +40,10 @@ type step struct {
 	created, moved int
 }
 
-// flow is a measured cluster.
-type flow struct {
-	options
-	plane *plane.Plane
-	child *plane.Controller
-	admin client.Client
-	repo  repository
-	read  int64 // position in the audit log
+// cluster is a measured cluster.
+type cluster struct {
+	*flow.Flow
+	repo repository
 }
 
 // measureSize starts all processes, and measures a pool of one size.
@@ -61,33 +54,22 @@ func measureSize(ctx context.Context, o options, nodes int) (r result, err error
 		return r, err
 	}
 	defer done()
-	p, err := plane.Start(o.files, dir, auditPolicy)
+	f, err := flow.Start(ctx, o.files, dir, auditPolicy)
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, p.Stop()) }()
-	c, err := p.StartController(ctx)
-	if err != nil {
-		return r, err
-	}
-	defer c.Stop()
-	scheme, err := controller.Scheme()
-	if err != nil {
-		return r, err
-	}
-	f := &flow{options: o, plane: p, child: c, repo: repository{dir: filepath.Join(dir, "repository"), nodes: nodes, content: o.content}}
-	if f.admin, err = client.New(p.Admin, client.Options{Scheme: scheme}); err != nil {
-		return r, err
-	}
-	if err := f.all(ctx, &r); err != nil {
-		return r, fmt.Errorf("%w\n%s", err, c.Tail())
+	defer func() { err = errors.Join(err, f.Stop()) }()
+	f.Limit = o.limit
+	c := &cluster{Flow: f, repo: repository{dir: filepath.Join(dir, "repository"), nodes: nodes, content: o.content}}
+	if err := c.all(ctx, &r); err != nil {
+		return r, fmt.Errorf("%w\n%s", err, f.Controller.Tail())
 	}
 	return r, nil
 }
 
 // all measures the first commit, one row, and the document.
-func (f *flow) all(ctx context.Context, r *result) error {
-	fleet, err := machines.New(f.plane.Admin)
+func (f *cluster) all(ctx context.Context, r *result) error {
+	fleet, err := machines.New(f.Plane.Admin)
 	if err != nil {
 		return err
 	}
@@ -115,7 +97,7 @@ func (f *flow) all(ctx context.Context, r *result) error {
 }
 
 // first renders the first commit, and then creates the nodes, which run their own configs.
-func (f *flow) first(ctx context.Context, fleet *machines.Fleet, r *result) (step, error) {
+func (f *cluster) first(ctx context.Context, fleet *machines.Fleet, r *result) (step, error) {
 	if err := f.repo.init(ctx); err != nil {
 		return step{}, err
 	}
@@ -125,12 +107,10 @@ func (f *flow) first(ctx context.Context, fleet *machines.Fleet, r *result) (ste
 		if err != nil {
 			return err
 		}
-		source := &v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Name: "config"}}
-		source.Spec.URL, source.Spec.Ref.Branch, source.Spec.Interval.Duration = "file://"+f.repo.dir, "main", time.Hour
-		if err := f.admin.Create(ctx, source); err != nil {
+		if err := f.Follow(ctx, f.repo.dir); err != nil {
 			return err
 		}
-		target, err = f.rendered(ctx, hash)
+		target, err = f.Rendered(ctx, hash)
 		s.rendered = time.Since(begun)
 		return err
 	})
@@ -142,12 +122,12 @@ func (f *flow) first(ctx context.Context, fleet *machines.Fleet, r *result) (ste
 		return s, err
 	}
 	p := &mcfgv1.MachineConfigPool{}
-	if err := f.admin.Get(ctx, client.ObjectKey{Name: pool}, p); err != nil {
+	if err := f.Admin.Get(ctx, client.ObjectKey{Name: flow.Pool}, p); err != nil {
 		return s, err
 	}
 	before, tenth := p.DeepCopy(), intstr.FromString("10%")
 	p.Spec.MaxUnavailable = &tenth
-	if err := f.admin.Patch(ctx, p, client.MergeFrom(before)); err != nil {
+	if err := f.Admin.Patch(ctx, p, client.MergeFrom(before)); err != nil {
 		return s, err
 	}
 	if err := fleet.Join(ctx, r.nodes, of.Of); err != nil {
@@ -157,9 +137,9 @@ func (f *flow) first(ctx context.Context, fleet *machines.Fleet, r *result) (ste
 }
 
 // size reads how much the first commit stores. It returns the configs of the nodes.
-func (f *flow) size(ctx context.Context, r *result, target string) (v1alpha1.NodeConfigs, error) {
+func (f *cluster) size(ctx context.Context, r *result, target string) (v1alpha1.NodeConfigs, error) {
 	var list mcfgv1.MachineConfigList
-	if err := f.admin.List(ctx, &list); err != nil {
+	if err := f.Admin.List(ctx, &list); err != nil {
 		return v1alpha1.NodeConfigs{}, err
 	}
 	var of v1alpha1.NodeConfigs
@@ -182,23 +162,18 @@ func (f *flow) size(ctx context.Context, r *result, target string) (v1alpha1.Nod
 		return of, fmt.Errorf("%s has %d nodes with configs of their own, not %d", target, len(of.Nodes), r.nodes)
 	}
 	var err error
-	r.etcd, err = f.plane.StorageSize(ctx)
+	r.etcd, err = f.Plane.StorageSize(ctx)
 	return of, err
 }
 
 // once commits a change, and measures it until all nodes run their configs.
-func (f *flow) once(ctx context.Context, what string) (step, error) {
+func (f *cluster) once(ctx context.Context, what string) (step, error) {
 	return f.charge(what, func(begun time.Time, s *step) error {
 		hash, err := f.repo.commit(ctx, what)
 		if err != nil {
 			return err
 		}
-		now := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.ReconcileAnnotation, hash)
-		source := &v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Name: "config"}}
-		if err := f.admin.Patch(ctx, source, client.RawPatch(types.MergePatchType, []byte(now))); err != nil {
-			return err
-		}
-		target, err := f.rendered(ctx, hash)
+		target, err := f.Rendered(ctx, hash)
 		if err != nil {
 			return err
 		}
@@ -212,26 +187,9 @@ func (f *flow) once(ctx context.Context, what string) (step, error) {
 }
 
 // charge measures the controller during a change.
-func (f *flow) charge(what string, do func(begun time.Time, s *step) error) (step, error) {
-	s := step{what: what}
-	var err error
-	if f.read, err = f.plane.Requests(f.read, func(plane.Request) {}); err != nil {
-		return s, err
-	}
-	before, err := f.child.Usage()
-	if err != nil {
-		return s, err
-	}
-	if err := do(time.Now(), &s); err != nil {
-		return s, err
-	}
-	after, err := f.child.Usage()
-	if err != nil {
-		return s, err
-	}
-	s.cpu, s.peak = after.CPU-before.CPU, after.Peak
-	moved := map[string]bool{}
-	f.read, err = f.plane.Requests(f.read, func(r plane.Request) {
+func (f *cluster) charge(what string, do func(begun time.Time, s *step) error) (step, error) {
+	s, moved := step{what: what}, map[string]bool{}
+	used, err := f.Charge(func() error { return do(time.Now(), &s) }, func(r plane.Request) {
 		switch {
 		case r.String() == "create machineconfigs" && r.ResponseStatus.Code < 300:
 			s.created++
@@ -239,35 +197,12 @@ func (f *flow) charge(what string, do func(begun time.Time, s *step) error) (ste
 			moved[r.ObjectRef.Name] = true
 		}
 	})
-	s.moved = len(moved)
+	s.cpu, s.peak, s.moved = used.CPU, used.Peak, len(moved)
 	return s, err
 }
 
-// rendered waits until the pool has the config of a commit, and returns its name.
-func (f *flow) rendered(ctx context.Context, hash string) (string, error) {
-	p, err := f.until(ctx, func(p *mcfgv1.MachineConfigPool) bool {
-		return strings.HasSuffix(p.Annotations[v1alpha1.RevisionAnnotation], hash) && p.Spec.Configuration.Name != ""
-	})
-	return p.Spec.Configuration.Name, err
-}
-
 // updated waits until each node runs its config.
-func (f *flow) updated(ctx context.Context, target string) error {
-	_, err := f.until(ctx, func(p *mcfgv1.MachineConfigPool) bool {
-		return p.Status.Configuration.Name == target && int(p.Status.UpdatedMachineCount) == f.repo.nodes && int(p.Status.ReadyMachineCount) == f.repo.nodes
-	})
+func (f *cluster) updated(ctx context.Context, target string) error {
+	_, err := f.Until(ctx, func(p *mcfgv1.MachineConfigPool) bool { return flow.Runs(p, target, f.repo.nodes) })
 	return err
-}
-
-// until reads the pool until it meets a condition.
-func (f *flow) until(ctx context.Context, is func(*mcfgv1.MachineConfigPool) bool) (*mcfgv1.MachineConfigPool, error) {
-	p := &mcfgv1.MachineConfigPool{}
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, f.limit, true, func(ctx context.Context) (bool, error) {
-		err := f.admin.Get(ctx, client.ObjectKey{Name: pool}, p)
-		return err == nil && is(p), client.IgnoreNotFound(err)
-	})
-	if err != nil {
-		err = fmt.Errorf("%w; the pool has %d of %d nodes updated: %v", err, p.Status.UpdatedMachineCount, p.Status.MachineCount, p.Status.Conditions)
-	}
-	return p, err
 }

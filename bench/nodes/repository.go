@@ -4,15 +4,13 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
+	"github.com/bunsen-os/bunsen/bench/corpus"
+	"github.com/bunsen-os/bunsen/bench/flow"
 	"github.com/bunsen-os/bunsen/bench/machines"
 )
-
-// pool is the measured pool.
-const pool = "worker"
 
 // repository is a repository on disk, which the controller follows.
 type repository struct {
@@ -24,34 +22,20 @@ type repository struct {
 
 // init creates the repository without a commit.
 func (r *repository) init(ctx context.Context) error {
-	if err := os.MkdirAll(filepath.Join(r.dir, "pools", pool), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(r.dir, "pools", flow.Pool), 0o755); err != nil {
 		return err
 	}
-	return r.git(ctx, "init", "-q", "-b", "main")
+	return corpus.Init(ctx, r.dir)
 }
 
 // commit writes the files and commits them. It returns the hash of the commit.
 func (r *repository) commit(ctx context.Context, subject string) (string, error) {
 	for name, text := range map[string]string{"10-common.bu": r.common(), "20-network.bu": r.network(), "nodes.yaml": r.table()} {
-		if err := os.WriteFile(filepath.Join(r.dir, "pools", pool, name), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(r.dir, "pools", flow.Pool, name), []byte(text), 0o600); err != nil {
 			return "", err
 		}
 	}
-	if err := r.git(ctx, "add", "-A"); err != nil {
-		return "", err
-	}
-	if err := r.git(ctx, "-c", "user.name=bench", "-c", "user.email=bench@example.com", "commit", "-q", "-m", subject); err != nil {
-		return "", err
-	}
-	hash, err := exec.CommandContext(ctx, "git", "-C", r.dir, "rev-parse", "HEAD").Output()
-	return strings.TrimSpace(string(hash)), err
-}
-
-func (r *repository) git(ctx context.Context, args ...string) error {
-	if text, err := exec.CommandContext(ctx, "git", append([]string{"-C", r.dir}, args...)...).CombinedOutput(); err != nil {
-		return fmt.Errorf("git %s: %w\n%s", args[0], err, text)
-	}
-	return nil
+	return corpus.Commit(ctx, r.dir, subject)
 }
 
 // common is the document of all nodes, with files of 1 KiB.

@@ -166,6 +166,16 @@ func (p *Plane) Requests(from int64, each func(Request)) (int64, error) {
 
 // StorageSize returns the size of etcd's database in bytes, as the API server reports it.
 func (p *Plane) StorageSize(ctx context.Context) (int64, error) {
+	return p.metric(ctx, "apiserver_storage_size_bytes")
+}
+
+// Memory returns the resident memory of the API server in bytes.
+func (p *Plane) Memory(ctx context.Context) (int64, error) {
+	return p.metric(ctx, "process_resident_memory_bytes")
+}
+
+// metric reads a metric of the API server.
+func (p *Plane) metric(ctx context.Context, wanted string) (int64, error) {
 	c, err := rest.HTTPClientFor(p.Admin)
 	if err != nil {
 		return 0, err
@@ -182,10 +192,10 @@ func (p *Plane) StorageSize(ctx context.Context) (int64, error) {
 	lines := bufio.NewScanner(answer.Body)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		if name, value, _ := strings.Cut(lines.Text(), " "); strings.HasPrefix(name, "apiserver_storage_size_bytes") {
+		if name, value, _ := strings.Cut(lines.Text(), " "); strings.HasPrefix(name, wanted) {
 			size, err := strconv.ParseFloat(value, 64)
 			return int64(size), err
 		}
 	}
-	return 0, errors.Join(lines.Err(), errors.New("the API server does not report the size of its storage"))
+	return 0, errors.Join(lines.Err(), fmt.Errorf("reading the API server's metrics: it does not report %s", wanted))
 }

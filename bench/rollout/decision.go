@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/bench/flow"
 	"github.com/bunsen-os/bunsen/bench/machines"
 	"github.com/bunsen-os/bunsen/bench/measure"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
@@ -52,7 +53,7 @@ func decide(o options) (*measure.Table, error) {
 
 // rolling returns a pool in the middle of a rollout.
 func rolling(size int) poolstate.Facts {
-	p := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: pool}}
+	p := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: flow.Pool}}
 	p.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"node-role.kubernetes.io/worker": ""}}
 	p.Spec.Configuration.Name, p.Status.Configuration.Name = "rendered-worker-1", "rendered-worker-0"
 	policy := *carefully()

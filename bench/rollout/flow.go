@@ -11,13 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/bench/flow"
 	"github.com/bunsen-os/bunsen/bench/machines"
-	"github.com/bunsen-os/bunsen/bench/plane"
-	"github.com/bunsen-os/bunsen/reconcile/controller"
 )
 
 // result is the cost of one rollout.
@@ -33,41 +31,27 @@ type result struct {
 	requests
 }
 
-// flow is a measured cluster.
-type flow struct {
-	options
-	plane *plane.Plane
-	child *plane.Controller
-	admin client.Client
-	read  int64 // position in the audit log
+// cluster is a measured cluster.
+type cluster struct {
+	*flow.Flow
+	nodes int
 }
 
 // rollOut starts all processes, and rolls out two changes: one without a policy, and one with it.
 func rollOut(ctx context.Context, o options, dir string) (results []result, err error) {
-	p, err := plane.Start(o.files, dir, auditPolicy)
+	f, err := flow.Start(ctx, o.files, dir, auditPolicy)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, p.Stop()) }()
-	c, err := p.StartController(ctx)
+	defer func() { err = errors.Join(err, f.Stop()) }()
+	f.Limit = o.limit
+	c := &cluster{Flow: f, nodes: o.nodes}
+	fleet, err := machines.New(f.Plane.Admin)
 	if err != nil {
 		return nil, err
 	}
-	defer c.Stop()
-	scheme, err := controller.Scheme()
-	if err != nil {
-		return nil, err
-	}
-	f := &flow{options: o, plane: p, child: c}
-	if f.admin, err = client.New(p.Admin, client.Options{Scheme: scheme}); err != nil {
-		return nil, err
-	}
-	fleet, err := machines.New(p.Admin)
-	if err != nil {
-		return nil, err
-	}
-	if err := f.settle(ctx, fleet); err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, c.Tail())
+	if err := c.settle(ctx, fleet); err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, f.Controller.Tail())
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	lived := make(chan struct{})
@@ -78,13 +62,13 @@ func rollOut(ctx context.Context, o options, dir string) (results []result, err 
 		policy *v1alpha1.RolloutPolicy
 	}{{"no policy", nil}, {"canary, batches, zones", carefully()}} {
 		if way.policy != nil {
-			if err := f.admin.Create(ctx, way.policy); err != nil {
+			if err := f.Admin.Create(ctx, way.policy); err != nil {
 				return nil, err
 			}
 		}
-		r, err := f.once(ctx, way.what, i)
+		r, err := c.once(ctx, way.what, i)
 		if err != nil {
-			return nil, fmt.Errorf("rolling out (%s): %w: %w\n%s", way.what, err, context.Cause(ctx), c.Tail())
+			return nil, fmt.Errorf("rolling out (%s): %w: %w\n%s", way.what, err, context.Cause(ctx), f.Controller.Tail())
 		}
 		results = append(results, r)
 	}
@@ -95,7 +79,7 @@ func rollOut(ctx context.Context, o options, dir string) (results []result, err 
 func carefully() *v1alpha1.RolloutPolicy {
 	few, zone := intstr.FromString("1%"), intstr.FromString("20%")
 	p := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "carefully"}}
-	p.Spec.Pools = []string{pool}
+	p.Spec.Pools = []string{flow.Pool}
 	p.Spec.Canary = &v1alpha1.RolloutCanary{Nodes: &few, Soak: metav1.Duration{Duration: time.Second}}
 	p.Spec.Batches = []v1alpha1.RolloutBatch{{UpTo: intstr.FromString("10%")}, {UpTo: intstr.FromString("50%")}}
 	p.Spec.MaxUnavailablePerZone = &zone
@@ -104,94 +88,60 @@ func carefully() *v1alpha1.RolloutPolicy {
 	return p
 }
 
-// pool is the measured pool.
-const pool = "worker"
-
 // settle brings the pool and its nodes to a first config.
-func (f *flow) settle(ctx context.Context, fleet *machines.Fleet) error {
-	if err := f.admin.Create(ctx, machineConfig("00-worker", "first")); err != nil {
+func (f *cluster) settle(ctx context.Context, fleet *machines.Fleet) error {
+	if err := f.Admin.Create(ctx, machineConfig("00-worker", "first")); err != nil {
 		return err
 	}
-	p, err := f.until(ctx, func(p *mcfgv1.MachineConfigPool) bool { return p.Spec.Configuration.Name != "" })
+	p, err := f.Until(ctx, func(p *mcfgv1.MachineConfigPool) bool { return p.Spec.Configuration.Name != "" })
 	if err != nil {
 		return fmt.Errorf("waiting for the first config: %w", err)
 	}
 	before := p.DeepCopy()
 	tenth := intstr.FromString("10%")
 	p.Spec.MaxUnavailable = &tenth
-	if err := f.admin.Patch(ctx, p, client.MergeFrom(before)); err != nil {
+	if err := f.Admin.Patch(ctx, p, client.MergeFrom(before)); err != nil {
 		return err
 	}
 	first := func(string) string { return p.Spec.Configuration.Name }
 	if err := fleet.Join(ctx, f.nodes, first); err != nil {
 		return err
 	}
-	_, err = f.until(ctx, func(p *mcfgv1.MachineConfigPool) bool { return f.done(p, p.Spec.Configuration.Name) })
+	_, err = f.Until(ctx, func(p *mcfgv1.MachineConfigPool) bool { return flow.Runs(p, p.Spec.Configuration.Name, f.nodes) })
 	if err != nil {
 		return fmt.Errorf("waiting for the nodes to be seen: %w", err)
 	}
 	return nil
 }
 
-// done reports whether every node runs a config.
-func (f *flow) done(p *mcfgv1.MachineConfigPool, config string) bool {
-	s := p.Status
-	return s.Configuration.Name == config && int(s.UpdatedMachineCount) == f.nodes && int(s.ReadyMachineCount) == f.nodes
-}
-
-// until reads the pool until it meets a condition.
-func (f *flow) until(ctx context.Context, is func(*mcfgv1.MachineConfigPool) bool) (*mcfgv1.MachineConfigPool, error) {
-	p := &mcfgv1.MachineConfigPool{}
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, f.limit, true, func(ctx context.Context) (bool, error) {
-		err := f.admin.Get(ctx, client.ObjectKey{Name: pool}, p)
-		return err == nil && is(p), client.IgnoreNotFound(err)
-	})
-	if err != nil {
-		err = fmt.Errorf("%w; the pool has %d of %d nodes updated: %v", err, p.Status.UpdatedMachineCount, p.Status.MachineCount, p.Status.Conditions)
-	}
-	return p, err
-}
-
 // once rolls out a change to all nodes, and measures it.
-func (f *flow) once(ctx context.Context, what string, number int) (result, error) {
-	r := result{what: what}
-	_, read, err := readRequests(f.plane, f.read)
+func (f *cluster) once(ctx context.Context, what string, number int) (result, error) {
+	r := result{what: what, requests: newRequests()}
+	syncs, took, err := countSyncs(ctx, f.Controller)
 	if err != nil {
 		return r, err
 	}
-	before, err := f.child.Usage()
-	if err != nil {
-		return r, err
-	}
-	syncs, took, err := countSyncs(ctx, f.child)
-	if err != nil {
-		return r, err
-	}
-	p, err := f.until(ctx, func(*mcfgv1.MachineConfigPool) bool { return true })
+	p, err := f.Until(ctx, func(*mcfgv1.MachineConfigPool) bool { return true })
 	if err != nil {
 		return r, err
 	}
 	was, begun := p.Spec.Configuration.Name, time.Now()
-	if err := f.admin.Create(ctx, machineConfig(fmt.Sprintf("50-change-%d", number), what)); err != nil {
-		return r, err
-	}
-	if _, err = f.until(ctx, func(p *mcfgv1.MachineConfigPool) bool {
-		return p.Spec.Configuration.Name != was && f.done(p, p.Spec.Configuration.Name)
-	}); err != nil {
-		return r, err
-	}
-	r.wall = time.Since(begun)
-	after, err := f.child.Usage()
+	used, err := f.Charge(func() error {
+		if err := f.Admin.Create(ctx, machineConfig(fmt.Sprintf("50-change-%d", number), what)); err != nil {
+			return err
+		}
+		_, err := f.Until(ctx, func(p *mcfgv1.MachineConfigPool) bool {
+			return p.Spec.Configuration.Name != was && flow.Runs(p, p.Spec.Configuration.Name, f.nodes)
+		})
+		r.wall = time.Since(begun)
+		return err
+	}, r.add)
 	if err != nil {
 		return r, err
 	}
-	r.cpu, r.peak = after.CPU-before.CPU, after.Peak
-	all, allTook, err := countSyncs(ctx, f.child)
-	if err != nil {
-		return r, err
-	}
+	r.cpu, r.peak = used.CPU, used.Peak
+	all, allTook, err := countSyncs(ctx, f.Controller)
 	r.syncs, r.took = all-syncs, allTook-took
-	r.requests, f.read, err = readRequests(f.plane, read)
 	return r, err
 }
 
@@ -208,7 +158,7 @@ func machineConfig(name, text string) *mcfgv1.MachineConfig {
 		raw = nil // unreachable: texts and numbers always marshal
 	}
 	return &mcfgv1.MachineConfig{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.RoleLabel: pool}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.RoleLabel: flow.Pool}},
 		Spec:       mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: raw}},
 	}
 }

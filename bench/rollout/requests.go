@@ -25,11 +25,8 @@ type requests struct {
 	told, tainted, drained map[string]int
 }
 
-// readRequests reads the log from an offset, and returns the offset of its end.
-func readRequests(p *plane.Plane, from int64) (requests, int64, error) {
-	r := requests{counts: map[string]int{}, told: map[string]int{}, tainted: map[string]int{}, drained: map[string]int{}}
-	from, err := p.Requests(from, r.add)
-	return r, from, err
+func newRequests() requests {
+	return requests{counts: map[string]int{}, told: map[string]int{}, tainted: map[string]int{}, drained: map[string]int{}}
 }
 
 func (r *requests) add(e plane.Request) {

@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -58,10 +59,13 @@ func ReadObject(store Reader, t plumbing.ObjectType, hash plumbing.Hash, limit i
 	if err != nil {
 		return nil, fmt.Errorf("object %s: %w", hash, err)
 	}
-	data, err := io.ReadAll(io.LimitReader(r, limit+1))
+	// The buffer has its size from the beginning: one that grows would need more than twice the size of a large file.
+	buffer := bytes.NewBuffer(make([]byte, 0, max(0, min(o.Size(), limit))+bytes.MinRead))
+	_, err = buffer.ReadFrom(io.LimitReader(r, limit+1))
 	if err := errors.Join(err, r.Close()); err != nil {
 		return nil, fmt.Errorf("object %s: %w", hash, err)
 	}
+	data := buffer.Bytes()
 	if int64(len(data)) > limit {
 		return nil, fmt.Errorf("object %s is larger than %d bytes", hash, limit)
 	}
