@@ -21,6 +21,8 @@ const (
 	GrubArguments = "/etc/default/grub.d/zz-bunsen.cfg"
 	// BootedArguments has the kernel arguments that the daemon had set when the machine booted, if they have changed since.
 	BootedArguments = "/run/machine-config-daemon-kargs"
+	// PinnedImages is the file with which CRI-O pins the images of PinnedImageSets.
+	PinnedImages = "/etc/crio/crio.conf.d/50-pinned-images"
 	// NewSuffix is the end of the names of files that the daemon is writing. The names of such files begin with a dot.
 	NewSuffix = ".bunsen-new"
 	// UnitDir is the directory for the units of a config.

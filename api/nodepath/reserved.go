@@ -22,6 +22,9 @@ func Reserved(p string) string {
 	if p == GrubArguments {
 		return "the daemon writes the config's kernelArguments into this file: remove it from the config, and use kernelArguments"
 	}
+	if p == PinnedImages {
+		return "the daemon writes the images of the pool's PinnedImageSets into this file: remove it from the config, and use a PinnedImageSet"
+	}
 	for _, own := range []string{
 		Record, OrigDir, NoOrigDir, Accounts,
 		Units, StateDir, Force, BootedArguments,

@@ -90,16 +90,18 @@ func simulateHost(ctx context.Context, o options, s simulation) error {
 		go kubelet.Run(ctx)
 		setReady = kubelet.SetReady
 	}
+	events := kube.NewRecorder(ctx, cluster, log)
 	agentConfig := agent.Config{
-		Node: o.node, Cluster: cluster, Host: h, Log: log, Events: kube.NewRecorder(ctx, cluster, log), Status: kube.NewStatusPublisher(ctx, cluster, log),
+		Node: o.node, Cluster: cluster, Host: h, Log: log, Events: events, Status: kube.NewStatusPublisher(ctx, cluster, log),
 		Trust: o.followTrust(ctx, h, cluster, log), Fetch: contentsync.New(fetcher(h, cluster), h.OS),
 	}
 	if watcher := watchFiles(root, log); watcher != nil {
 		defer watcher.Close() //nolint:errcheck // the process ends
 		agentConfig.Drift = watcher
 	}
-	kube.Heartbeat(ctx, cluster, v1alpha1.DaemonReport{Version: versionText(), FetchesAhead: agentConfig.Fetch != nil}, nil, log)
-	changed := cluster.Watch(ctx, log)
+	images := containerRuntime(h, o.root, true, agentConfig.Fetch.Lock)
+	kube.Heartbeat(ctx, cluster, v1alpha1.DaemonReport{Version: versionText(), FetchesAhead: agentConfig.Fetch != nil, PinsImages: images != nil}, nil, log)
+	changed := pinImages(ctx, images, cluster, events, log)
 	for {
 		err := agent.New(agentConfig).Run(ctx, changed)
 		if !errors.Is(err, agent.ErrRebooting) {

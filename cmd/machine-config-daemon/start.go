@@ -146,9 +146,10 @@ func serveHost(ctx context.Context, h host.Host, o options, c checks, form linux
 	if err != nil {
 		return err
 	}
+	events := kube.NewRecorder(ctx, cluster, log)
 	config := agent.Config{
 		Node: o.node, Cluster: cluster, Host: h, Log: log, Health: c.health(h, cluster),
-		Events: kube.NewRecorder(ctx, cluster, log), Metrics: set, Status: kube.NewStatusPublisher(ctx, cluster, log),
+		Events: events, Metrics: set, Status: kube.NewStatusPublisher(ctx, cluster, log),
 		Reported: func() { ready.reported.Store(true) }, Trust: o.followTrust(ctx, h, cluster, log), Fetch: contentsync.New(fetcher(h, cluster), h.OS),
 	}
 	if root, can := h.Files.(*files.Root); can {
@@ -157,10 +158,11 @@ func serveHost(ctx context.Context, h host.Host, o options, c checks, form linux
 			config.Drift = watcher
 		}
 	}
-	kube.Heartbeat(ctx, cluster, v1alpha1.DaemonReport{Version: versionText(), Form: string(form), FetchesAhead: config.Fetch != nil}, func(ctx context.Context) *v1alpha1.EtcdReport {
+	images := containerRuntime(h, o.root, false, config.Fetch.Lock)
+	kube.Heartbeat(ctx, cluster, v1alpha1.DaemonReport{Version: versionText(), Form: string(form), FetchesAhead: config.Fetch != nil, PinsImages: images != nil}, func(ctx context.Context) *v1alpha1.EtcdReport {
 		return etcd.Ask(ctx, h.Files.Read)
 	}, log)
-	err = agent.New(config).Run(ctx, cluster.Watch(ctx, log))
+	err = agent.New(config).Run(ctx, pinImages(ctx, images, cluster, events, log))
 	if errors.Is(err, agent.ErrRebooting) {
 		return awaitDown(ctx)
 	}

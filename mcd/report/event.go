@@ -10,7 +10,8 @@ import (
 // EventReason is the reason of a Kubernetes event about the Node, with the spelling of the original daemon.
 type EventReason string
 
-// The event reasons. The machine-config-operator does not have EventRejected, EventRolledBack and EventFetchFailed.
+// The event reasons. The machine-config-operator does not have EventRejected, EventRolledBack, EventFetchFailed and
+// EventPullFailed.
 const (
 	EventDrain                EventReason = "Drain"
 	EventFailedToDrain        EventReason = "FailedToDrain"
@@ -34,12 +35,13 @@ const (
 	EventRejected             EventReason = "ConfigRejected"
 	EventRolledBack           EventReason = "WentBack"
 	EventFetchFailed          EventReason = "FetchFailed"
+	EventPullFailed           EventReason = "PinnedImagesFailed"
 )
 
 // warnings are the reasons of events of type Warning.
 var warnings = []EventReason{
 	EventFailedToDrain, EventFailedServiceReload, EventFailedServiceRestart, EventFailedToReconcile, EventDiskStateFailed,
-	EventPreflightFailed, EventDriftDetected, EventGotSigterm, EventRejected, EventRolledBack, EventFetchFailed,
+	EventPreflightFailed, EventDriftDetected, EventGotSigterm, EventRejected, EventRolledBack, EventFetchFailed, EventPullFailed,
 }
 
 // IsWarning reports whether events with this reason have the type Warning.

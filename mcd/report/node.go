@@ -50,6 +50,8 @@ type DaemonAnnotations struct {
 	Trust string
 	// Next is the config that the node gets next, as the controller says. Fetched is the report about its files, as JSON.
 	Next, Fetched string
+	// Pin names the PinnedImageSets whose images the node pulls, as JSON. Pinned is the report about them, as JSON.
+	Pin, Pinned string
 }
 
 // Drain is the progress of a drain, as the controller reports it.
@@ -74,7 +76,7 @@ func NodeOf(annotations map[string]string) Node {
 		DesiredDrain: annotations[v1alpha1.DesiredDrainAnnotation], LastAppliedDrain: annotations[v1alpha1.LastAppliedDrainAnnotation],
 		Drain:             Drain{annotations[v1alpha1.DrainStatusAnnotation], parseTime(annotations[v1alpha1.DrainStartedAnnotation])},
 		PostAction:        annotations[v1alpha1.PostConfigActionAnnotation],
-		DaemonAnnotations: DaemonAnnotations{annotations[v1alpha1.DriftAnnotation], annotations[v1alpha1.SSHAnnotation], annotations[v1alpha1.FailureAnnotation], annotations[v1alpha1.TrustReportAnnotation], v1alpha1.ParseNextConfig(annotations[v1alpha1.NextConfigAnnotation]).Config, annotations[v1alpha1.FetchedAnnotation]},
+		DaemonAnnotations: DaemonAnnotations{annotations[v1alpha1.DriftAnnotation], annotations[v1alpha1.SSHAnnotation], annotations[v1alpha1.FailureAnnotation], annotations[v1alpha1.TrustReportAnnotation], v1alpha1.ParseNextConfig(annotations[v1alpha1.NextConfigAnnotation]).Config, annotations[v1alpha1.FetchedAnnotation], annotations[v1alpha1.PinAnnotation], annotations[v1alpha1.PinnedAnnotation]},
 		Request:           annotations[v1alpha1.RequestAnnotation],
 		Retry:             parseTime(annotations[v1alpha1.RetryAnnotation]),
 	}
@@ -105,7 +107,7 @@ func (n Node) MissingChanges(want map[string]string) map[string]string {
 		v1alpha1.StateAnnotation:         n.State, v1alpha1.ReasonAnnotation: n.Reason,
 		v1alpha1.DesiredDrainAnnotation: n.DesiredDrain, v1alpha1.PostConfigActionAnnotation: n.PostAction,
 		v1alpha1.DriftAnnotation: n.Drift, v1alpha1.SSHAnnotation: n.SSH, v1alpha1.FailureAnnotation: n.Failure,
-		v1alpha1.FetchedAnnotation: n.Fetched,
+		v1alpha1.FetchedAnnotation: n.Fetched, v1alpha1.PinnedAnnotation: n.Pinned,
 	})
 	missing := maps.Clone(want)
 	maps.DeleteFunc(missing, func(key, value string) bool { return is[key] == value })
@@ -118,6 +120,6 @@ func (n Node) Watched() Node {
 	return Node{
 		UID: n.UID, Current: n.Current, Desired: n.Desired, State: n.State, Reason: n.Reason,
 		DesiredDrain: n.DesiredDrain, LastAppliedDrain: n.LastAppliedDrain, Drain: Drain{Started: n.Drain.Started}, Retry: n.Retry,
-		DaemonAnnotations: DaemonAnnotations{Next: n.Next},
+		DaemonAnnotations: DaemonAnnotations{Next: n.Next, Pin: n.Pin},
 	}
 }

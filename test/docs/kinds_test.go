@@ -39,6 +39,7 @@ var yamlKinds = []yamlKind{
 	{objectOf("machineconfiguration.openshift.io/v1", "MachineConfigPool"), clusterBlock},
 	{objectOf("operator.openshift.io/v1", "MachineConfiguration"), clusterBlock},
 	{objectOf("bunsen.dev/v1alpha1", "DriftPolicy", "RolloutPolicy"), clusterBlock},
+	{objectOf("machineconfiguration.openshift.io/v1", "PinnedImageSet"), clusterBlock},
 	{objectOf("machineconfiguration.openshift.io/v1", "MachineConfig", "KubeletConfig", "ContainerRuntimeConfig"), poolBlock},
 	{objectOf("config.openshift.io/v1", "ImageDigestMirrorSet", "ImageTagMirrorSet", "ClusterImagePolicy"), poolBlock},
 	{objectOf("kubelet.config.k8s.io/v1beta1", "KubeletConfiguration"), poolBlock},

@@ -189,6 +189,10 @@ func otherNodeAnswers(f *fleet.Fleet, row fleet.NodeRow) []Answer {
 	if a, says := unattestedAnswer(f, row, n); says {
 		out = append(out, a)
 	}
+	if n.Images = n.Pin.Digest; n.ImagesFail() && row.Cause != rollout.CauseFetch {
+		line, _, _ := strings.Cut(n.Pinned.Problem, "\n")
+		out = append(out, Answer{Outcome: Blocked, Cause: rollout.CauseFetch, Reason: "it cannot pull the images of its PinnedImageSets: " + line})
+	}
 	if n.Marks.Postponed.For != "" {
 		out = append(out, Answer{Outcome: Fine, Cause: rollout.CauseDrain, Reason: "its drain for " + n.Marks.Postponed.For + " was postponed " + fleet.AgoIn(f.Cluster, n.Marks.Postponed.At, f.Now) + ", because its pods could not be evicted"})
 	}

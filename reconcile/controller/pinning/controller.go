@@ -122,7 +122,7 @@ func (r *Controller) write(ctx context.Context, w pinning.Write) error {
 	node := &corev1.Node{}
 	node.Name = w.Node
 	if err := r.Client.Patch(ctx, node, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("telling node %q which images it pulls: %w", w.Node, err)
+		return fmt.Errorf("naming the PinnedImageSets of node %q: %w", w.Node, err)
 	}
 	return nil
 }

@@ -45,6 +45,8 @@ type Program struct {
 	Root string
 	// Env is added to the program's environment, for tests.
 	Env []string
+	// MaxOutput is how many bytes the program may print; 0 for no limit.
+	MaxOutput int
 	// Wait waits for a duration. Tests replace Wait.
 	Wait func(context.Context, time.Duration) error
 }
@@ -91,19 +93,37 @@ func (x Program) Run(ctx context.Context, limit time.Duration, args ...string) (
 	cmd.Env = append([]string{"LC_ALL=C.UTF-8", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, x.Env...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	cmd.WaitDelay = stopLimit
-	var out bytes.Buffer
+	out := output{most: x.MaxOutput}
 	var said tail
 	cmd.Stdout, cmd.Stderr = &out, &said
 	err := cmd.Run()
 	switch {
+	case out.tooLong:
+		err = fmt.Errorf("it printed more than %d bytes", x.MaxOutput)
 	case err == nil:
-		return out.Bytes(), nil
+		return out.text.Bytes(), nil
 	case ctx.Err() != nil:
 		err = ctx.Err()
 	case within.Err() != nil:
 		err = fmt.Errorf("it has not ended after %s", limit)
 	}
 	return nil, &Failure{program: strings.TrimSpace(path.Base(x.Path) + " " + verbOf(args)), Said: said.String(), err: err}
+}
+
+// output stores what a program prints, up to a limit; 0 for no limit.
+type output struct {
+	text    bytes.Buffer
+	most    int
+	tooLong bool
+}
+
+// Write implements io.Writer. An error ends the program.
+func (o *output) Write(p []byte) (int, error) {
+	if o.most > 0 && o.text.Len()+len(p) > o.most {
+		o.tooLong = true
+		return 0, errors.New("too much output")
+	}
+	return o.text.Write(p)
 }
 
 // verbOf returns the subcommand of a program call, without its arguments.

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/mcd/agent/imagesync"
+	"github.com/bunsen-os/bunsen/mcd/agent/kube"
+	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/runtime"
+	"github.com/bunsen-os/bunsen/mcd/report"
+)
+
+// containerRuntime returns the container runtime of a machine; nil if the host has no files of a machine. The lock is that of the
+// agent. A simulated host has a runtime only if its root has crictl.
+func containerRuntime(h host.Host, dir string, simulated bool, lock func() func()) *runtime.Runtime {
+	root, is := h.Files.(*files.Root)
+	if !is {
+		return nil
+	}
+	r := &runtime.Runtime{Root: root, Dir: dir, Units: h.Units, Lock: lock, Simulated: simulated}
+	if simulated && !r.HasCrictl() {
+		return nil
+	}
+	return r
+}
+
+// pinImages pulls and pins the images of the node's PinnedImageSets in the background until the context ends. The result fires
+// for the agent when the Node has changed.
+func pinImages(ctx context.Context, r *runtime.Runtime, cluster *kube.Connection, events *kube.Recorder, log *slog.Logger) <-chan struct{} {
+	changed := cluster.Watch(ctx, log)
+	if r == nil {
+		return changed
+	}
+	agent, own := make(chan struct{}, 1), make(chan struct{}, 1)
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-changed:
+			}
+			for _, c := range []chan struct{}{agent, own} {
+				select {
+				case c <- struct{}{}:
+				default:
+				}
+			}
+		}
+	}()
+	s := &imagesync.Syncer{
+		Cluster: cluster, Runtime: r, Log: log, Changed: own, Now: time.Now,
+		Sets: func(ctx context.Context, names []string) ([]*mcfgv1.PinnedImageSet, error) {
+			return kube.PinnedImageSets(ctx, cluster, names)
+		},
+		Publish: func(ctx context.Context, at report.Images) error { return kube.ReportImages(ctx, cluster, at) },
+		Event:   func(problem string) { events.Event(report.EventPullFailed, problem) },
+	}
+	go s.Run(ctx)
+	return agent
+}
