@@ -23,26 +23,23 @@ func TestANewMachineReadsARegistryFromTheServer(t *testing.T) {
 		"oci://registry.example.com:5000/tool@" + aDigest:     "registry.example.com:5000/tool@" + aDigest,
 		"oci://[fd00::1]:5000/tool@" + aDigest:                "[fd00::1]:5000/tool@" + aDigest,
 	} {
-		for _, noStore := range []bool{false, true} {
-			for _, v := range Versions() {
-				access, asked := anAccess(), ""
-				access.NoStore = noStore
-				access.Grant = func(name string) string { asked = name; return "grant" }
-				files, cas, _ := composed(t, Input{Pool: "worker", Rendered: withArtifact(address), Content: access}, v)
-				tool := files["/opt/tool"].Contents
-				u, err := url.Parse(tool.Source)
-				if err != nil || u.Scheme+"://"+u.Host != access.Server || u.Path != "/content/oci/"+want || asked != "oci://"+want {
-					t.Errorf("%s: %s: it comes from %s, with the grant for %s, %v", address, v, tool.Source, asked, err)
-				}
-				if inQuery := v == V2_2 || v == V3_0; inQuery != (u.Query().Get("grant") == "grant") || inQuery == (len(tool.HTTPHeaders) == 1) {
-					t.Errorf("%s: %s: the grant is at another place: %s %v", address, v, tool.Source, tool.HTTPHeaders)
-				}
-				if tool.Verification.Hash != storedHash || len(cas) != 1 {
-					t.Errorf("%s: %s: Ignition verifies %q, and trusts %v", address, v, tool.Verification.Hash, cas)
-				}
-				if name := ContentName(strings.TrimPrefix(u.Path, "/content/")); name != asked {
-					t.Errorf("%s: %s: the server reads %q", address, v, name)
-				}
+		for _, v := range Versions() {
+			access, asked := anAccess(), ""
+			access.Grant = func(name string) string { asked = name; return "grant" }
+			files, cas, _ := composed(t, Input{Pool: "worker", Rendered: withArtifact(address), Content: access}, v)
+			tool := files["/opt/tool"].Contents
+			u, err := url.Parse(tool.Source)
+			if err != nil || u.Scheme+"://"+u.Host != access.Server || u.Path != "/content/oci/"+want || asked != "oci://"+want {
+				t.Errorf("%s: %s: it comes from %s, with the grant for %s, %v", address, v, tool.Source, asked, err)
+			}
+			if inQuery := v == V2_2 || v == V3_0; inQuery != (u.Query().Get("grant") == "grant") || inQuery == (len(tool.HTTPHeaders) == 1) {
+				t.Errorf("%s: %s: the grant is at another place: %s %v", address, v, tool.Source, tool.HTTPHeaders)
+			}
+			if tool.Verification.Hash != storedHash || len(cas) != 1 {
+				t.Errorf("%s: %s: Ignition verifies %q, and trusts %v", address, v, tool.Verification.Hash, cas)
+			}
+			if name := ContentName(strings.TrimPrefix(u.Path, "/content/")); name != asked {
+				t.Errorf("%s: %s: the server reads %q", address, v, name)
 			}
 		}
 	}

@@ -27,8 +27,6 @@ type ContentAccess struct {
 	Expires time.Time
 	// Grant returns the text that allows the machine to read the file with a name: a hash, or the address in a registry.
 	Grant func(name string) string
-	// NoStore is true for a server without a content store.
-	NoStore bool
 }
 
 // NoContentStoreError says that a config has files of the content store, and that the server has no content store.
@@ -96,7 +94,7 @@ func servedFiles(c machineconfig.Config) (names []string) {
 // without the proxies of the config, and with the server's CA.
 func (d spec) withContent(c machineconfig.Config, in Input) (machineconfig.Config, error) {
 	paths := storedFiles(c)
-	if len(paths) > 0 && (in.Content == nil || in.Content.NoStore) {
+	if len(paths) > 0 && in.Content == nil {
 		return c, &NoContentStoreError{Config: in.Rendered.Name, Files: paths}
 	}
 	if len(servedFiles(c)) == 0 {

@@ -133,11 +133,6 @@ func TestAServerWithoutAContentStoreSaysSo(t *testing.T) {
 	if !errors.As(err, &missing) || !strings.Contains(err.Error(), "/opt/tool") || strings.Contains(err.Error(), "/opt/other") {
 		t.Errorf("it says %v", err)
 	}
-	access := anAccess()
-	access.NoStore = true
-	if _, err := Compose(Input{Pool: "worker", Rendered: withStored(""), Content: access}, Newest); !errors.As(err, &missing) {
-		t.Errorf("a server that reads registries alone says %v", err)
-	}
 	without := withStored("")
 	without.Spec.Config.Raw = []byte(`{"ignition":{"version":"3.5.0"}}`)
 	if _, err := Compose(Input{Pool: "worker", Rendered: without}, Newest); err != nil {

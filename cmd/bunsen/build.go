@@ -19,10 +19,10 @@ import (
 
 // buildOptions are the flags of build.
 type buildOptions struct {
-	pool, node, out string
-	form            cli.Output
-	allowPartial    bool
-	defaults        render.Defaults
+	pool, node, out, content string
+	form                     cli.Output
+	allowPartial             bool
+	defaults                 render.Defaults
 }
 
 func buildCommand() *cobra.Command {
@@ -61,6 +61,7 @@ express an OS image, extensions, a kernel type or FIPS mode. A pool with such a 
 	cmd.Flags().StringVar(&o.node, "node", "", "print the config of this node, for a pool whose nodes have configs of their own; needs --pool if there are several pools")
 	o.form.AddFlag(cmd, "mc (YAML), json, ignition or tree", "mc", "json", "ignition", "tree")
 	cmd.Flags().StringVar(&o.out, "out", "", "with -o tree: the directory to write to, new or empty")
+	cmd.Flags().StringVar(&o.content, "content", "", "the directory to which to write the large files of the configs, which name them by hash: for machine-config-server --from-dir, as DIR/content, and for machine-config-daemon apply --content")
 	cmd.Flags().BoolVar(&o.allowPartial, "allow-partial", false, "with -o ignition: leave out the parts that Ignition cannot express, and name them on stderr")
 	cmd.Flags().StringVar(&o.defaults.OSImageURL, "os-image", "", "the cluster's default OS image: the value of the controller's flag --os-image")
 	cmd.Flags().StringVar(&o.defaults.ExtensionsImage, "extensions-image", "", "the cluster's default extensions image: the value of the controller's flag --extensions-image")
@@ -74,7 +75,7 @@ func (o buildOptions) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return cli.Invalid(err)
 	}
-	_, rendering, err := folders.RenderWith(cmd.Context(), &review.Renderings{Defaults: o.defaults}, tree)
+	res, rendering, err := folders.RenderWith(cmd.Context(), &review.Renderings{Defaults: o.defaults}, tree)
 	if err != nil {
 		return err
 	}
@@ -84,6 +85,9 @@ func (o buildOptions) run(cmd *cobra.Command, args []string) error {
 	}
 	if err != nil {
 		return cli.Invalid(err)
+	}
+	if err := folders.SaveLargeFiles(cmd.ErrOrStderr(), o.content, o.form.Form == "ignition", folders.LargeFiles(res, pools)); err != nil {
+		return err
 	}
 	switch o.form.Form {
 	case "tree":

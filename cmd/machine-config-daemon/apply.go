@@ -21,7 +21,7 @@ import (
 // onceOptions are the flags of the command apply.
 type onceOptions struct {
 	source
-	root, output                    string
+	root, output, content           string
 	dry, stay, force, born, verbose bool
 }
 
@@ -40,6 +40,9 @@ or let a unit run it at each boot, so that apply confirms the config that booted
 The config for apply is Ignition 3.0 to 3.5, or a MachineConfig in YAML or JSON. apply refuses the parts that only a first boot
 sets up, such as disks; with --as-born, apply assumes that the machine already has these parts. Transpile a Butane config first,
 with bunsen or butane.
+
+A config from bunsen build names large files of its repository by hash. apply reads them from the directory --content, which
+bunsen build --content writes.
 
 With --root, apply changes files, enablement, users and groups in the given directory, which also has the record and the
 journal. With --root, apply prints reloads and restarts, leaves a reboot to you, and refuses a change of the OS.
@@ -67,6 +70,7 @@ Exit codes:
 	o.add(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.root, "root", "/", "root directory of the machine; a directory other than / is a machine that does not run")
+	f.StringVar(&o.content, "content", "", "directory with the large files of the config, as bunsen build --content writes it")
 	f.BoolVar(&o.dry, "dry-run", false, "print the steps of the update, and change nothing")
 	f.BoolVar(&o.stay, "skip-reboot", false, "do not reboot, even if the change needs a reboot")
 	f.BoolVar(&o.force, "force", false, "overwrite differences between the disk and the config in force, and reboot")
@@ -96,7 +100,7 @@ func applyOnce(ctx context.Context, o onceOptions, out io.Writer) error {
 	}
 	defer closeHost()
 	runner := apply.Runner{Host: h, OnStep: func(s host.Step, undone bool) { log.Debug("step", "step", s.String(), "undone", undone) }}
-	ask := once.Request{To: to, Force: o.force, AsFirstBoot: o.born, SkipReboot: o.stay || !o.live(), Fetcher: fetcher(h, nil)}
+	ask := once.Request{To: to, Force: o.force, AsFirstBoot: o.born, SkipReboot: o.stay || !o.live(), Fetcher: fetcher(h, storedIn(o.content))}
 	result, err := once.Run(ctx, runner, ask, o.dry, func(d once.Plan) {
 		if o.output == "text" {
 			fmt.Fprint(out, d.String())

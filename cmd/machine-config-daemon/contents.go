@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 
 	"github.com/bunsen-os/bunsen/internal/download"
 	"github.com/bunsen-os/bunsen/mcd/agent/contentsync"
@@ -12,21 +15,46 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// fetcher returns what downloads the remote files of configs onto a machine. Files of the content store come from the servers of
-// the cluster; the cluster is nil for a machine without one.
-func fetcher(h host.Host, cluster *kube.Connection) *fetch.Fetcher {
-	agent := "machine-config-daemon/" + versionText()
-	var stored fetch.Stored
-	if cluster != nil {
-		stored = func(ctx context.Context, hash string, headers map[string]string) (fetch.Answer, io.ReadCloser, error) {
-			return cluster.Content(ctx, hash, headers, func(c *http.Client) fetch.Web { return download.Over(c, agent, download.Stall, download.Rate) })
-		}
-	}
+// fetcher returns what downloads the remote files of configs onto a machine. Files of the content store come from stored, which
+// is nil for a machine that has none.
+func fetcher(h host.Host, stored fetch.Stored) *fetch.Fetcher {
 	failures := download.NewFailures()
 	return contentsync.Fetcher(h, func(a fetch.Access) fetch.Web {
 		return fetch.WithStored(download.New(download.Options{
 			Proxy: a.Proxy, Authorities: a.Authorities, Logins: a.Logins, Mirrors: a.Mirrors, Failures: failures,
-			Agent: agent, Stall: download.Stall, Rate: download.Rate,
+			Agent: userAgent(), Stall: download.Stall, Rate: download.Rate,
 		}), stored)
 	})
+}
+
+func userAgent() string { return "machine-config-daemon/" + versionText() }
+
+// storedInCluster requests files of the content store from the servers of the cluster.
+func storedInCluster(cluster *kube.Connection) fetch.Stored {
+	return func(ctx context.Context, hash string, headers map[string]string) (fetch.Answer, io.ReadCloser, error) {
+		return cluster.Content(ctx, hash, headers, func(c *http.Client) fetch.Web { return download.Over(c, userAgent(), download.Stall, download.Rate) })
+	}
+}
+
+// storedIn reads files of the content store from a directory, in which each file has its hash as its name. It returns nil
+// for an empty name. The hash of what it reads is verified as that of a download is.
+func storedIn(dir string) fetch.Stored {
+	if dir == "" {
+		return nil
+	}
+	return func(_ context.Context, hash string, _ map[string]string) (fetch.Answer, io.ReadCloser, error) {
+		f, err := os.Open(filepath.Join(dir, hash))
+		if err != nil {
+			return fetch.Answer{}, nil, fmt.Errorf("reading --content (`bunsen build --content` writes it): %w", err)
+		}
+		info, err := f.Stat()
+		if err == nil && !info.Mode().IsRegular() {
+			err = fmt.Errorf("reading --content: %s is not a regular file", f.Name())
+		}
+		if err != nil {
+			f.Close() //nolint:errcheck,gosec // only read
+			return fetch.Answer{}, nil, err
+		}
+		return fetch.Answer{Status: http.StatusOK, Length: info.Size()}, f, nil
+	}
 }

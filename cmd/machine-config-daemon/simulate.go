@@ -93,7 +93,7 @@ func simulateHost(ctx context.Context, o options, s simulation) error {
 	events := kube.NewRecorder(ctx, cluster, log)
 	agentConfig := agent.Config{
 		Node: o.node, Cluster: cluster, Host: h, Log: log, Events: events, Status: kube.NewStatusPublisher(ctx, cluster, log),
-		Trust: o.followTrust(ctx, h, cluster, log), Fetch: contentsync.New(fetcher(h, cluster), h.OS),
+		Trust: o.followTrust(ctx, h, cluster, log), Fetch: contentsync.New(fetcher(h, storedInCluster(cluster)), h.OS),
 	}
 	if watcher := watchFiles(root, log); watcher != nil {
 		defer watcher.Close() //nolint:errcheck // the process ends

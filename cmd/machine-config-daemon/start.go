@@ -150,7 +150,7 @@ func serveHost(ctx context.Context, h host.Host, o options, c checks, form linux
 	config := agent.Config{
 		Node: o.node, Cluster: cluster, Host: h, Log: log, Health: c.health(h, cluster),
 		Events: events, Metrics: set, Status: kube.NewStatusPublisher(ctx, cluster, log),
-		Reported: func() { ready.reported.Store(true) }, Trust: o.followTrust(ctx, h, cluster, log), Fetch: contentsync.New(fetcher(h, cluster), h.OS),
+		Reported: func() { ready.reported.Store(true) }, Trust: o.followTrust(ctx, h, cluster, log), Fetch: contentsync.New(fetcher(h, storedInCluster(cluster)), h.OS),
 	}
 	if root, can := h.Files.(*files.Root); can {
 		if watcher := watchFiles(root, log); watcher != nil {

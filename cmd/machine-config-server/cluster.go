@@ -16,6 +16,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/mcs/certs"
 	"github.com/bunsen-os/bunsen/mcs/cluster"
+	"github.com/bunsen-os/bunsen/mcs/content/copies"
 	"github.com/bunsen-os/bunsen/mcs/files"
 	"github.com/bunsen-os/bunsen/mcs/http/clientca"
 	secretsfollow "github.com/bunsen-os/bunsen/mcs/secrets/follow"
@@ -63,7 +64,15 @@ func (p *program) inCluster(ctx context.Context) error {
 		return err
 	}
 	p.apis.nodes.Trust, p.apis.nodes.Secrets, p.apis.nodes.Content = trusted, resolved, api.NodeContent
-	if p.apis.content, err = p.contentOf(config); err != nil {
+	registries, err := p.registries()
+	if err != nil {
+		return err
+	}
+	stored, err := copies.FromAPI(config, registries)
+	if err != nil {
+		return err
+	}
+	if _, err := p.contentOf(stored); err != nil {
 		return err
 	}
 	p.parts = append(p.parts, api.Run, trusted.Run, resolved.Run)

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"k8s.io/client-go/rest"
-
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/artifact"
 	"github.com/bunsen-os/bunsen/internal/artifact/mirrors"
@@ -20,42 +18,38 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/served"
 )
 
-// contentOf returns the files that machines read from the server: those of the content store of a cluster, and those of
-// registries. The argument config is nil without a cluster. The copies of files are in --cache-dir or, without it, in a directory that the
-// server removes when it stops.
-func (p *program) contentOf(config *rest.Config) (mcshttp.Content, error) {
+// contentOf prepares to send files to machines: those of the content store, which stored has, and those of registries. The
+// copies of files are in --cache-dir or, without it, in a directory that the server removes when it stops.
+func (p *program) contentOf(stored copies.Stored) (*copies.Copies, error) {
 	from, err := p.registries()
 	if err == nil {
 		err = from.check()
 	}
 	if err != nil {
-		return mcshttp.Content{}, err
+		return nil, err
 	}
 	dir := filepath.Join(p.from.cache, "content")
 	if p.from.cache == "" {
 		temporary, err := os.MkdirTemp("", "machine-config-server-")
 		if err != nil {
-			return mcshttp.Content{}, fmt.Errorf("creating a directory for copies of files (or set --cache-dir): %w", err)
+			return nil, fmt.Errorf("creating a directory for copies of files (or set --cache-dir): %w", err)
 		}
 		p.closers = append(p.closers, removed(temporary))
 		dir = temporary
 	}
-	all, err := copies.New(config, copies.Options{Registries: from, Dir: dir, Max: p.limits.content << 20, Log: p.log, Now: time.Now})
+	all, err := copies.New(copies.Options{Stored: stored, Registries: from, Dir: dir, Max: p.limits.content << 20, Log: p.log, Now: time.Now})
 	if err != nil {
-		return mcshttp.Content{}, err
+		return nil, err
 	}
-	if config != nil {
-		served.SetContentStore(p.pools)
-	} else {
-		served.SetRegistries(p.pools)
-	}
+	served.SetContentStore(p.pools)
 	urls := nodeURLs(p.tls.hostnames, p.tls.listen)
-	return mcshttp.Content{
+	p.apis.content = mcshttp.Content{
 		Open: func(ctx context.Context, name string) (io.ReadSeekCloser, int64, error) { return all.Open(ctx, name) },
 		Identity: func() content.Identity {
-			return content.Identity{Keys: p.cert.GrantKeys(), CA: p.cert.CA(), Covers: p.cert.Covers, URLs: urls, NoStore: config == nil}
+			return content.Identity{Keys: p.cert.GrantKeys(), CA: p.cert.CA(), Covers: p.cert.Covers, URLs: urls}
 		},
-	}, nil
+	}
+	return all, nil
 }
 
 // registryStall is how long a registry may send nothing, and registryRate the most bytes of a second that one file takes.

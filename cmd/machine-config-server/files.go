@@ -19,9 +19,6 @@ func (p *program) withoutCluster(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if p.apis.content, err = p.contentOf(nil); err != nil {
-		return err
-	}
 	p.additions = &files.Additions{Files: added, Set: p.pools.SetExtra, Log: p.log}
 	if p.from.tokens != "" {
 		tokens, err := files.OpenTokens(p.from.tokens, filepath.Join(p.from.cache, "tokens"), p.log, time.Now)
@@ -36,6 +33,9 @@ func (p *program) withoutCluster(context.Context) (err error) {
 		dir, err := files.OpenDir(p.from.dir, bootstrap.CheckName, p.pools, p.log)
 		if err != nil {
 			return fmt.Errorf("opening --from-dir: %w", err)
+		}
+		if err := p.localContent(directoryFiles(dir)); err != nil {
+			return err
 		}
 		p.background(dir.Run)
 	}
@@ -53,6 +53,9 @@ func (p *program) withoutCluster(context.Context) (err error) {
 		}
 		p.closers = append(p.closers, trees)
 		p.pools.SetReader(repository.NodeConfig)
+		if err := p.localContent(repositoryFiles(repository)); err != nil {
+			return err
+		}
 		p.background(func(ctx context.Context) {
 			repository.Run(ctx, g.interval, func(configs map[string]*mcfgv1.MachineConfig) error {
 				return files.SetConfigs(p.pools, configs, p.log)

@@ -119,7 +119,10 @@ func (f *follower) touch(ctx context.Context, from Remote, trust string) error {
 
 // applyCommit applies a commit, and stores it as the last good one.
 func (f *follower) applyCommit(g good, rendering Rendering) error {
-	f.repo.applied.Store(&rendering) // first, because a machine may ask for its own config at once
+	// First, because a machine may ask for its own config at once. After an error, some pools serve the commit before.
+	if was := f.repo.applied.Swap(&rendering); was != nil && was.Commit != rendering.Commit {
+		f.repo.before.Store(was)
+	}
 	if err := f.apply(rendering.Pools); err != nil {
 		return fmt.Errorf("applying %s: %w", g.Picked.Revision().Short(), err)
 	}

@@ -10,6 +10,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -30,6 +31,8 @@ type Rendering struct {
 	own map[string]review.PoolRendering
 	// Warnings are the warnings about the commit's documents, such as `file:line:col: warning: …`.
 	Warnings []string
+	// largeFile finds a file of the content store that a config of the commit names.
+	largeFile func(hash string) (contentstore.File, bool)
 }
 
 // BadCommit is the error for a commit with problems. Such a commit is not applied.
@@ -79,6 +82,7 @@ func (r *Repository) render(ctx context.Context, tree source.Tree) (Rendering, e
 	if len(problems) > 0 {
 		return Rendering{}, fault.NewStalled(v1alpha1.ReasonTranspileFailed, &BadCommit{out.Commit, problems})
 	}
+	out.largeFile = largeFiles(res, rendered.Pools)
 	for _, e := range res.Report {
 		out.Warnings = append(out.Warnings, e.String())
 	}

@@ -94,6 +94,8 @@ type Repository struct {
 	renderings review.Renderings
 	// applied has the configs of the last applied commit; nil before the first one.
 	applied atomic.Pointer[Rendering]
+	// before has the configs of the commit before; nil without one.
+	before atomic.Pointer[Rendering]
 
 	now func() time.Time
 }

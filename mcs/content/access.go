@@ -20,8 +20,6 @@ type Identity struct {
 	Covers func(host string) bool
 	// URLs are the addresses of this server, for a machine that requested another host than those of the certificate.
 	URLs []string
-	// NoStore is true for a server without a content store.
-	NoStore bool
 }
 
 // errNoAddress says that the server does not know its own address.
@@ -39,7 +37,7 @@ func Access(is Identity, host, pool string, now time.Time) (mcs.ContentAccess, e
 	}
 	expires := expiry(now)
 	return mcs.ContentAccess{
-		Server: server, CA: is.CA, Expires: expires, NoStore: is.NoStore,
+		Server: server, CA: is.CA, Expires: expires,
 		Grant: func(name string) string { return sign(is.Keys[0], name, pool, expires) },
 	}, nil
 }

@@ -34,7 +34,7 @@ type CheckName func(pool string, rendered *mcfgv1.MachineConfig) error
 //
 // The files of the directory contain MachineConfig objects as `bunsen build` prints them, as YAML or JSON, one or many
 // in a file. A config is for the pool in its name, rendered-<pool>-<hash>. A config with another name must be alone in
-// its file, whose name is the pool.
+// its file, whose name is the pool. The directory content has the large files of the configs, named by their hashes.
 type Dir struct {
 	path  string
 	check CheckName
@@ -86,6 +86,7 @@ func (d *Dir) reload() error {
 	if err != nil {
 		digest, all = err.Error(), nil
 	}
+	digest += d.largeFiles()
 	if digest == d.digest {
 		return nil
 	}
@@ -131,6 +132,7 @@ func (d *Dir) read(all []file) (map[string]*mcfgv1.MachineConfig, error) {
 			continue
 		}
 		configs[pool], from[pool] = mc, doc.position()
+		bad = append(bad, d.missingFiles(pool, mc)...)
 	}
 	if len(bad) == 0 && len(configs) == 0 {
 		return nil, fmt.Errorf("there is no rendered config: create one with `bunsen build --pool worker > %s`", filepath.Join(d.path, "worker.yaml"))

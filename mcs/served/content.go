@@ -19,24 +19,16 @@ type contentFormat struct {
 
 // anyAccess is the access with which Pools finds out whether a config with files that machines read from the server can be
 // served. No machine gets such a body.
-func anyAccess(noStore bool) *mcs.ContentAccess {
-	return &mcs.ContentAccess{Server: "https://server.invalid", Grant: func(string) string { return "none" }, NoStore: noStore}
+func anyAccess() *mcs.ContentAccess {
+	return &mcs.ContentAccess{Server: "https://server.invalid", Grant: func(string) string { return "none" }}
 }
 
-// SetContentStore records that the server of the pools has a content store. Before that, a config with files of the content
-// store cannot be served. Call it before the first Set.
+// SetContentStore records that machines read files of the content store and of registries from the server of the pools. Before
+// that, a config with such files cannot be served. Call it before the first Set.
 func SetContentStore(p *Pools) {
 	p.writing.Lock()
 	defer p.writing.Unlock()
-	p.content = anyAccess(false)
-}
-
-// SetRegistries records that the server of the pools reads files of registries, but has no content store. Before that, a config
-// with such files cannot be served. Call it before the first Set.
-func SetRegistries(p *Pools) {
-	p.writing.Lock()
-	defer p.writing.Unlock()
-	p.content = anyAccess(true)
+	p.content = anyAccess()
 }
 
 // NeedsContent reports whether the config has files that machines read from the server. A body of such a config has grants, so callers use

@@ -59,21 +59,21 @@ func copyBody(to io.Writer, body io.Reader, size int64, hash string) error {
 }
 
 // writeArtifact writes a file of the content store from its registry, and verifies its size and its hash.
-func (c *Copies) writeArtifact(ctx context.Context, is *v1alpha1.Content, to io.Writer) error {
-	a, err := machineconfig.ParseArtifact(is.Spec.Artifact)
+func (a *api) writeArtifact(ctx context.Context, is *v1alpha1.Content, to io.Writer) error {
+	from, err := machineconfig.ParseArtifact(is.Spec.Artifact)
 	if err != nil {
 		return fmt.Errorf("reading Content %s: %w", is.Name, err)
 	}
-	layer, body, err := c.Registries.File(ctx, a)
+	layer, body, err := a.registries.File(ctx, from)
 	if err != nil {
-		return fmt.Errorf("reading Content %s from %s: %w", is.Name, a, err)
+		return fmt.Errorf("reading Content %s from %s: %w", is.Name, from, err)
 	}
 	defer body.Close() //nolint:errcheck // only read
 	if layer.Size != is.Spec.Size {
-		return fmt.Errorf("reading Content %s from %s: it has %d bytes there instead of %d", is.Name, a, layer.Size, is.Spec.Size)
+		return fmt.Errorf("reading Content %s from %s: it has %d bytes there instead of %d", is.Name, from, layer.Size, is.Spec.Size)
 	}
 	if err := copyBody(to, body, is.Spec.Size, is.Name); err != nil {
-		return fmt.Errorf("reading Content %s from %s: %w", is.Name, a, err)
+		return fmt.Errorf("reading Content %s from %s: %w", is.Name, from, err)
 	}
 	return nil
 }

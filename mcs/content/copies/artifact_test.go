@@ -15,6 +15,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
@@ -75,7 +76,7 @@ func newShelf() *shelf { return &shelf{files: map[string]answer{}, reads: map[st
 func (s *shelf) reader(t *testing.T, dir string, most int64) *server {
 	t.Helper()
 	out := &server{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
-	all, err := New(nil, Options{Registries: s, Dir: dir, Max: most, Log: slog.New(slog.NewTextHandler(&out.log, nil)), Now: func() time.Time { return out.now }})
+	all, err := New(Options{Stored: noStore, Registries: s, Dir: dir, Max: most, Log: slog.New(slog.NewTextHandler(&out.log, nil)), Now: func() time.Time { return out.now }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +264,11 @@ func TestAFileOfTheContentStoreIsInARegistry(t *testing.T) {
 			c.damage(&a, is)
 			s.files[name], c2.objects["contents/"+is.Name] = a, is
 			r := c2.server(t, t.TempDir(), 1<<30)
-			r.Registries = s
+			stored, err := FromAPI(&rest.Config{Host: c2.URL}, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Stored = stored
 			if c.want == "" {
 				r.serves(t, data)
 				return
@@ -289,4 +294,9 @@ func TestOneAddressDoesNotReadTheCopyOfAnother(t *testing.T) {
 			t.Errorf("%q is a file", name)
 		}
 	}
+}
+
+// noStore has no file of the content store.
+func noStore(context.Context, string) (File, error) {
+	return File{}, errors.New("no content store has it")
 }

@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/client-go/rest"
-
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/artifact"
 	"github.com/bunsen-os/bunsen/mcs"
@@ -36,8 +34,23 @@ const (
 // tempPrefix begins the name of a file that is being written.
 const tempPrefix = ".new-"
 
+// Stored finds a file of the content store by its hash. The error says where the file is missing.
+type Stored func(ctx context.Context, hash string) (File, error)
+
+// File is a file of the content store before it was verified.
+type File struct {
+	// Size of the file in bytes.
+	Size int64
+	// Copy writes the contents of the file.
+	Copy func(ctx context.Context, to io.Writer) error
+	// Mismatch is the error for contents with another hash.
+	Mismatch error
+}
+
 // Options of Copies. All are required.
 type Options struct {
+	// Stored has the files of the content store.
+	Stored Stored
 	// Registries reads files of OCI registries.
 	Registries Registries
 	// Dir is a directory of this server alone.
@@ -57,11 +70,8 @@ type Registries interface {
 }
 
 // Copies are copies of files of the content store and of registries. Its methods may be called concurrently.
-//
-// Reads: Content, ContentChunk (get).
 type Copies struct {
 	Options
-	api *api // nil without a cluster
 	// registryReads limits the reads from all registries.
 	registryReads chan struct{}
 
@@ -95,16 +105,8 @@ type failure struct {
 	err error
 }
 
-// New prepares to read an API server, which is nil without a cluster. It creates the directory, and removes what a crash
-// left there.
-func New(config *rest.Config, o Options) (*Copies, error) {
-	var client *api
-	if config != nil {
-		var err error
-		if client, err = newAPI(config); err != nil {
-			return nil, err
-		}
-	}
+// New creates the directory, and removes what a crash left there.
+func New(o Options) (*Copies, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the directory for files of the content store: %w", err)
 	}
@@ -121,7 +123,7 @@ func New(config *rest.Config, o Options) (*Copies, error) {
 		}
 	}
 	return &Copies{
-		Options: o, api: client, registryReads: make(chan struct{}, maxRegistryReads), reads: map[string]chan struct{}{},
+		Options: o, registryReads: make(chan struct{}, maxRegistryReads), reads: map[string]chan struct{}{},
 		known: map[string]*entry{}, pending: map[string]*read{}, failed: map[string]failure{},
 	}, nil
 }
@@ -282,5 +284,44 @@ func (c *Copies) copyInTime(ctx context.Context, w wanted) (entry, error) {
 
 // maxFailures limits how many failures are remembered. Only files that configs name are read.
 const maxFailures = 1024
+
+// unusedLife is how long a copy stays that no config names. The grants of an earlier config are valid as long.
+const unusedLife = 25 * time.Hour
+
+// RemoveUnused removes the copies of files of the content store that no request used for a day, if the function isNamed
+// returns false for their hash. Requests that read a removed copy continue.
+func (c *Copies) RemoveUnused(isNamed func(hash string) bool) error {
+	files, err := os.ReadDir(c.Dir)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", c.Dir, err)
+	}
+	var bad []error
+	for _, f := range files {
+		name := f.Name()
+		info, err := f.Info()
+		if err != nil || !machineconfig.IsStoredHash(name) || isNamed(name) {
+			continue
+		}
+		bad = append(bad, c.removeBefore(name, info.ModTime()))
+	}
+	return errors.Join(bad...)
+}
+
+// removeBefore removes a copy that was last used too long ago. The parameter used is when a process wrote it.
+func (c *Copies) removeBefore(name string, used time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.known[name]; e != nil && e.used.After(used) {
+		used = e.used
+	}
+	if c.pending[name] != nil || c.Now().Sub(used) < unusedLife {
+		return nil
+	}
+	delete(c.known, name)
+	if err := os.Remove(c.path(name)); err != nil {
+		return fmt.Errorf("removing a copy: %w", err)
+	}
+	return nil
+}
 
 func (c *Copies) path(file string) string { return filepath.Join(c.Dir, file) }

@@ -15,6 +15,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -118,7 +119,11 @@ type server struct {
 func (c *cluster) server(t *testing.T, dir string, most int64) *server {
 	t.Helper()
 	s := &server{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
-	all, err := New(&rest.Config{Host: c.URL}, Options{Dir: dir, Max: most, Log: slog.New(slog.NewTextHandler(&s.log, nil)), Now: func() time.Time { return s.now }})
+	source, err := FromAPI(&rest.Config{Host: c.URL}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := New(Options{Stored: source, Dir: dir, Max: most, Log: slog.New(slog.NewTextHandler(&s.log, nil)), Now: func() time.Time { return s.now }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -352,4 +357,50 @@ func TestOnlyHashesAreNamesOfFiles(t *testing.T) {
 			t.Errorf("%q is a file", name)
 		}
 	}
+}
+
+func TestCopiesThatNoConfigNamesAreRemovedAfterTheirGrants(t *testing.T) {
+	c, dir := newCluster(t), t.TempDir()
+	old, young, named := noise(30, 10), noise(31, 10), noise(32, 10)
+	s := c.server(t, dir, 1<<30)
+	for _, data := range [][]byte{old, young, named} {
+		c.add(t, data)
+		s.serves(t, data)
+		if err := os.Chtimes(filepath.Join(dir, hashed(data)), s.now, s.now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := filepath.Join(dir, "other")
+	if err := errors.Join(os.WriteFile(other, nil, 0o600), os.Chtimes(other, s.now, s.now)); err != nil {
+		t.Fatal(err)
+	}
+	remains := func(want ...string) {
+		t.Helper()
+		if err := s.RemoveUnused(func(hash string) bool { return hash == hashed(named) }); err != nil {
+			t.Fatal(err)
+		}
+		var left []string
+		entries, err := os.ReadDir(dir)
+		for _, e := range entries {
+			left = append(left, e.Name())
+		}
+		if slices.Sort(want); err != nil || !slices.Equal(left, want) {
+			t.Errorf("there are %v, %v; want %v", left, err, want)
+		}
+	}
+	s.now = s.now.Add(unusedLife - time.Second)
+	s.serves(t, young)
+	remains(hashed(old), hashed(young), hashed(named), "other")
+	s.now = s.now.Add(time.Minute)
+	remains(hashed(young), hashed(named), "other")
+	s.serves(t, old) // the source still has it
+	for _, data := range [][]byte{old, young} {
+		if err := os.Chtimes(filepath.Join(dir, hashed(data)), s.now, s.now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.now = s.now.Add(2 * unusedLife)
+	s = &server{Copies: c.server(t, dir, 1<<30).Copies, now: s.now} // a restart knows when a copy was written
+	s.Now = func() time.Time { return s.now }
+	remains(hashed(named), "other")
 }

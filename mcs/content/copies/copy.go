@@ -12,9 +12,6 @@ import (
 	"os"
 	"strings"
 	"syscall"
-
-	"github.com/bunsen-os/bunsen/api/contentstore"
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
 // copyStored makes sure that the directory has a verified copy of a file of the content store, and returns its size.
@@ -22,24 +19,19 @@ func (c *Copies) copyStored(ctx context.Context, name string) (int64, error) {
 	if size, ok := verify(c.path(name), name); ok {
 		return size, nil
 	}
-	if c.api == nil {
-		return 0, errors.New("the server has no cluster, and so no content store")
-	}
-	is := &v1alpha1.Content{}
-	if err := c.api.get(ctx, "contents", name, is); err != nil {
+	f, err := c.Stored(ctx, name)
+	if err != nil {
 		return 0, err
 	}
-	if is.Name != name {
-		return 0, fmt.Errorf("reading Content %s: the API server answers with %q", name, is.Name)
-	}
-	if err := contentstore.Check(is); err != nil {
-		return 0, err
-	}
-	return is.Spec.Size, c.write(name, is.Spec.Size, func(to io.Writer) error {
-		if is.Spec.Artifact != "" {
-			return c.writeArtifact(ctx, is, to)
+	return f.Size, c.write(name, f.Size, func(to io.Writer) error {
+		sum := newSum(name)
+		if err := f.Copy(ctx, io.MultiWriter(to, sum)); err != nil {
+			return err
 		}
-		return c.writeChunks(ctx, is, to)
+		if sum.String() != name {
+			return f.Mismatch
+		}
+		return nil
 	})
 }
 
@@ -103,41 +95,6 @@ func (c *Copies) write(file string, size int64, fill func(io.Writer) error) (err
 		return fmt.Errorf("writing a copy: %w", err)
 	}
 	return nil
-}
-
-// writeChunks writes the chunks of a file, and verifies each chunk and the file.
-func (c *Copies) writeChunks(ctx context.Context, is *v1alpha1.Content, to io.Writer) error {
-	sum, left := newSum(is.Name), is.Spec.Size
-	for _, name := range is.Spec.Chunks {
-		plain, err := c.api.chunk(ctx, name)
-		if err != nil {
-			return err
-		}
-		if want := min(left, contentstore.ChunkSize); int64(len(plain)) != want {
-			return fmt.Errorf("reading Content %s: its chunk %s has %d bytes instead of %d", is.Name, name, len(plain), want)
-		}
-		left -= int64(len(plain))
-		sum.Write(plain) //nolint:errcheck,gosec // it never fails
-		if _, err := to.Write(plain); err != nil {
-			return fmt.Errorf("writing a copy of Content %s: %w", is.Name, err)
-		}
-	}
-	if sum.String() != is.Name {
-		return fmt.Errorf("reading Content %s: its chunks do not have the hash that is its name: delete it, and the controller creates it again", is.Name)
-	}
-	return nil
-}
-
-// chunk reads one chunk and verifies it.
-func (a *api) chunk(ctx context.Context, name string) ([]byte, error) {
-	is := &v1alpha1.ContentChunk{}
-	if err := a.get(ctx, "contentchunks", name, is); err != nil {
-		return nil, err
-	}
-	if is.Name != name {
-		return nil, fmt.Errorf("reading ContentChunk %s: the API server answers with %q", name, is.Name)
-	}
-	return contentstore.Plain(is)
 }
 
 // largestReserve limits the part of the disk that stays free.

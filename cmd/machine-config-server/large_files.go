@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/bunsen-os/bunsen/internal/bootstrap"
+	"github.com/bunsen-os/bunsen/mcs/content/copies"
+	"github.com/bunsen-os/bunsen/mcs/files"
+)
+
+// cleanEvery is how often a server without a cluster removes copies that no config names.
+const cleanEvery = time.Hour
+
+// localContent serves the files of the content store that a server without a cluster has itself. It removes copies of files
+// that the source does not have any more.
+func (p *program) localContent(stored copies.Stored) error {
+	all, err := p.contentOf(stored)
+	if err != nil {
+		return err
+	}
+	p.background(func(ctx context.Context) {
+		tick := time.NewTicker(cleanEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if err := all.RemoveUnused(func(hash string) bool { _, err := stored(ctx, hash); return err == nil }); err != nil {
+				p.log.Warn("removing copies of files that no config names", "error", err)
+			}
+		}
+	})
+	return nil
+}
+
+// errMismatch says that a file does not have the hash by which a config names it.
+func errMismatch(hash string) error {
+	return fmt.Errorf("the contents of the file do not have the hash %s: it is incomplete, or a user changed it", hash)
+}
+
+// repositoryFiles returns the large files of a repository.
+func repositoryFiles(r *bootstrap.Repository) copies.Stored {
+	return func(_ context.Context, hash string) (copies.File, error) {
+		f, ok := r.LargeFile(hash)
+		if !ok {
+			return copies.File{}, fmt.Errorf("reading file %s: no config of the applied commit names it", hash)
+		}
+		return copies.File{Size: f.Size, Mismatch: errMismatch(hash), Copy: func(_ context.Context, to io.Writer) error {
+			from, err := f.Open()
+			if err != nil {
+				return fmt.Errorf("reading file %s of the repository: %w", hash, err)
+			}
+			defer from.Close() //nolint:errcheck // only read
+			return copyExactly(to, from, f.Size)
+		}}, nil
+	}
+}
+
+// directoryFiles returns the large files of a directory of rendered configs.
+func directoryFiles(d *files.Dir) copies.Stored {
+	return func(_ context.Context, hash string) (copies.File, error) {
+		f, size, err := d.LargeFile(hash)
+		if err != nil {
+			return copies.File{}, err
+		}
+		if err := f.Close(); err != nil {
+			return copies.File{}, err
+		}
+		return copies.File{Size: size, Mismatch: errMismatch(hash), Copy: func(_ context.Context, to io.Writer) error {
+			from, _, err := d.LargeFile(hash)
+			if err != nil {
+				return err
+			}
+			defer from.Close() //nolint:errcheck // only read
+			return copyExactly(to, from, size)
+		}}, nil
+	}
+}
+
+// copyExactly copies a file of a known size, so that a file that grows does not fill the disk.
+func copyExactly(to io.Writer, from io.Reader, size int64) error {
+	if _, err := io.CopyN(to, from, size); err != nil {
+		return fmt.Errorf("copying a file of %d bytes: %w", size, err)
+	}
+	return nil
+}
