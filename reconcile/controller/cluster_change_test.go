@@ -13,9 +13,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bunsen-os/bunsen/api/contentstore"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
+	"github.com/bunsen-os/bunsen/reconcile/controller/controllertest"
 )
 
 const madeByHand = `apiVersion: machineconfiguration.openshift.io/v1
@@ -62,6 +66,45 @@ func (s *stage) apiChanges() {
 	s.requested("mine", "MachineConfigPool mine Changed by someone", began)
 	s.standardPoolEdited()
 	s.standardPoolDeleted()
+}
+
+// missingContent: a MachineConfig through the API names a file that the content store does not have. The pool keeps its config
+// and names the file, until the content store has it.
+func (s *stage) missingContent() {
+	s.t.Helper()
+	var chunks []client.Object
+	content, err := contentstore.Split(strings.NewReader("the agent"), func(c *v1alpha1.ContentChunk) error { chunks = append(chunks, c); return nil })
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	before := &mcfgv1.MachineConfigPool{}
+	if err := s.get("worker", before); err != nil {
+		s.t.Fatal(err)
+	}
+	becomes := func(condition string, isSame bool) {
+		s.t.Helper()
+		s.eventually("rendering pool worker", func() error {
+			p := &mcfgv1.MachineConfigPool{}
+			if err := s.get("worker", p); err != nil {
+				return err
+			}
+			is := controllertest.PoolCondition(p, mcfgv1.MachineConfigPoolRenderDegraded)
+			if !strings.Contains(is, condition) || (p.Spec.Configuration.Name == before.Spec.Configuration.Name) != isSame {
+				return fmt.Errorf("%s: %s", p.Spec.Configuration.Name, is)
+			}
+			return nil
+		})
+	}
+	agent := controllertest.ManualConfig("99-agent", "worker", fmt.Sprintf(
+		`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/opt/agent","contents":{"source":%q,"verification":{"hash":%q}}}]}}`, machineconfig.StoredSource(content.Name), content.Name))
+	s.create(agent)
+	becomes("file /opt/agent of MachineConfig 99-agent names the content store", true)
+	s.create(append(chunks, content)...)
+	becomes("False", false)
+	if err := s.admin.Delete(s.t.Context(), agent); err != nil {
+		s.t.Fatal(err)
+	}
+	becomes("False", true)
 }
 
 // requested waits until the record of a pool's target names the change through the API that asked for it, or that took one back.

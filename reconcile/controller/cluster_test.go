@@ -350,6 +350,7 @@ func TestOnARealAPIServer(t *testing.T) {
 	s.drains()
 	s.clusterObjectsGo()
 	s.apiChanges()
+	s.missingContent()
 	if lines := s.log.forbidden(); lines != "" {
 		t.Errorf("config/rbac lacks rights:\n%s", lines)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/api/fault"
@@ -45,8 +46,15 @@ func publishContents(ctx context.Context, store *contents.Store, rendered render
 		}
 		bad = append(bad, fmt.Errorf("file %s%s names %s, which does not exist: put the file into the repository, and name it with Butane's `local:`", paths[hash], of, machineconfig.ShownAddress(machineconfig.StoredSource(hash))))
 	}
-	return fault.NewStalled(v1alpha1.ReasonInvalidTree, errors.Join(bad...))
+	return fault.NewStalled(v1alpha1.ReasonInvalidTree, &missingContentError{errors.Join(bad...)})
 }
+
+// missingContentError names the files of a config that the content store does not have.
+type missingContentError struct{ error }
+
+// contentInterval is how often the controller renders a pool whose files are missing. No event says that the content store
+// has them now.
+const contentInterval = 10 * time.Second
 
 // moved returns each hash of the moved files once.
 func moved(files []contentstore.File) (out []contentstore.File) {

@@ -2,6 +2,7 @@ package rendering
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -97,7 +98,11 @@ func finish(ctx context.Context, r *Controller, f facts, err error) (reconcile.R
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return reconcile.Result{}, err // A conflict is no failure: another writer was faster.
 	}
-	return reconcile.Result{}, r.report(ctx, f, err)
+	result := reconcile.Result{}
+	if missing := new(missingContentError); errors.As(err, &missing) {
+		result.RequeueAfter = contentInterval
+	}
+	return result, r.report(ctx, f, err)
 }
 
 // SetupWithManager renders a pool again after each change that its config depends on.
