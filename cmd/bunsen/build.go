@@ -61,7 +61,7 @@ express an OS image, extensions, a kernel type or FIPS mode. A pool with such a 
 	cmd.Flags().StringVar(&o.node, "node", "", "print the config of this node, for a pool whose nodes have configs of their own; needs --pool if there are several pools")
 	o.form.AddFlag(cmd, "mc (YAML), json, ignition or tree", "mc", "json", "ignition", "tree")
 	cmd.Flags().StringVar(&o.out, "out", "", "with -o tree: the directory to write to, new or empty")
-	cmd.Flags().StringVar(&o.content, "content", "", "the directory to which to write the large files of the configs, which name them by hash: for machine-config-server --from-dir, as DIR/content, and for machine-config-daemon apply --content")
+	cmd.Flags().StringVar(&o.content, "content", "", "the directory for the large files of the configs, each under its hash. machine-config-server --from-dir and machine-config-daemon apply --content read it")
 	cmd.Flags().BoolVar(&o.allowPartial, "allow-partial", false, "with -o ignition: leave out the parts that Ignition cannot express, and name them on stderr")
 	cmd.Flags().StringVar(&o.defaults.OSImageURL, "os-image", "", "the cluster's default OS image: the value of the controller's flag --os-image")
 	cmd.Flags().StringVar(&o.defaults.ExtensionsImage, "extensions-image", "", "the cluster's default extensions image: the value of the controller's flag --extensions-image")
