@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -127,14 +128,29 @@ func (r *Runtime) Present(ctx context.Context, images []string) (map[string]bool
 
 // Pull implements images.Runtime.
 func (r *Runtime) Pull(ctx context.Context, image string) error {
-	_, err := r.crictl(ctx, pullLimit, "pull", image)
-	if err == nil {
-		if r.fresh == nil {
-			r.fresh = map[string]bool{}
-		}
-		r.fresh[image] = true
+	if _, err := r.crictl(ctx, pullLimit, "pull", image); err != nil {
+		return withoutLog(err)
 	}
-	return err
+	if r.fresh == nil {
+		r.fresh = map[string]bool{}
+	}
+	r.fresh[image] = true
+	return nil
+}
+
+// withoutLog returns the message with which crictl ends, without the warnings and the log that it prints before.
+func withoutLog(err error) error {
+	var failed *machine.Failure
+	if !errors.As(err, &failed) {
+		return err
+	}
+	_, last, found := strings.Cut(failed.Said, "level=fatal msg=")
+	quoted, bad := strconv.QuotedPrefix(last)
+	message, worse := strconv.Unquote(quoted)
+	if !found || bad != nil || worse != nil {
+		return err
+	}
+	return fmt.Errorf("crictl: %s", message)
 }
 
 // Space implements images.Runtime.

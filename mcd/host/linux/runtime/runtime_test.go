@@ -27,8 +27,15 @@ shift 2
 case $1 in
 images) cat "$root/images.json" ;;
 inspecti) grep -qx "$4" "$root/aliases" && exit 0; echo "FATA[0000] no such image \"$4\" present" >&2; exit 1 ;;
-pull) test ! -e "$root/fail" || { echo 'FATA[0000] pulling image: https://user:geheim@r.example.com/v2: 401 Unauthorized' >&2; exit 1; } ;;
+pull) test ! -e "$root/says" || { cat "$root/says" >&2; exit 1; }
+	test ! -e "$root/fail" || { echo 'FATA[0000] pulling image: https://user:geheim@r.example.com/v2: 401 Unauthorized' >&2; exit 1; } ;;
 esac
+`
+
+// pullLog is what crictl 1.34 prints if an image does not exist, with shorter names.
+const pullLog = `time="2026-11-27T06:21:07Z" level=warning msg="Config \"/etc/crictl.yaml\" does not exist, trying next: \"/usr/bin/crictl.yaml\""
+E1127 06:21:07.792881   17071 log.go:32] "PullImage from image service failed" err="rpc error: code = NotFound desc = failed to resolve image: \"r\": not found"
+time="2026-11-27T06:21:07Z" level=fatal msg="pulling image: rpc error: code = NotFound desc = failed to resolve image: \"r\": not found"
 `
 
 // units records what is reloaded.
@@ -218,6 +225,7 @@ func TestMachinesThatCannotPull(t *testing.T) {
 		"another runtime":          {map[string]string{"usr/local/bin/crictl": program, "var/lib/kubelet/config.yaml": "containerRuntimeEndpoint: unix:///run/cri-dockerd.sock\n"}, "neither CRI-O nor containerd"},
 		"an endpoint on a network": {map[string]string{"usr/local/bin/crictl": program, "etc/crictl.yaml": "runtime-endpoint: tcp://127.0.0.1:1\n"}, "which is no socket"},
 		"a pull that fails":        {map[string]string{"usr/local/bin/crictl": program, "run/crio/crio.sock": "", "fail": ""}, "pulling " + a + ": crictl: exit status 1: FATA[0000] pulling image: https://…@r.example.com/v2: 401 Unauthorized"},
+		"a pull with a log":        {map[string]string{"usr/local/bin/crictl": program, "run/crio/crio.sock": "", "says": pullLog}, "pulling " + a + ": crictl: pulling image: rpc error: code = NotFound desc = failed to resolve image: \"r\": not found"},
 		"no list":                  {map[string]string{"usr/local/bin/crictl": program, "run/crio/crio.sock": "", "images.json": "x"}, "crictl printed no list"},
 		"an endless list":          {map[string]string{"usr/local/bin/crictl": "#!/bin/sh\nexec yes\n", "run/crio/crio.sock": ""}, "it printed more than 16777216 bytes"},
 	} {
