@@ -140,7 +140,7 @@ func TestAServerOfARepositoryServesItsLargeFiles(t *testing.T) {
 	repository, cache := t.TempDir(), t.TempDir()
 	first, second := noise(1, 2<<20), noise(2, 2<<20+7)
 	commitFile(t, repository, first)
-	args := []string{"--from-git", repository, "--cache-dir", cache, "--open", "--hostnames", "127.0.0.1", "--interval", "5s"}
+	args := []string{"--from-git", repository, "--cache-dir", cache, "--open", "--hostnames", "127.0.0.1", "--interval", "5s", "--rate", "0", "--failure-rate", "0"}
 	r := start(t, args...)
 	was := r.storedFile(t, first)
 	if !strings.HasPrefix(was.source, "https://"+r.address+"/content/") {
@@ -194,7 +194,7 @@ spec:
         - path: /opt/agent
           contents: {source: "https://content.bunsen.invalid/%s", verification: {hash: %s}}
 `, hash, hash)))
-	r := start(t, "--from-dir", dir, "--open", "--hostnames", "127.0.0.1")
+	r := start(t, "--from-dir", dir, "--open", "--hostnames", "127.0.0.1", "--rate", "0", "--failure-rate", "0")
 	for !strings.Contains(said(), "bunsen build --content") {
 		if t.Context().Err() != nil {
 			t.Fatal("it does not say that the file is missing")
