@@ -43,7 +43,7 @@ func kinds(namespace string) []kind {
 		{"apiextensions.k8s.io", "v1", "CustomResourceDefinition", ""},
 		{"certificates.k8s.io", "v1", "CertificateSigningRequest", ""},
 	}
-	for _, own := range []string{"BunsenStatus", "GitSource", "RevisionContent", "RolloutPolicy", "DriftPolicy", "ProvisioningToken", "Notification"} {
+	for _, own := range []string{"BunsenStatus", "GitSource", "RevisionContent", "Content", "RolloutPolicy", "DriftPolicy", "ProvisioningToken", "Notification"} {
 		all = append(all, kind{"bunsen.dev", "v1alpha1", own, ""})
 	}
 	for _, k := range []kind{
