@@ -40,7 +40,7 @@ type life struct {
 	machine *machine
 	shell   *shell
 	node    *watcher
-	// config is the rendered config that the pool has by the last commit.
+	// config is the machine's rendered config by the last commit.
 	config string
 	// token that the machine was handed, and the file with what the cluster is to keep of it.
 	token, keep string
@@ -215,9 +215,18 @@ func (l *life) render(t *testing.T, do func() (hash, diff string, err error)) ti
 		t.Log(out)
 		l.must(t, err)
 	}
-	l.config = l.plane.must(t, "get", "mcp", "worker", "-o", "jsonpath={.spec.configuration.name}")
+	l.config = l.own(t, l.plane.must(t, "get", "mcp", "worker", "-o", "jsonpath={.spec.configuration.name}"))
 	l.check(l.config != before, fmt.Sprintf("the pool is rendered from it after %.1f s", time.Since(begin).Seconds()), l.config)
 	return begin
+}
+
+// own returns the machine's config of a target.
+func (l *life) own(t *testing.T, target string) string {
+	t.Helper()
+	key := strings.ReplaceAll(v1alpha1.NodeConfigsAnnotation, ".", `\.`)
+	of, err := v1alpha1.ParseNodeConfigs(l.plane.must(t, "get", "mc", target, "-o", "jsonpath={.metadata.annotations."+key+"}"))
+	l.must(t, err)
+	return of.Of(nodeName)
 }
 
 // must ends a step that cannot go on, and writes down why.

@@ -23,9 +23,12 @@ const firstBoot = " ignition.firstboot=1 ignition.platform.id=qemu rd.neednet=1 
 // maxBoots is more than any life has: a machine that goes in circles is stopped.
 const maxBoots = 30
 
-// machine is an emulated computer with one disk. It is switched on by start, and again after each reboot and power cut.
+// dataSerial is the serial number of the second disk, which the table of facts has.
+const dataSerial = "DATA0001"
+
+// machine is an emulated computer with two disks: one with the OS, and an empty one. It is switched on by start, and again after each reboot and power cut.
 type machine struct {
-	dir, disk string
+	dir, disk, data string
 	// ignition is the pointer config, in the place where QEMU's firmware hands it over.
 	ignition string
 	netdev   string
@@ -47,6 +50,14 @@ func (m *machine) prepare(t *testing.T, from string) {
 	m.disk, m.gone = filepath.Join(m.dir, "disk.raw"), make(chan struct{})
 	if out, err := exec.Command("cp", "--sparse=always", "--reflink=auto", from, m.disk).CombinedOutput(); err != nil {
 		t.Fatalf("copying the disk: %v\n%s", err, out)
+	}
+	m.data = filepath.Join(m.dir, "data.raw")
+	empty, err := os.Create(m.data)
+	if err == nil {
+		err = errors.Join(empty.Truncate(64<<20), empty.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		m.mu.Lock()
@@ -115,6 +126,7 @@ func (m *machine) on() (*exec.Cmd, error) {
 		"-chardev", "file,id=journal,append=on,path="+m.journal(), "-device", "isa-serial,chardev=journal",
 		"-kernel", filepath.Join(m.dir, "linux"), "-initrd", filepath.Join(m.dir, "initrd"), "-append", options,
 		"-drive", "file="+m.disk+",if=virtio,format=raw,cache=unsafe", "-device", "virtio-rng-pci",
+		"-drive", "file="+m.data+",if=none,id=data,format=raw,cache=unsafe", "-device", "virtio-blk-pci,drive=data,serial="+dataSerial,
 		"-fw_cfg", "name=opt/com.coreos/config,file="+m.ignition,
 		"-netdev", m.netdev, "-device", "virtio-net-pci,netdev=n0")
 	said, err := os.OpenFile(filepath.Join(m.dir, "qemu.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
