@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/agent/driftscan"
 	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
@@ -245,6 +247,22 @@ var drifted = []struct {
 		r.c.says(r.t, "Degraded", "rendered-a", "content mismatch")
 		if len(r.reported().Items) != 1 {
 			r.t.Error(r.reported())
+		}
+	}},
+	{"a difference that a daemon wrote before it crashed goes when the drift has ended", func(r *watched) {
+		original := r.disk(policyFile)
+		for n, crashed := 0, true; crashed; n++ {
+			r.edit()
+			h, count := hosttest.Wrap(r.m.Host(), hosttest.CrashAfter(n))
+			r.start(h)
+			r.looks()
+			crashed = count.N > n
+			r.m.Put(policyFile, original)
+			r.start(r.m.Host())
+			r.must(r.settle())
+			if _, err := driftscan.Diff(r.m.Host().Files, policyFile); !errors.Is(err, driftscan.ErrNoDrift) {
+				r.t.Errorf("after %d changes: %v", n, err)
+			}
 		}
 	}},
 	{"what is watched are the config's paths, the record and the force file", func(r *watched) {

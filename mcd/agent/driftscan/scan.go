@@ -68,7 +68,8 @@ func scanDrift(ctx context.Context, c Scanner, at plan.Config, next *desired.Sta
 	}
 	known.Memory = s.Memory
 	known.Accessed = known.Accessed || c.Watcher != nil && c.Watcher.Accessed()
-	known.Diffs = writeDiffs(ctx, c, s, known.Diffs)
+	before.Diffs = announceDiffs(c, before, s)
+	known.Diffs = writeDiffs(ctx, c, s, before.Diffs)
 	known.Report, _ = s.Report(config)
 	if err := saveDrift(c, before, known); err != nil {
 		if len(s.Repair.Steps) > 0 {

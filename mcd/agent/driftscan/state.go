@@ -101,6 +101,25 @@ func diffPath(p string) string {
 	return Dir + "/" + name + ".diff"
 }
 
+// hasDiff reports whether Dir has the difference of a result.
+func hasDiff(v drift.Result) bool { return path.IsAbs(v.Name) && v.Action != v1alpha1.DriftIgnore }
+
+// announceDiffs saves the paths of the differences that are written next, so that a later scan removes them also if the daemon
+// stops before it saves the rest. It returns all paths with a difference in Dir.
+func announceDiffs(c Scanner, before driftState, s driftScan) []string {
+	now := before
+	now.Diffs = slices.Clone(before.Diffs)
+	for _, v := range s.Results {
+		if hasDiff(v) && !slices.Contains(now.Diffs, v.Name) {
+			now.Diffs = append(now.Diffs, v.Name)
+		}
+	}
+	if err := saveDrift(c, before, now); err != nil {
+		c.Log.Warn("cannot save the drift state", "err", err)
+	}
+	return now.Diffs
+}
+
 // writeDiffs writes the redacted difference of each reported path and removes outdated files. The files are only for
 // users, so writeDiffs logs a failed write and continues.
 func writeDiffs(ctx context.Context, c Scanner, s driftScan, before []string) (written []string) {
@@ -111,7 +130,7 @@ func writeDiffs(ctx context.Context, c Scanner, s driftScan, before []string) (w
 		}
 	}()
 	for _, v := range s.Results {
-		if !path.IsAbs(v.Name) || v.Action == v1alpha1.DriftIgnore {
+		if !hasDiff(v) {
 			continue
 		}
 		text := []byte(drift.Diff(v, s.config, s.expected[v.Name], s.actual[v.Name]))
