@@ -66,7 +66,7 @@ func imagesDegraded(f ImageFacts) mcfgv1.MachineConfigPoolCondition {
 		texts = append(texts, "there is no PinnedImageSet "+strings.Join(f.Missing, ", ")+": create it, or remove it from spec.pinnedImageSets of the pool")
 	}
 	for i := range f.Failing {
-		texts = append(texts, "node "+f.Failing[i].Name+": "+cut(f.Failing[i].Pinned.Problem, mostReason))
+		texts = append(texts, "node "+f.Failing[i].Name+": "+cut(firstLine(f.Failing[i].Pinned.Problem), mostReason))
 	}
 	if len(texts) == 0 {
 		return poolCondition(mcfgv1.MachineConfigPoolPinnedImageSetsDegraded, false, "AsExpected", "")

@@ -97,6 +97,10 @@ func (m *Mirrors) add(text []byte) error {
 		Registries []registry `toml:"registry"`
 	}
 	if _, err := toml.Decode(string(text), &is); err != nil {
+		var at toml.ParseError
+		if errors.As(err, &at) {
+			return fmt.Errorf("it is not valid TOML with tables [[registry]]: see line %d", at.Position.Line)
+		}
 		return errors.New("it is not valid TOML with tables [[registry]]")
 	}
 	for i := range is.Registries {

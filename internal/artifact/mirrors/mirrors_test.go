@@ -173,7 +173,7 @@ location = "second.example.org:5000/copies"
 func TestFilesThatAreNotValid(t *testing.T) {
 	const good = "[[registry]]\nlocation = 'registry.example.com'\n[[registry.mirror]]\nlocation = 'a.example.org'"
 	for text, want := range map[string]string{
-		"[[registry]":                                       "not valid TOML",
+		"\n[[registry]":                                     "not valid TOML with tables [[registry]]: see line 2",
 		"registry = 'a'":                                    "not valid TOML",
 		"[[registry]]\nblocked = 'geheim'":                  "not valid TOML",
 		"[[registry]]\nprefix = ''":                         "is not a registry",

@@ -66,7 +66,7 @@ func (c NodeConfigs) InTermsOf(nodes []nodestate.Node, prefer ...string) []nodes
 			*name = c.ofPool(*name, n.Name, prefer)
 		}
 		if n.Config.Current == n.Config.Desired && current != nodes[i].Config.Desired {
-			n.Config.Current = current // Another revision of its secrets, which nobody can tell from that of the pool's config.
+			n.Config.Current = current // Another revision of its secrets, which the Node does not distinguish from that of the pool's config.
 		}
 	}
 	return out

@@ -54,7 +54,7 @@ func (r *Runtime) Pin(ctx context.Context, images []string) error {
 	}
 	is := record{Images: images, CRIO: at.crio, Done: true}
 	same := bytes.Equal(current, dropIn(is))
-	if same && was.equals(is) && (at.crio || !r.anyFresh(images)) {
+	if same && was.equals(is) {
 		return nil
 	}
 	maybe := slices.Compact(slices.Sorted(slices.Values(slices.Concat(was.Images, images))))
@@ -69,8 +69,19 @@ func (r *Runtime) Pin(ctx context.Context, images []string) error {
 	if err := r.activate(ctx, at, was, images); err != nil {
 		return err
 	}
-	r.fresh = nil
 	return r.save(ctx, is)
+}
+
+// forget records, before a pinned image is pulled again, that the runtime may not have its pin: containerd loses the label with the
+// image. So the next Pin pins it, also after a crash.
+func (r *Runtime) forget(ctx context.Context, image string) error {
+	defer r.Lock()()
+	was, err := r.record()
+	if err != nil || !was.Done || !slices.Contains(was.Images, image) {
+		return err
+	}
+	was.Done = false
+	return r.save(ctx, was)
 }
 
 // activate makes the runtime read its pins.
@@ -84,10 +95,6 @@ func (r *Runtime) activate(ctx context.Context, at endpoint, was record, images 
 // equals reports whether both records are done and pin the same images in the same runtime.
 func (is record) equals(other record) bool {
 	return is.Done == other.Done && is.CRIO == other.CRIO && slices.Equal(is.Images, other.Images)
-}
-
-func (r *Runtime) anyFresh(images []string) bool {
-	return slices.ContainsFunc(images, func(image string) bool { return r.fresh[image] })
 }
 
 // record reads the record; one that is done and has no images if there is none. A damaged record counts as not done.
@@ -171,7 +178,7 @@ func (r *Runtime) setLabels(ctx context.Context, at endpoint, was record, images
 		return err
 	}
 	for _, image := range images {
-		if was.Done && !r.fresh[image] && slices.Contains(was.Images, image) {
+		if was.Done && slices.Contains(was.Images, image) {
 			continue
 		}
 		if err := set(image, value); err != nil {

@@ -37,8 +37,6 @@ type Runtime struct {
 	Lock func() (unlock func())
 	// Simulated is true on a host whose programs run outside of its root, with the rights of the caller.
 	Simulated bool
-	// fresh are images that were pulled since the last pin. Their labels may be missing.
-	fresh map[string]bool
 }
 
 // HasCrictl reports whether the machine has crictl.
@@ -128,13 +126,12 @@ func (r *Runtime) Present(ctx context.Context, images []string) (map[string]bool
 
 // Pull implements images.Runtime.
 func (r *Runtime) Pull(ctx context.Context, image string) error {
+	if err := r.forget(ctx, image); err != nil {
+		return err
+	}
 	if _, err := r.crictl(ctx, pullLimit, "pull", image); err != nil {
 		return withoutLog(err)
 	}
-	if r.fresh == nil {
-		r.fresh = map[string]bool{}
-	}
-	r.fresh[image] = true
 	return nil
 }
 

@@ -168,6 +168,18 @@ func TestContainerd(t *testing.T) {
 	const look = "crictl --runtime-endpoint unix:///run/containerd/containerd.sock "
 	const set = "ctr --address /run/containerd/containerd.sock --namespace k8s.io images label "
 	m.wants("the calls", m.calls(), look+"images --output json\n"+look+"inspecti --output json "+b+"\n"+set+a+" io.cri-containerd.pinned=pinned\n"+set+b+" io.cri-containerd.pinned=pinned")
+	m.write("images.json", `{"images":[]}`) // A user deletes both images, and containerd loses their labels.
+	m.write("aliases", "")
+	if err := m.open().Pull(t.Context(), a); err != nil { // The daemon crashes after it.
+		t.Fatal(err)
+	}
+	m.calls()
+	m.write("images.json", `{"images":[{"repoDigests":["`+a+`"]}]}`)
+	m.write("aliases", b+"\n")
+	if err := images.Bring(t.Context(), m.open(), []string{a, b}); err != nil {
+		t.Fatal(err)
+	}
+	m.wants("the label of an image that was pulled again", m.calls(), look+"images --output json\n"+look+"inspecti --output json "+b+"\n"+set+a+" io.cri-containerd.pinned=pinned\n"+set+b+" io.cri-containerd.pinned=pinned")
 	m.write("gone", "")
 	if err := m.open().Pin(t.Context(), nil); err != nil {
 		t.Fatal(err)
