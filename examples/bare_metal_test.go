@@ -51,7 +51,8 @@ func TestTheExampleOnBareMetal(t *testing.T) {
 			}
 			continue
 		}
-		if files["/etc/hostname"] != c.node+"\n" || !strings.Contains(files[static], "\ninterface-name="+c.ethernet+"\n") || !strings.Contains(files[static], "\naddress1="+c.address+",192.0.2.1\n") {
+		if files["/etc/hostname"] != c.node+"\n" || !strings.Contains(files[static], "\ninterface-name="+c.ethernet+
+			"\n") || !strings.Contains(files[static], "\naddress1="+c.address+",192.0.2.1\n") {
 			t.Errorf("%s is %q with %q", c.node, files["/etc/hostname"], files[static])
 		}
 		if len(disks) != 1 || !strings.HasSuffix(disks[0].Device, "_"+c.serial) {

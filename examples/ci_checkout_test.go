@@ -10,7 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// TestForgejoChecksOutTheCommit runs the first step of the workflow against a repository whose pull request has a newer commit.
+// TestForgejoChecksOutTheCommit runs the first step of the workflow against a repository whose pull request has a newer
+// commit.
 func TestForgejoChecksOutTheCommit(t *testing.T) {
 	git := func(dir string, args ...string) string {
 		t.Helper()

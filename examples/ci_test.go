@@ -45,7 +45,8 @@ func unpinned(text []byte) (problems []string, err error) {
 			say("action %s is not pinned to a commit", n.Value)
 		case key == "uses" && !strings.HasPrefix(n.Value, "./") && !strings.Contains(n.LineComment, "v"):
 			say("action %s has no comment with its version", n.Value)
-		case (key == "image" || parent == "image" && key == "name" || key == "container" || key == "services") && !pinnedImage.MatchString(n.Value):
+		case (key == "image" || parent == "image" && key == "name" || key == "container" || key == "services") &&
+			!pinnedImage.MatchString(n.Value):
 			say("image %s is not pinned to a digest", n.Value)
 		}
 		if key == "uses" && inContainer {
@@ -113,7 +114,8 @@ func TestWorkflowsRunOnlyWhatIsPinned(t *testing.T) {
 }
 
 func TestUnpinnedWorkflowsAreFound(t *testing.T) {
-	const sha, digest = "08c6903cd8c0fde910a37f88322edcfb5dd907a8", "sha256:0f063af2d465d8dcae54cce04278ada488b96f77b42449c8d071e47d016cc65a"
+	const sha, digest = "08c6903cd8c0fde910a37f88322edcfb5dd907a8",
+		"sha256:0f063af2d465d8dcae54cce04278ada488b96f77b42449c8d071e47d016cc65a"
 	for name, test := range map[string]struct{ text, want string }{
 		"a pinned action":                     {"steps:\n- uses: actions/checkout@" + sha + " # v5.0.0", ""},
 		"an action of the repository itself":  {"steps:\n- uses: ./actions/x", ""},

@@ -11,9 +11,13 @@ import (
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
-// Two examples bring the daemon by the address and hash of its binary. Its units are those that a pointer config installs.
+// Two examples bring the daemon by the address and hash of its binary. Its units are those that a pointer config
+// installs.
 func TestTheDaemonComesByReference(t *testing.T) {
-	for dir, at := range map[string]string{"fcos-kubeadm": daemon.DefaultPath, "flatcar-kubeadm": "/opt/bin/machine-config-daemon"} {
+	for dir, at := range map[string]string{
+		"fcos-kubeadm":    daemon.DefaultPath,
+		"flatcar-kubeadm": "/opt/bin/machine-config-daemon",
+	} {
 		units, err := daemon.Units(at)
 		if err != nil {
 			t.Fatal(err)

@@ -55,7 +55,8 @@ func TestEveryExampleHasAReadme(t *testing.T) {
 		}
 		text, err := os.ReadFile(path.Join(e.Name(), "README.md"))
 		if err != nil || !bytes.HasPrefix(text, []byte("# "+e.Name()+": ")) {
-			t.Errorf("examples/%[1]s/README.md does not begin with `# %[1]s: ` and what it is for: %[2]v", e.Name(), err)
+			t.Errorf("examples/%[1]s/README.md does not begin with `# %[1]s: ` and what it is for: %[2]v", e.Name(),
+				err)
 		}
 	}
 }
@@ -110,7 +111,8 @@ func TestEveryLeafPointsAtALine(t *testing.T) {
 					lines[at.File] = bytes.Count(src, []byte("\n"))
 				}
 				if at.Line > lines[at.File] {
-					t.Errorf("%s: %s: %s is said to be at %s, which has %d lines", dir, f.Name, leaf, at, lines[at.File])
+					t.Errorf("%s: %s: %s is said to be at %s, which has %d lines", dir, f.Name, leaf, at,
+						lines[at.File])
 				}
 			}
 			for _, file := range f.Origin.Files {

@@ -41,7 +41,9 @@ func TestTheExampleWithSecrets(t *testing.T) {
 		if f.Content.Format != "" {
 			plain, err = sops.Decrypt(f.Content.Format, f.Content.Body, ids...)
 		} else {
-			plain, err = f.Content.Expand(func(r secretref.Reference) ([]byte, error) { return []byte("<" + r.String() + ">"), nil })
+			plain, err = f.Content.Expand(func(r secretref.Reference) ([]byte, error) {
+				return []byte("<" + r.String() + ">"), nil
+			})
 		}
 		if err != nil {
 			t.Errorf("%s: %v", f.Path, err)
@@ -65,7 +67,8 @@ func TestTheExampleWithSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, ok := rs.For("pools/worker/files/app.sops.yaml"); !ok || len(r.Groups) != 1 || !strings.Contains(string(files[0].Content.Body), r.Groups[0][0]) {
+	if r, ok := rs.For("pools/worker/files/app.sops.yaml"); !ok || len(r.Groups) != 1 ||
+		!strings.Contains(string(files[0].Content.Body), r.Groups[0][0]) {
 		t.Errorf("the creation rule %+v is not that of the file", r)
 	}
 }

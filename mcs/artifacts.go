@@ -8,10 +8,11 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// The server's name of a file is the hash of a file of the content store, or the address of a file in a registry without its
-// tag: oci://REGISTRY/NAME@sha256:HEX.
+// The server's name of a file is the hash of a file of the content store, or the address of a file in a registry
+// without its tag: oci://REGISTRY/NAME@sha256:HEX.
 
-// servedName returns the server's name of the file that a source names; empty if machines do not read it from the server.
+// servedName returns the server's name of the file that a source names; empty if machines do not read it from the
+// server.
 func servedName(source string) string {
 	if hash, stored := machineconfig.StoredHash(source); stored {
 		return hash
@@ -42,7 +43,8 @@ func contentPath(name string) string {
 	return (&url.URL{Path: v1alpha1.ContentPath + v1alpha1.ContentArtifact + rest}).EscapedPath()
 }
 
-// ContentName returns the name of the file at a path of the server, after v1alpha1.ContentPath; empty if the path names no file.
+// ContentName returns the name of the file at a path of the server, after v1alpha1.ContentPath; empty if the path names
+// no file.
 func ContentName(path string) string {
 	if machineconfig.IsStoredHash(path) {
 		return path

@@ -35,8 +35,8 @@ const (
 // config, and the files that the machine needs to boot this config and to join the cluster. Compose merges the inline
 // configs that the rendered config names. The same input gives the same bytes, which the parser of the given version
 // accepts. The error is an *UnsupportedFieldsError if the version lacks fields of the config, and a
-// *FirstBootSecretsError if the machine cannot boot without withheld secrets. The error is a *NoContentStoreError if the config
-// has files of the content store, and the server has none. Any other error is about the rendered
+// *FirstBootSecretsError if the machine cannot boot without withheld secrets. The error is a *NoContentStoreError if
+// the config has files of the content store, and the server has none. Any other error is about the rendered
 // config itself.
 func Compose(in Input, v Version) (Body, error) {
 	if in.Rendered == nil {

@@ -25,9 +25,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected output in testdata")
 
-// Each archive has a rendered MachineConfig (in.yaml), where it matters what the server does with it (server.yaml) and, per
-// version, the Ignition that a machine of pool worker gets (2.2.0.json or 3.x.0.json, with the files' contents decoded
-// below, and what was withheld) or the error (3.x.0.error).
+// Each archive has a rendered MachineConfig (in.yaml), where it matters what the server does with it (server.yaml) and,
+// per version, the Ignition that a machine of pool worker gets (2.2.0.json or 3.x.0.json, with the files' contents
+// decoded below, and what was withheld) or the error (3.x.0.error).
 func TestComposeGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -52,7 +52,10 @@ func TestComposeGolden(t *testing.T) {
 			for _, v := range []Version{V2_2, V3_0, V3_2, V3_4, V3_5} {
 				body, err := Compose(in, v)
 				if err != nil {
-					got.Files = append(got.Files, txtar.File{Name: string(v) + ".error", Data: []byte(err.Error() + "\n")})
+					got.Files = append(got.Files, txtar.File{
+						Name: string(v) + ".error",
+						Data: []byte(err.Error() + "\n"),
+					})
 					continue
 				}
 				got.Files = append(got.Files, txtar.File{Name: string(v) + ".json", Data: readable(t, body)})
@@ -203,7 +206,9 @@ func TestAnEntryAtAnAppendedPathIsReplacedWhateverItIs(t *testing.T) {
 					t.Errorf("%s at %s: the machine would get the rendered config's file", kind, path)
 				}
 			}
-			if others := len(got.Storage.Directories) + len(got.Storage.Links) + len(got.Ignition.Config.Merge); !slices.Equal(paths, append([]string{"/etc/z"}, appended...)) || others > 0 {
+			if others := len(got.Storage.Directories) + len(got.Storage.Links) +
+				len(got.Ignition.Config.Merge); !slices.Equal(paths, append([]string{"/etc/z"}, appended...)) ||
+				others > 0 {
 				t.Errorf("%s at %s: got files %q and %d others", kind, path, paths, others)
 			}
 		}
@@ -226,7 +231,8 @@ func TestABadRenderedConfigIsNamedWithItsFault(t *testing.T) {
 		t.Errorf("no config: got %v", err)
 	}
 	var refused *UnsupportedVersionError
-	if _, err := Compose(Input{Pool: "worker", Rendered: rendered(`{"ignition":{"version":"3.5.0"}}`)}, "2.1.0"); !errors.As(err, &refused) {
+	if _, err := Compose(Input{Pool: "worker", Rendered: rendered(`{"ignition":{"version":"3.5.0"}}`)},
+		"2.1.0"); !errors.As(err, &refused) {
 		t.Errorf("a version that is none: got %v", err)
 	}
 }
@@ -248,7 +254,8 @@ func TestAConfigWithoutIgnitionStillTellsTheMachineWhatItIs(t *testing.T) {
 // Ignition before 2.3, which reads 3.0.0 and 2.2.0, gives up at "compression is not supported with that scheme".
 func TestWhoCannotUnpackIsSentItUnpacked(t *testing.T) {
 	const zipped = `{"source":"data:;base64,H4sIAAAAAAACA0tMBADXGYoHAgAAAA==","compression":"gzip"}`
-	mc := rendered(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/a","mode":420,"contents":` + zipped + `,"append":[` + zipped + `]},{"path":"/b","contents":{"source":"https://x/y","compression":"gzip"}}]}}`)
+	mc := rendered(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/a","mode":420,"contents":` + zipped +
+		`,"append":[` + zipped + `]},{"path":"/b","contents":{"source":"https://x/y","compression":"gzip"}}]}}`)
 	for _, v := range Versions() {
 		body, err := Compose(Input{Rendered: mc}, v)
 		if err != nil {

@@ -25,7 +25,8 @@ type ContentAccess struct {
 	CA []byte
 	// Expires is when the grants end. All grants of one server and one end are equal.
 	Expires time.Time
-	// Grant returns the text that allows the machine to read the file with a name: a hash, or the address in a registry.
+	// Grant returns the text that allows the machine to read the file with a name: a hash, or the address in a
+	// registry.
 	Grant func(name string) string
 }
 
@@ -38,7 +39,8 @@ type NoContentStoreError struct {
 
 // Error names the config and its files.
 func (e *NoContentStoreError) Error() string {
-	return fmt.Sprintf("config %s has files in the content store of a cluster (%s), and this server has no content store. Run the server in the cluster, or serve the files at an https:// address",
+	return fmt.Sprintf("config %s has files in the content store of a cluster (%s), and this server has no content "+
+		"store. Run the server in the cluster, or serve the files at an https:// address",
 		e.Config, strings.Join(e.Files, ", "))
 }
 
@@ -55,8 +57,8 @@ func storedFiles(c machineconfig.Config) (paths []string) {
 	return paths
 }
 
-// StoredHashes returns the hashes of the files of a rendered config that are in the content store. An invalid config has
-// none, because no machine gets it.
+// StoredHashes returns the hashes of the files of a rendered config that are in the content store. An invalid config
+// has none, because no machine gets it.
 func StoredHashes(rendered *mcfgv1.MachineConfig) (hashes []string) {
 	config, err := machineconfig.Parse(rendered.Spec)
 	if err != nil {
@@ -71,9 +73,11 @@ func StoredHashes(rendered *mcfgv1.MachineConfig) (hashes []string) {
 }
 
 // errNoRegistries says that a config has files in OCI registries, and that the server reads none.
-var errNoRegistries = errors.New("the config has files in OCI registries, which new machines read from the server, and this server reads no registries")
+var errNoRegistries = errors.New("the config has files in OCI registries, which new machines read from the server, " +
+	"and this server reads no registries")
 
-// NeedsServer reports whether machines with a rendered config read files from the server. No machine gets an invalid config.
+// NeedsServer reports whether machines with a rendered config read files from the server. No machine gets an invalid
+// config.
 func NeedsServer(rendered *mcfgv1.MachineConfig) bool {
 	config, err := machineconfig.Parse(rendered.Spec)
 	return err == nil && len(servedFiles(config)) > 0
@@ -89,9 +93,9 @@ func servedFiles(c machineconfig.Config) (names []string) {
 	return names
 }
 
-// withContent replaces the addresses of files of the content store and of registries by those of the server, with grants. Versions of
-// Ignition without headers get the grant in the address. The machine reaches the server as it did for its config:
-// without the proxies of the config, and with the server's CA.
+// withContent replaces the addresses of files of the content store and of registries by those of the server, with
+// grants. Versions of Ignition without headers get the grant in the address. The machine reaches the server as it did
+// for its config: without the proxies of the config, and with the server's CA.
 func (d spec) withContent(c machineconfig.Config, in Input) (machineconfig.Config, error) {
 	paths := storedFiles(c)
 	if len(paths) > 0 && in.Content == nil {
@@ -116,9 +120,11 @@ func (d spec) withContent(c machineconfig.Config, in Input) (machineconfig.Confi
 	settings := &c.Ignition.Ignition
 	if len(in.Content.CA) > 0 && !trusts(settings.Security.TLS.CertificateAuthorities, in.Content.CA) {
 		source := "data:;base64," + base64.StdEncoding.EncodeToString(in.Content.CA)
-		settings.Security.TLS.CertificateAuthorities = append(slices.Clone(settings.Security.TLS.CertificateAuthorities), ign.Resource{Source: &source})
+		settings.Security.TLS.CertificateAuthorities = append(
+			slices.Clone(settings.Security.TLS.CertificateAuthorities), ign.Resource{Source: &source})
 	}
-	if u, err := url.Parse(in.Content.Server); err == nil && (settings.Proxy.HTTPProxy != nil || settings.Proxy.HTTPSProxy != nil) {
+	if u, err := url.Parse(in.Content.Server); err == nil &&
+		(settings.Proxy.HTTPProxy != nil || settings.Proxy.HTTPSProxy != nil) {
 		settings.Proxy.NoProxy = append(slices.Clone(settings.Proxy.NoProxy), ign.NoProxyItem(u.Hostname()))
 	}
 	return c, nil

@@ -22,18 +22,23 @@ func withStored(ignition string) *mcfgv1.MachineConfig {
 	mc := &mcfgv1.MachineConfig{}
 	mc.Name = "rendered-worker-1"
 	file := func(path, source, hash string) string {
-		return `{"path":"` + path + `","mode":420,"contents":{"source":"` + source + `","verification":{"hash":"` + hash + `"}}}`
+		return `{"path":"` + path + `","mode":420,"contents":{"source":"` + source + `","verification":{"hash":"` +
+			hash + `"}}}`
 	}
-	mc.Spec.Config.Raw = []byte(`{"ignition":{"version":"3.5.0"` + ignition + `},"storage":{"files":[` + strings.Join([]string{
-		file("/opt/tool", machineconfig.StoredSource(storedHash), storedHash),
-		file("/opt/other", "https://example.com/other", storedHash),
-		`{"path":"/etc/motd","mode":420,"contents":{"source":"data:,hello"}}`,
-	}, ",") + `]}}`)
+	mc.Spec.Config.Raw = []byte(`{"ignition":{"version":"3.5.0"` + ignition + `},"storage":{"files":[` +
+		strings.Join([]string{
+			file("/opt/tool", machineconfig.StoredSource(storedHash), storedHash),
+			file("/opt/other", "https://example.com/other", storedHash),
+			`{"path":"/etc/motd","mode":420,"contents":{"source":"data:,hello"}}`,
+		}, ",") + `]}}`)
 	return mc
 }
 
 func anAccess() *ContentAccess {
-	return &ContentAccess{Server: "https://10.0.0.1:22623", CA: []byte("-----BEGIN CERTIFICATE-----\n"), Expires: time.Unix(0, 0), Grant: func(hash string) string { return "grant-for." + hash[:10] + "/+" }}
+	return &ContentAccess{
+		Server: "https://10.0.0.1:22623", CA: []byte("-----BEGIN CERTIFICATE-----\n"),
+		Expires: time.Unix(0, 0), Grant: func(hash string) string { return "grant-for." + hash[:10] + "/+" },
+	}
 }
 
 // file is the contents of a file in a composed config of any version.
@@ -81,7 +86,10 @@ func composed(t *testing.T, in Input, v Version) (files map[string]file, cas []s
 func TestANewMachineReadsTheContentStoreFromTheServer(t *testing.T) {
 	for _, v := range []Version{V2_2, V3_0, V3_1, V3_2, V3_3, V3_4, V3_5} {
 		for _, withhold := range []bool{false, true} {
-			files, cas, _ := composed(t, Input{Pool: "worker", Rendered: withStored(""), Withhold: withhold, Content: anAccess()}, v)
+			files, cas, _ := composed(t, Input{
+				Pool: "worker", Rendered: withStored(""), Withhold: withhold,
+				Content: anAccess(),
+			}, v)
 			tool := files["/opt/tool"].Contents
 			want, grant := "https://10.0.0.1:22623/content/"+storedHash, anAccess().Grant(storedHash)
 			if v == V2_2 || v == V3_0 {
@@ -91,13 +99,15 @@ func TestANewMachineReadsTheContentStoreFromTheServer(t *testing.T) {
 				} else if u.RawQuery = ""; u.String() != want {
 					t.Errorf("%s: it comes from %s", v, u)
 				}
-			} else if tool.Source != want || len(tool.HTTPHeaders) != 1 || tool.HTTPHeaders[0].Name != "Authorization" || tool.HTTPHeaders[0].Value != "Bunsen-Content "+grant {
+			} else if tool.Source != want || len(tool.HTTPHeaders) != 1 ||
+				tool.HTTPHeaders[0].Name != "Authorization" || tool.HTTPHeaders[0].Value != "Bunsen-Content "+grant {
 				t.Errorf("%s: it comes from %s with headers %v", v, tool.Source, tool.HTTPHeaders)
 			}
 			if tool.Verification.Hash != storedHash {
 				t.Errorf("%s: Ignition verifies %q", v, tool.Verification.Hash)
 			}
-			if got := files["/opt/other"].Contents; got.Source != "https://example.com/other" || len(got.HTTPHeaders) != 0 {
+			if got := files["/opt/other"].Contents; got.Source != "https://example.com/other" ||
+				len(got.HTTPHeaders) != 0 {
 				t.Errorf("%s: a remote file gets %+v", v, got)
 			}
 			if len(cas) != 1 || !strings.HasPrefix(cas[0], "data:") {
@@ -117,12 +127,14 @@ func TestTheConfigsOwnCAsAndProxiesStay(t *testing.T) {
 		t.Errorf("it reaches %v without the proxy", noProxy)
 	}
 	same := strings.Replace(own, "data:,own", "data:,-----BEGIN%20CERTIFICATE-----%0A", 1)
-	if _, cas, _ := composed(t, Input{Pool: "worker", Rendered: withStored(same), Content: anAccess()}, Newest); len(cas) != 1 {
+	if _, cas, _ := composed(t, Input{Pool: "worker", Rendered: withStored(same), Content: anAccess()},
+		Newest); len(cas) != 1 {
 		t.Errorf("the server's CA is there %d times", len(cas))
 	}
 	access := anAccess()
 	access.CA = nil
-	if _, cas, _ := composed(t, Input{Pool: "worker", Rendered: withStored(""), Content: access}, Newest); len(cas) != 0 {
+	if _, cas, _ := composed(t, Input{Pool: "worker", Rendered: withStored(""), Content: access},
+		Newest); len(cas) != 0 {
 		t.Errorf("without a known CA it trusts %v", cas)
 	}
 }
@@ -130,7 +142,8 @@ func TestTheConfigsOwnCAsAndProxiesStay(t *testing.T) {
 func TestAServerWithoutAContentStoreSaysSo(t *testing.T) {
 	_, err := Compose(Input{Pool: "worker", Rendered: withStored("")}, Newest)
 	missing := new(NoContentStoreError)
-	if !errors.As(err, &missing) || !strings.Contains(err.Error(), "/opt/tool") || strings.Contains(err.Error(), "/opt/other") {
+	if !errors.As(err, &missing) || !strings.Contains(err.Error(), "/opt/tool") ||
+		strings.Contains(err.Error(), "/opt/other") {
 		t.Errorf("it says %v", err)
 	}
 	without := withStored("")

@@ -53,7 +53,8 @@ func translateTo22(config map[string]any) *translation {
 	t := &translation{}
 	head := object(config, "ignition")
 	head["version"] = string(V2_2)
-	t.resources("ignition.security.tls.certificateAuthorities", list(object(object(head, "security"), "tls"), "certificateAuthorities"))
+	t.resources("ignition.security.tls.certificateAuthorities", list(object(object(head, "security"), "tls"),
+		"certificateAuthorities"))
 	t.storage(object(config, "storage"))
 	for i, u := range list(object(config, "systemd"), "units") {
 		if u := fields(u); u["mask"] == false {
@@ -74,7 +75,10 @@ func (t *translation) only(at string, part map[string]any, known ...string) {
 }
 
 func (t *translation) storage(s map[string]any) {
-	listed := map[string]bool{"/": true, "/etc": true, "/home": true, "/opt": true, "/root": true, "/srv": true, "/usr": true, "/usr/local": true, "/var": true, "/var/home": true, "/var/lib": true}
+	listed := map[string]bool{
+		"/": true, "/etc": true, "/home": true, "/opt": true, "/root": true, "/srv": true,
+		"/usr": true, "/usr/local": true, "/var": true, "/var/home": true, "/var/lib": true,
+	}
 	for _, d := range list(s, "directories") {
 		listed[path.Clean(text(fields(d), "path"))] = true
 	}

@@ -28,7 +28,8 @@ func TestAFieldThatVersion2LacksIsNamedWhereItIs(t *testing.T) {
 		{"proxies", `"ignition":{"version":"3.5.0","proxy":{"httpProxy":"http://p","noProxy":["a"]}}`, "ignition.proxy.httpProxy, ignition.proxy.noProxy"},
 		{"a compressed authority", `"ignition":{"version":"3.5.0","security":{"tls":{"certificateAuthorities":[{"source":"https://a/b","compression":"gzip","httpHeaders":[{"name":"A","value":"b"}]}]}}}`, "ignition.security.tls.certificateAuthorities[0].httpHeaders, ignition.security.tls.certificateAuthorities[0].compression"},
 		{
-			"a header of a file's source, in both kinds of it", `"storage":{"files":[{"path":"/f","contents":{"source":"https://a/b","httpHeaders":[{"name":"A","value":"b"}]},"append":[{"source":"https://a/b","httpHeaders":[{"name":"A","value":"b"}]}]}]}`,
+			"a header of a file's source, in both kinds of it",
+			`"storage":{"files":[{"path":"/f","contents":{"source":"https://a/b","httpHeaders":[{"name":"A","value":"b"}]},"append":[{"source":"https://a/b","httpHeaders":[{"name":"A","value":"b"}]}]}]}`,
 			"storage.files[/f].append[0].httpHeaders, storage.files[/f].contents.httpHeaders",
 		},
 		{"digests other than SHA-512", `"storage":{"files":[{"path":"/f","contents":{"source":"data:,a","verification":{"hash":"sha256-ca978112ca1bbdcafac231b39a23dc4da786eff8147c4f72b9807785afee48bb"}}}]}`, "storage.files[/f].contents.verification.hash (only sha512 is known)"},
@@ -41,8 +42,11 @@ func TestAFieldThatVersion2LacksIsNamedWhereItIs(t *testing.T) {
 		{"users that shall be gone", `"passwd":{"users":[{"name":"u","shouldExist":false}]}`, "passwd.users[u].shouldExist"},
 		{"units of the image that shall not be masked", `"systemd":{"units":[{"name":"a.service","mask":false}]}`, "systemd.units[a.service].mask (it takes away no mask of the image)"},
 		{
-			"directories whose parents would be like them", `"storage":{"directories":[{"path":"/var/a/b","mode":448},{"path":"/var/c/d","user":{"id":7}},{"path":"/var/e","mode":448},{"path":"/var/e/f","mode":448},{"path":"/srv/x/y","mode":493}]}`,
-			"storage.directories[/var/a/b] (its mode and owner would be those of its parents too; list /var/a as well), storage.directories[/var/c/d] (its mode and owner would be those of its parents too; list /var/c as well)",
+			"directories whose parents would be like them",
+			`"storage":{"directories":[{"path":"/var/a/b","mode":448},{"path":"/var/c/d","user":{"id":7}},{"path":"/var/e","mode":448},{"path":"/var/e/f","mode":448},{"path":"/srv/x/y","mode":493}]}`,
+			"storage.directories[/var/a/b] (its mode and owner would be those of its parents too; list /var/a as " +
+				"well), storage.directories[/var/c/d] (its mode and owner would be those of its parents too; list " +
+				"/var/c as well)",
 		},
 		{"special modes, which it drops", `"storage":{"files":[{"path":"/f","mode":2541,"contents":{"source":"data:,"}}]}`, "storage.files[/f].mode 04755"},
 	} {
@@ -64,7 +68,8 @@ func TestAFieldThatVersion2LacksIsNamedWhereItIs(t *testing.T) {
 
 // Ignition 0.35 reads a missing mode as 0, refuses to append with overwrite, and writes over what is there unless told.
 func TestWhatVersion2HasTheOtherWayRoundIsSaid(t *testing.T) {
-	config := compose2(t, `"storage":{"directories":[{"path":"/var/d"}],"links":[{"path":"/etc/l","target":"/x"}],"files":[
+	config := compose2(t,
+		`"storage":{"directories":[{"path":"/var/d"}],"links":[{"path":"/etc/l","target":"/x"}],"files":[
 		{"path":"/a","contents":{"source":"data:,a"},"append":[{"source":"data:,b"}]},
 		{"path":"/b","overwrite":true,"mode":384,"contents":{"source":"data:,b"}},
 		{"path":"/c","mode":384}]}`)
@@ -84,7 +89,12 @@ func TestWhatVersion2HasTheOtherWayRoundIsSaid(t *testing.T) {
 		}
 		got = append(got, one)
 	}
-	want := []file{{"/a", "data:,a", 0o644, false, false}, {"/a", "data:,b", -1, true, true}, {"/b", "data:,b", 0o600, true, false}, {"/c", "data:,", 0o600, true, true}}
+	want := []file{
+		{"/a", "data:,a", 0o644, false, false},
+		{"/a", "data:,b", -1, true, true},
+		{"/b", "data:,b", 0o600, true, false},
+		{"/c", "data:,", 0o600, true, true},
+	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(file{})); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
@@ -99,7 +109,8 @@ func TestWhatVersion2HasTheOtherWayRoundIsSaid(t *testing.T) {
 // compose2 is what a machine with Ignition 0.35 reads of a config, whose parser has nothing to say.
 func compose2(t *testing.T, config string) old.Config {
 	t.Helper()
-	body, err := bytesOf(Input{Pool: "worker", Rendered: rendered(`{"ignition":{"version":"3.5.0"},` + config + `}`)}, V2_2)
+	body, err := bytesOf(Input{Pool: "worker", Rendered: rendered(`{"ignition":{"version":"3.5.0"},` + config + `}`)},
+		V2_2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +165,8 @@ func TestWhatIsServedInVersion2MeansWhatItMeantInVersion3(t *testing.T) {
 	}
 }
 
-// back reads a config of version 2.2 as one of 3.1. What is appended has one entry there, which the converter cannot make.
+// back reads a config of version 2.2 as one of 3.1. What is appended has one entry there, which the converter cannot
+// make.
 func back(t *testing.T, config old.Config) v31types.Config {
 	t.Helper()
 	var appended []old.File
@@ -185,7 +197,10 @@ func back(t *testing.T, config old.Config) v31types.Config {
 			continue
 		}
 		source, zip := f.Contents.Source, f.Contents.Compression
-		newer.Storage.Files[i].Append = append(newer.Storage.Files[i].Append, v31types.Resource{Source: &source, Compression: &zip})
+		newer.Storage.Files[i].Append = append(newer.Storage.Files[i].Append, v31types.Resource{
+			Source:      &source,
+			Compression: &zip,
+		})
 	}
 	return newer
 }
@@ -231,8 +246,8 @@ func inventory(t *testing.T, config v31types.Config) []string {
 	return lines
 }
 
-// ign-converter is less strict than we are; where we both have an answer, ours differs by what it gets wrong alone: modes
-// that version 2 reads as 0, and overwrite in what is appended, which Ignition 0.35 refuses at boot.
+// ign-converter is less strict than we are; where we both have an answer, ours differs by what it gets wrong alone:
+// modes that version 2 reads as 0, and overwrite in what is appended, which Ignition 0.35 refuses at boot.
 func TestVersion2IsWhatTheConverterOfTheIgnitionProjectMakes(t *testing.T) {
 	r := rand.New(rand.NewSource(4))
 	compared := 0

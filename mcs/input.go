@@ -70,7 +70,8 @@ type Body struct {
 	Withheld []string
 }
 
-// NeedsBootstrapToken reports whether the body has a placeholder for a bootstrap token of BootstrapTokenLength characters.
+// NeedsBootstrapToken reports whether the body has a placeholder for a bootstrap token of BootstrapTokenLength
+// characters.
 func (b Body) NeedsBootstrapToken() bool { return b.Tail != nil }
 
 // Len returns the length of the body with its token.

@@ -14,7 +14,10 @@ import (
 const machineToken = "abcdef.0123456789abcdef"
 
 func TestTheBootstrapKubeconfigHasTheTokenThatIsPutIn(t *testing.T) {
-	in := Input{Rendered: rendered(`{"ignition":{"version":"3.5.0"}}`), Extra: Extra{Join: &Join{Server: "https://api.example:6443", CA: []byte("pem")}}}
+	in := Input{
+		Rendered: rendered(`{"ignition":{"version":"3.5.0"}}`),
+		Extra:    Extra{Join: &Join{Server: "https://api.example:6443", CA: []byte("pem")}},
+	}
 	// YAML reads the second as a number where it is not quoted.
 	for _, token := range []string{machineToken, "012345.0123456789012345"} {
 		for _, v := range Versions()[1:] {
@@ -52,8 +55,10 @@ func TestTheBootstrapKubeconfigHasTheTokenThatIsPutIn(t *testing.T) {
 				t.Fatal(err)
 			}
 			cluster, user, context := got.Clusters[0], got.Users[0], got.Contexts[0]
-			if cluster.Name != "local" || cluster.Cluster.Server != "https://api.example:6443" || string(cluster.Cluster.CA) != "pem" ||
-				user.Name != "kubelet" || user.User.Token != token || context.Context.User != user.Name || context.Context.Cluster != "local" || got.CurrentContext != context.Name {
+			if cluster.Name != "local" || cluster.Cluster.Server != "https://api.example:6443" ||
+				string(cluster.Cluster.CA) != "pem" ||
+				user.Name != "kubelet" || user.User.Token != token || context.Context.User != user.Name ||
+				context.Context.Cluster != "local" || got.CurrentContext != context.Name {
 				t.Errorf("%s: %+v", v, got)
 			}
 		}
@@ -66,14 +71,18 @@ func TestTheRoomForATokenIsTheKubeconfigsWhateverTheConfigHas(t *testing.T) {
 	for n := range 40 {
 		var files []string
 		for i := range r.Intn(4) {
-			content := strings.Repeat(placeholder(r.Intn(3)), r.Intn(3)) + placeholder(r.Intn(2))[:r.Intn(BootstrapTokenLength)]
-			files = append(files, fmt.Sprintf(`{"path":"/etc/%s%d","contents":{"source":"data:,%s"}}`, placeholder(r.Intn(3)), i, dataurl.EscapeString(content)))
+			content := strings.Repeat(placeholder(r.Intn(3)), r.Intn(3)) +
+				placeholder(r.Intn(2))[:r.Intn(BootstrapTokenLength)]
+			files = append(files, fmt.Sprintf(`{"path":"/etc/%s%d","contents":{"source":"data:,%s"}}`,
+				placeholder(r.Intn(3)), i, dataurl.EscapeString(content)))
 		}
-		in := Input{Rendered: rendered(`{"ignition":{"version":"3.5.0"},"storage":{"files":[` + strings.Join(files, ",") + `]}}`)}
+		in := Input{Rendered: rendered(`{"ignition":{"version":"3.5.0"},"storage":{"files":[` + strings.Join(files,
+			",") + `]}}`)}
 		in.Extra.Join = &Join{Server: "https://" + placeholder(r.Intn(2)), CA: []byte("pem")}
 		for _, v := range []Version{V2_2, V3_1, Newest} {
 			if v == V2_2 {
-				in.Rendered.Spec.Config.Raw = bytes.ReplaceAll(in.Rendered.Spec.Config.Raw, []byte(`,"contents"`), []byte(`,"mode":420,"contents"`))
+				in.Rendered.Spec.Config.Raw = bytes.ReplaceAll(in.Rendered.Spec.Config.Raw, []byte(`,"contents"`),
+					[]byte(`,"mode":420,"contents"`))
 			}
 			body, err := Compose(in, v)
 			if err != nil {
@@ -97,7 +106,8 @@ func TestTheRoomForATokenIsTheKubeconfigsWhateverTheConfigHas(t *testing.T) {
 
 func TestABodyIsTheSameWhereverItsConfigCameFrom(t *testing.T) {
 	here, there := rendered(`{"ignition":{"version":"3.5.0"}}`), rendered(`{"ignition":{"version":"3.5.0"}}`)
-	there.Annotations, there.Labels = map[string]string{"bunsen.dev/revision": "main@sha1:0123"}, map[string]string{"a": "b"}
+	there.Annotations, there.Labels = map[string]string{"bunsen.dev/revision": "main@sha1:0123"},
+		map[string]string{"a": "b"}
 	there.UID, there.ResourceVersion, there.Generation = "1", "2", 3
 	a, err := Compose(Input{Pool: "worker", Rendered: here}, Newest)
 	if err != nil {

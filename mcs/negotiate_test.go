@@ -62,7 +62,8 @@ func TestAVersionThatIsNotServedIsRefusedWithThoseThatAre(t *testing.T) {
 			t.Errorf("%s: got %v", asked, err)
 			continue
 		}
-		if text := err.Error(); !strings.Contains(text, `"`+asked+`"`) || !strings.Contains(text, "2.2.0, 3.0.0, 3.1.0, 3.2.0, 3.3.0, 3.4.0, 3.5.0") {
+		if text := err.Error(); !strings.Contains(text, `"`+asked+`"`) ||
+			!strings.Contains(text, "2.2.0, 3.0.0, 3.1.0, 3.2.0, 3.3.0, 3.4.0, 3.5.0") {
 			t.Errorf("%s: the message does not help: %s", asked, text)
 		}
 	}
@@ -70,8 +71,10 @@ func TestAVersionThatIsNotServedIsRefusedWithThoseThatAre(t *testing.T) {
 
 func FuzzNegotiate(f *testing.F) {
 	for _, seed := range []string{
-		"", "*/*;q=0.1", media + ";version=3.2.0;q=0.5, " + media + ";version=9223372036854775807.9223372036854775807.1",
-		media + ";version=3.-1.0", ",;=/", "a/b;q", media + ";version=3.99999999999999999999.0", media + ";;;q==1;version=3.1.0",
+		"", "*/*;q=0.1", media + ";version=3.2.0;q=0.5, " + media +
+			";version=9223372036854775807.9223372036854775807.1",
+		media + ";version=3.-1.0", ",;=/", "a/b;q", media + ";version=3.99999999999999999999.0",
+		media + ";;;q==1;version=3.1.0",
 	} {
 		f.Add(seed)
 	}

@@ -16,7 +16,8 @@ var (
 	// ErrNoSuchConfig says that no rendered config has the requested name.
 	ErrNoSuchConfig = errors.New("there is no such config")
 	// ErrSecretsUnresolved says that the server does not have the contents of a config's files that refer to secrets.
-	ErrSecretsUnresolved = errors.New("the server cannot resolve its secrets now: see the server's log and `bunsen why`")
+	ErrSecretsUnresolved = errors.New(
+		"the server cannot resolve its secrets now: see the server's log and `bunsen why`")
 	// ErrContentUnavailable says that the server cannot send a file of the content store or of a registry now.
 	ErrContentUnavailable = errors.New("the server cannot send the file now")
 	// ErrAPIUnavailable says that the API server is unreachable and the cache does not have the answer.
@@ -48,7 +49,8 @@ func (e *NotForNodeError) Error() string {
 	case len(e.Pools) == 0:
 		return fmt.Sprintf("%s: it is in no pool; label it for pool %s if it belongs there", text, pool)
 	}
-	return fmt.Sprintf("%s: it is in pool %s, not in %s; label it if it belongs there", text, strings.Join(e.Pools, " and "), pool)
+	return fmt.Sprintf("%s: it is in pool %s, not in %s; label it if it belongs there", text,
+		strings.Join(e.Pools, " and "), pool)
 }
 
 // Unwrap returns Why.
@@ -64,8 +66,8 @@ func CheckNodeConfig(node string, pools []string, config string) error {
 	return &NotForNodeError{Node: node, Config: config, Pools: pools}
 }
 
-// ConfigsOf returns the names of the rendered configs that a pool refers to: its target, its current and its last healthy
-// config, as far as it has them.
+// ConfigsOf returns the names of the rendered configs that a pool refers to: its target, its current and its last
+// healthy config, as far as it has them.
 func ConfigsOf(pool *mcfgv1.MachineConfigPool) []string {
 	names := []string{pool.Spec.Configuration.Name, pool.Status.Configuration.Name}
 	if record, err := v1alpha1.ParseRolloutRecord(pool.Annotations[v1alpha1.RolloutAnnotation]); err == nil {

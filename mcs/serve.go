@@ -16,8 +16,8 @@ var (
 	ErrUnknownPool = errors.New("there is no such pool")
 	// ErrNothingRendered says that the pool exists, but that no config has been rendered for the pool yet.
 	ErrNothingRendered = errors.New("nothing is rendered for this pool yet")
-	// ErrNoRecord says that the controller has rendered a config for the pool but has not recorded yet which config its nodes
-	// run successfully.
+	// ErrNoRecord says that the controller has rendered a config for the pool but has not recorded yet which config its
+	// nodes run successfully.
 	ErrNoRecord = errors.New("the controller has not recorded yet which config the pool's nodes run")
 	// ErrNotSynced says that the server has just started and has not read the pools yet.
 	ErrNotSynced = errors.New("the server has not read the pools yet")
@@ -44,7 +44,8 @@ func ConfigToServe(pool mcfgv1.MachineConfigPool, choice string) (name string, w
 	newest, healthy := pool.Spec.Configuration.Name, record.Healthy
 	if record.Config == "" {
 		healthy = pool.Status.Configuration.Name
-		if _, rendered := pool.Annotations[v1alpha1.TargetAnnotation]; rendered && healthy == "" && newest != "" && choice != v1alpha1.ServeNewest {
+		if _, rendered := pool.Annotations[v1alpha1.TargetAnnotation]; rendered && healthy == "" && newest != "" &&
+			choice != v1alpha1.ServeNewest {
 			return "", errors.Join(odd, ErrNoRecord)
 		}
 	}
@@ -59,7 +60,8 @@ func ConfigToServe(pool mcfgv1.MachineConfigPool, choice string) (name string, w
 		}
 	}
 	if slices.Contains(order, bad) && bad != "" {
-		return "", errors.Join(odd, fmt.Errorf("the rollout of %s was %s, and the pool was never well with another config: commit a better one, or `bunsen retry pool/%s`", bad, verdictTexts[record.Verdict], pool.Name))
+		return "", errors.Join(odd, fmt.Errorf("the rollout of %s was %s, and the pool was never well with another "+
+			"config: commit a better one, or `bunsen retry pool/%s`", bad, verdictTexts[record.Verdict], pool.Name))
 	}
 	return "", errors.Join(odd, ErrNothingRendered)
 }
@@ -75,7 +77,8 @@ func FailedRolloutConfig(pool mcfgv1.MachineConfigPool) string {
 }
 
 func failedConfig(record v1alpha1.RolloutRecord) string {
-	if record.Verdict == "" || record.ChangesSecrets() { // the pool was healthy with the config, and failed with new secrets
+	// the pool was healthy with the config, and failed with new secrets
+	if record.Verdict == "" || record.ChangesSecrets() {
 		return ""
 	}
 	return record.Config
@@ -106,7 +109,8 @@ func serveChoice(pool mcfgv1.MachineConfigPool, choice string) (string, error) {
 func serveWithoutRecord(pool mcfgv1.MachineConfigPool, err error) (string, error) {
 	ran := pool.Status.Configuration.Name
 	if ran == "" {
-		return "", fmt.Errorf("whether the rollout was halted is not known, and no config that the whole pool ran is: %w", err)
+		return "", fmt.Errorf("whether the rollout was halted is not known, and no config that the whole pool "+
+			"ran is: %w", err)
 	}
 	return ran, err
 }

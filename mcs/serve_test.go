@@ -73,15 +73,19 @@ func TestAPoolWithoutAConfigWaitsForOne(t *testing.T) {
 	}
 }
 
-// Whatever a pool says: no new machine boots a config that a rollout halted on or was taken back from, and where there is
-// no config there is a reason.
+// Whatever a pool says: no new machine boots a config that a rollout halted on or was taken back from, and where there
+// is no config there is a reason.
 func TestNoMachineBootsWhatARolloutHaltedOn(t *testing.T) {
 	names := []string{"", "a", "b", "c"}
 	choices := []string{"", v1alpha1.ServeHealthy, v1alpha1.ServeNewest, "odd"}
 	verdicts := []v1alpha1.RolloutVerdict{"", v1alpha1.RolloutHalted, v1alpha1.RolloutReverted, "Unheard"}
 	property := func(newest, ran, config, healthy, verdict, own, choice uint8) bool {
-		record := v1alpha1.RolloutRecord{Config: names[config%4], Healthy: names[healthy%4], RolloutEnd: v1alpha1.RolloutEnd{Verdict: verdicts[verdict%4]}}
-		name, why := ConfigToServe(poolOf(names[newest%4], names[ran%4], record.String(), choices[own%4]), choices[choice%4])
+		record := v1alpha1.RolloutRecord{
+			Config: names[config%4], Healthy: names[healthy%4],
+			RolloutEnd: v1alpha1.RolloutEnd{Verdict: verdicts[verdict%4]},
+		}
+		name, why := ConfigToServe(poolOf(names[newest%4], names[ran%4], record.String(), choices[own%4]),
+			choices[choice%4])
 		bad := record.Config != "" && record.Verdict != "" && name == record.Config
 		return !bad && (name != "" || why != nil)
 	}
@@ -90,7 +94,8 @@ func TestNoMachineBootsWhatARolloutHaltedOn(t *testing.T) {
 	}
 }
 
-// TestServeWithoutRecord: a pool that the controller has just created again serves its newest config only where that was chosen.
+// TestServeWithoutRecord: a pool that the controller has just created again serves its newest config only where that
+// was chosen.
 func TestServeWithoutRecord(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		record, choice, want string

@@ -97,9 +97,12 @@ func random(r *rand.Rand) *mcfgv1.MachineConfig {
 		}
 		return "[" + strings.Join(chosen, ",") + "]"
 	}
-	mc := rendered(`{"ignition":{"version":"3.5.0"},"kernelArguments":{"shouldExist":` + some("shouldExist") + `,"shouldNotExist":` + some("shouldNot") +
-		`},"passwd":{"users":` + some("users") + `},"systemd":{"units":` + some("units") + `},"storage":{"files":` + some("files") + `,"directories":` + some("directories") +
-		`,"links":` + some("links") + `,"filesystems":` + some("filesystems") + `,"raid":` + some("raid") + `,"luks":` + some("luks") + `}}`)
+	mc := rendered(`{"ignition":{"version":"3.5.0"},"kernelArguments":{"shouldExist":` + some("shouldExist") +
+		`,"shouldNotExist":` + some("shouldNot") +
+		`},"passwd":{"users":` + some("users") + `},"systemd":{"units":` + some("units") + `},"storage":{"files":` +
+		some("files") + `,"directories":` + some("directories") +
+		`,"links":` + some("links") + `,"filesystems":` + some("filesystems") + `,"raid":` + some("raid") + `,"luks":` +
+		some("luks") + `}}`)
 	mc.Spec.KernelArguments = make([]string, 1, 4) // room to append into, for a Compose that would
 	mc.Spec.KernelArguments[0] = "quiet"
 	mc.Annotations = map[string]string{"bunsen.dev/revision": "main@sha1:01"}
@@ -129,7 +132,9 @@ func TestWhateverIsServedHoldsForEveryConfig(t *testing.T) {
 			served[d.version]++
 			// Ignition warns of special modes in every version before 3.6; each other warning would be our mistake.
 			rpt, err := d.parse(body)
-			rpt.Entries = slices.DeleteFunc(rpt.Entries, func(e report.Entry) bool { return strings.HasPrefix(e.Message, "setuid/") })
+			rpt.Entries = slices.DeleteFunc(rpt.Entries, func(e report.Entry) bool {
+				return strings.HasPrefix(e.Message, "setuid/")
+			})
 			if err != nil || len(rpt.Entries) > 0 {
 				t.Fatalf("the parser of %s says %v %s about\n%s", d.version, err, rpt, body)
 			}
@@ -188,7 +193,9 @@ func TestOlderVersionsAreWhatTheConverterOfTheIgnitionProjectMakes(t *testing.T)
 			}
 			if len(unsayable) > 0 {
 				// It lets Cex pass silently, and nothing else.
-				if unsayable = slices.DeleteFunc(unsayable, func(f string) bool { return strings.HasSuffix(f, ".cex.enabled") }); len(unsayable) > 0 {
+				if unsayable = slices.DeleteFunc(unsayable, func(f string) bool {
+					return strings.HasSuffix(f, ".cex.enabled")
+				}); len(unsayable) > 0 {
 					t.Errorf("%s: the converter says what we cannot: %s", v, unsayable)
 				}
 				continue
@@ -250,7 +257,8 @@ func BenchmarkCompose(b *testing.B) {
 	file := `{"path":"/etc/%d","mode":420,"contents":{"source":"data:,` + strings.Repeat("x%0A", 250) + `"}}`
 	var files []string
 	for i := range 1000 {
-		files = append(files, strings.ReplaceAll(file, "%d", string(rune('a'+i/26/26))+string(rune('a'+i/26%26))+string(rune('a'+i%26))))
+		files = append(files, strings.ReplaceAll(file, "%d", string(rune('a'+i/26/26))+string(rune('a'+i/26%26))+
+			string(rune('a'+i%26))))
 	}
 	mc := rendered(`{"ignition":{"version":"3.5.0"},"storage":{"files":[` + strings.Join(files, ",") + `]}}`)
 	for _, v := range []Version{V3_5, V3_2, V2_2} {

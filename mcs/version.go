@@ -58,11 +58,12 @@ type UnsupportedFieldsError struct {
 // Error names config, version and every field.
 func (e *UnsupportedFieldsError) Error() string {
 	return fmt.Sprintf("Ignition %s does not support these fields of config %s: %s; "+
-		"boot an image with a newer Ignition (up to %s), or change the fields", e.Version, e.Config, strings.Join(e.Fields, ", "), Newest)
+		"boot an image with a newer Ignition (up to %s), or change the fields", e.Version, e.Config,
+		strings.Join(e.Fields, ", "), Newest)
 }
 
-// FirstBootSecretsError says that a config has secrets that a machine needs for its first boot, so the server cannot withhold
-// them: it serves the whole config or none.
+// FirstBootSecretsError says that a config has secrets that a machine needs for its first boot, so the server cannot
+// withhold them: it serves the whole config or none.
 type FirstBootSecretsError struct {
 	// Config is the rendered config's name.
 	Config string

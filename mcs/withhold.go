@@ -57,8 +57,8 @@ func withholdUnresolved(c machineconfig.Config) (machineconfig.Config, []string,
 	return c, w.withheld, w.needed
 }
 
-// secretPathsOf returns the paths that users marked as secret. The controller has validated the annotation; an invalid pattern
-// matches nothing.
+// secretPathsOf returns the paths that users marked as secret. The controller has validated the annotation; an invalid
+// pattern matches nothing.
 func secretPathsOf(rendered *mcfgv1.MachineConfig) secret.Paths {
 	paths, _ := secret.ParsePaths(rendered.Annotations[v1alpha1.SecretPathsAnnotation])
 	return paths
@@ -77,7 +77,9 @@ func (w *withholder) need(field string, secret bool) {
 func (w *withholder) storage(s ign.Storage) ign.Storage {
 	gone := map[string]bool{}
 	s.Files = without(s.Files, func(f ign.File) bool {
-		hidden := slices.ContainsFunc(append([]ign.Resource{f.Contents}, f.Append...), func(r ign.Resource) bool { return w.secretResource(f.Path, r) })
+		hidden := slices.ContainsFunc(append([]ign.Resource{f.Contents}, f.Append...), func(r ign.Resource) bool {
+			return w.secretResource(f.Path, r)
+		})
 		if slices.Contains(joinPaths, f.Path) {
 			w.need("storage.files["+f.Path+"]", hidden)
 			return false
@@ -175,7 +177,8 @@ func (w *withholder) secretContents(file string, r ign.Resource) bool {
 			return true
 		}
 	}
-	byPath := w.secretPaths.Match(file) || file != "" && secret.Path(file) && !strings.HasPrefix(file, networkProfiles) && !slices.Contains(joinPaths, file)
+	byPath := w.secretPaths.Match(file) || file != "" && secret.Path(file) && !strings.HasPrefix(file,
+		networkProfiles) && !slices.Contains(joinPaths, file)
 	data, err := machineconfig.Contents(r)
 	switch {
 	case errors.Is(err, machineconfig.ErrNotInline):

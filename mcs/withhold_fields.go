@@ -23,7 +23,9 @@ func (w *withholder) needFields(c machineconfig.Config) {
 	w.need("spec.config", err != nil) // A config that cannot be encoded counts as secret.
 	w.needTexts("", ignition)
 	for _, text := range []struct{ field, value string }{
-		{"spec.osImageURL", c.OSImageURL}, {"spec.baseOSExtensionsContainerImage", c.ExtensionsImage}, {"spec.kernelType", c.KernelType},
+		{"spec.osImageURL", c.OSImageURL},
+		{"spec.baseOSExtensionsContainerImage", c.ExtensionsImage},
+		{"spec.kernelType", c.KernelType},
 	} {
 		w.need(text.field, secretText(text.value))
 	}
@@ -56,7 +58,9 @@ func (w *withholder) needTexts(field string, v any) {
 func (w *withholder) isDecided(field string) bool {
 	isContent := strings.HasPrefix(field, "storage.files[") && strings.HasSuffix(field, ".source") ||
 		strings.HasPrefix(field, "systemd.units[") && strings.HasSuffix(field, ".contents")
-	return isContent || slices.ContainsFunc(w.needed, func(b string) bool { return strings.HasPrefix(field+".", b+".") })
+	return isContent || slices.ContainsFunc(w.needed, func(b string) bool {
+		return strings.HasPrefix(field+".", b+".")
+	})
 }
 
 // labelOf returns the path, name or device of an item of a list. If this text may be secret, labelOf returns the index.

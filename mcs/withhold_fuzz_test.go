@@ -13,8 +13,8 @@ import (
 	"github.com/bunsen-os/bunsen/internal/policy/secret"
 )
 
-// FuzzWithholdMarked: a body without secrets has nothing that users mark and no value that a rule masks, in whatever field of
-// the config. It is valid Ignition, and withholding again takes nothing out of it.
+// FuzzWithholdMarked: a body without secrets has nothing that users mark and no value that a rule masks, in whatever
+// field of the config. It is valid Ignition, and withholding again takes nothing out of it.
 func FuzzWithholdMarked(f *testing.F) {
 	const head = `{"ignition":{"version":"3.5.0"},`
 	for _, seed := range []struct{ config, marks string }{
@@ -51,7 +51,8 @@ func FuzzWithholdMarked(f *testing.F) {
 		for _, shown := range secretsIn(t, body.Head, marks) {
 			t.Errorf("%s has a secret, in the body of\n%s", shown, config)
 		}
-		if _, more, bound := withhold(machineconfig.Config{Ignition: left}, marksOfConfig(marks)); len(more)+len(bound) > 0 {
+		if _, more, bound := withhold(machineconfig.Config{Ignition: left}, marksOfConfig(marks)); len(more)+
+			len(bound) > 0 {
 			t.Errorf("withholding again takes out %q %q of\n%s", more, bound, config)
 		}
 	})
@@ -65,8 +66,8 @@ func marksOfConfig(marks secret.Paths) secret.Paths {
 	})
 }
 
-// secretsIn names the places of a body that are marked or hold a secret by the rules. It reads the JSON and knows only where
-// contents are, so that no field is forgotten.
+// secretsIn names the places of a body that are marked or hold a secret by the rules. It reads the JSON and knows only
+// where contents are, so that no field is forgotten.
 func secretsIn(t *testing.T, body []byte, marks secret.Paths) (found []string) {
 	t.Helper()
 	var whole any
@@ -80,7 +81,8 @@ func secretsIn(t *testing.T, body []byte, marks secret.Paths) (found []string) {
 		}
 		for _, r := range append(file.Append, file.Contents) {
 			data, err := machineconfig.Contents(r)
-			if len(data) > 0 && marks.Match(file.Path) || err == nil && secret.Is(file.Path, string(data)) || errors.Is(err, machineconfig.ErrNotInline) && marks.Match(file.Path) {
+			if len(data) > 0 && marks.Match(file.Path) || err == nil && secret.Is(file.Path, string(data)) ||
+				errors.Is(err, machineconfig.ErrNotInline) && marks.Match(file.Path) {
 				found = append(found, "file "+file.Path)
 			}
 		}

@@ -22,7 +22,8 @@ func TestASecretThatAMachineNeedsFirstIsNotServedWithoutIt(t *testing.T) {
 		{"who cannot join cannot be completed", `"storage":{"files":[{"path":"/etc/kubernetes/kubeconfig","contents":{"source":"data:,users:%0A-%20user:%20%7Btoken:%20h7Gk2jd82kdj%7D"}}]}`, "storage.files[/etc/kubernetes/kubeconfig]"},
 		{"groups are not the daemon's", `"passwd":{"groups":[{"name":"wheel","passwordHash":"$6$a$b"}]}`, "passwd.groups[wheel].passwordHash"},
 		{
-			"whom Ignition believes, and by what way it goes", `"ignition":{"version":"3.5.0","security":{"tls":{"certificateAuthorities":[{"source":"https://me:secret@a/ca"}]}},"proxy":{"httpsProxy":"http://me:secret@proxy"}}`,
+			"whom Ignition believes, and by what way it goes",
+			`"ignition":{"version":"3.5.0","security":{"tls":{"certificateAuthorities":[{"source":"https://me:secret@a/ca"}]}},"proxy":{"httpsProxy":"http://me:secret@proxy"}}`,
 			"ignition.security.tls.certificateAuthorities[0], ignition.proxy.httpsProxy",
 		},
 		{"the options of a mount", `"storage":{"filesystems":[{"device":"/dev/sdb","format":"xfs","path":"/var","mountOptions":["ro","password=hunter22"]}]}`, "storage.filesystems[/var].mountOptions[1]"},
@@ -46,7 +47,10 @@ func TestASecretThatAMachineNeedsFirstIsNotServedWithoutIt(t *testing.T) {
 	mc := rendered(`{"ignition":{"version":"3.5.0"},"kernelArguments":{"shouldExist":["a","iscsi_password=hunter22"]}}`)
 	mc.Spec.KernelArguments = []string{"quiet", "x.token=h7Gk2jd82kdj"}
 	_, err := Compose(Input{Rendered: mc, Withhold: true}, Newest)
-	for _, want := range []string{"kernelArguments.shouldExist[1]", "spec.kernelArguments[1]", "bunsen token create --node"} {
+	for _, want := range []string{
+		"kernelArguments.shouldExist[1]", "spec.kernelArguments[1]",
+		"bunsen token create --node",
+	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("kernel arguments: got %v, want %s in it", err, want)
 		}
@@ -56,8 +60,8 @@ func TestASecretThatAMachineNeedsFirstIsNotServedWithoutIt(t *testing.T) {
 	}
 }
 
-// All connections of NetworkManager are held for secret where something is printed. A bond without its profile would never
-// come up, and its machine never be completed.
+// All connections of NetworkManager are held for secret where something is printed. A bond without its profile would
+// never come up, and its machine never be completed.
 func TestAMachineGetsTheNetworkThatItNeedsToBeCompleted(t *testing.T) {
 	for _, c := range []struct{ because, content, withheld string }{
 		{"a bond", "[connection]\nid=bond0\n[ipv4]\nmethod=manual\naddress1=192.0.2.7/24", ""},
@@ -68,7 +72,8 @@ func TestAMachineGetsTheNetworkThatItNeedsToBeCompleted(t *testing.T) {
 		{"a wire that is encrypted", "[macsec]\nmka-cak=00112233445566778899aabbccddeeff", "file /etc/NetworkManager/system-connections/a.nmconnection"},
 		{"a tunnel", "[vpn]\ngateway=gw\n[vpn-secrets]\nform:main:code=hush", "file /etc/NetworkManager/system-connections/a.nmconnection"},
 	} {
-		mc := rendered(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/NetworkManager/system-connections/a.nmconnection","contents":{"source":"data:,` + dataurl.EscapeString(c.content) + `"}}]}}`)
+		mc := rendered(
+			`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/NetworkManager/system-connections/a.nmconnection","contents":{"source":"data:,` + dataurl.EscapeString(c.content) + `"}}]}}`)
 		body, err := Compose(Input{Rendered: mc, Withhold: true}, Newest)
 		if got := strings.Join(body.Withheld, ", "); err != nil || got != c.withheld {
 			t.Errorf("%s: withheld %q, %v", c.because, got, err)
@@ -77,9 +82,11 @@ func TestAMachineGetsTheNetworkThatItNeedsToBeCompleted(t *testing.T) {
 }
 
 func TestWhatTheServerReplacesIsNotWithheld(t *testing.T) {
-	mc := rendered(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/kubernetes/kubeconfig","contents":{"source":"data:,users:%0A-%20user:%20%7Btoken:%20h7Gk2jd82kdj%7D"}},{"path":"/etc/ca.key","contents":{"source":"data:,x"}}]}}`)
+	mc := rendered(
+		`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/kubernetes/kubeconfig","contents":{"source":"data:,users:%0A-%20user:%20%7Btoken:%20h7Gk2jd82kdj%7D"}},{"path":"/etc/ca.key","contents":{"source":"data:,x"}}]}}`)
 	body, err := Compose(Input{Rendered: mc, Withhold: true, Extra: Extra{
-		Files: []File{{Path: "/etc/ca.key", Mode: 0o644, Contents: []byte("pem")}}, Join: &Join{Server: "https://api:6443"},
+		Files: []File{{Path: "/etc/ca.key", Mode: 0o644, Contents: []byte("pem")}},
+		Join:  &Join{Server: "https://api:6443"},
 	}}, Newest)
 	if err != nil || len(body.Withheld) > 0 {
 		t.Errorf("withheld %q, %v", body.Withheld, err)
@@ -87,7 +94,8 @@ func TestWhatTheServerReplacesIsNotWithheld(t *testing.T) {
 }
 
 func TestASecretInAConfigWithinTheConfigIsWithheldToo(t *testing.T) {
-	mc := rendered(`{"ignition":{"version":"3.5.0","config":{"merge":[{"source":"data:;base64,eyJpZ25pdGlvbiI6eyJ2ZXJzaW9uIjoiMy4yLjAifSwic3RvcmFnZSI6eyJmaWxlcyI6W3sicGF0aCI6Ii9ldGMvYSIsImNvbnRlbnRzIjp7InNvdXJjZSI6ImRhdGE6LHBhc3N3b3JkPXNUcjBuZ1NlY3JldCJ9fV19fQ=="}]}}}`)
+	mc := rendered(
+		`{"ignition":{"version":"3.5.0","config":{"merge":[{"source":"data:;base64,eyJpZ25pdGlvbiI6eyJ2ZXJzaW9uIjoiMy4yLjAifSwic3RvcmFnZSI6eyJmaWxlcyI6W3sicGF0aCI6Ii9ldGMvYSIsImNvbnRlbnRzIjp7InNvdXJjZSI6ImRhdGE6LHBhc3N3b3JkPXNUcjBuZ1NlY3JldCJ9fV19fQ=="}]}}}`)
 	body, err := Compose(Input{Rendered: mc, Withhold: true}, Newest)
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +119,8 @@ func TestWhatIsWithheldIsLeftOutAndNothingElse(t *testing.T) {
 				continue
 			}
 			before := string(mc.Spec.Config.Raw)
-			if mc.Spec.Config.Raw = []byte(strings.Replace(before, `"files":[`, `"files":[`+s+`,`, 1)); strings.Contains(before, `"files":[]`) {
+			if mc.Spec.Config.Raw = []byte(strings.Replace(before, `"files":[`, `"files":[`+s+`,`,
+				1)); strings.Contains(before, `"files":[]`) {
 				mc.Spec.Config.Raw = []byte(strings.Replace(before, `"files":[]`, `"files":[`+s+`]`, 1))
 			}
 		}
@@ -125,7 +134,9 @@ func TestWhatIsWithheldIsLeftOutAndNothingElse(t *testing.T) {
 		}
 		withheld += len(less.Withheld)
 		full, left := decode(t, whole.Head), decode(t, less.Head)
-		full.Storage.Files = without(full.Storage.Files, func(f ign.File) bool { return slices.Contains(less.Withheld, "file "+f.Path) })
+		full.Storage.Files = without(full.Storage.Files, func(f ign.File) bool {
+			return slices.Contains(less.Withheld, "file "+f.Path)
+		})
 		last := func(files []ign.File) []byte { return contents(t, files[len(files)-2]) }
 		if marked := strings.Contains(string(last(left.Storage.Files)), v1alpha1.WithheldAnnotation); marked != (len(less.Withheld) > 0) {
 			t.Errorf("withheld %q, and the node's annotations are %s", less.Withheld, last(left.Storage.Files))

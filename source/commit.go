@@ -63,8 +63,8 @@ func (r Revision) Short() string {
 	return r.text(r.Hash[:min(len(r.Hash), 8)])
 }
 
-// Quote returns the subject of a commit in double quotes, or in single quotes if it contains double quotes, as the subject of a
-// revert does.
+// Quote returns the subject of a commit in double quotes, or in single quotes if it contains double quotes, as the
+// subject of a revert does.
 func Quote(subject string) string {
 	if strings.Contains(subject, `"`) {
 		return "'" + subject + "'"
@@ -84,8 +84,10 @@ func ParseRevision(s string) (Revision, error) {
 		ref, digest = s[:i], s[i+1:]
 	}
 	algorithm, hash, _ := strings.Cut(digest, ":")
-	if (algorithm != "sha1" || !fullHash.MatchString(hash)) && (algorithm != "sha256" || !fullDigest.MatchString(hash)) {
-		return Revision{}, fmt.Errorf("reading revision %q: want ref@sha1:<40 hex digits> or ref@sha256:<64 hex digits>", s)
+	if (algorithm != "sha1" || !fullHash.MatchString(hash)) &&
+		(algorithm != "sha256" || !fullDigest.MatchString(hash)) {
+		return Revision{},
+			fmt.Errorf("reading revision %q: want ref@sha1:<40 hex digits> or ref@sha256:<64 hex digits>", s)
 	}
 	return Revision{Ref: ref, Hash: hash}, nil
 }

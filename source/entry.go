@@ -95,7 +95,8 @@ func NewInventory(l Limits) *Inventory { return &Inventory{limits: l.OrDefault()
 func (v *Inventory) Enter(folder, name string) (p string, ok bool, err error) {
 	v.entries++
 	if v.entries > v.limits.Entries {
-		return "", false, tooMuch("more than %d files and folders: point the source's path at a smaller folder", v.limits.Entries)
+		return "", false, tooMuch("more than %d files and folders: point the source's path at a smaller folder",
+			v.limits.Entries)
 	}
 	if reason := RefuseName(name); reason != "" {
 		v.Refuse(path.Join(folder, printable(name)), reason)
@@ -119,11 +120,13 @@ func (v *Inventory) Refuse(p, why string) { v.refused = append(v.refused, Refusa
 // Admit adds a file's size before its content is read. The error is a Stalled InvalidTree fault that names the file.
 func (v *Inventory) Admit(p string, size int64) error {
 	if size > v.limits.FileBytes {
-		return tooMuch("%s has %d bytes, at most %d for one file: keep it out of the source's path", p, size, v.limits.FileBytes)
+		return tooMuch("%s has %d bytes, at most %d for one file: keep it out of the source's path", p, size,
+			v.limits.FileBytes)
 	}
 	v.bytes += size
 	if v.bytes > v.limits.Bytes {
-		return tooMuch("the files up to %s have more than %d bytes in all: point the source's path at a smaller folder", p, v.limits.Bytes)
+		return tooMuch("the files up to %s have more than %d bytes in all: point the source's path at a smaller folder",
+			p, v.limits.Bytes)
 	}
 	return nil
 }
@@ -138,8 +141,8 @@ func (v *Inventory) Add(p string, executable bool, content []byte) bool {
 	return true
 }
 
-// AddSum records a file by the SHA-256 of its content, for content that is too large for memory. The content must have at
-// least SumBytes bytes, so it is no Git LFS pointer.
+// AddSum records a file by the SHA-256 of its content, for content that is too large for memory. The content must have
+// at least SumBytes bytes, so it is no Git LFS pointer.
 func (v *Inventory) AddSum(p string, executable bool, sum [sha256.Size]byte) {
 	v.files = append(v.files, file{p, executable, sum})
 }

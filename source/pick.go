@@ -69,14 +69,16 @@ func pickCommit(refs []Ref, want v1alpha1.GitRef) (Picked, error) {
 
 func pickRef(refs []Ref, full, noun, prefix string) (Picked, error) {
 	if noun == "ref" && full != head && !strings.HasPrefix(full, prefix) {
-		return Picked{}, invalid("name %q is not a full ref name: write refs/heads/%s for the branch, or set branch instead of name", full, full)
+		return Picked{}, invalid("name %q is not a full ref name: write refs/heads/%s for the branch, or set branch "+
+			"instead of name", full, full)
 	}
 	r, ok := find(refs, full)
 	if !ok || r.Commit() == "" {
 		if noun == "ref" {
 			return Picked{}, refNotFound(refs, branches, "no ref %q; the repository has the branches", full)
 		}
-		return Picked{}, refNotFound(refs, prefix, "no "+noun+" %q; the repository has", strings.TrimPrefix(full, prefix))
+		return Picked{}, refNotFound(refs, prefix, "no "+noun+" %q; the repository has",
+			strings.TrimPrefix(full, prefix))
 	}
 	return Picked{Ref: ShortRef(full), Hash: r.Commit(), FullName: full, TagObject: r.tagObject()}, nil
 }
@@ -88,7 +90,8 @@ func pickHead(refs []Ref) (Picked, error) {
 	}
 	if r.Target == "" {
 		if r.Hash == "" {
-			return Picked{}, refNotFound(refs, branches, "the repository's HEAD points at no commit: set ref.branch; it has")
+			return Picked{}, refNotFound(refs, branches, "the repository's HEAD points at no commit: set "+
+				"ref.branch; it has")
 		}
 		return Picked{Ref: head, Hash: r.Hash, FullName: head}, nil
 	}
@@ -97,7 +100,8 @@ func pickHead(refs []Ref) (Picked, error) {
 		branch = r // A listing for HEAD alone may not have the branch, so HEAD itself names the commit.
 	}
 	if branch.Commit() == "" {
-		return Picked{}, refNotFound(refs, branches, "the default branch %q has no commit: push to it or set ref.branch; the repository has", ShortRef(r.Target))
+		return Picked{}, refNotFound(refs, branches, "the default branch %q has no commit: push to it or set "+
+			"ref.branch; the repository has", ShortRef(r.Target))
 	}
 	return Picked{Ref: ShortRef(r.Target), Hash: branch.Commit(), FullName: r.Target}, nil
 }
@@ -116,11 +120,15 @@ func pickVersion(refs []Ref, constraint string) (Picked, error) {
 	all := versions(refs)
 	for _, v := range all {
 		if c.Check(v.Version) {
-			return Picked{Ref: ShortRef(v.ref.Name), Hash: v.ref.Commit(), FullName: v.ref.Name, TagObject: v.ref.tagObject()}, nil
+			return Picked{
+				Ref: ShortRef(v.ref.Name), Hash: v.ref.Commit(), FullName: v.ref.Name,
+				TagObject: v.ref.tagObject(),
+			}, nil
 		}
 	}
 	if len(all) == 0 {
-		return Picked{}, refNotFound(refs, tags, "no tag matches %q, and no tag is a version; the repository has", constraint)
+		return Picked{}, refNotFound(refs, tags, "no tag matches %q, and no tag is a version; the repository has",
+			constraint)
 	}
 	names := make([]string, len(all))
 	for i, v := range all {
@@ -154,7 +162,8 @@ func versions(refs []Ref) []version {
 func Prefixes(want v1alpha1.GitRef) []string {
 	switch {
 	case want.Commit != "":
-		named := slices.DeleteFunc([]string{want.Name, prefixed(tags, want.Tag), prefixed(branches, want.Branch)}, func(name string) bool { return name == "" })
+		named := slices.DeleteFunc([]string{want.Name, prefixed(tags, want.Tag), prefixed(branches, want.Branch)},
+			func(name string) bool { return name == "" })
 		return append(named, head)
 	case want.Name != "":
 		return []string{want.Name}

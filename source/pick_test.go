@@ -61,7 +61,9 @@ func TestPick(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			// The order of a listing means nothing.
 			all := refs()
-			rand.New(rand.NewPCG(1, uint64(len(name)))).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+			rand.New(rand.NewPCG(1, uint64(len(name)))).Shuffle(len(all), func(i, j int) {
+				all[i], all[j] = all[j], all[i]
+			})
 			got, err := source.Pick(all, test.want)
 			if err != nil {
 				t.Fatal(err)
@@ -138,7 +140,10 @@ func TestARevisionReadsBack(t *testing.T) {
 	if err := quick.Check(property, &quick.Config{MaxCount: 2000}); err != nil {
 		t.Error(err)
 	}
-	for _, bad := range []string{"", "main", "main@", "main@sha1:abc", "sha256:" + sha("a"), "main@sha1:" + sha("A"), sha("a")} {
+	for _, bad := range []string{
+		"", "main", "main@", "main@sha1:abc", "sha256:" + sha("a"), "main@sha1:" + sha("A"),
+		sha("a"),
+	} {
 		if got, err := source.ParseRevision(bad); err == nil {
 			t.Errorf("%q reads as %+v", bad, got)
 		}

@@ -17,7 +17,8 @@ import (
 
 func TestCleanPath(t *testing.T) {
 	for in, want := range map[string]string{
-		"": "", ".": "", "./": "", "infra": "infra", "./infra/": "infra", "infra//prod/.": "infra/prod", "a..b/…": "a..b/…",
+		"": "", ".": "", "./": "", "infra": "infra", "./infra/": "infra", "infra//prod/.": "infra/prod",
+		"a..b/…": "a..b/…",
 	} {
 		if got, err := source.CleanPath(in); got != want || err != nil {
 			t.Errorf("%q is %q, %v; want %q", in, got, err, want)
@@ -33,7 +34,8 @@ func TestCleanPath(t *testing.T) {
 		"\xff":         "not UTF-8",
 	} {
 		_, err := source.CleanPath(in)
-		if err == nil || !strings.Contains(err.Error(), want) || fault.Of(err, "").Reason != v1alpha1.ReasonInvalidSpec {
+		if err == nil || !strings.Contains(err.Error(), want) ||
+			fault.Of(err, "").Reason != v1alpha1.ReasonInvalidSpec {
 			t.Errorf("%q: got %v, want %q", in, err, want)
 		}
 	}
@@ -164,7 +166,8 @@ func TestADigestIsOfTheFilesAlone(t *testing.T) {
 	if err := quick.Check(property, &quick.Config{MaxCount: 300}); err != nil {
 		t.Error(err)
 	}
-	if got, want := digest(nil), "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"; got != want {
+	if got, want := digest(nil),
+		"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"; got != want {
 		t.Errorf("an empty tree has the digest %s", got)
 	}
 }
@@ -192,7 +195,8 @@ func TestAnInventoryHoldsToItsLimits(t *testing.T) {
 			t.Errorf("step %d: %v is not InvalidTree", i, err)
 		}
 	}
-	if diff := cmp.Diff([]source.Refusal{{Path: `".."`, Why: "the name stands for another folder"}}, v.Refused()); diff != "" {
+	if diff := cmp.Diff([]source.Refusal{{Path: `".."`, Why: "the name stands for another folder"}},
+		v.Refused()); diff != "" {
 		t.Errorf("refused -want +got\n%s", diff)
 	}
 }
@@ -248,7 +252,8 @@ func TestNestedFoldersAreBounded(t *testing.T) {
 		t.Errorf("a file in 32 folders is refused: %v", err)
 	}
 	below, _, _ := v.Enter(at, "d")
-	if _, ok, err := v.Enter(below, "file"); ok || err != nil || len(v.Refused()) != 1 || v.Refused()[0].Why != "it is in 33 nested folders, at most 32" {
+	if _, ok, err := v.Enter(below, "file"); ok || err != nil || len(v.Refused()) != 1 ||
+		v.Refused()[0].Why != "it is in 33 nested folders, at most 32" {
 		t.Errorf("a file in 33 folders: %v, %v, refused %v", ok, err, v.Refused())
 	}
 }

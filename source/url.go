@@ -58,24 +58,31 @@ func ParseURL(raw string) (Address, error) {
 	if !strings.Contains(raw, "://") {
 		m := scpLike.FindStringSubmatch(raw)
 		if m == nil || m[1] == "" {
-			return Address{}, invalid("url %q is not the address of a repository: write https://host/path, ssh://user@host/path, user@host:path or an absolute path", redactInvalid(raw))
+			return Address{}, invalid("url %q is not the address of a repository: write https://host/path, "+
+				"ssh://user@host/path, user@host:path or an absolute path", redactInvalid(raw))
 		}
-		return Address{Transport: SSH, Scheme: "ssh", User: m[1], Host: strings.Trim(m[2], "[]"), Path: m[3], scp: true}, nil
+		return Address{
+			Transport: SSH, Scheme: "ssh", User: m[1], Host: strings.Trim(m[2], "[]"), Path: m[3],
+			scp: true,
+		}, nil
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
 		if strings.Contains(raw, "@") {
-			return Address{}, invalid("url %q cannot be read: check its host, port and percent signs. In a user or password write %%40 for @ and %%2F for a slash, or write them into the Secret", redactInvalid(raw))
+			return Address{}, invalid("url %q cannot be read: check its host, port and percent signs. In a user or "+
+				"password write %%40 for @ and %%2F for a slash, or write them into the Secret", redactInvalid(raw))
 		}
 		return Address{}, invalid("url %q cannot be read: check its host, port and percent signs", redactInvalid(raw))
 	}
 	if u.RawQuery != "" || u.Fragment != "" {
-		return Address{}, invalid("url %q holds a query or fragment: credentials belong into the Secret, a branch into ref", redactInvalid(raw))
+		return Address{}, invalid("url %q holds a query or fragment: credentials belong into the Secret, a branch "+
+			"into ref", redactInvalid(raw))
 	}
 	a := Address{Scheme: u.Scheme, Host: u.Hostname(), Port: u.Port(), Path: u.Path}
 	if strings.Contains(u.Path, "@") {
 		// An example is https://me:pass/word@host/x: here the parser takes `/word@host/x` for the path.
-		return Address{}, invalid("url %q has an @ after the host. In a user or password write %%40 for @ and %%2F for a slash, or write them into the Secret", redactInvalid(raw))
+		return Address{}, invalid("url %q has an @ after the host. In a user or password write %%40 for @ and %%2F "+
+			"for a slash, or write them into the Secret", redactInvalid(raw))
 	}
 	if u.User != nil {
 		a.User = u.User.Username()
@@ -91,7 +98,8 @@ func (a Address) check(raw string, u *url.URL) (Address, error) {
 	case "ssh":
 		a.Transport = SSH
 		if a.Password != "" {
-			return Address{}, invalid("url %q holds a password: ssh uses the key `identity` of the Secret", redactInvalid(raw))
+			return Address{}, invalid("url %q holds a password: ssh uses the key `identity` of the Secret",
+				redactInvalid(raw))
 		}
 		if a.User == "" {
 			a.User = "git"
@@ -106,13 +114,16 @@ func (a Address) check(raw string, u *url.URL) (Address, error) {
 	case "oci":
 		a.Transport, a.Path = OCI, strings.TrimRight(a.Path, "/")
 		if a.User != "" || a.Password != "" {
-			return Address{}, invalid("url %q holds credentials: write them into the Secret of secretRef", redactInvalid(raw))
+			return Address{}, invalid("url %q holds credentials: write them into the Secret of secretRef",
+				redactInvalid(raw))
 		}
 		if !ociName.MatchString(strings.TrimPrefix(a.Path, "/")) {
-			return Address{}, invalid("url %q names no repository of a registry: write oci://host/name in lower case, and a tag or digest into ref", redactInvalid(raw))
+			return Address{}, invalid("url %q names no repository of a registry: write oci://host/name in lower "+
+				"case, and a tag or digest into ref", redactInvalid(raw))
 		}
 	default:
-		return Address{}, invalid("url %q: %s:// is not supported; use https:// or ssh://, which are encrypted", redactInvalid(raw), a.Scheme)
+		return Address{}, invalid("url %q: %s:// is not supported; use https:// or ssh://, which are encrypted",
+			redactInvalid(raw), a.Scheme)
 	}
 	if a.Host == "" || strings.Trim(a.Path, "/") == "" {
 		return Address{}, invalid("url %q names no repository: write %s://host/path", redactInvalid(raw), a.Scheme)

@@ -30,7 +30,9 @@ func large(b *testing.B, patched bool) (root string, tree source.Tree) {
 	}
 	if patched {
 		put(b, root, "base/kustomization.yaml", "resources:\n"+list)
-		put(b, root, "pools/worker/kustomization.yaml", "resources: [../../base]\npatches:\n  - target: {kind: Butane}\n    patch: |-\n      - {op: replace, path: /storage/files/0/mode, value: 0600}\n")
+		put(b, root, "pools/worker/kustomization.yaml", "resources: [../../base]\npatches:\n"+
+			"  - target: {kind: Butane}\n    patch: |-\n      - {op: replace, path: /storage/files/0/mode, value: "+
+			"0600}\n")
 	}
 	return root, source.Tree{Root: root, FS: os.DirFS(root)}
 }
@@ -39,7 +41,8 @@ func writeDocument(b *testing.B, root, dir string, i int, text string) {
 	b.Helper()
 	doc := "variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n"
 	for j := range benchFiles {
-		doc += fmt.Sprintf("    - path: /etc/conf.d/%d-%d.conf\n      mode: 0644\n      contents:\n        inline: |\n          # %s\n          %s\n", i, j, text, strings.Repeat("setting = value ", 10))
+		doc += fmt.Sprintf("    - path: /etc/conf.d/%d-%d.conf\n      mode: 0644\n      contents:\n"+
+			"        inline: |\n          # %s\n          %s\n", i, j, text, strings.Repeat("setting = value ", 10))
 	}
 	put(b, root, fmt.Sprintf("%s/%03d-doc.bu", dir, i), doc)
 }

@@ -75,7 +75,8 @@ func recovered(repo repository, t *Transpiler, stop *stopper) (out Result) {
 	var found origin.Findings
 	defer func() {
 		if p := recover(); p != nil {
-			found.Errorf(origin.Pos{}, "internal", "Bunsen stopped at a mistake of its own while it read this repository: %v; please report it", p)
+			found.Errorf(origin.Pos{}, "internal", "Bunsen stopped at a mistake of its own while it read this "+
+				"repository: %v; please report it", p)
 			out = Result{Report: report(found.List)}
 		}
 	}()

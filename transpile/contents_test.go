@@ -33,7 +33,8 @@ func repositoryOf(t *testing.T, files map[string]string) source.Tree {
 func document(variant, files string) string {
 	head := "variant: fcos\nversion: 1.5.0\n"
 	if variant == "openshift" {
-		head = "variant: openshift\nversion: 4.17.0\nmetadata: {name: 10-worker-big, labels: {machineconfiguration.openshift.io/role: worker}}\n"
+		head = "variant: openshift\nversion: 4.17.0\nmetadata: {name: 10-worker-big, labels: " +
+			"{machineconfiguration.openshift.io/role: worker}}\n"
 	}
 	return head + "storage:\n  files:\n" + files
 }
@@ -49,8 +50,8 @@ func noise(seed byte, n int) string {
 	return strings.Repeat(base64.StdEncoding.EncodeToString(sum[:]), 1+n/88)[:n]
 }
 
-// TestLargeFilesGoToTheContentStore: a file that no config can have is named by its hash, in every variant, and the place of the
-// value is the file itself.
+// TestLargeFilesGoToTheContentStore: a file that no config can have is named by its hash, in every variant, and the
+// place of the value is the file itself.
 func TestLargeFilesGoToTheContentStore(t *testing.T) {
 	big := noise(1, contentstore.MaxObject+1)
 	for _, variant := range []string{"fcos", "openshift"} {
@@ -67,10 +68,12 @@ func TestLargeFilesGoToTheContentStore(t *testing.T) {
 		if len(files) != 1 || files[0].Hash != hashOf(big) || files[0].URL != machineconfig.StoredSource(hashOf(big)) {
 			t.Errorf("%s: the config downloads %v", variant, files)
 		}
-		if len(f.Contents) != 1 || f.Contents[0].Path != "/usr/local/bin/big" || f.Contents[0].Size != int64(len(big)) || contentOf(t, f.Contents[0]) != big {
+		if len(f.Contents) != 1 || f.Contents[0].Path != "/usr/local/bin/big" ||
+			f.Contents[0].Size != int64(len(big)) || contentOf(t, f.Contents[0]) != big {
 			t.Errorf("%s: the contents are %+v", variant, f.Contents)
 		}
-		if at, _ := f.Origin.Find("$.storage.files.0.contents.source"); at.File != "pools/worker/big" && at.File != "pools/worker/10-big.bu" {
+		if at, _ := f.Origin.Find("$.storage.files.0.contents.source"); at.File != "pools/worker/big" &&
+			at.File != "pools/worker/10-big.bu" {
 			t.Errorf("%s: its place is %v", variant, at)
 		}
 	}
@@ -99,8 +102,8 @@ func contentOf(t *testing.T, f contentstore.File) string {
 	return string(data)
 }
 
-// TestTheLargestFilesMove: of files that fit one by one and not together, the largest move until the rest fits, whatever the order
-// of the document is; a document that fits stays as it is.
+// TestTheLargestFilesMove: of files that fit one by one and not together, the largest move until the rest fits,
+// whatever the order of the document is; a document that fits stays as it is.
 func TestTheLargestFilesMove(t *testing.T) {
 	files := map[string]string{}
 	var forward, backward string
@@ -133,7 +136,8 @@ func TestTheLargestFilesMove(t *testing.T) {
 			}
 		}
 		if strings.Join(moved, " ") != "/opt/1 /opt/2" || len(got.Fragments[0].MachineConfig.Spec.Config.Raw) > 1<<20 {
-			t.Errorf("%s: %v moved, and %d bytes stay", order, moved, len(got.Fragments[0].MachineConfig.Spec.Config.Raw))
+			t.Errorf("%s: %v moved, and %d bytes stay", order, moved,
+				len(got.Fragments[0].MachineConfig.Spec.Config.Raw))
 		}
 	}
 }
@@ -170,7 +174,10 @@ func TestRefusedLargeFiles(t *testing.T) {
 		"an address of its own":     {document("fcos", "    - path: /opt/a\n      contents:\n        source: "+machineconfig.StoredSource(own)+"\n        verification: {hash: "+own+"}\n"), "x", "only Bunsen writes"},
 		"an address without a hash": {document("fcos", "    - path: /opt/a\n      contents: {source: https://content.bunsen.invalid/x}\n"), "x", "is not https://content.bunsen.invalid/sha512-HEX"},
 	} {
-		got := transpile.Fragments(repositoryOf(t, map[string]string{"pools/worker/10-a.bu": c.document, "pools/worker/big": c.big}))
+		got := transpile.Fragments(repositoryOf(t, map[string]string{
+			"pools/worker/10-a.bu": c.document,
+			"pools/worker/big":     c.big,
+		}))
 		if !got.Report.Fatal() || !strings.Contains(got.Report.String(), c.want) {
 			t.Errorf("%s: %s", name, got.Report)
 		}
@@ -181,7 +188,9 @@ const encryptedMark = "ENC[AES256_GCM,data:"
 
 // TestAFileOf100MiB: no part of it stands in memory.
 func TestAFileOf100MiB(t *testing.T) {
-	tree := repositoryOf(t, map[string]string{"pools/worker/10-a.bu": document("fcos", "    - path: /opt/big\n      contents: {local: big}\n")})
+	tree := repositoryOf(t,
+		map[string]string{"pools/worker/10-a.bu": document("fcos",
+			"    - path: /opt/big\n      contents: {local: big}\n")})
 	file := filepath.Join(tree.Root, "pools/worker/big")
 	sparse(t, file, 100<<20)
 	var before, after runtime.MemStats
@@ -226,7 +235,8 @@ func TestLargeFilesHaveNoFacts(t *testing.T) {
 		t.Errorf("without a table: %s", got.Report)
 	}
 	files["pools/worker/nodes.yaml"] = "w1: {}\n"
-	if got := transpile.Fragments(repositoryOf(t, files)); !strings.Contains(got.Report.String(), "is the same on all nodes") {
+	if got := transpile.Fragments(repositoryOf(t, files)); !strings.Contains(got.Report.String(),
+		"is the same on all nodes") {
 		t.Errorf("with a table: %s", got.Report)
 	}
 }

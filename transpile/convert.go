@@ -31,7 +31,8 @@ func convert(repo repository, pool string, n named) translation {
 		b, found = butane.Translate(butane.Input{
 			Source: doc.Source, Origin: doc.Origin, Root: repo.tree.Root, FS: repo.fs, Refused: repo.refused,
 		})
-		out, d.included, d.contents = object.Output{Config: b.Config, Origin: b.Origin}, includedBy(b.Locals), b.Contents
+		out, d.included, d.contents = object.Output{Config: b.Config, Origin: b.Origin}, includedBy(b.Locals),
+			b.Contents
 		if b.Name != "" {
 			d.name, d.role = b.Name, b.Role
 		}
@@ -45,7 +46,8 @@ func convert(repo repository, pool string, n named) translation {
 		out, found = kubelet.Config(in)
 	case documents.ContainerRuntimeConfig:
 		out, found = containerruntime.Translate(in)
-	case documents.ImageDigestMirrorSet, documents.ImageTagMirrorSet, documents.ImageContentSourcePolicy, documents.ClusterImagePolicy, documents.ImagePolicy:
+	case documents.ImageDigestMirrorSet, documents.ImageTagMirrorSet, documents.ImageContentSourcePolicy,
+		documents.ClusterImagePolicy, documents.ImagePolicy:
 		out, found = registries.Translate(aboutRegistries(pool, n))
 	case documents.SSHKeys:
 		out, found = sshkeys.Translate(in)
@@ -67,7 +69,10 @@ func convert(repo repository, pool string, n named) translation {
 func aboutRegistries(pool string, n named) []registries.Document {
 	out := make([]registries.Document, 0, 1+len(n.joined))
 	for _, d := range append([]documents.Document{n.doc}, n.joined...) {
-		out = append(out, registries.Document{Kind: string(d.Kind), Input: object.Input{Pool: pool, Source: d.Source, Origin: d.Origin}})
+		out = append(out, registries.Document{Kind: string(d.Kind), Input: object.Input{
+			Pool: pool, Source: d.Source,
+			Origin: d.Origin,
+		}})
 	}
 	return out
 }

@@ -49,7 +49,8 @@ func documents(t *testing.T, page string, least int) {
 		switch {
 		case b[1] == "json":
 			write(t, root, "pools/worker/10-a.ign", b[2])
-		case strings.Contains(b[2], "kind: MachineConfigPool"), strings.Contains(b[2], "kind: MachineConfiguration\n"), strings.Contains(b[2], "kind: DriftPolicy"), strings.Contains(b[2], "kind: RolloutPolicy"):
+		case strings.Contains(b[2], "kind: MachineConfigPool"), strings.Contains(b[2], "kind: MachineConfiguration\n"),
+			strings.Contains(b[2], "kind: DriftPolicy"), strings.Contains(b[2], "kind: RolloutPolicy"):
 			write(t, root, "pools/worker/10-a.bu", "variant: fcos\nversion: 1.6.0\n")
 			write(t, root, "cluster/a.yaml", b[2])
 			write(t, root, "cluster/others.yaml", others)

@@ -19,13 +19,14 @@ type Fragment struct {
 	MachineConfig *mcfgv1.MachineConfig
 	// Digest is `sha256:<hex>` of the object's canonical JSON. The digest does not depend on the commit.
 	Digest string
-	// Contents are the files of the MachineConfig that are in the content store, because they are too large for the object.
+	// Contents are the files of the MachineConfig that are in the content store, because they are too large for the
+	// object.
 	Contents []contentstore.File
 	// File is the file that declares the document, relative to the source's path. Files other than File may have
 	// patched the document.
 	File string
-	// Documents are the documents of single nodes that the fragment stores, with their origins. Nodes are the positions of
-	// the nodes that it is about. Both are empty for other fragments.
+	// Documents are the documents of single nodes that the fragment stores, with their origins. Nodes are the positions
+	// of the nodes that it is about. Both are empty for other fragments.
 	Documents []Fragment
 	Nodes     map[string]origin.Pos
 	// Node is the node that a document is for; empty for documents of all nodes with facts, and for other fragments.

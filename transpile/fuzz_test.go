@@ -12,8 +12,8 @@ import (
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
-// FuzzCluster: whatever cluster/ holds, there is a report of it and no panic. The guard that turns a panic into an error would hide one,
-// so its error fails the test.
+// FuzzCluster: whatever cluster/ holds, there is a report of it and no panic. The guard that turns a panic into an
+// error would hide one, so its error fails the test.
 func FuzzCluster(f *testing.F) {
 	for _, name := range []string{"cluster-no-spec", "cluster-schema"} {
 		a, err := txtar.ParseFile("testdata/" + name + ".txtar")

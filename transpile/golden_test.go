@@ -50,7 +50,9 @@ func TestGolden(t *testing.T) {
 				}
 				return
 			}
-			archive.Files = slices.DeleteFunc(archive.Files, func(f txtar.File) bool { return strings.HasPrefix(f.Name, "want/") })
+			archive.Files = slices.DeleteFunc(archive.Files, func(f txtar.File) bool {
+				return strings.HasPrefix(f.Name, "want/")
+			})
 			for _, name := range []string{"want/report", "want/fragments"} {
 				archive.Files = append(archive.Files, txtar.File{Name: name, Data: []byte(got[name])})
 			}
@@ -97,7 +99,8 @@ func show(t *testing.T, result transpile.Result) string {
 	t.Helper()
 	var b strings.Builder
 	for _, f := range result.Fragments {
-		fmt.Fprintf(&b, "%s (pool %s, role %s)\n", f.Name, f.Pool, f.MachineConfig.Labels["machineconfiguration.openshift.io/role"])
+		fmt.Fprintf(&b, "%s (pool %s, role %s)\n", f.Name, f.Pool,
+			f.MachineConfig.Labels["machineconfiguration.openshift.io/role"])
 		for _, l := range leaves(t, f) {
 			at, _ := f.Origin.Find(l.path)
 			fmt.Fprintf(&b, "  %-44s %-40s %s\n", l.path, l.value, at)

@@ -21,7 +21,10 @@ import (
 
 // rawConfig reads a MachineConfig.
 func rawConfig(doc documents.Document) translation {
-	d := translation{origin: origin.Map{Files: doc.Origin.Files, At: map[string]origin.Pos{"$": {File: doc.File, Line: 1}}}}
+	d := translation{origin: origin.Map{
+		Files: doc.Origin.Files,
+		At:    map[string]origin.Pos{"$": {File: doc.File, Line: 1}},
+	}}
 	for p, at := range doc.Origin.At {
 		if rest, ok := strings.CutPrefix(p, "$.spec.config"); ok {
 			d.origin.At["$"+rest] = at
@@ -109,7 +112,8 @@ func (d *translation) warnDropped(mc mcfgv1.MachineConfig, at origin.Pos) {
 		}
 	}
 	if len(keys) > 0 {
-		d.Warnf(at, "ignored-field", "%s does not reach the cluster: of a fragment's metadata only its name, its role and %s count", strings.Join(keys, ", "), v1alpha1.SecretPathsAnnotation)
+		d.Warnf(at, "ignored-field", "%s does not reach the cluster: of a fragment's metadata only its name, its "+
+			"role and %s count", strings.Join(keys, ", "), v1alpha1.SecretPathsAnnotation)
 	}
 }
 

@@ -77,7 +77,9 @@ func inPool(pool string, docs []documents.Document) ([]named, []origin.Finding) 
 				out[i].name += "-" + strconv.Itoa(n)
 			}
 			if n >= maxNumbered {
-				found = append(found, origin.Errorf(origin.Pos{File: docs[i].File}, "too-many", "a pool has at most %d documents of this kind, and this is one more; join some of them", maxNumbered))
+				found = append(found, origin.Errorf(origin.Pos{File: docs[i].File}, "too-many",
+					"a pool has at most %d documents of this kind, and this is one more; join some of them",
+					maxNumbered))
 			}
 		}
 	}

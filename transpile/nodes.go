@@ -44,7 +44,10 @@ type nodeBuilder struct {
 
 // buildNodes adds the table of nodes to the fragments of a built pool. Documents that use facts move to the table.
 func (t *Transpiler) buildNodes(repo repository, pool string, built builtPool, stop *stopper) builtPool {
-	b := &nodeBuilder{repo: repo, pool: pool, file: path.Join(poolDir(pool), nodefacts.File), used: map[string]bool{}, at: map[string]origin.Pos{}}
+	b := &nodeBuilder{
+		repo: repo, pool: pool, file: path.Join(poolDir(pool), nodefacts.File), used: map[string]bool{},
+		at: map[string]origin.Pos{},
+	}
 	b.table = nodetable.Table{Pool: pool, Nodes: map[string]nodetable.Node{}}
 	b.readRows(&built)
 	directories := b.directories(built)
@@ -63,7 +66,8 @@ func (t *Transpiler) buildNodes(repo repository, pool string, built builtPool, s
 		dir := path.Join(poolDir(pool), nodesDir, node)
 		own := t.buildDirectory(repo, pool, dir, stop)
 		if !origin.Fatal(own.findings) && len(own.fragments) == 0 {
-			b.Errorf(origin.Pos{File: dir}, nodefacts.Rule, "the directory of node %s has no documents: add a Butane file (*.bu), or remove the directory", node)
+			b.Errorf(origin.Pos{File: dir}, nodefacts.Rule, "the directory of node %s has no documents: add a Butane "+
+				"file (*.bu), or remove the directory", node)
 		}
 		built.reads, built.included = append(built.reads, own.reads...), append(built.included, own.included...)
 		b.Add(b.quiet(own.findings)...)
@@ -106,7 +110,9 @@ func (b *nodeBuilder) readRows(built *builtPool) {
 	}
 	sum := sha256.Sum256(src)
 	built.reads = append(built.reads, origin.File{Path: b.file, Blob: hex.EncodeToString(sum[:])})
-	built.findings = slices.DeleteFunc(built.findings, func(f origin.Finding) bool { return f.Warning && f.At.File == b.file })
+	built.findings = slices.DeleteFunc(built.findings, func(f origin.Finding) bool {
+		return f.Warning && f.At.File == b.file
+	})
 }
 
 // directories returns the nodes that have a directory. The pool may list a directory of nodes/ itself; its documents
@@ -129,7 +135,8 @@ func (b *nodeBuilder) directories(built builtPool) []string {
 		switch bad := validation.IsDNS1123Subdomain(e.Name()); {
 		case !e.IsDir() || isListed || strings.HasPrefix(e.Name(), "."):
 		case len(bad) > 0:
-			b.Errorf(origin.Pos{File: at}, nodefacts.Rule, "%q is no name of a node: %s", e.Name(), strings.Join(bad, "; "))
+			b.Errorf(origin.Pos{File: at}, nodefacts.Rule, "%q is no name of a node: %s", e.Name(),
+				strings.Join(bad, "; "))
 		default:
 			out = append(out, e.Name())
 		}
@@ -189,7 +196,8 @@ func (b *nodeBuilder) addDirectory(node, dir string, fragments []Fragment) {
 				if hasRow {
 					why = "has no such fact in " + row.At.String()
 				}
-				b.Errorf(b.place(f, fact), nodefacts.Rule, "the document uses the fact %q, and node %s %s: add it", fact, node, why)
+				b.Errorf(b.place(f, fact), nodefacts.Rule, "the document uses the fact %q, and node %s %s: add it",
+					fact, node, why)
 			}
 			b.used[fact] = true
 		}
@@ -207,8 +215,12 @@ func (b *nodeBuilder) document(f Fragment) nodetable.Document {
 
 // reportReferences reports invalid references to facts.
 func (b *nodeBuilder) reportReferences(f Fragment, err error) {
-	if i := slices.IndexFunc(f.Contents, func(c contentstore.File) bool { return c.HasFacts && b.rows != nil }); i >= 0 {
-		b.Errorf(origin.Pos{File: f.Contents[i].Name, Line: 1}, nodefacts.Rule, "the file is too large for a config, and contains %s. A file of the content store is the same on all nodes: make it smaller, or remove the reference", contentstore.Fact)
+	if i := slices.IndexFunc(f.Contents, func(c contentstore.File) bool {
+		return c.HasFacts && b.rows != nil
+	}); i >= 0 {
+		b.Errorf(origin.Pos{File: f.Contents[i].Name, Line: 1}, nodefacts.Rule, "the file is too large for a config, "+
+			"and contains %s. A file of the content store is the same on all nodes: make it smaller, or remove the "+
+			"reference", contentstore.Fact)
 	}
 	if err == nil {
 		return
@@ -231,12 +243,14 @@ func (b *nodeBuilder) use(f Fragment, facts []string) {
 			known = known || has
 		}
 		if !known {
-			b.Errorf(b.place(f, fact), nodefacts.Rule, "no node of %s has the fact %q: correct the name, or add the fact to each row", b.file, fact)
+			b.Errorf(b.place(f, fact), nodefacts.Rule, "no node of %s has the fact %q: correct the name, or add the "+
+				"fact to each row", b.file, fact)
 			continue
 		}
 		for _, row := range b.order {
 			if _, has := row.Facts()[fact]; !has && fact != nodetable.NameFact {
-				b.Errorf(row.At, nodefacts.Rule, "node %s has no fact %q, which %s uses: add it", row.Node, fact, b.place(f, fact))
+				b.Errorf(row.At, nodefacts.Rule, "node %s has no fact %q, which %s uses: add it", row.Node, fact,
+					b.place(f, fact))
 			}
 		}
 	}
@@ -255,7 +269,10 @@ func (b *nodeBuilder) place(f Fragment, fact string) origin.Pos {
 	for _, file := range files {
 		src, err := fs.ReadFile(b.repo.fs, file)
 		if before, _, found := bytes.Cut(src, []byte(needle)); err == nil && found {
-			return origin.Pos{File: file, Line: 1 + bytes.Count(before, []byte("\n")), Column: len(before) - bytes.LastIndexByte(before, '\n')}
+			return origin.Pos{
+				File: file, Line: 1 + bytes.Count(before, []byte("\n")),
+				Column: len(before) - bytes.LastIndexByte(before, '\n'),
+			}
 		}
 	}
 	return origin.Pos{File: f.File}
@@ -268,7 +285,8 @@ func (b *nodeBuilder) checkFacts() {
 		for _, c := range row.Cells {
 			if !b.used[c.Fact] && !reported[c.Fact] {
 				reported[c.Fact] = true
-				b.Errorf(c.At, nodefacts.Rule, "no document uses the fact %q: write ${node.%s} into a document of the pool, or remove the fact from each row", c.Fact, c.Fact)
+				b.Errorf(c.At, nodefacts.Rule, "no document uses the fact %q: write ${node.%s} into a document of "+
+					"the pool, or remove the fact from each row", c.Fact, c.Fact)
 			}
 		}
 	}
@@ -323,7 +341,10 @@ func (b *nodeBuilder) fragment(built builtPool) (Fragment, error) {
 	if err != nil {
 		return Fragment{}, err
 	}
-	f := Fragment{Pool: b.pool, Name: mc.Name, MachineConfig: mc, Digest: digest, File: b.file, Documents: b.documents, Nodes: b.at}
+	f := Fragment{
+		Pool: b.pool, Name: mc.Name, MachineConfig: mc, Digest: digest, File: b.file, Documents: b.documents,
+		Nodes: b.at,
+	}
 	if b.rows == nil {
 		f.File = b.documents[0].File
 	}
@@ -338,7 +359,8 @@ func checkNodesOnce(fragments []Fragment, found *origin.Findings) {
 	for _, f := range fragments {
 		for node, at := range f.Nodes {
 			if other, twice := first[node]; twice {
-				found.Errorf(at, nodefacts.Rule, "node %s is in %s too: a node is in one pool, so remove one of them", node, other)
+				found.Errorf(at, nodefacts.Rule, "node %s is in %s too: a node is in one pool, so remove one of them",
+					node, other)
 				continue
 			}
 			first[node] = at

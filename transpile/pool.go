@@ -71,7 +71,8 @@ func (t *Transpiler) buildDirectory(repo repository, pool, dir string, stop *sto
 	built, found := overlay.Build(repo.fs, dir)
 	out := builtPool{reads: built.Reads, findings: found}
 	if !origin.Fatal(found) && len(built.Documents) == 0 && dir == poolDir(pool) {
-		out.findings = append(out.findings, origin.Errorf(origin.Pos{File: dir}, "empty-pool", "the pool has no documents: add a Butane file (*.bu), or remove the directory"))
+		out.findings = append(out.findings, origin.Errorf(origin.Pos{File: dir}, "empty-pool",
+			"the pool has no documents: add a Butane file (*.bu), or remove the directory"))
 	}
 	early, _ := inPool(pool, built.AsWritten)
 	// If the build failed, this loop still finds errors in documents without their patches, so that the report has all
@@ -131,7 +132,8 @@ func translate(repo repository, pool string, n named) documentEntry {
 		if !ok || doc.Kind == documents.MachineConfig {
 			at = start
 		}
-		d.Errorf(at, "role", "the document's role is %q and its directory's pool is %q; set the label %s: %s, or move the document", d.role, pool, v1alpha1.RoleLabel, pool)
+		d.Errorf(at, "role", "the document's role is %q and its directory's pool is %q; set the label %s: %s, or "+
+			"move the document", d.role, pool, v1alpha1.RoleLabel, pool)
 	}
 	if bad := badName(d.name); bad != "" {
 		d.Errorf(start, "name", "%q is no name for a MachineConfig: %s; rename the file", d.name, bad)
@@ -157,11 +159,13 @@ func withoutEchoes(findings []origin.Finding) []origin.Finding {
 	for _, f := range findings {
 		bad[f.At] = bad[f.At] || !f.Warning
 	}
-	return slices.DeleteFunc(findings, func(f origin.Finding) bool { return f.Warning && f.Rule == "butane" && bad[f.At] })
+	return slices.DeleteFunc(findings, func(f origin.Finding) bool {
+		return f.Warning && f.Rule == "butane" && bad[f.At]
+	})
 }
 
-// check refuses configs that are unsafe, and configs that every node would refuse. Errors in a config that the document merges have a
-// rule of their own.
+// check refuses configs that are unsafe, and configs that every node would refuse. Errors in a config that the document
+// merges have a rule of their own.
 func (d *translation) check() {
 	for _, err := range machineconfig.Check(d.config) {
 		at, _ := d.origin.Find(place.Output(err.Error()))
@@ -201,7 +205,8 @@ func fragment(pool string, d translation) (Fragment, error) {
 	if err != nil {
 		return Fragment{}, err
 	}
-	return Fragment{Pool: pool, Name: d.name, MachineConfig: mc, Digest: digest, Contents: contents, Origin: d.origin}, nil
+	return Fragment{Pool: pool, Name: d.name, MachineConfig: mc, Digest: digest, Contents: contents, Origin: d.origin},
+		nil
 }
 
 // machineConfig returns a MachineConfig with the metadata of a fragment.

@@ -105,8 +105,8 @@ func (c cleanFS) Kept(name string) ([]byte, string, error) {
 	return known.raw, known.sum(), nil
 }
 
-// maxRead is the largest file that is read into memory. Documents are smaller. Files that documents include may be larger,
-// and are not read as a whole.
+// maxRead is the largest file that is read into memory. Documents are smaller. Files that documents include may be
+// larger, and are not read as a whole.
 const maxRead = 8 << 20
 
 func (c cleanFS) read(name string) (*contents, error) {
@@ -117,7 +117,8 @@ func (c cleanFS) read(name string) (*contents, error) {
 		return known.(*contents), nil
 	}
 	if info, err := fs.Stat(c.FS, name); err == nil && info.Size() > maxRead {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("it has %d bytes, and a document at most %d", info.Size(), maxRead)}
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("it has %d bytes, and a document at most %d",
+			info.Size(), maxRead)}
 	}
 	raw, err := fs.ReadFile(c.FS, name)
 	if err != nil {
@@ -155,7 +156,10 @@ func (c cleanFS) ReadDir(name string) ([]fs.DirEntry, error) {
 func (c cleanFS) check(op, name string) error {
 	for p := name; p != "." && p != "/" && p != ""; p = path.Dir(p) {
 		if why, no := c.refused[p]; no {
-			return &fs.PathError{Op: op, Path: name, Err: errors.New("it is a " + why + ", which is not followed; put the file itself here")}
+			return &fs.PathError{
+				Op: op, Path: name,
+				Err: errors.New("it is a " + why + ", which is not followed; put the file itself here"),
+			}
 		}
 	}
 	return nil

@@ -31,7 +31,9 @@ func (d *translation) secretPathsOf(repository fs.FS, doc documents.Document) []
 		before, _, mentioned := bytes.Cut(src, []byte(v1alpha1.SecretPathsAnnotation))
 		if err == nil && mentioned {
 			at := origin.Pos{File: doc.File, Line: 1 + bytes.Count(before, []byte("\n"))}
-			d.Warnf(at, ruleSecretPaths, "%s has no effect here, because a document of kind %s has no annotations. Set it on the MachineConfigPool in cluster/; for all pools, set it on the MachineConfiguration", v1alpha1.SecretPathsAnnotation, doc.Kind)
+			d.Warnf(at, ruleSecretPaths, "%s has no effect here, because a document of kind %s has no annotations. "+
+				"Set it on the MachineConfigPool in cluster/; for all pools, set it on the MachineConfiguration",
+				v1alpha1.SecretPathsAnnotation, doc.Kind)
 		}
 		return nil
 	}

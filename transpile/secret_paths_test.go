@@ -19,10 +19,11 @@ func fragmentsOf(files map[string]string) transpile.Result {
 	return transpile.Fragments(source.Tree{FS: tree})
 }
 
-const marksOfDocument = "metadata:\n  name: 10-worker-a\n  labels: {machineconfiguration.openshift.io/role: worker}\n  annotations:\n    review.bunsen.dev/secret-paths: "
+const marksOfDocument = "metadata:\n  name: 10-worker-a\n  labels: {machineconfiguration.openshift.io/role: worker}\n" +
+	"  annotations:\n    review.bunsen.dev/secret-paths: "
 
-// TestMarksOfDocumentsReachTheFragment checks the kinds of documents that have metadata. The content of the fragment, which
-// names the rendered config, does not depend on the mark.
+// TestMarksOfDocumentsReachTheFragment checks the kinds of documents that have metadata. The content of the fragment,
+// which names the rendered config, does not depend on the mark.
 func TestMarksOfDocumentsReachTheFragment(t *testing.T) {
 	for kind, rest := range map[string]string{
 		"machineconfiguration.openshift.io/v1 MachineConfig":          "spec: {kernelArguments: [quiet]}\n",
@@ -45,7 +46,8 @@ func TestMarksOfDocumentsReachTheFragment(t *testing.T) {
 			t.Errorf("%s: %s", name, res.Report)
 		}
 		bad := fragmentsOf(map[string]string{"a.yaml": head + marksOfDocument + "nowhere\n" + rest})
-		if !strings.Contains(bad.Report.String(), "pools/worker/a.yaml:7:5: error: review.bunsen.dev/secret-paths: pattern \"nowhere\" is neither") {
+		if !strings.Contains(bad.Report.String(), "pools/worker/a.yaml:7:5: error: review.bunsen.dev/secret-paths: "+
+			"pattern \"nowhere\" is neither") {
 			t.Errorf("%s: %s", name, bad.Report)
 		}
 	}
@@ -53,15 +55,19 @@ func TestMarksOfDocumentsReachTheFragment(t *testing.T) {
 
 func TestAMarkInADocumentWithoutMetadataIsReported(t *testing.T) {
 	const where = " has no annotations. Set it on the MachineConfigPool in cluster/"
-	butane := fragmentsOf(map[string]string{"10-a.bu": "variant: fcos\nversion: 1.5.0\n# review.bunsen.dev/secret-paths: /etc/a\nstorage: {files: [{path: /etc/a}]}\n"})
-	if text := butane.Report.String(); butane.Report.Fatal() || !strings.Contains(text, "pools/worker/10-a.bu:3: warning: ") || !strings.Contains(text, "kind Butane"+where) {
+	butane := fragmentsOf(map[string]string{"10-a.bu": "variant: fcos\nversion: 1.5.0\n" +
+		"# review.bunsen.dev/secret-paths: /etc/a\nstorage: {files: [{path: /etc/a}]}\n"})
+	if text := butane.Report.String(); butane.Report.Fatal() ||
+		!strings.Contains(text, "pools/worker/10-a.bu:3: warning: ") || !strings.Contains(text, "kind Butane"+where) {
 		t.Error(text)
 	}
-	metadata := fragmentsOf(map[string]string{"10-a.bu": "variant: fcos\nversion: 1.5.0\nmetadata:\n  annotations: {review.bunsen.dev/secret-paths: /etc/a}\n"})
+	metadata := fragmentsOf(map[string]string{"10-a.bu": "variant: fcos\nversion: 1.5.0\nmetadata:\n" +
+		"  annotations: {review.bunsen.dev/secret-paths: /etc/a}\n"})
 	if text := metadata.Report.String(); !metadata.Report.Fatal() || !strings.Contains(text, where) {
 		t.Error(text)
 	}
-	ignition := fragmentsOf(map[string]string{"10-a.ign": "{\"ignition\": {\"version\": \"3.4.0\"}, \"storage\": {\"files\": [{\"path\": \"/etc/a\", \"contents\": {\"source\": \"data:,review.bunsen.dev/secret-paths\"}}]}}\n"})
+	ignition := fragmentsOf(map[string]string{"10-a.ign": "{\"ignition\": {\"version\": \"3.4.0\"}, \"storage\": " +
+		"{\"files\": [{\"path\": \"/etc/a\", \"contents\": {\"source\": \"data:,review.bunsen.dev/secret-paths\"}}]}}\n"})
 	if text := ignition.Report.String(); !strings.Contains(text, "kind Ignition"+where) {
 		t.Error(text)
 	}

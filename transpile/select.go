@@ -121,7 +121,8 @@ func checkPools(repo repository, out Result, found *origin.Findings) {
 		}
 		at := origin.Pos{File: poolsDir + "/" + pool}
 		if _, ok := poolObject(pool, out.Cluster); !ok {
-			found.Warnf(at, "pool-missing", "cluster/ has no MachineConfigPool %q; unless the cluster has it, no node uses this directory: add cluster/%s.yaml", pool, pool)
+			found.Warnf(at, "pool-missing", "cluster/ has no MachineConfigPool %q; unless the cluster has it, no "+
+				"node uses this directory: add cluster/%s.yaml", pool, pool)
 		}
 		chosen, err := Selector(pool, out.Cluster)
 		if err != nil {
@@ -141,8 +142,8 @@ func checkPools(repo repository, out Result, found *origin.Findings) {
 	}
 }
 
-// checkInherited warns of documents that a custom pool has itself and inherits from worker. Signature policies are no such
-// documents: a pool that has policies of its own must list those of worker to keep them.
+// checkInherited warns of documents that a custom pool has itself and inherits from worker. Signature policies are no
+// such documents: a pool that has policies of its own must list those of worker to keep them.
 func checkInherited(pool string, files map[string]map[string]string, found *origin.Findings) {
 	var twice []string
 	for file, name := range files[pool] {
@@ -153,7 +154,8 @@ func checkInherited(pool string, files map[string]map[string]string, found *orig
 	slices.SortFunc(twice, cmp.Compare)
 	at := origin.Pos{File: poolsDir + "/" + pool}
 	for _, file := range twice {
-		found.Warnf(at, "inherited-twice", "%s is in this pool as %s, and comes with worker's documents as %s too; list it in one of them", file, files[pool][file], files[workerPool][file])
+		found.Warnf(at, "inherited-twice", "%s is in this pool as %s, and comes with worker's documents as %s too; "+
+			"list it in one of them", file, files[pool][file], files[workerPool][file])
 	}
 }
 
@@ -165,7 +167,10 @@ func checkSelection(repo repository, out Result, o ClusterObject, found *origin.
 	if err != nil || len(selected) > 0 || slices.Contains(out.Pools, pool) || found.HasErrors() {
 		return
 	}
-	found.Warnf(o.Position(repo.fs, "spec.machineConfigSelector"), "empty-selection", "spec.machineConfigSelector selects no document of this repository. Unless the cluster has other MachineConfigs with these labels, the nodes of pool %s keep their config, and the pool becomes degraded. Add documents to %s/%s, or remove %s", pool, poolsDir, pool, o.File)
+	found.Warnf(o.Position(repo.fs, "spec.machineConfigSelector"), "empty-selection", "spec.machineConfigSelector "+
+		"selects no document of this repository. Unless the cluster has other MachineConfigs with these labels, the "+
+		"nodes of pool %s keep their config, and the pool becomes degraded. Add documents to %s/%s, or remove %s", pool,
+		poolsDir, pool, o.File)
 }
 
 // checkOwnSelection refuses a pool that has documents of its own and whose selector matches no document.
@@ -176,5 +181,7 @@ func checkOwnSelection(repo repository, out Result, pool string, found *origin.F
 	if !ok || err != nil || len(selected) > 0 || found.HasErrors() {
 		return
 	}
-	found.Errorf(o.Position(repo.fs, "spec.machineConfigSelector"), "empty-selection", "spec.machineConfigSelector selects no document of this repository, not even those of %s/%s: select %s: %s", poolsDir, pool, v1alpha1.RoleLabel, pool)
+	found.Errorf(o.Position(repo.fs, "spec.machineConfigSelector"), "empty-selection",
+		"spec.machineConfigSelector selects no document of this repository, not even those of %s/%s: select %s: %s",
+		poolsDir, pool, v1alpha1.RoleLabel, pool)
 }

@@ -42,13 +42,16 @@ func signaturePolicies(fragments []Fragment, pool string) map[string]signaturePo
 	return out
 }
 
-// checkSignatures warns of a custom pool whose signature policies replace those of worker and require less. The nodes of
-// the pool would run images that worker refuses.
+// checkSignatures warns of a custom pool whose signature policies replace those of worker and require less. The nodes
+// of the pool would run images that worker refuses.
 func checkSignatures(worker, own map[string]signaturePolicy, pool string, found *origin.Findings) {
 	for _, namespace := range slices.Sorted(maps.Keys(own)) {
 		mine, inherited := own[namespace], worker[namespace]
 		if lost := registries.Weaker(mine.text, inherited.text); len(lost) > 0 {
-			found.Warnf(mine.at, "signatures-weaker", "this policy%s replaces worker's at %s, which requires signatures that this one does not require, for %s. Nodes of pool %s run these images unsigned: list worker's document in this pool too", ofNamespace(namespace), inherited.at, strings.Join(lost, ", "), pool)
+			found.Warnf(mine.at, "signatures-weaker", "this policy%s replaces worker's at %s, which requires "+
+				"signatures that this one does not require, for %s. Nodes of pool %s run these images unsigned: list "+
+				"worker's document in this pool too", ofNamespace(namespace), inherited.at, strings.Join(lost, ", "),
+				pool)
 		}
 	}
 	node, ok := own[""]
@@ -61,7 +64,9 @@ func checkSignatures(worker, own map[string]signaturePolicy, pool string, found 
 			continue
 		}
 		if lost := registries.Weaker(inherited.text, node.text); len(lost) > 0 {
-			found.Warnf(node.at, "signatures-weaker", "pods of namespace %s use worker's policy at %s, which does not require this policy's signatures for %s: list that document in pool %s too", namespace, inherited.at, strings.Join(lost, ", "), pool)
+			found.Warnf(node.at, "signatures-weaker", "pods of namespace %s use worker's policy at %s, which does "+
+				"not require this policy's signatures for %s: list that document in pool %s too", namespace,
+				inherited.at, strings.Join(lost, ", "), pool)
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
-// TestAStoppedRunLeavesNothing stops a run at each point at which it asks: there is an error and no partial result, the run asks no
-// more, and the same transpiler then gives the whole result.
+// TestAStoppedRunLeavesNothing stops a run at each point at which it asks: there is an error and no partial result, the
+// run asks no more, and the same transpiler then gives the whole result.
 func TestAStoppedRunLeavesNothing(t *testing.T) {
 	stopped := 0
 	for name, tree := range archives(t) {
@@ -52,7 +52,10 @@ func TestARunAsksBeforeEachDocument(t *testing.T) {
 	const documents = 50
 	var files []txtar.File
 	for i := range documents {
-		files = append(files, txtar.File{Name: fmt.Sprintf("pools/worker/%d-a.bu", 10+i), Data: fmt.Appendf(nil, "variant: fcos\nversion: 1.5.0\nstorage:\n  files:\n    - path: /etc/%d\n", i)})
+		files = append(files, txtar.File{
+			Name: fmt.Sprintf("pools/worker/%d-a.bu", 10+i),
+			Data: fmt.Appendf(nil, "variant: fcos\nversion: 1.5.0\nstorage:\n  files:\n    - path: /etc/%d\n", i),
+		})
 	}
 	asked := 0
 	_, err := new(transpile.Transpiler).FragmentsUntil(unpack(t, files), func() error { asked++; return nil })

@@ -24,7 +24,8 @@ const (
 )
 
 // layout describes a repository, for messages.
-const layout = "a repository has a directory for each pool (pools/worker/, pools/master/) with Butane documents (*.bu) or a kustomization.yaml, and optionally cluster/ for MachineConfigPools"
+const layout = "a repository has a directory for each pool (pools/worker/, pools/master/) with Butane documents " +
+	"(*.bu) or a kustomization.yaml, and optionally cluster/ for MachineConfigPools"
 
 // maxRefusedWarnings is how many refused entries of a tree get a warning of their own.
 const maxRefusedWarnings = 20
@@ -110,7 +111,8 @@ func findPools(repo repository, found *origin.Findings) []string {
 		switch {
 		case strings.HasPrefix(name, "."):
 		case !e.IsDir():
-			found.Warnf(at, cluster.UnusedFile, "not read: only directories below %s/ are pools; move it into one", poolsDir)
+			found.Warnf(at, cluster.UnusedFile, "not read: only directories below %s/ are pools; move it into one",
+				poolsDir)
 		case len(validation.IsDNS1123Label(name)) > 0:
 			found.Errorf(at, "pool-name", "%q is no name for a pool: use lower-case letters, digits and -", name)
 		default:
@@ -132,7 +134,8 @@ func reportRefused(repo repository, found *origin.Findings) {
 		at := origin.Pos{File: e.Path}
 		top, _, _ := strings.Cut(e.Path, "/")
 		switch {
-		case isDocument(e.Path) && (top == poolsDir || top == cluster.Dir) || strings.Count(e.Path, "/") == 1 && top == poolsDir || e.Path == poolsDir || e.Path == cluster.Dir:
+		case isDocument(e.Path) && (top == poolsDir || top == cluster.Dir) || strings.Count(e.Path, "/") == 1 &&
+			top == poolsDir || e.Path == poolsDir || e.Path == cluster.Dir:
 			found.Errorf(at, "refused-entry", "%s: not read; put the file or directory itself here", e.Why)
 		case rest < maxRefusedWarnings:
 			rest++
@@ -142,7 +145,8 @@ func reportRefused(repo repository, found *origin.Findings) {
 		}
 	}
 	if rest > maxRefusedWarnings {
-		found.Warnf(origin.Pos{}, "refused-entry", "%d more entries are left out of the tree (symbolic links, submodules, hostile names)", rest-maxRefusedWarnings)
+		found.Warnf(origin.Pos{}, "refused-entry", "%d more entries are left out of the tree (symbolic links, "+
+			"submodules, hostile names)", rest-maxRefusedWarnings)
 	}
 }
 
@@ -155,7 +159,8 @@ func checkNames(fragments []Fragment, found *origin.Findings) {
 			first[f.Name] = f
 			continue
 		}
-		found.Errorf(origin.Pos{File: f.File}, "duplicate-name", "the MachineConfig %s comes from %s and from %s; rename one of the files", f.Name, before.File, f.File)
+		found.Errorf(origin.Pos{File: f.File}, "duplicate-name", "the MachineConfig %s comes from %s and from %s; "+
+			"rename one of the files", f.Name, before.File, f.File)
 	}
 }
 
@@ -167,7 +172,10 @@ func report(findings []origin.Finding) Report {
 	})
 	var out Report
 	for _, f := range slices.Compact(sorted) {
-		e := Entry{Severity: Fatal, Rule: f.Rule, Message: strings.TrimSpace(safetext.OneLine(f.Message)), File: f.At.File, Line: f.At.Line, Column: f.At.Column}
+		e := Entry{
+			Severity: Fatal, Rule: f.Rule, Message: strings.TrimSpace(safetext.OneLine(f.Message)),
+			File: f.At.File, Line: f.At.Line, Column: f.At.Column,
+		}
 		if f.Warning {
 			e.Severity = Warning
 		}

@@ -90,8 +90,11 @@ func (s *unusedFinder) warnStray(file string) {
 	if strings.HasPrefix(file, cluster.Dir+"/") {
 		itself = " itself"
 	}
-	s.List = slices.DeleteFunc(s.List, func(f origin.Finding) bool { return f.Rule == cluster.UnusedFile && f.At.File == file })
-	s.Warnf(origin.Pos{File: file, Line: line}, cluster.UnusedFile, "not read: a %s belongs in %s/%s; move it there", kind, cluster.Dir, itself)
+	s.List = slices.DeleteFunc(s.List, func(f origin.Finding) bool {
+		return f.Rule == cluster.UnusedFile && f.At.File == file
+	})
+	s.Warnf(origin.Pos{File: file, Line: line}, cluster.UnusedFile, "not read: a %s belongs in %s/%s; move it there",
+		kind, cluster.Dir, itself)
 }
 
 // warnUnlisted warns of a document below pools/ that no pool lists, for example in a subdirectory.
@@ -100,16 +103,19 @@ func (s *unusedFinder) warnUnlisted(file string) {
 		return
 	}
 	s.found++
-	s.Warnf(origin.Pos{File: file}, cluster.UnusedFile, "not read: a pool has the documents of its own directory, and of other directories that its kustomization.yaml lists; move it, or list it there")
+	s.Warnf(origin.Pos{File: file}, cluster.UnusedFile, "not read: a pool has the documents of its own directory, "+
+		"and of other directories that its kustomization.yaml lists; move it, or list it there")
 }
 
 // isReported reports whether a finding already names a file as unused.
 func (s *unusedFinder) isReported(file string) bool {
-	return slices.ContainsFunc(s.List, func(f origin.Finding) bool { return f.Rule == cluster.UnusedFile && f.At.File == file })
+	return slices.ContainsFunc(s.List, func(f origin.Finding) bool {
+		return f.Rule == cluster.UnusedFile && f.At.File == file
+	})
 }
 
-// checkNodesDirectory refuses documents in nodes/ at the top of the repository, which Bunsen does not read. The documents
-// of a node belong to its pool.
+// checkNodesDirectory refuses documents in nodes/ at the top of the repository, which Bunsen does not read. The
+// documents of a node belong to its pool.
 func checkNodesDirectory(repo repository, reads map[string]bool, found *origin.Findings) {
 	reported := map[string]bool{}
 	_ = fs.WalkDir(repo.fs, nodesDir, func(file string, e fs.DirEntry, err error) error {
@@ -119,7 +125,8 @@ func checkNodesDirectory(repo repository, reads map[string]bool, found *origin.F
 		case e.IsDir() || len(parts) < 3 || !isDocument(file) || reads[file] || reported[parts[1]]:
 		default:
 			reported[parts[1]] = true
-			found.Errorf(origin.Pos{File: file}, "nodes-directory", "not read: move the document to the pool of the node, %s/<pool>/%s/%s/", poolsDir, nodesDir, parts[1])
+			found.Errorf(origin.Pos{File: file}, "nodes-directory", "not read: move the document to the pool of the "+
+				"node, %s/<pool>/%s/%s/", poolsDir, nodesDir, parts[1])
 		}
 		return nil
 	})

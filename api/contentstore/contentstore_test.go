@@ -13,7 +13,10 @@ import (
 func TestChunksReturnTheirBytes(t *testing.T) {
 	noise := make([]byte, contentstore.ChunkSize)
 	rand.New(rand.NewSource(1)).Read(noise)
-	for name, plain := range map[string][]byte{"noise": noise, "zeros": make([]byte, contentstore.ChunkSize), "one byte": {7}} {
+	for name, plain := range map[string][]byte{
+		"noise": noise, "zeros": make([]byte, contentstore.ChunkSize),
+		"one byte": {7},
+	} {
 		c, err := contentstore.NewChunk(plain)
 		if err != nil {
 			t.Fatal(err)
@@ -46,7 +49,8 @@ func TestWrongChunksNameTheObject(t *testing.T) {
 		"a gzip bomb":             {bomb.Spec, "more than 524288 bytes"},
 	} {
 		chunk := &v1alpha1.ContentChunk{ObjectMeta: good.ObjectMeta, Spec: c.spec}
-		if _, err := contentstore.Plain(chunk); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), good.Name) {
+		if _, err := contentstore.Plain(chunk); err == nil || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), good.Name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

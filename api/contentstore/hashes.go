@@ -17,8 +17,8 @@ func AddHashes(named map[string]bool, mc *mcfgv1.MachineConfig) {
 	}
 }
 
-// tableDocuments returns the configs of the documents in a table of nodes. An invalid table has none: no pool is rendered
-// from it.
+// tableDocuments returns the configs of the documents in a table of nodes. An invalid table has none: no pool is
+// rendered from it.
 func tableDocuments(mc *mcfgv1.MachineConfig) (all [][]byte) {
 	pool := nodetable.PoolOf(mc)
 	if pool == "" {
@@ -44,8 +44,8 @@ func tableDocuments(mc *mcfgv1.MachineConfig) (all [][]byte) {
 }
 
 // addContents adds the hashes of the files of the content store that a config names. It looks for the addresses in the
-// text, because parsing thousands of configs takes long. A text that only looks like an address keeps its file, which does
-// no harm.
+// text, because parsing thousands of configs takes long. A text that only looks like an address keeps its file, which
+// does no harm.
 func addContents(named map[string]bool, raw []byte) {
 	const hash = len("sha512-") + 128
 	prefix := []byte(machineconfig.StoredSource(""))

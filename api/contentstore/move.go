@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// MaxObject is the largest object in bytes. etcd accepts no larger request. A file with more bytes never fits into a
-	// config, whatever its encoding is.
+	// MaxObject is the largest object in bytes. etcd accepts no larger request. A file with more bytes never fits into
+	// a config, whatever its encoding is.
 	MaxObject = 1_572_864
 	// fits is the size to which Move reduces a config that is too large. The config then has space for annotations.
 	fits = 1 << 20
@@ -41,8 +41,8 @@ type File struct {
 	Size int64
 	// HasFacts is true if the contents have what looks like a reference to a fact of a node. It stays as it is.
 	HasFacts bool
-	// Name is the file of the repository that has the contents, and FS has the files of the repository. Name is empty if
-	// Contents has the contents.
+	// Name is the file of the repository that has the contents, and FS has the files of the repository. Name is empty
+	// if Contents has the contents.
 	Name string
 	FS   fs.FS
 	// Contents are the contents in the form of a config.
@@ -68,8 +68,8 @@ func Resource(hash string) ign.Resource {
 }
 
 // Move moves the contents of the largest files of a config to the content store, until the config fits into an object.
-// The argument size is the size of the object in bytes. A config that fits does not change, so the result depends only on
-// the content of the config. Move never moves files with references to secrets or to facts of nodes, and files that
+// The argument size is the size of the object in bytes. A config that fits does not change, so the result depends only
+// on the content of the config. Move never moves files with references to secrets or to facts of nodes, and files that
 // machines may not download. If all other files do not suffice, the result is still too large.
 func Move(c machineconfig.Config, size int) (machineconfig.Config, []File, error) {
 	if size <= MaxObject {
@@ -84,7 +84,8 @@ func Move(c machineconfig.Config, size int) (machineconfig.Config, []File, error
 		}
 	}
 	slices.SortStableFunc(order, func(i, j int) int {
-		return cmp.Or(len(*files[j].Contents.Source)-len(*files[i].Contents.Source), cmp.Compare(files[i].Path, files[j].Path))
+		return cmp.Or(len(*files[j].Contents.Source)-len(*files[i].Contents.Source),
+			cmp.Compare(files[i].Path, files[j].Path))
 	})
 	var moved []File
 	for _, i := range order {

@@ -11,8 +11,8 @@ import (
 // ArtifactScheme begins the address of a file in an OCI registry.
 const ArtifactScheme = "oci://"
 
-// artifactPrefix begins the same address in a config. Ignition does not know the scheme, so a config has an https address
-// of a host that never exists. The daemon replaces it, and a machine that requests it gets nothing.
+// artifactPrefix begins the same address in a config. Ignition does not know the scheme, so a config has an https
+// address of a host that never exists. The daemon replaces it, and a machine that requests it gets nothing.
 const artifactPrefix = "https://oci.bunsen.invalid/"
 
 // Artifact is a file in an OCI registry: the only layer of a manifest.
@@ -26,25 +26,29 @@ type Artifact struct {
 }
 
 var (
-	artifactName   = regexp.MustCompile(`^([a-z0-9][a-z0-9.-]*(?::[0-9]{1,5})?|\[[0-9a-f:]+\](?::[0-9]{1,5})?)/([a-z0-9]+(?:(?:[._]|__|-+|/)[a-z0-9]+)*)(?::([A-Za-z0-9_][A-Za-z0-9._-]{0,127}))?$`)
+	artifactName = regexp.MustCompile(
+		`^([a-z0-9][a-z0-9.-]*(?::[0-9]{1,5})?|\[[0-9a-f:]+\](?::[0-9]{1,5})?)/([a-z0-9]+(?:(?:[._]|__|-+|/)[a-z0-9]+)*)(?::([A-Za-z0-9_][A-Za-z0-9._-]{0,127}))?$`)
 	artifactDigest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 )
 
 // ErrNoDigest is returned for an address in a registry without a digest.
-var ErrNoDigest = errors.New("its source names no digest, so the registry would decide what machines get: run `bunsen hash FILE`, which writes `@sha256:…` and the hash here")
+var ErrNoDigest = errors.New("its source names no digest, so the registry would decide what machines get: run " +
+	"`bunsen hash FILE`, which writes `@sha256:…` and the hash here")
 
-// ParseArtifact reads an address like oci://registry.example.com/name:tag@sha256:…, in which the tag may be missing. For
-// an address without a digest, the error is ErrNoDigest, and the result has no digest.
+// ParseArtifact reads an address like oci://registry.example.com/name:tag@sha256:…, in which the tag may be missing.
+// For an address without a digest, the error is ErrNoDigest, and the result has no digest.
 func ParseArtifact(address string) (Artifact, error) {
 	name, digest, hasDigest := strings.Cut(strings.TrimPrefix(address, ArtifactScheme), "@")
 	m := artifactName.FindStringSubmatch(name)
 	switch {
 	case m == nil || !strings.HasPrefix(address, ArtifactScheme):
-		return Artifact{}, errors.New("its source is not an address in an OCI registry: write oci://REGISTRY/NAME:TAG, and run `bunsen hash FILE`, which adds the digest")
+		return Artifact{}, errors.New("its source is not an address in an OCI registry: write " +
+			"oci://REGISTRY/NAME:TAG, and run `bunsen hash FILE`, which adds the digest")
 	case !hasDigest:
 		return Artifact{Registry: m[1], Repository: m[2], Tag: m[3]}, ErrNoDigest
 	case !artifactDigest.MatchString(digest):
-		return Artifact{}, errors.New("the digest of its source is not sha256:HEX: run `bunsen hash FILE`, which writes it")
+		return Artifact{}, errors.New("the digest of its source is not sha256:HEX: run `bunsen hash FILE`, which " +
+			"writes it")
 	}
 	return Artifact{m[1], m[2], m[3], digest}, nil
 }
@@ -77,8 +81,8 @@ func (a Artifact) String() string {
 	return text
 }
 
-// ReplaceArtifacts gives addresses in registries the form that Ignition accepts, in the contents of the files of a decoded
-// Ignition config. An address that is not valid gets this form too, so that the check of the config reports it.
+// ReplaceArtifacts gives addresses in registries the form that Ignition accepts, in the contents of the files of a
+// decoded Ignition config. An address that is not valid gets this form too, so that the check of the config reports it.
 // ReplaceArtifacts returns whether it changed anything.
 func ReplaceArtifacts(config any) (changed bool) {
 	top, _ := config.(map[string]any)

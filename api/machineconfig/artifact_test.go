@@ -49,7 +49,8 @@ func TestAddressesInRegistries(t *testing.T) {
 			t.Errorf("%s is shown as %s", address, shown)
 		}
 	}
-	if _, err := machineconfig.ParseArtifact("oci://registry.example.com/x:v1"); !errors.Is(err, machineconfig.ErrNoDigest) {
+	if _, err := machineconfig.ParseArtifact("oci://registry.example.com/x:v1"); !errors.Is(err,
+		machineconfig.ErrNoDigest) {
 		t.Error(err)
 	}
 	if _, is, _ := machineconfig.ArtifactOf("https://registry.example.com/x@" + anyDigest); is {
@@ -62,7 +63,8 @@ func TestAConfigNamesFilesInRegistries(t *testing.T) {
 	address, hash := "oci://registry.example.com/x:v1@"+anyDigest, "sha256-"+strings.Repeat("cd", 32)
 	contents := `{"source": "` + address + `", "verification": {"hash": "` + hash + `"}}`
 	for _, version := range []string{"3.1.0", "3.5.0"} {
-		c, err := machineconfig.Parse(specOf(`{"ignition": {"version": "` + version + `"}, "storage": {"files": [{"path": "/a", "mode": 420, "contents": ` + contents + `}]}}`))
+		c, err := machineconfig.Parse(specOf(`{"ignition": {"version": "` + version +
+			`"}, "storage": {"files": [{"path": "/a", "mode": 420, "contents": ` + contents + `}]}}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,11 +98,13 @@ func TestAConfigNamesFilesInRegistries(t *testing.T) {
 			t.Errorf("contents %s: no error", sentence)
 		}
 	}
-	c, err := machineconfig.Parse(specOf(`{"ignition": {"version": "3.5.0"}, "storage": {"files": [{"path": "/a", "contents": {"source": "oci://registry.example.com/x:v1", "verification": {"hash": "` + hash + `"}}}]}}`))
+	c, err := machineconfig.Parse(
+		specOf(`{"ignition": {"version": "3.5.0"}, "storage": {"files": [{"path": "/a", "contents": {"source": "oci://registry.example.com/x:v1", "verification": {"hash": "` + hash + `"}}}]}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if bad := machineconfig.Check(c); len(bad) != 1 || !strings.Contains(bad[0].Error(), "files[0] /a contents: its source names no digest") {
+	if bad := machineconfig.Check(c); len(bad) != 1 || !strings.Contains(bad[0].Error(),
+		"files[0] /a contents: its source names no digest") {
 		t.Error(bad)
 	}
 }

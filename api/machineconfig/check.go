@@ -16,7 +16,8 @@ import (
 
 // The names that a machine accepts. Ignition checks few of these names.
 var (
-	unitName   = regexp.MustCompile(`^[A-Za-z0-9:_.@\\-]+\.(service|socket|device|mount|automount|swap|target|path|timer|slice|scope)$`)
+	unitName = regexp.MustCompile(
+		`^[A-Za-z0-9:_.@\\-]+\.(service|socket|device|mount|automount|swap|target|path|timer|slice|scope)$`)
 	dropinName = regexp.MustCompile(`^[^/\x00\n]+\.conf$`)
 	userName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,30}[A-Za-z0-9_.$-]?$`)
 )
@@ -131,9 +132,12 @@ func checkContents(k *checker, at string, f ign.File) {
 	case err != nil:
 		k.addError(at+" contents", "%w", err)
 	case len(f.Append) > 0:
-		k.addError(at+" contents", "a file with remote contents cannot append: put all of it behind the address, or put the contents into the repository")
-	case strings.HasPrefix(path.Clean(f.Path), nodepath.UnitDir+"/"), strings.HasPrefix(path.Clean(f.Path), nodepath.UnitDir+"-preset/"):
-		k.addError(at+" contents", "units and presets are not downloaded, because Bunsen must know their [Install] sections: put the file into the repository, and name it with Butane's `local:`")
+		k.addError(at+" contents", "a file with remote contents cannot append: put all of it behind the address, or "+
+			"put the contents into the repository")
+	case strings.HasPrefix(path.Clean(f.Path), nodepath.UnitDir+"/"), strings.HasPrefix(path.Clean(f.Path),
+		nodepath.UnitDir+"-preset/"):
+		k.addError(at+" contents", "units and presets are not downloaded, because Bunsen must know their [Install] "+
+			"sections: put the file into the repository, and name it with Butane's `local:`")
 	}
 }
 
@@ -157,7 +161,8 @@ func (k *checker) mode(at string, mode *int) {
 	if octal, err := strconv.ParseUint(strconv.Itoa(*mode), 8, 32); err == nil && octal <= 0o777 {
 		k.addError(at, "mode %d is read as a decimal number: write %#o (in JSON: %d)", *mode, octal, octal)
 	} else {
-		k.addError(at, "mode %#o has setuid, setgid, sticky or unknown bits, which are not supported. Use 0000 to 0777 (in JSON as a decimal number: 0644 is 420)", *mode)
+		k.addError(at, "mode %#o has setuid, setgid, sticky or unknown bits, which are not supported. Use 0000 to "+
+			"0777 (in JSON as a decimal number: 0644 is 420)", *mode)
 	}
 }
 
@@ -175,13 +180,15 @@ func (k *checker) units(units []ign.Unit) {
 	for i, u := range units {
 		at := item("units", i, u.Name)
 		if !unitName.MatchString(u.Name) || strings.HasPrefix(u.Name, ".") {
-			k.addError(at, "%q is not the name of a unit: use letters, digits and :_.@\\- and end in .service, .socket, .mount, .timer or another unit type", u.Name)
+			k.addError(at, "%q is not the name of a unit: use letters, digits and :_.@\\- and end in .service, "+
+				".socket, .mount, .timer or another unit type", u.Name)
 		}
 		k.fits(at, u.Name)
 		for j, d := range u.Dropins {
 			k.fits(fmt.Sprintf("%s dropins[%d]", at, j), d.Name)
 			if !dropinName.MatchString(d.Name) || safetext.HasHidden(d.Name) {
-				k.addError(fmt.Sprintf("%s dropins[%d]", at, j), "%q is not the name of a drop-in: names end in .conf and contain no /", d.Name)
+				k.addError(fmt.Sprintf("%s dropins[%d]", at, j), "%q is not the name of a drop-in: names end in "+
+					".conf and contain no /", d.Name)
 			}
 		}
 	}
@@ -196,7 +203,8 @@ func (k *checker) passwd(p ign.Passwd) {
 			value *string
 		}{{"gecos", u.Gecos}, {"homeDir", u.HomeDir}, {"shell", u.Shell}, {"passwordHash", u.PasswordHash}} {
 			if f.value != nil && (safetext.HasHidden(*f.value) || strings.Contains(*f.value, ":")) {
-				k.addError(at+" "+f.what, "it contains a colon or a hidden character, which could forge a line of /etc/passwd or /etc/shadow")
+				k.addError(at+" "+f.what, "it contains a colon or a hidden character, which could forge a line of "+
+					"/etc/passwd or /etc/shadow")
 			}
 		}
 		if u.PrimaryGroup != nil {
@@ -219,7 +227,8 @@ func (k *checker) passwd(p ign.Passwd) {
 // account checks the name of a user or group.
 func (k *checker) account(at, name string) {
 	if !userName.MatchString(name) {
-		k.addError(at, "%q is not a valid name of a user or group. A name begins with a letter or _, contains letters, digits and _.-, and has at most 32 characters", name)
+		k.addError(at, "%q is not a valid name of a user or group. A name begins with a letter or _, contains "+
+			"letters, digits and _.-, and has at most 32 characters", name)
 	}
 }
 
@@ -233,7 +242,8 @@ func (k *checker) ignition(i ign.Ignition) {
 func (k *checker) kargs(c Config) {
 	for i, a := range c.KernelArguments {
 		if strings.Count(a, `"`)%2 != 0 {
-			k.addError(fmt.Sprintf("kernelArguments[%d]", i), "it has an odd number of double quotes, so it would include the next arguments: close the quote")
+			k.addError(fmt.Sprintf("kernelArguments[%d]", i), "it has an odd number of double quotes, so it would "+
+				"include the next arguments: close the quote")
 		}
 		k.plain(fmt.Sprintf("kernelArguments[%d]", i), strings.ReplaceAll(strings.ReplaceAll(a, "\t", " "), "\n", " "))
 	}
@@ -242,7 +252,8 @@ func (k *checker) kargs(c Config) {
 // image refuses references that a program would read as two arguments or as an option.
 func (k *checker) image(at, ref string) {
 	if strings.HasPrefix(ref, "-") || strings.ContainsFunc(ref, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		k.addError(at, "%q is not a reference of an image: write one like quay.io/org/image@sha256:…, without blanks", ref)
+		k.addError(at, "%q is not a reference of an image: write one like quay.io/org/image@sha256:…, without blanks",
+			ref)
 	}
 }
 

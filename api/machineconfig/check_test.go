@@ -83,12 +83,16 @@ func TestCheckTakesWhatPeopleWrite(t *testing.T) {
 func TestAnImageIsOneWord(t *testing.T) {
 	for _, ref := range []string{"a b", "a\nb", "-rf", "--option", "a\u00a0b"} {
 		for _, cfg := range []machineconfig.Config{{OSImageURL: ref}, {ExtensionsImage: ref}} {
-			if got := errors.Join(machineconfig.Check(cfg)...); got == nil || !strings.Contains(got.Error(), "is not a reference of an image") {
+			if got := errors.Join(machineconfig.Check(cfg)...); got == nil ||
+				!strings.Contains(got.Error(), "is not a reference of an image") {
 				t.Errorf("%q: %v", ref, got)
 			}
 		}
 	}
-	for _, ref := range []string{"", "quay.io/org/image:tag", "registry.local:5000/os@sha256:0123", "ostree-unverified-registry:quay.io/a/b"} {
+	for _, ref := range []string{
+		"", "quay.io/org/image:tag", "registry.local:5000/os@sha256:0123",
+		"ostree-unverified-registry:quay.io/a/b",
+	} {
 		for _, bad := range machineconfig.Check(machineconfig.Config{OSImageURL: ref}) {
 			t.Error(bad)
 		}

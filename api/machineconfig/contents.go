@@ -22,7 +22,9 @@ import (
 const MaxContents = 64 << 20
 
 // ErrNotInline is returned for a resource whose source is not a data: URL, so that its contents are not in the config.
-var ErrNotInline = errors.New("its contents are not in the config: only data: sources are supported here. Only the contents of a file in storage.files may have an address, with a hash. Put them into the repository, and name them with Butane's `local:`")
+var ErrNotInline = errors.New("its contents are not in the config: only data: sources are supported here. Only the " +
+	"contents of a file in storage.files may have an address, with a hash. Put them into the repository, and name " +
+	"them with Butane's `local:`")
 
 // Contents decodes the data: URL of a resource, and decompresses it if it is compressed with gzip. A resource without a
 // source is empty. Contents does not compare the verification hash; Check does.
@@ -118,7 +120,8 @@ func verify(r ign.Resource, data []byte) error {
 		return fmt.Errorf("verification hash %q is unknown: use sha256 or sha512", function)
 	}
 	if subtle.ConstantTimeCompare([]byte(strings.ToLower(want)), []byte(hex.EncodeToString(got))) == 0 {
-		return fmt.Errorf("verification hash does not match the contents: a machine would refuse to boot; write %s-%s, or remove it", function, hex.EncodeToString(got))
+		return fmt.Errorf("verification hash does not match the contents: a machine would refuse to boot; write "+
+			"%s-%s, or remove it", function, hex.EncodeToString(got))
 	}
 	return nil
 }

@@ -58,9 +58,11 @@ func TestContentsStopsAtABomb(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add([]byte(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/a","contents":{"source":"data:,x"}}]}}`))
+	f.Add([]byte(
+		`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/a","contents":{"source":"data:,x"}}]}}`))
 	f.Add([]byte(`{"ignition":{"version":"3.0.0"},"systemd":{"units":[{"name":"a.service","dropins":[{}]}]}}`))
-	f.Add([]byte(`{"ignition":{"version":"3.2.0","config":{"replace":{"source":null}}},"passwd":{"users":[{"name":"a"}]}}`))
+	f.Add([]byte(
+		`{"ignition":{"version":"3.2.0","config":{"replace":{"source":null}}},"passwd":{"users":[{"name":"a"}]}}`))
 	f.Add([]byte(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"relative"}],"luks":[{"name":"a"}]}}`))
 	f.Add([]byte(`{"ignition":{}}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {

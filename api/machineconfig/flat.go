@@ -84,7 +84,11 @@ func named(c ign.Config) (all []Nested, err error) {
 	var bad []error
 	read := func(place, path string, r ign.Resource, replaces bool) {
 		flat, err := f.child(place, r, 0)
-		all = append(all, Nested{place, "$.ignition.config." + path + ".source", Config{Ignition: flat, HasIgnition: true}, replaces})
+		all = append(all, Nested{
+			place, "$.ignition.config." + path + ".source",
+			Config{Ignition: flat, HasIgnition: true},
+			replaces,
+		})
 		bad = append(bad, err)
 	}
 	for i, r := range c.Ignition.Config.Merge {
@@ -137,7 +141,8 @@ func (f *flattener) child(place string, r ign.Resource, depth int) (ign.Config, 
 		if f.configs > maxNested+1 {
 			return ign.Config{}, nil // child reports a nested config's problem once.
 		}
-		return ign.Config{}, fmt.Errorf("%s: the config names more than %d configs: write them as one config", place, maxNested)
+		return ign.Config{}, fmt.Errorf("%s: the config names more than %d configs: write them as one config", place,
+			maxNested)
 	}
 	raw, err := contents(r, maxNestedBytes-f.bytes)
 	if err == nil {

@@ -20,7 +20,8 @@ func naming(own, config string, paths ...string) string {
 	for _, p := range paths {
 		files = append(files, fmt.Sprintf(`{"path":%q,"contents":{"source":"data:,%s"}}`, p, own))
 	}
-	return fmt.Sprintf(`{"ignition":{"version":"3.5.0","config":{%s}},"storage":{"files":[%s]}}`, config, strings.Join(files, ","))
+	return fmt.Sprintf(`{"ignition":{"version":"3.5.0","config":{%s}},"storage":{"files":[%s]}}`, config,
+		strings.Join(files, ","))
 }
 
 func source(text string) string {
@@ -32,11 +33,13 @@ func zipped(text string) string {
 	w := gzip.NewWriter(&b)
 	_, _ = w.Write([]byte(text)) // a buffer takes all
 	_ = w.Close()
-	return fmt.Sprintf(`{"source":"data:;base64,%s","compression":"gzip"}`, base64.StdEncoding.EncodeToString(b.Bytes()))
+	return fmt.Sprintf(`{"source":"data:;base64,%s","compression":"gzip"}`,
+		base64.StdEncoding.EncodeToString(b.Bytes()))
 }
 
 func hashed(text, of string) string {
-	return strings.TrimSuffix(source(text), "}") + fmt.Sprintf(`,"verification":{"hash":"sha256-%x"}}`, sha256.Sum256([]byte(of)))
+	return strings.TrimSuffix(source(text), "}") + fmt.Sprintf(`,"verification":{"hash":"sha256-%x"}}`,
+		sha256.Sum256([]byte(of)))
 }
 
 func merging(texts ...string) string {
@@ -112,8 +115,8 @@ func TestAFlatConfigHasWhatItNames(t *testing.T) {
 	}
 }
 
-// TestCheckLooksIntoWhatAConfigMerges: what Check refuses in a config, it refuses in one that the config merges or takes in
-// its place, and in what they give together.
+// TestCheckLooksIntoWhatAConfigMerges: what Check refuses in a config, it refuses in one that the config merges or
+// takes in its place, and in what they give together.
 func TestCheckLooksIntoWhatAConfigMerges(t *testing.T) {
 	const head = `{"ignition":{"version":"3.5.0"},`
 	for sentence, body := range map[string]string{
@@ -137,8 +140,11 @@ func TestCheckLooksIntoWhatAConfigMerges(t *testing.T) {
 			}
 		})
 	}
-	together := `{"ignition":{"version":"3.5.0","config":{` + merging(head+`"storage":{"files":[{"path":"/a","contents":{"source":"data:,b"}}]}}`) + `}},"storage":{"files":[{"path":"/a","contents":` + hashed("a", "a") + `}]}}`
-	if bad := machineconfig.Check(parsed(t, together)); len(bad) != 1 || !strings.HasPrefix(bad[0].Error(), "ignition.config: merging its configs: files[0] /a contents: verification hash") {
+	together := `{"ignition":{"version":"3.5.0","config":{` +
+		merging(head+`"storage":{"files":[{"path":"/a","contents":{"source":"data:,b"}}]}}`) +
+		`}},"storage":{"files":[{"path":"/a","contents":` + hashed("a", "a") + `}]}}`
+	if bad := machineconfig.Check(parsed(t, together)); len(bad) != 1 || !strings.HasPrefix(bad[0].Error(),
+		"ignition.config: merging its configs: files[0] /a contents: verification hash") {
 		t.Error(bad)
 	}
 	if bad := machineconfig.Check(parsed(t, naming("a", merging(naming("b", "", "/a")), "/b"))); len(bad) > 0 {

@@ -25,7 +25,8 @@ func TestSplitKargs(t *testing.T) {
 
 func TestAnOpenQuoteOfAKernelArgumentIsRefused(t *testing.T) {
 	for entry, want := range map[string]int{`a="x y"`: 0, `a="x`: 1, `"`: 1} {
-		if bad := machineconfig.Check(machineconfig.Config{KernelArguments: []string{entry, "quiet"}}); len(bad) != want {
+		if bad := machineconfig.Check(machineconfig.Config{KernelArguments: []string{entry, "quiet"}}); len(
+			bad) != want {
 			t.Errorf("%s: %v", entry, bad)
 		}
 	}

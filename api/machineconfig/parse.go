@@ -24,8 +24,8 @@ const supported = "3.0.0, 3.1.0, 3.2.0, 3.3.0, 3.4.0 and 3.5.0"
 
 // Parse reads a spec. An Ignition config of an older supported version is translated to 3.5.0; unknown keys
 // are dropped, as Ignition does. The error joins all errors of the config, each with its position, such as
-// `files[2] /etc/x: …`. The result depends on the spec's bytes only, so a caller may cache it by their digest. Parse applies
-// Ignition's rules; Check has the other rules.
+// `files[2] /etc/x: …`. The result depends on the spec's bytes only, so a caller may cache it by their digest. Parse
+// applies Ignition's rules; Check has the other rules.
 func Parse(spec mcfgv1.MachineConfigSpec) (Config, error) {
 	c := Config{
 		KernelArguments: spec.KernelArguments,
@@ -106,7 +106,8 @@ func versionOf(raw []byte) (string, error) {
 	case v == nil || *v == "":
 		return "", fmt.Errorf("config has no ignition.version: set one of %s", supported)
 	case strings.HasPrefix(*v, "2."):
-		return "", fmt.Errorf("ignition.version %q is not supported (only %s are): rewrite the config as version 3, for example with Butane", *v, supported)
+		return "", fmt.Errorf("ignition.version %q is not supported (only %s are): rewrite the config as version 3, "+
+			"for example with Butane", *v, supported)
 	}
 	minor, ok := strings.CutPrefix(*v, "3.")
 	if !ok || len(minor) != len("x.0") || minor[0] < '0' || minor[0] > '5' || minor[1:] != ".0" {

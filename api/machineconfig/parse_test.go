@@ -25,7 +25,10 @@ func TestParseSaysWhatIsWrongAndWhere(t *testing.T) {
 		},
 		"all problems come at once": {
 			`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"etc/a"},{"path":"/b"},{"path":"/b"}],"links":[{"path":"/l"}]}}`,
-			[]string{"files[0] etc/a path: path not absolute", "files[2] /b: duplicate entry defined", "links[0] /l target: link target is required"},
+			[]string{
+				"files[0] etc/a path: path not absolute", "files[2] /b: duplicate entry defined",
+				"links[0] /l target: link target is required",
+			},
 		},
 		"a newer version is refused with the list of supported ones": {
 			`{"ignition":{"version":"3.6.0"}}`,
@@ -95,7 +98,8 @@ func TestSpecIsCanonical(t *testing.T) {
 }
 
 func TestAProblemDoesNotQuoteAUnit(t *testing.T) {
-	_, err := machineconfig.Parse(spec(`{"ignition":{"version":"3.5.0"},"systemd":{"units":[{"name":"db.service","contents":"[Service] Environment=DB_PASSWORD=hunter2\n"}]}}`))
+	_, err := machineconfig.Parse(
+		spec(`{"ignition":{"version":"3.5.0"},"systemd":{"units":[{"name":"db.service","contents":"[Service] Environment=DB_PASSWORD=hunter2\n"}]}}`))
 	if err == nil || !strings.Contains(err.Error(), "units[0] db.service") || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("got %v", err)
 	}

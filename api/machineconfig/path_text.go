@@ -48,8 +48,9 @@ func separator(before string) string {
 func nameAt(c ign.Config, list string, i int) string {
 	s := c.Storage
 	keys := map[string]func(int) string{
-		"files": keyOf(s.Files), "directories": keyOf(s.Directories), "links": keyOf(s.Links), "filesystems": keyOf(s.Filesystems),
-		"disks": keyOf(s.Disks), "raid": keyOf(s.Raid), "luks": keyOf(s.Luks),
+		"files": keyOf(s.Files), "directories": keyOf(s.Directories), "links": keyOf(s.Links),
+		"filesystems": keyOf(s.Filesystems),
+		"disks":       keyOf(s.Disks), "raid": keyOf(s.Raid), "luks": keyOf(s.Luks),
 		"units": keyOf(c.Systemd.Units), "users": keyOf(c.Passwd.Users), "groups": keyOf(c.Passwd.Groups),
 	}
 	if key := keys[list]; key != nil {

@@ -28,7 +28,8 @@ type Remote struct {
 }
 
 // errNoHash is returned for an address without a hash.
-var errNoHash = errors.New("its source has no hash, so the server of the address would decide what machines get: run `bunsen hash FILE`, which downloads it and writes `verification: {hash: sha512-…}` here")
+var errNoHash = errors.New("its source has no hash, so the server of the address would decide what machines get: run " +
+	"`bunsen hash FILE`, which downloads it and writes `verification: {hash: sha512-…}` here")
 
 // IsRemote reports whether a resource has an address instead of contents.
 func IsRemote(r ign.Resource) bool {
@@ -50,7 +51,8 @@ func RemoteOf(r ign.Resource) (Remote, bool, error) {
 		}
 	}
 	if len(r.HTTPHeaders) > 0 {
-		return Remote{}, true, errors.New("its source has httpHeaders, and everyone who reads rendered configs would read them: remove them, and serve the contents without credentials")
+		return Remote{}, true, errors.New("its source has httpHeaders, and everyone who reads rendered configs would " +
+			"read them: remove them, and serve the contents without credentials")
 	}
 	if r.Verification.Hash == nil || *r.Verification.Hash == "" {
 		return Remote{}, true, errNoHash
@@ -58,8 +60,10 @@ func RemoteOf(r ign.Resource) (Remote, bool, error) {
 	hash := strings.ToLower(*r.Verification.Hash)
 	function, sum, _ := strings.Cut(hash, "-")
 	raw, err := hex.DecodeString(sum)
-	if size := map[string]int{"sha256": sha256.Size, "sha512": sha512.Size}[function]; err != nil || size == 0 || len(raw) != size {
-		return Remote{}, true, fmt.Errorf("verification hash %q is not sha512-HEX or sha256-HEX: run `bunsen hash FILE`, which writes it", *r.Verification.Hash)
+	if size := map[string]int{"sha256": sha256.Size, "sha512": sha512.Size}[function]; err != nil || size == 0 ||
+		len(raw) != size {
+		return Remote{}, true, fmt.Errorf("verification hash %q is not sha512-HEX or sha256-HEX: run `bunsen hash "+
+			"FILE`, which writes it", *r.Verification.Hash)
 	}
 	switch compression := r.Compression; {
 	case compression == nil || *compression == "":
@@ -84,11 +88,13 @@ func CheckAddress(source string) error {
 	case err != nil:
 		return errors.New("its source is not a URL: write an address that begins with https://")
 	case u.Scheme != "https" && u.Scheme != "http":
-		return fmt.Errorf("its source has the scheme %q, and machines download from https://, http:// and oci:// only. Serve the file there, or put it into the repository and name it with Butane's `local:`", u.Scheme)
+		return fmt.Errorf("its source has the scheme %q, and machines download from https://, http:// and oci:// "+
+			"only. Serve the file there, or put it into the repository and name it with Butane's `local:`", u.Scheme)
 	case u.Hostname() == "":
 		return errors.New("its source names no server: write an address like https://example.com/file")
 	case u.User != nil:
-		return errors.New("its source contains a user name or a password, and everyone who reads rendered configs would read them. Remove them, and serve the contents without credentials")
+		return errors.New("its source contains a user name or a password, and everyone who reads rendered configs " +
+			"would read them. Remove them, and serve the contents without credentials")
 	}
 	return nil
 }

@@ -38,9 +38,9 @@ func RenderedName(pool string, spec mcfgv1.MachineConfigSpec) (string, error) {
 	return "rendered-" + pool + "-" + hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// TargetName returns the name of the config of a pool whose nodes have configs of their own, rendered-POOL-HASH. The name
-// depends on the config of each node, so a change of one of them is a change of the pool's config. No node runs a config
-// of this name.
+// TargetName returns the name of the config of a pool whose nodes have configs of their own, rendered-POOL-HASH. The
+// name depends on the config of each node, so a change of one of them is a change of the pool's config. No node runs a
+// config of this name.
 func TargetName(nodes v1alpha1.NodeConfigs) string {
 	h := md5.New() //nolint:gosec // see the import
 	h.Write(renderedSalt[:])
@@ -67,8 +67,8 @@ func CheckName(pool string, mc *mcfgv1.MachineConfig, spec mcfgv1.MachineConfigS
 	return nil
 }
 
-// KeysOnce returns a spec whose inline config has each key of an object once, with its last value. JSON decoders differ for
-// repeated keys: some use the last value, some merge the values.
+// KeysOnce returns a spec whose inline config has each key of an object once, with its last value. JSON decoders differ
+// for repeated keys: some use the last value, some merge the values.
 func KeysOnce(spec mcfgv1.MachineConfigSpec) (mcfgv1.MachineConfigSpec, error) {
 	if len(spec.Config.Raw) == 0 {
 		return spec, nil

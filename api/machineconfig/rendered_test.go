@@ -9,11 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// TestOneNameHasOneContent holds configs in which keys stand twice against the honest one: some have its name, because the hash is over
-// the last value of each key, and then have to be its content, too.
+// TestOneNameHasOneContent holds configs in which keys stand twice against the honest one: some have its name, because
+// the hash is over the last value of each key, and then have to be its content, too.
 func TestOneNameHasOneContent(t *testing.T) {
 	const file = `{"path":"/etc/a","mode":420,"contents":{"source":"data:,x"}}`
-	const honest = `{"ignition":{"version":"3.5.0"},"storage":{"files":[` + file + `]},"systemd":{"units":[{"name":"a.service","enabled":true}]}}`
+	const honest = `{"ignition":{"version":"3.5.0"},"storage":{"files":[` + file +
+		`]},"systemd":{"units":[{"name":"a.service","enabled":true}]}}`
 	want, content := nameAndContent(t, honest)
 	for because, c := range map[string]struct {
 		config string
@@ -39,7 +40,8 @@ func TestOneNameHasOneContent(t *testing.T) {
 	if _, err := KeysOnce(mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(`{} {}`)}}); err == nil {
 		t.Error("two configs one after the other are taken")
 	}
-	if spec, err := KeysOnce(mcfgv1.MachineConfigSpec{KernelType: "x"}); err != nil || spec.KernelType != "x" || spec.Config.Raw != nil {
+	if spec, err := KeysOnce(mcfgv1.MachineConfigSpec{KernelType: "x"}); err != nil || spec.KernelType != "x" ||
+		spec.Config.Raw != nil {
 		t.Errorf("no config: %+v, %v", spec, err)
 	}
 }

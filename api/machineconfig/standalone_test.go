@@ -18,14 +18,19 @@ func TestStandaloneKeepsKernelArgumentsAndNamesWhatIgnitionCannotExpress(t *test
 	if err != nil || len(leftOut) > 0 {
 		t.Fatal(leftOut, err)
 	}
-	if diff := cmp.Diff([]ign.KernelArgument{"audit=1", "quiet", `dyndbg="file a b"`}, got.Ignition.KernelArguments.ShouldExist); diff != "" {
+	if diff := cmp.Diff([]ign.KernelArgument{"audit=1", "quiet", `dyndbg="file a b"`},
+		got.Ignition.KernelArguments.ShouldExist); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(before, c.Ignition.KernelArguments.ShouldExist); diff != "" {
 		t.Error("the argument changed:", diff)
 	}
-	_, leftOut, _ = machineconfig.Standalone(machineconfig.Config{OSImageURL: "a", ExtensionsImage: "b", Extensions: []string{"c"}, KernelType: "realtime", FIPS: true})
-	if diff := cmp.Diff([]string{"osImageURL", "baseOSExtensionsContainerImage", "extensions", "kernelType", "fips"}, leftOut); diff != "" {
+	_, leftOut, _ = machineconfig.Standalone(machineconfig.Config{
+		OSImageURL: "a", ExtensionsImage: "b",
+		Extensions: []string{"c"}, KernelType: "realtime", FIPS: true,
+	})
+	if diff := cmp.Diff([]string{"osImageURL", "baseOSExtensionsContainerImage", "extensions", "kernelType", "fips"},
+		leftOut); diff != "" {
 		t.Error(diff)
 	}
 }

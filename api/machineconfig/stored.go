@@ -22,7 +22,8 @@ func IsStoredHash(hash string) bool { return storedHash.MatchString(hash) }
 // StoredSource returns the address in configs of the file of the content store with a hash.
 func StoredSource(hash string) string { return storedPrefix + hash }
 
-// StoredHash returns the hash of the file of the content store that an address names, and whether the address names one.
+// StoredHash returns the hash of the file of the content store that an address names, and whether the address names
+// one.
 func StoredHash(source string) (hash string, ok bool) {
 	hash, ok = strings.CutPrefix(source, storedPrefix)
 	if !ok || !IsStoredHash(hash) {
@@ -36,16 +37,18 @@ func isStoreHost(u *url.URL) bool {
 	return strings.EqualFold(strings.TrimSuffix(u.Hostname(), "."), "content.bunsen.invalid")
 }
 
-// checkStored returns why a resource whose address is in the domain of the content store names no file of the content store.
-// The hash may also be a SHA-256, which WithHashes writes on machines: it decides the contents as well.
+// checkStored returns why a resource whose address is in the domain of the content store names no file of the content
+// store. The hash may also be a SHA-256, which WithHashes writes on machines: it decides the contents as well.
 func checkStored(r ign.Resource) error {
 	hash, ok := StoredHash(*r.Source)
 	switch {
 	case !ok:
-		return errors.New("its source is in the domain of the content store, but it is not " + storedPrefix + "sha512-HEX")
+		return errors.New("its source is in the domain of the content store, but it is not " + storedPrefix +
+			"sha512-HEX")
 	case r.Compression != nil && *r.Compression != "":
 		return errors.New("its source is in the content store, which has no compressed files: remove `compression`")
-	case r.Verification.Hash == nil || *r.Verification.Hash != hash && !strings.HasPrefix(*r.Verification.Hash, "sha256-"):
+	case r.Verification.Hash == nil || *r.Verification.Hash != hash && !strings.HasPrefix(*r.Verification.Hash,
+		"sha256-"):
 		return fmt.Errorf("its source is in the content store, so its verification hash must be %s", hash)
 	}
 	return nil

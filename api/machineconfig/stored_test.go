@@ -61,7 +61,10 @@ func TestAMachineResolvesAFileOfTheContentStore(t *testing.T) {
 	hash, short := "sha512-"+strings.Repeat("0a", 64), "sha256-"+strings.Repeat("0b", 32)
 	c := machineconfig.Config{HasIgnition: true}
 	c.Ignition.Ignition.Version = machineconfig.Version
-	c.Ignition.Storage.Files = []ign.File{{Node: ign.Node{Path: "/opt/a"}, FileEmbedded1: ign.FileEmbedded1{Contents: remote(machineconfig.StoredSource(hash), hash)}}}
+	c.Ignition.Storage.Files = []ign.File{{
+		Node:          ign.Node{Path: "/opt/a"},
+		FileEmbedded1: ign.FileEmbedded1{Contents: remote(machineconfig.StoredSource(hash), hash)},
+	}}
 	if bad := machineconfig.Check(c); len(bad) > 0 {
 		t.Fatal(bad)
 	}

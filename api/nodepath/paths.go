@@ -19,7 +19,8 @@ const (
 	// GrubArguments has the kernel arguments of the config in force, on machines whose boot loader reads
 	// /etc/default/grub.d. The boot loader reads GrubArguments after the other files in that directory.
 	GrubArguments = "/etc/default/grub.d/zz-bunsen.cfg"
-	// BootedArguments has the kernel arguments that the daemon had set when the machine booted, if they have changed since.
+	// BootedArguments has the kernel arguments that the daemon had set when the machine booted, if they have changed
+	// since.
 	BootedArguments = "/run/machine-config-daemon-kargs"
 	// PinnedImages is the file with which CRI-O pins the images of PinnedImageSets.
 	PinnedImages = "/etc/crio/crio.conf.d/50-pinned-images"

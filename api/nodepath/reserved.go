@@ -17,20 +17,24 @@ const (
 // name in the path is too long for a backup.
 func Reserved(p string) string {
 	if p == Force {
-		return "this file makes the daemon skip its checks, so a config must not contain it: remove it. If a node needs the file, create it there manually"
+		return "this file makes the daemon skip its checks, so a config must not contain it: remove it. If a node " +
+			"needs the file, create it there manually"
 	}
 	if p == GrubArguments {
-		return "the daemon writes the config's kernelArguments into this file: remove it from the config, and use kernelArguments"
+		return "the daemon writes the config's kernelArguments into this file: remove it from the config, and use " +
+			"kernelArguments"
 	}
 	if p == PinnedImages {
-		return "the daemon writes the images of the pool's PinnedImageSets into this file: remove it from the config, and use a PinnedImageSet"
+		return "the daemon writes the images of the pool's PinnedImageSets into this file: remove it from the " +
+			"config, and use a PinnedImageSet"
 	}
 	for _, own := range []string{
 		Record, OrigDir, NoOrigDir, Accounts,
 		Units, StateDir, Force, BootedArguments,
 	} {
 		if p == own || strings.HasPrefix(p, own+"/") {
-			return own + " belongs to the daemon, which stores there what it needs for a rollback: remove this path from the config"
+			return own + " belongs to the daemon, which stores there what it needs for a rollback: remove this path " +
+				"from the config"
 		}
 	}
 	if len(p) > maxPath {

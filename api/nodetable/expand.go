@@ -52,7 +52,8 @@ func CheckValue(value string) string {
 	case value == "":
 		return "the value is empty: write it, or remove the fact"
 	case len(value) > MaxValue:
-		return fmt.Sprintf("the value has %d bytes, and at most %d are allowed: write a document for the node instead", len(value), MaxValue)
+		return fmt.Sprintf("the value has %d bytes, and at most %d are allowed: write a document for the node instead",
+			len(value), MaxValue)
 	case !utf8.ValidString(value):
 		return "the value is not UTF-8"
 	case safetext.HasControl(value) || strings.ContainsAny(value, "\u2028\u2029"):
@@ -101,7 +102,8 @@ type replacer struct {
 func (r *replacer) spec(spec mcfgv1.MachineConfigSpec) (mcfgv1.MachineConfigSpec, error) {
 	out := spec
 	out.KernelArguments, out.Extensions = r.list(spec.KernelArguments), r.list(spec.Extensions)
-	out.KernelType, out.OSImageURL, out.BaseOSExtensionsContainerImage = r.text(spec.KernelType), r.text(spec.OSImageURL), r.text(spec.BaseOSExtensionsContainerImage)
+	out.KernelType, out.OSImageURL, out.BaseOSExtensionsContainerImage = r.text(spec.KernelType),
+		r.text(spec.OSImageURL), r.text(spec.BaseOSExtensionsContainerImage)
 	if len(spec.Config.Raw) > 0 {
 		decoder := json.NewDecoder(bytes.NewReader(spec.Config.Raw))
 		decoder.UseNumber()
@@ -131,7 +133,8 @@ func (r *replacer) checkMerged(config any) {
 	inside := replacer{found: map[string]bool{}}
 	inside.value(merged)
 	if len(inside.found) > 0 || inside.escaped || len(inside.bad) > 0 {
-		r.bad = append(r.bad, errors.New("a merged Ignition config has no references to facts: write its content into the document"))
+		r.bad = append(r.bad, errors.New("a merged Ignition config has no references to facts: write its content "+
+			"into the document"))
 		delete(section, "config")
 	}
 }
@@ -161,7 +164,8 @@ func (r *replacer) value(v any) any {
 			}
 		}
 		if source, ok := v["source"].(string); ok && !isResource && secretref.IsUnresolved(source) {
-			r.bad = append(r.bad, errors.New("a source that uses facts became a reference to a secret, and facts are no part of a reference: write the reference itself"))
+			r.bad = append(r.bad, errors.New("a source that uses facts became a reference to a secret, and facts are "+
+				"no part of a reference: write the reference itself"))
 		}
 	}
 	return v
@@ -186,7 +190,8 @@ func (r *replacer) resource(v map[string]any) bool {
 		return true // The validation of the config reports an error in the contents.
 	}
 	if verification, ok := v["verification"].(map[string]any); ok && verification["hash"] != nil {
-		r.bad = append(r.bad, errors.New("a file that uses facts has no verification hash, because each node has other contents: remove the hash"))
+		r.bad = append(r.bad, errors.New("a file that uses facts has no verification hash, because each node has "+
+			"other contents: remove the hash"))
 		return true
 	}
 	text := r.text(string(contents))
@@ -206,7 +211,8 @@ func (r *replacer) unresolved(v map[string]any, one ign.Resource) {
 		return // The check of references reports it.
 	}
 	if bytes.Contains(content.Body, []byte(open)) {
-		r.bad = append(r.bad, errors.New("an encrypted file cannot use facts, because a changed file cannot be decrypted: write a document with the file for each node"))
+		r.bad = append(r.bad, errors.New("an encrypted file cannot use facts, because a changed file cannot be "+
+			"decrypted: write a document with the file for each node"))
 		return
 	}
 	text, err := content.WithFacts(func(fact string) (string, error) {
@@ -233,7 +239,8 @@ func (r *replacer) unresolved(v map[string]any, one ign.Resource) {
 // notFactError is the error for ${node. with a text that is no name of a fact.
 func notFactError(name string) error {
 	shown, _, _ := strings.Cut(name, "\n")
-	return fmt.Errorf("%s is no reference to a fact: write ${node.FACT}, or $${node. for the text itself", safetext.Quote(open+shown[:min(len(shown), 40)]))
+	return fmt.Errorf("%s is no reference to a fact: write ${node.FACT}, or $${node. for the text itself",
+		safetext.Quote(open+shown[:min(len(shown), 40)]))
 }
 
 // text replaces the references in one text.

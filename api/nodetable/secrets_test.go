@@ -16,11 +16,15 @@ import (
 // specWith returns a spec with one file.
 func specWith(source string) mcfgv1.MachineConfigSpec {
 	text, _ := json.Marshal(source)
-	return mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: fmt.Appendf(nil, `{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/a","contents":{"source":%s}}]}}`, text)}}
+	return mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: fmt.Appendf(nil,
+		`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/a","contents":{"source":%s}}]}}`, text)}}
 }
 
-// referencesOf returns the references of a spec, and the text that a node would get if each value were its reference in brackets.
-func referencesOf(t *testing.T, spec mcfgv1.MachineConfigSpec) (references []secretref.Reference, text string, err error) {
+// referencesOf returns the references of a spec, and the text that a node would get if each value were its reference in
+// brackets.
+func referencesOf(t *testing.T, spec mcfgv1.MachineConfigSpec) (references []secretref.Reference, text string,
+	err error,
+) {
 	t.Helper()
 	config, err := machineconfig.Parse(spec)
 	if err != nil {
@@ -30,13 +34,18 @@ func referencesOf(t *testing.T, spec mcfgv1.MachineConfigSpec) (references []sec
 	if err != nil || len(files) == 0 {
 		return nil, "", err
 	}
-	out, err := files[0].Content.Expand(func(r secretref.Reference) ([]byte, error) { return []byte("<" + r.String() + ">"), nil })
+	out, err := files[0].Content.Expand(func(r secretref.Reference) ([]byte, error) {
+		return []byte("<" + r.String() + ">"), nil
+	})
 	return files[0].Content.References(), string(out), err
 }
 
 // TestFactsInATemplate: the text of a template has the values of facts, and its references are those of the document.
 func TestFactsInATemplate(t *testing.T) {
-	facts := map[string]string{"name": "worker-1", "a": "192.0.2.1", "json": `"}{"`, "dollar": "$", "tail": "{secret:theirs/key}"}
+	facts := map[string]string{
+		"name": "worker-1", "a": "192.0.2.1", "json": `"}{"`, "dollar": "$",
+		"tail": "{secret:theirs/key}",
+	}
 	for text, want := range map[string]string{
 		"a=${node.a} p=${secret:mine/key}":       "a=192.0.2.1 p=<secret:mine/key>",
 		"${node.json}${secret:mine/key}":         `"}{"<secret:mine/key>`,
@@ -58,7 +67,8 @@ func TestFactsInATemplate(t *testing.T) {
 			_, got, err = referencesOf(t, out)
 		}
 		if err != nil {
-			if problem, isError := strings.CutPrefix(want, "error: "); !isError || !strings.Contains(err.Error(), problem) {
+			if problem, isError := strings.CutPrefix(want, "error: "); !isError ||
+				!strings.Contains(err.Error(), problem) {
 				t.Errorf("%q: %v, want %q", text, err, want)
 			}
 			continue
@@ -78,14 +88,18 @@ func TestAFactCannotBecomeAReference(t *testing.T) {
 		secretref.SOPSURL("yaml", []byte("a: ENC[${node.a}]\nsops: {}")): "an encrypted file cannot use facts",
 		secretref.SOPSURL("yaml", []byte("a: ENC[x]\nsops: {}")):         "",
 	} {
-		_, err := Expand(specWith(source), map[string]string{"a": secretref.TemplateURL("${secret:theirs/key}"), "b": "data:", "c": "%24%7Bsecret:theirs/key%7D", "d": "data:,plain"})
+		_, err := Expand(specWith(source), map[string]string{
+			"a": secretref.TemplateURL("${secret:theirs/key}"),
+			"b": "data:", "c": "%24%7Bsecret:theirs/key%7D", "d": "data:,plain",
+		})
 		if (err == nil) != (problem == "") || err != nil && !strings.Contains(err.Error(), problem) {
 			t.Errorf("%s: %v, want %q", source, err, problem)
 		}
 	}
 }
 
-// FuzzFactsCannotChangeReferences takes any template and any value: what Expand accepts has the references of the document.
+// FuzzFactsCannotChangeReferences takes any template and any value: what Expand accepts has the references of the
+// document.
 func FuzzFactsCannotChangeReferences(f *testing.F) {
 	f.Add("${node.a}${secret:mine/key}${node.b}", "$", "{secret:theirs/key}")
 	f.Add("$${node.a}{secret:x/y}${node.b}", "a", "b")

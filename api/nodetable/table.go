@@ -64,15 +64,21 @@ func (t Table) MachineConfig() (*mcfgv1.MachineConfig, error) {
 	source := "data:application/json;base64," + base64.StdEncoding.EncodeToString(text)
 	config := machineconfig.Config{HasIgnition: true}
 	config.Ignition.Ignition.Version = machineconfig.Version
-	config.Ignition.Storage.Files = []ign.File{{Node: ign.Node{Path: Path}, FileEmbedded1: ign.FileEmbedded1{Contents: ign.Resource{Source: &source}}}}
+	config.Ignition.Storage.Files = []ign.File{{
+		Node:          ign.Node{Path: Path},
+		FileEmbedded1: ign.FileEmbedded1{Contents: ign.Resource{Source: &source}},
+	}}
 	raw, err := config.IgnitionJSON()
 	if err != nil {
 		return nil, fmt.Errorf("writing the table of nodes of pool %s: %w", t.Pool, err)
 	}
 	return &mcfgv1.MachineConfig{
-		TypeMeta:   metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfig"},
-		ObjectMeta: metav1.ObjectMeta{Name: Name(t.Pool), Labels: map[string]string{v1alpha1.RoleLabel: t.Pool, v1alpha1.NodeTableLabel: t.Pool}},
-		Spec:       mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: raw}},
+		TypeMeta: metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfig"},
+		ObjectMeta: metav1.ObjectMeta{Name: Name(t.Pool), Labels: map[string]string{
+			v1alpha1.RoleLabel:      t.Pool,
+			v1alpha1.NodeTableLabel: t.Pool,
+		}},
+		Spec: mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: raw}},
 	}, nil
 }
 
@@ -83,7 +89,8 @@ func Read(pool string, config machineconfig.Config) (Table, error) {
 	}
 	files := config.Ignition.Storage.Files
 	if len(files) != 1 || files[0].Path != Path {
-		return fail(fmt.Errorf("its only file must be %s: correct it, or remove the label %s", Path, v1alpha1.NodeTableLabel))
+		return fail(fmt.Errorf("its only file must be %s: correct it, or remove the label %s", Path,
+			v1alpha1.NodeTableLabel))
 	}
 	text, err := machineconfig.Contents(files[0].Contents)
 	if err != nil {

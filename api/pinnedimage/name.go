@@ -12,9 +12,11 @@ const maxName = 447
 var (
 	digest = regexp.MustCompile(`^sha256:[a-f0-9]{64}$`)
 	// accepted is the rule of the CRD. An API server refuses other names.
-	accepted = regexp.MustCompile(`^([a-zA-Z0-9-]+\.)+[a-zA-Z0-9-]+(:[0-9]{2,5})?/([a-zA-Z0-9_-]{0,61}/)?[a-zA-Z0-9_.-]*$`)
+	accepted = regexp.MustCompile(
+		`^([a-zA-Z0-9-]+\.)+[a-zA-Z0-9-]+(:[0-9]{2,5})?/([a-zA-Z0-9_-]{0,61}/)?[a-zA-Z0-9_.-]*$`)
 	// pulled is the form that container runtimes accept. A name of this form cannot begin with a dash.
-	pulled = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?)*(:[0-9]{2,5})?(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)+$`)
+	pulled = regexp.MustCompile(
+		`^[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?)*(:[0-9]{2,5})?(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)+$`)
 )
 
 // Problem returns why a name is not that of an image that nodes can pin; empty if it is one.
@@ -32,7 +34,8 @@ func Problem(name string) string {
 	case !accepted.MatchString(repository):
 		return "the API server accepts only HOST[:PORT][/NAMESPACE]/NAME before the digest, with a dot in HOST"
 	case !pulled.MatchString(repository):
-		return "container runtimes accept only lower-case letters and digits in a repository, with single dots, underscores or dashes between them"
+		return "container runtimes accept only lower-case letters and digits in a repository, with single dots, " +
+			"underscores or dashes between them"
 	}
 	return ""
 }

@@ -55,14 +55,18 @@ func FuzzProblem(f *testing.F) {
 	f.Add("registry.example.com/app" + hash)
 	f.Add("-x.example.com/a\"\n" + hash)
 	f.Fuzz(func(t *testing.T, name string) {
-		if pinnedimage.Problem(name) == "" && (strings.ContainsAny(name, "\"'\\\n\r\x00 =,") || strings.HasPrefix(name, "-")) {
+		if pinnedimage.Problem(name) == "" && (strings.ContainsAny(name, "\"'\\\n\r\x00 =,") || strings.HasPrefix(name,
+			"-")) {
 			t.Errorf("%q is valid", name)
 		}
 	})
 }
 
 func set(name, role string, generation int64, images ...string) mcfgv1.PinnedImageSet {
-	s := mcfgv1.PinnedImageSet{ObjectMeta: metav1.ObjectMeta{Name: name, Generation: generation, Labels: map[string]string{"role": role}}}
+	s := mcfgv1.PinnedImageSet{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Generation: generation,
+		Labels: map[string]string{"role": role},
+	}}
 	for _, image := range images {
 		s.Spec.PinnedImages = append(s.Spec.PinnedImages, mcfgv1.PinnedImageRef{Name: mcfgv1.ImageDigestFormat(image)})
 	}
@@ -70,7 +74,10 @@ func set(name, role string, generation int64, images ...string) mcfgv1.PinnedIma
 }
 
 func TestSetsOfAPool(t *testing.T) {
-	all := []mcfgv1.PinnedImageSet{set("c", "worker", 1, "z", "y"), set("a", "worker", 2, "y", "x"), set("b", "master", 1, "m"), set("gone", "worker", 1, "g")}
+	all := []mcfgv1.PinnedImageSet{
+		set("c", "worker", 1, "z", "y"), set("a", "worker", 2, "y", "x"),
+		set("b", "master", 1, "m"), set("gone", "worker", 1, "g"),
+	}
 	now := metav1.Now()
 	all[3].DeletionTimestamp = &now
 	pool := func(role string, names ...string) *mcfgv1.MachineConfigPool {
@@ -102,7 +109,8 @@ func TestSetsOfAPool(t *testing.T) {
 			for _, s := range sets {
 				names = append(names, s.Name)
 			}
-			if !slices.Equal(names, strings.Fields(c.sets)) || !slices.Equal(missing, strings.Fields(c.missing)) || !slices.Equal(pinnedimage.Images(sets), strings.Fields(c.images)) {
+			if !slices.Equal(names, strings.Fields(c.sets)) || !slices.Equal(missing, strings.Fields(c.missing)) ||
+				!slices.Equal(pinnedimage.Images(sets), strings.Fields(c.images)) {
 				t.Errorf("%v, missing %v, images %v", names, missing, pinnedimage.Images(sets))
 			}
 		})

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Of returns the sets of a pool, sorted by name: those whose labels its machineConfigSelector matches, and those that its
-// spec.pinnedImageSets names. The parameter missing lists the named sets that do not exist. An empty or invalid selector
-// matches nothing.
+// Of returns the sets of a pool, sorted by name: those whose labels its machineConfigSelector matches, and those that
+// its spec.pinnedImageSets names. The parameter missing lists the named sets that do not exist. An empty or invalid
+// selector matches nothing.
 func Of(pool *mcfgv1.MachineConfigPool, all []mcfgv1.PinnedImageSet) (sets []*mcfgv1.PinnedImageSet, missing []string) {
 	selector, err := metav1.LabelSelectorAsSelector(pool.Spec.MachineConfigSelector)
 	if err != nil || selector.Empty() {

@@ -17,7 +17,8 @@ func IsHidden(r rune) bool {
 	if r >= ' ' && r < 0x7f {
 		return false // Almost every character ends here.
 	}
-	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) ||
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point,
+		unicode.Variation_Selector) ||
 		r >= 0xE0000 && r < 0xE1000 || r == '\u2800' // the Braille pattern without dots
 }
 
@@ -97,7 +98,8 @@ func replace(text, keep string, with func(rune) string) string {
 	var before rune
 	for _, r := range strings.ToValidUTF8(text, "\uFFFD") {
 		switch {
-		case !IsHidden(r), strings.ContainsRune(keep, r), r == emojiStyle && unicode.In(before, unicode.So, unicode.Sm, unicode.Po, unicode.Nd):
+		case !IsHidden(r), strings.ContainsRune(keep, r), r == emojiStyle && unicode.In(before, unicode.So, unicode.Sm,
+			unicode.Po, unicode.Nd):
 			b.WriteRune(r)
 		default:
 			b.WriteString(with(r))

@@ -65,14 +65,18 @@ func TestOneTextInEachForm(t *testing.T) {
 		})
 	}
 	var out strings.Builder
-	if n, err := fmt.Fprint(safetext.NewWriter(&out), "warning\n::error::x\n"); n != 19 || err != nil || out.String() != "warning\n\\u003a:error::x\n" {
+	if n, err := fmt.Fprint(safetext.NewWriter(&out), "warning\n::error::x\n"); n != 19 || err != nil ||
+		out.String() != "warning\n\\u003a:error::x\n" {
 		t.Errorf("written: %d, %v, %q", n, err, out.String())
 	}
 }
 
 // FuzzLines: whatever the text, a log shows it and nothing acts on it. What is safe stays as it is.
 func FuzzLines(f *testing.F) {
-	for _, text := range []string{"::error::a", " \t::set-output name=a::b", "##[group]a", "#\u200b#[a]", "##\xff[", "\u202e", "\U000e0041", "a\r\n::b", "\u0085::a::", "\u00a0::a::", "::::"} {
+	for _, text := range []string{
+		"::error::a", " \t::set-output name=a::b", "##[group]a", "#\u200b#[a]", "##\xff[",
+		"\u202e", "\U000e0041", "a\r\n::b", "\u0085::a::", "\u00a0::a::", "::::",
+	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -85,7 +89,8 @@ func FuzzLines(f *testing.F) {
 		}
 		for line := range strings.Lines(got) {
 			start := strings.TrimLeftFunc(line, unicode.IsSpace)
-			if strings.HasPrefix(line, "::") || strings.HasPrefix(start, "::") && strings.Contains(start[2:], "::") || strings.Contains(line, "##[") {
+			if strings.HasPrefix(line, "::") || strings.HasPrefix(start, "::") && strings.Contains(start[2:], "::") ||
+				strings.Contains(line, "##[") {
 				t.Errorf("%q has a command: %q", text, line)
 			}
 			for _, r := range strings.TrimSuffix(line, "\n") {
@@ -95,7 +100,8 @@ func FuzzLines(f *testing.F) {
 			}
 		}
 		for _, form := range []string{safetext.OneLine(text), safetext.Strip(text), safetext.Quote(text)} {
-			if strings.Contains(safetext.Visible(form), `\u`) && !strings.Contains(form, `\u`) || safetext.HasControl(form) {
+			if strings.Contains(safetext.Visible(form), `\u`) && !strings.Contains(form, `\u`) ||
+				safetext.HasControl(form) {
 				t.Errorf("%q hides something as %q", text, form)
 			}
 		}

@@ -48,8 +48,8 @@ type part struct {
 }
 
 // Template returns the unresolved content of a text with placeholders. A placeholder is ${secret:NAME/KEY} or
-// ${configmap:NAME/KEY}; $${ stands for ${. A document for single nodes also has ${node.FACT}, see Content.WithFacts. The
-// error lists each placeholder that is invalid.
+// ${configmap:NAME/KEY}; $${ stands for ${. A document for single nodes also has ${node.FACT}, see Content.WithFacts.
+// The error lists each placeholder that is invalid.
 func Template(text string) (Content, error) {
 	c := Content{Template: text}
 	var bad []error
@@ -77,7 +77,8 @@ func Template(text string) (Content, error) {
 		r, err := Parse(inside)
 		switch {
 		case !closed:
-			bad = append(bad, fmt.Errorf("line %d: ${ has no end: close it with }, or write $${ for a literal ${", line))
+			bad = append(bad, fmt.Errorf("line %d: ${ has no end: close it with }, or write $${ for a literal ${",
+				line))
 		case err != nil:
 			bad = append(bad, fmt.Errorf("line %d: ${%s}: %w; write $${ for a literal ${", line, inside, err))
 		}
@@ -102,8 +103,8 @@ func SOPSURL(format string, body []byte) string {
 	return "data:" + sopsType + ";format=" + format + ";base64," + base64.StdEncoding.EncodeToString(body)
 }
 
-// IsUnresolved reports whether a source is a data URL with a media type of this package. Other spellings of such a media
-// type count too, and Of refuses them.
+// IsUnresolved reports whether a source is a data URL with a media type of this package. Other spellings of such a
+// media type count too, and Of refuses them.
 func IsUnresolved(source string) bool {
 	head, _, _ := strings.Cut(source, ",")
 	if len(head) < len("data:") || !strings.EqualFold(head[:len("data:")], "data:") {
@@ -124,7 +125,8 @@ func Of(r ign.Resource) (Content, bool, error) {
 	head, _, _ := strings.Cut(*r.Source, ",")
 	mediaType := strings.TrimSuffix(strings.TrimPrefix(head, "data:"), ";base64")
 	if r.Verification.Hash != nil {
-		return Content{}, true, errors.New("it has a verification hash, but its contents are resolved later: remove the hash")
+		return Content{}, true, errors.New("it has a verification hash, but its contents are resolved later: remove " +
+			"the hash")
 	}
 	body, err := machineconfig.Contents(r)
 	if err != nil {
@@ -138,7 +140,8 @@ func Of(r ign.Resource) (Content, bool, error) {
 	case isSOPS && slices.Contains(Formats, format):
 		return Content{Format: format, Body: body}, true, nil
 	}
-	return Content{}, true, fmt.Errorf("its media type %q is unknown: write %s, or %s;format=FORMAT with %s", mediaType, templateType, sopsType, strings.Join(Formats, ", "))
+	return Content{}, true, fmt.Errorf("its media type %q is unknown: write %s, or %s;format=FORMAT with %s", mediaType,
+		templateType, sopsType, strings.Join(Formats, ", "))
 }
 
 // References returns the references of a template, each once, in the order of the text.
@@ -152,8 +155,8 @@ func (c Content) References() []Reference {
 	return out
 }
 
-// Expand returns the text of a template with the value in place of each reference. The error joins those of value, which
-// Expand calls once for each reference.
+// Expand returns the text of a template with the value in place of each reference. The error joins those of value,
+// which Expand calls once for each reference.
 func (c Content) Expand(value func(Reference) ([]byte, error)) ([]byte, error) {
 	values := map[Reference][]byte{}
 	var bad []error

@@ -21,14 +21,16 @@ func (c Content) Facts() []string {
 	return out
 }
 
-// WithFacts returns a template with the value in place of each fact. A value cannot change what the template refers to: it
-// has no $, so it is never a part of a placeholder. The error joins those of value, which WithFacts calls once for each fact.
+// WithFacts returns a template with the value in place of each fact. A value cannot change what the template refers to:
+// it has no $, so it is never a part of a placeholder. The error joins those of value, which WithFacts calls once for
+// each fact.
 func (c Content) WithFacts(value func(fact string) (string, error)) (string, error) {
 	values, bad := map[string]string{}, []error{}
 	for _, fact := range c.Facts() {
 		v, err := value(fact)
 		if err == nil && strings.Contains(v, "$") {
-			err = fmt.Errorf("the fact %q contains $, and a template with references to secrets cannot use such a value: write the text into a document of the node", fact)
+			err = fmt.Errorf("the fact %q contains $, and a template with references to secrets cannot use such a "+
+				"value: write the text into a document of the node", fact)
 		}
 		values[fact], bad = v, append(bad, err)
 	}

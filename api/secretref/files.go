@@ -27,7 +27,8 @@ func Files(c machineconfig.Config) ([]File, error) {
 	bad := []error{err}
 	for _, f := range out {
 		if facts := f.Content.Facts(); len(facts) > 0 {
-			bad = append(bad, fmt.Errorf("file %s: the template uses the fact %q of a node, which no table of nodes has; write $${ for a literal ${", f.Path, facts[0]))
+			bad = append(bad, fmt.Errorf("file %s: the template uses the fact %q of a node, which no table of nodes "+
+				"has; write $${ for a literal ${", f.Path, facts[0]))
 		}
 	}
 	return out, errors.Join(bad...)

@@ -45,11 +45,14 @@ func Parse(text string) (Reference, error) {
 	case r.Kind != Secret && r.Kind != ConfigMap:
 		return Reference{}, fmt.Errorf("%q is no reference: write secret:NAME/KEY or configmap:NAME/KEY", text)
 	case strings.Contains(rest, "${"+factPrefix):
-		return Reference{}, fmt.Errorf("%q uses a fact, and facts are no part of a reference: write each reference into a document of its node, in nodes/NODE/", text)
+		return Reference{}, fmt.Errorf("%q uses a fact, and facts are no part of a reference: write each reference "+
+			"into a document of its node, in nodes/NODE/", text)
 	case len(name) > maxName || !names.MatchString(name):
-		return Reference{}, fmt.Errorf("%q has no valid name: write %s:NAME/KEY, with a name of lower case letters, digits, hyphens and dots", text, kind)
+		return Reference{}, fmt.Errorf("%q has no valid name: write %s:NAME/KEY, with a name of lower case letters, "+
+			"digits, hyphens and dots", text, kind)
 	case len(key) > maxName || !keys.MatchString(key):
-		return Reference{}, fmt.Errorf("%q has no valid key: write %s:%s/KEY, with a key of letters, digits, hyphens, underscores and dots", text, kind, name)
+		return Reference{}, fmt.Errorf("%q has no valid key: write %s:%s/KEY, with a key of letters, digits, "+
+			"hyphens, underscores and dots", text, kind, name)
 	}
 	return r, nil
 }

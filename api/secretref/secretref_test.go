@@ -75,7 +75,8 @@ func TestExpandingTemplates(t *testing.T) {
 	}
 }
 
-// TestAValueIsNoTemplate expands once: what a value contains is not read as a placeholder, and errors do not contain it.
+// TestAValueIsNoTemplate expands once: what a value contains is not read as a placeholder, and errors do not contain
+// it.
 func TestAValueIsNoTemplate(t *testing.T) {
 	c, err := Template("${secret:a/b} ${secret:c/d}")
 	if err != nil {
@@ -118,7 +119,8 @@ func TestWhatIsUnresolved(t *testing.T) {
 		{TemplateURL("${secret:a}"), true, "no valid key"},
 	} {
 		_, unresolved, err := Of(source(c.url))
-		if unresolved != c.unresolved || (err == nil) != (c.problem == "") || err != nil && !strings.Contains(err.Error(), c.problem) {
+		if unresolved != c.unresolved || (err == nil) != (c.problem == "") || err != nil &&
+			!strings.Contains(err.Error(), c.problem) {
 			t.Errorf("%s: %t, %v; want %t and an error with %q", c.url, unresolved, err, c.unresolved, c.problem)
 		}
 	}
@@ -148,11 +150,13 @@ func TestResolving(t *testing.T) {
 	}
 	for _, f := range got.Ignition.Storage.Files {
 		data, err := machineconfig.Contents(f.Contents)
-		if want := map[string]string{"/etc/a": "value\x00", "/etc/plain": "plain"}[f.Path]; err != nil || string(data) != want {
+		if want := map[string]string{"/etc/a": "value\x00", "/etc/plain": "plain"}[f.Path]; err != nil ||
+			string(data) != want {
 			t.Errorf("%s has %q, %v", f.Path, data, err)
 		}
 	}
-	if after := fmt.Sprint(*c.Ignition.Storage.Files[0].Contents.Source, *c.Ignition.Storage.Files[1].Contents.Source); after != before {
+	if after := fmt.Sprint(*c.Ignition.Storage.Files[0].Contents.Source,
+		*c.Ignition.Storage.Files[1].Contents.Source); after != before {
 		t.Error("the caller's config changed")
 	}
 	if _, err := Resolve(c, nil); err == nil || !strings.Contains(err.Error(), "/etc/a") {
@@ -171,7 +175,10 @@ func TestOnlyContentsOfFilesAreResolved(t *testing.T) {
 	c.Ignition.Ignition.Security.TLS.CertificateAuthorities = []ign.Resource{r}
 	c.Ignition.Ignition.Config.Merge, c.Ignition.Ignition.Config.Replace = []ign.Resource{r}, r
 	_, err := Files(c)
-	for _, place := range []string{"/etc/a: append[0]", "luks root", "certificateAuthorities[0]", "config.merge[0]", "config.replace"} {
+	for _, place := range []string{
+		"/etc/a: append[0]", "luks root", "certificateAuthorities[0]", "config.merge[0]",
+		"config.replace",
+	} {
 		if err == nil || !strings.Contains(err.Error(), place) {
 			t.Errorf("%s is missing in %v", place, err)
 		}
@@ -198,7 +205,8 @@ func FuzzTemplate(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := one.Expand(func(Reference) ([]byte, error) { return value, nil }); err != nil || !bytes.Equal(got, value) {
+		if got, err := one.Expand(func(Reference) ([]byte, error) { return value, nil }); err != nil ||
+			!bytes.Equal(got, value) {
 			t.Errorf("%q, %v", got, err)
 		}
 	})

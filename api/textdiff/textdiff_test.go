@@ -116,14 +116,16 @@ func numberedLines(n int, f func(i int) string) []byte {
 func TestLargeTextsAreComparedInBoundedTime(t *testing.T) {
 	plain := func(i int) string { return fmt.Sprint("line ", i) }
 	everySecond := func(i int) string { return fmt.Sprint("line ", i-i%2*1_000_000) }
-	if got := Unified(numberedLines(200_000, plain), numberedLines(200_001, plain)); !strings.HasPrefix(got, "@@ -199998,3 +199998,4 @@") {
+	if got := Unified(numberedLines(200_000, plain), numberedLines(200_001, plain)); !strings.HasPrefix(got,
+		"@@ -199998,3 +199998,4 @@") {
 		t.Errorf("one line more at the end of a large text: %.200q", got)
 	}
 	got := Unified(numberedLines(9_000, plain), numberedLines(9_000, everySecond))
 	if strings.Count(got, "\n-") < 4_000 || strings.Count(got, "\n+") < 4_000 {
 		t.Errorf("every second line differs: %.200q", got)
 	}
-	if got := Unified(numberedLines(15_000, plain), numberedLines(15_000, everySecond)); got != "content changed (15000 lines → 15000 lines, too many to be compared)\n" {
+	if got := Unified(numberedLines(15_000, plain), numberedLines(15_000, everySecond)); got != "content changed "+
+		"(15000 lines → 15000 lines, too many to be compared)\n" {
 		t.Errorf("%.200q", got)
 	}
 }

@@ -41,7 +41,8 @@ func Certificates(text []byte) ([]*x509.Certificate, error) {
 	case begun == 0:
 		errs = append(errs, errors.New("it has no PEM certificate"))
 	case number != begun:
-		errs = append(errs, fmt.Errorf("%d of %d certificates are incomplete: each must begin with -----BEGIN CERTIFICATE----- and end with -----END CERTIFICATE-----", begun-number, begun))
+		errs = append(errs, fmt.Errorf("%d of %d certificates are incomplete: each must begin with -----BEGIN "+
+			"CERTIFICATE----- and end with -----END CERTIFICATE-----", begun-number, begun))
 	}
 	return all, errors.Join(errs...)
 }

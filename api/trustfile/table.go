@@ -23,8 +23,8 @@ const (
 	PullSecretPath = "/var/lib/kubelet/config.json" //nolint:gosec // a path
 )
 
-// Directories with a directory for each registry, HOST or HOST:PORT. The server names the first one. The daemon decides whether
-// the node needs the certificates in the other ones.
+// Directories with a directory for each registry, HOST or HOST:PORT. The server names the first one. The daemon decides
+// whether the node needs the certificates in the other ones.
 const (
 	RegistriesDir           = "/etc/docker/certs.d"
 	ContainersRegistriesDir = "/etc/containers/certs.d"
@@ -45,7 +45,8 @@ const (
 func Registry(at string) (registry string, is bool) {
 	dir := path.Dir(at)
 	registry = path.Base(dir)
-	return registry, path.Base(at) == RegistryFile && path.Dir(dir) == RegistriesDir && path.Clean(at) == at && ValidRegistry(registry)
+	return registry, path.Base(at) == RegistryFile && path.Dir(dir) == RegistriesDir && path.Clean(at) == at &&
+		ValidRegistry(registry)
 }
 
 // validHost matches a DNS name in lower case.
@@ -90,10 +91,12 @@ func Check(f v1alpha1.TrustFile) error {
 }
 
 // errNoPullSecret describes a valid pull secret.
-var errNoPullSecret = errors.New(`it is not a pull secret: the value must be JSON, {"auths": {"registry.example.com": {"auth": "BASE64 OF USER:PASSWORD"}}}`)
+var errNoPullSecret = errors.New(
+	`it is not a pull secret: the value must be JSON, {"auths": {"registry.example.com": {"auth": "BASE64 OF USER:PASSWORD"}}}`)
 
-// CheckPullSecret returns an error if a text is not the JSON of a Secret of the type kubernetes.io/dockerconfigjson with at least
-// one registry. The error contains no part of the text, because registries are named like URLs, which may have credentials.
+// CheckPullSecret returns an error if a text is not the JSON of a Secret of the type kubernetes.io/dockerconfigjson
+// with at least one registry. The error contains no part of the text, because registries are named like URLs, which may
+// have credentials.
 func CheckPullSecret(text string) error {
 	var all struct {
 		Auths map[string]struct {
@@ -120,8 +123,8 @@ func CheckPullSecret(text string) error {
 	return nil
 }
 
-// Covers reports whether a rule for a path, or for a directory with everything below it, is a rule for files of trust. A rule
-// for a directory above them, such as /etc, is not.
+// Covers reports whether a rule for a path, or for a directory with everything below it, is a rule for files of trust.
+// A rule for a directory above them, such as /etc, is not.
 func Covers(rule string) bool {
 	rule = path.Clean(rule)
 	for _, dir := range []string{RegistriesDir, ContainersRegistriesDir, ContainerdRegistriesDir} {

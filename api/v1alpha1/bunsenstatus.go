@@ -4,8 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// BunsenStatus is the state of Bunsen on the whole cluster, for scripts and for `kubectl wait`. The controller creates the
-// only object, `cluster`, and writes its status from the pools, the GitSources, the servers and the daemons.
+// BunsenStatus is the state of Bunsen on the whole cluster, for scripts and for `kubectl wait`. The controller creates
+// the only object, `cluster`, and writes its status from the pools, the GitSources, the servers and the daemons.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -44,8 +44,8 @@ type ClusterStatus struct {
 	// +listMapKey=component
 	// +listMapKey=version
 	Versions []ComponentVersion `json:"versions,omitempty"`
-	// Message is the message of the condition that a user should read first: Available while it is False, otherwise Degraded,
-	// otherwise Progressing.
+	// Message is the message of the condition that a user should read first: Available while it is False, otherwise
+	// Degraded, otherwise Progressing.
 	Message string `json:"message,omitempty"`
 	// Conditions are Available, Progressing, Degraded and Upgradeable.
 	// +listType=map
@@ -72,7 +72,8 @@ const (
 
 // Condition types of BunsenStatus.
 const (
-	// AvailableCondition is True while Bunsen can update nodes: daemons report, and if servers reported, one of them still does.
+	// AvailableCondition is True while Bunsen can update nodes: daemons report, and if servers reported, one of them
+	// still does.
 	AvailableCondition = "Available"
 	// ProgressingCondition is True while a commit is applied or a pool is updating.
 	ProgressingCondition = "Progressing"

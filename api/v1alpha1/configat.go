@@ -5,8 +5,8 @@ import "strings"
 // revisionMark separates a rendered config and a revision of its secrets. No name of an object contains it.
 const revisionMark = "@"
 
-// ConfigAt names what a node runs or should run: a rendered config and the revision of its secrets, as CONFIG@REVISION. A config
-// without secrets has no revision, and ConfigAt returns its name.
+// ConfigAt names what a node runs or should run: a rendered config and the revision of its secrets, as CONFIG@REVISION.
+// A config without secrets has no revision, and ConfigAt returns its name.
 func ConfigAt(config, secrets string) string {
 	if config == "" || secrets == "" {
 		return config

@@ -5,11 +5,11 @@ import (
 )
 
 const (
-	// NodeContentPath, followed by the name of a Content, is where a node reads the bytes of that file. The node identifies
-	// itself as for NodeConfigPath, and a config that it may run names the file.
+	// NodeContentPath, followed by the name of a Content, is where a node reads the bytes of that file. The node
+	// identifies itself as for NodeConfigPath, and a config that it may run names the file.
 	NodeContentPath = "/node/content/"
-	// ContentPath, followed by the name of a Content, is where a new machine reads the bytes of that file, with the grant
-	// in its config.
+	// ContentPath, followed by the name of a Content, is where a new machine reads the bytes of that file, with the
+	// grant in its config.
 	ContentPath = "/content/"
 	// ContentArtifact follows ContentPath for a file in an OCI registry, before REGISTRY/NAME@sha256:HEX.
 	ContentArtifact = "oci/"
@@ -19,9 +19,9 @@ const (
 	ContentGrantQuery = "grant"
 )
 
-// Content is a large file of a repository. Configs name it by its hash, which is the name of this object. The controller
-// creates and deletes these objects, and ContentChunks with the bytes; do not edit them. Nodes read the file from the
-// server.
+// Content is a large file of a repository. Configs name it by its hash, which is the name of this object. The
+// controller creates and deletes these objects, and ContentChunks with the bytes; do not edit them. Nodes read the file
+// from the server.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,categories=bunsen
@@ -54,7 +54,8 @@ type ContentSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=268435456
 	Size int64 `json:"size"`
-	// Chunks are the names of the ContentChunks, in order. Each one has 512 KiB of the file, and the last one has the rest.
+	// Chunks are the names of the ContentChunks, in order. Each one has 512 KiB of the file, and the last one has the
+	// rest.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=512
 	// +kubebuilder:validation:items:Pattern=`^sha256-[0-9a-f]{64}$`
@@ -62,16 +63,16 @@ type ContentSpec struct {
 	// +listType=atomic
 	// +optional
 	Chunks []string `json:"chunks,omitempty"`
-	// Artifact is the address of the file in an OCI registry: oci://REGISTRY/NAME@sha256:HEX. The file is the only layer of the
-	// artifact.
+	// Artifact is the address of the file in an OCI registry: oci://REGISTRY/NAME@sha256:HEX. The file is the only
+	// layer of the artifact.
 	// +kubebuilder:validation:MaxLength=600
 	// +kubebuilder:validation:Pattern=`^oci://[a-z0-9.:\[\]-]+/[a-z0-9/._-]+@sha256:[0-9a-f]{64}$`
 	// +optional
 	Artifact string `json:"artifact,omitempty"`
 }
 
-// ContentChunk is a part of the bytes of files. Its name is the hash of these bytes, so several files can share a part. The
-// controller creates and deletes these objects; do not edit them.
+// ContentChunk is a part of the bytes of files. Its name is the hash of these bytes, so several files can share a part.
+// The controller creates and deletes these objects; do not edit them.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster

@@ -28,8 +28,8 @@ type DriftPolicyList struct {
 	Items           []DriftPolicy `json:"items"`
 }
 
-// DriftPolicySpec selects pools and gives the rules for them. A policy without pools and without a selector selects every
-// pool.
+// DriftPolicySpec selects pools and gives the rules for them. A policy without pools and without a selector selects
+// every pool.
 type DriftPolicySpec struct {
 	// Pools are the names of the selected pools.
 	// +listType=set
@@ -46,17 +46,17 @@ type DriftPolicySpec struct {
 
 // DriftRule gives the action for the paths, units and accounts that it matches.
 type DriftRule struct {
-	// Path is a pattern. A pattern that begins with / matches paths: `*` and `?` match characters of one name, `**` matches
-	// any number of names. Other patterns match a unit by name, such as `chronyd.service` or `*.timer`, with its files,
-	// drop-ins and enablement. `user/NAME`, `group/NAME`, `os/image` and `os/kernelArguments` match these. `**` alone
-	// matches everything.
+	// Path is a pattern. A pattern that begins with / matches paths: `*` and `?` match characters of one name, `**`
+	// matches any number of names. Other patterns match a unit by name, such as `chronyd.service` or `*.timer`, with
+	// its files, drop-ins and enablement. `user/NAME`, `group/NAME`, `os/image` and `os/kernelArguments` match these.
+	// `**` alone matches everything.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Path string `json:"path"`
-	// Action is what the daemon does about drift. `Degrade` reports it and sets the node to Degraded until the drift ends.
-	// `Repair` restores the config with the actions of the node disruption policy. If they include a drain or a reboot,
-	// or if the limit of Repair is reached, it degrades the node instead. `Report` only reports the drift. `Ignore` does
-	// nothing.
+	// Action is what the daemon does about drift. `Degrade` reports it and sets the node to Degraded until the drift
+	// ends. `Repair` restores the config with the actions of the node disruption policy. If they include a drain or a
+	// reboot, or if the limit of Repair is reached, it degrades the node instead. `Report` only reports the drift.
+	// `Ignore` does nothing.
 	Action DriftAction `json:"action"`
 }
 
@@ -69,8 +69,8 @@ type DriftAction string
 const (
 	// DriftDegrade reports the drift and degrades the node until the drift ends. Meanwhile the node gets no new config.
 	DriftDegrade DriftAction = "Degrade"
-	// DriftRepair restores the config as an update does, with the actions of the node disruption policy. If they include a
-	// drain or a reboot, or if the drift returns too often, the daemon degrades the node instead.
+	// DriftRepair restores the config as an update does, with the actions of the node disruption policy. If they
+	// include a drain or a reboot, or if the drift returns too often, the daemon degrades the node instead.
 	DriftRepair DriftAction = "Repair"
 	// DriftReport reports the drift. An update that does not change the path keeps the drift.
 	DriftReport DriftAction = "Report"
@@ -78,7 +78,8 @@ const (
 	DriftIgnore DriftAction = "Ignore"
 )
 
-// RepairLimit limits the repairs of one path, unit, user or group: Burst repairs at once, and one more after each Interval.
+// RepairLimit limits the repairs of one path, unit, user or group: Burst repairs at once, and one more after each
+// Interval.
 type RepairLimit struct {
 	// Interval is the time after which one more repair is allowed.
 	// +kubebuilder:default="10m"

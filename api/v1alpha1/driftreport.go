@@ -2,8 +2,8 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Drift is the value of DriftAnnotation, as compact JSON of at most MaxDrift bytes. It never contains contents, nor digests of
-// secret contents: an attacker could test guesses against a digest.
+// Drift is the value of DriftAnnotation, as compact JSON of at most MaxDrift bytes. It never contains contents, nor
+// digests of secret contents: an attacker could test guesses against a digest.
 type Drift struct {
 	// Config is the config in force on the node.
 	Config string `json:"config"`
@@ -76,8 +76,8 @@ type DriftEntry struct {
 	Target string `json:"target,omitempty"`
 }
 
-// DriftExport is one path of a node with its contents, for a repository. Only a user who may read root's files on the node can
-// get it. The cluster never stores it.
+// DriftExport is one path of a node with its contents, for a repository. Only a user who may read root's files on the
+// node can get it. The cluster never stores it.
 type DriftExport struct {
 	// Path is the path on the node.
 	Path string `json:"path"`

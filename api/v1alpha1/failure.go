@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Failure is why a node's daemon reports Degraded or Unreconcilable, as data. FailureAnnotation on the Node has it as JSON.
-// ReasonAnnotation has the text for users. Writer: the daemon. Earlier daemons do not write the annotation.
+// Failure is why a node's daemon reports Degraded or Unreconcilable, as data. FailureAnnotation on the Node has it as
+// JSON. ReasonAnnotation has the text for users. Writer: the daemon. Earlier daemons do not write the annotation.
 type Failure struct {
 	// Config is the config that the node failed.
 	Config string `json:"config"`
@@ -18,13 +18,13 @@ type Failure struct {
 	Cause FailureCause `json:"cause"`
 	// Path is the path on the node that caused the failure; empty if there is none.
 	Path string `json:"path,omitempty"`
-	// Problem is what is wrong: the text of ReasonAnnotation without the config, its commit and the advice. If that text has none
-	// of these, Problem is empty, and ReasonAnnotation has the problem.
+	// Problem is what is wrong: the text of ReasonAnnotation without the config, its commit and the advice. If that
+	// text has none of these, Problem is empty, and ReasonAnnotation has the problem.
 	Problem string `json:"problem,omitempty"`
 	// Since is when the daemon first reported the failure.
 	Since metav1.Time `json:"since"`
-	// Retry is the value of RetryAnnotation on the Node when the last attempt began: the failure is the answer to that request.
-	// Absent if no user requested a retry.
+	// Retry is the value of RetryAnnotation on the Node when the last attempt began: the failure is the answer to that
+	// request. Absent if no user requested a retry.
 	Retry *metav1.Time `json:"retry,omitempty"`
 }
 
@@ -41,16 +41,18 @@ const (
 	FailureDrift FailureCause = "Drift"
 	// FailureNoConfig means that the desired config is not on the cluster.
 	FailureNoConfig FailureCause = "NoConfig"
-	// FailureNoAccess means that neither the machine-config-server nor the API server sent the node its config for several
-	// minutes. The daemon tries again.
+	// FailureNoAccess means that neither the machine-config-server nor the API server sent the node its config for
+	// several minutes. The daemon tries again.
 	FailureNoAccess FailureCause = "NoAccess"
 	// FailureRejected means that the node applied the config, was not healthy with it, and rolled back.
 	FailureRejected FailureCause = "Rejected"
 	// FailureApply means that a step of the update failed.
 	FailureApply FailureCause = "Apply"
-	// FailureUnsafePath means that a user of the node led a path to files of another owner, and the daemon did not follow it.
+	// FailureUnsafePath means that a user of the node led a path to files of another owner, and the daemon did not
+	// follow it.
 	FailureUnsafePath FailureCause = "UnsafePath"
-	// FailureLost means that the node was not Ready for longer than the policy's nodeDeadline. Only the controller uses it.
+	// FailureLost means that the node was not Ready for longer than the policy's nodeDeadline. Only the controller uses
+	// it.
 	FailureLost FailureCause = "Lost"
 )
 

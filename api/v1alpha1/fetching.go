@@ -11,11 +11,11 @@ import (
 
 // A node downloads the files of its next config before the controller assigns the config. See docs/remote-content.md.
 const (
-	// NextConfigAnnotation on a Node is a NextConfig: the config that the node gets next, so that it downloads the files of
-	// the config. It is absent if the node has nothing to download. Writer: the controller.
+	// NextConfigAnnotation on a Node is a NextConfig: the config that the node gets next, so that it downloads the
+	// files of the config. It is absent if the node has nothing to download. Writer: the controller.
 	NextConfigAnnotation = "bunsen.dev/nextConfig"
-	// FetchedAnnotation on a Node is a FetchReport as JSON: whether the node has the files of NextConfigAnnotation. Writer:
-	// the daemon.
+	// FetchedAnnotation on a Node is a FetchReport as JSON: whether the node has the files of NextConfigAnnotation.
+	// Writer: the daemon.
 	FetchedAnnotation = "bunsen.dev/fetched"
 )
 
@@ -29,8 +29,8 @@ type NextConfig struct {
 	Since time.Time
 }
 
-// ParseNextConfig reads NextConfigAnnotation: the config and the time, RFC 3339 in UTC, separated by a blank. An empty text
-// is the zero NextConfig.
+// ParseNextConfig reads NextConfigAnnotation: the config and the time, RFC 3339 in UTC, separated by a blank. An empty
+// text is the zero NextConfig.
 func ParseNextConfig(text string) NextConfig {
 	config, since, _ := strings.Cut(text, " ")
 	at, err := time.Parse(time.RFC3339, since)
@@ -54,8 +54,8 @@ func (n NextConfig) String() string {
 type FetchReport struct {
 	// Config is the rendered config that the report is about; empty for no report.
 	Config string `json:"config"`
-	// Problem is why the node cannot download a file now; empty if the node has all files. It names the address without its
-	// query.
+	// Problem is why the node cannot download a file now; empty if the node has all files. It names the address without
+	// its query.
 	Problem string `json:"problem,omitempty"`
 	// Since is when the problem began; absent if there is none.
 	Since *metav1.Time `json:"since,omitempty"`

@@ -6,8 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// GitSource names a git repository of Butane documents. The controller reads its commits and applies them to the cluster's
-// pools.
+// GitSource names a git repository of Butane documents. The controller reads its commits and applies them to the
+// cluster's pools.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -59,24 +59,24 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.verify) || !has(self.verify.mode) || !(self.verify.mode in ['Tag', 'TagAndHead']) || (has(self.ref) && !(has(self.ref.commit) && self.ref.commit.size() > 0) && (has(self.ref.name) && self.ref.name.size() > 0 ? self.ref.name.startsWith('refs/tags/') : (has(self.ref.semver) && self.ref.semver.size() > 0) || (has(self.ref.tag) && self.ref.tag.size() > 0)))",message="verify.mode Tag and TagAndHead need ref.tag or ref.semver, without ref.commit and ref.name"
 type GitSourceSpec struct {
 	// URL is the address of the repository: https://, http://, ssh:// or user@host:path. An absolute path names a
-	// repository on the controller's machine, or a git bundle if it ends in .bundle. oci://host/name is a repository of an
-	// OCI registry, whose artifacts hold the files of a commit.
+	// repository on the controller's machine, or a git bundle if it ends in .bundle. oci://host/name is a repository of
+	// an OCI registry, whose artifacts hold the files of a commit.
 	// +kubebuilder:validation:MinLength=1
 	URL string `json:"url"`
 	// Ref is the branch, tag or commit to follow. Empty means the repository's default branch.
 	Ref GitRef `json:"ref,omitempty"`
 	// Path is the directory in the repository that contains `pools/`. Empty means its root.
 	Path string `json:"path,omitempty"`
-	// Include lists what the controller fetches besides the files of the commit. `LFS` brings the contents of files in Git LFS, over
-	// https from the git host or from the storage that it names. Without it, the controller refuses files in Git LFS. The file
-	// .lfsconfig has no effect. `Submodules` brings the files of submodules whose repositories are at the scheme, host and port of
-	// the URL. Without it, the controller refuses submodules.
+	// Include lists what the controller fetches besides the files of the commit. `LFS` brings the contents of files in
+	// Git LFS, over https from the git host or from the storage that it names. Without it, the controller refuses files
+	// in Git LFS. The file .lfsconfig has no effect. `Submodules` brings the files of submodules whose repositories are
+	// at the scheme, host and port of the URL. Without it, the controller refuses submodules.
 	// +kubebuilder:validation:MaxItems=2
 	// +kubebuilder:validation:items:Enum=LFS;Submodules
 	// +listType=set
 	Include []SourceContent `json:"include,omitempty"`
-	// Interval is the time between two polls of the repository. While there is no new commit, a poll lists the refs only.
-	// The controller varies it by up to 10 %.
+	// Interval is the time between two polls of the repository. While there is no new commit, a poll lists the refs
+	// only. The controller varies it by up to 10 %.
 	// +kubebuilder:default="1m"
 	Interval metav1.Duration `json:"interval,omitempty"`
 	// Timeout is the longest time that one fetch may take.
@@ -84,29 +84,30 @@ type GitSourceSpec struct {
 	Timeout metav1.Duration `json:"timeout,omitempty"`
 	// Suspend stops fetching. The applied revision stays in force.
 	Suspend bool `json:"suspend,omitempty"`
-	// SuspendUntil ends the suspension at this time: suspend then has no effect, although it is still true. If suspendUntil is absent,
-	// the source is suspended until a user sets suspend to false.
+	// SuspendUntil ends the suspension at this time: suspend then has no effect, although it is still true. If
+	// suspendUntil is absent, the source is suspended until a user sets suspend to false.
 	SuspendUntil *metav1.Time `json:"suspendUntil,omitempty"`
-	// SecretRef names a Secret in namespace bunsen-sources with the credentials. For https and oci it holds `username` and
-	// `password`, or `bearerToken`, and optionally `ca.crt`, or a client certificate in `tls.crt` and `tls.key`. It also
-	// lists in `hosts` the hosts to which the controller may send them. For ssh it holds `identity`, `known_hosts` and
-	// optionally `identity.2` to `identity.5` and `password`. The controller refuses a Secret with other keys.
+	// SecretRef names a Secret in namespace bunsen-sources with the credentials. For https and oci it holds `username`
+	// and `password`, or `bearerToken`, and optionally `ca.crt`, or a client certificate in `tls.crt` and `tls.key`. It
+	// also lists in `hosts` the hosts to which the controller may send them. For ssh it holds `identity`, `known_hosts`
+	// and optionally `identity.2` to `identity.5` and `password`. The controller refuses a Secret with other keys.
 	SecretRef *SecretReference `json:"secretRef,omitempty"`
-	// Provider is whose identity of the controller reads the repository. `generic` uses the Secret of secretRef. `azure` uses the
-	// workload identity of the controller's pod for Azure DevOps (https://dev.azure.com/...), `gcp` that of Google Cloud for
-	// Artifact Registry (oci://LOCATION-docker.pkg.dev/...). The Secret then holds `ca.crt` at most.
+	// Provider is whose identity of the controller reads the repository. `generic` uses the Secret of secretRef.
+	// `azure` uses the workload identity of the controller's pod for Azure DevOps (https://dev.azure.com/...), `gcp`
+	// that of Google Cloud for Artifact Registry (oci://LOCATION-docker.pkg.dev/...). The Secret then holds `ca.crt` at
+	// most.
 	// +kubebuilder:validation:Enum=generic;azure;gcp
 	// +kubebuilder:default=generic
 	Provider SourceProvider `json:"provider,omitempty"`
-	// ProxySecretRef names a Secret in namespace bunsen-sources with the proxy to the repository. It holds `address`, such as
-	// http://proxy.example.org:3128 or socks5://host:1080, and optionally `username`, `password`, and `ca.crt` for an https
-	// proxy. Without it, https uses the proxy of the controller's environment.
+	// ProxySecretRef names a Secret in namespace bunsen-sources with the proxy to the repository. It holds `address`,
+	// such as http://proxy.example.org:3128 or socks5://host:1080, and optionally `username`, `password`, and `ca.crt`
+	// for an https proxy. Without it, https uses the proxy of the controller's environment.
 	ProxySecretRef *SecretReference `json:"proxySecretRef,omitempty"`
 	// Verify makes the controller refuse commits without a trusted signature.
 	Verify *Verification `json:"verify,omitempty"`
 	// HistoryPolicy decides about a commit that does not descend from the last applied one, and about a tag that moved.
-	// `Allow` applies the commit, `Warn` applies it with a warning, `Block` refuses it. With verify, `Warn` refuses a commit
-	// that does not descend from the applied one, because it may be an earlier signed commit. The annotation
+	// `Allow` applies the commit, `Warn` applies it with a warning, `Block` refuses it. With verify, `Warn` refuses a
+	// commit that does not descend from the applied one, because it may be an earlier signed commit. The annotation
 	// bunsen.dev/accept-commit accepts one commit.
 	// +kubebuilder:validation:Enum=Allow;Warn;Block
 	// +kubebuilder:default=Warn
@@ -123,8 +124,8 @@ func (s *GitSourceSpec) IsSuspended(now time.Time) bool {
 	return s.Suspend && (s.SuspendUntil == nil || now.Before(s.SuspendUntil.Time))
 }
 
-// GitRef names what to follow. If several fields are set, the first in this order counts: digest, commit, name, semver, tag,
-// branch. An OCI repository has tags and digests only. Without a field, the controller follows its tag `latest`.
+// GitRef names what to follow. If several fields are set, the first in this order counts: digest, commit, name, semver,
+// tag, branch. An OCI repository has tags and digests only. Without a field, the controller follows its tag `latest`.
 type GitRef struct {
 	// Branch is the branch to follow, such as `main`.
 	Branch string `json:"branch,omitempty"`
@@ -151,18 +152,19 @@ type SecretReference struct {
 
 // Verification says what must be signed, and by whom.
 type Verification struct {
-	// Mode says which objects need a signature. `Head`: the commit to apply. `Tag`: the annotated tag that the ref names; the
-	// commit itself needs none. `TagAndHead`: both. `Range`: every commit since the applied one, so that a signed commit on
-	// top of unsigned ones is refused. If no commit is applied yet, `Range` checks the commit to apply only.
+	// Mode says which objects need a signature. `Head`: the commit to apply. `Tag`: the annotated tag that the ref
+	// names; the commit itself needs none. `TagAndHead`: both. `Range`: every commit since the applied one, so that a
+	// signed commit on top of unsigned ones is refused. If no commit is applied yet, `Range` checks the commit to apply
+	// only.
 	// +kubebuilder:validation:Enum=Head;Tag;TagAndHead;Range
 	// +kubebuilder:default=Head
 	Mode VerificationMode `json:"mode,omitempty"`
 	// SecretRef names a Secret. Its values are the trusted keys: armored OpenPGP public keys or lines of an SSH
 	// allowed-signers file.
 	SecretRef SecretReference `json:"secretRef"`
-	// Signers are the trusted keys that may sign for this source. Empty means all keys of the Secret. An entry is an SSH
-	// fingerprint (`SHA256:...`) or an OpenPGP fingerprint of 40 or 64 hex digits. It may also be a principal of the
-	// allowed-signers file, or the e-mail address of a trusted OpenPGP key.
+	// Signers are the trusted keys that may sign for this source. Empty means all keys of the Secret. An entry is an
+	// SSH fingerprint (`SHA256:...`) or an OpenPGP fingerprint of 40 or 64 hex digits. It may also be a principal of
+	// the allowed-signers file, or the e-mail address of a trusted OpenPGP key.
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=320
@@ -190,15 +192,15 @@ const (
 	VerifyRange      VerificationMode = "Range"
 )
 
-// Webhook says who may announce a push of the repository. The controller receives the requests at `/hook/NAME`, with the name of the
-// GitSource, if its flag --webhook is set. A request only makes it poll the repository at once.
+// Webhook says who may announce a push of the repository. The controller receives the requests at `/hook/NAME`, with
+// the name of the GitSource, if its flag --webhook is set. A request only makes it poll the repository at once.
 type Webhook struct {
-	// Type is the git host: `GitHub`, `GitLab`, `Gitea` (also Forgejo), `Bitbucket` (Cloud and Data Center), or `Generic` for a
-	// program of your own.
+	// Type is the git host: `GitHub`, `GitLab`, `Gitea` (also Forgejo), `Bitbucket` (Cloud and Data Center), or
+	// `Generic` for a program of your own.
 	// +kubebuilder:validation:Enum=GitHub;GitLab;Gitea;Bitbucket;Generic
 	Type WebhookType `json:"type"`
-	// SecretRef names a Secret in namespace bunsen-sources. Its key `token` is the secret that you enter at the git host, of at
-	// least 16 bytes. Requests without its signature are refused.
+	// SecretRef names a Secret in namespace bunsen-sources. Its key `token` is the secret that you enter at the git
+	// host, of at least 16 bytes. Requests without its signature are refused.
 	SecretRef SecretReference `json:"secretRef"`
 }
 
@@ -234,8 +236,8 @@ type GitSourceStatus struct {
 	AppliedRevision string `json:"appliedRevision,omitempty"`
 	// AppliedGeneration is the generation of the spec with which AppliedRevision was applied.
 	AppliedGeneration int64 `json:"appliedGeneration,omitempty"`
-	// AppliedFrom is the repository and the ref that the spec named for AppliedRevision. If the spec names others now, the
-	// controller does not compare the history of the next commit with AppliedRevision.
+	// AppliedFrom is the repository and the ref that the spec named for AppliedRevision. If the spec names others now,
+	// the controller does not compare the history of the next commit with AppliedRevision.
 	AppliedFrom string `json:"appliedFrom,omitempty"`
 	// AppliedCommit is the commit of AppliedRevision.
 	AppliedCommit *CommitInfo `json:"appliedCommit,omitempty"`
@@ -245,16 +247,16 @@ type GitSourceStatus struct {
 	LastPush *AnnouncedPush `json:"lastPush,omitempty"`
 	// History lists revisions, newest first: at most 20 that were applied and at most 10 that were refused.
 	History []HistoryEntry `json:"history,omitempty"`
-	// Warnings are problems that did not prevent the applied revision, such as a file that contains no document. There are
-	// at most 20, each with at most 500 characters.
+	// Warnings are problems that did not prevent the applied revision, such as a file that contains no document. There
+	// are at most 20, each with at most 500 characters.
 	Warnings []string `json:"warnings,omitempty"`
-	// Inventory lists every object of AppliedRevision. The controller writes it last, so that it renders pools from whole
-	// commits only.
+	// Inventory lists every object of AppliedRevision. The controller writes it last, so that it renders pools from
+	// whole commits only.
 	Inventory []InventoryEntry `json:"inventory,omitempty"`
 	// AppliedContent is the digest of the RevisionContent objects that hold AppliedRevision.
 	AppliedContent string `json:"appliedContent,omitempty"`
-	// Applying is the revision that the controller is writing. Absent if there is none. The controller records it before
-	// the first write. Meanwhile it neither renders nor rolls out pools that this source feeds.
+	// Applying is the revision that the controller is writing. Absent if there is none. The controller records it
+	// before the first write. Meanwhile it neither renders nor rolls out pools that this source feeds.
 	Applying *ApplyingRevision `json:"applying,omitempty"`
 	// Conditions are Ready, Reconciling, Stalled and, if the spec has verify, SourceVerified.
 	// +listType=map
@@ -262,14 +264,15 @@ type GitSourceStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// AnnouncedPush is a push that the git host announced by a webhook. It is a hint: only the repository says what the refs are.
+// AnnouncedPush is a push that the git host announced by a webhook. It is a hint: only the repository says what the
+// refs are.
 type AnnouncedPush struct {
 	// Received is when the controller received the request.
 	Received metav1.MicroTime `json:"received"`
 	// Ref is the full name of the ref that changed, `refs/heads/main`. Empty if the request named none.
 	Ref string `json:"ref,omitempty"`
-	// Commit is the new hash of the ref. The controller polls more often until the repository lists it, for at most two minutes,
-	// because git hosts may announce a push before all their servers have it.
+	// Commit is the new hash of the ref. The controller polls more often until the repository lists it, for at most two
+	// minutes, because git hosts may announce a push before all their servers have it.
 	Commit string `json:"commit,omitempty"`
 }
 
@@ -326,7 +329,8 @@ type ApplyingRevision struct {
 	Started metav1.Time `json:"started"`
 	// Inventory lists every object of Revision.
 	Inventory []InventoryEntry `json:"inventory,omitempty"`
-	// Base is the digest of the RevisionContent objects that the controller restores if it cannot apply Revision completely.
+	// Base is the digest of the RevisionContent objects that the controller restores if it cannot apply Revision
+	// completely.
 	Base string `json:"base,omitempty"`
 	// Created lists the objects, as `Kind/name`, that did not exist before. Restoring Base deletes them.
 	Created []string `json:"created,omitempty"`

@@ -11,8 +11,10 @@ var GroupVersion = schema.GroupVersion{Group: "bunsen.dev", Version: "v1alpha1"}
 
 // AddToScheme registers the kinds of this package in s. It fails only if another type has one of the names.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &GitSource{}, &GitSourceList{}, &DriftPolicy{}, &DriftPolicyList{}, &RolloutPolicy{}, &RolloutPolicyList{}, &ProvisioningToken{}, &ProvisioningTokenList{},
-		&RevisionContent{}, &RevisionContentList{}, &BunsenStatus{}, &BunsenStatusList{}, &Notification{}, &NotificationList{},
+	s.AddKnownTypes(GroupVersion, &GitSource{}, &GitSourceList{}, &DriftPolicy{}, &DriftPolicyList{}, &RolloutPolicy{},
+		&RolloutPolicyList{}, &ProvisioningToken{}, &ProvisioningTokenList{},
+		&RevisionContent{}, &RevisionContentList{}, &BunsenStatus{}, &BunsenStatusList{}, &Notification{},
+		&NotificationList{},
 		&Content{}, &ContentList{}, &ContentChunk{}, &ContentChunkList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

@@ -61,17 +61,17 @@ type DaemonReport struct {
 	Etcd *EtcdReport `json:"etcd,omitempty"`
 	// Seen is when the daemon wrote the report.
 	Seen metav1.Time `json:"seen"`
-	// ConfigsFrom is where the daemon last read a config; empty until it has read one. If ReadsAllConfigs is true, the daemon
-	// also checks about once an hour whether the server sends it the config in force.
+	// ConfigsFrom is where the daemon last read a config; empty until it has read one. If ReadsAllConfigs is true, the
+	// daemon also checks about once an hour whether the server sends it the config in force.
 	ConfigsFrom ConfigSource `json:"configsFrom,omitempty"`
-	// ReadsAllConfigs is true if the node's identity may read every MachineConfig through the API server, also those of other
-	// pools.
+	// ReadsAllConfigs is true if the node's identity may read every MachineConfig through the API server, also those of
+	// other pools.
 	ReadsAllConfigs bool `json:"readsAllConfigs,omitempty"`
-	// FetchesAhead is true if the daemon downloads the files of NextConfigAnnotation. Older daemons download them once the
-	// config is assigned.
+	// FetchesAhead is true if the daemon downloads the files of NextConfigAnnotation. Older daemons download them once
+	// the config is assigned.
 	FetchesAhead bool `json:"fetchesAhead,omitempty"`
-	// PinsImages is true if the daemon pulls and pins the images of PinAnnotation. The controller does not wait for the images
-	// on nodes with older daemons.
+	// PinsImages is true if the daemon pulls and pins the images of PinAnnotation. The controller does not wait for the
+	// images on nodes with older daemons.
 	PinsImages bool `json:"pinsImages,omitempty"`
 }
 

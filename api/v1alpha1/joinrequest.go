@@ -16,7 +16,8 @@ const (
 	ReasonJoinNodeExists = "BunsenNodeExists"
 	// ReasonJoinControlPlane means that the existing Node of that name belongs to the control plane.
 	ReasonJoinControlPlane = "BunsenControlPlaneNode"
-	// ReasonJoinNameReserved means that a provisioning token reserves that name, and the bootstrap token is not for that node.
+	// ReasonJoinNameReserved means that a provisioning token reserves that name, and the bootstrap token is not for
+	// that node.
 	ReasonJoinNameReserved = "BunsenNameReserved"
 	// ReasonJoinNameTaken means that the controller approved another machine with that name, which has no Node yet.
 	ReasonJoinNameTaken = "BunsenNameTaken"

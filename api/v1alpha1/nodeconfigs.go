@@ -14,8 +14,8 @@ type NodeConfigs struct {
 	Base string `json:"base"`
 	// Nodes maps the names of nodes to the hashes in the names of their own rendered configs.
 	Nodes map[string]string `json:"nodes"`
-	// Secrets is true if Base or a node's own config may refer to secrets. Then the SecretsRevision of the pool's config has
-	// the revisions of all of them.
+	// Secrets is true if Base or a node's own config may refer to secrets. Then the SecretsRevision of the pool's
+	// config has the revisions of all of them.
 	Secrets bool `json:"secrets,omitempty"`
 }
 

@@ -4,9 +4,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Notification reports to a git host or to a chat what the cluster does with the commits of GitSources. The notifier, a process
-// of its own, sends it. A git host gets commit statuses, and the outcome of a rollout as a comment of its pull request. All other
-// receivers get messages.
+// Notification reports to a git host or to a chat what the cluster does with the commits of GitSources. The notifier, a
+// process of its own, sends it. A git host gets commit statuses, and the outcome of a rollout as a comment of its pull
+// request. All other receivers get messages.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -34,39 +34,44 @@ type NotificationList struct {
 
 // NotificationSpec is the receiver and what it gets.
 type NotificationSpec struct {
-	// Type is the receiver: `GitHub`, `GitLab` or `Gitea` (also Forgejo) for commit statuses and comments; `CloudEvents`, `Webhook`,
-	// `Slack` or `Matrix` for messages.
+	// Type is the receiver: `GitHub`, `GitLab` or `Gitea` (also Forgejo) for commit statuses and comments;
+	// `CloudEvents`, `Webhook`, `Slack` or `Matrix` for messages.
 	// +kubebuilder:validation:Enum=GitHub;GitLab;Gitea;CloudEvents;Webhook;Slack;Matrix
 	Type NotificationType `json:"type"`
-	// Cluster is the name of this cluster in statuses and messages. A commit that several clusters apply gets a status of each.
+	// Cluster is the name of this cluster in statuses and messages. A commit that several clusters apply gets a status
+	// of each.
 	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9]([a-zA-Z0-9._-]{0,61}[a-zA-Z0-9])?$`
 	// +kubebuilder:default=cluster
 	Cluster string `json:"cluster,omitempty"`
-	// SecretRef names a Secret in namespace bunsen-notifications. It lists in `hosts` the hosts to which the notifier may send the
-	// rest. The other keys depend on the type: `address`, `token`, `room` and `ca.crt`. The notifier refuses a Secret with other keys.
+	// SecretRef names a Secret in namespace bunsen-notifications. It lists in `hosts` the hosts to which the notifier
+	// may send the rest. The other keys depend on the type: `address`, `token`, `room` and `ca.crt`. The notifier
+	// refuses a Secret with other keys.
 	SecretRef NotificationSecretReference `json:"secretRef"`
-	// Sources are the names of the GitSources to report. Empty means all; for a git host, all whose repositories it has.
+	// Sources are the names of the GitSources to report. Empty means all; for a git host, all whose repositories it
+	// has.
 	// +kubebuilder:validation:MaxItems=100
 	Sources []string `json:"sources,omitempty"`
-	// Pools are the names of the pools whose rollouts messages report. Empty means all. Statuses of a git host count all pools of
-	// their commit.
+	// Pools are the names of the pools whose rollouts messages report. Empty means all. Statuses of a git host count
+	// all pools of their commit.
 	// +kubebuilder:validation:MaxItems=100
 	Pools []string `json:"pools,omitempty"`
 	// Events are what messages report. Empty means all. A git host gets its statuses for all of them.
 	// +kubebuilder:validation:MaxItems=6
 	Events []NotificationEvent `json:"events,omitempty"`
-	// Template is the text of a message, as a Go text template of the event's fields. Empty means one line that names all of them.
+	// Template is the text of a message, as a Go text template of the event's fields. Empty means one line that names
+	// all of them.
 	// +kubebuilder:validation:MaxLength=4096
 	Template string `json:"template,omitempty"`
-	// QuietHours are times at which the receiver gets no message. At their end, it gets the last state of each source and pool that
-	// changed meanwhile.
+	// QuietHours are times at which the receiver gets no message. At their end, it gets the last state of each source
+	// and pool that changed meanwhile.
 	// +kubebuilder:validation:MaxItems=20
 	QuietHours []QuietHours `json:"quietHours,omitempty"`
 	// Suspend stops all messages and statuses. When it ends, the receiver gets the last state.
 	Suspend bool `json:"suspend,omitempty"`
 }
 
-// NotificationSecretReference names a Secret in namespace bunsen-notifications, or in the namespace of the notifier's flag
+// NotificationSecretReference names a Secret in namespace bunsen-notifications, or in the namespace of the notifier's
+// flag
 // --secrets-namespace.
 type NotificationSecretReference struct {
 	// Name is the name of the Secret.
@@ -132,8 +137,9 @@ type QuietHours struct {
 type NotificationStatus struct {
 	// ObservedGeneration is the generation of the spec that this status belongs to.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Sent is the last state of each source and pool that the receiver got, or that the spec does not select. The notifier sends a
-	// state again only after another one. For a git host it is empty: the git host itself has the statuses.
+	// Sent is the last state of each source and pool that the receiver got, or that the spec does not select. The
+	// notifier sends a state again only after another one. For a git host it is empty: the git host itself has the
+	// statuses.
 	// +listType=map
 	// +listMapKey=subject
 	Sent []SentState `json:"sent,omitempty"`

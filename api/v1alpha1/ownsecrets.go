@@ -8,8 +8,8 @@ import (
 // MaxEarlierSecrets is how many earlier revisions an OwnSecrets has, besides those that the record of the pool names.
 const MaxEarlierSecrets = 10
 
-// OwnSecrets are the revisions of the secrets of the configs of single nodes, and of their base. Configs that refer to the
-// same secrets have the same revision, and a config without secrets has none.
+// OwnSecrets are the revisions of the secrets of the configs of single nodes, and of their base. Configs that refer to
+// the same secrets have the same revision, and a config without secrets has none.
 //
 // +kubebuilder:object:generate=false
 type OwnSecrets struct {
@@ -19,8 +19,8 @@ type OwnSecrets struct {
 	Rest string `json:"rest,omitempty"`
 	// Sets are configs that refer to the same secrets.
 	Sets []SecretSet `json:"sets,omitempty"`
-	// Earlier are the revisions of earlier values, the newest last. The rollout needs them for nodes that still have these
-	// values, and to return to them.
+	// Earlier are the revisions of earlier values, the newest last. The rollout needs them for nodes that still have
+	// these values, and to return to them.
 	Earlier []EarlierSecrets `json:"earlier,omitempty"`
 }
 

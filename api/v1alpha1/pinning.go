@@ -9,8 +9,8 @@ import (
 
 // A node pulls and pins the images of its pool's PinnedImageSets. See docs/pinned-images.md.
 const (
-	// PinAnnotation on a Node is a PinRequest as JSON: the PinnedImageSets whose images the node pulls and pins. Without it,
-	// the node unpins the images that it pinned. Writer: the controller.
+	// PinAnnotation on a Node is a PinRequest as JSON: the PinnedImageSets whose images the node pulls and pins.
+	// Without it, the node unpins the images that it pinned. Writer: the controller.
 	PinAnnotation = "bunsen.dev/pinnedImageSets"
 	// PinnedAnnotation on a Node is a PinReport as JSON: whether the node has the images of PinAnnotation. Writer: the
 	// daemon.

@@ -2,9 +2,9 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ProvisioningToken lets new machines of one pool read their first config from the server. `bunsen token create` creates
-// it and prints the token once. The object keeps only the hash of the token. The object's name is the token's id, which
-// is not secret and appears in logs.
+// ProvisioningToken lets new machines of one pool read their first config from the server. `bunsen token create`
+// creates it and prints the token once. The object keeps only the hash of the token. The object's name is the token's
+// id, which is not secret and appears in logs.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -43,8 +43,8 @@ type ProvisioningTokenSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Pool string `json:"pool"`
-	// Node is the name of the only node that can use the token. Empty means any machine of the pool. The server sends the
-	// secrets of a config only for a token with a node.
+	// Node is the name of the only node that can use the token. Empty means any machine of the pool. The server sends
+	// the secrets of a config only for a token with a node.
 	// +kubebuilder:validation:MaxLength=253
 	Node string `json:"node,omitempty"`
 	// Expires is the time from which the token is invalid.

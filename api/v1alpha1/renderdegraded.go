@@ -2,8 +2,8 @@ package v1alpha1
 
 import "strings"
 
-// RenderDegradedMessage returns the message of a pool's condition RenderDegraded. It has the original's text, because alerts and
-// tools use it.
+// RenderDegradedMessage returns the message of a pool's condition RenderDegraded. It has the original's text, because
+// alerts and tools use it.
 func RenderDegradedMessage(pool, problem string) string { return renderDegraded(pool) + problem }
 
 // RenderProblem returns the problem of a message from RenderDegradedMessage. It returns other messages unchanged.

@@ -10,22 +10,23 @@ import (
 
 // Requester says who requested a rendered config: a commit, users who changed objects through the API, or both.
 type Requester struct {
-	// Revision is the commit's, `main@sha1:<hex>`. If only changes through the API requested the config, Revision is the one that
-	// was in force at that time. Empty if the controller knew none.
+	// Revision is the commit's, `main@sha1:<hex>`. If only changes through the API requested the config, Revision is
+	// the one that was in force at that time. Empty if the controller knew none.
 	Revision string `json:"revision,omitempty"`
 	// Subject and Author of the commit.
 	Subject string `json:"subject,omitempty"`
 	Author  string `json:"author,omitempty"`
-	// API lists the changes through the API that are in the config and were not in the pool's last healthy config, newest first.
-	// Empty if only a commit requested the config.
+	// API lists the changes through the API that are in the config and were not in the pool's last healthy config,
+	// newest first. Empty if only a commit requested the config.
 	API []APIChange `json:"api,omitempty"`
 	// AlsoCommit is true if API is not empty and the commit of Revision changed MachineConfigs of the pool too.
 	AlsoCommit bool `json:"alsoCommit,omitempty"`
-	// After lists the changes through the API that reverted earlier changes through the API, so that the pool returned to an
-	// earlier config.
+	// After lists the changes through the API that reverted earlier changes through the API, so that the pool returned
+	// to an earlier config.
 	After []APIChange `json:"after,omitempty"`
-	// Unproven is the commit that was in force when only changes through the API requested the config, if the whole pool was never
-	// healthy with that commit. A node that fails may then fail because of the commit or because of a change. Otherwise nil.
+	// Unproven is the commit that was in force when only changes through the API requested the config, if the whole
+	// pool was never healthy with that commit. A node that fails may then fail because of the commit or because of a
+	// change. Otherwise nil.
 	Unproven *CommitRef `json:"unproven,omitempty"`
 }
 
@@ -108,7 +109,8 @@ type APIChange struct {
 	Action APIAction `json:"action"`
 	// Manager is the field manager of the change, such as kubectl-client-side-apply; empty if unknown.
 	Manager string `json:"manager,omitempty"`
-	// At is when the user changed the object. For a deleted object, it is when the controller found that the object was missing.
+	// At is when the user changed the object. For a deleted object, it is when the controller found that the object was
+	// missing.
 	At metav1.Time `json:"at"`
 }
 
@@ -174,14 +176,16 @@ type PoolTarget struct {
 	Config string `json:"config"`
 	// Nodes is how many nodes have configs of their own of Config. Users read it who may not read MachineConfigs.
 	Nodes int `json:"nodes,omitempty"`
-	// Before is the rendered config of Revision without changes through the API. Empty unless only such changes requested Config.
+	// Before is the rendered config of Revision without changes through the API. Empty unless only such changes
+	// requested Config.
 	Before string `json:"before,omitempty"`
-	// Commit is the last commit that requested a config of the pool, if only changes through the API requested Config. Otherwise
-	// the commit is in Requester, and Commit is zero.
+	// Commit is the last commit that requested a config of the pool, if only changes through the API requested Config.
+	// Otherwise the commit is in Requester, and Commit is zero.
 	Commit Requester `json:"commit,omitzero"`
 	// InForce lists the changes through the API since the last config that only a commit requested, newest first.
 	InForce []ChangeInForce `json:"inForce,omitempty"`
-	// Inputs lists the MachineConfigs in Config that no existing GitSource owns; nil if there are more than MaxTargetInputs.
+	// Inputs lists the MachineConfigs in Config that no existing GitSource owns; nil if there are more than
+	// MaxTargetInputs.
 	Inputs []TargetInput `json:"inputs,omitempty"`
 	// Sources maps each existing GitSource to its part of Config.
 	Sources map[string]TargetSource `json:"sources,omitempty"`
@@ -192,8 +196,8 @@ type PoolTarget struct {
 // ChangeInForce is a change through the API that is part of a pool's config.
 type ChangeInForce struct {
 	APIChange `json:",inline"`
-	// Was identifies the object's state before the change: for a MachineConfig its digest, empty if the object did not exist; for a
-	// MachineConfigPool the pool's rendered config.
+	// Was identifies the object's state before the change: for a MachineConfig its digest, empty if the object did not
+	// exist; for a MachineConfigPool the pool's rendered config.
 	Was string `json:"was,omitempty"`
 	// Healthy is true if the whole pool was healthy with a config that contains the change.
 	Healthy bool `json:"healthy,omitempty"`
@@ -207,7 +211,8 @@ const MaxTargetInputs = 300
 type TargetSource struct {
 	// Revision that was applied.
 	Revision string `json:"revision,omitempty"`
-	// Inputs is the digest of the names and contents of the GitSource's MachineConfigs in the pool's config; empty if there are none.
+	// Inputs is the digest of the names and contents of the GitSource's MachineConfigs in the pool's config; empty if
+	// there are none.
 	Inputs string `json:"inputs,omitempty"`
 }
 

@@ -22,7 +22,8 @@ func TestRequesterText(t *testing.T) {
 		"a user who took a change back": {v1alpha1.Requester{Revision: "main@sha1:aa", Subject: "motd", After: gone}, "main@sha1:aa motd after MachineConfig 99-by-hand was deleted through the API"},
 		"a user, on a commit with which the pool was not healthy": {
 			v1alpha1.Requester{Revision: "main@sha1:bb", API: made, Unproven: failed},
-			"MachineConfig 99-by-hand, made through the API; on main@sha1:bb time: two pools, with which the pool was not healthy",
+			"MachineConfig 99-by-hand, made through the API; on main@sha1:bb time: two pools, with which the pool " +
+				"was not healthy",
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {

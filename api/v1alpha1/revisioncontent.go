@@ -4,9 +4,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RevisionContent is one part of the objects of a GitSource's revision. The controller creates and deletes these objects;
-// do not edit them. If it cannot apply a newer revision completely, it restores the earlier one from them, without the
-// repository.
+// RevisionContent is one part of the objects of a GitSource's revision. The controller creates and deletes these
+// objects; do not edit them. If it cannot apply a newer revision completely, it restores the earlier one from them,
+// without the repository.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,categories=bunsen

@@ -10,8 +10,8 @@ import (
 // MaxRolloutHistory is how many ended rollouts the annotation of a pool contains.
 const MaxRolloutHistory = 20
 
-// RolloutOutcome is the result of the rollout of one config in one pool. RolloutHistoryAnnotation on the pool has a list of them.
-// The RolloutRecord has the rollout of the pool's target config.
+// RolloutOutcome is the result of the rollout of one config in one pool. RolloutHistoryAnnotation on the pool has a
+// list of them. The RolloutRecord has the rollout of the pool's target config.
 type RolloutOutcome struct {
 	// Requester is who requested the config.
 	Requester `json:",inline"`
@@ -26,7 +26,8 @@ type RolloutOutcome struct {
 	Nodes   int `json:"nodes"`
 	// Failed is how many nodes reported a failure of the config at that time.
 	Failed int `json:"failed,omitempty"`
-	// Began is when the config became the pool's target, Ended when the rollout completed, halted, reverted or was replaced.
+	// Began is when the config became the pool's target, Ended when the rollout completed, halted, reverted or was
+	// replaced.
 	Began metav1.Time `json:"began"`
 	Ended metav1.Time `json:"ended"`
 	// UpdatedBefore is how many nodes of the pool already ran the config when it became the target.
@@ -69,8 +70,8 @@ func ParseRolloutHistory(text string) ([]RolloutOutcome, error) {
 	return out, nil
 }
 
-// AddRolloutOutcome returns the annotation's text with an outcome added as the newest. If the earlier history is invalid, it begins
-// again.
+// AddRolloutOutcome returns the annotation's text with an outcome added as the newest. If the earlier history is
+// invalid, it begins again.
 func AddRolloutOutcome(text string, o RolloutOutcome) string {
 	history, err := ParseRolloutHistory(text)
 	if err != nil {

@@ -5,12 +5,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// RolloutPolicy configures how the controller rolls out a config: how many nodes at a time, in which steps, when, and what
-// happens when nodes fail. If no policy selects a pool, only the pool's own maxUnavailable counts.
+// RolloutPolicy configures how the controller rolls out a config: how many nodes at a time, in which steps, when, and
+// what happens when nodes fail. If no policy selects a pool, only the pool's own maxUnavailable counts.
 //
 // If several policies select a pool, the controller takes each field from the closest one. A policy that names the pool
-// comes before one that selects it by labels, and that one before a policy for all pools. Among equals the first by name
-// counts. The fields windows, gates, after and maxUnavailableTogether of all policies count together.
+// comes before one that selects it by labels, and that one before a policy for all pools. Among equals the first by
+// name counts. The fields windows, gates, after and maxUnavailableTogether of all policies count together.
 //
 // RolloutPolicy has no status: the conditions of the pool report the rollout.
 //
@@ -42,8 +42,8 @@ type RolloutPolicySpec struct {
 
 	// Canary selects the first nodes that get a new config.
 	Canary *RolloutCanary `json:"canary,omitempty"`
-	// Batches are the steps after the canary. Each goes up to more nodes than the one before. The remaining nodes are the
-	// last step.
+	// Batches are the steps after the canary. Each goes up to more nodes than the one before. The remaining nodes are
+	// the last step.
 	// +kubebuilder:validation:MaxItems=50
 	Batches []RolloutBatch `json:"batches,omitempty"`
 	// Gates are checks that must succeed before the rollout continues.
@@ -76,8 +76,8 @@ type RolloutBudget struct {
 	// MaxUnavailable replaces the maxUnavailable of the pools. The pool master takes it only from a policy that names
 	// master: more than one control plane node at a time can cost the cluster its quorum.
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
-	// MaxUnavailablePerZone is an additional limit for each topology zone of a pool. A percentage is of the pool's nodes in
-	// the zone. Nodes without a zone count as one zone.
+	// MaxUnavailablePerZone is an additional limit for each topology zone of a pool. A percentage is of the pool's
+	// nodes in the zone. Nodes without a zone count as one zone.
 	MaxUnavailablePerZone *intstr.IntOrString `json:"maxUnavailablePerZone,omitempty"`
 	// MaxUnavailableTogether is an additional limit for the nodes of all selected pools together.
 	MaxUnavailableTogether *intstr.IntOrString `json:"maxUnavailableTogether,omitempty"`
@@ -109,8 +109,8 @@ type RolloutBatch struct {
 }
 
 // HealthGate is one check. Set exactly one of ready, daemonSets, job and prometheus. The controller checks ready and
-// daemonSets for each updated node; until they succeed, the node counts as unavailable in the budget. It runs a job once
-// at the end of each step. It sends a query before it assigns the config to a node.
+// daemonSets for each updated node; until they succeed, the node counts as unavailable in the budget. It runs a job
+// once at the end of each step. It sends a query before it assigns the config to a node.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.ready), has(self.daemonSets), has(self.job), has(self.prometheus)].filter(x, x).size() == 1",message="give exactly one of ready, daemonSets, job and prometheus"
 type HealthGate struct {
@@ -123,8 +123,8 @@ type HealthGate struct {
 	// DaemonSets succeeds if the pods of these DaemonSets on an updated node are ready.
 	// +kubebuilder:validation:MaxItems=20
 	DaemonSets []ObjectName `json:"daemonSets,omitempty"`
-	// Job succeeds if a job that the controller creates from a CronJob succeeds. The CronJob is usually suspended. A job
-	// that fails counts as a failed node.
+	// Job succeeds if a job that the controller creates from a CronJob succeeds. The CronJob is usually suspended. A
+	// job that fails counts as a failed node.
 	Job *JobGate `json:"job,omitempty"`
 	// Prometheus succeeds if the result of a query is true.
 	Prometheus *PrometheusGate `json:"prometheus,omitempty"`
@@ -151,8 +151,8 @@ type ObjectName struct {
 // JobGate runs a job.
 type JobGate struct {
 	// CronJob names the CronJob whose jobTemplate the controller runs. It needs the label bunsen.dev/gate: "true", with
-	// which its owners allow gates to run it. The job's pods get the environment variables BUNSEN_POOL, BUNSEN_CONFIG and
-	// BUNSEN_STEP.
+	// which its owners allow gates to run it. The job's pods get the environment variables BUNSEN_POOL, BUNSEN_CONFIG
+	// and BUNSEN_STEP.
 	CronJob ObjectName `json:"cronJob"`
 }
 
@@ -161,9 +161,9 @@ type PrometheusGate struct {
 	// URL is the address of the server, such as http://prometheus.monitoring.svc:9090.
 	// +kubebuilder:validation:Pattern=`^https?://`
 	URL string `json:"url"`
-	// Query is a PromQL query. It is true if it returns at least one sample and no sample is 0. A comparison drops samples
-	// for which it is false, so write `bool` after its operator. If there may be no sample, write `or vector(0)`:
-	// (sum(errors) or vector(0)) < bool 1. If the server does not answer, the rollout waits.
+	// Query is a PromQL query. It is true if it returns at least one sample and no sample is 0. A comparison drops
+	// samples for which it is false, so write `bool` after its operator. If there may be no sample, write `or
+	// vector(0)`: (sum(errors) or vector(0)) < bool 1. If the server does not answer, the rollout waits.
 	// +kubebuilder:validation:MinLength=1
 	Query string `json:"query"`
 }
@@ -175,12 +175,12 @@ type FailureBudget struct {
 	// +kubebuilder:validation:Minimum=1
 	After int32 `json:"after,omitempty"`
 	// Action is what the controller does then. `Halt` assigns the config to no further node. A new config, or
-	// `bunsen retry pool/NAME`, continues. `Revert` assigns the last config that the whole pool ran to the nodes that got
-	// the new one. Git still has the failed config: a new commit continues.
+	// `bunsen retry pool/NAME`, continues. `Revert` assigns the last config that the whole pool ran to the nodes that
+	// got the new one. Git still has the failed config: a new commit continues.
 	// +kubebuilder:default=Halt
 	Action FailureAction `json:"action,omitempty"`
-	// NodeDeadline is how long a node with a new config may be not Ready before it counts as failed. Absent means: without
-	// limit.
+	// NodeDeadline is how long a node with a new config may be not Ready before it counts as failed. Absent means:
+	// without limit.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	NodeDeadline *metav1.Duration `json:"nodeDeadline,omitempty"`
@@ -195,13 +195,13 @@ type FailureAction string
 const (
 	// FailureHalt assigns the config to no further node. A new config, or `bunsen retry pool/NAME`, continues.
 	FailureHalt FailureAction = "Halt"
-	// FailureRevert assigns the last config that the whole pool ran to the nodes that got the new one. Git still has the
-	// failed config: a new commit continues.
+	// FailureRevert assigns the last config that the whole pool ran to the nodes that got the new one. Git still has
+	// the failed config: a new commit continues.
 	FailureRevert FailureAction = "Revert"
 )
 
-// MaintenanceWindow is a recurring time. A node that has its new config finishes the update after the window closes. Nodes
-// that are out of service because they failed another config get a new one at any time.
+// MaintenanceWindow is a recurring time. A node that has its new config finishes the update after the window closes.
+// Nodes that are out of service because they failed another config get a new one at any time.
 //
 // Deny overrides Allow. Without an Allow window, every time outside Deny windows is allowed.
 type MaintenanceWindow struct {
@@ -220,8 +220,8 @@ type MaintenanceWindow struct {
 	// TimeZone is the IANA name of the schedule's time zone.
 	// +kubebuilder:default=UTC
 	TimeZone string `json:"timeZone,omitempty"`
-	// From is the earliest time at which the window is open. Absent means: no limit. A window that would open earlier opens
-	// at this time.
+	// From is the earliest time at which the window is open. Absent means: no limit. A window that would open earlier
+	// opens at this time.
 	From *metav1.Time `json:"from,omitempty"`
 	// Until is the time from which the window stays closed. Absent means: never. An Allow window that has ended
 	// still counts as a window: other times stay closed.

@@ -20,31 +20,32 @@ type RolloutRecord struct {
 	UpdatedBefore int `json:"updatedBefore,omitempty"`
 	// Steps is the number of completed steps, including the canary.
 	Steps int `json:"steps,omitempty"`
-	// WellSince is the start of the current step's soak: the time since which all nodes of the step are updated and healthy.
+	// WellSince is the start of the current step's soak: the time since which all nodes of the step are updated and
+	// healthy.
 	WellSince *metav1.Time `json:"wellSince,omitempty"`
 	// RolloutEnd is how the rollout failed; zero if it did not.
 	RolloutEnd `json:",inline"`
 	// Requester is who requested the config when it became the pool's target.
 	Requester `json:",inline"`
-	// Healthy is the last config with which the whole pool, at least one node, was healthy and passed the health gates. Each new
-	// record copies Healthy from the record before.
+	// Healthy is the last config with which the whole pool, at least one node, was healthy and passed the health gates.
+	// Each new record copies Healthy from the record before.
 	Healthy string `json:"healthy,omitempty"`
-	// Forgiven lists nodes whose failure does not count, because they had already failed when the controller assigned the config to
-	// them, or when a user requested a retry. A node leaves the list as soon as it no longer fails. `NAME/away` means that only its
-	// missing Ready condition does not count. `NAME/again` means that the node tries the config again after a retry. The rest of
-	// the pool waits until that node is healthy, for at most five minutes.
+	// Forgiven lists nodes whose failure does not count, because they had already failed when the controller assigned
+	// the config to them, or when a user requested a retry. A node leaves the list as soon as it no longer fails.
+	// `NAME/away` means that only its missing Ready condition does not count. `NAME/again` means that the node tries
+	// the config again after a retry. The rest of the pool waits until that node is healthy, for at most five minutes.
 	Forgiven []string `json:"forgiven,omitempty"`
 	// Ended is when the whole pool, at least one node, ran the config and was healthy.
 	Ended *metav1.Time `json:"ended,omitempty"`
-	// Fetches is true if nodes have to download files of the config that the last healthy config does not have. The controller
-	// then assigns the config only to nodes that have them.
+	// Fetches is true if nodes have to download files of the config that the last healthy config does not have. The
+	// controller then assigns the config only to nodes that have them.
 	Fetches bool `json:"fetches,omitempty"`
 }
 
 // RecordedSecrets are the revisions of secrets that belong to the configs of a RolloutRecord.
 type RecordedSecrets struct {
-	// Secrets is the revision of the secrets of Config. The record has no meaning for another revision. It is empty if the config
-	// refers to no secrets.
+	// Secrets is the revision of the secrets of Config. The record has no meaning for another revision. It is empty if
+	// the config refers to no secrets.
 	Secrets string `json:"secrets,omitempty"`
 	// HealthySecrets is the revision of the secrets of Healthy.
 	HealthySecrets string `json:"healthySecrets,omitempty"`
@@ -59,8 +60,8 @@ func (r RolloutRecord) LastHealthy() string { return ConfigAt(r.Healthy, r.Healt
 // ReturnsTo returns Back and its secrets, as ConfigAt does.
 func (r RolloutRecord) ReturnsTo() string { return ConfigAt(r.Back, r.BackSecrets) }
 
-// ChangesSecrets reports whether only the secrets of the config are new to the pool: it was healthy with the config and other
-// secrets.
+// ChangesSecrets reports whether only the secrets of the config are new to the pool: it was healthy with the config and
+// other secrets.
 func (r RolloutRecord) ChangesSecrets() bool {
 	return r.Config != "" && r.Config == r.Healthy && r.Secrets != r.HealthySecrets
 }
@@ -129,8 +130,8 @@ func (r RolloutRecord) String() string {
 	return string(text)
 }
 
-// DrainReport is what a drain does about each pod of a node. DrainReportAnnotation on the Node has it as JSON during the drain.
-// Writer: the controller.
+// DrainReport is what a drain does about each pod of a node. DrainReportAnnotation on the Node has it as JSON during
+// the drain. Writer: the controller.
 type DrainReport struct {
 	// For is the rendered config of the update.
 	For string `json:"for"`
@@ -169,7 +170,8 @@ const (
 	PodEvicted DrainedPodState = "Evicted"
 	// PodWaiting means that something prevents its eviction.
 	PodWaiting DrainedPodState = "Waiting"
-	// PodDeleted means that the controller deleted the pod despite its PodDisruptionBudget, because of the pool's RolloutPolicy.
+	// PodDeleted means that the controller deleted the pod despite its PodDisruptionBudget, because of the pool's
+	// RolloutPolicy.
 	PodDeleted DrainedPodState = "Deleted"
 )
 

@@ -2,13 +2,13 @@ package v1alpha1
 
 import "time"
 
-// A config can refer to Secrets and ConfigMaps of SecretsNamespace, and can contain encrypted files. The server resolves
-// both for nodes. See docs/secrets.md.
+// A config can refer to Secrets and ConfigMaps of SecretsNamespace, and can contain encrypted files. The server
+// resolves both for nodes. See docs/secrets.md.
 const (
 	// SecretsNamespace has the Secrets and ConfigMaps that configs may refer to. Only the server reads them.
 	SecretsNamespace = "bunsen-secrets"
-	// SecretPoolsAnnotation of such an object lists the pools whose nodes may get its values, separated by commas; `*` is
-	// all pools. Without it, no pool gets them.
+	// SecretPoolsAnnotation of such an object lists the pools whose nodes may get its values, separated by commas; `*`
+	// is all pools. Without it, no pool gets them.
 	SecretPoolsAnnotation = TrustPoolsAnnotation
 	// AgeKeysSecret is the Secret of ServerNamespace with the age keys for encrypted files. Each value has one or more
 	// keys. Only the server reads it.
@@ -21,8 +21,8 @@ const (
 	DesiredSecretsAnnotation = "bunsen.dev/desiredSecrets"
 	// CurrentSecretsAnnotation of a Node is the revision of the secrets in force. The daemon sets it.
 	CurrentSecretsAnnotation = "bunsen.dev/currentSecrets"
-	// NodeSecretsPath with the name of a rendered config is where a node reads its NodeSecrets from the server, as JSON. It
-	// identifies itself as for NodeConfigPath.
+	// NodeSecretsPath with the name of a rendered config is where a node reads its NodeSecrets from the server, as
+	// JSON. It identifies itself as for NodeConfigPath.
 	NodeSecretsPath = "/node/secrets/"
 )
 
@@ -30,16 +30,16 @@ const (
 //
 // +kubebuilder:object:generate=false
 type SecretsRevision struct {
-	// Revision identifies the resolved contents. It is a keyed digest: without the server's key it says nothing about the
-	// values. Empty while the contents were never resolved, so that no node can get the config.
+	// Revision identifies the resolved contents. It is a keyed digest: without the server's key it says nothing about
+	// the values. Empty while the contents were never resolved, so that no node can get the config.
 	Revision string `json:"revision,omitempty"`
 	// Changes are the last change of each object that the config refers to, newest last, at most MaxSecretChanges.
 	Changes []SecretChange `json:"changes,omitempty"`
-	// Problems are the references and encrypted files that the server cannot resolve now. If Revision is set, nodes keep
-	// the values of that revision.
+	// Problems are the references and encrypted files that the server cannot resolve now. If Revision is set, nodes
+	// keep the values of that revision.
 	Problems []SecretProblem `json:"problems,omitempty"`
-	// Own are the revisions of the configs of single nodes; nil for a config that all nodes of a pool run. Then Revision
-	// identifies all these revisions together.
+	// Own are the revisions of the configs of single nodes; nil for a config that all nodes of a pool run. Then
+	// Revision identifies all these revisions together.
 	Own *OwnSecrets `json:"own,omitempty"`
 }
 

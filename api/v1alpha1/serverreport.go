@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Each replica of the machine-config-server reports that it runs: it keeps a Lease in the namespace of Bunsen's own objects, with
-// this label and its ServerReport in the annotation.
+// Each replica of the machine-config-server reports that it runs: it keeps a Lease in the namespace of Bunsen's own
+// objects, with this label and its ServerReport in the annotation.
 const (
 	// ServerLabel on a Lease names its program, such as `machine-config-server`.
 	ServerLabel = "bunsen.dev/component"
@@ -16,16 +16,16 @@ const (
 	ServerComponent = "machine-config-server"
 	// ServerAnnotation on such a Lease is a ServerReport as JSON.
 	ServerAnnotation = "bunsen.dev/server"
-	// ServeAnnotation on a MachineConfigPool selects the config of new machines: ServeHealthy or ServeNewest. Without it, the
-	// server's flag counts.
+	// ServeAnnotation on a MachineConfigPool selects the config of new machines: ServeHealthy or ServeNewest. Without
+	// it, the server's flag counts.
 	ServeAnnotation = "bunsen.dev/serve"
-	// WithheldAnnotation in a new machine's initial annotations is the name of the config whose secrets it did not get. The daemon
-	// adds them after the machine has joined.
+	// WithheldAnnotation in a new machine's initial annotations is the name of the config whose secrets it did not get.
+	// The daemon adds them after the machine has joined.
 	WithheldAnnotation = "bunsen.dev/withheld"
-	// SecretPathsAnnotation marks paths and units that are secret as a whole. A repository sets it on a MachineConfigPool, on
-	// MachineConfiguration cluster or on a document that has metadata, and a user on a MachineConfig that is made through the API. The controller writes all that apply
-	// to a pool on its rendered config.
-	// The value is a list of patterns; see secret.ParsePaths.
+	// SecretPathsAnnotation marks paths and units that are secret as a whole. A repository sets it on a
+	// MachineConfigPool, on MachineConfiguration cluster or on a document that has metadata, and a user on a
+	// MachineConfig that is made through the API. The controller writes all that apply to a pool on its rendered
+	// config. The value is a list of patterns; see secret.ParsePaths.
 	SecretPathsAnnotation = "review.bunsen.dev/secret-paths"
 )
 
@@ -62,8 +62,8 @@ type ServerReport struct {
 	SecretsToAll bool `json:"secretsToAll,omitempty"`
 	// CertificateUntil is when the server's certificate expires.
 	CertificateUntil *metav1.Time `json:"certificateUntil,omitempty"`
-	// Authorities are the SHA-256, in hexadecimal, of each CA certificate (DER) with which machines can trust the server; empty
-	// if unknown. A pointer config with another CA does not work with this server.
+	// Authorities are the SHA-256, in hexadecimal, of each CA certificate (DER) with which machines can trust the
+	// server; empty if unknown. A pointer config with another CA does not work with this server.
 	Authorities []string `json:"authorities,omitempty"`
 	// Daemons are the architectures for which new machines can get the daemon from this server, in the words of Go.
 	Daemons []string `json:"daemons,omitempty"`

@@ -2,13 +2,13 @@ package v1alpha1
 
 import "time"
 
-// A ConfigMap of ServerNamespace with TrustLabel has certificates that nodes trust. A Secret of SecretsNamespace with the label has
-// the global pull secret. See docs/trust.md.
+// A ConfigMap of ServerNamespace with TrustLabel has certificates that nodes trust. A Secret of SecretsNamespace with
+// the label has the global pull secret. See docs/trust.md.
 const (
 	// TrustLabel of an object has the kind of its contents: one of the following constants.
 	TrustLabel = "bunsen.dev/trust"
-	// TrustPoolsAnnotation lists the pools whose nodes get the certificates, separated by commas. Without it, and for `*`,
-	// all pools get them.
+	// TrustPoolsAnnotation lists the pools whose nodes get the certificates, separated by commas. Without it, and for
+	// `*`, all pools get them.
 	TrustPoolsAnnotation = "bunsen.dev/pools"
 	// TrustUserCA is the kind for certificates that each program of the node trusts.
 	TrustUserCA = "user-ca"
@@ -24,8 +24,8 @@ const (
 	TrustBundleKey = "ca-bundle.crt"
 	// PullSecretKey is the key of TrustPullSecret, that of Secrets of the type kubernetes.io/dockerconfigjson.
 	PullSecretKey = ".dockerconfigjson"
-	// NodeTrustPath is where a node reads the NodeTrust of its pools from the server, as JSON. It identifies itself as for
-	// NodeConfigPath.
+	// NodeTrustPath is where a node reads the NodeTrust of its pools from the server, as JSON. It identifies itself as
+	// for NodeConfigPath.
 	NodeTrustPath = "/node/trust"
 )
 
@@ -33,13 +33,14 @@ const (
 //
 // +kubebuilder:object:generate=false
 type NodeTrust struct {
-	// Revision is a SHA-256 digest in hexadecimal digits. It changes with Files and Keep. No secret content is part of it, so it
-	// may be published.
+	// Revision is a SHA-256 digest in hexadecimal digits. It changes with Files and Keep. No secret content is part of
+	// it, so it may be published.
 	Revision string `json:"revision"`
 	// Files are the files that the node's pools get, in the order of their paths.
 	Files []TrustFile `json:"files"`
-	// Keep names the objects, as in TrustFile.From, that are invalid and whose last valid content the server does not know. A
-	// name that ends in /* stands for all objects of a namespace. A node keeps the files that it has from these objects.
+	// Keep names the objects, as in TrustFile.From, that are invalid and whose last valid content the server does not
+	// know. A name that ends in /* stands for all objects of a namespace. A node keeps the files that it has from these
+	// objects.
 	Keep []string `json:"keep,omitempty"`
 }
 
@@ -63,7 +64,8 @@ type TrustFile struct {
 	Version string `json:"version,omitempty"`
 }
 
-// TrustReportAnnotation on a Node is a TrustReport as JSON; empty if the node has no certificates or pull secret beside its config. Writer: the daemon.
+// TrustReportAnnotation on a Node is a TrustReport as JSON; empty if the node has no certificates or pull secret beside
+// its config. Writer: the daemon.
 const TrustReportAnnotation = "bunsen.dev/trust-report"
 
 // MaxTrustReport is the largest number of entries in each list of a TrustReport.

@@ -38,7 +38,8 @@ func run(args []string, out io.Writer) error {
 	limit := measure.Limit{Runs: 5}
 	f := flag.NewFlagSet("adopt", flag.ContinueOnError)
 	f.Var(&sizes, "sizes", "numbers of MachineConfigs, growing")
-	f.DurationVar(&limit.Time, "time", 700*time.Millisecond, "repeat a row until it has taken the CPU for this long; each runs at least once")
+	f.DurationVar(&limit.Time, "time", 700*time.Millisecond, "repeat a row until it has taken the CPU for this long; "+
+		"each runs at least once")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -48,8 +49,10 @@ func run(args []string, out io.Writer) error {
 	}
 	defer done()
 	fmt.Fprint(out, preface, measure.Machine())
-	imported := &measure.Table{Title: "Import", Explained: "of one YAML text, each MachineConfig 3–5 files of 1–4 KiB and a unit", Of: "MachineConfigs"}
-	all := &measure.Table{Title: "Lineage of all items", Explained: "one pool, each fragment 3–5 files of 50–100 bytes and a unit", Of: "MachineConfigs", Parts: []string{"layers", "items"}}
+	imported := &measure.Table{Title: "Import", Explained: "of one YAML text, each MachineConfig 3–5 files of 1–4 " +
+		"KiB and a unit", Of: "MachineConfigs"}
+	all := &measure.Table{Title: "Lineage of all items", Explained: "one pool, each fragment 3–5 files of 50–100 " +
+		"bytes and a unit", Of: "MachineConfigs", Parts: []string{"layers", "items"}}
 	for _, n := range sizes {
 		if err := importing(imported, limit, n); err != nil {
 			return fmt.Errorf("importing %d: %w", n, err)
@@ -63,7 +66,8 @@ func run(args []string, out io.Writer) error {
 			return err
 		}
 	}
-	_, err = fmt.Fprint(out, "\nNo other system that is known to us does either, so there is no peer.\n", measure.Whether("", imported, all))
+	_, err = fmt.Fprint(out, "\nNo other system that is known to us does either, so there is no peer.\n",
+		measure.Whether("", imported, all))
 	return err
 }
 

@@ -11,7 +11,10 @@ func TestTheTableIsPrinted(t *testing.T) {
 	if err := run(t.Context(), []string{"-sizes", "2,8", "-time", "1ns"}, &out); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"new, apply", "changed, batched", "unchanged, apply", "one by one", "no stamps", "side by side", "machine-config-operator"} {
+	for _, want := range []string{
+		"new, apply", "changed, batched", "unchanged, apply", "one by one", "no stamps",
+		"side by side", "machine-config-operator",
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the table says nothing of %q:\n%s", want, &out)
 		}

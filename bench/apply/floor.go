@@ -44,7 +44,8 @@ type work struct {
 func (w *work) add(p string, text []byte) {
 	w.files, w.contents = append(w.files, filepath.Join(w.root, p)), append(w.contents, text)
 	var above []string
-	for dir := filepath.Join(w.root, filepath.Dir(p)); dir != w.root && !slices.Contains(w.dirs, dir); dir = filepath.Dir(dir) {
+	for dir := filepath.Join(w.root, filepath.Dir(p)); dir != w.root && !slices.Contains(w.dirs,
+		dir); dir = filepath.Dir(dir) {
 		above = append(above, dir)
 	}
 	slices.Reverse(above)

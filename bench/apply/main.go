@@ -44,7 +44,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	var in string
 	f := flag.NewFlagSet("apply", flag.ContinueOnError)
 	f.Var(&sizes, "sizes", "numbers of files, growing")
-	f.DurationVar(&limit.Time, "time", 2*time.Second, "repeat a row until it has taken the CPU for this long; each runs at least once")
+	f.DurationVar(&limit.Time, "time", 2*time.Second, "repeat a row until it has taken the CPU for this long; each "+
+		"runs at least once")
 	f.StringVar(&in, "dir", "/var/tmp", "where to write; not in memory")
 	if err := f.Parse(args); err != nil {
 		return err
@@ -55,7 +56,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a remaining temporary directory does no harm
 	fmt.Fprint(out, preface, measure.Machine(), "On ", kind, ".\n")
-	t := &measure.Table{Title: "Files of 1.5 KiB", Explained: "20 in a directory", Of: "files", Parts: []string{"look", "plan", "apply"}}
+	t := &measure.Table{
+		Title: "Files of 1.5 KiB", Explained: "20 in a directory", Of: "files",
+		Parts: []string{"look", "plan", "apply"},
+	}
 	for _, n := range sizes {
 		for _, s := range states {
 			if err := s.measure(ctx, t, limit, bench{filepath.Join(dir, fmt.Sprint(n)), n}); err != nil {
@@ -71,7 +75,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 }
 
 // names are the names of file systems that a disk may have.
-var names = map[int64]string{unix.EXT4_SUPER_MAGIC: "ext4", unix.XFS_SUPER_MAGIC: "xfs", unix.BTRFS_SUPER_MAGIC: "btrfs", unix.OVERLAYFS_SUPER_MAGIC: "overlayfs"}
+var names = map[int64]string{
+	unix.EXT4_SUPER_MAGIC: "ext4", unix.XFS_SUPER_MAGIC: "xfs",
+	unix.BTRFS_SUPER_MAGIC: "btrfs", unix.OVERLAYFS_SUPER_MAGIC: "overlayfs",
+}
 
 // scratch creates a directory on a disk, and returns the kind of that disk.
 func scratch(in string) (dir, kind string, err error) {
@@ -80,7 +87,8 @@ func scratch(in string) (dir, kind string, err error) {
 		return "", "", fmt.Errorf("looking at %s: %w; name another directory with -dir", in, err)
 	}
 	if of.Type == unix.TMPFS_MAGIC {
-		return "", "", errors.New(in + " is in memory, where nothing has to be made durable: name a directory on a disk with -dir")
+		return "", "", errors.New(in + " is in memory, where nothing has to be made durable: name a directory on a " +
+			"disk with -dir")
 	}
 	kind = names[of.Type]
 	if kind == "" {

@@ -145,7 +145,8 @@ type update struct {
 // read reads both configs, which is not part of the measured update.
 func (u *update) read(ctx context.Context) error {
 	accounts, err := apply.Accounts(ctx, u.h)
-	u.way = plan.NewTransition(plan.Config{Name: "from", Config: u.from}, plan.Config{Name: "to", Config: u.to}, plan.Rules{}, accounts)
+	u.way = plan.NewTransition(plan.Config{Name: "from", Config: u.from}, plan.Config{Name: "to", Config: u.to},
+		plan.Rules{}, accounts)
 	u.way.Decision.Actions = nil // the actions of units are not part of it either
 	return err
 }

@@ -1,4 +1,5 @@
-// Command build measures `bunsen build` of one pool of a directory: its files are copied, transpiled, rendered and printed.
+// Command build measures `bunsen build` of one pool of a directory: its files are copied, transpiled, rendered and
+// printed.
 //
 // In: flags. Out: a table on standard output. Never: a network, a cluster, the user's cache.
 package main

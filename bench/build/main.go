@@ -34,7 +34,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	limit := measure.Limit{Runs: 5}
 	f := flag.NewFlagSet("build", flag.ContinueOnError)
 	f.Var(&sizes, "sizes", "numbers of fragments, growing")
-	f.DurationVar(&limit.Time, "time", 700*time.Millisecond, "repeat a row until it has taken the CPU for this long; each runs at least once")
+	f.DurationVar(&limit.Time, "time", 700*time.Millisecond, "repeat a row until it has taken the CPU for this long; "+
+		"each runs at least once")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -44,20 +45,28 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	defer done()
 	fmt.Fprint(out, preface, measure.Machine())
-	t := &measure.Table{Title: "One pool", Explained: "each fragment 5 files of 50–100 bytes and a unit", Of: "fragments", Parts: []string{"copy", "transpile", "render", "print"}}
+	t := &measure.Table{
+		Title: "One pool", Explained: "each fragment 5 files of 50–100 bytes and a unit",
+		Of: "fragments", Parts: []string{"copy", "transpile", "render", "print"},
+	}
 	for _, n := range sizes {
 		s, err := measured(ctx, limit, filepath.Join(dir, fmt.Sprint(n)), n)
 		if err != nil {
 			return fmt.Errorf("measuring %d fragments: %w", n, err)
 		}
-		t.Add(measure.Row{What: "from nothing", Size: n, Sample: s, Goal: measure.Goal{Growth: measure.NLogN(max(n/4, 2), n), Why: "n log n"}})
+		t.Add(measure.Row{
+			What: "from nothing", Size: n, Sample: s,
+			Goal: measure.Goal{Growth: measure.NLogN(max(n/4, 2), n), Why: "n log n"},
+		})
 	}
 	if err := t.Print(out); err != nil {
 		return err
 	}
 	if first, last := t.Rows[0], t.Rows[len(t.Rows)-1]; len(t.Rows) > 1 {
-		fmt.Fprintf(out, "\nFrom %d to %d fragments it grows with exponent %.2f; n log n has %.2f there.\n", first.Size, last.Size,
-			measure.Exponent(first.Size, last.Size, float64(first.CPU), float64(last.CPU)), measure.NLogN(first.Size, last.Size))
+		fmt.Fprintf(out, "\nFrom %d to %d fragments it grows with exponent %.2f; n log n has %.2f there.\n", first.Size,
+			last.Size,
+			measure.Exponent(first.Size, last.Size, float64(first.CPU), float64(last.CPU)),
+			measure.NLogN(first.Size, last.Size))
 	}
 	_, err = fmt.Fprint(out, measure.Whether("", t))
 	return err

@@ -14,7 +14,10 @@ func TestTheTableIsPrinted(t *testing.T) {
 	if err := run(t.Context(), []string{"-sizes", "1,3", "-time", "1ms"}, &out); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"wide:", "deep:", "patched:", "from nothing", "one file changed", "machine-config-operator"} {
+	for _, want := range []string{
+		"wide:", "deep:", "patched:", "from nothing", "one file changed",
+		"machine-config-operator",
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the table says nothing of %q:\n%s", want, &out)
 		}
@@ -45,13 +48,15 @@ func TestCostGrowsInStepWithFragments(t *testing.T) {
 		}
 		for i := range first {
 			x := measure.Exponent(small, large, float64(first[i].Mem), float64(second[i].Mem))
-			t.Logf("%s, %s: %d to %d fragments: memory grows with exponent %.2f", s.name, first[i].What, small, large, x)
+			t.Logf("%s, %s: %d to %d fragments: memory grows with exponent %.2f", s.name, first[i].What, small, large,
+				x)
 			if x > limit {
 				t.Errorf("%s, %s: memory grows with exponent %.2f, more than %.2f", s.name, first[i].What, x, limit)
 			}
 		}
 		if cold, warm := second[0].Parts[stepTranspile].Mem, second[1].Parts[stepTranspile].Mem; warm > cold/5*3 {
-			t.Errorf("%s: transpiling again after one changed file of %d fragments takes %d bytes, all of them %d: too little was kept", s.name, large, warm, cold)
+			t.Errorf("%s: transpiling again after one changed file of %d fragments takes %d bytes, all of them %d: "+
+				"too little was kept", s.name, large, warm, cold)
 		}
 	}
 }

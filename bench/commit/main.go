@@ -56,7 +56,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	fmt.Fprint(out, preface, measure.Machine())
 	var tables []*measure.Table
 	for _, s := range shapes {
-		t := &measure.Table{Title: s.name, Explained: s.explained, Of: "fragments", Parts: []string{"fetch", "transpile", "render"}}
+		t := &measure.Table{
+			Title: s.name, Explained: s.explained, Of: "fragments",
+			Parts: []string{"fetch", "transpile", "render"},
+		}
 		tables = append(tables, t)
 		for _, n := range o.sizes {
 			rows, err := b.measure(ctx, s.corpus(n))
@@ -77,6 +80,7 @@ func parse(args []string) (options, error) {
 	o := options{sizes: measure.Sizes{10, 100, 1000}}
 	f := flag.NewFlagSet("commit", flag.ContinueOnError)
 	f.Var(&o.sizes, "sizes", "numbers of fragments, growing")
-	f.DurationVar(&o.time, "time", time.Second, "repeat a row until it has taken the CPU for this long; each runs at least once")
+	f.DurationVar(&o.time, "time", time.Second, "repeat a row until it has taken the CPU for this long; each runs at "+
+		"least once")
 	return o, f.Parse(args)
 }

@@ -41,7 +41,10 @@ func (s shape) corpus(fragments int) corpus.Repository {
 // changes are branches that change one file each.
 func changes(c corpus.Repository) (out []corpus.Change) {
 	for k := range mostRuns {
-		out = append(out, corpus.Change{Branch: branch(k), Documents: 1, Generation: k, First: (c.Fragments/2 + k) % c.Fragments})
+		out = append(out, corpus.Change{
+			Branch: branch(k), Documents: 1, Generation: k,
+			First: (c.Fragments/2 + k) % c.Fragments,
+		})
 	}
 	return out
 }

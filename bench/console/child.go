@@ -128,7 +128,10 @@ func (c *console) signIn(ctx context.Context, token string) (*browser, error) {
 	}
 	b := &browser{base: "https://" + c.host, client: &http.Client{
 		Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: 1}, //nolint:gosec // loopback
+		Transport: &http.Transport{
+			TLSClientConfig:     &tls.Config{InsecureSkipVerify: true},
+			MaxIdleConnsPerHost: 1,
+		}, //nolint:gosec // loopback
 	}}
 	form := strings.NewReader(url.Values{"token": {token}, "next": {"/"}}.Encode())
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, b.base+"/sign-in", form)

@@ -77,7 +77,8 @@ func parse(args []string) (options, error) {
 		return o, err
 	}
 	if o.nodes < 10 || o.readers < 1 || o.users < 1 || o.events < 1 {
-		return o, fmt.Errorf("-nodes %d -readers %d -users %d -events %d: want at least 10 nodes, one reader, one user and one event", o.nodes, o.readers, o.users, o.events)
+		return o, fmt.Errorf("-nodes %d -readers %d -users %d -events %d: want at least 10 nodes, one reader, one "+
+			"user and one event", o.nodes, o.readers, o.users, o.events)
 	}
 	if dir := os.Getenv("BUNSEN_BIN"); o.bunsen == "" && dir != "" {
 		o.bunsen = filepath.Join(dir, "bunsen")

@@ -68,8 +68,14 @@ func (b *bench) pages(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprintf(b.out, "\nPages: time until the last byte\n")
-	grid := measure.Grid{Head: []string{"<page", "first", "median", "slowest", "CPU of the first", "CPU of others", "pages", "KB", "KB on the wire", "<goal", "<met"}}
-	for _, path := range []string{poolPath, "/", "/node/" + nodeName(1), poolPath + "/commit/" + after, "/search?q=chrony", "/compare?from=" + before + "&to=" + after} {
+	grid := measure.Grid{Head: []string{
+		"<page", "first", "median", "slowest", "CPU of the first", "CPU of others",
+		"pages", "KB", "KB on the wire", "<goal", "<met",
+	}}
+	for _, path := range []string{
+		poolPath, "/", "/node/" + nodeName(1), poolPath + "/commit/" + after,
+		"/search?q=chrony", "/compare?from=" + before + "&to=" + after,
+	} {
 		var times []time.Duration
 		var page loaded
 		var first, firstCPU time.Duration
@@ -101,8 +107,10 @@ func (b *bench) pages(ctx context.Context) error {
 		}
 		others := (end.CPU - start.CPU - firstCPU) / time.Duration(max(1, len(times)))
 		slowest := max(first, measure.Percentile(times, 100))
-		grid.Add(path, measure.Duration(first), measure.Duration(measure.Percentile(times, 50)), measure.Duration(slowest), measure.Duration(firstCPU), measure.Duration(others), fmt.Sprint(b.events),
-			fmt.Sprintf("%.0f", float64(len(page.text))/1e3), fmt.Sprintf("%.0f", float64(page.bytes)/1e3), "≤ "+measure.Duration(maxPaint), b.miss("page "+path, slowest, maxPaint))
+		grid.Add(path, measure.Duration(first), measure.Duration(measure.Percentile(times, 50)),
+			measure.Duration(slowest), measure.Duration(firstCPU), measure.Duration(others), fmt.Sprint(b.events),
+			fmt.Sprintf("%.0f", float64(len(page.text))/1e3), fmt.Sprintf("%.0f", float64(page.bytes)/1e3),
+			"≤ "+measure.Duration(maxPaint), b.miss("page "+path, slowest, maxPaint))
 	}
 	return grid.Print(b.out)
 }
@@ -193,12 +201,17 @@ func (b *bench) measured(ctx context.Context, what string, readers []*reader) er
 		return err
 	}
 	p90 := measure.Percentile(l.slowest, 90)
-	fmt.Fprintf(b.out, "\n%s: an event reaches the fastest reader after %s (median) and the slowest after %s (median), %s (90 %%), %s (maximum); goal for 90 %% ≤ %s: %s.\n",
-		what, measure.Duration(measure.Percentile(l.fastest, 50)), measure.Duration(measure.Percentile(l.slowest, 50)), measure.Duration(p90),
+	fmt.Fprintf(b.out, "\n%s: an event reaches the fastest reader after %s (median) and the slowest after %s "+
+		"(median), %s (90 %%), %s (maximum); goal for 90 %% ≤ %s: %s.\n",
+		what, measure.Duration(measure.Percentile(l.fastest, 50)), measure.Duration(measure.Percentile(l.slowest, 50)),
+		measure.Duration(p90),
 		measure.Duration(measure.Percentile(l.slowest, 100)), measure.Duration(maxEvent), b.miss(what, p90, maxEvent))
-	fmt.Fprintf(b.out, "  A plain watch of the API server gets it after %s (median), %s (90 %%).\n", measure.Duration(measure.Percentile(l.watch, 50)), measure.Duration(measure.Percentile(l.watch, 90)))
-	_, err = fmt.Fprintf(b.out, "  The console: %.0f MB now, %.0f MB at most, %.0f %% of a core with an event every %s.\n",
-		float64(used.Held)/1e6, float64(used.Peak)/1e6, 100*float64(used.CPU-before.CPU)/float64(wall), measure.Duration(wall/time.Duration(b.events)))
+	fmt.Fprintf(b.out, "  A plain watch of the API server gets it after %s (median), %s (90 %%).\n",
+		measure.Duration(measure.Percentile(l.watch, 50)), measure.Duration(measure.Percentile(l.watch, 90)))
+	_, err = fmt.Fprintf(b.out, "  The console: %.0f MB now, %.0f MB at most, %.0f %% of a core with an event "+
+		"every %s.\n",
+		float64(used.Held)/1e6, float64(used.Peak)/1e6, 100*float64(used.CPU-before.CPU)/float64(wall),
+		measure.Duration(wall/time.Duration(b.events)))
 	return err
 }
 
@@ -295,7 +308,9 @@ func (b *bench) manyUsers(ctx context.Context) error {
 		return err
 	}
 	slowest := measure.Percentile(times, 100)
-	_, err = fmt.Fprintf(b.out, "  The first page of a user: %s (median), %s (slowest); goal ≤ %s: %s. Each further user costs %.0f MB.\n", measure.Duration(measure.Percentile(times, 50)),
-		measure.Duration(slowest), measure.Duration(maxPaint), b.miss("the first page of a user", slowest, maxPaint), (float64(all.Held)-float64(one.Held))/float64(len(times))/1e6)
+	_, err = fmt.Fprintf(b.out, "  The first page of a user: %s (median), %s (slowest); goal ≤ %s: %s. Each further "+
+		"user costs %.0f MB.\n", measure.Duration(measure.Percentile(times, 50)),
+		measure.Duration(slowest), measure.Duration(maxPaint), b.miss("the first page of a user", slowest, maxPaint),
+		(float64(all.Held)-float64(one.Held))/float64(len(times))/1e6)
 	return err
 }

@@ -12,7 +12,10 @@ func TestALargeFileIsMeasured(t *testing.T) {
 	if err := run(t.Context(), []string{"-size", "4", "-limit", "4m", "-root", "../.."}, &out); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"without the file", "another version of the file", "a change beside the file", "yes"} {
+	for _, want := range []string{
+		"without the file", "another version of the file", "a change beside the file",
+		"yes",
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in:\n%s", want, &out)
 		}

@@ -45,7 +45,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	if o.size < 2 || o.size > 128 {
-		return fmt.Errorf("-size %d: want 2 to 128; a smaller file stays in the config, and a source takes no larger one", o.size)
+		return fmt.Errorf("-size %d: want 2 to 128; a smaller file stays in the config, and a source takes no "+
+			"larger one", o.size)
 	}
 	if err := o.files.Complete(); err != nil {
 		return err
@@ -59,14 +60,17 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return report(out, o, steps)
 }
 
-// mostMemory is the goal for the memory that the file adds to the controller's peak, in MiB: some copies of the file while the
-// controller reads the commit, and garbage. The chunks need only parts of the file in memory.
+// mostMemory is the goal for the memory that the file adds to the controller's peak, in MiB: some copies of the file
+// while the controller reads the commit, and garbage. The chunks need only parts of the file in memory.
 func mostMemory(size int) int { return 64 + 6*size }
 
 // report writes the table. The first step is the floor.
 func report(out io.Writer, o options, steps []step) error {
 	fmt.Fprintln(out, "\nFrom a commit until the pool has its config")
-	g := measure.Grid{Head: []string{"<", "rendered", "CPU", "peak MiB", "added", "API server MiB", "etcd MiB", "<goal", "<met"}}
+	g := measure.Grid{Head: []string{
+		"<", "rendered", "CPU", "peak MiB", "added", "API server MiB", "etcd MiB", "<goal",
+		"<met",
+	}}
 	for _, s := range steps {
 		added, met := mib(s.Peak)-mib(steps[0].Peak), "yes"
 		if added > mostMemory(o.size) {

@@ -47,7 +47,8 @@ func follow(ctx context.Context, o options) (steps []step, err error) {
 	f.Limit = o.limit
 	c := &cluster{Flow: f, dir: filepath.Join(dir, "repository")}
 	pool := filepath.Join("pools", flow.Pool)
-	if err := errors.Join(os.MkdirAll(filepath.Join(c.dir, pool, "files"), 0o755), corpus.Init(ctx, c.dir), c.Follow(ctx, c.dir)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Join(c.dir, pool, "files"), 0o755), corpus.Init(ctx, c.dir),
+		c.Follow(ctx, c.dir)); err != nil {
 		return nil, err
 	}
 	tool := filepath.Join(pool, "files", "tool")
@@ -111,7 +112,8 @@ func (c *cluster) noise(name string, seed byte, mib int) error {
 
 // small is a document with its file.
 func small(text string) string {
-	return "variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: /etc/motd\n      mode: 0644\n      contents: {inline: " + text + "}\n"
+	return "variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: /etc/motd\n      mode: 0644\n" +
+		"      contents: {inline: " + text + "}\n"
 }
 
 // large is the document that names the large file.

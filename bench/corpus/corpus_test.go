@@ -16,9 +16,15 @@ import (
 func TestABranchChangesWhatItSays(t *testing.T) {
 	for name, patches := range map[string]int{"plain": 0, "patched": 3} {
 		t.Run(name, func(t *testing.T) {
-			c := corpus.Repository{Documents: corpus.Small, Fragments: 12, PerPool: 6, Pools: []string{"worker"}, Patches: patches}
+			c := corpus.Repository{
+				Documents: corpus.Small, Fragments: 12, PerPool: 6, Pools: []string{"worker"},
+				Patches: patches,
+			}
 			repo := t.TempDir()
-			if err := c.Git(t.Context(), repo, []corpus.Change{{Branch: "none"}, {Branch: "five", Documents: 5, First: 7}}); err != nil {
+			if err := c.Git(t.Context(), repo, []corpus.Change{
+				{Branch: "none"},
+				{Branch: "five", Documents: 5, First: 7},
+			}); err != nil {
 				t.Fatal(err)
 			}
 			main := digests(t, repo, "main")

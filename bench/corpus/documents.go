@@ -75,9 +75,11 @@ func (d Documents) Body(i, generation int) string {
 	var b strings.Builder
 	b.WriteString("storage:\n  files:\n")
 	for _, f := range d.files(i, generation) {
-		fmt.Fprintf(&b, "    - path: %s\n      mode: 0644\n      contents:\n        inline: |\n%s", f.path, indent(f.text, 10))
+		fmt.Fprintf(&b, "    - path: %s\n      mode: 0644\n      contents:\n        inline: |\n%s", f.path,
+			indent(f.text, 10))
 	}
-	fmt.Fprintf(&b, "systemd:\n  units:\n    - name: bench-%04d.service\n      enabled: true\n      contents: |\n%s", i, indent(fmt.Sprintf(unit, i), 8))
+	fmt.Fprintf(&b, "systemd:\n  units:\n    - name: bench-%04d.service\n      enabled: true\n      contents: |\n%s", i,
+		indent(fmt.Sprintf(unit, i), 8))
 	return b.String()
 }
 
@@ -97,13 +99,16 @@ func (d Documents) MachineConfig(i, generation int) *mcfgv1.MachineConfig {
 		if n > 0 {
 			b.WriteString(",")
 		}
-		fmt.Fprintf(&b, `{"path":%q,"mode":420,"contents":{"source":"data:;base64,%s"}}`, f.path, base64.StdEncoding.EncodeToString([]byte(f.text)))
+		fmt.Fprintf(&b, `{"path":%q,"mode":420,"contents":{"source":"data:;base64,%s"}}`, f.path,
+			base64.StdEncoding.EncodeToString([]byte(f.text)))
 	}
-	fmt.Fprintf(&b, `]},"systemd":{"units":[{"name":"bench-%04d.service","enabled":true,"contents":%q}]}}`, i, fmt.Sprintf(unit, i))
+	fmt.Fprintf(&b, `]},"systemd":{"units":[{"name":"bench-%04d.service","enabled":true,"contents":%q}]}}`, i,
+		fmt.Sprintf(unit, i))
 	mc := &mcfgv1.MachineConfig{
 		TypeMeta: metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfig"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: fmt.Sprintf("%02d-worker-bench-%04d", 10+i%80, i), Labels: map[string]string{"machineconfiguration.openshift.io/role": "worker"},
+			Name:            fmt.Sprintf("%02d-worker-bench-%04d", 10+i%80, i),
+			Labels:          map[string]string{"machineconfiguration.openshift.io/role": "worker"},
 			ResourceVersion: fmt.Sprint(generation + 1),
 		},
 	}

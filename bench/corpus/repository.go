@@ -16,7 +16,8 @@ type Repository struct {
 	Fragments, PerPool int
 	// Pools has the names of the first pools; further pools are called pool-<number>.
 	Pools []string
-	// Patches is how many of a pool's documents its overlay patches. The documents are then in a base. 0 means no overlay.
+	// Patches is how many of a pool's documents its overlay patches. The documents are then in a base. 0 means no
+	// overlay.
 	Patches int
 }
 
@@ -127,7 +128,8 @@ func (c Repository) Git(ctx context.Context, dir string, changes []Change) error
 			return err
 		}
 		for k := range change.Documents {
-			if err := c.Write(dir, (change.First+k*c.Fragments/change.Documents)%c.Fragments, change.Generation+1); err != nil {
+			if err := c.Write(dir, (change.First+k*c.Fragments/change.Documents)%c.Fragments, change.Generation+
+				1); err != nil {
 				return err
 			}
 		}
@@ -151,7 +153,8 @@ func Commit(ctx context.Context, dir, subject string) (string, error) {
 	if err := git(ctx, dir, "add", "--all"); err != nil {
 		return "", err
 	}
-	if err := git(ctx, dir, "-c", "user.name=Bench", "-c", "user.email=bench@example.com", "commit", "--quiet", "--allow-empty", "-m", subject); err != nil {
+	if err := git(ctx, dir, "-c", "user.name=Bench", "-c", "user.email=bench@example.com", "commit", "--quiet",
+		"--allow-empty", "-m", subject); err != nil {
 		return "", err
 	}
 	hash, err := exec.CommandContext(ctx, "git", "-C", dir, "rev-parse", "HEAD").Output()

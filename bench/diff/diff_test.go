@@ -17,7 +17,10 @@ func TestTheTablesArePrinted(t *testing.T) {
 	if err := run(t.Context(), args, &out); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"The program:", "Its steps", "nothing changed", "worker's", "growth with repository", "with main in memory"} {
+	for _, want := range []string{
+		"The program:", "Its steps", "nothing changed", "worker's", "growth with repository",
+		"with main in memory",
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the tables say nothing of %q:\n%s", want, &out)
 		}
@@ -29,7 +32,8 @@ func TestTheTablesArePrinted(t *testing.T) {
 
 func TestAFailingProgramIsSaid(t *testing.T) {
 	b := &bench{dir: t.TempDir(), options: options{binary: "false"}}
-	if _, err := b.diff(t.Context(), b.dir, "main"); err == nil { // it ends as the program does where there is a difference
+	// it ends as the program does where there is a difference
+	if _, err := b.diff(t.Context(), b.dir, "main"); err == nil {
 		t.Error("a program that says nothing was measured")
 	}
 }

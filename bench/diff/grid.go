@@ -27,7 +27,10 @@ type grid struct {
 }
 
 func newGrid(title string) *grid {
-	head := []string{"documents", "changed", "CPU", "wall", "growth with change", "growth with repository", "<goal", "<met", "runs"}
+	head := []string{
+		"documents", "changed", "CPU", "wall", "growth with change", "growth with repository", "<goal",
+		"<met", "runs",
+	}
 	return &grid{title: title, table: measure.Grid{Head: head}, cpu: map[cell]time.Duration{}}
 }
 
@@ -39,10 +42,12 @@ func (g *grid) add(at, smaller cell, s measure.Sample) {
 	if !math.IsNaN(repository) {
 		if met = "yes"; repository > mostWithRepository {
 			met = "NO"
-			g.missed += fmt.Sprintf("  %s, %d of %d documents changed: growth %.2f with the repository\n", g.title, at[1], at[0], repository)
+			g.missed += fmt.Sprintf("  %s, %d of %d documents changed: growth %.2f with the repository\n", g.title,
+				at[1], at[0], repository)
 		}
 	}
-	g.table.Add(fmt.Sprint(at[0]), fmt.Sprint(at[1]), measure.Duration(s.CPU), measure.Duration(s.Wall), measure.Power(g.growth(cell{at[0], smaller[1]}, at, 1)),
+	g.table.Add(fmt.Sprint(at[0]), fmt.Sprint(at[1]), measure.Duration(s.CPU), measure.Duration(s.Wall),
+		measure.Power(g.growth(cell{at[0], smaller[1]}, at, 1)),
 		measure.Power(repository), fmt.Sprintf("≤ %.2f", mostWithRepository), met, fmt.Sprint(s.Runs))
 }
 

@@ -33,12 +33,16 @@ type options struct {
 }
 
 func parse(args []string) (options, error) {
-	o := options{sizes: measure.Sizes{50, 200, 800}, change: measure.Sizes{1, 10, 100}, limit: measure.Limit{Runs: mostRuns}}
+	o := options{
+		sizes: measure.Sizes{50, 200, 800}, change: measure.Sizes{1, 10, 100},
+		limit: measure.Limit{Runs: mostRuns},
+	}
 	f := flag.NewFlagSet("diff", flag.ContinueOnError)
 	f.IntVar(&o.size, "size", 200, "number of documents in the repository of the first two tables")
 	f.Var(&o.sizes, "sizes", "numbers of documents in the repositories of the last table, growing")
 	f.Var(&o.change, "changes", "numbers of changed documents, growing")
-	f.DurationVar(&o.limit.Time, "time", 700*time.Millisecond, "repeat a row until it has taken the CPU for this long; each runs at least once")
+	f.DurationVar(&o.limit.Time, "time", 700*time.Millisecond, "repeat a row until it has taken the CPU for this "+
+		"long; each runs at least once")
 	f.StringVar(&o.binary, "bunsen", "", "the program; empty: build it")
 	return o, f.Parse(args)
 }
@@ -80,14 +84,16 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprint(out, "\nNo other system that is known to us answers this question, so there is no peer.\n", measure.Whether(missed, tables...))
+	_, err = fmt.Fprint(out, "\nNo other system that is known to us answers this question, so there is no peer.\n",
+		measure.Whether(missed, tables...))
 	return err
 }
 
 // build compiles the program.
 func build(ctx context.Context, dir string) (string, error) {
 	program := filepath.Join(dir, "bunsen")
-	out, err := exec.CommandContext(ctx, "go", "build", "-o", program, "github.com/bunsen-os/bunsen/cmd/bunsen").CombinedOutput()
+	out, err := exec.CommandContext(ctx, "go", "build", "-o", program, "github.com/bunsen-os/bunsen/cmd/bunsen").
+		CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("building bunsen: %w: %s", err, out)
 	}

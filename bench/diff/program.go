@@ -16,7 +16,8 @@ const different = 1
 // programs returns the table of whole processes. Its goal is one second on two cores, because a reviewer waits for the
 // result.
 func (b *bench) programs(ctx context.Context) (*measure.Table, error) {
-	t := &measure.Table{Title: "The program", Explained: fmt.Sprintf("a repository of %d documents with 5 files of 300–600 bytes each", b.size), Of: "changed", Peak: true}
+	t := &measure.Table{Title: "The program", Explained: fmt.Sprintf("a repository of %d documents with 5 files of "+
+		"300–600 bytes each", b.size), Of: "changed", Peak: true}
 	repo, err := b.repository(ctx, b.size)
 	if err != nil {
 		return nil, err

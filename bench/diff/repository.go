@@ -28,12 +28,18 @@ var documents = corpus.Documents{Files: 5, Low: 300, High: 600}
 // repository creates a repository with so many documents and returns its directory. It has a branch for each size of a
 // change and each run, so that no run uses the results of another.
 func (b *bench) repository(ctx context.Context, fragments int) (dir string, err error) {
-	c := corpus.Repository{Documents: documents, Fragments: fragments, PerPool: max(fragments/pools, 1), Pools: []string{"master", "worker"}}
+	c := corpus.Repository{
+		Documents: documents, Fragments: fragments, PerPool: max(fragments/pools, 1),
+		Pools: []string{"master", "worker"},
+	}
 	changes := []corpus.Change{{Branch: "none"}}
 	for run := range mostRuns {
 		for _, n := range b.change {
 			if n <= fragments {
-				changes = append(changes, corpus.Change{Branch: branch(n, run), Documents: n, Generation: run, First: fragments / 2})
+				changes = append(changes, corpus.Change{
+					Branch: branch(n, run), Documents: n, Generation: run,
+					First: fragments / 2,
+				})
 			}
 		}
 		changes = append(changes, corpus.Change{Branch: worker(run), Documents: 1, Generation: run, First: c.PerPool})

@@ -21,8 +21,12 @@ const ofBranch = 3
 // steps returns the table of the program's steps, which it measures by calling the program's functions.
 func (b *bench) steps(ctx context.Context) (*measure.Table, error) {
 	t := &measure.Table{
-		Title: "Its steps, in one process", Explained: "git reads the files of both commits, each side is transpiled and rendered",
-		Of: "changed", Parts: []string{"git", "main's fragments", "rendered", "branch's fragments", "rendered", "compare", "print"},
+		Title: "Its steps, in one process", Explained: "git reads the files of both commits, each side is transpiled " +
+			"and rendered",
+		Of: "changed", Parts: []string{
+			"git", "main's fragments", "rendered", "branch's fragments", "rendered",
+			"compare", "print",
+		},
 	}
 	repo, err := b.repository(ctx, b.size)
 	if err != nil {

@@ -51,7 +51,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer s.Close()
-	fmt.Fprintf(out, "%s%d files, %d commits, medians of %d runs. RSS of git is that of its largest process.\n\n", measure.Machine(), o.files, o.commits, o.runs)
+	fmt.Fprintf(out, "%s%d files, %d commits, medians of %d runs. RSS of git is that of its largest process.\n\n",
+		measure.Machine(), o.files, o.commits, o.runs)
 	b := bench{ctx: ctx, dir: dir, server: s, o: o, out: out}
 	for _, step := range []func() error{b.pairs, b.manyRefs, b.hostile} {
 		if err := step(); err != nil {
@@ -90,7 +91,8 @@ func (b *bench) pairs() error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(b.out, "%-36s %10s %10s %6s %8s %8s %10s %10s\n", "", "git CPU", "our CPU", "ratio", "git MiB", "our MiB", "git bytes", "our bytes")
+	fmt.Fprintf(b.out, "%-36s %10s %10s %6s %8s %8s %10s %10s\n", "", "git CPU", "our CPU", "ratio", "git MiB",
+		"our MiB", "git bytes", "our bytes")
 	for _, p := range w.rows() {
 		var gitBytes, ourBytes int64
 		counted := func(once func() (measure.Sample, error), into *int64) measure.Once {
@@ -115,7 +117,8 @@ func (b *bench) pairs() error {
 		if p.bytes > 0 {
 			goal += fmt.Sprintf(", ≤ %d bytes", p.bytes)
 		}
-		fmt.Fprintf(b.out, "%-36s %10s %10s %6.2f %8d %8d %10d %10d  %s %s\n", p.name, measure.Duration(both[0].CPU), measure.Duration(both[1].CPU), ratio,
+		fmt.Fprintf(b.out, "%-36s %10s %10s %6.2f %8d %8d %10d %10d  %s %s\n", p.name, measure.Duration(both[0].CPU),
+			measure.Duration(both[1].CPU), ratio,
 			both[0].Mem>>20, both[1].Mem>>20, gitBytes, ourBytes, goal, verdict)
 	}
 	return nil
@@ -130,7 +133,8 @@ func (b *bench) manyRefs() error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(b.out, "\n%d refs: %d bytes a poll (goal ≤ 4096), %d MiB\n", b.o.refs, b.server.bytes.Load()/10, s.Mem>>20)
+	fmt.Fprintf(b.out, "\n%d refs: %d bytes a poll (goal ≤ 4096), %d MiB\n", b.o.refs, b.server.bytes.Load()/10,
+		s.Mem>>20)
 	return nil
 }
 
@@ -151,7 +155,8 @@ func (b *bench) hostile() error {
 		if err != nil {
 			return fmt.Errorf("fetching %s: %w", h.what, err)
 		}
-		fmt.Fprintf(b.out, "%s: applied, peak %d MiB (goal ≤ 100), %d bytes\n", h.what, s.Mem>>20, b.server.bytes.Load())
+		fmt.Fprintf(b.out, "%s: applied, peak %d MiB (goal ≤ 100), %d bytes\n", h.what, s.Mem>>20,
+			b.server.bytes.Load())
 	}
 	return nil
 }

@@ -46,7 +46,8 @@ func serve(root string) (*server, error) {
 	}
 	backend := &cgi.Handler{
 		Path: filepath.Join(strings.TrimSpace(string(path)), "git-http-backend"), Root: "/", Stderr: io.Discard,
-		Env: append([]string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1"}, environment...), InheritEnv: []string{"PATH"},
+		Env:        append([]string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1"}, environment...),
+		InheritEnv: []string{"PATH"},
 	}
 	s := &server{root: root}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -62,7 +63,8 @@ func (s *server) url(name string) string { return s.URL + "/" + name }
 // environment makes git independent of the user's settings.
 var environment = []string{
 	"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_COUNT=2",
-	"GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*", "GIT_CONFIG_KEY_1=uploadpack.allowFilter", "GIT_CONFIG_VALUE_1=true",
+	"GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*", "GIT_CONFIG_KEY_1=uploadpack.allowFilter",
+	"GIT_CONFIG_VALUE_1=true",
 }
 
 // shell runs git commands and returns their output.
@@ -74,7 +76,8 @@ func shell(ctx context.Context, script string) *exec.Cmd {
 
 // fastImport creates a repository from a stream for git fast-import, and returns the commit of main.
 func fastImport(ctx context.Context, bare string, write func(w *bufio.Writer)) (string, error) {
-	cmd := shell(ctx, fmt.Sprintf("git init -q --bare -b main %[1]s; git -C %[1]s fast-import --quiet; git -C %[1]s rev-parse main", bare))
+	cmd := shell(ctx, fmt.Sprintf("git init -q --bare -b main %[1]s; git -C %[1]s fast-import --quiet; git -C %[1]s "+
+		"rev-parse main", bare))
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return "", err
@@ -95,7 +98,8 @@ func fastImport(ctx context.Context, bare string, write func(w *bufio.Writer)) (
 // commit writes the beginning of a commit.
 func commit(w io.Writer, n int) {
 	const message = "change"
-	fmt.Fprintf(w, "commit refs/heads/main\ncommitter A <a@example.org> %d +0000\ndata %d\n%s\n", 1_700_000_000+n, len(message), message)
+	fmt.Fprintf(w, "commit refs/heads/main\ncommitter A <a@example.org> %d +0000\ndata %d\n%s\n", 1_700_000_000+n,
+		len(message), message)
 }
 
 func file(w io.Writer, path, content string) {
@@ -169,10 +173,14 @@ func (w *world) git(script string) (measure.Sample, error) {
 func (w *world) rows() []pair {
 	url := w.b.server.url("cfg.git")
 	clone := func(dir, ref string) string {
-		return fmt.Sprintf("git init -q %[1]s; cd %[1]s; git fetch -q --depth 1 %[2]s %[3]s; git reset -q --hard FETCH_HEAD", dir, url, ref)
+		return fmt.Sprintf("git init -q %[1]s; cd %[1]s; git fetch -q --depth 1 %[2]s %[3]s; git reset -q --hard "+
+			"FETCH_HEAD", dir, url, ref)
 	}
 	tree := func(hash, path, cache string, more ...string) (measure.Sample, error) {
-		return w.b.client("tree", url, append([]string{"-hash", hash, "-path", path, "-cache", cache, "-into", w.b.fresh("tree")}, more...)...)
+		return w.b.client("tree", url, append([]string{
+			"-hash", hash, "-path", path, "-cache", cache, "-into",
+			w.b.fresh("tree"),
+		}, more...)...)
 	}
 	return []pair{
 		{"nothing new, 10 polls", func() (measure.Sample, error) {
@@ -182,7 +190,8 @@ func (w *world) rows() []pair {
 			return w.git(clone(w.b.fresh("clone"), "main"))
 		}, func() (measure.Sample, error) { return tree(w.one, "", w.b.fresh("cache")) }, 1.2, 0},
 		{"the first fetch, files below pools", func() (measure.Sample, error) {
-			return w.git(fmt.Sprintf("git clone -q --depth 1 --filter=blob:none --sparse %[1]s %[2]s; cd %[2]s; git sparse-checkout set pools", url, w.b.fresh("clone")))
+			return w.git(fmt.Sprintf("git clone -q --depth 1 --filter=blob:none --sparse %[1]s %[2]s; cd %[2]s; git "+
+				"sparse-checkout set pools", url, w.b.fresh("clone")))
 		}, func() (measure.Sample, error) { return tree(w.one, "pools", w.b.fresh("cache")) }, 1.2, 0},
 		{"one file changed, all files", func() (measure.Sample, error) {
 			dir := w.b.fresh("clone")
@@ -237,7 +246,10 @@ func makeLarge(ctx context.Context, bare string) (string, error) {
 		r := rand.New(rand.NewPCG(3, 4))
 		for range size / 8 {
 			v := r.Uint64()
-			_, _ = w.Write([]byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24), byte(v >> 32), byte(v >> 40), byte(v >> 48), byte(v >> 56)})
+			_, _ = w.Write([]byte{
+				byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24), byte(v >> 32), byte(v >> 40),
+				byte(v >> 48), byte(v >> 56),
+			})
 		}
 		fmt.Fprintln(w)
 	})

@@ -34,8 +34,8 @@ type Flow struct {
 	read int64 // position in the audit log
 }
 
-// Start starts a control plane and the controller with their files in a directory. The audit policy says which requests Charge
-// returns.
+// Start starts a control plane and the controller with their files in a directory. The audit policy says which requests
+// Charge returns.
 func Start(ctx context.Context, files plane.Files, dir, auditPolicy string) (*Flow, error) {
 	p, err := plane.Start(files, dir, auditPolicy)
 	if err != nil {
@@ -61,8 +61,8 @@ func (f *Flow) Stop() error {
 	return f.Plane.Stop()
 }
 
-// Charge makes a change. It returns the CPU time of the controller meanwhile, the peak of its memory and its memory at the end, and
-// calls a function for each request of the controller.
+// Charge makes a change. It returns the CPU time of the controller meanwhile, the peak of its memory and its memory at
+// the end, and calls a function for each request of the controller.
 func (f *Flow) Charge(change func() error, each func(plane.Request)) (measure.Usage, error) {
 	var err error
 	if f.read, err = f.Plane.Requests(f.read, func(plane.Request) {}); err != nil {
@@ -87,12 +87,14 @@ func (f *Flow) Charge(change func() error, each func(plane.Request)) (measure.Us
 // Until reads the pool until it meets a condition.
 func (f *Flow) Until(ctx context.Context, is func(*mcfgv1.MachineConfigPool) bool) (*mcfgv1.MachineConfigPool, error) {
 	p := &mcfgv1.MachineConfigPool{}
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, f.Limit, true, func(ctx context.Context) (bool, error) {
-		err := f.Admin.Get(ctx, client.ObjectKey{Name: Pool}, p)
-		return err == nil && is(p), client.IgnoreNotFound(err)
-	})
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, f.Limit, true,
+		func(ctx context.Context) (bool, error) {
+			err := f.Admin.Get(ctx, client.ObjectKey{Name: Pool}, p)
+			return err == nil && is(p), client.IgnoreNotFound(err)
+		})
 	if err != nil {
-		err = fmt.Errorf("%w; the pool has %d of %d nodes updated: %v", err, p.Status.UpdatedMachineCount, p.Status.MachineCount, p.Status.Conditions)
+		err = fmt.Errorf("%w; the pool has %d of %d nodes updated: %v", err, p.Status.UpdatedMachineCount,
+			p.Status.MachineCount, p.Status.Conditions)
 	}
 	return p, err
 }
@@ -106,15 +108,16 @@ func Runs(p *mcfgv1.MachineConfigPool, config string, nodes int) bool {
 // source is the name of the GitSource.
 const source = "config"
 
-// Follow creates a GitSource of a repository on this machine, which the controller looks at only when Rendered asks for it.
+// Follow creates a GitSource of a repository on this machine, which the controller looks at only when Rendered asks for
+// it.
 func (f *Flow) Follow(ctx context.Context, dir string) error {
 	g := &v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Name: source}}
 	g.Spec.URL, g.Spec.Ref.Branch, g.Spec.Interval.Duration = "file://"+dir, "main", time.Hour
 	return f.Admin.Create(ctx, g)
 }
 
-// Rendered asks the controller to look at the repository, and waits until the pool has the config of a commit. It returns the name
-// of the config.
+// Rendered asks the controller to look at the repository, and waits until the pool has the config of a commit. It
+// returns the name of the config.
 func (f *Flow) Rendered(ctx context.Context, hash string) (string, error) {
 	now := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.ReconcileAnnotation, hash)
 	g := &v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Name: source}}

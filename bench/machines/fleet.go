@@ -45,7 +45,8 @@ type machine struct {
 // New returns a fleet without machines.
 func New(config *rest.Config) (*Fleet, error) {
 	own := rest.CopyConfig(config)
-	own.ContentType, own.AcceptContentTypes = "application/vnd.kubernetes.protobuf", "application/vnd.kubernetes.protobuf,application/json"
+	own.ContentType, own.AcceptContentTypes = "application/vnd.kubernetes.protobuf",
+		"application/vnd.kubernetes.protobuf,application/json"
 	clients, err := kubernetes.NewForConfig(own)
 	if err != nil {
 		return nil, err
@@ -69,10 +70,12 @@ func (f *Fleet) Join(ctx context.Context, count int, config func(node string) st
 		f.machines[name] = &machine{}
 		group.Go(func() error {
 			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-				Name:   name,
-				Labels: map[string]string{"node-role.kubernetes.io/worker": "", corev1.LabelTopologyZone: "zone-" + strconv.Itoa(i%Zones), corev1.LabelHostname: name},
+				Name: name,
+				Labels: map[string]string{"node-role.kubernetes.io/worker": "", corev1.LabelTopologyZone: "zone-" +
+					strconv.Itoa(i%Zones), corev1.LabelHostname: name},
 				Annotations: map[string]string{
-					v1alpha1.CurrentConfigAnnotation: config(name), v1alpha1.DesiredConfigAnnotation: config(name), v1alpha1.StateAnnotation: v1alpha1.StateDone,
+					v1alpha1.CurrentConfigAnnotation: config(name), v1alpha1.DesiredConfigAnnotation: config(name),
+					v1alpha1.StateAnnotation: v1alpha1.StateDone,
 				},
 			}}
 			made, err := f.nodes.Create(ctx, n, metav1.CreateOptions{})
@@ -175,9 +178,11 @@ func (f *Fleet) act(ctx context.Context, name string) error {
 	var after *corev1.Node
 	switch {
 	case annotations != nil:
-		after, err = f.patch(ctx, name, map[string]any{"metadata": map[string]any{"annotations": annotations}}, types.MergePatchType)
+		after, err = f.patch(ctx, name, map[string]any{"metadata": map[string]any{"annotations": annotations}},
+			types.MergePatchType)
 	case ready != "":
-		after, err = f.patch(ctx, name, map[string]any{"status": map[string]any{"conditions": conditions(ready)}}, types.StrategicMergePatchType, "status")
+		after, err = f.patch(ctx, name, map[string]any{"status": map[string]any{"conditions": conditions(ready)}},
+			types.StrategicMergePatchType, "status")
 	default:
 		return nil
 	}
@@ -190,7 +195,9 @@ func (f *Fleet) act(ctx context.Context, name string) error {
 	return err
 }
 
-func (f *Fleet) patch(ctx context.Context, name string, body map[string]any, kind types.PatchType, subresources ...string) (*corev1.Node, error) {
+func (f *Fleet) patch(ctx context.Context, name string, body map[string]any, kind types.PatchType,
+	subresources ...string,
+) (*corev1.Node, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
@@ -214,12 +221,16 @@ func (m *machine) next() (annotations map[string]string, ready corev1.ConditionS
 		return map[string]string{v1alpha1.DesiredDrainAnnotation: open}, ""
 	case m.booted == desired && acknowledged:
 		return map[string]string{
-			v1alpha1.CurrentConfigAnnotation: desired, v1alpha1.StateAnnotation: v1alpha1.StateDone, v1alpha1.ReasonAnnotation: "", v1alpha1.PostConfigActionAnnotation: "",
+			v1alpha1.CurrentConfigAnnotation: desired, v1alpha1.StateAnnotation: v1alpha1.StateDone,
+			v1alpha1.ReasonAnnotation: "", v1alpha1.PostConfigActionAnnotation: "",
 		}, ""
 	case m.booted == desired:
 		return nil, ""
 	case a[v1alpha1.StateAnnotation] != v1alpha1.StateWorking:
-		return map[string]string{v1alpha1.StateAnnotation: v1alpha1.StateWorking, v1alpha1.ReasonAnnotation: "", v1alpha1.PostConfigActionAnnotation: ""}, ""
+		return map[string]string{
+			v1alpha1.StateAnnotation: v1alpha1.StateWorking, v1alpha1.ReasonAnnotation: "",
+			v1alpha1.PostConfigActionAnnotation: "",
+		}, ""
 	case request != drain:
 		return map[string]string{v1alpha1.DesiredDrainAnnotation: drain}, ""
 	case acknowledged && a[v1alpha1.PostConfigActionAnnotation] == "":

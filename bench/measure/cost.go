@@ -10,8 +10,8 @@ import (
 
 // Cost is the time and the memory that a task used.
 type Cost struct {
-	// CPU is user and system time of the process, with garbage collection. Unlike the elapsed time, it depends little on
-	// other load of the machine.
+	// CPU is user and system time of the process, with garbage collection. Unlike the elapsed time, it depends little
+	// on other load of the machine.
 	CPU time.Duration
 	// Wall is the elapsed time.
 	Wall time.Duration

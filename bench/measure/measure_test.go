@@ -28,7 +28,10 @@ func TestTable(t *testing.T) {
 	table.Add(measure.Row{What: "cold", Size: 20, Sample: took(8 * time.Millisecond), Goal: goal})
 	peer.Quoted = true
 	table.Add(measure.Row{What: "cold", Size: 100, Sample: took(100 * time.Millisecond), Goal: goal, Peer: peer})
-	table.Add(measure.Row{What: "warm", Size: 100, Sample: took(1234 * time.Nanosecond), Goal: measure.Goal{CPU: 2 * time.Microsecond, Why: "2x its digest"}})
+	table.Add(measure.Row{
+		What: "warm", Size: 100, Sample: took(1234 * time.Nanosecond),
+		Goal: measure.Goal{CPU: 2 * time.Microsecond, Why: "2x its digest"},
+	})
 	table.Rows[0].Parts = []measure.Cost{{CPU: time.Millisecond}}
 	var out strings.Builder
 	if err := table.Print(&out); err != nil {
@@ -69,15 +72,21 @@ func TestColumnsAreAligned(t *testing.T) {
 
 func TestMedian(t *testing.T) {
 	costs := []time.Duration{5, 1, 9, 2, 3}
-	s, err := measure.Limit{Runs: len(costs), Time: time.Hour}.Median(func(run int) (measure.Sample, error) { return took(costs[run]), nil })
+	s, err := measure.Limit{Runs: len(costs), Time: time.Hour}.Median(func(run int) (measure.Sample, error) {
+		return took(costs[run]), nil
+	})
 	if err != nil || s.CPU != 3 || s.Runs != 5 {
 		t.Errorf("the median of %v is %v of %d runs, %v", costs, s.CPU, s.Runs, err)
 	}
-	if s, err = (measure.Limit{Runs: 5}).Median(func(run int) (measure.Sample, error) { return took(costs[run]), nil }); err != nil || s.Runs != 1 {
+	if s, err = (measure.Limit{Runs: 5}).Median(func(run int) (measure.Sample, error) {
+		return took(costs[run]), nil
+	}); err != nil || s.Runs != 1 {
 		t.Errorf("without time there are %d runs, %v", s.Runs, err)
 	}
 	boom := errors.New("boom")
-	if _, err = (measure.Limit{Runs: 5}).Median(func(int) (measure.Sample, error) { return measure.Sample{}, boom }); !errors.Is(err, boom) {
+	if _, err = (measure.Limit{Runs: 5}).Median(func(int) (measure.Sample, error) {
+		return measure.Sample{}, boom
+	}); !errors.Is(err, boom) {
 		t.Errorf("the error of a run is %v", err)
 	}
 }
@@ -155,7 +164,10 @@ func TestNLogNLiesBetweenLinearAndQuadratic(t *testing.T) {
 }
 
 func TestSizes(t *testing.T) {
-	for text, fine := range map[string]bool{"1": true, "1,10,100": true, "": false, "0": false, "10,1": false, "1,1": false, "a": false} {
+	for text, fine := range map[string]bool{
+		"1": true, "1,10,100": true, "": false, "0": false, "10,1": false,
+		"1,1": false, "a": false,
+	} {
 		var s measure.Sizes
 		if err := s.Set(text); (err == nil) != fine || fine && s.String() != text {
 			t.Errorf("%q gives %q, %v", text, s.String(), err)

@@ -87,7 +87,8 @@ func (r Row) peer() string {
 	if r.Peer.Quoted {
 		quoted = "*"
 	}
-	return fmt.Sprintf("%s%s %s = %s", r.Peer.Name, quoted, Duration(r.Peer.CPU), Times(float64(r.Peer.CPU)/float64(max(r.CPU, 1))))
+	return fmt.Sprintf("%s%s %s = %s", r.Peer.Name, quoted, Duration(r.Peer.CPU),
+		Times(float64(r.Peer.CPU)/float64(max(r.CPU, 1))))
 }
 
 // smaller is the minimum ratio of two sizes between which growth is measured. A smaller ratio would give mostly noise.
@@ -108,7 +109,8 @@ func (t *Table) growth(i int) float64 {
 func (t *Table) Missed() (out []string) {
 	for i, r := range t.Rows {
 		if verdict := r.Goal.judge(r.Cost, t.growth(i)); strings.HasPrefix(verdict, "NO") {
-			out = append(out, fmt.Sprintf("%s: %s, %d %s: %s; goal %s, %s", t.Title, r.What, r.Size, t.Of, Duration(r.CPU), r.Goal, verdict))
+			out = append(out, fmt.Sprintf("%s: %s, %d %s: %s; goal %s, %s", t.Title, r.What, r.Size, t.Of,
+				Duration(r.CPU), r.Goal, verdict))
 		}
 	}
 	return out

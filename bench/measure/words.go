@@ -65,7 +65,9 @@ func Machine() string {
 		load, _, _ := strings.Cut(string(text), " ")
 		busy = ", load " + load
 	}
-	return fmt.Sprintf("Measured with %s on %d cores of %s%s: CPU time of the process with its garbage collection,\nmedian of several runs. Growth is the exponent from a size at least four times smaller: 1 is in step, 2 is quadratic.\n",
+	return fmt.Sprintf("Measured with %s on %d cores of %s%s: CPU time of the process with its garbage collection,\n"+
+		"median of several runs. Growth is the exponent from a size at least four times smaller: 1 is in step, 2 is "+
+		"quadratic.\n",
 		runtime.Version(), runtime.NumCPU(), model, busy)
 }
 

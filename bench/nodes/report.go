@@ -26,14 +26,18 @@ func report(out io.Writer, results []result) error {
 	fmt.Fprintln(out, "\nWhat a cluster stores after the first commit")
 	g := measure.Grid{Head: []string{"<", "MachineConfigs", "MB", "KB a node", "KB of the target", "MB of etcd"}}
 	for _, r := range results {
-		g.Add(fmt.Sprintf("%d nodes", r.nodes), fmt.Sprint(r.objects), fmt.Sprintf("%.1f", float64(r.bytes)/1e6), fmt.Sprintf("%.1f", float64(r.bytes)/1e3/float64(r.nodes)),
+		g.Add(fmt.Sprintf("%d nodes", r.nodes), fmt.Sprint(r.objects), fmt.Sprintf("%.1f", float64(r.bytes)/1e6),
+			fmt.Sprintf("%.1f", float64(r.bytes)/1e3/float64(r.nodes)),
 			fmt.Sprintf("%.0f", float64(r.target)/1e3), fmt.Sprintf("%.1f", float64(r.etcd)/1e6))
 	}
 	if err := g.Print(out); err != nil {
 		return err
 	}
 	fmt.Fprintln(out, "\nThe controller, from a commit until the pool has its config, and until all nodes run theirs")
-	g = measure.Grid{Head: []string{"<", "<", "rendered", "updated", "CPU", "growth", "peak MB", "new configs", "nodes assigned", "<goal", "<met"}}
+	g = measure.Grid{Head: []string{
+		"<", "<", "rendered", "updated", "CPU", "growth", "peak MB", "new configs",
+		"nodes assigned", "<goal", "<met",
+	}}
 	for n := range results[0].steps {
 		for i, r := range results {
 			s := r.steps[n]
@@ -46,7 +50,8 @@ func report(out io.Writer, results []result) error {
 				updated = measure.Duration(s.updated)
 			}
 			goal, met := s.judge()
-			g.Add(s.what, fmt.Sprintf("%d nodes", r.nodes), measure.Duration(s.rendered), updated, measure.Duration(s.cpu), growth,
+			g.Add(s.what, fmt.Sprintf("%d nodes", r.nodes), measure.Duration(s.rendered), updated,
+				measure.Duration(s.cpu), growth,
 				fmt.Sprintf("%.0f", float64(s.peak)/1e6), fmt.Sprint(s.created), fmt.Sprint(s.moved), goal, met)
 		}
 	}

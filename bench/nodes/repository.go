@@ -15,7 +15,8 @@ import (
 // repository is a repository on disk, which the controller follows.
 type repository struct {
 	dir string
-	// gateway and first are values that the changes of the measurement change: one of the document, and one of the first row.
+	// gateway and first are values that the changes of the measurement change: one of the document, and one of the
+	// first row.
 	gateway, first int
 	nodes, content int
 }
@@ -30,7 +31,10 @@ func (r *repository) init(ctx context.Context) error {
 
 // commit writes the files and commits them. It returns the hash of the commit.
 func (r *repository) commit(ctx context.Context, subject string) (string, error) {
-	for name, text := range map[string]string{"10-common.bu": r.common(), "20-network.bu": r.network(), "nodes.yaml": r.table()} {
+	for name, text := range map[string]string{
+		"10-common.bu": r.common(), "20-network.bu": r.network(),
+		"nodes.yaml": r.table(),
+	} {
 		if err := os.WriteFile(filepath.Join(r.dir, "pools", flow.Pool, name), []byte(text), 0o600); err != nil {
 			return "", err
 		}
@@ -82,7 +86,8 @@ func (r *repository) table() string {
 		if i == 0 {
 			third = r.first
 		}
-		fmt.Fprintf(&b, "%s: {address: 10.%d.%d.%d/8, interface: eno%d}\n", machines.Name(i), 1+i/250, third, 1+i%250, 1+i%4)
+		fmt.Fprintf(&b, "%s: {address: 10.%d.%d.%d/8, interface: eno%d}\n", machines.Name(i), 1+i/250, third, 1+i%250,
+			1+i%4)
 	}
 	return b.String()
 }

@@ -54,7 +54,8 @@ func (p *Plane) StartController(ctx context.Context) (*Controller, error) {
 		return nil, err
 	}
 	defer log.Close() //nolint:errcheck // the child has its own copy
-	c.cmd = exec.Command(binary, "--kubeconfig", kubeconfig, "--store", filepath.Join(p.dir, "store"), "--metrics", c.metrics, "--webhook", c.Webhook)
+	c.cmd = exec.Command(binary, "--kubeconfig", kubeconfig, "--store", filepath.Join(p.dir, "store"), "--metrics",
+		c.metrics, "--webhook", c.Webhook)
 	c.cmd.Stdout, c.cmd.Stderr = log, log
 	return c, c.cmd.Start()
 }

@@ -32,8 +32,10 @@ type Files struct {
 // Flags adds the flags.
 func (f *Files) Flags(set *flag.FlagSet) {
 	set.StringVar(&f.Root, "root", ".", "folder of the checkout, with config/crd")
-	set.StringVar(&f.Assets, "assets", "", "folder with etcd and kube-apiserver; empty: KUBEBUILDER_ASSETS, or bin/assets of the checkout")
-	set.StringVar(&f.Controller, "controller", "", "the controller's binary; empty: that of BUNSEN_BIN, or built from the checkout")
+	set.StringVar(&f.Assets, "assets", "", "folder with etcd and kube-apiserver; empty: KUBEBUILDER_ASSETS, or "+
+		"bin/assets of the checkout")
+	set.StringVar(&f.Controller, "controller", "", "the controller's binary; empty: that of BUNSEN_BIN, or built "+
+		"from the checkout")
 }
 
 // Complete sets what the flags left empty. It returns an error if there is no API server.
@@ -80,7 +82,8 @@ func Start(f Files, dir, auditPolicy string) (*Plane, error) {
 	}
 	no := false
 	p.env = &envtest.Environment{
-		BinaryAssetsDirectory: f.Assets, UseExistingCluster: &no, CRDDirectoryPaths: []string{filepath.Join(f.Root, "config", "crd")}, ErrorIfCRDPathMissing: true,
+		BinaryAssetsDirectory: f.Assets, UseExistingCluster: &no,
+		CRDDirectoryPaths: []string{filepath.Join(f.Root, "config", "crd")}, ErrorIfCRDPathMissing: true,
 		ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute,
 	}
 	p.env.ControlPlane.GetAPIServer().Configure().
@@ -138,8 +141,8 @@ func (r Request) IsWrite() bool {
 	return r.Verb != "get" && r.Verb != "list" && r.Verb != "watch"
 }
 
-// Requests calls a function for each of the controller's requests, from an offset in the audit log. It returns the offset of the log's
-// end.
+// Requests calls a function for each of the controller's requests, from an offset in the audit log. It returns the
+// offset of the log's end.
 func (p *Plane) Requests(from int64, each func(Request)) (int64, error) {
 	f, err := os.Open(p.audit)
 	if err != nil {
@@ -180,7 +183,8 @@ func (p *Plane) metric(ctx context.Context, wanted string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(p.Admin.Host, "/")+"/metrics", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(p.Admin.Host, "/")+"/metrics",
+		nil)
 	if err != nil {
 		return 0, err
 	}

@@ -33,7 +33,8 @@ func run(args []string, out io.Writer) error {
 	limit := measure.Limit{Runs: 5}
 	f := flag.NewFlagSet("render", flag.ContinueOnError)
 	f.Var(&sizes, "sizes", "numbers of fragments, growing")
-	f.DurationVar(&limit.Time, "time", 700*time.Millisecond, "repeat a row until it has taken the CPU for this long; each runs at least once")
+	f.DurationVar(&limit.Time, "time", 700*time.Millisecond, "repeat a row until it has taken the CPU for this long; "+
+		"each runs at least once")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -61,8 +62,8 @@ type shape struct {
 	documents       corpus.Documents
 	// most is how many fragments a pool has; 0 means all of them.
 	most int
-	// refused: a config of many such fragments is too large for a cluster. The renderer detects this only after it created
-	// the config, so the cost is complete. It caches nothing, so a repetition has no cost of its own.
+	// refused: a config of many such fragments is too large for a cluster. The renderer detects this only after it
+	// created the config, so the cost is complete. It caches nothing, so a repetition has no cost of its own.
 	refused bool
 	// quoted are the other program's figures by number of fragments.
 	quoted map[int]time.Duration
@@ -70,7 +71,8 @@ type shape struct {
 
 // ofOnePool has the other program's figures for large fragments, all in one pool.
 var ofOnePool = map[int]time.Duration{
-	10: 21700 * time.Microsecond, 30: 76800 * time.Microsecond, 100: 360 * time.Millisecond, 300: 1938 * time.Millisecond, 1000: 15940 * time.Millisecond,
+	10: 21700 * time.Microsecond, 30: 76800 * time.Microsecond, 100: 360 * time.Millisecond,
+	300: 1938 * time.Millisecond, 1000: 15940 * time.Millisecond,
 }
 
 var shapes = []shape{
@@ -79,7 +81,8 @@ var shapes = []shape{
 		documents: corpus.Large, most: 100, quoted: ofOnePool,
 	},
 	{
-		name: "large, one pool", explained: "the same in one pool; beyond 100 it is refused for its size when it is done",
+		name: "large, one pool", explained: "the same in one pool; beyond 100 it is refused for its size when it " +
+			"is done",
 		documents: corpus.Large, refused: true, quoted: ofOnePool,
 	},
 	{

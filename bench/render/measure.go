@@ -40,7 +40,10 @@ func (s shape) measure(t *measure.Table, limit measure.Limit, n int) error {
 	if err != nil {
 		return err
 	}
-	t.Add(measure.Row{What: cold, Size: n, Sample: first, Goal: measure.Goal{CPU: cpuGoals[n], Growth: 1.05}, Peer: peer})
+	t.Add(measure.Row{
+		What: cold, Size: n, Sample: first, Goal: measure.Goal{CPU: cpuGoals[n], Growth: 1.05},
+		Peer: peer,
+	})
 
 	if s.refused {
 		return nil
@@ -87,7 +90,8 @@ func (s shape) again(t *measure.Table, limit measure.Limit, mcs []*mcfgv1.Machin
 
 // accept ignores the error for a config that is too large for a cluster.
 func (s shape) accept(err error) error {
-	if s.refused && err != nil && strings.Contains(err.Error(), fmt.Sprintf("more than the %d that a cluster stores", render.MaxSize)) {
+	if s.refused && err != nil && strings.Contains(err.Error(), fmt.Sprintf("more than the %d that a cluster stores",
+		render.MaxSize)) {
 		return nil
 	}
 	return err

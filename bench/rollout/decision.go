@@ -18,7 +18,10 @@ import (
 )
 
 // decisionGoals are the maximum times of a decision, by number of nodes.
-var decisionGoals = map[int]time.Duration{1000: time.Millisecond, 5000: 5 * time.Millisecond, 10000: 10 * time.Millisecond}
+var decisionGoals = map[int]time.Duration{
+	1000: time.Millisecond, 5000: 5 * time.Millisecond,
+	10000: 10 * time.Millisecond,
+}
 
 // looks are another program's times for one reconciliation of a pool during a rollout.
 var looks = map[int]time.Duration{1000: 25 * time.Millisecond, 10000: 479 * time.Millisecond}
@@ -28,7 +31,8 @@ var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 
 // decide measures decisions on a half updated pool. A tenth of its nodes are being updated. The pool has the policy.
 func decide(o options) (*measure.Table, error) {
-	t := &measure.Table{Title: "One decision", Explained: "half of the nodes updated, as many at work as may be, with the policy", Of: "nodes"}
+	t := &measure.Table{Title: "One decision", Explained: "half of the nodes updated, as many at work as may be, " +
+		"with the policy", Of: "nodes"}
 	limit := measure.Limit{Runs: 5, Time: o.time}
 	for _, size := range o.sizes {
 		facts := rolling(size)
@@ -67,16 +71,27 @@ func rolling(size int) poolstate.Facts {
 			desired, state = "rendered-worker-1", v1alpha1.StateWorking
 		}
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-			Name: fmt.Sprintf("worker-%05d", i), CreationTimestamp: metav1.NewTime(noon.Add(-time.Duration(i*7919%size) * time.Minute)),
-			Labels: map[string]string{"node-role.kubernetes.io/worker": "", corev1.LabelTopologyZone: fmt.Sprintf("zone-%d", i%machines.Zones)},
+			Name:              fmt.Sprintf("worker-%05d", i),
+			CreationTimestamp: metav1.NewTime(noon.Add(-time.Duration(i*7919%size) * time.Minute)),
+			Labels: map[string]string{
+				"node-role.kubernetes.io/worker": "",
+				corev1.LabelTopologyZone:         fmt.Sprintf("zone-%d", i%machines.Zones),
+			},
 			Annotations: map[string]string{
-				v1alpha1.CurrentConfigAnnotation: current, v1alpha1.DesiredConfigAnnotation: desired, v1alpha1.StateAnnotation: state,
+				v1alpha1.CurrentConfigAnnotation: current, v1alpha1.DesiredConfigAnnotation: desired,
+				v1alpha1.StateAnnotation: state,
 			},
 		}}
-		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon.Add(-time.Hour))}}
+		n.Status.Conditions = []corev1.NodeCondition{{
+			Type: corev1.NodeReady, Status: corev1.ConditionTrue,
+			LastTransitionTime: metav1.NewTime(noon.Add(-time.Hour)),
+		}}
 		f.Nodes = append(f.Nodes, nodestate.Read(n))
 	}
 	f.MaxUnavailable = size / 10
-	f.Care.Record = v1alpha1.RolloutRecord{Config: "rendered-worker-1", Began: metav1.NewTime(noon.Add(-time.Hour)), Steps: 3}
+	f.Care.Record = v1alpha1.RolloutRecord{
+		Config: "rendered-worker-1", Began: metav1.NewTime(noon.Add(-time.Hour)),
+		Steps: 3,
+	}
 	return f
 }

@@ -68,7 +68,8 @@ func rollOut(ctx context.Context, o options, dir string) (results []result, err 
 		}
 		r, err := c.once(ctx, way.what, i)
 		if err != nil {
-			return nil, fmt.Errorf("rolling out (%s): %w: %w\n%s", way.what, err, context.Cause(ctx), f.Controller.Tail())
+			return nil, fmt.Errorf("rolling out (%s): %w: %w\n%s", way.what, err, context.Cause(ctx),
+				f.Controller.Tail())
 		}
 		results = append(results, r)
 	}
@@ -83,8 +84,14 @@ func carefully() *v1alpha1.RolloutPolicy {
 	p.Spec.Canary = &v1alpha1.RolloutCanary{Nodes: &few, Soak: metav1.Duration{Duration: time.Second}}
 	p.Spec.Batches = []v1alpha1.RolloutBatch{{UpTo: intstr.FromString("10%")}, {UpTo: intstr.FromString("50%")}}
 	p.Spec.MaxUnavailablePerZone = &zone
-	p.Spec.Gates = []v1alpha1.HealthGate{{Name: "ready", Ready: &v1alpha1.ReadyGate{For: metav1.Duration{Duration: time.Second}}}}
-	p.Spec.Windows = []v1alpha1.MaintenanceWindow{{Name: "not at midnight", Kind: v1alpha1.WindowDeny, Schedule: "0 0 1 1 *", Duration: metav1.Duration{Duration: time.Minute}}}
+	p.Spec.Gates = []v1alpha1.HealthGate{{
+		Name:  "ready",
+		Ready: &v1alpha1.ReadyGate{For: metav1.Duration{Duration: time.Second}},
+	}}
+	p.Spec.Windows = []v1alpha1.MaintenanceWindow{{
+		Name: "not at midnight", Kind: v1alpha1.WindowDeny,
+		Schedule: "0 0 1 1 *", Duration: metav1.Duration{Duration: time.Minute},
+	}}
 	return p
 }
 
@@ -107,7 +114,9 @@ func (f *cluster) settle(ctx context.Context, fleet *machines.Fleet) error {
 	if err := fleet.Join(ctx, f.nodes, first); err != nil {
 		return err
 	}
-	_, err = f.Until(ctx, func(p *mcfgv1.MachineConfigPool) bool { return flow.Runs(p, p.Spec.Configuration.Name, f.nodes) })
+	_, err = f.Until(ctx, func(p *mcfgv1.MachineConfigPool) bool {
+		return flow.Runs(p, p.Spec.Configuration.Name, f.nodes)
+	})
 	if err != nil {
 		return fmt.Errorf("waiting for the nodes to be seen: %w", err)
 	}
@@ -150,7 +159,8 @@ func machineConfig(name, text string) *mcfgv1.MachineConfig {
 	config := map[string]any{
 		"ignition": map[string]any{"version": v1alpha1.IgnitionVersion},
 		"storage": map[string]any{"files": []any{map[string]any{
-			"path": "/etc/" + name, "mode": 0o644, "contents": map[string]any{"source": "data:," + fmt.Sprintf("%x", text)},
+			"path": "/etc/" + name, "mode": 0o644, "contents": map[string]any{"source": "data:," +
+				fmt.Sprintf("%x", text)},
 		}}},
 	}
 	raw, err := json.Marshal(config)

@@ -15,8 +15,12 @@ const mostWrites = 2
 
 // report writes the tables about whole rollouts.
 func report(out io.Writer, o options, results []result) error {
-	fmt.Fprintf(out, "\nThe controller: one rollout to %d nodes; what it asks of the API server is counted there\n", o.nodes)
-	g := measure.Grid{Head: []string{"<", "wall", "CPU", "CPU a node", "peak MB", "looks", "wall a look", "requests a node", "writes a node", "most", "<goal", "<met", "for drains"}}
+	fmt.Fprintf(out, "\nThe controller: one rollout to %d nodes; what it asks of the API server is counted there\n",
+		o.nodes)
+	g := measure.Grid{Head: []string{
+		"<", "wall", "CPU", "CPU a node", "peak MB", "looks", "wall a look",
+		"requests a node", "writes a node", "most", "<goal", "<met", "for drains",
+	}}
 	for _, r := range results {
 		total := 0
 		for _, n := range r.counts {
@@ -27,9 +31,11 @@ func report(out io.Writer, o options, results []result) error {
 		if most > mostWrites {
 			met = "NO"
 		}
-		g.Add(r.what, measure.Duration(r.wall), measure.Duration(r.cpu), measure.Duration(r.cpu/time.Duration(o.nodes)), fmt.Sprintf("%.0f", float64(r.peak)/1e6),
+		g.Add(r.what, measure.Duration(r.wall), measure.Duration(r.cpu), measure.Duration(r.cpu/time.Duration(o.nodes)),
+			fmt.Sprintf("%.0f", float64(r.peak)/1e6),
 			fmt.Sprint(r.syncs), measure.Duration(r.took/time.Duration(max(r.syncs, 1))), each(total, o.nodes),
-			fmt.Sprintf("%.2f", mean), fmt.Sprint(most), fmt.Sprintf("≤ %d a node", mostWrites), met, fmt.Sprintf("%.2f", drain))
+			fmt.Sprintf("%.2f", mean), fmt.Sprint(most), fmt.Sprintf("≤ %d a node", mostWrites), met,
+			fmt.Sprintf("%.2f", drain))
 	}
 	if err := g.Print(out); err != nil {
 		return err
@@ -59,7 +65,8 @@ func each(n, nodes int) string { return fmt.Sprintf("%.3f", float64(n)/float64(n
 func missed(results []result) (out string) {
 	for _, r := range results {
 		if most, _, _ := r.most(1); most > mostWrites {
-			out += fmt.Sprintf("  a rollout, %s: a node was written to %d times, drains apart; goal ≤ %d\n", r.what, most, mostWrites)
+			out += fmt.Sprintf("  a rollout, %s: a node was written to %d times, drains apart; goal ≤ %d\n", r.what,
+				most, mostWrites)
 		}
 	}
 	return out

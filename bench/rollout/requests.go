@@ -26,7 +26,10 @@ type requests struct {
 }
 
 func newRequests() requests {
-	return requests{counts: map[string]int{}, told: map[string]int{}, tainted: map[string]int{}, drained: map[string]int{}}
+	return requests{
+		counts: map[string]int{}, told: map[string]int{}, tainted: map[string]int{},
+		drained: map[string]int{},
+	}
 }
 
 func (r *requests) add(e plane.Request) {

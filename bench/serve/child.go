@@ -157,7 +157,10 @@ func launch(ctx context.Context, p processors, s *server, role string, args ...s
 
 // await waits until the server is ready.
 func (s *server) await(ctx context.Context) error {
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	client := &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
+	}}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for limit := time.After(30 * time.Second); ; {

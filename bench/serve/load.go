@@ -27,8 +27,8 @@ type job struct {
 	Kind string
 	// Workers is the number of concurrent clients; for a storm, the number of machines.
 	Workers int
-	// For is the duration of the job. If Requests is not 0, it is the minimum number of requests. For a storm, For is the
-	// maximum duration.
+	// For is the duration of the job. If Requests is not 0, it is the minimum number of requests. For a storm, For is
+	// the maximum duration.
 	For      time.Duration
 	Requests int
 	// Digest is the SHA-256 of the body in hexadecimal, and Size its length.
@@ -80,9 +80,11 @@ func (j job) load(ctx context.Context) (outcome, error) {
 	var asked atomic.Int64
 	for i := range workers {
 		workers[i] = worker{job: j, number: i, asked: &asked, buffer: make([]byte, 64<<10)}
-		workers[i].config = &tls.Config{InsecureSkipVerify: true} // only the machines of the storm verify the certificate
+		// only the machines of the storm verify the certificate
+		workers[i].config = &tls.Config{InsecureSkipVerify: true}
 		if j.Kind == resumed {
-			workers[i].config.ServerName, workers[i].config.ClientSessionCache = "localhost", tls.NewLRUClientSessionCache(1)
+			workers[i].config.ServerName, workers[i].config.ClientSessionCache = "localhost",
+				tls.NewLRUClientSessionCache(1)
 		}
 		all.Go(func() { errs[i] = workers[i].run(ctx, begun.Add(j.For)) })
 	}
@@ -137,7 +139,8 @@ func (w *worker) run(ctx context.Context, end time.Time) error {
 
 // request returns the text of every request.
 func (w *worker) request() []byte {
-	text := "GET " + w.Path + " HTTP/1.1\r\nHost: " + w.Address + "\r\nUser-Agent: Ignition/2.27.0\r\nAccept: " + accept + "\r\n"
+	text := "GET " + w.Path + " HTTP/1.1\r\nHost: " + w.Address + "\r\nUser-Agent: Ignition/2.27.0\r\nAccept: " +
+		accept + "\r\n"
 	if w.Token != "" {
 		text += "Authorization: Bearer " + w.Token + "\r\n"
 	}

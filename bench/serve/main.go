@@ -182,7 +182,8 @@ func (b *bench) storms(ctx context.Context) (all []weather, err error) {
 func missed(rows []row, memory []held, storms []weather) (out string) {
 	for _, r := range rows {
 		if m := r.missed(); m != "" {
-			out += fmt.Sprintf("  %s: %s; goals ≥ %.2f of the requests, p99 ≤ %.2f times\n", r.way, m, leastRate, mostLatency)
+			out += fmt.Sprintf("  %s: %s; goals ≥ %.2f of the requests, p99 ≤ %.2f times\n", r.way, m, leastRate,
+				mostLatency)
 		}
 	}
 	for _, h := range memory {
@@ -192,7 +193,8 @@ func missed(rows []row, memory []held, storms []weather) (out string) {
 	}
 	for _, w := range storms {
 		if w.server == oursName && w.Failures > 0 {
-			out += fmt.Sprintf("  the storm, addresses %s: %d machines have no config: %v\n", w.from, w.Failures, w.Failed)
+			out += fmt.Sprintf("  the storm, addresses %s: %d machines have no config: %v\n", w.from, w.Failures,
+				w.Failed)
 		}
 	}
 	return out

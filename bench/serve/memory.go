@@ -44,8 +44,12 @@ func (b bench) remember(ctx context.Context, s *server, n int) (h held, err erro
 func (h held) growth() float64 { return float64(h.many.Peak) / float64(h.few.Peak) }
 
 func printMemory(out io.Writer, all []held) error {
-	fmt.Fprint(out, "\nMemory of a server that was just started: the most that it held, and what it holds afterwards (MB)\n")
-	g := measure.Grid{Head: []string{"<server", "at start", "requests", "peak", "held", "requests", "peak", "held", "growth of the peak", "<goal", "<met"}}
+	fmt.Fprint(out, "\nMemory of a server that was just started: the most that it held, and what it holds "+
+		"afterwards (MB)\n")
+	g := measure.Grid{Head: []string{
+		"<server", "at start", "requests", "peak", "held", "requests", "peak", "held",
+		"growth of the peak", "<goal", "<met",
+	}}
 	for _, h := range all {
 		met := "yes"
 		if h.growth() > mostGrowth {
@@ -56,7 +60,8 @@ func printMemory(out io.Writer, all []held) error {
 			goal, met = "–", "–"
 		}
 		g.Add(h.name, megabytes(h.start.Held), fmt.Sprint(h.requests), megabytes(h.few.Peak), megabytes(h.few.Held),
-			fmt.Sprint(10*h.requests), megabytes(h.many.Peak), megabytes(h.many.Held), fmt.Sprintf("%.2f", h.growth()), goal, met)
+			fmt.Sprint(10*h.requests), megabytes(h.many.Peak), megabytes(h.many.Held), fmt.Sprintf("%.2f", h.growth()),
+			goal, met)
 	}
 	return g.Print(out)
 }

@@ -145,7 +145,8 @@ func median(all []rates) rates {
 		return values[len(values)/2]
 	}
 	return rates{
-		of(func(r rates) float64 { return r.persecond }), of(func(r rates) float64 { return r.p50 }), of(func(r rates) float64 { return r.p99 }),
+		of(func(r rates) float64 { return r.persecond }), of(func(r rates) float64 { return r.p50 }),
+		of(func(r rates) float64 { return r.p99 }),
 		of(func(r rates) float64 { return r.cpu }), of(func(r rates) float64 { return r.busy }),
 	}
 }
@@ -154,7 +155,8 @@ func median(all []rates) rates {
 func printPairs(out io.Writer, rows []row) error {
 	fmt.Fprint(out, "\nOne server beside the other: ours, static, and the median of ours / static over the rounds\n")
 	g := measure.Grid{Head: []string{
-		"<connections", "<body", "at once", "req/s", "static", "ratio", "p50", "static", "ratio", "p99", "static", "ratio",
+		"<connections", "<body", "at once", "req/s", "static", "ratio", "p50", "static", "ratio", "p99", "static",
+		"ratio",
 		"CPU/req", "static", "ratio", "busy", "static", "<met",
 	}}
 	for _, r := range rows {
@@ -167,7 +169,8 @@ func printPairs(out io.Writer, rows []row) error {
 			kind += fmt.Sprintf(" (%.0f %%)", 100*r.resumed)
 		}
 		g.Add(kind, r.body(), fmt.Sprint(r.workers),
-			fmt.Sprintf("%.0f", r.ours.persecond), fmt.Sprintf("%.0f", r.static.persecond), fmt.Sprintf("%.2f", r.ratio.persecond),
+			fmt.Sprintf("%.0f", r.ours.persecond), fmt.Sprintf("%.0f", r.static.persecond),
+			fmt.Sprintf("%.2f", r.ratio.persecond),
 			seconds(r.ours.p50), seconds(r.static.p50), fmt.Sprintf("%.2f", r.ratio.p50),
 			seconds(r.ours.p99), seconds(r.static.p99), fmt.Sprintf("%.2f", r.ratio.p99),
 			seconds(r.ours.cpu), seconds(r.static.cpu), fmt.Sprintf("%.2f", r.ratio.cpu),

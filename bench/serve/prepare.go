@@ -45,7 +45,8 @@ type offered struct {
 // job returns the job for one server and one way.
 func (b bench) job(w way, s *server) job {
 	j := job{
-		Address: s.address, Path: s.path, CA: b.offer.ca, Kind: w.kind, Zipped: w.zipped, Workers: w.workers, For: b.time,
+		Address: s.address, Path: s.path, CA: b.offer.ca, Kind: w.kind, Zipped: w.zipped, Workers: w.workers,
+		For:    b.time,
 		Digest: b.offer.digest, Size: b.offer.size,
 	}
 	if s.name == oursName {
@@ -121,7 +122,10 @@ func (b *bench) writeToken() error {
 	known := &v1alpha1.ProvisioningToken{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "ProvisioningToken"},
 		ObjectMeta: metav1.ObjectMeta{Name: t.ID},
-		Spec:       v1alpha1.ProvisioningTokenSpec{Pool: pool, Hash: t.Hash(), Expires: metav1.NewTime(time.Now().Add(24 * time.Hour))},
+		Spec: v1alpha1.ProvisioningTokenSpec{
+			Pool: pool, Hash: t.Hash(),
+			Expires: metav1.NewTime(time.Now().Add(24 * time.Hour)),
+		},
 	}
 	return writeObject(filepath.Join(b.dir, "tokens.yaml"), known)
 }
@@ -140,8 +144,14 @@ func (b bench) keep(ctx context.Context, encoding, as string) (size int, digest 
 	if err != nil {
 		return 0, "", err
 	}
-	request.Header = http.Header{"Accept": {accept}, "Accept-Encoding": {encoding}, "Authorization": {"Bearer " + b.offer.token}}
-	client := &http.Client{Transport: &http.Transport{DisableCompression: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	request.Header = http.Header{
+		"Accept": {accept}, "Accept-Encoding": {encoding},
+		"Authorization": {"Bearer " + b.offer.token},
+	}
+	client := &http.Client{Transport: &http.Transport{
+		DisableCompression: true,
+		TLSClientConfig:    &tls.Config{InsecureSkipVerify: true},
+	}}
 	defer client.CloseIdleConnections()
 	answer, err := client.Do(request)
 	if err != nil {
@@ -150,7 +160,8 @@ func (b bench) keep(ctx context.Context, encoding, as string) (size int, digest 
 	defer answer.Body.Close() //nolint:errcheck // it was only read
 	body, err := io.ReadAll(answer.Body)
 	if err != nil || answer.StatusCode != http.StatusOK {
-		return 0, "", fmt.Errorf("fetching the config once: %s, %v: %s\n%s", answer.Status, err, bytes.TrimSpace(body[:min(len(body), 300)]), b.ours.tail())
+		return 0, "", fmt.Errorf("fetching the config once: %s, %v: %s\n%s", answer.Status, err,
+			bytes.TrimSpace(body[:min(len(body), 300)]), b.ours.tail())
 	}
 	if encoding == "identity" && !json.Valid(body) {
 		return 0, "", fmt.Errorf("fetching the config once: %d bytes are no JSON", len(body))
@@ -168,8 +179,12 @@ func (b *bench) start(ctx context.Context, flags ...string) error {
 	if err != nil {
 		return err
 	}
-	b.static = &server{name: staticName, address: address, path: "/" + pool, readiness: "/" + pool, log: filepath.Join(b.dir, "static.log")}
-	return launch(ctx, b.processors, b.static, staticRole, address, filepath.Join(b.dir, "files"), filepath.Join(b.dir, "certificate"))
+	b.static = &server{
+		name: staticName, address: address, path: "/" + pool, readiness: "/" + pool,
+		log: filepath.Join(b.dir, "static.log"),
+	}
+	return launch(ctx, b.processors, b.static, staticRole, address, filepath.Join(b.dir, "files"),
+		filepath.Join(b.dir, "certificate"))
 }
 
 func (b *bench) startOurs(ctx context.Context, flags ...string) error {
@@ -177,11 +192,16 @@ func (b *bench) startOurs(ctx context.Context, flags ...string) error {
 	if err != nil {
 		return err
 	}
-	b.ours = &server{name: oursName, address: address, path: "/config/" + pool, readiness: "/readyz", log: filepath.Join(b.dir, "server.log")}
+	b.ours = &server{
+		name: oursName, address: address, path: "/config/" + pool, readiness: "/readyz",
+		log: filepath.Join(b.dir, "server.log"),
+	}
 	args := append([]string{
 		b.program,
-		"--listen", address, "--from-dir", filepath.Join(b.dir, "configs"), "--tokens-file", filepath.Join(b.dir, "tokens.yaml"),
-		"--cert-dir", filepath.Join(b.dir, "certificate"), "--cache-dir", filepath.Join(b.dir, "cache"), "--audit-log", filepath.Join(b.dir, "audit.log"),
+		"--listen", address, "--from-dir", filepath.Join(b.dir, "configs"), "--tokens-file",
+		filepath.Join(b.dir, "tokens.yaml"),
+		"--cert-dir", filepath.Join(b.dir, "certificate"), "--cache-dir", filepath.Join(b.dir, "cache"), "--audit-log",
+		filepath.Join(b.dir, "audit.log"),
 	}, flags...)
 	return launch(ctx, b.processors, b.ours, "", args...)
 }

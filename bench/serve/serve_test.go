@@ -25,7 +25,8 @@ func TestMain(m *testing.M) {
 func TestAllIsServed(t *testing.T) {
 	var out bytes.Buffer
 	err := run(t.Context(), []string{
-		"-rounds", "1", "-time", "100ms", "-size", "100000", "-at-once", "2", "-requests", "20", "-machines", "100", "-behind-one", "600", "-limit", "2m", "-root", "../..",
+		"-rounds", "1", "-time", "100ms", "-size", "100000", "-at-once", "2", "-requests", "20", "-machines", "100",
+		"-behind-one", "600", "-limit", "2m", "-root", "../..",
 	}, &out)
 	if err != nil {
 		t.Fatal(err)

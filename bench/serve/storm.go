@@ -21,7 +21,10 @@ func (j job) boots(ctx context.Context) outcome {
 	var all sync.WaitGroup
 	begun := time.Now()
 	for i := range boots {
-		m := machine{url: "https://" + j.Address + j.Path, token: j.Token, digest: j.Digest, from: source(i), tls: &tls.Config{RootCAs: roots}}
+		m := machine{
+			url: "https://" + j.Address + j.Path, token: j.Token, digest: j.Digest, from: source(i),
+			tls: &tls.Config{RootCAs: roots},
+		}
 		if j.OneAddress {
 			m.from = source(0)
 		}

@@ -39,8 +39,12 @@ func (b bench) boots(ctx context.Context, s *server, oneAddress bool) (weather, 
 }
 
 func printStorms(out io.Writer, all []weather) error {
-	fmt.Fprintf(out, "\nA boot storm: machines that are switched on within %s, each with a handshake and an address of its own, in the way of\nIgnition; each looks whether it has the whole config\n", within)
-	g := measure.Grid{Head: []string{"<server", "<addresses", "machines", "<without it", "asked again", "the last one after", "p50", "p99", "CPU", "CPU each", "peak MB", "<goal", "<met"}}
+	fmt.Fprintf(out, "\nA boot storm: machines that are switched on within %s, each with a handshake and an address "+
+		"of its own, in the way of\nIgnition; each looks whether it has the whole config\n", within)
+	g := measure.Grid{Head: []string{
+		"<server", "<addresses", "machines", "<without it", "asked again",
+		"the last one after", "p50", "p99", "CPU", "CPU each", "peak MB", "<goal", "<met",
+	}}
 	for _, w := range all {
 		met, failed := "yes", fmt.Sprint(w.Failures)
 		if w.Failures > 0 {
@@ -52,8 +56,10 @@ func printStorms(out io.Writer, all []weather) error {
 			goal, met = "–", "–"
 		}
 		g.Add(w.server, w.from, fmt.Sprint(w.machines), failed, fmt.Sprint(w.Retries), measure.Duration(w.Wall),
-			measure.Duration(measure.Percentile(w.Latencies, 50)), measure.Duration(measure.Percentile(w.Latencies, 99)),
-			measure.Duration(w.cpu), measure.Duration(w.cpu/time.Duration(w.machines)), megabytes(w.used.Peak), goal, met)
+			measure.Duration(measure.Percentile(w.Latencies, 50)),
+			measure.Duration(measure.Percentile(w.Latencies, 99)),
+			measure.Duration(w.cpu), measure.Duration(w.cpu/time.Duration(w.machines)), megabytes(w.used.Peak), goal,
+			met)
 	}
 	return g.Print(out)
 }

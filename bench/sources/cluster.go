@@ -50,7 +50,10 @@ func newBench(o options, out io.Writer, p parts) (*bench, error) {
 		return nil, err
 	}
 	admin, err := client.NewWithWatch(p.plane.Admin, client.Options{Scheme: scheme})
-	return &bench{options: o, parts: p, admin: admin, out: out, commits: map[string]int{}, observer: newObserver(admin, o.limit)}, err
+	return &bench{
+		options: o, parts: p, admin: admin, out: out, commits: map[string]int{},
+		observer: newObserver(admin, o.limit),
+	}, err
 }
 
 // own returns the name of a GitSource with a repository of its own.
@@ -62,7 +65,8 @@ func sharing(i int) string { return fmt.Sprintf("shared-%03d", i) }
 func butane(folder, name string, n int) file {
 	return file{
 		fmt.Sprintf("%spools/worker/50-%s.bu", folder, name),
-		fmt.Sprintf("variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: /etc/sources/%s\n      mode: 0644\n      contents:\n        inline: commit %d\n", name, n),
+		fmt.Sprintf("variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: /etc/sources/%s\n"+
+			"      mode: 0644\n      contents:\n        inline: commit %d\n", name, n),
 	}
 }
 
@@ -89,7 +93,10 @@ func (b *bench) create(ctx context.Context) error {
 	for _, o := range []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bunsen-system"}},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
-		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "hook"}, Data: map[string][]byte{"token": []byte(hookToken)}},
+		&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "hook"},
+			Data:       map[string][]byte{"token": []byte(hookToken)},
+		},
 	} {
 		if err := b.admin.Create(ctx, o); err != nil {
 			return fmt.Errorf("creating %s: %w", o.GetName(), err)
@@ -103,15 +110,22 @@ func (b *bench) create(ctx context.Context) error {
 		specs[sharing(i)] = v1alpha1.GitSourceSpec{URL: b.server.URL + "/" + mono, Path: "clusters/" + sharing(i)}
 	}
 	for i := range b.dead {
-		specs[fmt.Sprintf("dead-%03d", i)] = v1alpha1.GitSourceSpec{URL: fmt.Sprintf("http://%s/dead-%d.git", b.server.dead.Addr(), i)}
+		specs[fmt.Sprintf("dead-%03d", i)] = v1alpha1.GitSourceSpec{URL: fmt.Sprintf("http://%s/dead-%d.git",
+			b.server.dead.Addr(), i)}
 	}
 	var errs []error
 	for name, spec := range specs {
 		spec.Ref.Branch, spec.Interval.Duration = "main", b.interval
 		if name == own(0) {
-			spec.Webhook = &v1alpha1.Webhook{Type: v1alpha1.WebhookGitHub, SecretRef: v1alpha1.SecretReference{Name: "hook"}}
+			spec.Webhook = &v1alpha1.Webhook{
+				Type:      v1alpha1.WebhookGitHub,
+				SecretRef: v1alpha1.SecretReference{Name: "hook"},
+			}
 		}
-		errs = append(errs, b.admin.Create(ctx, &v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}))
+		errs = append(errs, b.admin.Create(ctx, &v1alpha1.GitSource{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       spec,
+		}))
 	}
 	return errors.Join(errs...)
 }
@@ -161,5 +175,6 @@ func (b *bench) charge(do func() error) (usage, error) {
 
 // floor measures git ls-remote, the same listing by the git program.
 func (b *bench) floor(ctx context.Context) (measure.Sample, error) {
-	return measure.Process(shell(ctx, fmt.Sprintf("exec git -c http.extraHeader='%s: 1' ls-remote -q %s/%s.git refs/heads/main", uncounted, b.server.URL, own(0))))
+	return measure.Process(shell(ctx, fmt.Sprintf("exec git -c http.extraHeader='%s: 1' ls-remote -q %s/%s.git "+
+		"refs/heads/main", uncounted, b.server.URL, own(0))))
 }

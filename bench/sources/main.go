@@ -76,7 +76,8 @@ func parse(args []string) (options, error) {
 		return o, err
 	}
 	if o.sources-o.dead-o.shared < 1 || o.dead < 0 || o.shared < 0 || o.pushes < 1 || o.hooks < 1 {
-		return o, fmt.Errorf("-sources %d -dead %d -shared %d -pushes %d -hooks %d: want at least one source with a repository of its own, one push and one webhook", o.sources, o.dead, o.shared, o.pushes, o.hooks)
+		return o, fmt.Errorf("-sources %d -dead %d -shared %d -pushes %d -hooks %d: want at least one source with a "+
+			"repository of its own, one push and one webhook", o.sources, o.dead, o.shared, o.pushes, o.hooks)
 	}
 	if o.interval < 5*time.Second {
 		return o, errors.New("-interval: want at least 5s, the shortest interval of a GitSource")

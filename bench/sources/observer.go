@@ -67,7 +67,8 @@ func (o *observer) see(src *v1alpha1.GitSource, now time.Time) {
 
 // await waits until a GitSource has applied a commit, and returns when this program saw that.
 func (o *observer) await(ctx context.Context, name, hash string) (time.Time, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, o.limit, fmt.Errorf("GitSource %s did not apply %s within %s", name, hash, o.limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, o.limit, fmt.Errorf("GitSource %s did not apply %s within %s", name,
+		hash, o.limit))
 	defer cancel()
 	for {
 		o.mu.Lock()

@@ -33,7 +33,8 @@ type counters struct {
 
 // counts are the requests of a period.
 type counts struct {
-	// first is the number of requests that begin a session, lists that of listings of refs, and fetches that of requests for objects.
+	// first is the number of requests that begin a session, lists that of listings of refs, and fetches that of
+	// requests for objects.
 	first, lists, fetches int64
 	// bytes is the size of all answers.
 	bytes int64
@@ -87,7 +88,8 @@ func serve(root string) (*server, error) {
 	}
 	backend := &cgi.Handler{
 		Path: filepath.Join(strings.TrimSpace(string(path)), "git-http-backend"), Root: "/", Stderr: io.Discard,
-		Env: append([]string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1"}, environment...), InheritEnv: []string{"PATH"},
+		Env:        append([]string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1"}, environment...),
+		InheritEnv: []string{"PATH"},
 	}
 	s := &server{root: root}
 	if s.dead, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
@@ -134,7 +136,8 @@ func (s *server) Close() {
 // environment makes git independent of the user's settings.
 var environment = []string{
 	"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_COUNT=2",
-	"GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*", "GIT_CONFIG_KEY_1=uploadpack.allowFilter", "GIT_CONFIG_VALUE_1=true",
+	"GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*", "GIT_CONFIG_KEY_1=uploadpack.allowFilter",
+	"GIT_CONFIG_VALUE_1=true",
 }
 
 // shell runs git commands and returns their output.
@@ -157,7 +160,8 @@ func (s *server) push(ctx context.Context, name string, n int, files []file) (st
 	var stream strings.Builder
 	w := bufio.NewWriter(&stream)
 	const message = "change"
-	fmt.Fprintf(w, "commit refs/heads/main\ncommitter A <a@example.org> %d +0000\ndata %d\n%s\n", 1_700_000_000+n, len(message), message)
+	fmt.Fprintf(w, "commit refs/heads/main\ncommitter A <a@example.org> %d +0000\ndata %d\n%s\n", 1_700_000_000+n,
+		len(message), message)
 	if n > 0 {
 		fmt.Fprintln(w, "from refs/heads/main^0")
 	}

@@ -104,7 +104,8 @@ func (b *bench) quiet(ctx context.Context) error {
 	polls := float64(b.sources-b.dead) * float64(u.wall) / (1.05 * float64(b.interval))
 	each := time.Duration(float64(u.cpu) / polls)
 	ratio := float64(each) / float64(git)
-	fmt.Fprintf(b.out, "\nA poll of a source without a new commit: %s of CPU, git ls-remote: %s (median of %d, in turn), ratio %.2f (goal ≤ %.1f)\n",
+	fmt.Fprintf(b.out, "\nA poll of a source without a new commit: %s of CPU, git ls-remote: %s (median of %d, in "+
+		"turn), ratio %.2f (goal ≤ %.1f)\n",
 		measure.Duration(each), measure.Duration(git), len(floor), ratio, maxRatio)
 	if ratio > maxRatio {
 		b.missed += fmt.Sprintf("  a poll costs %.2f times git ls-remote; goal ≤ %.1f\n", ratio, maxRatio)
@@ -209,7 +210,8 @@ func (b *bench) send(ctx context.Context, hash string) error {
 	body := fmt.Appendf(nil, `{"ref":"refs/heads/main","after":%q}`, hash)
 	mac := hmac.New(sha256.New, []byte(hookToken))
 	mac.Write(body)
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+b.child.Webhook+"/hook/"+own(0), bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+b.child.Webhook+"/hook/"+own(0),
+		bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -231,14 +233,19 @@ func (b *bench) send(ctx context.Context, hash string) error {
 // judge compares a percentile of the latencies with a goal.
 func (b *bench) judge(r row, goal time.Duration, percentile int) {
 	if got := measure.Percentile(r.latencies, percentile); got > goal {
-		b.missed += fmt.Sprintf("  %s: %d %% are applied after %s; goal ≤ %s\n", r.what, percentile, measure.Duration(got), measure.Duration(goal))
+		b.missed += fmt.Sprintf("  %s: %d %% are applied after %s; goal ≤ %s\n", r.what, percentile,
+			measure.Duration(got), measure.Duration(goal))
 	}
 }
 
 // report prints the tables.
 func (b *bench) report() error {
-	fmt.Fprintf(b.out, "\nFrom a push until this program sees the commit applied, and what the controller used meanwhile\n")
-	g := measure.Grid{Head: []string{"<", "wall", "commits", "p50", "p99", "last", "CPU", "CPU of a core", "peak MB", "open files", "sessions", "listings", "fetches", "KB of git", "API requests", "writes"}}
+	fmt.Fprintf(b.out, "\nFrom a push until this program sees the commit applied, and what the controller used "+
+		"meanwhile\n")
+	g := measure.Grid{Head: []string{
+		"<", "wall", "commits", "p50", "p99", "last", "CPU", "CPU of a core", "peak MB",
+		"open files", "sessions", "listings", "fetches", "KB of git", "API requests", "writes",
+	}}
 	kinds := map[string]bool{}
 	for _, r := range b.rows {
 		writes := 0
@@ -252,9 +259,12 @@ func (b *bench) report() error {
 			}
 			return measure.Duration(measure.Percentile(r.latencies, p))
 		}
-		g.Add(r.what, measure.Duration(r.wall), fmt.Sprint(len(r.latencies)), latency(50), latency(99), latency(100), measure.Duration(r.cpu),
-			fmt.Sprintf("%.1f %%", 100*float64(r.cpu)/float64(r.wall)), fmt.Sprintf("%.0f", float64(r.memory)/1e6), fmt.Sprint(r.files),
-			fmt.Sprint(r.git.first), fmt.Sprint(r.git.lists), fmt.Sprint(r.git.fetches), fmt.Sprint(r.git.bytes/1000), fmt.Sprint(r.requests), fmt.Sprint(writes))
+		g.Add(r.what, measure.Duration(r.wall), fmt.Sprint(len(r.latencies)), latency(50), latency(99), latency(100),
+			measure.Duration(r.cpu),
+			fmt.Sprintf("%.1f %%", 100*float64(r.cpu)/float64(r.wall)), fmt.Sprintf("%.0f", float64(r.memory)/1e6),
+			fmt.Sprint(r.files),
+			fmt.Sprint(r.git.first), fmt.Sprint(r.git.lists), fmt.Sprint(r.git.fetches), fmt.Sprint(r.git.bytes/1000),
+			fmt.Sprint(r.requests), fmt.Sprint(writes))
 	}
 	if err := g.Print(b.out); err != nil {
 		return err

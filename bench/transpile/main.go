@@ -50,7 +50,8 @@ func run(args []string, out io.Writer) error {
 	f := flag.NewFlagSet("transpile", flag.ContinueOnError)
 	f.Var(&files, "files", "numbers of files in the one document, growing")
 	f.Var(&documents, "documents", "numbers of documents, growing")
-	f.DurationVar(&b.limit.Time, "time", 500*time.Millisecond, "repeat a row until it has taken the CPU for this long; each runs at least once")
+	f.DurationVar(&b.limit.Time, "time", 500*time.Millisecond, "repeat a row until it has taken the CPU for this "+
+		"long; each runs at least once")
 	if err := f.Parse(args); err != nil {
 		return err
 	}

@@ -13,7 +13,10 @@ func TestTheTablesArePrinted(t *testing.T) {
 	if err := run([]string{"-files", "1,4", "-documents", "1,4", "-time", "1ns"}, &out); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"One Butane document:", "Many Butane documents:", "An overlay:", cold, changed, unchanged, "butane 92 ms"} {
+	for _, want := range []string{
+		"One Butane document:", "Many Butane documents:", "An overlay:", cold, changed,
+		unchanged, "butane 92 ms",
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the tables say nothing of %q:\n%s", want, &out)
 		}

@@ -51,20 +51,26 @@ express an OS image, extensions, a kernel type or FIPS mode. A pool with such a 
 				return err
 			}
 			if (o.form.Form == "tree") != (o.out != "") {
-				return cli.Invalid(fmt.Errorf("-o tree writes files and needs --out with a new directory; the other forms are printed"))
+				return cli.Invalid(fmt.Errorf("-o tree writes files and needs --out with a new directory; the other " +
+					"forms are printed"))
 			}
 			return o.run(cmd, args)
 		},
 	}
 	cmd.Flags().StringVar(&o.pool, "pool", "", "print only this pool; empty: all pools")
 	cli.CompleteFlag(cmd, "pool", folders.CompletePools)
-	cmd.Flags().StringVar(&o.node, "node", "", "print the config of this node, for a pool whose nodes have configs of their own; needs --pool if there are several pools")
+	cmd.Flags().StringVar(&o.node, "node", "", "print the config of this node, for a pool whose nodes have configs "+
+		"of their own; needs --pool if there are several pools")
 	o.form.AddFlag(cmd, "mc (YAML), json, ignition or tree", "mc", "json", "ignition", "tree")
 	cmd.Flags().StringVar(&o.out, "out", "", "with -o tree: the directory to write to, new or empty")
-	cmd.Flags().StringVar(&o.content, "content", "", "the directory for the large files of the configs, each under its hash. machine-config-server --from-dir and machine-config-daemon apply --content read it")
-	cmd.Flags().BoolVar(&o.allowPartial, "allow-partial", false, "with -o ignition: leave out the parts that Ignition cannot express, and name them on stderr")
-	cmd.Flags().StringVar(&o.defaults.OSImageURL, "os-image", "", "the cluster's default OS image: the value of the controller's flag --os-image")
-	cmd.Flags().StringVar(&o.defaults.ExtensionsImage, "extensions-image", "", "the cluster's default extensions image: the value of the controller's flag --extensions-image")
+	cmd.Flags().StringVar(&o.content, "content", "", "the directory for the large files of the configs, each under "+
+		"its hash. machine-config-server --from-dir and machine-config-daemon apply --content read it")
+	cmd.Flags().BoolVar(&o.allowPartial, "allow-partial", false, "with -o ignition: leave out the parts that "+
+		"Ignition cannot express, and name them on stderr")
+	cmd.Flags().StringVar(&o.defaults.OSImageURL, "os-image", "", "the cluster's default OS image: the value of the "+
+		"controller's flag --os-image")
+	cmd.Flags().StringVar(&o.defaults.ExtensionsImage, "extensions-image", "",
+		"the cluster's default extensions image: the value of the controller's flag --extensions-image")
 	return cmd
 }
 
@@ -79,14 +85,18 @@ func (o buildOptions) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	pools, err := folders.ChoosePools(rendering.Pools, o.pool, map[string]string{"ignition": "an Ignition config", "tree": "a tree"}[o.form.Form])
+	pools, err := folders.ChoosePools(rendering.Pools, o.pool, map[string]string{
+		"ignition": "an Ignition config",
+		"tree":     "a tree",
+	}[o.form.Form])
 	if err == nil && o.node != "" {
 		pools, err = ofNode(pools, o.node)
 	}
 	if err != nil {
 		return cli.Invalid(err)
 	}
-	if err := folders.SaveLargeFiles(cmd.ErrOrStderr(), o.content, o.form.Form == "ignition", folders.LargeFiles(res, pools)); err != nil {
+	if err := folders.SaveLargeFiles(cmd.ErrOrStderr(), o.content, o.form.Form == "ignition",
+		folders.LargeFiles(res, pools)); err != nil {
 		return err
 	}
 	switch o.form.Form {

@@ -15,7 +15,8 @@ func commentCommand() *cobra.Command {
 	var key string
 	var dryRun bool
 	cmd := &cobra.Command{
-		Use: "comment [BASE [HEAD]]", Short: "Post one comment and a status to a pull request, with the effect of the change on nodes", GroupID: "offline",
+		Use: "comment [BASE [HEAD]]", Short: "Post one comment and a status to a pull request, with the effect of " +
+			"the change on nodes", GroupID: "offline",
 		Long: `Compare two revisions as bunsen diff does, and post the result to the pull request of the CI job. The result is one comment,
 which later runs edit, and the commit status ` + pullrequest.StatusContext + `. GitHub Actions, GitLab CI and Gitea or Forgejo
 Actions provide all settings; outside of their jobs, set --host, --api, --project, --pull and --commit. The token
@@ -64,8 +65,10 @@ Exit codes: 0 posted, 2 invalid input, 3 service unreachable.`,
 	c.AddFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&key, "key", "", compare.KeyHelp)
-	f.BoolVar(&dryRun, "dry-run", false, "print the comment and its destination, and send nothing; a dry run needs no token")
+	f.BoolVar(&dryRun, "dry-run", false, "print the comment and its destination, and send nothing; a dry run needs "+
+		"no token")
 	pullrequest.AddFlags(f, &by)
-	cli.CompleteFlag(cmd, "host", cobra.FixedCompletions([]string{"github", "gitlab", "gitea"}, cobra.ShellCompDirectiveNoFileComp))
+	cli.CompleteFlag(cmd, "host", cobra.FixedCompletions([]string{"github", "gitlab", "gitea"},
+		cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

@@ -19,7 +19,8 @@ func consoleCommand() *cobra.Command {
 	var target kube.Target
 	var s console.Sharing
 	cmd := &cobra.Command{
-		Use: "console", Short: "Serve the console to several users, each with the user's own rights", GroupID: "install",
+		Use: "console", Short: "Serve the console to several users, each with the user's own rights",
+		GroupID: "install",
 		Long: `Serve the pages of bunsen ui to several users, over https. The component config/components/console runs bunsen console on the
 cluster.
 
@@ -41,14 +42,20 @@ one, the console signs a certificate itself and prints its fingerprint.`,
 	}
 	target.AddFlags(cmd)
 	cmd.Flags().StringVar(&s.Address, "listen", ":8443", "address to listen on")
-	cmd.Flags().StringSliceVar(&s.Hosts, "host", nil, "host that browsers open, with the port unless it is 443; repeat the flag for several hosts")
-	cmd.Flags().StringVar(&s.CertFile, "tls-cert", "", "file with the certificate (PEM); empty: a new certificate, which the console signs itself")
+	cmd.Flags().StringSliceVar(&s.Hosts, "host", nil, "host that browsers open, with the port unless it is 443; "+
+		"repeat the flag for several hosts")
+	cmd.Flags().StringVar(&s.CertFile, "tls-cert", "", "file with the certificate (PEM); empty: a new certificate, "+
+		"which the console signs itself")
 	cmd.Flags().StringVar(&s.KeyFile, "tls-key", "", "file with the key of the certificate (PEM)")
-	cmd.Flags().StringVar(&s.Name, "cluster-name", "", "name of the cluster on the pages; empty: the cluster's name in the kubeconfig")
-	cmd.Flags().StringVar(&s.OIDC.Issuer, "oidc-issuer", "", "URL of an OpenID provider whose ID tokens the API server accepts")
+	cmd.Flags().StringVar(&s.Name, "cluster-name", "", "name of the cluster on the pages; empty: the cluster's name "+
+		"in the kubeconfig")
+	cmd.Flags().StringVar(&s.OIDC.Issuer, "oidc-issuer", "", "URL of an OpenID provider whose ID tokens the API "+
+		"server accepts")
 	cmd.Flags().StringVar(&s.OIDC.ClientID, "oidc-client-id", "", "the console's client at the provider")
-	cmd.Flags().StringVar(&s.OIDC.SecretFile, "oidc-client-secret-file", "", "file with the secret of the OpenID client; empty for a public client")
-	cmd.Flags().StringVar(&s.OIDC.CAFile, "oidc-ca", "", "file with the CA of the OpenID provider (PEM); empty: the CAs of the system")
+	cmd.Flags().StringVar(&s.OIDC.SecretFile, "oidc-client-secret-file", "", "file with the secret of the OpenID "+
+		"client; empty for a public client")
+	cmd.Flags().StringVar(&s.OIDC.CAFile, "oidc-ca", "", "file with the CA of the OpenID provider (PEM); empty: the "+
+		"CAs of the system")
 	cmd.Flags().StringSliceVar(&s.OIDC.Scopes, "oidc-scope", []string{"email", "profile"}, "scopes besides openid")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var err error
@@ -85,5 +92,8 @@ func anonymous(cmd *cobra.Command, target *kube.Target) (*rest.Config, error) {
 	if _, err := os.Stat(podCA); err != nil {
 		return nil, cli.Invalid(fmt.Errorf("reading the CA of the API server: %w", err))
 	}
-	return &rest.Config{Host: "https://" + net.JoinHostPort(host, port), TLSClientConfig: rest.TLSClientConfig{CAFile: podCA}}, nil
+	return &rest.Config{
+		Host:            "https://" + net.JoinHostPort(host, port),
+		TLSClientConfig: rest.TLSClientConfig{CAFile: podCA},
+	}, nil
 }

@@ -13,7 +13,8 @@ func diffCommand() *cobra.Command {
 	var form cli.Output
 	var exitCode bool
 	cmd := &cobra.Command{
-		Use: "diff [BASE [HEAD]]", Short: "Show what a change does to nodes: contents, actions, reboots", GroupID: "offline",
+		Use: "diff [BASE [HEAD]]", Short: "Show what a change does to nodes: contents, actions, reboots",
+		GroupID: "offline",
 		Long: `Show what a change from BASE to HEAD does to the nodes of each pool. bunsen decodes the differences of files and units, and says
 what each difference costs a running node. The cost follows from the disruption policy in cluster/ of HEAD, or from the default
 policy.

@@ -26,10 +26,12 @@ Exit codes: 0 no drift, 1 drift, 2 invalid input, 3 cluster unreachable, 5 no no
   bunsen drift worker-07 -o json
   bunsen drift show node/worker-07 /etc/chrony.conf
   bunsen drift adopt node/worker-07 /etc/chrony.conf -o ~/os-config`,
-		Args:              needsArgs(0, 1, "drift accepts at most one node, and without a node lists all nodes; `bunsen drift show node/NAME PATH` shows one difference"),
+		Args: needsArgs(0, 1, "drift accepts at most one node, and without a node lists all nodes; "+
+			"`bunsen drift show node/NAME PATH` shows one difference"),
 		ValidArgsFunction: nodes.CompleteDrift,
 	}
-	cmd.Flags().BoolVar(&exitCode, "exit-code", true, "exit with 1 if there is drift, and with 5 if nodes do not report")
+	cmd.Flags().BoolVar(&exitCode, "exit-code", true,
+		"exit with 1 if there is drift, and with 5 if nodes do not report")
 	cmd.AddCommand(driftShowCommand(), driftAdoptCommand())
 	return readsCluster(cmd, func(ctx context.Context, q query) (answer, error) {
 		d, err := nodes.ReadDrift(ctx, q.client, q.args)
@@ -46,12 +48,14 @@ Exit codes: 0 no drift, 1 drift, 2 invalid input, 3 cluster unreachable, 5 no no
 
 // onePath checks the arguments of a verb that works on one difference on one node.
 func onePath(verb string) cobra.PositionalArgs {
-	return needsArgs(2, 2, fmt.Sprintf("drift %[1]s needs a node and a path that differs there, for example: bunsen drift %[1]s node/worker-07 /etc/chrony.conf", verb))
+	return needsArgs(2, 2, fmt.Sprintf("drift %[1]s needs a node and a path that differs there, for example: bunsen "+
+		"drift %[1]s node/worker-07 /etc/chrony.conf", verb))
 }
 
 func driftShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "show node/NAME PATH", Short: "Show one difference between a node and its config, with the lines that differ",
+		Use: "show node/NAME PATH", Short: "Show one difference between a node and its config, with the lines " +
+			"that differ",
 		Long: `Show one difference between a node and its config. You see the lines that differ only if you may run a command in the daemon's
 pod on the node; secret contents stay hidden. If the daemon runs as a service of the node, bunsen prints the command to run on
 the node.

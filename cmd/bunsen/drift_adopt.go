@@ -36,7 +36,8 @@ Exit codes: 0 written, 2 invalid input or no such drift, 3 cluster or node unrea
 		},
 	}
 	a.AddFlags(cmd)
-	cmd.Flags().StringVar(&a.From, "from", "", "a file with the output of `machine-config-daemon drift export PATH` on the node")
+	cmd.Flags().StringVar(&a.From, "from", "", "a file with the output of `machine-config-daemon drift export PATH` "+
+		"on the node")
 	cmd.Flags().StringVarP(&a.Dir, "out", "o", "", "the repository to write to; empty: standard output")
 	cmd.Flags().BoolVar(&a.Secret, "secret", false, "also write contents that look like a secret")
 	return cmd

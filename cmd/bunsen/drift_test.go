@@ -21,8 +21,8 @@ import (
 	k8syaml "k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// TestDriftScripts runs testdata/drift/*.txtar against a stand-in of an API server. `cluster FILE` serves the objects of a
-// YAML file, and what exec/NAME holds to whoever runs the command NAME, its words joined by dashes, in a pod.
+// TestDriftScripts runs testdata/drift/*.txtar against a stand-in of an API server. `cluster FILE` serves the objects
+// of a YAML file, and what exec/NAME holds to whoever runs the command NAME, its words joined by dashes, in a pod.
 func TestDriftScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/drift", UpdateScripts: *update, RequireExplicitExec: true,
@@ -94,8 +94,13 @@ func (a apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	name := filepath.Base(r.URL.Path)
 	if all, isList := a.objects[name]; isList || name == "pods" || name == "nodes" || name == "machineconfigpools" {
-		fmt.Fprintf(w, `{"kind":%q,"apiVersion":%q,"items":[%s]}`, map[string]string{"nodes": "NodeList", "pods": "PodList", "machineconfigs": "MachineConfigList", "machineconfigpools": "MachineConfigPoolList"}[name],
-			strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(filepath.Dir(r.URL.Path), "/"), "apis/"), "api/"), bytes.Join(raws(all), []byte(",")))
+		fmt.Fprintf(w, `{"kind":%q,"apiVersion":%q,"items":[%s]}`, map[string]string{
+			"nodes": "NodeList",
+			"pods":  "PodList", "machineconfigs": "MachineConfigList",
+			"machineconfigpools": "MachineConfigPoolList",
+		}[name],
+			strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(filepath.Dir(r.URL.Path), "/"), "apis/"), "api/"),
+			bytes.Join(raws(all), []byte(",")))
 		return
 	}
 	for _, raw := range a.objects[filepath.Base(filepath.Dir(r.URL.Path))] {
@@ -116,15 +121,18 @@ func raws(all []json.RawMessage) (out [][]byte) {
 	return out
 }
 
-// exec speaks the server's side of v5.channel.k8s.io: frames whose first byte is 1 for output, 2 for errors, 3 for the status.
+// exec speaks the server's side of v5.channel.k8s.io: frames whose first byte is 1 for output, 2 for errors, 3 for the
+// status.
 func (a apiServer) exec(w http.ResponseWriter, r *http.Request) {
-	sum := sha1.Sum([]byte(r.Header.Get("Sec-Websocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) //nolint:gosec // as above
+	sum := sha1.Sum([]byte(r.Header.Get("Sec-Websocket-Key") +
+		"258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) //nolint:gosec // as above
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return
 	}
 	defer conn.Close()
-	fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s\r\nSec-WebSocket-Protocol: v5.channel.k8s.io\r\n\r\n",
+	fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
+		"Sec-WebSocket-Accept: %s\r\nSec-WebSocket-Protocol: v5.channel.k8s.io\r\n\r\n",
 		base64.StdEncoding.EncodeToString(sum[:]))
 	frame := func(channel byte, data []byte) {
 		head := []byte{0x82, 126, 0, 0, channel}

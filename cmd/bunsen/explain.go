@@ -18,7 +18,8 @@ func explainCommand() *cobra.Command {
 	var question folders.Question
 	var out cli.Output
 	cmd := &cobra.Command{
-		Use: "explain PATH|UNIT|NAME", Short: "Show which lines and commits set a file, unit or other item on a pool's nodes", GroupID: "offline",
+		Use: "explain PATH|UNIT|NAME", Short: "Show which lines and commits set a file, unit or other item on a " +
+			"pool's nodes", GroupID: "offline",
 		Long: `Show the value of a file, unit, drop-in, user, group, kernel argument, extension or the OS image of a pool. For each attribute
 of this item, show the line that set it, the line's commit and author, and the earlier value that the line replaced.
 
@@ -30,7 +31,8 @@ Exit codes: 0 found, 2 invalid input, or no item of this name.`,
   bunsen explain karg nosmt --pool gpu
   bunsen explain /etc/hostname --node worker-1
   bunsen explain user core --pool worker --revision v1.4.0`,
-		Args: needsArgs(1, math.MaxInt, "explain needs a path, a unit, a user or a kernel argument, for example: bunsen explain /etc/chrony.conf"),
+		Args: needsArgs(1, math.MaxInt, "explain needs a path, a unit, a user or a kernel argument, for example: "+
+			"bunsen explain /etc/chrony.conf"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := out.Check(); err != nil {
 				return err
@@ -54,7 +56,8 @@ Exit codes: 0 found, 2 invalid input, or no item of this name.`,
 				fmt.Fprintf(cmd.ErrOrStderr(), "omitting the commits of lines: %v\n", err)
 			}
 			if report.Shallow {
-				fmt.Fprintln(cmd.ErrOrStderr(), "the repository is shallow: lines of its oldest commit may be older; git fetch --unshallow fetches the rest")
+				fmt.Fprintln(cmd.ErrOrStderr(), "the repository is shallow: lines of its oldest commit may be older; "+
+					"git fetch --unshallow fetches the rest")
 			}
 			return out.Print(cmd.OutOrStdout(), safetext.Lines(report.Text()), report)
 		},

@@ -17,7 +17,8 @@ import (
 func getCommand() *cobra.Command {
 	lists := []string{"sources", "pools", "nodes", "rendered"}
 	cmd := &cobra.Command{
-		Use: "get sources|pools|nodes|rendered", Short: "List the sources, pools, nodes or rendered configs of the cluster", GroupID: "cluster",
+		Use: "get sources|pools|nodes|rendered", Short: "List the sources, pools, nodes or rendered configs of the " +
+			"cluster", GroupID: "cluster",
 		Example: `  bunsen get pools
   bunsen get rendered -o json`,
 		ValidArgs: lists,

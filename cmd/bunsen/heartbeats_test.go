@@ -15,7 +15,8 @@ import (
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
-// TestHeartbeatsAreReadFromLeases asks a stand-in of an API server, which keeps Leases of controllers and servers, and of others.
+// TestHeartbeatsAreReadFromLeases asks a stand-in of an API server, which keeps Leases of controllers and servers, and
+// of others.
 func TestHeartbeatsAreReadFromLeases(t *testing.T) {
 	lease := func(namespace, name, component string) object {
 		return object{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]any{
@@ -32,10 +33,16 @@ func TestHeartbeatsAreReadFromLeases(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			s := &keeper{objects: map[string]object{}, denied: c.denied}
-			for _, o := range []object{lease("bunsen-system", "a", "machine-config-server"), lease("bunsen-system", "b", "machine-config-controller"), lease("default", "c", "machine-config-server")} {
+			for _, o := range []object{
+				lease("bunsen-system", "a", "machine-config-server"),
+				lease("bunsen-system", "b", "machine-config-controller"),
+				lease("default", "c", "machine-config-server"),
+			} {
 				s.objects[o.path()] = o
 			}
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.ServeHTTP(w, r) }))
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				s.ServeHTTP(w, r)
+			}))
 			defer server.Close()
 			scheme, err := kube.Scheme()
 			if err != nil {

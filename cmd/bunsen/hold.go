@@ -16,7 +16,8 @@ import (
 func holdCommand() *cobra.Command {
 	var at, because, until string
 	cmd := &cobra.Command{
-		Use: "hold pool/NAME --at REVISION --because TEXT [--until TIME]", Short: "Hold a pool at the config of an earlier commit until you release it",
+		Use: "hold pool/NAME --at REVISION --because TEXT [--until TIME]", Short: "Hold a pool at the config of an " +
+			"earlier commit until you release it",
 		Long: `Hold a pool at the rendered config that a commit gave it, while the repository has newer commits. The pool's nodes keep this
 config, or return to it as the rollout allows. New machines also get the held config. The held config is on the cluster, so a
 hold works while the git server is down. bunsen history pool/NAME lists the commits. The pool records your user name on the
@@ -25,14 +26,19 @@ that time.`,
 		Example: `  bunsen hold pool/worker --at 4f1c2ab1 --because "the new kernel loses packets" --until 3d
   bunsen hold pool/worker --at 4f1c2ab1 --because "the new kernel loses packets" --dry-run`,
 	}
-	cmd.Flags().StringVar(&at, "at", "", "hash of the commit, with at least 7 digits, or the revision as status shows it")
-	out := changesCluster(stopsFor(cmd, &because, &until), []string{kube.KindPool}, func(ctx context.Context, c client.Client, cluster fleet.Cluster, pool kube.Subject) (steer.Order, error) {
-		end, err := cli.ParseUntil(until, time.Now())
-		if err != nil {
-			return steer.Order{}, err
-		}
-		return steer.Hold(cluster, pool.Name, at, steer.Reason{Who: kube.WhoAmI(ctx, c), Because: because, Until: end})
-	})
+	cmd.Flags().StringVar(&at, "at", "", "hash of the commit, with at least 7 digits, or the revision as status "+
+		"shows it")
+	out := changesCluster(stopsFor(cmd, &because, &until), []string{kube.KindPool},
+		func(ctx context.Context, c client.Client, cluster fleet.Cluster, pool kube.Subject) (steer.Order, error) {
+			end, err := cli.ParseUntil(until, time.Now())
+			if err != nil {
+				return steer.Order{}, err
+			}
+			return steer.Hold(cluster, pool.Name, at, steer.Reason{
+				Who: kube.WhoAmI(ctx, c), Because: because,
+				Until: end,
+			})
+		})
 	check := out.PreRunE
 	out.PreRunE = func(cmd *cobra.Command, args []string) error {
 		if err := steer.CheckRevision(at); err != nil {
@@ -50,7 +56,9 @@ func releaseCommand() *cobra.Command {
 		Example: `  bunsen release pool/worker
   bunsen release pool/worker --dry-run`,
 	}
-	return changesCluster(cmd, []string{kube.KindPool}, func(_ context.Context, _ client.Client, cluster fleet.Cluster, pool kube.Subject) (steer.Order, error) {
+	return changesCluster(cmd, []string{kube.KindPool}, func(_ context.Context, _ client.Client, cluster fleet.Cluster,
+		pool kube.Subject,
+	) (steer.Order, error) {
 		return steer.Release(cluster, pool.Name)
 	})
 }

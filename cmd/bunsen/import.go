@@ -17,7 +17,8 @@ func importCommand() *cobra.Command {
 	var opts adopt.Options
 	var out, filesDir string
 	cmd := &cobra.Command{
-		Use: "import FILE...|DIR --out DIR", Short: "Turn existing MachineConfigs or Butane files into a config repository", GroupID: "offline",
+		Use: "import FILE...|DIR --out DIR", Short: "Turn existing MachineConfigs or Butane files into a config " +
+			"repository", GroupID: "offline",
 		Long: `Turn MachineConfigs into a repository of readable Butane documents that render to equal content. FILE holds YAML or JSON
 objects, or a whole dump of a cluster; - is standard input. An object that Butane cannot express stays a MachineConfig. bunsen
 writes objects that a repository cannot contain to unsupported/, and names each such object.
@@ -37,7 +38,8 @@ Exit codes: 0 done, 2 invalid input.`,
 
   # A directory of Butane files that you compile with butane --files-dir butane/files
   bunsen import butane/ --files-dir butane/files --pool worker --out os-config`,
-		Args: needsArgs(1, math.MaxInt, "import needs files with MachineConfigs, - for standard input, or a directory of Butane files"),
+		Args: needsArgs(1, math.MaxInt, "import needs files with MachineConfigs, - for standard input, or a "+
+			"directory of Butane files"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
 				return cli.Invalid(errors.New("--out: name a new directory to write the repository to"))
@@ -50,7 +52,8 @@ Exit codes: 0 done, 2 invalid input.`,
 				fmt.Fprintln(cmd.ErrOrStderr(), f)
 			}
 			if len(repository.Files) == 0 {
-				return cli.Invalid(errors.New("nothing to import: the files have no MachineConfig, MachineConfigPool or Butane for a repository; bunsen did not write " + out))
+				return cli.Invalid(errors.New("nothing to import: the files have no MachineConfig, MachineConfigPool " +
+					"or Butane for a repository; bunsen did not write " + out))
 			}
 			if err := folders.WriteFiles(out, repository); err != nil {
 				return err
@@ -59,10 +62,13 @@ Exit codes: 0 done, 2 invalid input.`,
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "the directory to write, new or empty")
-	cmd.Flags().StringVar(&filesDir, "files-dir", "", "for a directory of Butane files: the directory to which local files are relative (default: the imported directory)")
-	cmd.Flags().StringSliceVar(&opts.Pools, "pool", nil, "import only MachineConfigs of this role (repeatable); for Butane files: the pool of files that name no pool")
+	cmd.Flags().StringVar(&filesDir, "files-dir", "", "for a directory of Butane files: the directory to which local "+
+		"files are relative (default: the imported directory)")
+	cmd.Flags().StringSliceVar(&opts.Pools, "pool", nil, "import only MachineConfigs of this role (repeatable); for "+
+		"Butane files: the pool of files that name no pool")
 	cmd.Flags().BoolVar(&opts.Generated, "generated", false, "also import MachineConfigs that a controller generated")
-	cmd.Flags().BoolVar(&opts.Exact, "exact", false, "keep the encoding of all contents, so that the names of rendered configs stay the same; less readable")
+	cmd.Flags().BoolVar(&opts.Exact, "exact", false, "keep the encoding of all contents, so that the names of "+
+		"rendered configs stay the same; less readable")
 	return cmd
 }
 
@@ -77,7 +83,8 @@ func summarize(w io.Writer, r adopt.Repository, out string) error {
 			aside++
 		}
 	}
-	text := fmt.Sprintf("%d of %d objects are in %s, as %d files", len(r.Objects)-skipped, len(r.Objects), out, len(r.Files))
+	text := fmt.Sprintf("%d of %d objects are in %s, as %d files", len(r.Objects)-skipped, len(r.Objects), out,
+		len(r.Files))
 	if aside > 0 {
 		text += fmt.Sprintf("; %d more wait in %s/unsupported for a decision", aside, out)
 	}

@@ -11,7 +11,8 @@ import (
 func installCommand() *cobra.Command {
 	i := installing.Installation{Poll: time.Second}
 	cmd := &cobra.Command{
-		Use: "install (--registry REPOSITORY --tag TAG | --images FILE)", Short: "Install Bunsen on a cluster, or upgrade it", GroupID: "install",
+		Use: "install (--registry REPOSITORY --tag TAG | --images FILE)", Short: "Install Bunsen on a cluster, or " +
+			"upgrade it", GroupID: "install",
 		Aliases: []string{"upgrade"},
 		Long: `Install the kinds, the rights, the controller, the server and the daemon. First bunsen checks the cluster: its version, your
 rights, and that the Machine Config Operator does not lead its pools. If a check fails, bunsen changes nothing. After the

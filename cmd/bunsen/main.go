@@ -66,12 +66,16 @@ Exit codes:
   6  degraded (why, check)`,
 		Version: version, SilenceUsage: true, SilenceErrors: true,
 	}
-	cmd.AddGroup(&cobra.Group{ID: "offline", Title: "Without a cluster:"}, &cobra.Group{ID: "cluster", Title: "Reading a cluster:"},
+	cmd.AddGroup(&cobra.Group{ID: "offline", Title: "Without a cluster:"},
+		&cobra.Group{ID: "cluster", Title: "Reading a cluster:"},
 		&cobra.Group{ID: "act", Title: "Controlling a rollout:"}, &cobra.Group{ID: "machines", Title: "New machines:"},
 		&cobra.Group{ID: "install", Title: "Installing:"})
-	cmd.AddCommand(validateCommand(), buildCommand(), diffCommand(), explainCommand(), importCommand(), secrets.Command(), commentCommand(), hashing.Command(), pushCommand(),
-		statusCommand(), uiCommand(), consoleCommand(), whyCommand(), historyCommand(), getCommand(), traceCommand(), driftCommand(),
-		pauseCommand(), suspendCommand(), resumeCommand(), retryCommand(), holdCommand(), releaseCommand(), rollbackCommand(),
+	cmd.AddCommand(validateCommand(), buildCommand(), diffCommand(), explainCommand(), importCommand(),
+		secrets.Command(), commentCommand(), hashing.Command(), pushCommand(),
+		statusCommand(), uiCommand(), consoleCommand(), whyCommand(), historyCommand(), getCommand(), traceCommand(),
+		driftCommand(),
+		pauseCommand(), suspendCommand(), resumeCommand(), retryCommand(), holdCommand(), releaseCommand(),
+		rollbackCommand(),
 		tokenCommand(), pointerCommand(),
 		installCommand(), checkCommand(), uninstallCommand(), supportBundleCommand(), versionCommand())
 	cmd.SetErr(safetext.NewWriter(os.Stderr)) // a CI runner also reads commands from standard error

@@ -23,7 +23,8 @@ func clusterOf(pools, nodes string) fleet.Cluster {
 		c.Pools = append(c.Pools, p)
 	}
 	for _, n := range strings.Fields(nodes) {
-		c.Nodes = append(c.Nodes, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n, Labels: map[string]string{"role": "worker"}}})
+		c.Nodes = append(c.Nodes,
+			corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n, Labels: map[string]string{"role": "worker"}}})
 	}
 	return c
 }
@@ -33,7 +34,8 @@ func TestNames(t *testing.T) {
 	c := clusterOf("worker both", "n1 both")
 	for arg, want := range map[string]string{
 		"node/n1": "node/n1", "no/n1": "node/n1", "nodes/n1": "node/n1", "n1": "node/n1",
-		"pool/worker": "pool/worker", "mcp/worker": "pool/worker", "machineconfigpool/worker": "pool/worker", "worker": "pool/worker",
+		"pool/worker": "pool/worker", "mcp/worker": "pool/worker", "machineconfigpool/worker": "pool/worker",
+		"worker":    "pool/worker",
 		"node/both": "node/both", "both": `"both" is the name of several things: write node/both or pool/both`,
 		"nobody": `there is no node or pool named "nobody" on the cluster`,
 	} {
@@ -42,7 +44,8 @@ func TestNames(t *testing.T) {
 		switch {
 		case err == nil && got.String() != want:
 			t.Errorf("%s is %s, want %s", arg, got, want)
-		case err != nil && (!strings.Contains(err.Error(), want) || !errors.As(err, &exit) || exit.Code != cli.ExitInvalid):
+		case err != nil && (!strings.Contains(err.Error(), want) || !errors.As(err, &exit) ||
+			exit.Code != cli.ExitInvalid):
 			t.Errorf("%s: %v, want %s", arg, err, want)
 		}
 	}

@@ -13,7 +13,8 @@ import (
 func pointerCommand() *cobra.Command {
 	var p machines.Pointer
 	cmd := &cobra.Command{
-		Use: "pointer --pool NAME [--server URL]", Short: "Print the pointer config with which a new machine boots", GroupID: "machines",
+		Use: "pointer --pool NAME [--server URL]", Short: "Print the pointer config with which a new machine boots",
+		GroupID: "machines",
 		Long: `Print the pointer config of a pool: an Ignition config of about a kilobyte with the server's address, its CA and a token. A new
 machine gets the pointer config as user data of a cloud, by PXE or from QEMU, and fetches its first config with it.
 
@@ -40,13 +41,19 @@ Exit codes: 0 printed, 2 invalid input, 3 cluster unreachable, or permission den
 		RunE:    func(cmd *cobra.Command, _ []string) error { return machines.PermissionHint(p.Run(cmd)) },
 	}
 	p.Flags(cmd)
-	cmd.Flags().StringVar(&p.Server, "server", "", "the server's URL for new machines, such as https://api.example.com:22623; empty: read it from the cluster")
-	cmd.Flags().StringVar(&p.Ca, "ca", "", "file with the certificates of the server's CAs, as PEM; empty: read them from the cluster")
-	cmd.Flags().BoolVar(&p.NoCA, "no-ca", false, "write no CA into the pointer config, because the machine's image already trusts the server's certificate")
-	cmd.Flags().StringVar(&p.Token, "token", "", "the token, or - for standard input, which no list of processes shows; empty: create one")
-	cmd.Flags().BoolVar(&p.NoToken, "no-token", false, "write no token into the pointer config, for a server that runs with --open")
+	cmd.Flags().StringVar(&p.Server, "server", "", "the server's URL for new machines, such as "+
+		"https://api.example.com:22623; empty: read it from the cluster")
+	cmd.Flags().StringVar(&p.Ca, "ca", "", "file with the certificates of the server's CAs, as PEM; empty: read them "+
+		"from the cluster")
+	cmd.Flags().BoolVar(&p.NoCA, "no-ca", false, "write no CA into the pointer config, because the machine's image "+
+		"already trusts the server's certificate")
+	cmd.Flags().StringVar(&p.Token, "token", "", "the token, or - for standard input, which no list of processes "+
+		"shows; empty: create one")
+	cmd.Flags().BoolVar(&p.NoToken, "no-token", false, "write no token into the pointer config, for a server that "+
+		"runs with --open")
 	p.Form.AddFlag(cmd, "", "ignition", "butane")
-	cmd.Flags().StringVar(&p.Version, "version", string(pointer.DefaultVersion), "version of Ignition to write: "+machines.Versions(", "))
+	cmd.Flags().StringVar(&p.Version, "version", string(pointer.DefaultVersion), "version of Ignition to write: "+
+		machines.Versions(", "))
 	cmd.Flags().BoolVar(&p.Zipped, "gzip", false, "let the machine request a compressed config from the server")
 	p.Daemon.AddFlags(cmd)
 	for _, made := range []string{"node", "uses", "ttl"} {
@@ -55,6 +62,7 @@ Exit codes: 0 printed, 2 invalid input, 3 cluster unreachable, or permission den
 	}
 	cmd.MarkFlagsMutuallyExclusive("token", "no-token")
 	cmd.MarkFlagsMutuallyExclusive("ca", "no-ca")
-	cli.CompleteFlag(cmd, "version", cobra.FixedCompletions(strings.Split(machines.Versions(" "), " "), cobra.ShellCompDirectiveNoFileComp))
+	cli.CompleteFlag(cmd, "version", cobra.FixedCompletions(strings.Split(machines.Versions(" "), " "),
+		cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

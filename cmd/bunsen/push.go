@@ -13,7 +13,8 @@ func pushCommand() *cobra.Command {
 	var p publish.Push
 	var out cli.Output
 	cmd := &cobra.Command{
-		Use: "push oci://HOST/NAME:TAG", Short: "Publish the files of a commit as a signed OCI artifact, for clusters without access to git", GroupID: "offline",
+		Use: "push oci://HOST/NAME:TAG", Short: "Publish the files of a commit as a signed OCI artifact, for " +
+			"clusters without access to git", GroupID: "offline",
 		Long: `Push the files of a commit below the current directory to an OCI registry as one artifact, and move the tag to this artifact. A
 GitSource whose url is oci://HOST/NAME follows the tag. Standard output is the digest of the artifact. The same commit, folder
 and source's URL give the same digest.
@@ -37,7 +38,8 @@ Exit codes: 0 pushed, 2 invalid input or refused credentials, 3 registry unreach
 
   # Print the artifact that a push would create, and send nothing
   bunsen push oci://registry.example.org/platform/os-config:stable --dry-run -o json`,
-		Args: needsArgs(1, 1, "push needs the address of a tag, for example: bunsen push oci://registry.example.org/platform/os-config:stable"),
+		Args: needsArgs(1, 1, "push needs the address of a tag, for example: bunsen push "+
+			"oci://registry.example.org/platform/os-config:stable"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := out.Check(); err != nil {
 				return err
@@ -53,16 +55,20 @@ Exit codes: 0 pushed, 2 invalid input or refused credentials, 3 registry unreach
 			return out.Print(cmd.OutOrStdout(), result.Digest+"\n", result)
 		},
 	}
-	out.AddFlag(cmd, "digest, json or yaml: only the digest, or the digest with the pushed revision and files", "digest", "json", "yaml")
+	out.AddFlag(cmd, "digest, json or yaml: only the digest, or the digest with the pushed revision and files",
+		"digest", "json", "yaml")
 	flags := cmd.Flags()
 	flags.StringVar(&p.Repo, "repo", ".", "a directory in the git repository")
 	flags.StringVar(&p.Path, "path", "", "the folder below --repo to push; empty: all of --repo")
-	flags.StringVar(&p.Revision, "rev", "", "the commit to push: a branch, a tag or a hash; empty: HEAD, if no file differs from it")
-	flags.StringVar(&p.Source, "source", "", "the repository's URL for the artifact's annotations; empty: the URL of the remote origin")
+	flags.StringVar(&p.Revision, "rev", "", "the commit to push: a branch, a tag or a hash; empty: HEAD, if no file "+
+		"differs from it")
+	flags.StringVar(&p.Source, "source", "", "the repository's URL for the artifact's annotations; empty: the URL of "+
+		"the remote origin")
 	flags.StringVar(&p.Key, "sign", "", "sign the artifact with this private key: a file in PEM, or env://NAME")
 	flags.StringVar(&p.CAFile, "ca-file", "", "a file with the certificate authority of the registry, in PEM")
 	flags.BoolVar(&p.DryRun, "dry-run", false, "send nothing, and print the digest that a push would have")
-	flags.BoolVar(&p.AllowPartial, "allow-partial", false, "leave out symbolic links, submodules and other entries that no source applies, and name them on stderr")
+	flags.BoolVar(&p.AllowPartial, "allow-partial", false, "leave out symbolic links, submodules and other entries "+
+		"that no source applies, and name them on stderr")
 	cli.CompleteFlag(cmd, "rev", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return publish.CompleteRevisions(cmd.Context(), p.Repo), cobra.ShellCompDirectiveNoFileComp
 	})

@@ -28,8 +28,8 @@ import (
 	"github.com/bunsen-os/bunsen/source/oci"
 )
 
-// startRegistry starts a registry behind TLS and the password of the user ada, sets REGISTRY to its host, and writes its authority
-// to ca.pem and a pair of keys to cosign.key and cosign.pub.
+// startRegistry starts a registry behind TLS and the password of the user ada, sets REGISTRY to its host, and writes
+// its authority to ca.pem and a pair of keys to cosign.key and cosign.pub.
 func startRegistry(ts *testscript.TestScript, _ bool, _ []string) {
 	store := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -64,11 +64,13 @@ func login(ts *testscript.TestScript, _ bool, _ []string) {
 	own := base64.StdEncoding.EncodeToString([]byte("ada:S3CR3T"))
 	dir := ts.Getenv("DOCKER_CONFIG")
 	ts.Check(os.MkdirAll(dir, 0o700))
-	ts.Check(os.WriteFile(filepath.Join(dir, "config.json"), fmt.Appendf(nil, `{"auths":{%q:{"auth":%q}}}`, ts.Getenv("REGISTRY"), own), 0o600))
+	ts.Check(os.WriteFile(filepath.Join(dir, "config.json"), fmt.Appendf(nil, `{"auths":{%q:{"auth":%q}}}`,
+		ts.Getenv("REGISTRY"), own), 0o600))
 }
 
-// followed reads the tag of a repository in the registry as the controller does, with the signature of cosign.pub. It fails unless
-// the files are those of a folder at HEAD of a repository in git. It writes the revision, author and subject to the file followed.
+// followed reads the tag of a repository in the registry as the controller does, with the signature of cosign.pub. It
+// fails unless the files are those of a folder at HEAD of a repository in git. It writes the revision, author and
+// subject to the file followed.
 func followed(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: followed NAME TAG REPOSITORY [FOLDER]")
@@ -80,12 +82,18 @@ func followed(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	ca, err := os.ReadFile(inWork(ts, "ca.pem"))
 	ts.Check(err)
-	secret := map[string][]byte{"ca.crt": ca, "username": []byte("ada"), "password": []byte("S3CR3T"), "hosts": []byte(ts.Getenv("REGISTRY"))}
+	secret := map[string][]byte{
+		"ca.crt": ca, "username": []byte("ada"), "password": []byte("S3CR3T"),
+		"hosts": []byte(ts.Getenv("REGISTRY")),
+	}
 	transport, err := dial.Transport(secret, nil)
 	ts.Check(err)
 	defer transport.CloseIdleConnections()
 	ref := v1alpha1.GitRef{Tag: tag}
-	remote, err := oci.New(oci.Config{URL: "oci://" + ts.Getenv("REGISTRY") + "/" + name, Ref: ref, Secret: secret, HostsRequired: true, Transport: transport, Keys: &keys})
+	remote, err := oci.New(oci.Config{
+		URL: "oci://" + ts.Getenv("REGISTRY") + "/" + name, Ref: ref, Secret: secret,
+		HostsRequired: true, Transport: transport, Keys: &keys,
+	})
 	ts.Check(err)
 	tree, err := pickTree(ts, remote, ref, "")
 	ts.Check(err)

@@ -17,7 +17,8 @@ func rollbackCommand() *cobra.Command {
 	var o reverting.Options
 	var ask rollback.Ask
 	cmd := &cobra.Command{
-		Use: "rollback pool/NAME [--to COMMIT]", Short: "Prepare the commit that returns a pool to an earlier config, and a pull request", GroupID: "act",
+		Use: "rollback pool/NAME [--to COMMIT]", Short: "Prepare the commit that returns a pool to an earlier " +
+			"config, and a pull request", GroupID: "act",
 		Long: `Prepare the commit that returns a pool to an earlier rendered config. bunsen reads the cluster and changes nothing there: the nodes
 return when you merge the commit, as with every commit.
 
@@ -80,16 +81,21 @@ func addRollbackFlags(cmd *cobra.Command, ask *rollback.Ask, o *reverting.Option
 	f.StringVar(&ask.Source, "source", "", "the GitSource whose commits to revert, if several feed the pool")
 	f.StringVar(&o.Repo, "repo", "", "a directory in a clone of the repository; empty: the current directory")
 	f.StringVar(&o.Remote, "remote", "", "remote of the clone; empty: the remote with the GitSource's URL")
-	f.StringVar(&o.Base, "base", "", "branch on which to commit; empty: the branch of the GitSource, or the default branch")
+	f.StringVar(&o.Base, "base", "", "branch on which to commit; empty: the branch of the GitSource, or the "+
+		"default branch")
 	f.BoolVar(&o.AllFiles, "all-files", false, "also revert files that do not reach the pool")
 	f.BoolVar(&o.Push, "push", false, "push the branch, and open a pull request if there is a token")
 	f.BoolVar(&o.DryRun, "dry-run", false, "print the files to revert and the forecast, and create no branch")
-	f.StringVar((*string)(&o.Site.Kind), "host", "", "the service of the repository: github, gitlab or gitea (also for Forgejo)")
+	f.StringVar((*string)(&o.Site.Kind), "host", "", "the service of the repository: github, gitlab or gitea (also "+
+		"for Forgejo)")
 	f.StringVar(&o.Site.API, "api", "", "the API of the repository's service, such as https://git.example.com/api/v1")
 	f.StringVar(&o.Site.Project, "project", "", "the repository at the service, as owner/name")
 	f.StringVar(&o.TokenFrom, "token-from", "", "file with the token for the pull request; - is standard input")
-	cli.CompleteFlag(cmd, "host", cobra.FixedCompletions([]string{"github", "gitlab", "gitea"}, cobra.ShellCompDirectiveNoFileComp))
-	cli.CompleteFlag(cmd, "to", kube.Complete(2, func(ctx context.Context, c client.Client, args []string) ([]string, error) {
+	cli.CompleteFlag(cmd, "host", cobra.FixedCompletions([]string{"github", "gitlab", "gitea"},
+		cobra.ShellCompDirectiveNoFileComp))
+	cli.CompleteFlag(cmd, "to", kube.Complete(2, func(ctx context.Context, c client.Client, args []string) ([]string,
+		error,
+	) {
 		if len(args) == 0 {
 			return nil, nil
 		}

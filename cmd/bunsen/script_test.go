@@ -26,12 +26,16 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs testdata/*.txtar: what people type, what they read, and the exit code. Beside testscript's commands
-// there are `exits CODE command…`; `pull KIND [fork]`, which begins a job of a pull request on a service of that kind; `told`, which
-// prints what the service was told; `registry`, which starts an OCI registry; `login`, which stores its credentials; and `followed`, which reads an artifact of it.
+// there are `exits CODE command…`; `pull KIND [fork]`, which begins a job of a pull request on a service of that kind;
+// `told`, which prints what the service was told; `registry`, which starts an OCI registry; `login`, which stores its
+// credentials; and `followed`, which reads an artifact of it.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata", UpdateScripts: *update, RequireExplicitExec: true,
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "pull": pull, "told": told, "registry": startRegistry, "login": login, "followed": followed},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "pull": pull, "told": told,
+			"registry": startRegistry, "login": login, "followed": followed,
+		},
 		Setup: func(env *testscript.Env) error {
 			for _, v := range [][2]string{
 				{"GIT_CONFIG_NOSYSTEM", "1"},
@@ -71,7 +75,8 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// pull starts a service with one pull request, and sets the environment of a job of it. The job of a fork may only read.
+// pull starts a service with one pull request, and sets the environment of a job of it. The job of a fork may only
+// read.
 func pull(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: pull github|gitlab|gitea [fork]")
@@ -85,12 +90,18 @@ func pull(ts *testscript.TestScript, neg bool, args []string) {
 	if fork {
 		source = "mallory/os-config"
 	}
-	ts.Check(os.WriteFile(event, fmt.Appendf(nil, `{"pull_request":{"number":%d,"head":{"sha":%q,"repo":{"full_name":%q}},"base":{"sha":"","repo":{"full_name":%q}}}}`,
-		t.Number, t.Head, source, forgetest.Project), 0o600))
-	env := map[string]string{"BUNSEN_TOKEN": t.Token, "GITHUB_ACTIONS": "", "GITLAB_CI": "", "GITEA_ACTIONS": "", "GITHUB_EVENT_PATH": event}
+	ts.Check(os.WriteFile(event,
+		fmt.Appendf(nil,
+			`{"pull_request":{"number":%d,"head":{"sha":%q,"repo":{"full_name":%q}},"base":{"sha":"","repo":{"full_name":%q}}}}`,
+			t.Number, t.Head, source, forgetest.Project), 0o600))
+	env := map[string]string{
+		"BUNSEN_TOKEN": t.Token, "GITHUB_ACTIONS": "", "GITLAB_CI": "", "GITEA_ACTIONS": "",
+		"GITHUB_EVENT_PATH": event,
+	}
 	switch t.Kind {
 	case forge.GitLab:
-		env["GITLAB_CI"], env["CI_API_V4_URL"], env["CI_PROJECT_ID"], env["CI_MERGE_REQUEST_IID"], env["CI_COMMIT_SHA"] = "true", t.API, t.Project, strconv.Itoa(t.Number), t.Head
+		env["GITLAB_CI"], env["CI_API_V4_URL"], env["CI_PROJECT_ID"], env["CI_MERGE_REQUEST_IID"],
+			env["CI_COMMIT_SHA"] = "true", t.API, t.Project, strconv.Itoa(t.Number), t.Head
 		env["GITHUB_EVENT_PATH"] = ""
 	case forge.Gitea:
 		env["GITEA_ACTIONS"], env["GITHUB_API_URL"], env["GITHUB_REPOSITORY"] = "true", t.API, t.Project

@@ -15,7 +15,8 @@ import (
 func statusCommand() *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
-		Use: "status", Short: "Show sources, controllers, pools, servers, nodes, and why each node waits", GroupID: "cluster",
+		Use: "status", Short: "Show sources, controllers, pools, servers, nodes, and why each node waits",
+		GroupID: "cluster",
 		Long: `Show the state of the cluster:
 
   sources      and when the controller last listed the refs of each repository
@@ -59,6 +60,7 @@ ten seconds, and those of daemons every thirty. If standard output is not a term
 		}
 		return live.Follow(cmd.Context(), t, c, live.NewDisplay(cmd.OutOrStdout()))
 	}
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "keep the screen current until Ctrl-C; without a terminal, print each change")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "keep the screen current until Ctrl-C; without a terminal, "+
+		"print each change")
 	return cmd
 }

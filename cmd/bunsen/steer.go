@@ -17,7 +17,9 @@ import (
 
 // changesCluster completes a verb that changes a cluster. changesCluster adds the flags, the connection, and the
 // argument with the object. The function decide returns the changes.
-func changesCluster(cmd *cobra.Command, kinds []string, decide func(context.Context, client.Client, fleet.Cluster, kube.Subject) (steer.Order, error)) *cobra.Command {
+func changesCluster(cmd *cobra.Command, kinds []string, decide func(context.Context, client.Client, fleet.Cluster,
+	kube.Subject) (steer.Order, error),
+) *cobra.Command {
 	var t kube.Target
 	var dryRun bool
 	t.AddFlags(cmd)
@@ -48,26 +50,29 @@ func changesCluster(cmd *cobra.Command, kinds []string, decide func(context.Cont
 func pauseCommand() *cobra.Command {
 	var because, until string
 	cmd := &cobra.Command{
-		Use: "pause pool/NAME --because TEXT [--until TIME]", Short: "Stop assigning configs in a pool until you resume it",
+		Use: "pause pool/NAME --because TEXT [--until TIME]", Short: "Stop assigning configs in a pool until you " +
+			"resume it",
 		Long: `Pause a pool: the controller assigns no config to its nodes until you resume it, not even a fix. Nodes that have started an
 update finish it. The pool records your user name on the cluster and the text of --because, which bunsen status and bunsen why show. With --until, the controller resumes the pool at that time.`,
 		Example: `  bunsen pause pool/worker --because "factory freeze" --until 2026-12-01T08:00:00Z
   bunsen pause pool/worker --because "somebody works on the switches" --until 2h
   bunsen pause pool/worker --because test --dry-run`,
 	}
-	return changesCluster(stopsFor(cmd, &because, &until), []string{kube.KindPool}, func(ctx context.Context, c client.Client, cluster fleet.Cluster, pool kube.Subject) (steer.Order, error) {
-		end, err := cli.ParseUntil(until, time.Now())
-		if err != nil {
-			return steer.Order{}, err
-		}
-		return steer.Pause(cluster, pool.Name, steer.Reason{Who: kube.WhoAmI(ctx, c), Because: because, Until: end})
-	})
+	return changesCluster(stopsFor(cmd, &because, &until), []string{kube.KindPool},
+		func(ctx context.Context, c client.Client, cluster fleet.Cluster, pool kube.Subject) (steer.Order, error) {
+			end, err := cli.ParseUntil(until, time.Now())
+			if err != nil {
+				return steer.Order{}, err
+			}
+			return steer.Pause(cluster, pool.Name, steer.Reason{Who: kube.WhoAmI(ctx, c), Because: because, Until: end})
+		})
 }
 
 // stopsFor adds the flags of a verb that stops a pool or a source: the reason, which is required, and the end.
 func stopsFor(cmd *cobra.Command, because, until *string) *cobra.Command {
 	cmd.Flags().StringVar(because, "because", "", "the reason, in a few words")
-	cmd.Flags().StringVar(until, "until", "", "when the pause, hold or suspension ends by itself: a time such as 2026-12-01T08:00:00Z, or a duration such as 2h or 3d")
+	cmd.Flags().StringVar(until, "until", "", "when the pause, hold or suspension ends by itself: a time such as "+
+		"2026-12-01T08:00:00Z, or a duration such as 2h or 3d")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if *because == "" {
 			return cli.Invalid(fmt.Errorf("%s needs a reason, which other users see: --because TEXT", cmd.Name()))
@@ -83,7 +88,8 @@ func stopsFor(cmd *cobra.Command, because, until *string) *cobra.Command {
 func suspendCommand() *cobra.Command {
 	var because, until string
 	cmd := &cobra.Command{
-		Use: "suspend gitsource/NAME --because TEXT [--until TIME]", Short: "Stop following a repository until you resume it",
+		Use: "suspend gitsource/NAME --because TEXT [--until TIME]", Short: "Stop following a repository until you " +
+			"resume it",
 		Long: `Suspend a GitSource: new commits have no effect, and the controller does not restore objects that users change on the cluster.
 The applied revision stays, and rollouts of this revision continue; to stop a rollout, pause the pool. The GitSource records
 your user name on the cluster and the text of --because, which bunsen status and bunsen why show. With
@@ -91,20 +97,25 @@ your user name on the cluster and the text of --because, which bunsen status and
 		Example: `  bunsen suspend gitsource/config --because "the git server moves" --until 4h
   bunsen suspend gitsource/config --because "debugging on the cluster" --dry-run`,
 	}
-	return changesCluster(stopsFor(cmd, &because, &until), []string{kube.KindSource}, func(ctx context.Context, c client.Client, cluster fleet.Cluster, src kube.Subject) (steer.Order, error) {
-		now := time.Now()
-		end, err := cli.ParseUntil(until, now)
-		if err != nil {
-			return steer.Order{}, err
-		}
-		return steer.Suspend(cluster, src.Name, steer.Reason{Who: kube.WhoAmI(ctx, c), Because: because, Until: end}, now)
-	})
+	return changesCluster(stopsFor(cmd, &because, &until), []string{kube.KindSource},
+		func(ctx context.Context, c client.Client, cluster fleet.Cluster, src kube.Subject) (steer.Order, error) {
+			now := time.Now()
+			end, err := cli.ParseUntil(until, now)
+			if err != nil {
+				return steer.Order{}, err
+			}
+			return steer.Suspend(cluster, src.Name, steer.Reason{
+				Who: kube.WhoAmI(ctx, c), Because: because,
+				Until: end,
+			}, now)
+		})
 }
 
 func resumeCommand() *cobra.Command {
 	var openFor cli.Span
 	cmd := &cobra.Command{
-		Use: "resume pool/NAME [--open-for 2h] | gitsource/NAME", Short: "Resume a paused pool or a suspended GitSource, or open a pool outside its maintenance windows",
+		Use: "resume pool/NAME [--open-for 2h] | gitsource/NAME", Short: "Resume a paused pool or a suspended " +
+			"GitSource, or open a pool outside its maintenance windows",
 		Long: `Resume a paused pool or a suspended GitSource. With --open-for, the controller also assigns configs outside the pool's
 maintenance windows for that time. --open-for also works for pools that are not paused. With --open-for 0, the windows apply
 again. A node that has started an update finishes it even if the windows apply again.`,
@@ -119,8 +130,11 @@ again. A node that has started an update finishes it even if the windows apply a
 			return nil
 		},
 	}
-	cmd.Flags().Var(&openFor, "open-for", "assign configs outside the maintenance windows for this time, such as 30m, 2h or 1d; 0 lets the windows apply again")
-	return changesCluster(cmd, []string{kube.KindPool, kube.KindSource}, func(_ context.Context, _ client.Client, cluster fleet.Cluster, pool kube.Subject) (steer.Order, error) {
+	cmd.Flags().Var(&openFor, "open-for", "assign configs outside the maintenance windows for this time, such as "+
+		"30m, 2h or 1d; 0 lets the windows apply again")
+	return changesCluster(cmd, []string{kube.KindPool, kube.KindSource}, func(_ context.Context, _ client.Client,
+		cluster fleet.Cluster, pool kube.Subject,
+	) (steer.Order, error) {
 		if pool.Kind == kube.KindSource {
 			if cmd.Flags().Changed("open-for") {
 				return steer.Order{}, errors.New("--open-for is for pools: a GitSource has no maintenance windows")
@@ -145,7 +159,9 @@ again.`,
   bunsen retry node/worker-07
   bunsen retry node/worker-07 --dry-run`,
 	}
-	return changesCluster(cmd, []string{kube.KindPool, kube.KindNode}, func(_ context.Context, _ client.Client, cluster fleet.Cluster, about kube.Subject) (steer.Order, error) {
+	return changesCluster(cmd, []string{kube.KindPool, kube.KindNode}, func(_ context.Context, _ client.Client,
+		cluster fleet.Cluster, about kube.Subject,
+	) (steer.Order, error) {
 		if about.Kind == kube.KindPool {
 			return steer.RetryPool(cluster, about.Name, time.Now())
 		}

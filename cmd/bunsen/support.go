@@ -9,7 +9,8 @@ import (
 func supportBundleCommand() *cobra.Command {
 	k := bundle.Collection{Version: version}
 	cmd := &cobra.Command{
-		Use: "support-bundle", Short: "Collect what maintainers need to find a fault, without secrets", GroupID: "install",
+		Use: "support-bundle", Short: "Collect what maintainers need to find a fault, without secrets",
+		GroupID: "install",
 		Long: `Write one tar.gz with the state of Bunsen on a cluster. The archive has the output of bunsen status and bunsen why, the objects
 of Bunsen, Nodes, events, Leases, and the logs of Bunsen's pods.
 

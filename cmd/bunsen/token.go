@@ -16,7 +16,8 @@ import (
 
 func tokenCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "token create|list|revoke|prune", Short: "Manage provisioning tokens for new machines", GroupID: "machines",
+		Use: "token create|list|revoke|prune", Short: "Manage provisioning tokens for new machines",
+		GroupID: "machines",
 		Long: `Create, list, revoke and delete provisioning tokens. With a provisioning token, a new machine gets its first config from the
 machine-config-server. A token is valid for one pool until it expires, and optionally only for one node or a number of requests.
 bunsen prints a token once; the cluster stores only its hash. "bunsen pointer" creates a token and writes it into a pointer
@@ -57,8 +58,10 @@ Exit codes: 0 created, 2 invalid input or no such pool, 3 cluster unreachable, o
 		RunE: func(cmd *cobra.Command, _ []string) error { return machines.PermissionHint(t.Run(cmd)) },
 	}
 	t.Flags(cmd)
-	t.Form.AddFlag(cmd, "token, json or yaml: only the token, or the token with its pool, node and limits", "token", "json", "yaml")
-	cmd.Flags().BoolVar(&t.Offline, "offline", false, "use no cluster: print the token's object, and the token on standard error")
+	t.Form.AddFlag(cmd, "token, json or yaml: only the token, or the token with its pool, node and limits", "token",
+		"json", "yaml")
+	cmd.Flags().BoolVar(&t.Offline, "offline", false, "use no cluster: print the token's object, and the token on "+
+		"standard error")
 	cmd.Flags().StringVar(&t.TokensFile, "tokens-file", "", "use no cluster: add the token's object to this file")
 	cmd.MarkFlagsMutuallyExclusive("offline", "tokens-file")
 	cmd.MarkFlagsMutuallyExclusive("offline", "output")
@@ -133,7 +136,8 @@ limit. FROM is the address of the last request. The cluster does not store the t
   bunsen token list --pool worker -o json`,
 		Args: cobra.NoArgs,
 	}
-	machines.NoFile(cmd, "the file of tokens lists them itself; to revoke a token, edit the file: write `revoked: true` into the token's spec")
+	machines.NoFile(cmd, "the file of tokens lists them itself; to revoke a token, edit the file: write `revoked: "+
+		"true` into the token's spec")
 	cmd.Flags().StringVar(&pool, "pool", "", "list the tokens of this pool only")
 	cli.CompleteFlag(cmd, "pool", kube.CompletePools)
 	return readsCluster(cmd, func(ctx context.Context, q query) (answer, error) {

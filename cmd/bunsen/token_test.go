@@ -22,13 +22,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestTokenScripts runs testdata/token/*.txtar against a stand-in of an API server that keeps what it is told. `cluster FILE
-// [deny "VERB RESOURCE"]…` serves the objects of a YAML file, in which "{-3h}" is the time three hours ago; `kept` writes its
-// tokens to the file kept.
+// TestTokenScripts runs testdata/token/*.txtar against a stand-in of an API server that keeps what it is told. `cluster
+// FILE [deny "VERB RESOURCE"]…` serves the objects of a YAML file, in which "{-3h}" is the time three hours ago; `kept`
+// writes its tokens to the file kept.
 func TestTokenScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/token", UpdateScripts: *update, RequireExplicitExec: true,
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "cluster": serveStore, "kept": keptTokens},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "cluster": serveStore,
+			"kept": keptTokens,
+		},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("KUBECONFIG", env.WorkDir+"/kubeconfig")
 			return nil
@@ -44,11 +47,12 @@ func serveStore(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf(`usage: cluster FILE [deny "VERB RESOURCE"…]`)
 	}
 	s := &keeper{objects: map[string]object{}, denied: args[1:]}
-	text := regexp.MustCompile(`\{([+-][0-9hms]+)\}`).ReplaceAllStringFunc(ts.ReadFile(args[0]), func(span string) string {
-		d, err := time.ParseDuration(strings.Trim(span, "{}"))
-		ts.Check(err)
-		return time.Now().Add(d).UTC().Format("2006-01-02T15:04:05.000000Z07:00") // as leases have it
-	})
+	text := regexp.MustCompile(`\{([+-][0-9hms]+)\}`).ReplaceAllStringFunc(ts.ReadFile(args[0]),
+		func(span string) string {
+			d, err := time.ParseDuration(strings.Trim(span, "{}"))
+			ts.Check(err)
+			return time.Now().Add(d).UTC().Format("2006-01-02T15:04:05.000000Z07:00") // as leases have it
+		})
 	docs := k8syaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
 	for {
 		doc, err := docs.Read()
@@ -91,7 +95,8 @@ func keptTokens(ts *testscript.TestScript, _ bool, _ []string) {
 		if o.meta("uid") == "new" {
 			name = "(new)"
 		}
-		lines = append(lines, fmt.Sprintf("%s pool=%v node=%v uses=%v revoked=%v hash=%d\n", name, spec["pool"], spec["node"], spec["uses"], spec["revoked"], len(fmt.Sprint(spec["hash"]))))
+		lines = append(lines, fmt.Sprintf("%s pool=%v node=%v uses=%v revoked=%v hash=%d\n", name, spec["pool"],
+			spec["node"], spec["uses"], spec["revoked"], len(fmt.Sprint(spec["hash"]))))
 	}
 	slices.Sort(lines)
 	ts.Check(os.WriteFile(ts.MkAbs("kept"), []byte(strings.Join(lines, "")), 0o600))
@@ -143,10 +148,12 @@ func (s *keeper) discover(path string) string {
 			continue
 		}
 		if path == "/api/"+gv || path == "/apis/"+gv {
-			return fmt.Sprintf(`{"kind":"APIResourceList","apiVersion":"v1","groupVersion":%q,"resources":[%s]}`, gv, list)
+			return fmt.Sprintf(`{"kind":"APIResourceList","apiVersion":"v1","groupVersion":%q,"resources":[%s]}`, gv,
+				list)
 		}
 		if named {
-			groups = append(groups, fmt.Sprintf(`{"name":%q,"versions":[{"groupVersion":%q,"version":%q}]}`, group, gv, version))
+			groups = append(groups, fmt.Sprintf(`{"name":%q,"versions":[{"groupVersion":%q,"version":%q}]}`, group, gv,
+				version))
 		}
 	}
 	return map[string]string{
@@ -178,7 +185,8 @@ func (s *keeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	dry := r.URL.Query().Get("dryRun") == "All" || sent["dryRun"] != nil
 	switch {
 	case slices.Contains(s.denied, verb+" "+resource):
-		fail(w, http.StatusForbidden, "Forbidden", fmt.Sprintf("%s is forbidden: User \"ada\" cannot %s resource %q", resource, verb, resource))
+		fail(w, http.StatusForbidden, "Forbidden", fmt.Sprintf("%s is forbidden: User \"ada\" cannot %s resource %q",
+			resource, verb, resource))
 	case verb == "list":
 		s.list(w, r, path)
 	case verb == "create":
@@ -248,5 +256,8 @@ func respond(w http.ResponseWriter, o object) {
 
 func fail(w http.ResponseWriter, code int, reason, message string) {
 	w.WriteHeader(code)
-	respond(w, object{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code, "message": message})
+	respond(w, object{
+		"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code,
+		"message": message,
+	})
 }

@@ -11,7 +11,8 @@ import (
 func traceCommand() *cobra.Command {
 	var repo string
 	cmd := &cobra.Command{
-		Use: "trace node/NAME | rendered-POOL-HASH | MACHINECONFIG", Short: "Trace a node or config back to its commit and lines", GroupID: "cluster",
+		Use: "trace node/NAME | rendered-POOL-HASH | MACHINECONFIG", Short: "Trace a node or config back to its " +
+			"commit and lines", GroupID: "cluster",
 		Long: `Trace a node or a rendered config back to the commit, or to the change through the API, that requested the config. bunsen also
 prints the commit that first produced the content, the documents, and the line that sets each file, unit and user. For a
 MachineConfig that is not rendered, bunsen prints where it comes from and which rendered configs contain it.
@@ -20,7 +21,8 @@ bunsen computes the lines again from the commit in the source's repository, with
 source is a path on this machine, bunsen reads that path. Otherwise name a clone with --repo.`,
 		Example: `  bunsen trace node/worker-07
   bunsen trace rendered-worker-77b0c... --repo ~/os-config`,
-		Args: needsArgs(1, 1, "trace needs one node (node/NAME), rendered config or other MachineConfig, for example: bunsen trace node/worker-07"),
+		Args: needsArgs(1, 1, "trace needs one node (node/NAME), rendered config or other MachineConfig, for "+
+			"example: bunsen trace node/worker-07"),
 	}
 	cmd.Flags().StringVar(&repo, "repo", "", "a clone of the source's repository")
 	return readsCluster(cmd, func(ctx context.Context, q query) (answer, error) {

@@ -46,8 +46,10 @@ For a console on another machine, forward a port of it with ssh, and use the sam
 	target.AddFlags(cmd)
 	cmd.Flags().Uint16Var(&port, "port", 0, "port on 127.0.0.1; 0: any free port")
 	cmd.Flags().BoolVar(&noBrowser, "no-browser", false, "print the address, and do not open a browser")
-	cmd.Flags().StringVar(&addressFile, "address-file", "", "write the address into this file instead of printing it, and do not open a browser")
-	cmd.Flags().StringVar(&repo, "repo", "", "a clone of the source's repository, to show the lines that set each item of a node's config")
+	cmd.Flags().StringVar(&addressFile, "address-file", "", "write the address into this file instead of printing "+
+		"it, and do not open a browser")
+	cmd.Flags().StringVar(&repo, "repo", "", "a clone of the source's repository, to show the lines that set each "+
+		"item of a node's config")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cluster := console.Cluster{Name: target.Name(), Repo: repo}
 		var err error
@@ -76,12 +78,14 @@ For a console on another machine, forward a port of it with ssh, and use the sam
 
 // announce prints the address, and opens it.
 func announce(cmd *cobra.Command, cluster, address string, noBrowser bool) {
-	fmt.Fprintf(cmd.OutOrStdout(), "The console of cluster %s: %s\nThe address works once. Ctrl-C ends the console.\n", safetext.Line(cluster), address)
+	fmt.Fprintf(cmd.OutOrStdout(), "The console of cluster %s: %s\nThe address works once. Ctrl-C ends the console.\n",
+		safetext.Line(cluster), address)
 	if noBrowser {
 		return
 	}
 	if err := console.OpenBrowser(cmd.Context(), address); err != nil {
-		fmt.Fprintln(cmd.ErrOrStderr(), "no browser was opened, so open the address yourself:", safetext.Line(err.Error()))
+		fmt.Fprintln(cmd.ErrOrStderr(), "no browser was opened, so open the address yourself:",
+			safetext.Line(err.Error()))
 	}
 }
 

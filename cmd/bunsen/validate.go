@@ -17,7 +17,8 @@ import (
 func validateCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
-		Use: "validate [DIR]", Short: "Check a config repository: every problem, with file:line:col", GroupID: "offline",
+		Use: "validate [DIR]", Short: "Check a config repository: every problem, with file:line:col",
+		GroupID: "offline",
 		Long: `Check a config repository: every document, every overlay, and the rendered config of each pool. For each problem, bunsen prints
 the file and line, what is wrong and how to fix it. Warnings do not make a repository invalid. bunsen also warns of secrets in clear
 text, and of files whose encryption differs from the rules in .sops.yaml.
@@ -53,7 +54,8 @@ Exit codes: 0 valid, 2 invalid.`,
 			checked := review.Check(res, rendering)
 			checked.Report = append(checked.Report, encryption.Check(tree.FS, res.Fragments)...)
 			text, err := annotate.Findings{
-				Directory: filepath.ToSlash(folders.BelowTop(dir)), Version: version, Entries: checked.Report, Pools: rendersTo(checked.Rendering),
+				Directory: filepath.ToSlash(folders.BelowTop(dir)), Version: version, Entries: checked.Report,
+				Pools: rendersTo(checked.Rendering),
 			}.Write(annotate.Format(output))
 			if err != nil {
 				return cli.Invalid(err)
@@ -73,7 +75,10 @@ Exit codes: 0 valid, 2 invalid.`,
 
 func rendersTo(r review.Rendering) (pools []annotate.Pool) {
 	for _, p := range r.Pools {
-		pools = append(pools, annotate.Pool{Pool: p.Rendered.Pool, Rendered: p.Rendered.Name, Documents: len(p.Rendered.Inputs)})
+		pools = append(pools, annotate.Pool{
+			Pool: p.Rendered.Pool, Rendered: p.Rendered.Name,
+			Documents: len(p.Rendered.Inputs),
+		})
 	}
 	return pools
 }

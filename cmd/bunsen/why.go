@@ -17,7 +17,8 @@ import (
 func whyCommand() *cobra.Command {
 	kinds := []string{kube.KindNode, kube.KindPool, kube.KindSource}
 	cmd := &cobra.Command{
-		Use: "why node/NAME | pool/NAME | gitsource/NAME", Short: "Explain why a node, a pool or a GitSource waits, and what to do", GroupID: "cluster",
+		Use: "why node/NAME | pool/NAME | gitsource/NAME", Short: "Explain why a node, a pool or a GitSource waits, " +
+			"and what to do", GroupID: "cluster",
 		Long: `Explain in one sentence why a node does not run the config of its pool, or why a pool is not updated. Then list the details:
 
   the budget of the pool, and the nodes that use it
@@ -51,7 +52,10 @@ Exit codes:
 		if err != nil {
 			return answer{}, err
 		}
-		ask := map[string]func(fleet.Cluster, string, time.Time) (inspect.Why, error){kube.KindNode: inspect.WhyNode, kube.KindPool: inspect.WhyPool, kube.KindSource: inspect.WhySource}
+		ask := map[string]func(fleet.Cluster, string, time.Time) (inspect.Why, error){
+			kube.KindNode: inspect.WhyNode,
+			kube.KindPool: inspect.WhyPool, kube.KindSource: inspect.WhySource,
+		}
 		why, err := ask[about.Kind](cluster, about.Name, q.now)
 		if err != nil {
 			return answer{}, cli.Invalid(err)
@@ -74,7 +78,8 @@ func exitFor(o reason.Outcome) error {
 
 func historyCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "history pool/NAME", Short: "List the commits of a pool and how the rollout of each ended", GroupID: "cluster",
+		Use: "history pool/NAME", Short: "List the commits of a pool and how the rollout of each ended",
+		GroupID: "cluster",
 		Long: `List the configs of a pool, newest rollout first: the commit or the change through the API, the rendered config, and how the
 rollout ended. The row of a commit without a rollout shows the time of the commit. If the newest commit cannot be applied, its
 row comes first. bunsen reads the last 20 commits of each GitSource, the pool's record of its rollouts, and the rendered configs

@@ -41,12 +41,15 @@ func (f contentFlags) open() (contents.Registry, error) {
 	transport.DisableKeepAlives = true
 	at, err := machineconfig.ParseArtifact(machineconfig.ArtifactScheme + f.registry)
 	if err != nil && !errors.Is(err, machineconfig.ErrNoDigest) || at.Tag != "" || at.Digest != "" {
-		return nil, errors.New("--content-registry is a repository such as registry.example.com/bunsen/content, without a scheme, a user and a tag")
+		return nil, errors.New("--content-registry is a repository such as registry.example.com/bunsen/content, " +
+			"without a scheme, a user and a tag")
 	}
 	if _, err := f.login(at); err != nil {
 		return nil, err
 	}
-	out, err := oci.NewContents(f.registry, func(context.Context, string) (auth.Credential, error) { return f.login(at) }, transport)
+	out, err := oci.NewContents(f.registry, func(context.Context, string) (auth.Credential, error) {
+		return f.login(at)
+	}, transport)
 	if err != nil {
 		return nil, fmt.Errorf("reading --content-registry: %w", err)
 	}

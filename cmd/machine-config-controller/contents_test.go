@@ -35,7 +35,8 @@ func TestFlagsOfTheContentRegistry(t *testing.T) {
 		"a CA that is no certificate": {contentFlags{registry: repository, ca: file("ca.crt", "geheim")}, "reading --content-registry-ca"},
 	} {
 		got, err := c.flags.open()
-		if (got != nil) != (c.want == "" && c.flags.registry != "") || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+		if (got != nil) != (c.want == "" && c.flags.registry != "") || (err == nil) != (c.want == "") || err != nil &&
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, %v; want %q", sentence, got, err, c.want)
 		}
 		if err != nil && strings.Contains(err.Error(), "geheim") {

@@ -51,10 +51,12 @@ func TestTheNotifiersFlagsAreOurs(t *testing.T) {
 	if err := sub.ParseFlags(args); err != nil {
 		t.Fatalf("%q: %v", args, err)
 	}
-	if account := deployment.Spec.Template.Spec.ServiceAccountName; account == deploymentOf(t, "machine-config-controller").Spec.Template.Spec.ServiceAccountName || account == "" {
+	if account := deployment.Spec.Template.Spec.ServiceAccountName; account == deploymentOf(t,
+		"machine-config-controller").Spec.Template.Spec.ServiceAccountName || account == "" {
 		t.Errorf("the notifier runs as %q, like the controller", account)
 	}
-	if got, want := sub.Flag("health").Value.String(), fmt.Sprintf(":%d", container.Ports[0].ContainerPort); got != want {
+	if got, want := sub.Flag("health").Value.String(),
+		fmt.Sprintf(":%d", container.Ports[0].ContainerPort); got != want {
 		t.Errorf("it serves --health at %s, the probes ask %s", got, want)
 	}
 }
@@ -71,12 +73,17 @@ func TestTheDeploymentsFlagsAreOurs(t *testing.T) {
 	if flag("leader-elect") != "true" {
 		t.Errorf("%d replicas act without a leader", *deployment.Spec.Replicas)
 	}
-	if !slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == path.Dir(flag("store")) }) {
-		t.Errorf("--store is %s, which is no directory below a volume: a volume belongs to root, and the root of the container is read-only", flag("store"))
+	if !slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool {
+		return m.MountPath == path.Dir(flag("store"))
+	}) {
+		t.Errorf("--store is %s, which is no directory below a volume: a volume belongs to root, and the root of the "+
+			"container is read-only", flag("store"))
 	}
 	// A fetch writes its pack to the directory for temporary files, and the image has none.
 	if !slices.ContainsFunc(container.Env, func(e corev1.EnvVar) bool {
-		return e.Name == "TMPDIR" && slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == e.Value })
+		return e.Name == "TMPDIR" && slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool {
+			return m.MountPath == e.Value
+		})
 	}) {
 		t.Error("TMPDIR is not a volume of the container")
 	}
@@ -84,7 +91,8 @@ func TestTheDeploymentsFlagsAreOurs(t *testing.T) {
 		if !slices.ContainsFunc(container.Ports, func(p corev1.ContainerPort) bool {
 			return p.Name == name && flag(name) == fmt.Sprintf(":%d", p.ContainerPort)
 		}) {
-			t.Errorf("the program serves --%s at %s, and the container has the ports %v", name, flag(name), container.Ports)
+			t.Errorf("the program serves --%s at %s, and the container has the ports %v", name, flag(name),
+				container.Ports)
 		}
 	}
 	for _, probe := range []*corev1.Probe{container.LivenessProbe, container.ReadinessProbe} {
@@ -94,7 +102,9 @@ func TestTheDeploymentsFlagsAreOurs(t *testing.T) {
 	}
 	// replica reads these; NODE_NAME is the default of --node.
 	for _, name := range []string{"NODE_NAME", "POD_NAME", "POD_NAMESPACE", "POD_UID"} {
-		if !slices.ContainsFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == name && e.ValueFrom != nil }) {
+		if !slices.ContainsFunc(container.Env, func(e corev1.EnvVar) bool {
+			return e.Name == name && e.ValueFrom != nil
+		}) {
 			t.Errorf("the container does not get $%s", name)
 		}
 	}

@@ -68,18 +68,29 @@ func command() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: the pod's service account")
 	f.StringVar(&o.namespace, "namespace", "bunsen-system", "namespace of the controller's Leases")
-	f.StringVar(&o.secretsNamespace, "secrets-namespace", "bunsen-sources", "namespace of the Secrets that GitSources name")
-	f.StringVar(&o.storeDir, "store", "", "directory for fetched trees, writable only for the controller's user; you can delete this directory; empty: bunsen/store in the user's cache directory ($XDG_CACHE_HOME or ~/.cache)")
+	f.StringVar(&o.secretsNamespace, "secrets-namespace", "bunsen-sources",
+		"namespace of the Secrets that GitSources name")
+	f.StringVar(&o.storeDir, "store", "", "directory for fetched trees, writable only for the controller's user; you "+
+		"can delete this directory; empty: bunsen/store in the user's cache directory ($XDG_CACHE_HOME or ~/.cache)")
 	f.StringVar(&o.metrics, "metrics", "0", "address for Prometheus metrics, such as 127.0.0.1:8797; 0: off")
-	f.StringVar(&o.health, "health", "0", "address for /healthz (the process answers) and /readyz (the API server answers and the caches have synced); 0: off")
-	f.StringVar(&o.webhook, "webhook", "0", "address for the webhook requests of git hosts (POST /hook/NAME for a GitSource with spec.webhook), such as :9292; 0: off")
-	f.BoolVar(&o.leaderElect, "leader-elect", false, "act only while this replica holds the Lease; set this flag if several replicas run")
-	f.StringVar(&o.defaults.OSImageURL, "os-image", "", "OS image for pools whose MachineConfigs set none; empty: nodes keep their OS images")
-	f.StringVar(&o.content.registry, "content-registry", "", "repository such as registry.example.com/bunsen/content, which gets the bytes of large files; empty: objects of the cluster")
-	f.StringVar(&o.content.credentials, "content-registry-credentials", "", "file with credentials to pull, push and delete there, as docker login writes it")
-	f.StringVar(&o.content.ca, "content-registry-ca", "", "file with the CA of that registry, in PEM; empty: the CAs of the system")
-	f.StringVar(&o.defaults.ExtensionsImage, "extensions-image", "", "extensions image for pools whose MachineConfigs set none")
-	f.StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "node on which this process runs, which gets its config last; by default $NODE_NAME (the downward API's spec.nodeName)")
+	f.StringVar(&o.health, "health", "0", "address for /healthz (the process answers) and /readyz (the API server "+
+		"answers and the caches have synced); 0: off")
+	f.StringVar(&o.webhook, "webhook", "0", "address for the webhook requests of git hosts (POST /hook/NAME for a "+
+		"GitSource with spec.webhook), such as :9292; 0: off")
+	f.BoolVar(&o.leaderElect, "leader-elect", false, "act only while this replica holds the Lease; set this flag if "+
+		"several replicas run")
+	f.StringVar(&o.defaults.OSImageURL, "os-image", "", "OS image for pools whose MachineConfigs set none; empty: "+
+		"nodes keep their OS images")
+	f.StringVar(&o.content.registry, "content-registry", "", "repository such as "+
+		"registry.example.com/bunsen/content, which gets the bytes of large files; empty: objects of the cluster")
+	f.StringVar(&o.content.credentials, "content-registry-credentials", "", "file with credentials to pull, push and "+
+		"delete there, as docker login writes it")
+	f.StringVar(&o.content.ca, "content-registry-ca", "", "file with the CA of that registry, in PEM; empty: the CAs "+
+		"of the system")
+	f.StringVar(&o.defaults.ExtensionsImage, "extensions-image", "",
+		"extensions image for pools whose MachineConfigs set none")
+	f.StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "node on which this process runs, which gets its config "+
+		"last; by default $NODE_NAME (the downward API's spec.nodeName)")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every reconciliation, not only those with changes")
 	return cmd
 }
@@ -102,7 +113,8 @@ func run(ctx context.Context, o options) error {
 	}
 	mgr, err := ctrl.NewManager(rc, ctrl.Options{
 		Scheme: scheme, Cache: controller.CacheOptions(),
-		LeaderElection: o.leaderElect, LeaderElectionID: "machine-config-controller", LeaderElectionNamespace: o.namespace,
+		LeaderElection: o.leaderElect, LeaderElectionID: "machine-config-controller",
+		LeaderElectionNamespace:       o.namespace,
 		LeaderElectionReleaseOnCancel: true,
 		Metrics:                       metricsserver.Options{BindAddress: o.metrics}, HealthProbeBindAddress: o.health,
 	})
@@ -120,7 +132,8 @@ func run(ctx context.Context, o options) error {
 	}
 	defer func() { _ = trees.Close() }() // Close releases the lock, which the end of the process also releases.
 	cfg := controller.Config{
-		Namespace: o.namespace, SecretsNamespace: o.secretsNamespace, Version: version, Open: open, Now: time.Now, Node: o.node, Replica: replica(), Webhook: o.webhook,
+		Namespace: o.namespace, SecretsNamespace: o.secretsNamespace, Version: version, Open: open, Now: time.Now,
+		Node: o.node, Replica: replica(), Webhook: o.webhook,
 		Defaults: o.defaults,
 	}
 	if cfg.ContentRegistry, err = o.content.open(); err != nil {
@@ -136,8 +149,9 @@ func run(ctx context.Context, o options) error {
 // replica identifies this controller: by its pod, or by the host and the process.
 func replica() heartbeat.Replica {
 	r := heartbeat.Replica{
-		Name: os.Getenv("POD_NAME"), Pod: os.Getenv("POD_NAME"), PodUID: types.UID(os.Getenv("POD_UID")), PodNamespace: os.Getenv("POD_NAMESPACE"),
-		PID: os.Getpid(),
+		Name: os.Getenv("POD_NAME"), Pod: os.Getenv("POD_NAME"), PodUID: types.UID(os.Getenv("POD_UID")),
+		PodNamespace: os.Getenv("POD_NAMESPACE"),
+		PID:          os.Getpid(),
 	}
 	if r.Name != "" {
 		return r
@@ -154,7 +168,8 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 	if kubeconfig == "" {
 		rc, err := rest.InClusterConfig()
 		if err != nil {
-			return nil, fmt.Errorf("reading the pod's service account: %w; outside of a pod, name a cluster with --kubeconfig", err)
+			return nil, fmt.Errorf("reading the pod's service account: %w; outside of a pod, name a cluster with "+
+				"--kubeconfig", err)
 		}
 		return unhurried(rc), nil
 	}

@@ -23,7 +23,9 @@ import (
 func kubeconfig(t *testing.T, server string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: %q}}]\ncontexts: [{name: c, context: {cluster: c, user: u}}]\ncurrent-context: c\nusers: [{name: u, user: {}}]\n", server)
+	text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: %q}}]\n"+
+		"contexts: [{name: c, context: {cluster: c, user: u}}]\ncurrent-context: c\nusers: [{name: u, user: {}}]\n",
+		server)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -83,14 +85,15 @@ func TestHealth(t *testing.T) {
 	}()
 	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusInternalServerError} {
 		var last error
-		err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
-			answer, err := http.Get("http://" + address + path)
-			if last = err; err != nil {
-				return false, nil
-			}
-			last = fmt.Errorf("status %s", answer.Status)
-			return answer.StatusCode == want, answer.Body.Close()
-		})
+		err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 2*time.Minute, true,
+			func(context.Context) (bool, error) {
+				answer, err := http.Get("http://" + address + path)
+				if last = err; err != nil {
+					return false, nil
+				}
+				last = fmt.Errorf("status %s", answer.Status)
+				return answer.StatusCode == want, answer.Body.Close()
+			})
 		if err != nil {
 			t.Errorf("%s: %v", path, last)
 		}
@@ -115,7 +118,10 @@ func TestRepositoriesAreOpenedBySpec(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer trees.Close()
-	for url, ok := range map[string]bool{"https://git.example.com/os": true, "git@git.example.com:os": false, "ftp://git.example.com/os": false, "relative/path": false} {
+	for url, ok := range map[string]bool{
+		"https://git.example.com/os": true, "git@git.example.com:os": false,
+		"ftp://git.example.com/os": false, "relative/path": false,
+	} {
 		if _, err := open(v1alpha1.GitSourceSpec{URL: url}, gitsource.Secrets{}); (err == nil) != ok {
 			t.Errorf("%s: %v", url, err)
 		}

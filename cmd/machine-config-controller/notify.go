@@ -42,10 +42,12 @@ func notifyCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: the pod's service account")
-	f.StringVar(&o.secretsNamespace, "secrets-namespace", "bunsen-notifications", "namespace of the Secrets that Notifications name")
+	f.StringVar(&o.secretsNamespace, "secrets-namespace", "bunsen-notifications",
+		"namespace of the Secrets that Notifications name")
 	f.StringVar(&o.metrics, "metrics", "0", "address for Prometheus metrics, such as 127.0.0.1:8798; 0: off")
 	f.StringVar(&o.health, "health", "0", "address for /healthz and /readyz; 0: off")
-	f.DurationVar(&o.statusInterval, "status-interval", time.Minute, "shortest time between two commit statuses of the same name on one commit")
+	f.DurationVar(&o.statusInterval, "status-interval", time.Minute, "shortest time between two commit statuses of "+
+		"the same name on one commit")
 	return cmd
 }
 
@@ -62,7 +64,8 @@ func runNotify(ctx context.Context, o notifyOptions) error {
 		return err
 	}
 	mgr, err := ctrl.NewManager(rc, ctrl.Options{
-		Scheme: scheme, Cache: controller.CacheOptions(), Metrics: metricsserver.Options{BindAddress: o.metrics}, HealthProbeBindAddress: o.health,
+		Scheme: scheme, Cache: controller.CacheOptions(), Metrics: metricsserver.Options{BindAddress: o.metrics},
+		HealthProbeBindAddress: o.health,
 	})
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
@@ -72,7 +75,10 @@ func runNotify(ctx context.Context, o notifyOptions) error {
 			return fmt.Errorf("serving --health: %w", err)
 		}
 	}
-	c := &notifying.Controller{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Open: openGitHost, Namespace: o.secretsNamespace, Pace: o.statusInterval, Now: time.Now}
+	c := &notifying.Controller{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Open: openGitHost,
+		Namespace: o.secretsNamespace, Pace: o.statusInterval, Now: time.Now,
+	}
 	if err := c.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("registering the notifier: %w", err)
 	}

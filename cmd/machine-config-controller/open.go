@@ -46,23 +46,34 @@ func opener(dir string) (gitsource.Open, *store.Store, error) {
 	share, servers := &sharing{}, &transport.Servers{Now: time.Now}
 	open := func(spec v1alpha1.GitSourceSpec, secrets gitsource.Secrets) (gitsource.Repository, error) {
 		if a, err := source.ParseURL(spec.URL); err == nil && a.Password != "" {
-			return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.url holds a password, which everybody who may read GitSources can see: put it into a Secret, name that in spec.secretRef, and change the password"))
+			return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.url holds a password, which "+
+				"everybody who may read GitSources can see: put it into a Secret, name that in spec.secretRef, and "+
+				"change the password"))
 		}
 		if strings.HasPrefix(spec.URL, "oci://") {
 			return openArtifacts(connector, trees, spec, secrets)
 		}
 		if spec.Ref.Digest != "" {
-			return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.ref.digest is for oci:// only: set ref.commit for a git repository"))
+			return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec,
+				errors.New("spec.ref.digest is for oci:// only: set ref.commit for a git repository"))
 		}
-		c := git.Config{URL: spec.URL, Secret: secrets.Credentials, HostsRequired: true, Cache: fetched, Servers: servers}
-		c.LFS, c.Submodules = slices.Contains(spec.Include, v1alpha1.ContentLFS), slices.Contains(spec.Include, v1alpha1.ContentSubmodules)
+		c := git.Config{
+			URL: spec.URL, Secret: secrets.Credentials, HostsRequired: true, Cache: fetched,
+			Servers: servers,
+		}
+		c.LFS, c.Submodules = slices.Contains(spec.Include, v1alpha1.ContentLFS),
+			slices.Contains(spec.Include, v1alpha1.ContentSubmodules)
 		remote, err := connector.OpenAs(spec.Provider, c, secrets.Proxy)
 		if err != nil {
 			return nil, err
 		}
 		return polled{
-			store.Repository{Remote: remote, Store: trees, URL: remote.URL(), Path: spec.Path, Ref: &spec.Ref, Include: included(spec)},
-			share, polling.Key(spec.URL, secrets.Credentials, secrets.Proxy, map[string][]byte{"provider": []byte(spec.Provider)}), remote.ListPrefixes,
+			store.Repository{
+				Remote: remote, Store: trees, URL: remote.URL(), Path: spec.Path, Ref: &spec.Ref,
+				Include: included(spec),
+			},
+			share, polling.Key(spec.URL, secrets.Credentials, secrets.Proxy,
+				map[string][]byte{"provider": []byte(spec.Provider)}), remote.ListPrefixes,
 		}, nil
 	}
 	return open, trees, nil
@@ -113,17 +124,23 @@ func (p polled) Poll(ctx context.Context, at source.Poll) (source.Listing, error
 }
 
 // openArtifacts opens a repository of an OCI registry.
-func openArtifacts(c *connect.Connector, trees *store.Store, spec v1alpha1.GitSourceSpec, secrets gitsource.Secrets) (gitsource.Repository, error) {
+func openArtifacts(c *connect.Connector, trees *store.Store, spec v1alpha1.GitSourceSpec,
+	secrets gitsource.Secrets,
+) (gitsource.Repository, error) {
 	var keys map[string][]byte
 	if v := spec.Verify; v != nil { // If the Secret is empty, the verification of signatures fails.
 		if v.Mode != "" && v.Mode != v1alpha1.VerifyHead || len(v.Signers)+len(v.Committers)+len(v.Authors) > 0 {
-			return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.verify of oci:// has the mode Head only, without signers, committers and authors: remove them"))
+			return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec,
+				errors.New("spec.verify of oci:// has the mode Head only, without signers, committers and authors: "+
+					"remove them"))
 		}
 		keys = map[string][]byte{}
 		maps.Copy(keys, secrets.Keys)
 	}
 	if len(spec.Include) > 0 {
-		return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.include is for git repositories only: an artifact has the contents of all its files. Remove it"))
+		return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec,
+			errors.New("spec.include is for git repositories only: an artifact has the contents of all its files. "+
+				"Remove it"))
 	}
 	config := oci.Config{URL: spec.URL, Ref: spec.Ref, Secret: secrets.Credentials, HostsRequired: true}
 	remote, trust, err := c.ArtifactsAs(spec.Provider, config, keys, secrets.Proxy)

@@ -28,14 +28,16 @@ func TestASecretThatNamesNoHostsIsNotUsed(t *testing.T) {
 	}
 }
 
-// TestWhichFieldsARepositoryHas: a digest is of an artifact, a branch is of a git repository, and each has keys of its kind.
+// TestWhichFieldsARepositoryHas: a digest is of an artifact, a branch is of a git repository, and each has keys of its
+// kind.
 func TestWhichFieldsARepositoryHas(t *testing.T) {
 	open, trees, err := opener(filepath.Join(t.TempDir(), "store"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer trees.Close()
-	const registry, digest = "oci://registry.example.com/team/os", "sha256:0000000000000000000000000000000000000000000000000000000000000000"
+	const registry, digest = "oci://registry.example.com/team/os",
+		"sha256:0000000000000000000000000000000000000000000000000000000000000000"
 	for name, test := range map[string]struct {
 		spec  v1alpha1.GitSourceSpec
 		words string
@@ -51,7 +53,8 @@ func TestWhichFieldsARepositoryHas(t *testing.T) {
 		"an artifact that must be signed": {v1alpha1.GitSourceSpec{URL: registry, Verify: &v1alpha1.Verification{}}, "the Secret has no key: add cosign.pub"},
 	} {
 		_, err := open(test.spec, gitsource.Secrets{})
-		if test.words == "" && err != nil || test.words != "" && (err == nil || !strings.Contains(err.Error(), test.words)) {
+		if test.words == "" && err != nil || test.words != "" &&
+			(err == nil || !strings.Contains(err.Error(), test.words)) {
 			t.Errorf("%s: got %v, want %q", name, err, test.words)
 		}
 	}

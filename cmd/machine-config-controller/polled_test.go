@@ -43,7 +43,8 @@ func newHost(t *testing.T, folders int) *host {
 	}
 	commits := ""
 	for n := range 2 {
-		commits += fmt.Sprintf("commit refs/heads/main\ncommitter A <a@example.org> %d +0000\ndata 2\nx\n\n", 1_700_000_000+n)
+		commits += fmt.Sprintf("commit refs/heads/main\ncommitter A <a@example.org> %d +0000\ndata 2\nx\n\n",
+			1_700_000_000+n)
 		for i := range folders {
 			text := fmt.Sprintf("%d %d\n", n, i)
 			commits += fmt.Sprintf("M 100644 inline clusters/%d/a\ndata %d\n%s\n", i, len(text), text)
@@ -52,10 +53,13 @@ func newHost(t *testing.T, folders int) *host {
 	git("", "init", "-q", "--bare", "-b", "main", "cfg.git")
 	git(commits, "-C", "cfg.git", "fast-import", "--quiet")
 	backend := &cgi.Handler{
-		Path: filepath.Join(git("", "--exec-path"), "git-http-backend"), Root: "/", Stderr: io.Discard, InheritEnv: []string{"PATH"},
+		Path: filepath.Join(git("", "--exec-path"), "git-http-backend"), Root: "/", Stderr: io.Discard,
+		InheritEnv: []string{"PATH"},
 		Env: []string{
-			"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_COUNT=2",
-			"GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*", "GIT_CONFIG_KEY_1=uploadpack.allowFilter", "GIT_CONFIG_VALUE_1=true",
+			"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
+			"GIT_CONFIG_COUNT=2",
+			"GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*", "GIT_CONFIG_KEY_1=uploadpack.allowFilter",
+			"GIT_CONFIG_VALUE_1=true",
 		},
 	}
 	h := &host{kinds: map[string]int{}}
@@ -97,11 +101,14 @@ func (h *host) take() string {
 }
 
 func (h *host) secret(password string) gitsource.Secrets {
-	return gitsource.Secrets{Credentials: map[string][]byte{"username": []byte("me"), "password": []byte(password), "hosts": []byte(h.Listener.Addr().String())}}
+	return gitsource.Secrets{Credentials: map[string][]byte{
+		"username": []byte("me"), "password": []byte(password),
+		"hosts": []byte(h.Listener.Addr().String()),
+	}}
 }
 
-// TestSourcesOfOneRepository: twenty folders of one repository cost one listing, one request for the history, and each its own files.
-// Who has other credentials gets none of that.
+// TestSourcesOfOneRepository: twenty folders of one repository cost one listing, one request for the history, and each
+// its own files. Who has other credentials gets none of that.
 func TestSourcesOfOneRepository(t *testing.T) {
 	const folders = 20
 	h := newHost(t, folders)
@@ -112,7 +119,10 @@ func TestSourcesOfOneRepository(t *testing.T) {
 	defer trees.Close()
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	poll := func(i int, s gitsource.Secrets) (gitsource.Repository, source.Listing, error) {
-		repo, err := open(v1alpha1.GitSourceSpec{URL: h.URL + "/cfg.git", Path: fmt.Sprintf("clusters/%d", i), Ref: v1alpha1.GitRef{Branch: "main"}}, s)
+		repo, err := open(v1alpha1.GitSourceSpec{
+			URL: h.URL + "/cfg.git", Path: fmt.Sprintf("clusters/%d", i),
+			Ref: v1alpha1.GitRef{Branch: "main"},
+		}, s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +157,8 @@ func TestSourcesOfOneRepository(t *testing.T) {
 		if fault.Of(err, "").Reason != v1alpha1.ReasonAuthentication || len(found.Refs) > 0 {
 			t.Errorf("%s: the listing is %v, %v", name, found.Refs, err)
 		}
-		if e, err := repo.Evidence(t.Context(), picked); fault.Of(err, "").Reason != v1alpha1.ReasonAuthentication || len(e.Commit) > 0 {
+		if e, err := repo.Evidence(t.Context(), picked); fault.Of(err, "").Reason != v1alpha1.ReasonAuthentication ||
+			len(e.Commit) > 0 {
 			t.Errorf("%s: the evidence is %v, %v", name, e, err)
 		}
 		if got := h.take(); got != "map[refused:2]" {
@@ -155,15 +166,20 @@ func TestSourcesOfOneRepository(t *testing.T) {
 		}
 	}
 	// A branch that does not exist: the error names those that do.
-	repo, err := open(v1alpha1.GitSourceSpec{URL: h.URL + "/cfg.git", Ref: v1alpha1.GitRef{Branch: "nope"}}, h.secret("pass-word"))
+	repo, err := open(v1alpha1.GitSourceSpec{URL: h.URL + "/cfg.git", Ref: v1alpha1.GitRef{Branch: "nope"}},
+		h.secret("pass-word"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := repo.(gitsource.Polled).Poll(t.Context(), source.Poll{Source: "nope", Now: now, Interval: time.Minute})
+	found, err := repo.(gitsource.Polled).Poll(t.Context(), source.Poll{
+		Source: "nope", Now: now,
+		Interval: time.Minute,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := source.Pick(found.Refs, v1alpha1.GitRef{Branch: "nope"}); err == nil || !strings.Contains(err.Error(), "main") {
+	if _, err := source.Pick(found.Refs, v1alpha1.GitRef{Branch: "nope"}); err == nil ||
+		!strings.Contains(err.Error(), "main") {
 		t.Errorf("got the error %v", err)
 	}
 }

@@ -95,10 +95,12 @@ func TestOnARealAPIServer(t *testing.T) {
 	t.Run("what a node may read", func(t *testing.T) { whatANodeMayRead(t, p) })
 	t.Run("what a node shows", func(t *testing.T) { whatANodeShows(t, p) })
 	t.Run("the DaemonSet is taken", func(t *testing.T) {
-		p.kubectl(t, "", "apply", "--dry-run=server", "--validate=strict", "-k", filepath.Join("..", "..", "config", "daemon"))
+		p.kubectl(t, "", "apply", "--dry-run=server", "--validate=strict", "-k", filepath.Join("..", "..", "config",
+			"daemon"))
 	})
 	t.Run("a machine that the server bore joins", func(t *testing.T) {
-		p.kubectl(t, "", "apply", "-k", filepath.Join("..", "..", "config", "components", "nodes-read-configs")) // no server runs
+		// no server runs
+		p.kubectl(t, "", "apply", "-k", filepath.Join("..", "..", "config", "components", "nodes-read-configs"))
 		aBornMachineJoins(t, p)
 	})
 }
@@ -110,7 +112,10 @@ func whatANodeMayWrite(t *testing.T, p plane) {
 		config := rest.CopyConfig(admin)
 		config.Impersonate = daemonAs[who]
 		if who == "the other node" {
-			config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:worker-1", Groups: []string{"system:nodes", "system:authenticated"}}
+			config.Impersonate = rest.ImpersonationConfig{
+				UserName: "system:node:worker-1",
+				Groups:   []string{"system:nodes", "system:authenticated"},
+			}
 		}
 		return nodesOf(t, config)
 	}
@@ -120,7 +125,10 @@ func whatANodeMayWrite(t *testing.T, p plane) {
 		"worker-1": {},
 	} {
 		node["name"] = name
-		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": node, "spec": map[string]any{"unschedulable": true}}}
+		object := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": "Node",
+			"metadata": node, "spec": map[string]any{"unschedulable": true},
+		}}
 		if _, err := nodesOf(t, admin).Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +140,8 @@ func whatANodeMayWrite(t *testing.T, p plane) {
 			if c.part != "" {
 				part = []string{c.part}
 			}
-			_, err := as(c.who).Patch(t.Context(), c.node, types.StrategicMergePatchType, []byte(c.patch), metav1.PatchOptions{}, part...)
+			_, err := as(c.who).Patch(t.Context(), c.node, types.StrategicMergePatchType, []byte(c.patch),
+				metav1.PatchOptions{}, part...)
 			switch {
 			case c.denied == "" && err != nil:
 				t.Error(err)
@@ -143,19 +152,25 @@ func whatANodeMayWrite(t *testing.T, p plane) {
 	}
 	t.Run("nor by server-side apply", func(t *testing.T) {
 		applied := `{"apiVersion":"v1","kind":"Node","metadata":{"name":"worker-0","annotations":{"machineconfiguration.openshift.io/lastAppliedDrain":"drain-x"}}}`
-		_, err := as("the node").Patch(t.Context(), "worker-0", types.ApplyPatchType, []byte(applied), metav1.PatchOptions{FieldManager: "x", Force: new(true)})
+		_, err := as("the node").Patch(t.Context(), "worker-0", types.ApplyPatchType, []byte(applied),
+			metav1.PatchOptions{FieldManager: "x", Force: new(true)})
 		if err == nil || !strings.Contains(err.Error(), "lastAppliedDrain") {
 			t.Errorf("it was taken: %v", err)
 		}
 	})
 	t.Run("a kubelet makes its Node, but not one that was drained already", func(t *testing.T) {
 		var forged unstructured.Unstructured
-		if err := json.Unmarshal([]byte(`{"apiVersion":"v1","kind":"Node","metadata":{"name":"worker-2","annotations":{"machineconfiguration.openshift.io/lastAppliedDrain":"drain-x"}}}`), &forged); err != nil {
+		if err := json.Unmarshal(
+			[]byte(`{"apiVersion":"v1","kind":"Node","metadata":{"name":"worker-2","annotations":{"machineconfiguration.openshift.io/lastAppliedDrain":"drain-x"}}}`), &forged); err != nil {
 			t.Fatal(err)
 		}
 		config := rest.CopyConfig(admin)
-		config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:worker-2", Groups: []string{"system:nodes", "system:authenticated"}}
-		if _, err := nodesOf(t, config).Create(t.Context(), &forged, metav1.CreateOptions{}); err == nil || !strings.Contains(err.Error(), "lastAppliedDrain") {
+		config.Impersonate = rest.ImpersonationConfig{
+			UserName: "system:node:worker-2",
+			Groups:   []string{"system:nodes", "system:authenticated"},
+		}
+		if _, err := nodesOf(t, config).Create(t.Context(), &forged, metav1.CreateOptions{}); err == nil ||
+			!strings.Contains(err.Error(), "lastAppliedDrain") {
 			t.Errorf("it was made: %v", err)
 		}
 		forged.SetAnnotations(nil)
@@ -190,7 +205,10 @@ func whatANodeMayRead(t *testing.T, p plane) {
 		t.Fatal(err)
 	}
 	for _, kind := range []string{"machineconfigs", "machineconfigpools"} {
-		_, err := client.Resource(schema.GroupVersionResource{Group: "machineconfiguration.openshift.io", Version: "v1", Resource: kind}).List(t.Context(), metav1.ListOptions{})
+		_, err := client.Resource(schema.GroupVersionResource{
+			Group: "machineconfiguration.openshift.io", Version: "v1",
+			Resource: kind,
+		}).List(t.Context(), metav1.ListOptions{})
 		if !apierrors.IsForbidden(err) {
 			t.Errorf("a node lists all %s: %v", kind, err)
 		}
@@ -220,7 +238,9 @@ func awaitPolicy(t *testing.T, nodes dynamic.ResourceInterface) {
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()
 	for {
-		_, err := nodes.Patch(ctx, "worker-0", types.StrategicMergePatchType, []byte(`{"metadata":{"annotations":{"bunsen.dev/probe":"x"}}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := nodes.Patch(ctx, "worker-0", types.StrategicMergePatchType,
+			[]byte(`{"metadata":{"annotations":{"bunsen.dev/probe":"x"}}}`),
+			metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		if err != nil && strings.Contains(err.Error(), "bunsen.dev/probe") {
 			return
 		}
@@ -254,8 +274,12 @@ func controlPlane(tb testing.TB) plane {
 		tb.Fatalf("there is no kube-apiserver to test against: %v; make assets builds one", err)
 	}
 	no := false
-	p.env = &envtest.Environment{BinaryAssetsDirectory: p.assets, UseExistingCluster: &no, ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute}
-	p.env.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "Node,RBAC").Append("enable-admission-plugins", "NodeRestriction")
+	p.env = &envtest.Environment{
+		BinaryAssetsDirectory: p.assets, UseExistingCluster: &no,
+		ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute,
+	}
+	p.env.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "Node,RBAC").
+		Append("enable-admission-plugins", "NodeRestriction")
 	if _, err := p.env.Start(); err != nil {
 		tb.Fatal(err)
 	}

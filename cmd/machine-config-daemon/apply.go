@@ -69,8 +69,10 @@ Exit codes:
 	}
 	o.add(cmd)
 	f := cmd.Flags()
-	f.StringVar(&o.root, "root", "/", "root directory of the machine; a directory other than / is a machine that does not run")
-	f.StringVar(&o.content, "content", "", "directory with the large files of the config, as bunsen build --content writes it")
+	f.StringVar(&o.root, "root", "/", "root directory of the machine; a directory other than / is a machine that "+
+		"does not run")
+	f.StringVar(&o.content, "content", "", "directory with the large files of the config, as bunsen build --content "+
+		"writes it")
 	f.BoolVar(&o.dry, "dry-run", false, "print the steps of the update, and change nothing")
 	f.BoolVar(&o.stay, "skip-reboot", false, "do not reboot, even if the change needs a reboot")
 	f.BoolVar(&o.force, "force", false, "overwrite differences between the disk and the config in force, and reboot")
@@ -92,15 +94,21 @@ func applyOnce(ctx context.Context, o onceOptions, out io.Writer) error {
 	}
 	log := (&options{verbose: o.verbose}).logger()
 	if strings.HasPrefix(o.from, "http://") && o.digest == "" {
-		log.Warn("the config came without TLS, so a machine on the way could have changed it; add --digest", "from", name)
+		log.Warn("the config came without TLS, so a machine on the way could have changed it; add --digest", "from",
+			name)
 	}
 	h, closeHost, err := o.open(ctx, log)
 	if err != nil {
 		return err
 	}
 	defer closeHost()
-	runner := apply.Runner{Host: h, OnStep: func(s host.Step, undone bool) { log.Debug("step", "step", s.String(), "undone", undone) }}
-	ask := once.Request{To: to, Force: o.force, AsFirstBoot: o.born, SkipReboot: o.stay || !o.live(), Fetcher: fetcher(h, storedIn(o.content))}
+	runner := apply.Runner{Host: h, OnStep: func(s host.Step, undone bool) {
+		log.Debug("step", "step", s.String(), "undone", undone)
+	}}
+	ask := once.Request{
+		To: to, Force: o.force, AsFirstBoot: o.born, SkipReboot: o.stay || !o.live(),
+		Fetcher: fetcher(h, storedIn(o.content)),
+	}
 	result, err := once.Run(ctx, runner, ask, o.dry, func(d once.Plan) {
 		if o.output == "text" {
 			fmt.Fprint(out, d.String())
@@ -174,7 +182,10 @@ func tell(out io.Writer, o onceOptions, r once.Result, err error) error {
 		return err
 	}
 	p := r.Plan.Plan
-	said := outcome{From: p.From, To: p.To, Disruption: p.Disruption.String(), Steps: []stepText{}, RebootDue: r.Plan.RebootDue, End: string(r.End)}
+	said := outcome{
+		From: p.From, To: p.To, Disruption: p.Disruption.String(), Steps: []stepText{},
+		RebootDue: r.Plan.RebootDue, End: string(r.End),
+	}
 	for _, s := range r.Plan.Steps() {
 		said.Steps = append(said.Steps, stepText{string(s.Verb), s.Target, s.String()})
 	}

@@ -60,8 +60,8 @@ func isStaticAndSmall(t *testing.T, at string) {
 	}
 }
 
-// contained is the binary as a container runs it: in a mount namespace, with a machine's root mounted without exec, which
-// has a /proc. The directory is that root, outside of the namespace too.
+// contained is the binary as a container runs it: in a mount namespace, with a machine's root mounted without exec,
+// which has a /proc. The directory is that root, outside of the namespace too.
 func contained(tb testing.TB, binary, root string, args ...string) *exec.Cmd {
 	tb.Helper()
 	if os.Geteuid() != 0 {
@@ -92,7 +92,11 @@ func machineRoot(tb testing.TB, files map[string]string) string {
 func entersTheMachine(t *testing.T, binary string) {
 	t.Helper()
 	t.Run("even where nothing can be executed there", func(t *testing.T) {
-		root := machineRoot(t, map[string]string{"etc/ignition-machine-config-encapsulated.json": `{"it":"is the machine's"}`, "etc/os-release": "ID=test\n"})
+		root := machineRoot(t,
+			map[string]string{
+				"etc/ignition-machine-config-encapsulated.json": `{"it":"is the machine's"}`,
+				"etc/os-release": "ID=test\n",
+			})
 		out, err := contained(t, binary, root, "firstboot", "--retry", "0", "--root-mount", root).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), "metadata.name") {
 			t.Errorf("%v\n%s", err, out)
@@ -113,7 +117,8 @@ func entersTheMachine(t *testing.T, binary string) {
 	})
 	t.Run("under its own name, in the same process", func(t *testing.T) {
 		root := machineRoot(t, map[string]string{"etc/os-release": "ID=test\n"})
-		cmd := contained(t, binary, root, "start", "--node-name", "worker-0", "--metrics", "127.0.0.1:0", "--root-mount", root)
+		cmd := contained(t, binary, root, "start", "--node-name", "worker-0", "--metrics", "127.0.0.1:0",
+			"--root-mount", root)
 		log, stop := running(t, cmd)
 		defer stop()
 		if line, err := log.ReadString('\n'); err != nil {
@@ -122,7 +127,8 @@ func entersTheMachine(t *testing.T, binary string) {
 		if in, err := os.Readlink(fmt.Sprintf("/proc/%d/root", cmd.Process.Pid)); err != nil || in != root {
 			t.Errorf("its root is %s, %v", in, err)
 		}
-		if comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", cmd.Process.Pid)); err != nil || !strings.HasPrefix(string(comm), "machine-config-") {
+		if comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", cmd.Process.Pid)); err != nil ||
+			!strings.HasPrefix(string(comm), "machine-config-") {
 			t.Errorf("it is called %s, %v", comm, err)
 		}
 		args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", cmd.Process.Pid))
@@ -156,20 +162,30 @@ func BenchmarkIdle(b *testing.B) {
 	binary := release(b)
 	b.Run("in a cluster", func(b *testing.B) {
 		p := controlPlane(b)
-		p.kubectl(b, "", "apply", "-k", filepath.Join("..", "..", "config", "components", "nodes-read-configs")) // no server runs
+		// no server runs
+		p.kubectl(b, "", "apply", "-k", filepath.Join("..", "..", "config", "components", "nodes-read-configs"))
 		var files []string
 		for i := range 100 { // at a path whose change disturbs nothing
-			files = append(files, fmt.Sprintf(`{"path":"/etc/nmstate/openshift/%d.yml","contents":{"source":"data:,%s"}}`, i, strings.Repeat("x", 8000)))
+			files = append(files,
+				fmt.Sprintf(`{"path":"/etc/nmstate/openshift/%d.yml","contents":{"source":"data:,%s"}}`, i,
+					strings.Repeat("x", 8000)))
 		}
-		p.kubectl(b, `{"apiVersion":"machineconfiguration.openshift.io/v1","kind":"MachineConfig","metadata":{"name":"rendered-worker-1"},"spec":{"config":{"ignition":{"version":"3.5.0"},"storage":{"files":[`+strings.Join(files, ",")+`]}}}}`, "create", "-f", "-")
-		p.kubectl(b, `{"apiVersion":"v1","kind":"Node","metadata":{"name":"worker-0","annotations":{"machineconfiguration.openshift.io/desiredConfig":"rendered-worker-1"}}}`, "create", "-f", "-")
+		p.kubectl(b,
+			`{"apiVersion":"machineconfiguration.openshift.io/v1","kind":"MachineConfig","metadata":{"name":"rendered-worker-1"},"spec":{"config":{"ignition":{"version":"3.5.0"},"storage":{"files":[`+strings.Join(files, ",")+`]}}}}`, "create", "-f", "-")
+		p.kubectl(b,
+			`{"apiVersion":"v1","kind":"Node","metadata":{"name":"worker-0","annotations":{"machineconfiguration.openshift.io/desiredConfig":"rendered-worker-1"}}}`, "create", "-f", "-")
 		root := machineRoot(b, map[string]string{"etc/os-release": "ID=test\n", "var/lib/kubelet/kubeconfig": ""})
-		p.identity(b, filepath.Join(root, "var/lib/kubelet/kubeconfig"), envtest.User{Name: "system:node:worker-0", Groups: []string{"system:nodes"}})
-		idle(b, contained(b, binary, root, "start", "--node-name", "worker-0", "--metrics", "127.0.0.1:0", "--root-mount", root), "msg=done node=worker-0 config=")
+		p.identity(b, filepath.Join(root, "var/lib/kubelet/kubeconfig"), envtest.User{
+			Name:   "system:node:worker-0",
+			Groups: []string{"system:nodes"},
+		})
+		idle(b, contained(b, binary, root, "start", "--node-name", "worker-0", "--metrics", "127.0.0.1:0",
+			"--root-mount", root), "msg=done node=worker-0 config=")
 	})
 	b.Run("without an API server that answers", func(b *testing.B) {
 		root := machineRoot(b, map[string]string{"etc/os-release": "ID=test\n"})
-		idle(b, contained(b, binary, root, "start", "--node-name", "worker-0", "--metrics", "127.0.0.1:0", "--root-mount", root), "the API server does not answer")
+		idle(b, contained(b, binary, root, "start", "--node-name", "worker-0", "--metrics", "127.0.0.1:0",
+			"--root-mount", root), "the API server does not answer")
 	})
 }
 

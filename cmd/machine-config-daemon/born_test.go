@@ -22,8 +22,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
-// ignite does what Ignition does with the files of a config that the server composed; withhold: for a machine that came with
-// a token of no node.
+// ignite does what Ignition does with the files of a config that the server composed; withhold: for a machine that came
+// with a token of no node.
 func ignite(t *testing.T, m *hosttest.Machine, rendered *mcfgv1.MachineConfig, withhold bool) {
 	t.Helper()
 	body, err := mcs.Compose(mcs.Input{Pool: "worker", Rendered: rendered, Withhold: withhold}, mcs.Newest)
@@ -49,9 +49,9 @@ func ignite(t *testing.T, m *hosttest.Machine, rendered *mcfgv1.MachineConfig, w
 // secretText is what the config of the test has that few should read.
 const secretText = "hunter2"
 
-// aBornMachineJoins goes the whole way of a new machine: what the server served is on its disk; its OS is brought to the
-// config before it joins; then its Node says what it was born with. What was withheld comes after that, by the node's own
-// rights, and the node is done only then.
+// aBornMachineJoins goes the whole way of a new machine: what the server served is on its disk; its OS is brought to
+// the config before it joins; then its Node says what it was born with. What was withheld comes after that, by the
+// node's own rights, and the node is done only then.
 func aBornMachineJoins(t *testing.T, p plane) {
 	t.Helper()
 	rendered := &mcfgv1.MachineConfig{
@@ -59,7 +59,8 @@ func aBornMachineJoins(t *testing.T, p plane) {
 		ObjectMeta: metav1.ObjectMeta{Name: "rendered-worker-0123456789abcdef0123456789abcdef"},
 	}
 	rendered.Spec.KernelArguments = []string{"quiet"}
-	rendered.Spec.Config.Raw = []byte(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/motd","mode":420,"contents":{"source":"data:,hello"}},{"path":"/var/lib/kubelet/config.json","mode":420,"contents":{"source":"data:,` + secretText + `"}}]}}`)
+	rendered.Spec.Config.Raw = []byte(
+		`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/motd","mode":420,"contents":{"source":"data:,hello"}},{"path":"/var/lib/kubelet/config.json","mode":420,"contents":{"source":"data:,` + secretText + `"}}]}}`)
 	text, err := json.Marshal(rendered)
 	if err != nil {
 		t.Fatal(err)
@@ -86,9 +87,15 @@ func joins(t *testing.T, p plane, name string, rendered *mcfgv1.MachineConfig, w
 	}
 
 	config := rest.CopyConfig(p.admin)
-	config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:" + name, Groups: []string{"system:nodes", "system:authenticated"}}
+	config.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:node:" + name,
+		Groups:   []string{"system:nodes", "system:authenticated"},
+	}
 	cluster := kube.NewConnection(name, func() (*rest.Config, error) { return config, nil })
-	a := agent.New(agent.Config{Node: name, Cluster: cluster, Host: m.Host(), Log: log, Events: kube.NewRecorder(t.Context(), cluster, log)})
+	a := agent.New(agent.Config{
+		Node: name, Cluster: cluster, Host: m.Host(), Log: log,
+		Events: kube.NewRecorder(t.Context(), cluster, log),
+	})
 	if _, err := a.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -97,8 +104,9 @@ func joins(t *testing.T, p plane, name string, rendered *mcfgv1.MachineConfig, w
 		t.Fatal(err)
 	}
 	for key, want := range map[string]string{
-		v1alpha1.CurrentConfigAnnotation: rendered.Name, v1alpha1.DesiredConfigAnnotation: rendered.Name, v1alpha1.FirstPivotConfigAnnotation: rendered.Name,
-		v1alpha1.StateAnnotation: v1alpha1.StateDone, v1alpha1.ReasonAnnotation: "",
+		v1alpha1.CurrentConfigAnnotation: rendered.Name, v1alpha1.DesiredConfigAnnotation: rendered.Name,
+		v1alpha1.FirstPivotConfigAnnotation: rendered.Name,
+		v1alpha1.StateAnnotation:            v1alpha1.StateDone, v1alpha1.ReasonAnnotation: "",
 		v1alpha1.WithheldAnnotation: "",
 	} {
 		if is := node.GetAnnotations()[key]; is != want {

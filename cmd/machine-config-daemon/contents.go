@@ -15,8 +15,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// fetcher returns what downloads the remote files of configs onto a machine. Files of the content store come from stored, which
-// is nil for a machine that has none.
+// fetcher returns what downloads the remote files of configs onto a machine. Files of the content store come from
+// stored, which is nil for a machine that has none.
 func fetcher(h host.Host, stored fetch.Stored) *fetch.Fetcher {
 	failures := download.NewFailures()
 	return contentsync.Fetcher(h, func(a fetch.Access) fetch.Web {
@@ -32,12 +32,14 @@ func userAgent() string { return "machine-config-daemon/" + versionText() }
 // storedInCluster requests files of the content store from the servers of the cluster.
 func storedInCluster(cluster *kube.Connection) fetch.Stored {
 	return func(ctx context.Context, hash string, headers map[string]string) (fetch.Answer, io.ReadCloser, error) {
-		return cluster.Content(ctx, hash, headers, func(c *http.Client) fetch.Web { return download.Over(c, userAgent(), download.Stall, download.Rate) })
+		return cluster.Content(ctx, hash, headers, func(c *http.Client) fetch.Web {
+			return download.Over(c, userAgent(), download.Stall, download.Rate)
+		})
 	}
 }
 
-// storedIn reads files of the content store from a directory, in which each file has its hash as its name. It returns nil
-// for an empty name. The hash of what it reads is verified as that of a download is.
+// storedIn reads files of the content store from a directory, in which each file has its hash as its name. It returns
+// nil for an empty name. The hash of what it reads is verified as that of a download is.
 func storedIn(dir string) fetch.Stored {
 	if dir == "" {
 		return nil

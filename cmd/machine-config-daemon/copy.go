@@ -17,7 +17,8 @@ func newCopy() *cobra.Command {
 	return &cobra.Command{
 		Use:   "copy DIRECTORY",
 		Short: "Copy this program into a directory",
-		Long: `copy writes this program to DIRECTORY/` + programName + `. The image of the daemon has no other program that can copy files. An
+		Long: `copy writes this program to DIRECTORY/` + programName +
+			`. The image of the daemon has no other program that can copy files. An
 init container of machine-config-server runs it, so that the server can install the daemon on new machines.`,
 		Example: `  machine-config-daemon copy /daemon`,
 		RunE: func(_ *cobra.Command, args []string) error {

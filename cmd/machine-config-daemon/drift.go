@@ -19,7 +19,8 @@ func newDrift() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drift",
 		Short: "Print where this machine differs from its config, as the daemon last found",
-		Long: `drift reads the results that the daemon of this machine stores below ` + driftscan.Dir + `. drift needs no cluster,
+		Long: `drift reads the results that the daemon of this machine stores below ` + driftscan.Dir +
+			`. drift needs no cluster,
 changes nothing and may run beside the daemon. ` + "`bunsen drift`" + ` reads the results of all nodes from the cluster.`,
 		Example: `  machine-config-daemon drift list
   machine-config-daemon drift show /etc/chrony.conf`,
@@ -36,23 +37,26 @@ changes nothing and may run beside the daemon. ` + "`bunsen drift`" + ` reads th
 		return printDrift(w, known)
 	})
 	list.Example = "  machine-config-daemon drift list"
-	show := driftCommand("show PATH", "Print the difference of a path, without secrets", func(w io.Writer, files host.Files, path string) error {
-		text, err := driftscan.Diff(files, path)
-		if err != nil {
+	show := driftCommand("show PATH", "Print the difference of a path, without secrets",
+		func(w io.Writer, files host.Files, path string) error {
+			text, err := driftscan.Diff(files, path)
+			if err != nil {
+				return err
+			}
+			_, err = io.WriteString(w, text)
 			return err
-		}
-		_, err = io.WriteString(w, text)
-		return err
-	})
+		})
 	show.Example = "  machine-config-daemon drift show /etc/chrony.conf"
-	export := driftCommand("export PATH", "Print, as JSON, the contents of a path that differs, including secrets", func(w io.Writer, files host.Files, path string) error {
-		out, err := driftscan.Export(files, path)
-		if err != nil {
-			return err
-		}
-		return json.NewEncoder(w).Encode(out)
-	})
-	export.Long = "export prints one path that has drifted, as JSON with its contents, for `bunsen drift adopt --from FILE`. export also\nprints secret contents: a user who can run export can read root's files anyway."
+	export := driftCommand("export PATH", "Print, as JSON, the contents of a path that differs, including secrets",
+		func(w io.Writer, files host.Files, path string) error {
+			out, err := driftscan.Export(files, path)
+			if err != nil {
+				return err
+			}
+			return json.NewEncoder(w).Encode(out)
+		})
+	export.Long = "export prints one path that has drifted, as JSON with its contents, for `bunsen drift adopt " +
+		"--from FILE`. export also\nprints secret contents: a user who can run export can read root's files anyway."
 	export.Example = "  machine-config-daemon drift export /etc/chrony.conf > chrony.json"
 	cmd.AddCommand(list, show, export)
 	return cmd
@@ -87,7 +91,8 @@ func driftCommand(use, short string, run func(w io.Writer, files host.Files, pat
 			return run(cmd.OutOrStdout(), root, path)
 		},
 	}
-	cmd.Flags().StringVar(&dir, "root", "/", "the machine's root file system; in a container, the directory of its mount")
+	cmd.Flags().StringVar(&dir, "root", "/", "the machine's root file system; in a container, the directory of "+
+		"its mount")
 	return cmd
 }
 
@@ -100,7 +105,8 @@ func printDrift(w io.Writer, known v1alpha1.Drift) error {
 	table := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
 	fmt.Fprintln(table, "PATH\tKIND\tACTION\tSINCE\tWHY") //nolint:errcheck // Flush returns the error
 	for _, it := range known.Items {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", it.Name, it.Kind, it.Action, it.Since.UTC().Format("2006-01-02T15:04:05Z"), it.Why) //nolint:errcheck // Flush returns the error
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", it.Name, it.Kind, it.Action,
+			it.Since.UTC().Format("2006-01-02T15:04:05Z"), it.Why) //nolint:errcheck // Flush returns the error
 	}
 	return table.Flush()
 }

@@ -62,7 +62,12 @@ func TestDriftReadsWhatTheDaemonKnows(t *testing.T) {
 			}
 		}
 	}
-	for _, args := range [][]string{{"show", "/etc/other"}, {"export", "/etc/other"}, {"export", "/etc/shadow"}, {"export", "app.service"}} {
+	for _, args := range [][]string{
+		{"show", "/etc/other"},
+		{"export", "/etc/other"},
+		{"export", "/etc/shadow"},
+		{"export", "app.service"},
+	} {
 		if out, err := call(args...); err == nil || !strings.Contains(err.Error(), "has not drifted") || out != "" {
 			t.Errorf("%q: %q, %v", args, out, err)
 		}

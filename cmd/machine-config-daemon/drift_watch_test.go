@@ -52,7 +52,10 @@ func (c *oneNode) SetAnnotations(_ context.Context, annotations map[string]strin
 
 func (c *oneNode) Config(_ context.Context, name string) (mcfgv1.MachineConfig, error) {
 	const ignition = `{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/containers/policy.json","contents":{"source":"data:,right"}}]}}`
-	return mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(ignition)}}}, nil
+	return mcfgv1.MachineConfig{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(ignition)}},
+	}, nil
 }
 
 func (c *oneNode) Secrets(context.Context, string) (v1alpha1.NodeSecrets, error) {
@@ -101,10 +104,16 @@ func TestARunningDaemonNoticesWhatSomebodyDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer watcher.Close()
-	c := &oneNode{changed: make(chan struct{}, 1), annotations: map[string]string{v1alpha1.DesiredConfigAnnotation: "rendered-worker-1"}}
+	c := &oneNode{
+		changed:     make(chan struct{}, 1),
+		annotations: map[string]string{v1alpha1.DesiredConfigAnnotation: "rendered-worker-1"},
+	}
 	done := make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
-	a := agent.New(agent.Config{Node: "n", Cluster: c, Host: h, Drift: watcher, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	a := agent.New(agent.Config{
+		Node: "n", Cluster: c, Host: h, Drift: watcher,
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
 	go func() { done <- a.Run(ctx, nil) }()
 	defer func() {
 		cancel()
@@ -115,7 +124,8 @@ func TestARunningDaemonNoticesWhatSomebodyDoes(t *testing.T) {
 
 	state := func(want string) func(map[string]string) bool {
 		return func(is map[string]string) bool {
-			return is[v1alpha1.StateAnnotation] == want && (want == v1alpha1.StateDone) == (is[v1alpha1.DriftAnnotation] == "")
+			return is[v1alpha1.StateAnnotation] == want &&
+				(want == v1alpha1.StateDone) == (is[v1alpha1.DriftAnnotation] == "")
 		}
 	}
 	file := filepath.Join(dir, "etc/containers/policy.json")

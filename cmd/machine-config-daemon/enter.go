@@ -13,7 +13,8 @@ import (
 func entering(cmd *cobra.Command) *cobra.Command {
 	var mount string
 	var pod bool
-	cmd.Flags().StringVar(&mount, "root-mount", "/", "directory of this container at which the machine's root is mounted; the process enters this directory and continues there")
+	cmd.Flags().StringVar(&mount, "root-mount", "/", "directory of this container at which the machine's root is "+
+		"mounted; the process enters this directory and continues there")
 	// The process adds this flag to its own arguments after it has entered the machine's root.
 	cmd.Flags().BoolVar(&pod, podFlag, false, "the process runs in a pod")
 	if err := cmd.Flags().MarkHidden(podFlag); err != nil {

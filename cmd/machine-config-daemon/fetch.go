@@ -24,7 +24,8 @@ const (
 	// mostRedirects limits the redirects of a server.
 	mostRedirects = 5
 	// wantsIgnition is the HTTP header that requests the newest Ignition version that the daemon can read.
-	wantsIgnition = "application/vnd.coreos.ignition+json;version=3.5.0, application/yaml;q=0.9, application/json;q=0.9, */*;q=0.1"
+	wantsIgnition = "application/vnd.coreos.ignition+json;version=3.5.0, application/yaml;q=0.9, " +
+		"application/json;q=0.9, */*;q=0.1"
 )
 
 // source says where the daemon reads a config, and which conditions the config must meet.
@@ -35,8 +36,10 @@ type source struct {
 
 func (s *source) add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&s.from, "once-from", "", "file or http(s) URL of the config: Ignition 3.0 to 3.5, or a MachineConfig in YAML or JSON")
-	f.StringVar(&s.ca, "ca", "", "file of PEM certificates of the CAs that the daemon trusts for the URL's server, instead of the system's CAs")
+	f.StringVar(&s.from, "once-from", "", "file or http(s) URL of the config: Ignition 3.0 to 3.5, or a "+
+		"MachineConfig in YAML or JSON")
+	f.StringVar(&s.ca, "ca", "", "file of PEM certificates of the CAs that the daemon trusts for the URL's server, "+
+		"instead of the system's CAs")
 	f.StringVar(&s.digest, "digest", "", "expected digest of the config's bytes, as sha256:<hex>")
 	f.DurationVar(&s.timeout, "timeout", 30*time.Second, "how long the download of the config may take")
 }
@@ -56,7 +59,8 @@ func (s *source) read(ctx context.Context) (name string, text []byte, err error)
 		return "", nil, err
 	}
 	if is := string(host.DigestOf(text)); s.digest != "" && is != strings.ToLower(want) {
-		return "", nil, fmt.Errorf("reading %s: its digest is sha256:%s, not %s: the file has changed, or --digest is that of another version", name, is, s.digest)
+		return "", nil, fmt.Errorf("reading %s: its digest is sha256:%s, not %s: the file has changed, or --digest "+
+			"is that of another version", name, is, s.digest)
 	}
 	return name, text, nil
 }
@@ -106,7 +110,8 @@ func (s *source) download(ctx context.Context) (string, []byte, error) {
 		return "", nil, fmt.Errorf("reading %s: the server answered %s", name, answer.Status)
 	}
 	if endless(answer) && s.digest == "" {
-		return "", nil, fmt.Errorf("reading %s: the answer has no Content-Length, so the daemon cannot notice a truncated config; add --digest, or let the server send the length", name)
+		return "", nil, fmt.Errorf("reading %s: the answer has no Content-Length, so the daemon cannot notice a "+
+			"truncated config; add --digest, or let the server send the length", name)
 	}
 	text, err := limited(answer.Body)
 	if err != nil {
@@ -118,12 +123,16 @@ func (s *source) download(ctx context.Context) (string, []byte, error) {
 // endless reports whether a response has no length. The end of such a response is the end of the connection, which may
 // also be a failure.
 func endless(answer *http.Response) bool {
-	return answer.ProtoMajor < 2 && answer.ContentLength < 0 && len(answer.TransferEncoding) == 0 && !answer.Uncompressed
+	return answer.ProtoMajor < 2 && answer.ContentLength < 0 && len(answer.TransferEncoding) == 0 &&
+		!answer.Uncompressed
 }
 
 // client returns an HTTP client. The client trusts the CA in the flags, and follows no redirect from TLS to plain HTTP.
 func (s *source) client() (*http.Client, error) {
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, DisableKeepAlives: true}
+	transport := &http.Transport{
+		Proxy:           http.ProxyFromEnvironment,
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, DisableKeepAlives: true,
+	}
 	if s.ca != "" {
 		pem, err := os.ReadFile(s.ca)
 		if err != nil {

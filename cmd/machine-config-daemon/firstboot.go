@@ -22,7 +22,8 @@ func newFirstboot() *cobra.Command {
 		Use:     "firstboot",
 		Aliases: []string{"firstboot-complete-machineconfig"},
 		Short:   "Set up a new machine's OS as its first config says, before the kubelet joins",
-		Long: `firstboot reads ` + once.EncapsulatedPath + `, which the Ignition server appends to every config. This file has the parts of the
+		Long: `firstboot reads ` + once.EncapsulatedPath +
+			`, which the Ignition server appends to every config. This file has the parts of the
 config that Ignition cannot express: OS image, kernel arguments, kernel type and extensions.
 
 If the running OS already has what that file asks for, firstboot removes the file, and the kubelet can start. Otherwise firstboot stages the OS changes, renames the file to ` + once.BackupSuffix + `, and reboots the machine. The next firstboot confirms the OS that booted.
@@ -56,13 +57,16 @@ func firstBoot(ctx context.Context, retry time.Duration, log *slog.Logger) error
 }
 
 func untilFirstBooted(ctx context.Context, h host.Host, retry time.Duration, log *slog.Logger) error {
-	runner := apply.Runner{Host: h, OnStep: func(s host.Step, undone bool) { log.Info("step", "step", s.String(), "undone", undone) }}
+	runner := apply.Runner{Host: h, OnStep: func(s host.Step, undone bool) {
+		log.Info("step", "step", s.String(), "undone", undone)
+	}}
 	rest := func(ctx context.Context, tries int) error {
 		if retry <= 0 {
 			return nil
 		}
 		pause := min(retry<<min(tries, 12), max(retry, longestRest))
-		log.Error("what was staged did not come up, or staging it took the machine down: pausing before the next try", "tries", tries, "in", pause)
+		log.Error("what was staged did not come up, or staging it took the machine down: pausing before the next try",
+			"tries", tries, "in", pause)
 		return sleep(ctx, pause)
 	}
 	for {

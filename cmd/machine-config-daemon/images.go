@@ -15,8 +15,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
-// containerRuntime returns the container runtime of a machine; nil if the host has no files of a machine. The lock is that of the
-// agent. A simulated host has a runtime only if its root has crictl.
+// containerRuntime returns the container runtime of a machine; nil if the host has no files of a machine. The lock is
+// that of the agent. A simulated host has a runtime only if its root has crictl.
 func containerRuntime(h host.Host, dir string, simulated bool, lock func() func()) *runtime.Runtime {
 	root, is := h.Files.(*files.Root)
 	if !is {
@@ -29,9 +29,11 @@ func containerRuntime(h host.Host, dir string, simulated bool, lock func() func(
 	return r
 }
 
-// pinImages pulls and pins the images of the node's PinnedImageSets in the background until the context ends. The result fires
-// for the agent when the Node has changed.
-func pinImages(ctx context.Context, r *runtime.Runtime, cluster *kube.Connection, events *kube.Recorder, log *slog.Logger) <-chan struct{} {
+// pinImages pulls and pins the images of the node's PinnedImageSets in the background until the context ends. The
+// result fires for the agent when the Node has changed.
+func pinImages(ctx context.Context, r *runtime.Runtime, cluster *kube.Connection, events *kube.Recorder,
+	log *slog.Logger,
+) <-chan struct{} {
 	changed := cluster.Watch(ctx, log)
 	if r == nil {
 		return changed

@@ -53,9 +53,11 @@ func readKubeconfig(path string, load func(path string) (*rest.Config, error)) (
 		}
 	}
 	if len(broken) > 0 {
-		return nil, fmt.Errorf("finding the kubelet's kubeconfig: %w; name one with --kubeconfig", errors.Join(broken...))
+		return nil, fmt.Errorf("finding the kubelet's kubeconfig: %w; name one with --kubeconfig",
+			errors.Join(broken...))
 	}
-	return nil, errors.New("finding the kubelet's kubeconfig: none of the paths in `machine-config-daemon start --help` exists; the kubelet writes it when it joins a cluster; name another path with --kubeconfig")
+	return nil, errors.New("finding the kubelet's kubeconfig: none of the paths in `machine-config-daemon start " +
+		"--help` exists; the kubelet writes it when it joins a cluster; name another path with --kubeconfig")
 }
 
 // loadKubeconfig reads one kubeconfig. A file that names no API server is an error, because clientcmd would then use

@@ -60,10 +60,13 @@ func TestTheKubeletsKubeconfigIsFound(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			config, err := readKubeconfig(tc.path, func(path string) (*rest.Config, error) { return loadKubeconfig(filepath.Join(root, path)) })
+			config, err := readKubeconfig(tc.path, func(path string) (*rest.Config, error) {
+				return loadKubeconfig(filepath.Join(root, path))
+			})
 			switch {
 			case tc.fails != "":
-				if err == nil || !strings.Contains(err.Error(), tc.fails) || !strings.Contains(err.Error(), "--kubeconfig") {
+				if err == nil || !strings.Contains(err.Error(), tc.fails) ||
+					!strings.Contains(err.Error(), "--kubeconfig") {
 					t.Errorf("the error is %v, want one with %q", err, tc.fails)
 				}
 			case err != nil:

@@ -88,15 +88,17 @@ the result. If a step fails, the daemon rolls back all steps.
 Exit codes: 0 success, 1 failed, 2 wrong arguments; the command apply has further exit codes.`,
 		SilenceErrors: true, SilenceUsage: true,
 		RunE: func(*cobra.Command, []string) error {
-			return &usageError{errors.New("machine-config-daemon needs a command: start, apply, firstboot, drift, update, copy or simulate")}
+			return &usageError{errors.New("machine-config-daemon needs a command: start, apply, firstboot, drift, " +
+				"update, copy or simulate")}
 		},
 		Args: cobra.ArbitraryArgs,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(entering(newStart()), entering(newApply()), entering(newFirstboot()), newDrift(), newUpdate(), newCopy(), newSimulate(), &cobra.Command{
-		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
-		Run: func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), versionText()) },
-	})
+	root.AddCommand(entering(newStart()), entering(newApply()), entering(newFirstboot()), newDrift(), newUpdate(),
+		newCopy(), newSimulate(), &cobra.Command{
+			Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+			Run: func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), versionText()) },
+		})
 	return root
 }
 
@@ -126,12 +128,17 @@ func (o *options) add(cmd *cobra.Command, rootHelp, rootDefault string) {
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.node, "node-name", hostname, "name of this node's Node object")
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig with the kubelet's identity, system:node:<name>; empty: the daemon finds it on this machine")
-	f.StringArrayVar(&o.servers, "server", nil, "`URL` of a machine-config-server, https://HOST:PORT, may be repeated; replaces the URLs in "+publishedIn)
-	f.StringVar(&o.serverCA, "server-ca", "", "`file` with the CA of the machine-config-servers; replaces the CA in "+publishedIn)
-	f.DurationVar(&o.trustInterval, "trust-interval", trustsync.DefaultInterval, "average time between two requests of the daemon for certificates and the pull secret")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig with the kubelet's identity, system:node:<name>; empty: "+
+		"the daemon finds it on this machine")
+	f.StringArrayVar(&o.servers, "server", nil, "`URL` of a machine-config-server, https://HOST:PORT, may be "+
+		"repeated; replaces the URLs in "+publishedIn)
+	f.StringVar(&o.serverCA, "server-ca", "", "`file` with the CA of the machine-config-servers; replaces the CA in "+
+		publishedIn)
+	f.DurationVar(&o.trustInterval, "trust-interval", trustsync.DefaultInterval, "average time between two requests "+
+		"of the daemon for certificates and the pull secret")
 	f.StringVar(&o.root, "root", rootDefault, rootHelp)
-	f.StringVar(&o.metrics, "metrics", "", "loopback address at which the daemon serves /metrics; \"\" serves no metrics")
+	f.StringVar(&o.metrics, "metrics", "", "loopback address at which the daemon serves /metrics; \"\" serves no "+
+		"metrics")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log more")
 }
 
@@ -159,7 +166,9 @@ func (o *options) findServers(h host.Host, log *slog.Logger) (kube.ServerOptions
 
 // followTrust starts and returns the Syncer that keeps the files beside the config as the servers send them. The Syncer
 // asks the servers until the context ends.
-func (o *options) followTrust(ctx context.Context, h host.Host, cluster *kube.Connection, log *slog.Logger) *trustsync.Syncer {
+func (o *options) followTrust(ctx context.Context, h host.Host, cluster *kube.Connection,
+	log *slog.Logger,
+) *trustsync.Syncer {
 	s := trustsync.New(h, cluster, o.trustInterval, log)
 	go s.Run(ctx)
 	return s

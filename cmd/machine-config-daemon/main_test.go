@@ -9,7 +9,18 @@ import (
 )
 
 func TestACallThatCannotBeMeantIsAUsageError(t *testing.T) {
-	for _, args := range [][]string{{}, {"bogus"}, {"start", "--bogus"}, {"start", "extra"}, {"simulate", "--node-name", "n"}, {"apply"}, {"apply", "--once-from", "x", "-o", "yaml"}, {"firstboot", "extra"}, {"drift"}, {"drift", "show"}} {
+	for _, args := range [][]string{
+		{},
+		{"bogus"},
+		{"start", "--bogus"},
+		{"start", "extra"},
+		{"simulate", "--node-name", "n"},
+		{"apply"},
+		{"apply", "--once-from", "x", "-o", "yaml"},
+		{"firstboot", "extra"},
+		{"drift"},
+		{"drift", "show"},
+	} {
 		root := newRoot()
 		root.SetArgs(args)
 		var usage *usageError
@@ -36,14 +47,16 @@ func TestAMissingKubeconfigIsNamed(t *testing.T) {
 	root := newRoot()
 	root.SetArgs([]string{"simulate", "--root", t.TempDir(), "--kubeconfig", "/nowhere/kubeconfig"})
 	err := root.ExecuteContext(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "/nowhere/kubeconfig") || !strings.Contains(err.Error(), "--kubeconfig") {
+	if err == nil || !strings.Contains(err.Error(), "/nowhere/kubeconfig") ||
+		!strings.Contains(err.Error(), "--kubeconfig") {
 		t.Error(err)
 	}
 }
 
 func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 	for _, cmd := range newRoot().Commands() {
-		if cmd.Short == "" || cmd.Name() != "version" && cmd.Name() != "help" && cmd.Name() != "completion" && cmd.Example == "" {
+		if cmd.Short == "" || cmd.Name() != "version" && cmd.Name() != "help" && cmd.Name() != "completion" &&
+			cmd.Example == "" {
 			t.Errorf("%s has no help or example", cmd.Name())
 		}
 	}
@@ -51,7 +64,10 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 
 func TestStartSaysWhatIsProvenAndWhatIsRefused(t *testing.T) {
 	help := newStart().Long
-	for _, want := range []string{"applied in place", osParts, "password hashes", "Unreconcilable", "--health-timeout"} {
+	for _, want := range []string{
+		"applied in place", osParts, "password hashes", "Unreconcilable",
+		"--health-timeout",
+	} {
 		if !strings.Contains(help, want) {
 			t.Errorf("the help does not say %q", want)
 		}

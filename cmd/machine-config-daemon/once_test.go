@@ -59,7 +59,8 @@ func TestApplyMakesACrashOfAnEarlierOneGood(t *testing.T) {
 			t.Fatal(err)
 		}
 		dying, count := hosttest.Wrap(h, hosttest.CrashAfter(k))
-		_, _ = once.Run(t.Context(), apply.Runner{Host: dying}, once.Request{To: to, SkipReboot: true}, false, func(once.Plan) {})
+		_, _ = once.Run(t.Context(), apply.Runner{Host: dying}, once.Request{To: to, SkipReboot: true}, false,
+			func(once.Plan) {})
 		if err := root.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -117,14 +118,16 @@ func TestFirstBootTriesForEverUnlessToldNotTo(t *testing.T) {
 			<-time.After(150 * time.Second)
 			m.Put(once.EncapsulatedPath, `{"metadata":{"name":"rendered-worker-1"},"spec":{}}`) // a person mends it
 		}()
-		if err := untilFirstBooted(t.Context(), m.Host(), time.Minute, quiet); err != nil || time.Since(began) != 3*time.Minute {
+		if err := untilFirstBooted(t.Context(), m.Host(), time.Minute, quiet); err != nil ||
+			time.Since(began) != 3*time.Minute {
 			t.Errorf("%v after %s", err, time.Since(began))
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
-		if err := untilFirstBooted(ctx, refused().Host(), time.Minute, quiet); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, apply.ErrRefused) {
+		if err := untilFirstBooted(ctx, refused().Host(), time.Minute, quiet); !errors.Is(err,
+			context.DeadlineExceeded) || !errors.Is(err, apply.ErrRefused) {
 			t.Errorf("told to stop: %v", err)
 		}
 	})
@@ -160,7 +163,10 @@ func TestFirstBootRebootsMoreAndMoreSeldomIntoAnOSThatNeverBoots(t *testing.T) {
 				rests = append(rests, time.Since(began))
 			}
 		}
-		want := []time.Duration{0, 3 * time.Minute, 5 * time.Minute, 9 * time.Minute, 17 * time.Minute, 33 * time.Minute, 61 * time.Minute, 61 * time.Minute}
+		want := []time.Duration{
+			0, 3 * time.Minute, 5 * time.Minute, 9 * time.Minute, 17 * time.Minute,
+			33 * time.Minute, 61 * time.Minute, 61 * time.Minute,
+		}
 		if d := cmp.Diff(want, rests); d != "" {
 			t.Errorf("before each reboot (-want +got):\n%s", d)
 		}

@@ -15,7 +15,10 @@ import (
 const replacedEvery = 10 * time.Second
 
 // ownUnits are the paths of the unit files of the daemon's service. The config can replace these files.
-var ownUnits = []string{"/etc/systemd/system/machine-config-daemon.service", "/etc/systemd/system/machine-config-daemon.service.d/*"}
+var ownUnits = []string{
+	"/etc/systemd/system/machine-config-daemon.service",
+	"/etc/systemd/system/machine-config-daemon.service.d/*",
+}
 
 // awaitReplaced calls end when the program's file or a unit file of the service has changed. The config,
 // `machine-config-daemon update`, a package or a sysext can change these files. Then systemd starts the service again.
@@ -43,7 +46,8 @@ func awaitReplaced(ctx context.Context, every time.Duration, log *slog.Logger, e
 		version, err := versionOf(ctx, program)
 		if err != nil {
 			rejected = now
-			log.Error("the daemon's program was replaced by one that does not run; continuing with the old one", "program", program, "err", err)
+			log.Error("the daemon's program was replaced by one that does not run; continuing with the old one",
+				"program", program, "err", err)
 			continue
 		}
 		log.Info("the daemon's program or unit was replaced: restarting", "program", program, "version", version)

@@ -23,8 +23,9 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"machine-config-daemon": main})
 }
 
-// TestScripts runs testdata/*.txtar: what people type, what they read, and the exit code. Beside testscript's commands there
-// are `exits CODE command…` and `serve DIR`, which serves a directory over HTTP ($URL) and HTTPS ($TLS, signed by ca.pem).
+// TestScripts runs testdata/*.txtar: what people type, what they read, and the exit code. Beside testscript's commands
+// there are `exits CODE command…` and `serve DIR`, which serves a directory over HTTP ($URL) and HTTPS ($TLS, signed by
+// ca.pem).
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata", UpdateScripts: *update, RequireExplicitExec: true,
@@ -66,7 +67,8 @@ func whole(w http.ResponseWriter, _ *http.Request, head string) {
 		return
 	}
 	defer conn.Close()
-	io.WriteString(conn, "HTTP/1.1 200 OK\r\n"+head+"\r\n\r\nignition:\n  version: 3.5.0\n") //nolint:errcheck // a client that goes away
+	io.WriteString(conn, "HTTP/1.1 200 OK\r\n"+head+
+		"\r\n\r\nignition:\n  version: 3.5.0\n") //nolint:errcheck // a client that goes away
 }
 
 func serve(ts *testscript.TestScript, neg bool, args []string) {
@@ -87,7 +89,9 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 	})
 	mux.HandleFunc("/cut", func(w http.ResponseWriter, r *http.Request) { whole(w, r, "Connection: close") })
 	mux.HandleFunc("/short", func(w http.ResponseWriter, r *http.Request) { whole(w, r, "Content-Length: 999") })
-	mux.HandleFunc("/key", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/keyless", http.StatusFound) })
+	mux.HandleFunc("/key", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/keyless", http.StatusFound)
+	})
 	mux.HandleFunc("/keyless", func(w http.ResponseWriter, r *http.Request) {
 		if r.Referer() != "" {
 			w.WriteHeader(http.StatusTeapot)
@@ -97,7 +101,9 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 	mux.HandleFunc("/away", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, plain.URL+"/motd.ign", http.StatusFound)
 	})
-	mux.HandleFunc("/round", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/round", http.StatusFound) })
+	mux.HandleFunc("/round", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/round", http.StatusFound)
+	})
 	secure := httptest.NewUnstartedServer(mux)
 	secure.Config.ErrorLog = nil
 	secure.StartTLS()

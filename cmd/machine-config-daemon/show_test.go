@@ -52,8 +52,10 @@ func whatANodeShows(t *testing.T, p plane) {
 	awaitShowPolicy(t, as("the node"))
 	for _, c := range showWrites {
 		t.Run(c.says, func(t *testing.T) {
-			text := fmt.Sprintf(`{"apiVersion":"machineconfiguration.openshift.io/v1","kind":"MachineConfigNode","metadata":{"name":%q%s},"spec":{"node":{"name":%q},"pool":{"name":"worker"},"configVersion":{"desired":"a"}}}`, c.object, c.metadata, c.object)
-			_, err := as(c.who).Patch(t.Context(), c.object, types.ApplyPatchType, []byte(text), metav1.PatchOptions{FieldManager: "x", Force: new(true)})
+			text := fmt.Sprintf(
+				`{"apiVersion":"machineconfiguration.openshift.io/v1","kind":"MachineConfigNode","metadata":{"name":%q%s},"spec":{"node":{"name":%q},"pool":{"name":"worker"},"configVersion":{"desired":"a"}}}`, c.object, c.metadata, c.object)
+			_, err := as(c.who).Patch(t.Context(), c.object, types.ApplyPatchType, []byte(text),
+				metav1.PatchOptions{FieldManager: "x", Force: new(true)})
 			switch {
 			case c.denied == "" && err != nil:
 				t.Error(err)
@@ -65,7 +67,8 @@ func whatANodeShows(t *testing.T, p plane) {
 	if err := as("the node").Delete(t.Context(), "worker-0", metav1.DeleteOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("a node deletes it: %v", err)
 	}
-	if err := as("the account").Delete(t.Context(), "worker-0", metav1.DeleteOptions{}); err == nil || !strings.Contains(err.Error(), "goes with its Node") {
+	if err := as("the account").Delete(t.Context(), "worker-0", metav1.DeleteOptions{}); err == nil ||
+		!strings.Contains(err.Error(), "goes with its Node") {
 		t.Errorf("a daemon with the right to delete deletes it: %v", err)
 	}
 	if err := showsOf(t, p.admin).Delete(t.Context(), "worker-0", metav1.DeleteOptions{}); err != nil {
@@ -84,7 +87,10 @@ func awaitShowPolicy(t *testing.T, shows dynamic.ResourceInterface) {
 	defer again.Stop()
 	for {
 		text := `{"apiVersion":"machineconfiguration.openshift.io/v1","kind":"MachineConfigNode","metadata":{"name":"other"},"spec":{"node":{"name":"other"},"pool":{"name":"worker"},"configVersion":{"desired":"a"}}}`
-		_, err := shows.Patch(ctx, "other", types.ApplyPatchType, []byte(text), metav1.PatchOptions{FieldManager: "x", DryRun: []string{metav1.DryRunAll}})
+		_, err := shows.Patch(ctx, "other", types.ApplyPatchType, []byte(text), metav1.PatchOptions{
+			FieldManager: "x",
+			DryRun:       []string{metav1.DryRunAll},
+		})
 		if err != nil && strings.Contains(err.Error(), "not for other") {
 			return
 		}
@@ -138,10 +144,12 @@ func aBoardOnARealAPIServer(t *testing.T, p plane) {
 			t.Errorf("it goes with %+v", o)
 		}
 		if is.Status.ObservedGeneration != is.Generation || is.ManagedFields[0].Manager != "machine-config-operator" {
-			t.Errorf("generation %d was seen of %d, by %s", is.Status.ObservedGeneration, is.Generation, is.ManagedFields[0].Manager)
+			t.Errorf("generation %d was seen of %d, by %s", is.Status.ObservedGeneration, is.Generation,
+				is.ManagedFields[0].Manager)
 		}
 		for _, c := range is.Status.Conditions {
-			if at, known := was[c.Type+string(c.Status)]; known && at != c.LastTransitionTime && c.Type == "RebootedNode" {
+			if at, known := was[c.Type+string(c.Status)]; known && at != c.LastTransitionTime &&
+				c.Type == "RebootedNode" {
 				t.Errorf("%s moved from %s to %s", c.Type, at, c.LastTransitionTime)
 			}
 			was[c.Type+string(c.Status)] = c.LastTransitionTime
@@ -170,12 +178,16 @@ func aHeartbeatOnARealAPIServer(t *testing.T, p plane) {
 		if !ok || is.GetName() != "worker-0" || is.GetAnnotations()[v1alpha1.DaemonAnnotation] == "" {
 			continue
 		}
-		if r, err := v1alpha1.ParseDaemonReport(is.GetAnnotations()[v1alpha1.DaemonAnnotation]); err != nil || r.Version != "v1" || r.ReadsAllConfigs {
+		if r, err := v1alpha1.ParseDaemonReport(is.GetAnnotations()[v1alpha1.DaemonAnnotation]); err != nil ||
+			r.Version != "v1" || r.ReadsAllConfigs {
 			t.Errorf("%+v, %v", r, err)
 		}
 		break
 	}
-	at := report.Status{NodeName: "worker-0", Phase: report.Idle, Node: report.Node{Current: "rendered-infra-3", Desired: "rendered-infra-3"}}
+	at := report.Status{NodeName: "worker-0", Phase: report.Idle, Node: report.Node{
+		Current: "rendered-infra-3",
+		Desired: "rendered-infra-3",
+	}}
 	board.Publish(at)
 	if is := awaitShown(t, p, at); is.Annotations[v1alpha1.DaemonAnnotation] == "" {
 		t.Error("the board removed the heartbeat")
@@ -196,7 +208,8 @@ func awaitShown(t *testing.T, p plane, at report.Status) mcfgv1.MachineConfigNod
 		if err == nil {
 			err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &is)
 		}
-		if err == nil && is.Spec == at.Spec() && report.SameStatus(is.Status, at.ObjectStatus(is.Status, is.Generation, metav1.Now())) && meta.FindStatusCondition(is.Status.Conditions, "Updated") != nil {
+		if err == nil && is.Spec == at.Spec() && report.SameStatus(is.Status, at.ObjectStatus(is.Status, is.Generation,
+			metav1.Now())) && meta.FindStatusCondition(is.Status.Conditions, "Updated") != nil {
 			return is
 		}
 		select {

@@ -33,14 +33,17 @@ containers.`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.root == "" {
-				return &usageError{errors.New("--root is missing: name the directory that is the simulated host's disk")}
+				return &usageError{
+					errors.New("--root is missing: name the directory that is the simulated host's disk"),
+				}
 			}
 			return simulateHost(cmd.Context(), o, s)
 		},
 	}
 	o.add(cmd, "directory that is the host's disk; simulate creates a missing directory", "")
 	cmd.Flags().DurationVar(&s.downtime, "reboot-time", time.Second, "how long a simulated reboot takes")
-	cmd.Flags().BoolVar(&s.noKubelet, "no-kubelet", false, "do not report the Node and its pods, because a separate kubelet does")
+	cmd.Flags().BoolVar(&s.noKubelet, "no-kubelet", false, "do not report the Node and its pods, because a separate "+
+		"kubelet does")
 	return cmd
 }
 
@@ -92,7 +95,8 @@ func simulateHost(ctx context.Context, o options, s simulation) error {
 	}
 	events := kube.NewRecorder(ctx, cluster, log)
 	agentConfig := agent.Config{
-		Node: o.node, Cluster: cluster, Host: h, Log: log, Events: events, Status: kube.NewStatusPublisher(ctx, cluster, log),
+		Node: o.node, Cluster: cluster, Host: h, Log: log, Events: events, Status: kube.NewStatusPublisher(ctx, cluster,
+			log),
 		Trust: o.followTrust(ctx, h, cluster, log), Fetch: contentsync.New(fetcher(h, storedInCluster(cluster)), h.OS),
 	}
 	if watcher := watchFiles(root, log); watcher != nil {
@@ -100,7 +104,10 @@ func simulateHost(ctx context.Context, o options, s simulation) error {
 		agentConfig.Drift = watcher
 	}
 	images := containerRuntime(h, o.root, true, agentConfig.Fetch.Lock)
-	kube.Heartbeat(ctx, cluster, v1alpha1.DaemonReport{Version: versionText(), FetchesAhead: agentConfig.Fetch != nil, PinsImages: images != nil}, nil, log)
+	kube.Heartbeat(ctx, cluster, v1alpha1.DaemonReport{
+		Version: versionText(), FetchesAhead: agentConfig.Fetch != nil,
+		PinsImages: images != nil,
+	}, nil, log)
 	changed := pinImages(ctx, images, cluster, events, log)
 	for {
 		err := agent.New(agentConfig).Run(ctx, changed)

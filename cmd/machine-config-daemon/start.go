@@ -79,11 +79,16 @@ type checks struct {
 func (c *checks) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&c.off, "no-health-gate", false, "do not check the machine's health after a change")
-	f.DurationVar(&c.afterReboot, "health-timeout", healthcheck.AfterReboot, "how long the machine may take to be healthy after a reboot, before the daemon rolls back")
-	f.DurationVar(&c.afterAct, "health-timeout-rebootless", healthcheck.AfterActions, "how long the machine may take to be healthy after the daemon reloaded or restarted services")
-	f.DurationVar(&c.settle, "health-settle", healthcheck.Settle, "how long the machine must stay healthy after a change")
-	f.BoolVar(&c.kubelet, "kubelet-healthz-enabled", true, "roll back if the kubelet was healthy before a change and is not healthy after it")
-	f.StringVar(&c.endpoint, "kubelet-healthz-endpoint", "http://localhost:10248/healthz", "URL at which the kubelet reports whether it is healthy")
+	f.DurationVar(&c.afterReboot, "health-timeout", healthcheck.AfterReboot, "how long the machine may take to be "+
+		"healthy after a reboot, before the daemon rolls back")
+	f.DurationVar(&c.afterAct, "health-timeout-rebootless", healthcheck.AfterActions,
+		"how long the machine may take to be healthy after the daemon reloaded or restarted services")
+	f.DurationVar(&c.settle, "health-settle", healthcheck.Settle, "how long the machine must stay healthy after "+
+		"a change")
+	f.BoolVar(&c.kubelet, "kubelet-healthz-enabled", true, "roll back if the kubelet was healthy before a change and "+
+		"is not healthy after it")
+	f.StringVar(&c.endpoint, "kubelet-healthz-endpoint", "http://localhost:10248/healthz",
+		"URL at which the kubelet reports whether it is healthy")
 }
 
 // health returns the health check of a machine, or nil.
@@ -91,7 +96,10 @@ func (c *checks) health(h host.Host, cluster *kube.Connection) *healthcheck.Opti
 	if c.off {
 		return nil
 	}
-	health := &healthcheck.Options{API: cluster.APIHealth, AfterReboot: c.afterReboot, AfterActions: c.afterAct, Settle: c.settle}
+	health := &healthcheck.Options{
+		API: cluster.APIHealth, AfterReboot: c.afterReboot, AfterActions: c.afterAct,
+		Settle: c.settle,
+	}
 	if c.kubelet {
 		health.Kubelet = kube.KubeletHealth(c.endpoint)
 	}
@@ -126,9 +134,10 @@ func startHost(ctx context.Context, o options, c checks, form linux.Form) error 
 	if form == linux.Service {
 		go awaitReplaced(ctx, replacedEvery, log, end)
 	}
-	return linux.Serve(ctx, linux.Serving{Dir: o.root, Form: form, Log: log}, func(ctx context.Context, h host.Host) error {
-		return serveHost(ctx, h, o, c, form)
-	})
+	return linux.Serve(ctx, linux.Serving{Dir: o.root, Form: form, Log: log},
+		func(ctx context.Context, h host.Host) error {
+			return serveHost(ctx, h, o, c, form)
+		})
 }
 
 // serveHost serves the machine until the context ends.
@@ -150,7 +159,8 @@ func serveHost(ctx context.Context, h host.Host, o options, c checks, form linux
 	config := agent.Config{
 		Node: o.node, Cluster: cluster, Host: h, Log: log, Health: c.health(h, cluster),
 		Events: events, Metrics: set, Status: kube.NewStatusPublisher(ctx, cluster, log),
-		Reported: func() { ready.reported.Store(true) }, Trust: o.followTrust(ctx, h, cluster, log), Fetch: contentsync.New(fetcher(h, storedInCluster(cluster)), h.OS),
+		Reported: func() { ready.reported.Store(true) }, Trust: o.followTrust(ctx, h, cluster, log),
+		Fetch: contentsync.New(fetcher(h, storedInCluster(cluster)), h.OS),
 	}
 	if root, can := h.Files.(*files.Root); can {
 		if watcher := watchFiles(root, log); watcher != nil {
@@ -159,7 +169,10 @@ func serveHost(ctx context.Context, h host.Host, o options, c checks, form linux
 		}
 	}
 	images := containerRuntime(h, o.root, false, config.Fetch.Lock)
-	kube.Heartbeat(ctx, cluster, v1alpha1.DaemonReport{Version: versionText(), Form: string(form), FetchesAhead: config.Fetch != nil, PinsImages: images != nil}, func(ctx context.Context) *v1alpha1.EtcdReport {
+	kube.Heartbeat(ctx, cluster, v1alpha1.DaemonReport{
+		Version: versionText(), Form: string(form),
+		FetchesAhead: config.Fetch != nil, PinsImages: images != nil,
+	}, func(ctx context.Context) *v1alpha1.EtcdReport {
 		return etcd.Ask(ctx, h.Files.Read)
 	}, log)
 	err = agent.New(config).Run(ctx, pinImages(ctx, images, cluster, events, log))
@@ -195,6 +208,7 @@ func awaitDown(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	case <-timer.C:
-		return fmt.Errorf("the machine accepted to reboot %s ago and is still up: see systemctl list-jobs and systemd-inhibit", longestShutdown)
+		return fmt.Errorf("the machine accepted to reboot %s ago and is still up: see systemctl list-jobs and "+
+			"systemd-inhibit", longestShutdown)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestTheUnitsAreRightToSystemd lets systemd itself judge the units, with a binary where they expect it, and the command lines
-// be judged by the commands.
+// TestTheUnitsAreRightToSystemd lets systemd itself judge the units, with a binary where they expect it, and the
+// command lines be judged by the commands.
 func TestTheUnitsAreRightToSystemd(t *testing.T) {
 	units, err := filepath.Glob(filepath.Join("..", "..", "config", "daemon", "systemd", "*.service"))
 	if err != nil || len(units) != 4 {
@@ -55,7 +55,8 @@ func TestTheUnitsAreRightToSystemd(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := filepath.Join(root, filepath.Base(unit))
-		if err := os.WriteFile(at, []byte(strings.ReplaceAll(string(text), "/usr/local/bin/machine-config-daemon", bin)), 0o644); err != nil {
+		if err := os.WriteFile(at, []byte(strings.ReplaceAll(string(text), "/usr/local/bin/machine-config-daemon",
+			bin)), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		out, err := exec.Command(analyze, "verify", "--man=no", "--recursive-errors=no", at).CombinedOutput()

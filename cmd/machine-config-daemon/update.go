@@ -65,7 +65,8 @@ Exit codes: 0 the program is the binary that the file names, 1 failed, and the p
 	f := cmd.Flags()
 	f.StringVar(&o.from, "from", binaryPath, "file with the URLs and hashes of the binaries")
 	f.StringVar(&o.to, "to", self, "program to replace")
-	f.StringVar(&o.ca, "ca", "", "file of PEM certificates of the CAs that update trusts for the URL's server, instead of the system's CAs")
+	f.StringVar(&o.ca, "ca", "", "file of PEM certificates of the CAs that update trusts for the URL's server, "+
+		"instead of the system's CAs")
 	f.DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long the download may take")
 	return cmd
 }
@@ -84,7 +85,8 @@ func (o *updateOptions) run(ctx context.Context, out io.Writer) error {
 		return fmt.Errorf("downloading %s: %w", want.URL, err)
 	}
 	if is := hashOf(content); is != want.SHA512 {
-		return fmt.Errorf("downloading %s: its SHA-512 is %s, and %s names %s; correct the URL or the hash in the config", want.URL, is, o.from, want.SHA512)
+		return fmt.Errorf("downloading %s: its SHA-512 is %s, and %s names %s; correct the URL or the hash in "+
+			"the config", want.URL, is, o.from, want.SHA512)
 	}
 	next := filepath.Join(filepath.Dir(o.to), "."+filepath.Base(o.to)+".next")
 	defer os.Remove(next) //nolint:errcheck // it is renamed, or of no use
@@ -110,7 +112,8 @@ func readRelease(from string) (namedBinary, error) {
 	}
 	var all map[string]namedBinary
 	if err := json.Unmarshal(text, &all); err != nil {
-		return namedBinary{}, fmt.Errorf("reading %s: %w; it has a URL and a SHA-512 for each architecture, see `machine-config-daemon update --help`", from, err)
+		return namedBinary{}, fmt.Errorf("reading %s: %w; it has a URL and a SHA-512 for each architecture, see "+
+			"`machine-config-daemon update --help`", from, err)
 	}
 	r, ok := all[runtime.GOARCH]
 	r.SHA512 = strings.ToLower(r.SHA512)
@@ -120,7 +123,8 @@ func readRelease(from string) (namedBinary, error) {
 	case !strings.HasPrefix(r.URL, "https://") && !strings.HasPrefix(r.URL, "http://"):
 		return r, fmt.Errorf("reading %s: url %q: want https://… or http://…", from, r.URL)
 	case len(r.SHA512) != 2*sha512.Size:
-		return r, fmt.Errorf("reading %s: sha512 of %s: want %d hexadecimal digits", from, runtime.GOARCH, 2*sha512.Size)
+		return r, fmt.Errorf("reading %s: sha512 of %s: want %d hexadecimal digits", from, runtime.GOARCH,
+			2*sha512.Size)
 	}
 	return r, nil
 }
@@ -166,7 +170,8 @@ func versionOf(ctx context.Context, binary string) (string, error) {
 	defer cancel()
 	out, err := exec.CommandContext(ctx, binary, "version").CombinedOutput()
 	if err != nil {
-		return "", errors.Join(fmt.Errorf("running %s: %w; it does not work on this machine", binary, err), errors.New(strings.TrimSpace(string(out))))
+		return "", errors.Join(fmt.Errorf("running %s: %w; it does not work on this machine", binary, err),
+			errors.New(strings.TrimSpace(string(out))))
 	}
 	return strings.TrimSpace(string(out)), nil
 }

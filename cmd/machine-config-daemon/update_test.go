@@ -26,7 +26,10 @@ func TestTheProgramIsReplacedByTheOneThatTheConfigNames(t *testing.T) {
 	if _, err := w.Write([]byte(script("v3"))); err != nil || w.Close() != nil {
 		t.Fatal(err)
 	}
-	served := map[string]string{"/v2": script("v2"), "/v3.gz": zipped.String(), "/broken": "#!/bin/sh\necho no such CPU >&2; exit 1\n"}
+	served := map[string]string{
+		"/v2": script("v2"), "/v3.gz": zipped.String(),
+		"/broken": "#!/bin/sh\necho no such CPU >&2; exit 1\n",
+	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if served[r.URL.Path] == "" {
 			http.NotFound(w, r)

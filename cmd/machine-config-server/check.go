@@ -15,7 +15,10 @@ import (
 // check returns all errors in the flags. The function given reports whether the user set a flag.
 func (f flags) check(given func(string) bool) error {
 	var bad []error
-	for _, rule := range []func(func(string) bool) []error{f.checkFrom, f.checkAlone, f.checkValues, f.checkLimits, f.checkExtra} {
+	for _, rule := range []func(func(string) bool) []error{
+		f.checkFrom, f.checkAlone, f.checkValues, f.checkLimits,
+		f.checkExtra,
+	} {
 		bad = append(bad, rule(given)...)
 	}
 	return errors.Join(bad...)
@@ -24,23 +27,29 @@ func (f flags) check(given func(string) bool) error {
 // checkFrom checks that there is one source of configs, with the flags that it needs.
 func (f flags) checkFrom(func(string) bool) (bad []error) {
 	var from []string
-	for flag, value := range map[string]string{"--kubeconfig": f.from.kubeconfig, "--from-dir": f.from.dir, "--from-git": f.from.git} {
+	for flag, value := range map[string]string{
+		"--kubeconfig": f.from.kubeconfig, "--from-dir": f.from.dir,
+		"--from-git": f.from.git,
+	} {
 		if value != "" {
 			from = append(from, flag)
 		}
 	}
 	slices.Sort(from)
 	if len(from) > 1 {
-		bad = append(bad, fmt.Errorf("%s cannot be combined: configs come from a cluster, a directory or a repository", strings.Join(from, " and ")))
+		bad = append(bad, fmt.Errorf("%s cannot be combined: configs come from a cluster, a directory or a repository",
+			strings.Join(from, " and ")))
 	}
 	if f.from.cluster() {
 		if f.from.tokens != "" {
-			bad = append(bad, errors.New("--tokens-file is for a server without a cluster; in a cluster, create tokens with: bunsen token create"))
+			bad = append(bad, errors.New("--tokens-file is for a server without a cluster; in a cluster, create "+
+				"tokens with: bunsen token create"))
 		}
 		return bad
 	}
 	if f.from.tokens == "" && f.access.clientCA == "" && !f.access.open {
-		bad = append(bad, errors.New("no client could read a config: set --tokens-file, --client-ca, or --open to serve every client"))
+		bad = append(bad, errors.New("no client could read a config: set --tokens-file, --client-ca, or --open to "+
+			"serve every client"))
 	}
 	if f.from.cache == "" && f.from.git != "" {
 		bad = append(bad, errors.New("--from-git needs --cache-dir: the server stores the commits there"))
@@ -91,7 +100,8 @@ func (f flags) checkValues(given func(string) bool) (bad []error) {
 		}
 	}
 	if f.tls.secret != "" && !secretName.MatchString(f.tls.secret) {
-		bad = append(bad, fmt.Errorf("--tls-secret is a namespace and a name, as %s, not %q", defaultSecret, f.tls.secret))
+		bad = append(bad, fmt.Errorf("--tls-secret is a namespace and a name, as %s, not %q", defaultSecret,
+			f.tls.secret))
 	}
 	if _, err := mcshttp.ParseAllowFrom(f.access.from); err != nil {
 		bad = append(bad, fmt.Errorf("reading --allow-from: %w", err))
@@ -120,20 +130,24 @@ func (f flags) checkLimits(func(string) bool) (bad []error) {
 		{"--failure-rate", "--failure-burst", l.failureRate, l.failureBurst},
 	} {
 		if rule.perSecond < 0 {
-			bad = append(bad, fmt.Errorf("%s is a number of requests per second, or 0 for no limit, not %g", rule.rate, rule.perSecond))
+			bad = append(bad, fmt.Errorf("%s is a number of requests per second, or 0 for no limit, not %g", rule.rate,
+				rule.perSecond))
 		}
 		if rule.perSecond > 0 && rule.atOnce < 1 {
-			bad = append(bad, fmt.Errorf("%s %d allows no request: set at least 1, or %s 0 for no limit", rule.burst, rule.atOnce, rule.rate))
+			bad = append(bad, fmt.Errorf("%s %d allows no request: set at least 1, or %s 0 for no limit", rule.burst,
+				rule.atOnce, rule.rate))
 		}
 	}
 	if l.connections < 1 {
 		bad = append(bad, fmt.Errorf("--max-connections %d allows no connection: set at least 1", l.connections))
 	}
 	if l.content < 1 || l.content > maxContentCache {
-		bad = append(bad, fmt.Errorf("--content-cache is a number of MiB, at least 1 and at most %d, not %d", maxContentCache, l.content))
+		bad = append(bad, fmt.Errorf("--content-cache is a number of MiB, at least 1 and at most %d, not %d",
+			maxContentCache, l.content))
 	}
 	if l.perSource < 1 {
-		bad = append(bad, fmt.Errorf("--max-connections-per-source %d allows no connection: set at least 1", l.perSource))
+		bad = append(bad, fmt.Errorf("--max-connections-per-source %d allows no connection: set at least 1",
+			l.perSource))
 	}
 	return bad
 }
@@ -148,7 +162,8 @@ func (f flags) checkExtra(func(string) bool) (bad []error) {
 	}
 	u, err := url.Parse(f.extra.server)
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		bad = append(bad, fmt.Errorf("--join-server is a URL such as https://api.example.com:6443, not %q", f.extra.server))
+		bad = append(bad, fmt.Errorf("--join-server is a URL such as https://api.example.com:6443, not %q",
+			f.extra.server))
 	}
 	return bad
 }
@@ -168,7 +183,8 @@ func registryCAs(texts []string) ([]registry, error) {
 		name, file, ok := strings.Cut(text, "=")
 		switch {
 		case !ok || file == "" || !registryName.MatchString(name):
-			bad = append(bad, fmt.Errorf("--registry-ca is NAME=FILE, such as registry.example.com:5000=ca.crt, not %q", text))
+			bad = append(bad, fmt.Errorf("--registry-ca is NAME=FILE, such as registry.example.com:5000=ca.crt, not %q",
+				text))
 		case slices.ContainsFunc(all, func(r registry) bool { return r.name == name }):
 			bad = append(bad, fmt.Errorf("--registry-ca names %s twice: put both certificates into one file", name))
 		default:

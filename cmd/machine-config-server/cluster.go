@@ -27,7 +27,8 @@ import (
 func (p *program) inCluster(ctx context.Context) error {
 	config, err := p.from.apiServer()
 	if err != nil {
-		return fmt.Errorf("finding the API server (set --kubeconfig outside of a cluster, or --from-dir or --from-git without one): %w", err)
+		return fmt.Errorf("finding the API server (set --kubeconfig outside of a cluster, or --from-dir or "+
+			"--from-git without one): %w", err)
 	}
 	if p.additions, err = p.clusterAdditions(config); err != nil {
 		return err
@@ -55,11 +56,17 @@ func (p *program) inCluster(ctx context.Context) error {
 		return err
 	}
 	p.apis.tokens, p.apis.bootstrapTokens, p.apis.nodes.Configs = api, api, api
-	trusted, err := follow.New(config, follow.Options{Cache: o.Cache, Pools: api.NodePools, Original: p.from.trusted, Log: p.log, Now: time.Now})
+	trusted, err := follow.New(config, follow.Options{
+		Cache: o.Cache, Pools: api.NodePools, Original: p.from.trusted,
+		Log: p.log, Now: time.Now,
+	})
 	if err != nil {
 		return err
 	}
-	resolved, err := secretsfollow.New(config, secretsfollow.Options{Pools: api.NodePools, NewDecrypt: newDecrypt, Log: p.log})
+	resolved, err := secretsfollow.New(config, secretsfollow.Options{
+		Pools: api.NodePools, NewDecrypt: newDecrypt,
+		Log: p.log,
+	})
 	if err != nil {
 		return err
 	}
@@ -95,11 +102,15 @@ func (p *program) clusterAdditions(config *rest.Config) (*files.Additions, error
 	if err != nil {
 		return nil, err
 	}
-	a := &files.Additions{Files: added, JoinServer: p.extra.server, JoinCAFile: p.extra.serverCA, Set: p.pools.SetExtra, Log: p.log}
+	a := &files.Additions{
+		Files: added, JoinServer: p.extra.server, JoinCAFile: p.extra.serverCA, Set: p.pools.SetExtra,
+		Log: p.log,
+	}
 	if a.JoinServer == "" || a.JoinCAFile != "" {
 		return a, nil
 	}
-	if a.JoinCA, a.JoinCAFile = config.CAData, config.CAFile; a.JoinCA != nil { // client-go also prefers CAData to CAFile.
+	// client-go also prefers CAData to CAFile.
+	if a.JoinCA, a.JoinCAFile = config.CAData, config.CAFile; a.JoinCA != nil {
 		a.JoinCAFile = ""
 	}
 	if a.JoinCA == nil && a.JoinCAFile == "" {
@@ -137,7 +148,8 @@ func (p *program) certificates(ctx context.Context, config *rest.Config) (*certs
 	}
 	namespace, name, _ := strings.Cut(secret, "/")
 	return certs.OpenSecret(ctx, config, certs.Secret{
-		Namespace: namespace, Name: name, CA: caName, Hostnames: t.hostnames, URLs: nodeURLs(t.hostnames, t.listen), Cache: t.dir,
+		Namespace: namespace, Name: name, CA: caName, Hostnames: t.hostnames, URLs: nodeURLs(t.hostnames, t.listen),
+		Cache: t.dir,
 	}, p.log)
 }
 

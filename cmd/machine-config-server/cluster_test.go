@@ -41,8 +41,12 @@ func realCluster(t *testing.T) (string, client.Client) {
 	if _, err := os.Stat(filepath.Join(assets, "kube-apiserver")); err != nil {
 		t.Fatalf("there is no kube-apiserver to test against: %v; make assets builds one", err)
 	}
-	env := &envtest.Environment{BinaryAssetsDirectory: assets, UseExistingCluster: new(false), ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute}
-	env.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "Node,RBAC").Set("enable-bootstrap-token-auth", "true")
+	env := &envtest.Environment{
+		BinaryAssetsDirectory: assets, UseExistingCluster: new(false),
+		ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute,
+	}
+	env.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "Node,RBAC").
+		Set("enable-bootstrap-token-auth", "true")
 	config, err := env.Start()
 	if err != nil {
 		t.Fatal(err)
@@ -63,12 +67,16 @@ func realCluster(t *testing.T) (string, client.Client) {
 		}
 		return write(t, "kubeconfig", string(raw))
 	}
-	apply := exec.CommandContext(t.Context(), filepath.Join(assets, "kubectl"), "--kubeconfig", kubeconfig("admin", "system:masters"), "apply", "--server-side", "-k", filepath.Join(root, "config"))
+	apply := exec.CommandContext(t.Context(), filepath.Join(assets, "kubectl"), "--kubeconfig",
+		kubeconfig("admin", "system:masters"), "apply", "--server-side", "-k", filepath.Join(root, "config"))
 	if out, err := apply.CombinedOutput(); err != nil {
 		t.Fatalf("kubectl apply: %v\n%s", err, out)
 	}
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, mcfgv1.Install, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, mcfgv1.Install,
+		v1alpha1.AddToScheme,
+	} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +85,8 @@ func realCluster(t *testing.T) (string, client.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return kubeconfig("system:serviceaccount:bunsen-system:machine-config-server", "system:serviceaccounts", "system:serviceaccounts:bunsen-system"), admin
+	return kubeconfig("system:serviceaccount:bunsen-system:machine-config-server", "system:serviceaccounts",
+		"system:serviceaccounts:bunsen-system"), admin
 }
 
 // TestInAClusterAMachineGetsWhatItJoinsWith runs the whole program with the rights of its service account.
@@ -91,9 +100,13 @@ func TestInAClusterAMachineGetsWhatItJoinsWith(t *testing.T) {
 	rendered.Spec.Config.Raw = []byte(`{"ignition":{"version":"3.5.0"}}`)
 	pool := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}
 	pool.Spec.Configuration.Name = rendered.Name
-	provisioning := &v1alpha1.ProvisioningToken{ObjectMeta: metav1.ObjectMeta{Name: made.ID}, Spec: v1alpha1.ProvisioningTokenSpec{
-		Pool: "worker", Node: "worker-7", Uses: 1, Expires: metav1.NewTime(time.Now().Add(time.Hour)), Hash: made.Hash(),
-	}}
+	provisioning := &v1alpha1.ProvisioningToken{
+		ObjectMeta: metav1.ObjectMeta{Name: made.ID},
+		Spec: v1alpha1.ProvisioningTokenSpec{
+			Pool: "worker", Node: "worker-7", Uses: 1, Expires: metav1.NewTime(time.Now().Add(time.Hour)),
+			Hash: made.Hash(),
+		},
+	}
 	for _, object := range []client.Object{rendered, pool, provisioning} {
 		if err := admin.Create(t.Context(), object); err != nil {
 			t.Fatal(err)
@@ -103,7 +116,8 @@ func TestInAClusterAMachineGetsWhatItJoinsWith(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := start(t, "--kubeconfig", kubeconfig, "--tls-secret", defaultSecret, "--cache-dir", t.TempDir(), "--join-server", config.Host, "--name", "test")
+	r := start(t, "--kubeconfig", kubeconfig, "--tls-secret", defaultSecret, "--cache-dir", t.TempDir(),
+		"--join-server", config.Host, "--name", "test")
 	for r.ask(t, "/readyz", "").StatusCode != http.StatusOK {
 		if t.Context().Err() != nil {
 			t.Fatal("it never gets ready")
@@ -119,7 +133,8 @@ func TestInAClusterAMachineGetsWhatItJoinsWith(t *testing.T) {
 	}
 	id, _, _ := strings.Cut(machine.BearerToken, ".")
 	minted := &corev1.Secret{}
-	if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: "bootstrap-token-" + id}, minted); err != nil || !strings.Contains(string(minted.Data["description"]), "node worker-7") {
+	if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: "bootstrap-token-" + id},
+		minted); err != nil || !strings.Contains(string(minted.Data["description"]), "node worker-7") {
 		t.Errorf("%q: %v", minted.Data["description"], err)
 	}
 	if got := r.ask(t, "/config/worker", made.String()); got.StatusCode != http.StatusForbidden {
@@ -127,11 +142,13 @@ func TestInAClusterAMachineGetsWhatItJoinsWith(t *testing.T) {
 	}
 	r.ends(t)
 	lease := &coordinationv1.Lease{}
-	if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "bunsen-system", Name: "machine-config-server-test"}, lease); err != nil {
+	if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "bunsen-system", Name: "machine-config-server-test"},
+		lease); err != nil {
 		t.Fatal(err)
 	}
 	report, err := v1alpha1.ParseServerReport(lease.Annotations[v1alpha1.ServerAnnotation])
-	if err != nil || report.Served != 1 || report.Refused != 1 || report.Pools["worker"].Config != rendered.Name || report.Access != v1alpha1.AccessTokens || report.CertificateUntil == nil || len(report.Authorities) != 1 {
+	if err != nil || report.Served != 1 || report.Refused != 1 || report.Pools["worker"].Config != rendered.Name ||
+		report.Access != v1alpha1.AccessTokens || report.CertificateUntil == nil || len(report.Authorities) != 1 {
 		t.Errorf("it told %+v (%v)", report, err)
 	}
 }

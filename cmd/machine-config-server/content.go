@@ -18,8 +18,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/served"
 )
 
-// contentOf prepares to send files to machines: those of the content store, which stored has, and those of registries. The
-// copies of files are in --cache-dir or, without it, in a directory that the server removes when it stops.
+// contentOf prepares to send files to machines: those of the content store, which stored has, and those of registries.
+// The copies of files are in --cache-dir or, without it, in a directory that the server removes when it stops.
 func (p *program) contentOf(stored copies.Stored) (*copies.Copies, error) {
 	from, err := p.registries()
 	if err == nil {
@@ -37,7 +37,10 @@ func (p *program) contentOf(stored copies.Stored) (*copies.Copies, error) {
 		p.closers = append(p.closers, removed(temporary))
 		dir = temporary
 	}
-	all, err := copies.New(copies.Options{Stored: stored, Registries: from, Dir: dir, Max: p.limits.content << 20, Log: p.log, Now: time.Now})
+	all, err := copies.New(copies.Options{
+		Stored: stored, Registries: from, Dir: dir, Max: p.limits.content << 20,
+		Log: p.log, Now: time.Now,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +55,8 @@ func (p *program) contentOf(stored copies.Stored) (*copies.Copies, error) {
 	return all, nil
 }
 
-// registryStall is how long a registry may send nothing, and registryRate the most bytes of a second that one file takes.
+// registryStall is how long a registry may send nothing, and registryRate the most bytes of a second that one file
+// takes.
 const (
 	registryStall = 30 * time.Second
 	registryRate  = 256 << 20
@@ -70,7 +74,10 @@ type registries struct {
 // registries returns the registries with the CAs of --registry-ca and the credentials of --registry-credentials.
 func (p *program) registries() (registries, error) {
 	out := registries{
-		options:     download.Options{Agent: "machine-config-server/" + version, Stall: registryStall, Rate: registryRate, NoLinkLocal: true, Failures: download.NewFailures()},
+		options: download.Options{
+			Agent: "machine-config-server/" + version, Stall: registryStall,
+			Rate: registryRate, NoLinkLocal: true, Failures: download.NewFailures(),
+		},
 		credentials: p.extra.registryCredentials, conf: p.extra.registriesConf,
 	}
 	named, err := registryCAs(p.extra.registryCAs)

@@ -27,7 +27,8 @@ func privateRegistry(t *testing.T, file []byte) (address, ca string) {
 	store := ocistore.New(ocistore.Logger(log.New(io.Discard, "", 0)))
 	put := func(method, path, body string) {
 		a := httptest.NewRecorder()
-		if store.ServeHTTP(a, httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))); a.Code >= 300 {
+		if store.ServeHTTP(a, httptest.NewRequestWithContext(t.Context(), method, path,
+			strings.NewReader(body))); a.Code >= 300 {
 			t.Fatalf("%s %s: %d %s", method, path, a.Code, a.Body)
 		}
 	}
@@ -46,17 +47,19 @@ func privateRegistry(t *testing.T, file []byte) (address, ca string) {
 	t.Cleanup(s.Close)
 	host := strings.TrimPrefix(s.URL, "https://")
 	return fmt.Sprintf("oci://%s/tools/tool:v1@sha256:%x", host, sha256.Sum256([]byte(manifest))),
-		host + "=" + write(t, "ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
+		host + "=" +
+			write(t, "ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
 }
 
-// TestANewMachineReadsAPrivateRegistryThroughTheServer is for a server without a cluster, whose credentials are wrong at first. It reads the
-// registry through a mirror.
+// TestANewMachineReadsAPrivateRegistryThroughTheServer is for a server without a cluster, whose credentials are wrong
+// at first. It reads the registry through a mirror.
 func TestANewMachineReadsAPrivateRegistryThroughTheServer(t *testing.T) {
 	file := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
 	address, ca := privateRegistry(t, file)
 	host := strings.Split(ca, "=")[0]
 	address = strings.Replace(address, host, "registry.invalid", 1) // The registry of the test is its mirror.
-	mirrors := write(t, "registries.conf", "[[registry]]\nlocation = 'registry.invalid'\nblocked = true\n[[registry.mirror]]\nlocation = '"+host+"'")
+	mirrors := write(t, "registries.conf", "[[registry]]\nlocation = 'registry.invalid'\nblocked = true\n"+
+		"[[registry.mirror]]\nlocation = '"+host+"'")
 	dir := filepath.Dir(write(t, "worker.yaml", fmt.Sprintf(`apiVersion: machineconfiguration.openshift.io/v1
 kind: MachineConfig
 metadata: {name: worker}
@@ -69,11 +72,13 @@ spec:
           contents: {source: %q, verification: {hash: sha512-%x}}
 `, address, sha512.Sum512(file))))
 	login := func(password string) string {
-		return fmt.Sprintf(`{"auths": {%q: {"auth": %q}}}`, host, base64.StdEncoding.EncodeToString([]byte("robot:"+password)))
+		return fmt.Sprintf(`{"auths": {%q: {"auth": %q}}}`, host,
+			base64.StdEncoding.EncodeToString([]byte("robot:"+password)))
 	}
 	credentials := write(t, "config.json", login("falsch"))
 	said := logged(t)
-	r := start(t, "--from-dir", dir, "--open", "--cache-dir", t.TempDir(), "--registry-ca", ca, "--registry-credentials", credentials, "--registries-conf", mirrors)
+	r := start(t, "--from-dir", dir, "--open", "--cache-dir", t.TempDir(), "--registry-ca", ca,
+		"--registry-credentials", credentials, "--registries-conf", mirrors)
 	for r.ask(t, "/readyz", "").StatusCode != http.StatusOK {
 		if t.Context().Err() != nil {
 			t.Fatal("it never gets ready")
@@ -96,7 +101,8 @@ spec:
 	}
 	var path, grant string
 	for _, f := range config.Storage.Files {
-		if u, err := url.Parse(f.Contents.Source); f.Path == "/opt/tool" && err == nil && u.Host == r.address && len(f.Contents.HTTPHeaders) == 1 {
+		if u, err := url.Parse(f.Contents.Source); f.Path == "/opt/tool" && err == nil && u.Host == r.address &&
+			len(f.Contents.HTTPHeaders) == 1 {
 			path, grant = u.RequestURI(), f.Contents.HTTPHeaders[0].Value
 		}
 	}
@@ -106,13 +112,16 @@ spec:
 	if got := r.askWith(t, path, ""); got.StatusCode != http.StatusUnauthorized {
 		t.Errorf("without a grant: %d", got.StatusCode)
 	}
-	if got := r.askWith(t, path, grant); got.StatusCode != http.StatusServiceUnavailable || got.Header.Get("Retry-After") == "" {
+	if got := r.askWith(t, path, grant); got.StatusCode != http.StatusServiceUnavailable ||
+		got.Header.Get("Retry-After") == "" {
 		t.Errorf("with wrong credentials: %d", got.StatusCode)
 	}
 	if err := os.WriteFile(credentials, []byte(login("geheim")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for got = r.askWith(t, path, grant); got.StatusCode == http.StatusServiceUnavailable; got = r.askWith(t, path, grant) { // It remembers the failure for some seconds.
+	// It remembers the failure for some seconds.
+	for got = r.askWith(t, path, grant); got.StatusCode == http.StatusServiceUnavailable; got = r.askWith(t, path,
+		grant) {
 		if t.Context().Err() != nil {
 			t.Fatal("it never reads the file")
 		}
@@ -121,7 +130,9 @@ spec:
 		t.Errorf("%d: %d bytes, %v", got.StatusCode, len(body), err)
 	}
 	r.ends(t)
-	if text := said(); !strings.Contains(text, "the registry refuses the") || strings.Contains(text, "geheim") || strings.Contains(text, "falsch") || strings.Contains(text, base64.StdEncoding.EncodeToString([]byte("robot:falsch"))) {
+	if text := said(); !strings.Contains(text, "the registry refuses the") || strings.Contains(text, "geheim") ||
+		strings.Contains(text, "falsch") ||
+		strings.Contains(text, base64.StdEncoding.EncodeToString([]byte("robot:falsch"))) {
 		t.Errorf("the log says\n%s", text)
 	}
 }
@@ -138,8 +149,12 @@ func TestCredentialsForRegistriesThatCannotBeRead(t *testing.T) {
 			file = write(t, "config.json", text)
 		}
 		cmd := command()
-		cmd.SetArgs([]string{"--from-dir", folder(t, 1), "--open", "--cert-dir", t.TempDir(), "--registry-credentials", file})
-		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "geh") {
+		cmd.SetArgs([]string{
+			"--from-dir", folder(t, 1), "--open", "--cert-dir", t.TempDir(), "--registry-credentials",
+			file,
+		})
+		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "geh") {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
@@ -148,7 +163,10 @@ func TestCredentialsForRegistriesThatCannotBeRead(t *testing.T) {
 		write(t, "registries.conf", "[[registry]]\nlocation = 'https://geh'"): "reading --registries-conf: reading ",
 	} {
 		cmd := command()
-		cmd.SetArgs([]string{"--from-dir", folder(t, 1), "--open", "--cert-dir", t.TempDir(), "--registries-conf", file})
+		cmd.SetArgs([]string{
+			"--from-dir", folder(t, 1), "--open", "--cert-dir", t.TempDir(), "--registries-conf",
+			file,
+		})
 		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", file, err, want)
 		}

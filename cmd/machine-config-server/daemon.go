@@ -24,7 +24,8 @@ func readDaemons(paths []string) (out daemon.Binaries, err error) {
 			problems = append(problems, fmt.Errorf("reading --daemon %s: %w", path, err))
 			continue
 		case seen[binary.Arch] != "":
-			problems = append(problems, fmt.Errorf("--daemon: %s and %s are both for %s", seen[binary.Arch], path, binary.Arch))
+			problems = append(problems, fmt.Errorf("--daemon: %s and %s are both for %s", seen[binary.Arch], path,
+				binary.Arch))
 			continue
 		}
 		seen[binary.Arch] = path

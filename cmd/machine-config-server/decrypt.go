@@ -12,8 +12,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/secrets"
 )
 
-// newDecrypt returns a function that decrypts files of SOPS with age keys. The error counts the texts that are no keys; it
-// does not show them.
+// newDecrypt returns a function that decrypts files of SOPS with age keys. The error counts the texts that are no keys;
+// it does not show them.
 func newDecrypt(keys [][]byte) (secrets.Decrypt, error) {
 	var identities []age.Identity
 	invalid := 0
@@ -33,7 +33,8 @@ func newDecrypt(keys [][]byte) (secrets.Decrypt, error) {
 		return plain, err
 	}
 	if invalid > 0 {
-		return decrypt, fmt.Errorf("reading the age keys: %d of %d values of Secret %s/%s are no keys: each line is a key, AGE-SECRET-KEY-…", invalid, len(keys), v1alpha1.ServerNamespace, v1alpha1.AgeKeysSecret)
+		return decrypt, fmt.Errorf("reading the age keys: %d of %d values of Secret %s/%s are no keys: each line is "+
+			"a key, AGE-SECRET-KEY-…", invalid, len(keys), v1alpha1.ServerNamespace, v1alpha1.AgeKeysSecret)
 	}
 	return decrypt, nil
 }

@@ -55,7 +55,8 @@ func TestTheDeploymentsFlagsAreOurs(t *testing.T) {
 		vars["JOIN_SERVER"] = joins
 		var args []string
 		for _, arg := range container.Args {
-			args = append(args, os.Expand(strings.NewReplacer("$(", "${", ")", "}").Replace(arg), func(name string) string { return vars[name] }))
+			args = append(args, os.Expand(strings.NewReplacer("$(", "${", ")", "}").Replace(arg),
+				func(name string) string { return vars[name] }))
 		}
 		var f flags
 		set := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -68,10 +69,12 @@ func TestTheDeploymentsFlagsAreOurs(t *testing.T) {
 		if err := f.check(set.Changed); err != nil {
 			t.Errorf("%q: %v", args, err)
 		}
-		if f.extra.server != joins || f.tls.secret != defaultSecret || !slices.Equal(f.tls.hostnames, []string{"192.0.2.10"}) || f.from.cache == "" {
+		if f.extra.server != joins || f.tls.secret != defaultSecret ||
+			!slices.Equal(f.tls.hostnames, []string{"192.0.2.10"}) || f.from.cache == "" {
 			t.Errorf("%q gives %+v", args, f)
 		}
-		if grace := f.tls.grace.Seconds(); grace >= float64(*deployment.Spec.Template.Spec.TerminationGracePeriodSeconds) {
+		if grace := f.tls.grace.Seconds(); grace >= float64(
+			*deployment.Spec.Template.Spec.TerminationGracePeriodSeconds) {
 			t.Errorf("it is killed before its answers may end: --grace is %g s", grace)
 		}
 	}

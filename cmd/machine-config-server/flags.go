@@ -116,22 +116,29 @@ func (f *flags) groups() []group {
 
 func (f *fromFlags) set() *pflag.FlagSet {
 	s := newSet()
-	s.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the API server (default: the pod's service account)")
-	s.StringVar(&f.dir, "from-dir", "", "serve the rendered configs in a `folder`, as bunsen build prints them, without a cluster")
+	s.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the API server (default: the pod's service "+
+		"account)")
+	s.StringVar(&f.dir, "from-dir", "", "serve the rendered configs in a `folder`, as bunsen build prints them, "+
+		"without a cluster")
 	s.StringVar(&f.git, "from-git", "", "serve the rendered configs of a repository at a `URL`, without a cluster")
-	s.StringVar(&f.tokens, "tokens-file", "", "`file` or folder of tokens, as bunsen token create --offline prints them; without a cluster only")
-	s.StringVar(&f.trusted, "trust-namespace", "", "`namespace` of OpenShift's configuration, such as openshift-config, whose certificates and pull secret nodes also get")
-	s.StringVar(&f.cache, "cache-dir", "", "`folder` of this server alone. The server caches configs there, to start while the API server or the remote\nis unreachable, and counts the uses of --tokens-file there")
+	s.StringVar(&f.tokens, "tokens-file", "", "`file` or folder of tokens, as bunsen token create --offline prints "+
+		"them; without a cluster only")
+	s.StringVar(&f.trusted, "trust-namespace", "", "`namespace` of OpenShift's configuration, such as "+
+		"openshift-config, whose certificates and pull secret nodes also get")
+	s.StringVar(&f.cache, "cache-dir", "", "`folder` of this server alone. The server caches configs there, to start "+
+		"while the API server or the remote\nis unreachable, and counts the uses of --tokens-file there")
 	return s
 }
 
 func (f *gitFlags) set() *pflag.FlagSet {
 	s := newSet()
-	s.StringVar(&f.ref, "ref", "", "branch, tag, semver:RANGE, refs/… or commit to follow (default: the remote's default branch)")
+	s.StringVar(&f.ref, "ref", "", "branch, tag, semver:RANGE, refs/… or commit to follow (default: the remote's "+
+		"default branch)")
 	s.StringVar(&f.path, "path", "", "`folder` of the repository that holds pools/")
 	s.StringSliceVar(&f.pools, "pools", nil, "`pools` to serve (default: all pools of the repository)")
 	s.DurationVar(&f.interval, "interval", time.Minute, "how often to check for new commits")
-	s.StringVar(&f.credentials, "git-credentials", "", "`folder` with files username and password, bearerToken, ca.crt, identity, known_hosts, hosts")
+	s.StringVar(&f.credentials, "git-credentials", "", "`folder` with files username and password, bearerToken, "+
+		"ca.crt, identity, known_hosts, hosts")
 	s.StringVar(&f.keys, "git-keys", "", "`file` or folder of keys, one of which must have signed the commit")
 	s.StringVar(&f.osImage, "os-image", "", "OS `image` for pools that set none")
 	s.StringVar(&f.extensionsImage, "extensions-image", "", "extensions `image` for pools that set none")
@@ -140,48 +147,72 @@ func (f *gitFlags) set() *pflag.FlagSet {
 
 func (f *flags) configs() *pflag.FlagSet {
 	s := newSet()
-	s.StringVar(&f.serve, "serve", v1alpha1.ServeHealthy, "healthy: the last config with which the whole pool was healthy; newest: the config of the present rollout.\nThe server never serves a config whose rollout was halted. The annotation "+v1alpha1.ServeAnnotation+" of a pool overrides this flag")
+	s.StringVar(&f.serve, "serve", v1alpha1.ServeHealthy, "healthy: the last config with which the whole pool was "+
+		"healthy; newest: the config of the present rollout.\nThe server never serves a config whose rollout was "+
+		"halted. The annotation "+v1alpha1.ServeAnnotation+" of a pool overrides this flag")
 	x := &f.extra
-	s.StringVar(&x.server, "join-server", "", "`URL` of the API server for new machines. With this flag, each config contains a bootstrap\nkubeconfig with a token for the machine, which expires after an hour")
-	s.StringVar(&x.serverCA, "join-ca", "", "`file` with the CA of --join-server (default: the CA that this server trusts)")
-	s.StringVar(&x.kubeletCA, "kubelet-ca", "", "`file` with the CA of the kubelets' clients (default with --join-server: the cluster's own)")
+	s.StringVar(&x.server, "join-server", "", "`URL` of the API server for new machines. With this flag, each config "+
+		"contains a bootstrap\nkubeconfig with a token for the machine, which expires after an hour")
+	s.StringVar(&x.serverCA, "join-ca", "", "`file` with the CA of --join-server (default: the CA that this server "+
+		"trusts)")
+	s.StringVar(&x.kubeletCA, "kubelet-ca", "", "`file` with the CA of the kubelets' clients (default with "+
+		"--join-server: the cluster's own)")
 	s.StringVar(&x.cloudCA, "cloud-ca", "", "`file` with the CA of the cloud's services")
-	s.StringArrayVar(&x.registryCAs, "registry-ca", nil, "`NAME=FILE`: the CA of a registry, by its host or host:port, for machines and for this server; may be repeated")
-	s.StringVar(&x.registryCredentials, "registry-credentials", "", "`file` with credentials for registries, as docker login writes it. The server uses them to read files with\noci:// addresses for new machines")
-	s.StringVar(&x.registriesConf, "registries-conf", "", "`file` with mirrors of registries, in the format of registries.conf. The server also reads the files *.conf in the\ndirectory FILE.d. It uses the mirrors for files with oci:// addresses")
-	s.StringArrayVar(&x.daemons, "daemon", nil, "`file` with the binary of machine-config-daemon, for machines whose pointer config installs it from this\nserver; may be repeated, once for each architecture")
+	s.StringArrayVar(&x.registryCAs, "registry-ca", nil, "`NAME=FILE`: the CA of a registry, by its host or "+
+		"host:port, for machines and for this server; may be repeated")
+	s.StringVar(&x.registryCredentials, "registry-credentials", "", "`file` with credentials for registries, as "+
+		"docker login writes it. The server uses them to read files with\noci:// addresses for new machines")
+	s.StringVar(&x.registriesConf, "registries-conf", "", "`file` with mirrors of registries, in the format of "+
+		"registries.conf. The server also reads the files *.conf in the\n"+
+		"directory FILE.d. It uses the mirrors for files with oci:// addresses")
+	s.StringArrayVar(&x.daemons, "daemon", nil, "`file` with the binary of machine-config-daemon, for machines whose "+
+		"pointer config installs it from this\nserver; may be repeated, once for each architecture")
 	return s
 }
 
 func (f *accessFlags) set() *pflag.FlagSet {
 	s := newSet()
 	s.BoolVar(&f.open, "open", false, "serve every client, without a token")
-	s.StringVar(&f.secrets, "secrets", secretsBound, "bound: only tokens and certificates of one node get the secrets of a config; machines with\na pool's token get them after they have joined. all: every authorized client gets the secrets")
-	s.StringVar(&f.clientCA, "client-ca", "", "`file` with the CA of client certificates: organization bunsen:pool:POOL, common name bunsen:node:NODE")
-	s.StringSliceVar(&f.from, "allow-from", nil, "`networks` and addresses that may connect (default: all); this host can always read /healthz and /readyz")
+	s.StringVar(&f.secrets, "secrets", secretsBound, "bound: only tokens and certificates of one node get the "+
+		"secrets of a config; machines with\na pool's token get them after they have joined. all: every authorized "+
+		"client gets the secrets")
+	s.StringVar(&f.clientCA, "client-ca", "", "`file` with the CA of client certificates: organization "+
+		"bunsen:pool:POOL, common name bunsen:node:NODE")
+	s.StringSliceVar(&f.from, "allow-from", nil, "`networks` and addresses that may connect (default: all); this "+
+		"host can always read /healthz and /readyz")
 	s.StringVar(&f.audit, "audit-log", "", "`file` for one line of JSON for each response, - for the standard output")
 	return s
 }
 
 func (f *limitFlags) set() *pflag.FlagSet {
 	s, limits, bounds := newSet(), limit.Default(), limit.DefaultBounds()
-	s.Float64Var(&f.rate, "rate", limits.Requests.PerSecond, "requests per second of one source (an IPv4 address, an IPv6 /64); 0: no limit")
+	s.Float64Var(&f.rate, "rate", limits.Requests.PerSecond, "requests per second of one source (an IPv4 address, an "+
+		"IPv6 /64); 0: no limit")
 	s.IntVar(&f.burst, "burst", limits.Requests.Burst, "burst of requests of one source")
-	s.Float64Var(&f.failureRate, "failure-rate", limits.Failures.PerSecond, "unauthorized requests per second of one source; 0: no limit")
+	s.Float64Var(&f.failureRate, "failure-rate", limits.Failures.PerSecond, "unauthorized requests per second of one "+
+		"source; 0: no limit")
 	s.IntVar(&f.failureBurst, "failure-burst", limits.Failures.Burst, "burst of unauthorized requests of one source")
-	s.IntVar(&f.connections, "max-connections", bounds.Connections, "largest number of connections at a time, of all sources together")
-	s.Int64Var(&f.content, "content-cache", 2048, "largest size, in `MiB`, of the copies of files of the content store and of registries below --cache-dir")
-	s.IntVar(&f.perSource, "max-connections-per-source", bounds.PerSource, "largest number of connections at a time, of one source")
+	s.IntVar(&f.connections, "max-connections", bounds.Connections, "largest number of connections at a time, of all "+
+		"sources together")
+	s.Int64Var(&f.content, "content-cache", 2048, "largest size, in `MiB`, of the copies of files of the content "+
+		"store and of registries below --cache-dir")
+	s.IntVar(&f.perSource, "max-connections-per-source", bounds.PerSource, "largest number of connections at a time, "+
+		"of one source")
 	return s
 }
 
 func (f *flags) listening() *pflag.FlagSet {
 	s, t := newSet(), &f.tls
-	s.StringVar(&t.listen, "listen", ":22623", "address and port to serve HTTPS on; without an address, on all addresses of this host")
-	s.StringVar(&t.metrics, "metrics-listen", "", "loopback `address` and port to serve Prometheus metrics on, over plain HTTP (default: none)")
-	s.StringSliceVar(&t.hostnames, "hostnames", nil, "names and addresses with which machines reach the server; the server adds the loopback names")
-	s.StringVar(&t.secret, "tls-secret", "", "`NAMESPACE/NAME` of the Secret with the certificate (default in a cluster without --cert-dir:\n"+defaultSecret+")")
-	s.StringVar(&t.dir, "cert-dir", "", "`folder` of ca.crt, ca.key, tls.crt and tls.key; with --tls-secret, a copy for a start without an API server\n(default without a cluster: "+defaultCertDir+")")
+	s.StringVar(&t.listen, "listen", ":22623", "address and port to serve HTTPS on; without an address, on all "+
+		"addresses of this host")
+	s.StringVar(&t.metrics, "metrics-listen", "", "loopback `address` and port to serve Prometheus metrics on, over "+
+		"plain HTTP (default: none)")
+	s.StringSliceVar(&t.hostnames, "hostnames", nil, "names and addresses with which machines reach the server; the "+
+		"server adds the loopback names")
+	s.StringVar(&t.secret, "tls-secret", "", "`NAMESPACE/NAME` of the Secret with the certificate (default in a "+
+		"cluster without --cert-dir:\n"+defaultSecret+")")
+	s.StringVar(&t.dir, "cert-dir", "", "`folder` of ca.crt, ca.key, tls.crt and tls.key; with --tls-secret, a copy "+
+		"for a start without an API server\n(default without a cluster: "+defaultCertDir+")")
 	s.StringVar(&f.name, "name", "", "this server's `name` among the replicas (default: $POD_NAME, or the host's name)")
 	s.DurationVar(&t.grace, "grace", time.Minute, "how long running requests may take when the server stops")
 	return s

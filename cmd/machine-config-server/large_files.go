@@ -14,8 +14,8 @@ import (
 // cleanEvery is how often a server without a cluster removes copies that no config names.
 const cleanEvery = time.Hour
 
-// localContent serves the files of the content store that a server without a cluster has itself. It removes copies of files
-// that the source does not have any more.
+// localContent serves the files of the content store that a server without a cluster has itself. It removes copies of
+// files that the source does not have any more.
 func (p *program) localContent(stored copies.Stored) error {
 	all, err := p.contentOf(stored)
 	if err != nil {
@@ -30,7 +30,10 @@ func (p *program) localContent(stored copies.Stored) error {
 				return
 			case <-tick.C:
 			}
-			if err := all.RemoveUnused(func(hash string) bool { _, err := stored(ctx, hash); return err == nil }); err != nil {
+			if err := all.RemoveUnused(func(hash string) bool {
+				_, err := stored(ctx, hash)
+				return err == nil
+			}); err != nil {
 				p.log.Warn("removing copies of files that no config names", "error", err)
 			}
 		}
@@ -50,14 +53,17 @@ func repositoryFiles(r *bootstrap.Repository) copies.Stored {
 		if !ok {
 			return copies.File{}, fmt.Errorf("reading file %s: no config of the applied commit names it", hash)
 		}
-		return copies.File{Size: f.Size, Mismatch: errMismatch(hash), Copy: func(_ context.Context, to io.Writer) error {
-			from, err := f.Open()
-			if err != nil {
-				return fmt.Errorf("reading file %s of the repository: %w", hash, err)
-			}
-			defer from.Close() //nolint:errcheck // only read
-			return copyExactly(to, from, f.Size)
-		}}, nil
+		return copies.File{
+			Size: f.Size, Mismatch: errMismatch(hash),
+			Copy: func(_ context.Context, to io.Writer) error {
+				from, err := f.Open()
+				if err != nil {
+					return fmt.Errorf("reading file %s of the repository: %w", hash, err)
+				}
+				defer from.Close() //nolint:errcheck // only read
+				return copyExactly(to, from, f.Size)
+			},
+		}, nil
 	}
 }
 

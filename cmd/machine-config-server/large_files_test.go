@@ -36,13 +36,19 @@ func sha512Of(data []byte) string {
 func commitFile(t *testing.T, dir string, data []byte) {
 	t.Helper()
 	pool := filepath.Join(dir, "pools", "worker")
-	document := "variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: /opt/agent\n      contents: {local: files/agent}\n"
-	err := errors.Join(os.MkdirAll(filepath.Join(pool, "files"), 0o700), os.WriteFile(filepath.Join(pool, "10-agent.bu"), []byte(document), 0o600),
+	document := "variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: /opt/agent\n" +
+		"      contents: {local: files/agent}\n"
+	err := errors.Join(os.MkdirAll(filepath.Join(pool, "files"), 0o700),
+		os.WriteFile(filepath.Join(pool, "10-agent.bu"), []byte(document), 0o600),
 		os.WriteFile(filepath.Join(pool, "files", "agent"), data, 0o600))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"init", "-q", "-b", "main", "."}, {"add", "."}, {"-c", "user.name=Ada", "-c", "user.email=ada@example.com", "commit", "-q", "-m", "Agent"}} {
+	for _, args := range [][]string{
+		{"init", "-q", "-b", "main", "."},
+		{"add", "."},
+		{"-c", "user.name=Ada", "-c", "user.email=ada@example.com", "commit", "-q", "-m", "Agent"},
+	} {
 		cmd := exec.CommandContext(t.Context(), "git", args...)
 		cmd.Dir = dir
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -106,7 +112,10 @@ func (r *running) download(t *testing.T, f stored, part string) (int, []byte) {
 	if part != "" {
 		request.Header.Set("Range", part)
 	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true}}
+	client := &http.Client{Transport: &http.Transport{
+		TLSClientConfig:   &tls.Config{RootCAs: roots},
+		DisableKeepAlives: true,
+	}}
 	got, err := client.Do(request)
 	if err != nil {
 		t.Fatal(err)
@@ -125,22 +134,28 @@ func (r *running) serves(t *testing.T, f stored, data []byte) {
 	if status, body := r.download(t, f, ""); status != http.StatusOK || !bytes.Equal(body, data) {
 		t.Errorf("got %d with %d bytes", status, len(body))
 	}
-	if status, body := r.download(t, f, "bytes=100-299"); status != http.StatusPartialContent || !bytes.Equal(body, data[100:300]) {
+	if status, body := r.download(t, f, "bytes=100-299"); status != http.StatusPartialContent ||
+		!bytes.Equal(body, data[100:300]) {
 		t.Errorf("a part: %d with %d bytes", status, len(body))
 	}
 	other := f
 	other.grant += "x"
-	if status, _ := r.download(t, other, ""); status != http.StatusUnauthorized && status != http.StatusServiceUnavailable {
+	if status, _ := r.download(t, other, ""); status != http.StatusUnauthorized &&
+		status != http.StatusServiceUnavailable {
 		t.Errorf("with a wrong grant: %d", status)
 	}
 }
 
-// TestAServerOfARepositoryServesItsLargeFiles to new machines, after a crash that truncated a copy, and after the next commit.
+// TestAServerOfARepositoryServesItsLargeFiles to new machines, after a crash that truncated a copy, and after the next
+// commit.
 func TestAServerOfARepositoryServesItsLargeFiles(t *testing.T) {
 	repository, cache := t.TempDir(), t.TempDir()
 	first, second := noise(1, 2<<20), noise(2, 2<<20+7)
 	commitFile(t, repository, first)
-	args := []string{"--from-git", repository, "--cache-dir", cache, "--open", "--hostnames", "127.0.0.1", "--interval", "5s", "--rate", "0", "--failure-rate", "0"}
+	args := []string{
+		"--from-git", repository, "--cache-dir", cache, "--open", "--hostnames", "127.0.0.1", "--interval",
+		"5s", "--rate", "0", "--failure-rate", "0",
+	}
 	r := start(t, args...)
 	was := r.storedFile(t, first)
 	if !strings.HasPrefix(was.source, "https://"+r.address+"/content/") {
@@ -152,7 +167,8 @@ func TestAServerOfARepositoryServesItsLargeFiles(t *testing.T) {
 		t.Errorf("the copy is %v, %v", info, err)
 	}
 	r.ends(t)
-	if err := errors.Join(os.Truncate(name, 1000), os.WriteFile(filepath.Join(cache, "content", ".new-1"), []byte("half"), 0o600)); err != nil {
+	if err := errors.Join(os.Truncate(name, 1000), os.WriteFile(filepath.Join(cache, "content", ".new-1"),
+		[]byte("half"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	r = start(t, args...)
@@ -204,11 +220,13 @@ spec:
 		t.Errorf("without the file: %d", got.StatusCode)
 	}
 	name := filepath.Join(dir, "content", hash)
-	if err := errors.Join(os.Mkdir(filepath.Join(dir, "content"), 0o700), os.WriteFile(name, data[:100], 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "content"), 0o700),
+		os.WriteFile(name, data[:100], 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	f := r.storedFile(t, data)
-	if status, body := r.download(t, f, ""); status != http.StatusServiceUnavailable || bytes.Contains(body, data[:50]) {
+	if status, body := r.download(t, f, ""); status != http.StatusServiceUnavailable ||
+		bytes.Contains(body, data[:50]) {
 		t.Errorf("a file that is being copied: %d", status)
 	}
 	if err := os.WriteFile(name, data, 0o600); err != nil {

@@ -37,7 +37,10 @@ func TestHelpShowsWhatToType(t *testing.T) {
 	if err := cmd.Execute(); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"--kubeconfig", `on all addresses of this host (default ":22623")`, "Access:\n      --open", "curl --cacert", "--from-git URL", `(default "healthy")`} {
+	for _, want := range []string{
+		"--kubeconfig", `on all addresses of this host (default ":22623")`,
+		"Access:\n      --open", "curl --cacert", "--from-git URL", `(default "healthy")`,
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the help lacks %q:\n%s", want, out.String())
 		}
@@ -134,7 +137,9 @@ func TestOutsideOfAClusterItSaysOnlyWhatToGive(t *testing.T) {
 	said := logged(t)
 	cmd := command()
 	cmd.SetArgs(nil)
-	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "set --kubeconfig outside of a cluster, or --from-dir or --from-git without one") {
+	if err := cmd.ExecuteContext(t.Context()); err == nil ||
+		!strings.Contains(err.Error(),
+			"set --kubeconfig outside of a cluster, or --from-dir or --from-git without one") {
 		t.Errorf("got %v", err)
 	}
 	if text := said(); text != "" {
@@ -168,7 +173,8 @@ func TestTheReportNamesEachAuthority(t *testing.T) {
 	of := func(kind, der string) string {
 		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: []byte(der)}))
 	}
-	const one, two = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed", "3fc4ccfe745870e2c0d99f71f30ff0656c8dedd41cc1d7d3d376b0dbe685e2f3"
+	const one, two = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed",
+		"3fc4ccfe745870e2c0d99f71f30ff0656c8dedd41cc1d7d3d376b0dbe685e2f3"
 	for sentence, c := range map[string]struct {
 		bundle string
 		want   []string

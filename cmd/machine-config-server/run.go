@@ -94,7 +94,8 @@ func run(ctx context.Context, f flags) (err error) {
 	if f.access.open {
 		log.Warn("--open: every client that reaches this port can read the configs")
 		if f.extra.server != "" {
-			log.Warn("--open and --join-server: every client that reaches this port can join the cluster as any node, and read what nodes read, including secrets of configs")
+			log.Warn("--open and --join-server: every client that reaches this port can join the cluster as any " +
+				"node, and read what nodes read, including secrets of configs")
 		}
 	}
 	if f.access.secrets == secretsAll {
@@ -110,14 +111,18 @@ func (p *program) server() (mcshttp.Server, error) {
 		return mcshttp.Server{}, fmt.Errorf("reading --allow-from: %w", err)
 	}
 	o := mcshttp.Options{
-		Source: p.pools, Tokens: p.apis.tokens, BootstrapTokens: p.apis.bootstrapTokens, Nodes: p.apis.nodes, Content: p.apis.content, Daemons: p.daemons, Log: p.log,
+		Source: p.pools, Tokens: p.apis.tokens, BootstrapTokens: p.apis.bootstrapTokens, Nodes: p.apis.nodes,
+		Content: p.apis.content, Daemons: p.daemons, Log: p.log,
 		Access: mcshttp.Access{Open: p.access.open, SecretsToAll: p.access.secrets == secretsAll, AllowFrom: networks},
 		Limits: p.limits.limits(),
 	}
 	if o.Audit, err = p.audit(); err != nil {
 		return mcshttp.Server{}, err
 	}
-	server := mcshttp.Server{TLS: p.cert.TLS(), AllowFrom: networks, Limits: o.Limits, Log: p.log, Bounds: limit.DefaultBounds()}
+	server := mcshttp.Server{
+		TLS: p.cert.TLS(), AllowFrom: networks, Limits: o.Limits, Log: p.log,
+		Bounds: limit.DefaultBounds(),
+	}
 	server.Bounds.Stop = max(p.tls.grace, 1) // The value 0 would mean the default.
 	server.Bounds.Connections, server.Bounds.PerSource = p.limits.connections, p.limits.perSource
 	if p.access.clientCA != "" {
@@ -205,9 +210,11 @@ func (p *program) serve(ctx context.Context, server mcshttp.Server) error {
 // report returns the status of this server, which the server writes to its Lease.
 func (p *program) report() v1alpha1.ServerReport {
 	r := v1alpha1.ServerReport{
-		Version: version, Listen: p.listener.Addr().String(), Started: metav1.NewTime(p.started.UTC().Truncate(time.Second)),
-		Access: v1alpha1.AccessTokens, SecretsToAll: p.access.secrets == secretsAll,
-		Authorities: fingerprints(p.cert.CA()), Served: p.metrics.Served(), Refused: p.metrics.Refused(), Daemons: p.daemons.Archs(),
+		Version: version, Listen: p.listener.Addr().String(),
+		Started: metav1.NewTime(p.started.UTC().Truncate(time.Second)),
+		Access:  v1alpha1.AccessTokens, SecretsToAll: p.access.secrets == secretsAll,
+		Authorities: fingerprints(p.cert.CA()), Served: p.metrics.Served(), Refused: p.metrics.Refused(),
+		Daemons: p.daemons.Archs(),
 	}
 	if p.access.open {
 		r.Access = v1alpha1.AccessOpen

@@ -78,7 +78,10 @@ func (r *running) askWith(t *testing.T, path, authorization string) *http.Respon
 		if authorization != "" {
 			request.Header.Set("Authorization", authorization)
 		}
-		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true, DisableCompression: true, DialContext: dialSmall}}
+		client := &http.Client{Transport: &http.Transport{
+			TLSClientConfig:   &tls.Config{RootCAs: roots},
+			DisableKeepAlives: true, DisableCompression: true, DialContext: dialSmall,
+		}}
 		if got, err := client.Do(request); err == nil { // refused until it listens
 			t.Cleanup(func() { _ = got.Body.Close() })
 			return got
@@ -115,7 +118,8 @@ func TestItAsksForPatienceWhileTheAPIServerIsAwayAndStopsWhenTold(t *testing.T) 
 		t.Error("nobody has told it to stop")
 	}
 	r.ends(t)
-	if !strings.Contains(said(), `msg="stopping: waiting for running requests, for at most the grace period" grace=7s`) {
+	if !strings.Contains(said(),
+		`msg="stopping: waiting for running requests, for at most the grace period" grace=7s`) {
 		t.Errorf("it does not say that it was told to stop:\n%s", said())
 	}
 }
@@ -154,7 +158,10 @@ func TestWithoutAClusterAMachineWithATokenGetsItsConfigOnce(t *testing.T) {
 	file, text := tokens(t)
 	cache, log := t.TempDir(), filepath.Join(t.TempDir(), "audit.json")
 	metrics := freeAddress(t)
-	args := []string{"--metrics-listen", metrics, "--from-dir", folder(t, 10), "--tokens-file", file, "--cache-dir", cache, "--audit-log", log}
+	args := []string{
+		"--metrics-listen", metrics, "--from-dir", folder(t, 10), "--tokens-file", file, "--cache-dir",
+		cache, "--audit-log", log,
+	}
 	r := start(t, args...)
 	for r.ask(t, "/readyz", "").StatusCode != http.StatusOK {
 		if t.Context().Err() != nil {
@@ -174,7 +181,8 @@ func TestWithoutAClusterAMachineWithATokenGetsItsConfigOnce(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	for got := ""; !strings.Contains(got, `bunsen_mcs_requests_total{code="200",pool="worker"} 1`); { // counted after it was sent
+	// counted after it was sent
+	for got := ""; !strings.Contains(got, `bunsen_mcs_requests_total{code="200",pool="worker"} 1`); {
 		if got = scrape(t, metrics); ctx.Err() != nil {
 			t.Fatalf("the metrics are\n%s", got)
 		}

@@ -46,9 +46,12 @@ func (u unlimited) create(t *testing.T) token.Token {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u[made.ID] = &v1alpha1.ProvisioningToken{ObjectMeta: metav1.ObjectMeta{Name: made.ID}, Spec: v1alpha1.ProvisioningTokenSpec{
-		Pool: "worker", Expires: metav1.NewTime(time.Now().Add(time.Hour)), Hash: made.Hash(),
-	}}
+	u[made.ID] = &v1alpha1.ProvisioningToken{
+		ObjectMeta: metav1.ObjectMeta{Name: made.ID},
+		Spec: v1alpha1.ProvisioningTokenSpec{
+			Pool: "worker", Expires: metav1.NewTime(time.Now().Add(time.Hour)), Hash: made.Hash(),
+		},
+	}
 	return made
 }
 
@@ -88,7 +91,8 @@ func besiege(t *testing.T, known unlimited) (besieged, *cluster.Cluster) {
 	}
 	rendered := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: "rendered-worker-1"}}
 	rendered.Spec.Config.Raw = []byte(`{"ignition":{"version":"3.5.0"}}`)
-	err := errors.Join(p.pools.Set("worker", rendered), p.pools.SetExtra(mcs.Extra{Join: &mcs.Join{Server: "https://api.example.com:6443", CA: []byte("a CA")}}))
+	err := errors.Join(p.pools.Set("worker", rendered),
+		p.pools.SetExtra(mcs.Extra{Join: &mcs.Join{Server: "https://api.example.com:6443", CA: []byte("a CA")}}))
 	p.pools.SetSynced()
 	api := mintingCluster(t, p.pools, log)
 	p.apis.tokens, p.apis.bootstrapTokens = known, api
@@ -179,7 +183,10 @@ func TestHonestMachinesJoinDuringASiege(t *testing.T) {
 	leaked, other := known.create(t), known.create(t)
 	b, api := besiege(t, known)
 	for spent, n := new(mcs.ShareError), 0; ; n++ {
-		_, err := api.CreateBootstrapToken(t.Context(), mcs.JoiningMachine{Pool: "worker", Token: leaked.ID, Address: "127.0.1.1"})
+		_, err := api.CreateBootstrapToken(t.Context(), mcs.JoiningMachine{
+			Pool: "worker", Token: leaked.ID,
+			Address: "127.0.1.1",
+		})
 		if errors.As(err, &spent) && n > 1000 {
 			t.Logf("the address has %d bootstrap tokens: %s", n, spent.Share)
 			break
@@ -193,7 +200,8 @@ func TestHonestMachinesJoinDuringASiege(t *testing.T) {
 	defer workers.Wait()
 	defer stop()
 	b.attack(ctx, t, &workers, leaked)
-	if status, body, err := b.get("127.0.1.1", leaked); status != http.StatusServiceUnavailable || !strings.Contains(body, "this address's share") {
+	if status, body, err := b.get("127.0.1.1", leaked); status != http.StatusServiceUnavailable ||
+		!strings.Contains(body, "this address's share") {
 		t.Errorf("the attacker is answered %d %q, %v", status, body, err)
 	}
 	slowest := time.Duration(0)

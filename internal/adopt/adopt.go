@@ -100,7 +100,8 @@ func Import(inputs []Input, opts Options) (Repository, []Finding, error) {
 		return Repository{}, nil, errors.Join(bad...)
 	}
 	if len(objects) == 0 {
-		return Repository{}, nil, errors.New("there is no object in the input: give MachineConfigs as YAML or JSON, such as what `oc get machineconfigs,machineconfigpools -o yaml` prints")
+		return Repository{}, nil, errors.New("there is no object in the input: give MachineConfigs as YAML or JSON, " +
+			"such as what `oc get machineconfigs,machineconfigpools -o yaml` prints")
 	}
 	a := newAdoption(objects, opts)
 	for i := range a.objects {
@@ -130,8 +131,8 @@ type adoption struct {
 	growth map[string]int
 	// pools are the MachineConfigPools of the inputs by name.
 	pools map[string]mcfgv1.MachineConfigPool
-	// stems are file names, as pool/name without extension, for documents that take their names from their files. exacts
-	// are the file names of documents that name themselves.
+	// stems are file names, as pool/name without extension, for documents that take their names from their files.
+	// exacts are the file names of documents that name themselves.
 	stems, exacts map[string]bool
 	// rendered counts the rendered configs in the inputs. A repository contains none.
 	rendered int
@@ -186,7 +187,9 @@ func addObject(a *adoption, i int) {
 		addRolloutPolicy(a, i)
 	case o.isSettings(), o.isAboutRegistries(): // addAllSettings and addAllRegistries import these objects later.
 	default:
-		a.skip(i, "other-kind", "it is not part of a config repository, which holds MachineConfigs, KubeletConfigs, ContainerRuntimeConfigs, mirror sets, MachineConfigPools, DriftPolicies, RolloutPolicies, PinnedImageSets and the MachineConfiguration")
+		a.skip(i, "other-kind", "it is not part of a config repository, which holds MachineConfigs, KubeletConfigs, "+
+			"ContainerRuntimeConfigs, mirror sets, MachineConfigPools, DriftPolicies, RolloutPolicies, "+
+			"PinnedImageSets and the MachineConfiguration")
 	}
 }
 
@@ -198,7 +201,8 @@ func skipDuplicate(a *adoption, i int) {
 		a.skip(i, "twice", "the same object stands at %s already", first.at)
 		return
 	}
-	a.setAside(i, fmt.Sprintf("another object of that name stands at %s and is imported; keep the right one and import again", first.at))
+	a.setAside(i, fmt.Sprintf("another object of that name stands at %s and is imported; keep the right one and "+
+		"import again", first.at))
 }
 
 // skip records why an object is not in the repository.
@@ -217,7 +221,8 @@ func summarizeRendered(a *adoption) {
 	if a.rendered > 1 {
 		what = fmt.Sprintf("%d rendered configs are", a.rendered)
 	}
-	a.findings = append(a.findings, Finding{Rule: "rendered", Message: what + " left out: the repository holds what pools are rendered from"})
+	a.findings = append(a.findings, Finding{Rule: "rendered", Message: what + " left out: the repository holds what " +
+		"pools are rendered from"})
 }
 
 // setAside skips an object that a user has to check, and stores it below unsupported/, where no pool reads it.
@@ -238,7 +243,8 @@ func (a *adoption) setAside(i int, why string) {
 // note adds a finding about an object.
 func (a *adoption) note(i int, rule, format string, args ...any) {
 	a.findings = append(a.findings, Finding{
-		Rule: rule, Message: safetext.OneLine(fmt.Sprintf(format, args...)), Object: a.out.Objects[i].String(), At: a.objects[i].at,
+		Rule: rule, Message: safetext.OneLine(fmt.Sprintf(format, args...)), Object: a.out.Objects[i].String(),
+		At: a.objects[i].at,
 	})
 }
 

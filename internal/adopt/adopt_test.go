@@ -15,7 +15,8 @@ import (
 	"github.com/bunsen-os/bunsen/internal/adopt"
 )
 
-const head = "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\nmetadata: {name: 10-worker-a, labels: {machineconfiguration.openshift.io/role: worker}}\n"
+const head = "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\n" +
+	"metadata: {name: 10-worker-a, labels: {machineconfiguration.openshift.io/role: worker}}\n"
 
 func TestBrokenTextIsAnError(t *testing.T) {
 	for sentence, c := range map[string]struct{ text, want string }{
@@ -33,12 +34,14 @@ func TestBrokenTextIsAnError(t *testing.T) {
 }
 
 func TestVersion2ComesAlongWhereItCanBeRead(t *testing.T) {
-	in := adopt.Input{Name: "in.yaml", Data: []byte(head + "spec: {config: {ignition: {version: 2.2.0}, storage: {files: [{path: /etc/a, contents: {source: 'data:,a'}}]}}}\n")}
+	in := adopt.Input{Name: "in.yaml", Data: []byte(head + "spec: {config: {ignition: {version: 2.2.0}, storage: " +
+		"{files: [{path: /etc/a, contents: {source: 'data:,a'}}]}}}\n")}
 	upgrade := func(spec mcfgv1.MachineConfigSpec) (mcfgv1.MachineConfigSpec, error) {
 		spec.Config.Raw = bytes.Replace(spec.Config.Raw, []byte("2.2.0"), []byte("3.0.0"), 1)
 		return spec, nil
 	}
-	plain := adopt.Input{Name: "in.yaml", Data: bytes.Replace(in.Data, []byte("path: /etc/a"), []byte("filesystem: root, path: /etc/a, mode: 420"), 1)}
+	plain := adopt.Input{Name: "in.yaml", Data: bytes.Replace(in.Data, []byte("path: /etc/a"),
+		[]byte("filesystem: root, path: /etc/a, mode: 420"), 1)}
 	for _, c := range []struct {
 		opts adopt.Options
 		in   adopt.Input
@@ -59,7 +62,9 @@ func TestVersion2ComesAlongWhereItCanBeRead(t *testing.T) {
 }
 
 func TestWordsOfOldYAMLAreBooleans(t *testing.T) {
-	repo, findings := imported(t, adopt.Options{}, adopt.Input{Name: "in.yaml", Data: []byte(head + "spec: {config: {ignition: {version: 3.5.0}, systemd: {units: [{name: a.service, enabled: no, contents: 'no'}]}}}\n")})
+	repo, findings := imported(t, adopt.Options{},
+		adopt.Input{Name: "in.yaml", Data: []byte(head + "spec: {config: {ignition: {version: 3.5.0}, systemd: " +
+			"{units: [{name: a.service, enabled: no, contents: 'no'}]}}}\n")})
 	rendersEqual(t, repo, findings)
 	if !bytes.Contains(repo.Files["pools/worker/10-a.bu"], []byte("enabled: false")) {
 		t.Error(show(repo))
@@ -80,7 +85,8 @@ func TestUnpackingStaysWithinMeasure(t *testing.T) {
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&b, "      - {path: /etc/f%d, contents: {compression: gzip, source: \"data:;base64,%s\"}}\n", i, base64.StdEncoding.EncodeToString(packed.Bytes()))
+		fmt.Fprintf(&b, "      - {path: /etc/f%d, contents: {compression: gzip, source: \"data:;base64,%s\"}}\n", i,
+			base64.StdEncoding.EncodeToString(packed.Bytes()))
 	}
 	repo, findings := imported(t, adopt.Options{}, adopt.Input{Name: "in.yaml", Data: []byte(b.String())})
 	rendersEqual(t, repo, findings)
@@ -100,7 +106,10 @@ func TestUnpackingStaysWithinMeasure(t *testing.T) {
 
 func TestSecretsAreNotInMessages(t *testing.T) {
 	const secret = "hunter2hunter2"
-	_, findings := imported(t, adopt.Options{}, adopt.Input{Name: "in.yaml", Data: []byte(head + "spec: {config: {ignition: {version: 3.5.0}, storage: {files: [{path: /etc/password, contents: {source: 'data:," + secret + "'}}]}, passwd: {users: [{name: core, passwordHash: " + secret + "}]}}}\n")})
+	_, findings := imported(t, adopt.Options{},
+		adopt.Input{Name: "in.yaml", Data: []byte(head + "spec: {config: {ignition: {version: 3.5.0}, storage: " +
+			"{files: [{path: /etc/password, contents: {source: 'data:," + secret + "'}}]}, passwd: {users: [{name: " +
+			"core, passwordHash: " + secret + "}]}}}\n")})
 	if len(findings) == 0 {
 		t.Error("no finding speaks of the secret")
 	}

@@ -21,14 +21,15 @@ import (
 	"github.com/bunsen-os/bunsen/internal/policy/pace"
 )
 
-// addPool imports a MachineConfigPool without the fields that the cluster writes. The original writes spec.pinnedImageSets
-// from the labels of the sets.
+// addPool imports a MachineConfigPool without the fields that the cluster writes. The original writes
+// spec.pinnedImageSets from the labels of the sets.
 func addPool(a *adoption, i int) {
 	o := a.objects[i]
 	var p mcfgv1.MachineConfigPool
 	err := strictly(o, &p)
 	if err == nil {
-		err = errors.Join(checkSelector("machineConfigSelector", p.Spec.MachineConfigSelector), checkSelector("nodeSelector", p.Spec.NodeSelector))
+		err = errors.Join(checkSelector("machineConfigSelector", p.Spec.MachineConfigSelector),
+			checkSelector("nodeSelector", p.Spec.NodeSelector))
 	}
 	if bad := validation.IsDNS1123Label(o.name); err == nil && len(bad) > 0 {
 		err = fmt.Errorf("%q is no name for a pool: use lower-case letters, digits and -", o.name)
@@ -41,11 +42,13 @@ func addPool(a *adoption, i int) {
 		a.skip(i, "other-pool", "--pool selects only %s", strings.Join(a.opts.Pools, ", "))
 		return
 	case p.Spec.Paused:
-		a.warn(i, "paused", "the pool is paused; the repository does not say so, as pausing is the cluster's affair: it stays as it is there")
+		a.warn(i, "paused", "the pool is paused; the repository does not say so, as pausing is the cluster's affair: "+
+			"it stays as it is there")
 	}
 	a.pools[o.name] = p
 	spec, _ := o.content["spec"].(map[string]any)
-	addClusterObject(a, i, a.freePath(clusterDir, o.name, ".yaml"), without(spec, "configuration", "paused", "pinnedImageSets"))
+	addClusterObject(a, i, a.freePath(clusterDir, o.name, ".yaml"), without(spec, "configuration", "paused",
+		"pinnedImageSets"))
 }
 
 // addDisruptionPolicy imports the MachineConfiguration, which sets the disruption of each change.
@@ -116,13 +119,15 @@ func addClusterObject(a *adoption, i int, file string, spec map[string]any) {
 			}
 		}
 	}
-	root := butane.Mapping(butane.Key("apiVersion"), butane.Key(o.apiVersion), butane.Key("kind"), butane.Key(o.kind), butane.Key("metadata"), butane.Verbatim(meta), butane.Key("spec"), butane.Verbatim(spec))
+	root := butane.Mapping(butane.Key("apiVersion"), butane.Key(o.apiVersion), butane.Key("kind"), butane.Key(o.kind),
+		butane.Key("metadata"), butane.Verbatim(meta), butane.Key("spec"), butane.Verbatim(spec))
 	body, err := butane.Encode(root)
 	if err != nil {
 		a.setAside(i, err.Error())
 		return
 	}
-	a.out.Files[file] = bytes.Join([][]byte{butane.Comment("Imported from the cluster, without what the cluster itself writes."), body}, nil)
+	a.out.Files[file] = bytes.Join(
+		[][]byte{butane.Comment("Imported from the cluster, without what the cluster itself writes."), body}, nil)
 	a.out.Objects[i].Files = []string{file}
 }
 

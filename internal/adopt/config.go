@@ -40,10 +40,12 @@ func addMachineConfig(a *adoption, i int) {
 		a.rendered++
 		return
 	case generated && !a.opts.Generated:
-		a.skip(i, "generated", "a controller wrote this object and replaces it with each of its releases. To import its present content, use `--generated`; the content then no longer follows those releases")
+		a.skip(i, "generated", "a controller wrote this object and replaces it with each of its releases. To import "+
+			"its present content, use `--generated`; the content then no longer follows those releases")
 		return
 	case mc.Labels[v1alpha1.NodeTableLabel] != "":
-		a.skip(i, "single-nodes", "an import does not read the documents of single nodes back; copy `nodes.yaml` and `nodes/` from the repository of the pool")
+		a.skip(i, "single-nodes", "an import does not read the documents of single nodes back; copy `nodes.yaml` and "+
+			"`nodes/` from the repository of the pool")
 		return
 	case a.opts.Pools != nil && !slices.Contains(a.opts.Pools, role) && err == nil:
 		a.skip(i, "other-pool", "its role is %q, and --pool selects only %s", role, strings.Join(a.opts.Pools, ", "))
@@ -95,7 +97,8 @@ func mistyped(o object, err error) error {
 	var typed *json.UnmarshalTypeError
 	raw, jsonErr := json.Marshal(o.content)
 	if jsonErr == nil && errors.As(json.Unmarshal(raw, &mcfgv1.MachineConfig{}), &typed) && typed.Field != "" {
-		return fmt.Errorf("it is no MachineConfig: %s is a %s and should be of type %s", typed.Field, typed.Value, typed.Type)
+		return fmt.Errorf("it is no MachineConfig: %s is a %s and should be of type %s", typed.Field, typed.Value,
+			typed.Type)
 	}
 	return fmt.Errorf("it is no MachineConfig: %w", err)
 }
@@ -122,7 +125,8 @@ func reportLeftOut(a *adoption, i int, mc mcfgv1.MachineConfig, unknown []string
 		}
 	}
 	if len(labels) > 0 {
-		a.warn(i, "label", "the labels %s are left out: of a document only its name and role reach the cluster; check that no pool selects by them", FirstNames(labels))
+		a.warn(i, "label", "the labels %s are left out: of a document only its name and role reach the cluster; "+
+			"check that no pool selects by them", FirstNames(labels))
 	}
 	if source := mc.Labels[v1alpha1.SourceLabel]; source != "" {
 		a.warn(i, "has-source", "it comes from a repository already, by the GitSource %s; better take that", source)
@@ -135,9 +139,11 @@ func reportLeftOut(a *adoption, i int, mc mcfgv1.MachineConfig, unknown []string
 		}
 	}
 	if len(unknown) > 0 {
-		a.warn(i, "unknown-key", "left out, as no program reads it, which may be a typing error: %s", FirstNames(unknown))
+		a.warn(i, "unknown-key", "left out, as no program reads it, which may be a typing error: %s",
+			FirstNames(unknown))
 	}
-	if mc.Annotations[v1alpha1.GeneratedByAnnotation] != "" && mc.Spec.OSImageURL+mc.Spec.BaseOSExtensionsContainerImage != "" {
+	if mc.Annotations[v1alpha1.GeneratedByAnnotation] != "" && mc.Spec.OSImageURL+
+		mc.Spec.BaseOSExtensionsContainerImage != "" {
 		a.note(i, "image", "its images are left out: those of a generated MachineConfig give way to the cluster's")
 	}
 }

@@ -54,7 +54,8 @@ func documentsOf(a *adoption, c config) []document {
 	case named && len(needs) == 0:
 		return []document{fcosDocument(a, c, stem)}
 	case len(beyondOpenshift(c.spec)) == 0:
-		why := "Its name, kept for the order of merging, is not one that a file of this pool gives, so that it stands in the document."
+		why := "Its name, kept for the order of merging, is not one that a file of this pool gives, so that it " +
+			"stands in the document."
 		if named {
 			why = "Variant openshift, which names itself, for: " + strings.Join(needs, ", ") + "."
 		}
@@ -65,9 +66,12 @@ func documentsOf(a *adoption, c config) []document {
 	why := fmt.Sprintf("A MachineConfig as it is, for Butane cannot say: %s.", strings.Join(needs, ", "))
 	switch {
 	case !named:
-		why = fmt.Sprintf("A MachineConfig as it is. Its name, kept for the order of merging, is not like 50-%s-…; only variant openshift would keep it, and cannot say: %s.", c.pool, strings.Join(beyondOpenshift(c.spec), ", "))
+		why = fmt.Sprintf("A MachineConfig as it is. Its name, kept for the order of merging, is not like 50-%s-…; "+
+			"only variant openshift would keep it, and cannot say: %s.", c.pool, strings.Join(beyondOpenshift(c.spec),
+			", "))
 	case hasContents(c.spec):
-		why += fmt.Sprintf(" It is not parted from the rest, for %s would be merged between the two.", objectBetween(a, c))
+		why += fmt.Sprintf(" It is not parted from the rest, for %s would be merged between the two.",
+			objectBetween(a, c))
 	}
 	a.note(c.index, "raw", "%s", why)
 	return []document{rawDocument(a, c, c.name, why)}
@@ -153,8 +157,10 @@ func beyondOpenshift(c machineconfig.Config) []string {
 
 // notCore reports whether OpenShift's daemon would reject a user.
 func notCore(u ign.PasswdUser) bool {
-	return u.Name != "core" || u.Gecos != nil || len(u.Groups) > 0 || u.HomeDir != nil || u.NoCreateHome != nil || u.NoLogInit != nil ||
-		u.NoUserGroup != nil || u.PrimaryGroup != nil || u.Shell != nil || u.ShouldExist != nil || u.System != nil || u.UID != nil
+	return u.Name != "core" || u.Gecos != nil || len(u.Groups) > 0 || u.HomeDir != nil || u.NoCreateHome != nil ||
+		u.NoLogInit != nil ||
+		u.NoUserGroup != nil || u.PrimaryGroup != nil || u.Shell != nil || u.ShouldExist != nil || u.System != nil ||
+		u.UID != nil
 }
 
 // hostSuffix ends the name of the MachineConfig with the parts that Butane does not support.
@@ -164,7 +170,8 @@ const hostSuffix = "-host"
 // Butane.
 func hasContents(c machineconfig.Config) bool {
 	i := c.Ignition
-	return len(i.Storage.Files)+len(i.Storage.Directories)+len(i.Storage.Links)+len(i.Systemd.Units)+len(i.Passwd.Users) > 0
+	return len(i.Storage.Files)+len(i.Storage.Directories)+len(i.Storage.Links)+len(i.Systemd.Units)+
+		len(i.Passwd.Users) > 0
 }
 
 // objectBetween returns an object whose name sorts between the two parts of a split object, or "". Such an object would
@@ -186,17 +193,23 @@ func objectBetween(a *adoption, c config) string {
 // that is merged directly after it.
 func splitDocuments(a *adoption, c config, stem string, needs []string) []document {
 	first, second := c, c
-	first.spec = machineconfig.Config{HasIgnition: true, Ignition: c.spec.Ignition, KernelArguments: c.spec.KernelArguments}
+	first.spec = machineconfig.Config{
+		HasIgnition: true, Ignition: c.spec.Ignition,
+		KernelArguments: c.spec.KernelArguments,
+	}
 	first.spec.Ignition.KernelArguments = ign.KernelArguments{}
 	second.spec.Ignition = ign.Config{KernelArguments: c.spec.Ignition.KernelArguments}
-	second.spec.HasIgnition = len(second.spec.Ignition.KernelArguments.ShouldExist)+len(second.spec.Ignition.KernelArguments.ShouldNotExist) > 0
+	second.spec.HasIgnition = len(second.spec.Ignition.KernelArguments.ShouldExist)+
+		len(second.spec.Ignition.KernelArguments.ShouldNotExist) > 0
 	second.spec.KernelArguments = nil
 	if repeats(c.spec.KernelArguments) {
 		first.spec.KernelArguments, second.spec.KernelArguments = nil, c.spec.KernelArguments
 	}
 	a.names[c.name+hostSuffix] = true
-	why := fmt.Sprintf("A MachineConfig as it is, for Butane cannot say: %s. The rest of %s is %s.bu.", strings.Join(needs, ", "), c.name, stem)
-	a.note(c.index, "split", "it becomes %s.bu and, for what Butane cannot say (%s), a MachineConfig %s%s that is merged right after it", stem, strings.Join(needs, ", "), c.name, hostSuffix)
+	why := fmt.Sprintf("A MachineConfig as it is, for Butane cannot say: %s. The rest of %s is %s.bu.",
+		strings.Join(needs, ", "), c.name, stem)
+	a.note(c.index, "split", "it becomes %s.bu and, for what Butane cannot say (%s), a MachineConfig %s%s that is "+
+		"merged right after it", stem, strings.Join(needs, ", "), c.name, hostSuffix)
 	host := rawDocument(a, second, c.name+hostSuffix, why)
 	doc := fcosDocument(a, first, stem)
 	doc.why = append(doc.why, "The rest of it is "+host.file+".")
@@ -208,7 +221,8 @@ func fcosDocument(a *adoption, c config, stem string) document {
 	root := butane.Mapping(butane.Key("variant"), butane.Key("fcos"), butane.Key("version"), butane.Key(fcosVersion))
 	d := document{config: c, file: stem + ".bu", shareable: true}
 	if args := c.spec.KernelArguments; len(args) > 0 {
-		root.Content = append(root.Content, butane.Key("kernel_arguments"), butane.Mapping(butane.Key("should_exist"), list(args)))
+		root.Content = append(root.Content, butane.Key("kernel_arguments"), butane.Mapping(butane.Key("should_exist"),
+			list(args)))
 	}
 	writeBody(a, &d, root, stem)
 	return d
@@ -217,7 +231,8 @@ func fcosDocument(a *adoption, c config, stem string) document {
 // openshiftDocument writes a document that names itself.
 func openshiftDocument(a *adoption, c config, why string) document {
 	file := exactName(a, c, c.name)
-	root := butane.Mapping(butane.Key("variant"), butane.Key("openshift"), butane.Key("version"), butane.Key(openshiftVersion), butane.Key("metadata"), metadata(c, c.name))
+	root := butane.Mapping(butane.Key("variant"), butane.Key("openshift"), butane.Key("version"),
+		butane.Key(openshiftVersion), butane.Key("metadata"), metadata(c, c.name))
 	if set := hostFields(c.spec, "kernel_arguments", "kernel_type"); len(set.Content) > 0 {
 		root.Content = append(root.Content, butane.Key("openshift"), set)
 	}
@@ -229,7 +244,10 @@ func openshiftDocument(a *adoption, c config, why string) document {
 // writeBody writes the Ignition config below root and finishes the document.
 func writeBody(a *adoption, d *document, root *yaml.Node, stem string) {
 	growth := a.growth[d.config.pool]
-	w := &butane.Document{Exact: a.opts.Exact, MaxInline: cmp.Or(a.opts.MaxInline, defaultMaxInline), Stem: stem, Growth: &growth, Locals: map[string][]byte{}}
+	w := &butane.Document{
+		Exact: a.opts.Exact, MaxInline: cmp.Or(a.opts.MaxInline, defaultMaxInline), Stem: stem,
+		Growth: &growth, Locals: map[string][]byte{},
+	}
 	v := ignitionOf(d.config.spec)
 	root.Content = append(root.Content, w.Mapping(v, "").Content...)
 	a.growth[d.config.pool] = growth
@@ -239,21 +257,26 @@ func writeBody(a *adoption, d *document, root *yaml.Node, stem string) {
 // completeDocument encodes a document and reports how it wrote its contents.
 func completeDocument(a *adoption, d *document, root *yaml.Node, w *butane.Document) {
 	var err error
-	if d.body, err = butane.Encode(root); err != nil { // This error cannot occur, because the code above creates all nodes.
+	// This error cannot occur, because the code above creates all nodes.
+	if d.body, err = butane.Encode(root); err != nil {
 		a.warn(d.config.index, "yaml", "%v", err)
 	}
 	d.locals, d.secrets, d.open = w.Locals, w.Secrets, d.open || len(w.Hashes)+len(w.Exposed) > 0
 	if len(w.Encoded) > 0 {
-		a.note(d.config.index, "encoding", "encoded otherwise, with the same contents, so that rendered configs get another name: %s", FirstNames(w.Encoded))
+		a.note(d.config.index, "encoding", "encoded otherwise, with the same contents, so that rendered configs get "+
+			"another name: %s", FirstNames(w.Encoded))
 	}
 	if len(w.Kept) > 0 {
-		a.note(d.config.index, "opaque", "kept as a data: URL, as nothing readable has its very text: %s", FirstNames(w.Kept))
+		a.note(d.config.index, "opaque", "kept as a data: URL, as nothing readable has its very text: %s",
+			FirstNames(w.Kept))
 	}
 	if len(w.Exposed) > 0 {
-		a.warn(d.config.index, "secret", "looks like a secret, and stands in the document, where everybody reads it who reads the repository: %s", FirstNames(w.Exposed))
+		a.warn(d.config.index, "secret", "looks like a secret, and stands in the document, where everybody reads it "+
+			"who reads the repository: %s", FirstNames(w.Exposed))
 	}
 	if len(w.Hashes) > 0 {
-		a.warn(d.config.index, "secret", "the hash of a password stands in the document, for users %s; anybody who reads the repository may try to guess it", FirstNames(w.Hashes))
+		a.warn(d.config.index, "secret", "the hash of a password stands in the document, for users %s; anybody who "+
+			"reads the repository may try to guess it", FirstNames(w.Hashes))
 	}
 }
 
@@ -283,5 +306,6 @@ func list(items []string) *yaml.Node {
 }
 
 func metadata(c config, name string) *yaml.Node {
-	return butane.Mapping(butane.Key("name"), butane.String(name), butane.Key("labels"), butane.Mapping(butane.Key(v1alpha1.RoleLabel), butane.String(c.pool)))
+	return butane.Mapping(butane.Key("name"), butane.String(name), butane.Key("labels"),
+		butane.Mapping(butane.Key(v1alpha1.RoleLabel), butane.String(c.pool)))
 }

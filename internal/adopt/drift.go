@@ -36,7 +36,8 @@ func ImportDrift(d Drift, opts Options) (Repository, []Finding, error) {
 		return Repository{}, nil, fmt.Errorf("adopting %s: %w", d.Item.Name, err)
 	}
 	if pool == "" {
-		return Repository{}, nil, fmt.Errorf("adopting %s: the node's config %q is not the rendered config of a pool, so the pool to change is not known", d.Item.Name, d.Config)
+		return Repository{}, nil, fmt.Errorf("adopting %s: the node's config %q is not the rendered config of a "+
+			"pool, so the pool to change is not known", d.Item.Name, d.Config)
 	}
 	data, err := driftConfig(d.Item.Name, pool, config)
 	if err != nil {
@@ -70,7 +71,8 @@ func (d Drift) ignition(pool string) (ign.Config, error) {
 		return d.enablement()
 	}
 	if d.Export.Type == "" {
-		return ign.Config{}, fmt.Errorf("the node has nothing at %s; to remove it from the repository, find its line with `bunsen explain %[1]s --pool %s`", d.Export.Path, pool)
+		return ign.Config{}, fmt.Errorf("the node has nothing at %s; to remove it from the repository, find its line "+
+			"with `bunsen explain %[1]s --pool %s`", d.Export.Path, pool)
 	}
 	if u, ok := d.unit(); ok {
 		return ign.Config{Systemd: ign.Systemd{Units: []ign.Unit{u}}}, nil
@@ -109,7 +111,10 @@ func (d Drift) storage() (out ign.Storage, err error) {
 	case "file":
 		n.Overwrite = new(true)
 		source := "data:;base64," + base64.StdEncoding.EncodeToString(x.Contents)
-		out.Files = []ign.File{{Node: n, FileEmbedded1: ign.FileEmbedded1{Mode: mode, Contents: ign.Resource{Source: &source}}}}
+		out.Files = []ign.File{{Node: n, FileEmbedded1: ign.FileEmbedded1{
+			Mode:     mode,
+			Contents: ign.Resource{Source: &source},
+		}}}
 	case "dir":
 		out.Directories = []ign.Directory{{Node: n, DirectoryEmbedded1: ign.DirectoryEmbedded1{Mode: mode}}}
 	case "link":
@@ -124,7 +129,8 @@ func (d Drift) storage() (out ign.Storage, err error) {
 // enablement returns a config that enables or disables a unit as on the node.
 func (d Drift) enablement() (c ign.Config, err error) {
 	if d.Item.Kind != v1alpha1.DriftEnablement || d.Item.Actual == nil {
-		return c, fmt.Errorf("only paths and the enablement of units can be adopted; write this into the repository yourself: %s", d.Item.Why)
+		return c, fmt.Errorf("only paths and the enablement of units can be adopted; write this into the repository "+
+			"yourself: %s", d.Item.Why)
 	}
 	c.Systemd.Units = []ign.Unit{{Name: d.Item.Name, Enabled: new(d.Item.Actual.Type == "enabled")}}
 	return c, nil
@@ -165,8 +171,11 @@ func driftConfig(what, pool string, c ign.Config) ([]byte, error) {
 		return nil, err
 	}
 	return json.Marshal(mcfgv1.MachineConfig{
-		TypeMeta:   metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: machineConfigKind},
-		ObjectMeta: metav1.ObjectMeta{Name: "99-" + pool + "-drift-" + name, Labels: map[string]string{v1alpha1.RoleLabel: pool}},
-		Spec:       spec,
+		TypeMeta: metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: machineConfigKind},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:   "99-" + pool + "-drift-" + name,
+			Labels: map[string]string{v1alpha1.RoleLabel: pool},
+		},
+		Spec: spec,
 	})
 }

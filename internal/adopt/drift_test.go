@@ -29,13 +29,18 @@ func TestADifferenceBecomesADocument(t *testing.T) {
 		"a unit's file that the config has as a plain file": {v1alpha1.DriftExport{Path: unit, Type: "file", Mode: &mode, Contents: []byte("x")}, nil, []string{"files:\n    - path: " + unit}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			r, _, err := adopt.ImportDrift(adopt.Drift{Node: "n1", Config: driftedConfig, Item: v1alpha1.DriftItem{Name: c.x.Path}, Export: c.x, Units: c.units}, adopt.Options{})
+			r, _, err := adopt.ImportDrift(adopt.Drift{
+				Node: "n1", Config: driftedConfig,
+				Item: v1alpha1.DriftItem{Name: c.x.Path}, Export: c.x, Units: c.units,
+			}, adopt.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			files := slices.Sorted(maps.Keys(r.Files))
 			text := string(r.Files[files[0]])
-			if len(files) != 1 || !strings.HasPrefix(files[0], "pools/worker/99-drift-etc-") || !strings.HasPrefix(text, "# "+c.x.Path+" as node/n1 has it, where it differs from "+driftedConfig+".\nvariant:") {
+			if len(files) != 1 || !strings.HasPrefix(files[0], "pools/worker/99-drift-etc-") ||
+				!strings.HasPrefix(text, "# "+c.x.Path+" as node/n1 has it, where it differs from "+driftedConfig+
+					".\nvariant:") {
 				t.Errorf("%v:\n%s", files, text)
 			}
 			for _, want := range c.want {
@@ -60,7 +65,8 @@ func TestWhatCannotBecomeADocument(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			c.d.Export.Path = c.d.Item.Name
-			if _, _, err := adopt.ImportDrift(c.d, adopt.Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, _, err := adopt.ImportDrift(c.d, adopt.Options{}); err == nil ||
+				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 		})

@@ -34,7 +34,8 @@ type Finding struct {
 	Rule string
 	// Message says what Import did and what the user should do, in one line. It never contains contents of files.
 	Message string
-	// Object is kind and name, such as `MachineConfig 10-worker-chrony`; empty if the finding is about the whole import.
+	// Object is kind and name, such as `MachineConfig 10-worker-chrony`; empty if the finding is about the whole
+	// import.
 	Object string
 	// At is where the object begins.
 	At Position

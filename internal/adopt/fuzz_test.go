@@ -30,11 +30,13 @@ func FuzzImport(f *testing.F) {
 	})
 }
 
-// Whatever is kept builds, and renders equal. Each try takes an overlay and Butane, so that it finds less in the same time.
+// Whatever is kept builds, and renders equal. Each try takes an overlay and Butane, so that it finds less in the same
+// time.
 func FuzzRoundTrip(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, text string, exact bool) {
-		repo, findings, err := adopt.Import([]adopt.Input{{Name: "in", Data: []byte(text)}}, adopt.Options{Generated: true, Exact: exact})
+		repo, findings, err := adopt.Import([]adopt.Input{{Name: "in", Data: []byte(text)}},
+			adopt.Options{Generated: true, Exact: exact})
 		if err == nil {
 			rendersEqual(t, repo, findings)
 		}
@@ -59,7 +61,10 @@ func seeds(f *testing.F) {
 			}
 		}
 	}
-	for _, file := range []string{"../../examples/quickstart/cluster/disruption.yaml", "../../examples/quickstart/cluster/infra.yaml"} {
+	for _, file := range []string{
+		"../../examples/quickstart/cluster/disruption.yaml",
+		"../../examples/quickstart/cluster/infra.yaml",
+	} {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			f.Fatal(err)

@@ -17,8 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "write the goldens anew; read the diff before you commit it")
 
-// Each file of testdata is one sentence about dumps: what comes in (in/…), and the repository that it becomes. A file in/options
-// has one option a line: generated, exact, pool NAME.
+// Each file of testdata is one sentence about dumps: what comes in (in/…), and the repository that it becomes. A file
+// in/options has one option a line: generated, exact, pool NAME.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {

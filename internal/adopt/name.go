@@ -35,7 +35,8 @@ func badName(name string) string {
 		return "it has no metadata.name"
 	}
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return fmt.Sprintf("%q is no name for an object: use lower-case letters, digits, - and dots, at most %d", name, validation.DNS1123SubdomainMaxLength)
+		return fmt.Sprintf("%q is no name for an object: use lower-case letters, digits, - and dots, at most %d", name,
+			validation.DNS1123SubdomainMaxLength)
 	}
 	return ""
 }

@@ -29,7 +29,9 @@ func writeDocuments(a *adoption) {
 	for _, pool := range slices.Sorted(maps.Keys(a.documents)) {
 		for _, d := range a.documents[pool] {
 			b := bases[d.file]
-			i := slices.IndexFunc(b, func(s shared) bool { return slices.Contains(s.pools, pool) && isSameDocument(s.document, d) })
+			i := slices.IndexFunc(b, func(s shared) bool {
+				return slices.Contains(s.pools, pool) && isSameDocument(s.document, d)
+			})
 			if i < 0 {
 				putDocument(a, poolsDir+"/"+pool, d, originLines(a, d))
 				resources[pool] = append(resources[pool], d.file)
@@ -44,7 +46,8 @@ func writeDocuments(a *adoption) {
 	slices.Sort(a.out.Secrets)
 	a.out.Secrets = slices.Compact(a.out.Secrets)
 	if len(a.documents) == 0 {
-		a.findings = append(a.findings, Finding{Warning: true, Rule: "empty", Message: "no MachineConfig was imported, so that there is no repository yet: it needs a directory pools/<pool>/ with a document in it"})
+		a.findings = append(a.findings, Finding{Warning: true, Rule: "empty", Message: "no MachineConfig was " +
+			"imported, so that there is no repository yet: it needs a directory pools/<pool>/ with a document in it"})
 	}
 }
 
@@ -70,15 +73,19 @@ func putDocument(a *adoption, dir string, d document, head []string) {
 		path := dir + "/" + s
 		a.out.Secrets = append(a.out.Secrets, path)
 		a.findings = append(a.findings, Finding{
-			Warning: true, Rule: "secret", Object: a.out.Objects[d.config.index].String(), At: a.objects[d.config.index].at, Path: path,
-			Message: path + " looks like a secret: the file keeps its mode on the node, but every reader of the repository can read it. Move it to your secret store before you push",
+			Warning: true, Rule: "secret", Object: a.out.Objects[d.config.index].String(),
+			At: a.objects[d.config.index].at, Path: path,
+			Message: path + " looks like a secret: the file keeps its mode on the node, but every reader of the " +
+				"repository can read it. Move it to your secret store before you push",
 		})
 	}
 }
 
 // writeKustomization writes the list of a pool's documents if the files of the directory are not the whole list.
 func writeKustomization(a *adoption, pool string, resources []string) {
-	plain := !slices.ContainsFunc(resources, func(r string) bool { return strings.HasPrefix(r, "../") || !strings.HasSuffix(r, ".bu") })
+	plain := !slices.ContainsFunc(resources, func(r string) bool {
+		return strings.HasPrefix(r, "../") || !strings.HasSuffix(r, ".bu")
+	})
 	if plain {
 		return
 	}
@@ -87,7 +94,9 @@ func writeKustomization(a *adoption, pool string, resources []string) {
 	if err != nil { // This error cannot occur, because the value is a list of words.
 		a.findings = append(a.findings, Finding{Warning: true, Rule: "yaml", Message: err.Error()})
 	}
-	a.out.Files[poolsDir+"/"+pool+"/"+kustomization+".yaml"] = bytes.Join([][]byte{butane.Comment("The documents of pool " + pool + ". They are merged in order of their MachineConfigs' names, not of this list."), body}, nil)
+	a.out.Files[poolsDir+"/"+pool+"/"+kustomization+".yaml"] = bytes.Join(
+		[][]byte{butane.Comment("The documents of pool " + pool + ". They are merged in order of their " +
+			"MachineConfigs' names, not of this list."), body}, nil)
 }
 
 // reportMissingPool reports a pool that no MachineConfigPool declares.
@@ -97,7 +106,8 @@ func reportMissingPool(a *adoption, pool string) {
 	}
 	a.findings = append(a.findings, Finding{
 		Warning: true, Rule: "pool-missing", Path: poolsDir + "/" + pool,
-		Message: fmt.Sprintf("the input has no MachineConfigPool %s, so that no node may ever take pools/%s; import it too: oc get machineconfigpools -o yaml", pool, pool),
+		Message: fmt.Sprintf("the input has no MachineConfigPool %s, so that no node may ever take pools/%s; import "+
+			"it too: oc get machineconfigpools -o yaml", pool, pool),
 	})
 }
 
@@ -162,7 +172,9 @@ func customRank(pool string) int {
 
 // inheritsWorker reports whether worker is among the pools together with a pool that inherits worker's documents.
 func inheritsWorker(a *adoption, pools []string) bool {
-	return slices.Contains(pools, workerPool) && slices.ContainsFunc(pools, func(p string) bool { return p != workerPool && takesWorkerDocuments(a, p) })
+	return slices.Contains(pools, workerPool) && slices.ContainsFunc(pools, func(p string) bool {
+		return p != workerPool && takesWorkerDocuments(a, p)
+	})
 }
 
 func takesWorkerDocuments(a *adoption, pool string) bool {
@@ -176,6 +188,7 @@ func takesWorkerDocuments(a *adoption, pool string) bool {
 
 // isSameDocument reports whether two documents consist of the same files; their origins may differ.
 func isSameDocument(a, b document) bool {
-	return a.shareable && b.shareable && a.file == b.file && bytes.Equal(a.body, b.body) && slices.Equal(a.why, b.why) &&
+	return a.shareable && b.shareable && a.file == b.file && bytes.Equal(a.body, b.body) &&
+		slices.Equal(a.why, b.why) &&
 		maps.EqualFunc(a.locals, b.locals, bytes.Equal)
 }

@@ -88,8 +88,10 @@ func (g gen) machineConfig() *mcfgv1.MachineConfig {
 			fmt.Sprintf("%02d-%s", g.IntN(4), oneOf(g, "a", "a-named", "x.bu", role)), "zz-"+role, "kustomization"),
 		Labels: map[string]string{v1alpha1.RoleLabel: role},
 	}}
-	mc.Spec = mcfgv1.MachineConfigSpec{FIPS: g.IntN(8) == 0, KernelType: oneOf(g, "", "", "default", "realtime", "64k-pages")}
-	mc.Spec.KernelArguments = oneOf(g, nil, []string{}, []string{"a"}, []string{"a", "b c", `d="e f"`}, []string{"a", "a"}, []string{"0644", "yes"})
+	mc.Spec = mcfgv1.MachineConfigSpec{FIPS: g.IntN(8) == 0, KernelType: oneOf(g, "", "", "default", "realtime",
+		"64k-pages")}
+	mc.Spec.KernelArguments = oneOf(g, nil, []string{}, []string{"a"}, []string{"a", "b c", `d="e f"`},
+		[]string{"a", "a"}, []string{"0644", "yes"})
 	mc.Spec.Extensions = oneOf(g, nil, nil, []string{"usbguard"})
 	mc.Spec.OSImageURL = oneOf(g, "", "", "", "quay.io/example/os@sha256:0123")
 	mc.Spec.BaseOSExtensionsContainerImage = oneOf(g, "", "", "", "quay.io/example/ext@sha256:0123")
@@ -108,28 +110,53 @@ func (g gen) ignition() ign.Config {
 	var c ign.Config
 	c.Ignition.Version = "3.5.0"
 	for i, n := 0, g.IntN(5); i < n; i++ {
-		c.Storage.Files = append(c.Storage.Files, g.file(fmt.Sprintf("%s%d", oneOf(g, "/etc/a", "/etc/ä", "/etc/a b", "/etc/50%", "/etc/#a: ", "/etc/'a\"", "/etc/*&!", "/etc/😀", "/etc/.x/a", "/opt/passwd"), i)))
+		c.Storage.Files = append(c.Storage.Files,
+			g.file(fmt.Sprintf("%s%d", oneOf(g, "/etc/a", "/etc/ä", "/etc/a b", "/etc/50%", "/etc/#a: ", "/etc/'a\"",
+				"/etc/*&!", "/etc/😀", "/etc/.x/a", "/opt/passwd"), i)))
 	}
 	for i, n := 0, g.IntN(2); i < n; i++ {
-		c.Storage.Directories = append(c.Storage.Directories, ign.Directory{Node: ign.Node{Path: fmt.Sprint("/var/d", i), User: g.owner()}, DirectoryEmbedded1: ign.DirectoryEmbedded1{Mode: maybe(g, 0o755, 0o700, 0)}})
-		c.Storage.Links = append(c.Storage.Links, ign.Link{Node: ign.Node{Path: fmt.Sprint("/var/l", i)}, LinkEmbedded1: ign.LinkEmbedded1{Target: util.StrToPtr(oneOf(g, "/etc/a", "../x y")), Hard: maybe(g, false)}})
+		c.Storage.Directories = append(c.Storage.Directories,
+			ign.Directory{
+				Node:               ign.Node{Path: fmt.Sprint("/var/d", i), User: g.owner()},
+				DirectoryEmbedded1: ign.DirectoryEmbedded1{Mode: maybe(g, 0o755, 0o700, 0)},
+			})
+		c.Storage.Links = append(c.Storage.Links, ign.Link{
+			Node: ign.Node{Path: fmt.Sprint("/var/l", i)},
+			LinkEmbedded1: ign.LinkEmbedded1{
+				Target: util.StrToPtr(oneOf(g, "/etc/a", "../x y")),
+				Hard:   maybe(g, false),
+			},
+		})
 	}
 	for i, n := 0, g.IntN(3); i < n; i++ {
-		u := ign.Unit{Name: fmt.Sprintf("%s%d.service", oneOf(g, "a", `dev-x\x2dy`, "t@"), i), Enabled: maybe(g, true, false), Mask: maybe(g, true, false), Contents: maybe(g, g.unit(), "")}
+		u := ign.Unit{
+			Name:    fmt.Sprintf("%s%d.service", oneOf(g, "a", `dev-x\x2dy`, "t@"), i),
+			Enabled: maybe(g, true, false), Mask: maybe(g, true, false), Contents: maybe(g, g.unit(), ""),
+		}
 		for j, n := 0, g.IntN(3); j < n; j++ {
-			u.Dropins = append(u.Dropins, ign.Dropin{Name: fmt.Sprintf("%d a.conf", j), Contents: maybe(g, g.unit(), "")})
+			u.Dropins = append(u.Dropins, ign.Dropin{
+				Name:     fmt.Sprintf("%d a.conf", j),
+				Contents: maybe(g, g.unit(), ""),
+			})
 		}
 		c.Systemd.Units = append(c.Systemd.Units, u)
 	}
 	if g.yes() {
-		u := ign.PasswdUser{Name: "core", PasswordHash: maybe(g, "$6$a$b", ""), SSHAuthorizedKeys: oneOf(g, nil, []ign.SSHAuthorizedKey{"ssh-ed25519 AAAA me@host\n", "# comment"})}
+		u := ign.PasswdUser{
+			Name: "core", PasswordHash: maybe(g, "$6$a$b", ""),
+			SSHAuthorizedKeys: oneOf(g, nil, []ign.SSHAuthorizedKey{"ssh-ed25519 AAAA me@host\n", "# comment"}),
+		}
 		if g.yes() {
-			u.Shell, u.UID, u.Groups, u.System = maybe(g, "/bin/bash"), maybe(g, 1000), oneOf(g, nil, []ign.Group{"wheel", "yes"}), maybe(g, true, false)
+			u.Shell, u.UID, u.Groups, u.System = maybe(g, "/bin/bash"), maybe(g, 1000),
+				oneOf(g, nil, []ign.Group{"wheel", "yes"}), maybe(g, true, false)
 		}
 		c.Passwd.Users = append(c.Passwd.Users, u)
 	}
 	if g.IntN(4) == 0 {
-		c.Passwd.Groups = append(c.Passwd.Groups, ign.PasswdGroup{Name: "docker", Gid: maybe(g, 0, 999), System: maybe(g, true)})
+		c.Passwd.Groups = append(c.Passwd.Groups, ign.PasswdGroup{
+			Name: "docker", Gid: maybe(g, 0, 999),
+			System: maybe(g, true),
+		})
 	}
 	g.rare(&c)
 	return c
@@ -138,13 +165,36 @@ func (g gen) ignition() ign.Config {
 // rare are the parts that only new machines get.
 func (g gen) rare(c *ign.Config) {
 	if g.IntN(6) == 0 {
-		c.KernelArguments = ign.KernelArguments{ShouldExist: []ign.KernelArgument{"first"}, ShouldNotExist: []ign.KernelArgument{"not"}}
+		c.KernelArguments = ign.KernelArguments{
+			ShouldExist:    []ign.KernelArgument{"first"},
+			ShouldNotExist: []ign.KernelArgument{"not"},
+		}
 	}
 	if g.IntN(4) == 0 {
-		c.Storage.Disks = []ign.Disk{{Device: "/dev/vdb", WipeTable: maybe(g, true, false), Partitions: []ign.Partition{{Label: util.StrToPtr("0644"), Number: 1, SizeMiB: util.IntToPtr(0), StartMiB: util.IntToPtr(8), TypeGUID: util.StrToPtr("CA7D7CCB-63ED-4C53-861C-1742536059CC"), WipePartitionEntry: util.BoolToPtr(true)}}}}
-		c.Storage.Filesystems = []ign.Filesystem{{Device: "/dev/disk/by-partlabel/0644", Format: util.StrToPtr("xfs"), Path: util.StrToPtr("/var/x"), MountOptions: []ign.MountOption{"noatime", "0"}, Label: util.StrToPtr("yes")}}
-		c.Storage.Luks = []ign.Luks{{Name: "l", Device: util.StrToPtr("/dev/vdc"), KeyFile: g.resource(), OpenOptions: []ign.OpenOption{"--x"}, Clevis: ign.Clevis{Tpm2: util.BoolToPtr(true), Threshold: util.IntToPtr(1)}}}
-		c.Storage.Raid = []ign.Raid{{Name: "md0", Level: util.StrToPtr("raid1"), Devices: []ign.Device{"/dev/a", "/dev/b"}, Spares: maybe(g, 0)}}
+		c.Storage.Disks = []ign.Disk{{
+			Device: "/dev/vdb", WipeTable: maybe(g, true, false),
+			Partitions: []ign.Partition{{
+				Label: util.StrToPtr("0644"), Number: 1, SizeMiB: util.IntToPtr(0),
+				StartMiB: util.IntToPtr(8), TypeGUID: util.StrToPtr("CA7D7CCB-63ED-4C53-861C-1742536059CC"),
+				WipePartitionEntry: util.BoolToPtr(true),
+			}},
+		}}
+		c.Storage.Filesystems = []ign.Filesystem{{
+			Device: "/dev/disk/by-partlabel/0644", Format: util.StrToPtr("xfs"),
+			Path: util.StrToPtr("/var/x"), MountOptions: []ign.MountOption{"noatime", "0"},
+			Label: util.StrToPtr("yes"),
+		}}
+		c.Storage.Luks = []ign.Luks{{
+			Name: "l", Device: util.StrToPtr("/dev/vdc"), KeyFile: g.resource(),
+			OpenOptions: []ign.OpenOption{"--x"}, Clevis: ign.Clevis{
+				Tpm2:      util.BoolToPtr(true),
+				Threshold: util.IntToPtr(1),
+			},
+		}}
+		c.Storage.Raid = []ign.Raid{{
+			Name: "md0", Level: util.StrToPtr("raid1"),
+			Devices: []ign.Device{"/dev/a", "/dev/b"}, Spares: maybe(g, 0),
+		}}
 	}
 	if g.IntN(6) == 0 {
 		c.Ignition.Timeouts = ign.Timeouts{HTTPTotal: util.IntToPtr(5), HTTPResponseHeaders: maybe(g, 0, 9)}
@@ -154,7 +204,8 @@ func (g gen) rare(c *ign.Config) {
 }
 
 func (g gen) owner() ign.NodeUser {
-	return oneOf(g, ign.NodeUser{}, ign.NodeUser{ID: util.IntToPtr(0)}, ign.NodeUser{ID: util.IntToPtr(1000)}, ign.NodeUser{Name: util.StrToPtr("core")})
+	return oneOf(g, ign.NodeUser{}, ign.NodeUser{ID: util.IntToPtr(0)}, ign.NodeUser{ID: util.IntToPtr(1000)},
+		ign.NodeUser{Name: util.StrToPtr("core")})
 }
 
 func (g gen) file(path string) ign.File {
@@ -174,7 +225,8 @@ func (g gen) file(path string) ign.File {
 
 // unit is text of a unit that systemd would take.
 func (g gen) unit() string {
-	return oneOf(g, "[Unit]\nDescription=a\n", "[Unit]\nDescription=a", "[Service]\nExecStart=/bin/sh -c 'a \\\n  b'\n\n", "# only a comment\n", "[Unit]\nDescription=ä 😀\n", "\n[Unit]\n", "[Unit]\r\n", "[Unit]\nA=b \n")
+	return oneOf(g, "[Unit]\nDescription=a\n", "[Unit]\nDescription=a", "[Service]\nExecStart=/bin/sh -c 'a \\\n"+
+		"  b'\n\n", "# only a comment\n", "[Unit]\nDescription=ä 😀\n", "\n[Unit]\n", "[Unit]\r\n", "[Unit]\nA=b \n")
 }
 
 func (g gen) resource() ign.Resource {
@@ -215,9 +267,11 @@ func (g gen) contents() []byte {
 	if g.IntN(3) == 0 {
 		text := ""
 		for range g.IntN(12) {
-			text += oneOf(g, "a", " ", "\n", "\t", "\r\n", "#", ": ", "- ", "'", `"`, "ä", "\u2028", "\u00a0", "😀", "\ufeff", "%", "---\n", "...\n", "\\", "{", "[", "*", "&", "|", ">", "\x7f", "\x00", "?", "!", "@", "`")
+			text += oneOf(g, "a", " ", "\n", "\t", "\r\n", "#", ": ", "- ", "'", `"`, "ä", "\u2028", "\u00a0", "😀",
+				"\ufeff", "%", "---\n", "...\n", "\\", "{", "[", "*", "&", "|", ">", "\x7f", "\x00", "?", "!", "@", "`")
 		}
 		return []byte(text)
 	}
-	return []byte(oneOf(g, "", "a", "a\n", "a\nb\n", "a\nb", "a\n\n", "  a\nb\n", "\ta\n", "a\n\tb\n", "\n", " ", "true", "null", "~", "0644", "1e3", "2001-01-01", "yes", "<<", "-----BEGIN PRIVATE KEY-----\n", "# a\nb: c\n"))
+	return []byte(oneOf(g, "", "a", "a\n", "a\nb\n", "a\nb", "a\n\n", "  a\nb\n", "\ta\n", "a\n\tb\n", "\n", " ",
+		"true", "null", "~", "0644", "1e3", "2001-01-01", "yes", "<<", "-----BEGIN PRIVATE KEY-----\n", "# a\nb: c\n"))
 }

@@ -21,12 +21,16 @@ func rawDocument(a *adoption, c config, name, why string) document {
 		spec.Content = append(spec.Content, butane.Key("config"), ignitionYAML(c.spec))
 	}
 	spec.Content = append(spec.Content, hostFields(c.spec, "kernelArguments", "kernelType").Content...)
-	for _, image := range []struct{ key, value string }{{"osImageURL", c.spec.OSImageURL}, {"baseOSExtensionsContainerImage", c.spec.ExtensionsImage}} {
+	for _, image := range []struct{ key, value string }{
+		{"osImageURL", c.spec.OSImageURL},
+		{"baseOSExtensionsContainerImage", c.spec.ExtensionsImage},
+	} {
 		if image.value != "" {
 			spec.Content = append(spec.Content, butane.Key(image.key), butane.String(image.value))
 		}
 	}
-	root := butane.Mapping(butane.Key("apiVersion"), butane.Key(mcfgv1.GroupVersion.String()), butane.Key("kind"), butane.Key(machineConfigKind), butane.Key("metadata"), metadata(c, name), butane.Key("spec"), spec)
+	root := butane.Mapping(butane.Key("apiVersion"), butane.Key(mcfgv1.GroupVersion.String()), butane.Key("kind"),
+		butane.Key(machineConfigKind), butane.Key("metadata"), metadata(c, name), butane.Key("spec"), spec)
 	d := document{config: c, file: exactName(a, c, name) + ".yaml", why: []string{why}}
 	completeDocument(a, &d, root, secretsOfRaw(c.spec))
 	return d
@@ -66,7 +70,10 @@ func hostFields(c machineconfig.Config, kernelArguments, kernelType string) *yam
 		n.Content = append(n.Content, butane.Key("extensions"), list(c.Extensions))
 	}
 	if c.FIPS {
-		n.Content = append(n.Content, butane.Key("fips"), &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: "true"})
+		n.Content = append(n.Content, butane.Key("fips"), &yaml.Node{
+			Kind: yaml.ScalarNode, Tag: "!!bool",
+			Value: "true",
+		})
 	}
 	return n
 }
@@ -121,7 +128,8 @@ func setAsideText(o object, why string) []byte {
 	if err != nil {
 		text = fmt.Appendf(nil, "# Bunsen cannot write it as YAML: %s\n", safetext.OneLine(err.Error()))
 	}
-	head := butane.Comment("Not imported: "+why, "Nothing reads this directory. Fix the object, and import it again or move it into its pool's directory.")
+	head := butane.Comment("Not imported: "+why, "Nothing reads this directory. Fix the object, and import it again "+
+		"or move it into its pool's directory.")
 	return bytes.Join([][]byte{head, text}, nil)
 }
 

@@ -58,7 +58,8 @@ func read(in Input) ([]object, error) {
 		case errors.Is(err, io.EOF):
 			return out, nil
 		case err != nil:
-			return nil, fmt.Errorf("reading %s: %s; nothing is imported, because what is missing is not known", safetext.OneLine(in.Name), safetext.OneLine(strings.TrimPrefix(err.Error(), "yaml: ")))
+			return nil, fmt.Errorf("reading %s: %s; nothing is imported, because what is missing is not known",
+				safetext.OneLine(in.Name), safetext.OneLine(strings.TrimPrefix(err.Error(), "yaml: ")))
 		}
 		if len(doc.Content) == 0 || doc.Content[0].ShortTag() == "!!null" {
 			continue
@@ -70,7 +71,8 @@ func read(in Input) ([]object, error) {
 // objectsOf returns the object of a node. If the node is a list, objectsOf returns the objects of the list.
 func objectsOf(file string, n *yaml.Node, depth int) []object {
 	items := butane.Field(n, "items")
-	if items == nil || items.Kind != yaml.SequenceNode || !strings.HasSuffix(butane.ScalarText(n, "kind"), "List") || depth > maxDepth {
+	if items == nil || items.Kind != yaml.SequenceNode || !strings.HasSuffix(butane.ScalarText(n, "kind"), "List") ||
+		depth > maxDepth {
 		return []object{objectOf(file, n)}
 	}
 	var out []object
@@ -83,7 +85,8 @@ func objectsOf(file string, n *yaml.Node, depth int) []object {
 func objectOf(file string, n *yaml.Node) object {
 	o := object{
 		at:   Position{File: file, Line: n.Line},
-		kind: butane.ScalarText(n, "kind"), apiVersion: butane.ScalarText(n, "apiVersion"), name: butane.ScalarText(butane.Field(n, "metadata"), "name"),
+		kind: butane.ScalarText(n, "kind"), apiVersion: butane.ScalarText(n, "apiVersion"),
+		name: butane.ScalarText(butane.Field(n, "metadata"), "name"),
 	}
 	if n.Kind != yaml.MappingNode {
 		o.bad = errors.New("it is not an object: an object is a mapping that begins with apiVersion and kind")
@@ -112,7 +115,8 @@ func value(n *yaml.Node, depth int) (any, error) {
 			case k.Kind != yaml.ScalarNode:
 				return nil, fmt.Errorf("line %d: a key is a list or a mapping: write a plain word", k.Line)
 			case k.ShortTag() == "!!merge":
-				return nil, fmt.Errorf("line %d: YAML merge key <<: aliases are not followed; write the values out", k.Line)
+				return nil, fmt.Errorf("line %d: YAML merge key <<: aliases are not followed; write the values out",
+					k.Line)
 			case twice:
 				return nil, fmt.Errorf("line %d: key %q stands twice; keep one", k.Line, k.Value)
 			}
@@ -141,7 +145,10 @@ func value(n *yaml.Node, depth int) (any, error) {
 }
 
 // booleans are the words besides true and false that Kubernetes reads as booleans.
-var booleans = map[string]bool{"yes": true, "Yes": true, "YES": true, "on": true, "On": true, "ON": true, "no": false, "No": false, "NO": false, "off": false, "Off": false, "OFF": false}
+var booleans = map[string]bool{
+	"yes": true, "Yes": true, "YES": true, "on": true, "On": true, "ON": true, "no": false,
+	"No": false, "NO": false, "off": false, "Off": false, "OFF": false,
+}
 
 func scalarValue(n *yaml.Node) any {
 	switch n.ShortTag() {

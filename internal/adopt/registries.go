@@ -20,8 +20,8 @@ import (
 // isAboutRegistries reports whether an object says where images come from.
 func (o object) isAboutRegistries() bool { return registries.IsKind(o.apiVersion, o.kind) }
 
-// addAllRegistries imports the objects about registries, once all pools and MachineConfigs are known. On OpenShift they apply to
-// every pool, so they become documents of each pool that does not take worker's documents.
+// addAllRegistries imports the objects about registries, once all pools and MachineConfigs are known. On OpenShift they
+// apply to every pool, so they become documents of each pool that does not take worker's documents.
 func addAllRegistries(a *adoption) {
 	var all []int
 	for i, o := range a.objects {
@@ -57,10 +57,14 @@ func validRegistries(a *adoption, all []int) (taken []document) {
 		for _, pool := range slices.Sorted(maps.Keys(a.documents)) {
 			name := registries.FragmentName(pool)
 			if slices.ContainsFunc(a.documents[pool], func(d document) bool { return d.config.name == name }) {
-				err = fmt.Errorf("the MachineConfig %s, which a controller made of it, is imported already; keep one of the two", name)
+				err = fmt.Errorf("the MachineConfig %s, which a controller made of it, is imported already; keep one "+
+					"of the two", name)
 			}
 		}
-		next := registries.Document{Kind: o.kind, Input: transpiled.Input{Source: body, Origin: origin.Map{At: map[string]origin.Pos{"$": {File: o.at.String()}}}}}
+		next := registries.Document{Kind: o.kind, Input: transpiled.Input{
+			Source: body,
+			Origin: origin.Map{At: map[string]origin.Pos{"$": {File: o.at.String()}}},
+		}}
 		if err == nil {
 			if _, findings := registries.Translate(append(slices.Clone(docs), next)); origin.Fatal(findings) {
 				err = rejection(findings)
@@ -71,7 +75,10 @@ func validRegistries(a *adoption, all []int) (taken []document) {
 			continue
 		}
 		docs = append(docs, next)
-		taken = append(taken, document{config: config{index: i}, file: registriesFile(o), body: body, of: a.out.Objects[i].String(), shareable: true})
+		taken = append(taken, document{
+			config: config{index: i}, file: registriesFile(o), body: body,
+			of: a.out.Objects[i].String(), shareable: true,
+		})
 	}
 	return taken
 }
@@ -80,7 +87,10 @@ func validRegistries(a *adoption, all []int) (taken []document) {
 func addRegistries(a *adoption, pool string, taken []document) {
 	var docs []registries.Document
 	for _, d := range taken {
-		docs = append(docs, registries.Document{Kind: a.objects[d.config.index].kind, Input: transpiled.Input{Pool: pool, Source: d.body}})
+		docs = append(docs, registries.Document{
+			Kind:  a.objects[d.config.index].kind,
+			Input: transpiled.Input{Pool: pool, Source: d.body},
+		})
 	}
 	out, findings := registries.Translate(docs)
 	spec, err := out.Config.Spec()
@@ -92,7 +102,10 @@ func addRegistries(a *adoption, pool string, taken []document) {
 		a.documents[pool] = append(a.documents[pool], d)
 	}
 	a.out.Kept = append(a.out.Kept, &mcfgv1.MachineConfig{
-		ObjectMeta: metav1.ObjectMeta{Name: registries.FragmentName(pool), Labels: map[string]string{v1alpha1.RoleLabel: pool}}, Spec: spec,
+		ObjectMeta: metav1.ObjectMeta{
+			Name:   registries.FragmentName(pool),
+			Labels: map[string]string{v1alpha1.RoleLabel: pool},
+		}, Spec: spec,
 	})
 }
 

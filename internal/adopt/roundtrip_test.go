@@ -93,8 +93,8 @@ func built(t testing.TB, repo adopt.Repository) transpile.Result {
 	return transpile.Fragments(source.Tree{Root: root, FS: os.DirFS(root)})
 }
 
-// rendersEqual checks the whole promise: what the repository renders to has the content of what its objects rendered to,
-// pool by pool, and the very name where no finding speaks of another encoding.
+// rendersEqual checks the whole promise: what the repository renders to has the content of what its objects rendered
+// to, pool by pool, and the very name where no finding speaks of another encoding.
 func rendersEqual(t testing.TB, repo adopt.Repository, findings []adopt.Finding) {
 	t.Helper()
 	if len(repo.Kept) == 0 {
@@ -136,7 +136,9 @@ func rendersEqual(t testing.TB, repo adopt.Repository, findings []adopt.Finding)
 }
 
 // selected are the MachineConfigs that a pool takes.
-func selected(t testing.TB, pool string, result transpile.Result, all []*mcfgv1.MachineConfig) (out []*mcfgv1.MachineConfig) {
+func selected(t testing.TB, pool string, result transpile.Result,
+	all []*mcfgv1.MachineConfig,
+) (out []*mcfgv1.MachineConfig) {
 	t.Helper()
 	chosen, err := transpile.Selector(pool, result.Cluster)
 	if err != nil {
@@ -199,7 +201,9 @@ func show(repo adopt.Repository) string {
 	var b strings.Builder
 	for _, f := range slices.Sorted(maps.Keys(repo.Files)) {
 		text := string(repo.Files[f])
-		if !strings.HasSuffix(text, "\n") || strings.ContainsFunc(text, func(r rune) bool { return r == utf8.RuneError || r < ' ' && r != '\n' && r != '\t' }) {
+		if !strings.HasSuffix(text, "\n") || strings.ContainsFunc(text, func(r rune) bool {
+			return r == utf8.RuneError || r < ' ' && r != '\n' && r != '\t'
+		}) {
 			text = strconv.Quote(text) + "\n" // no text to read
 		}
 		b.WriteString("-- " + f + " --\n" + text)
@@ -210,7 +214,11 @@ func show(repo adopt.Repository) string {
 // bothWays imports objects for reading and to the letter, and checks that each renders equal.
 func bothWays(t *testing.T, inputs ...adopt.Input) {
 	t.Helper()
-	for _, opts := range []adopt.Options{{Generated: true}, {Generated: true, Exact: true}, {Generated: true, MaxInline: -1}} {
+	for _, opts := range []adopt.Options{
+		{Generated: true},
+		{Generated: true, Exact: true},
+		{Generated: true, MaxInline: -1},
+	} {
 		repo, findings := imported(t, opts, inputs...)
 		rendersEqual(t, repo, findings)
 		for _, f := range findings {

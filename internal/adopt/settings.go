@@ -77,9 +77,12 @@ func addSettings(a *adoption, i int) {
 		a.setAside(i, err.Error())
 		return
 	}
-	wanted := slices.DeleteFunc(slices.Clone(pools), func(p string) bool { return a.opts.Pools != nil && !slices.Contains(a.opts.Pools, p) })
+	wanted := slices.DeleteFunc(slices.Clone(pools), func(p string) bool {
+		return a.opts.Pools != nil && !slices.Contains(a.opts.Pools, p)
+	})
 	if len(wanted) == 0 {
-		a.skip(i, "other-pool", "it is for %s, and --pool selects only %s", strings.Join(pools, ", "), strings.Join(a.opts.Pools, ", "))
+		a.skip(i, "other-pool", "it is for %s, and --pool selects only %s", strings.Join(pools, ", "),
+			strings.Join(a.opts.Pools, ", "))
 		return
 	}
 	var documents []document
@@ -96,8 +99,12 @@ func addSettings(a *adoption, i int) {
 		a.documents[pool] = append(a.documents[pool], documents[n])
 	}
 	a.out.Kept = append(a.out.Kept, kept...)
-	if slices.ContainsFunc(documents[0].config.spec.Ignition.Storage.Files, func(f ign.File) bool { return strings.HasPrefix(f.Path, kubeletDropIns) }) {
-		a.note(i, "kubelet", "it holds only what it says, without the settings that OpenShift adds: start the kubelet with --config-dir=%s, or change the annotation %s", strings.TrimSuffix(kubeletDropIns, "/"), kubelet.PathAnnotation)
+	if slices.ContainsFunc(documents[0].config.spec.Ignition.Storage.Files, func(f ign.File) bool {
+		return strings.HasPrefix(f.Path, kubeletDropIns)
+	}) {
+		a.note(i, "kubelet", "it holds only what it says, without the settings that OpenShift adds: start the "+
+			"kubelet with --config-dir=%s, or change the annotation %s", strings.TrimSuffix(kubeletDropIns, "/"),
+			kubelet.PathAnnotation)
 	}
 }
 
@@ -135,12 +142,15 @@ func selectedPools(a *adoption, o object) ([]string, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("its machineConfigPoolSelector selects none of the pools %s: import its MachineConfigPool too, or move the object into a pool's directory and remove the selector", strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		return nil, fmt.Errorf("its machineConfigPoolSelector selects none of the pools %s: import its "+
+			"MachineConfigPool too, or move the object into a pool's directory and remove the selector",
+			strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 	}
 	return out, nil
 }
 
-// poolLabels returns the labels of the pools. A pool without a MachineConfigPool in the inputs has the label of OpenShift.
+// poolLabels returns the labels of the pools. A pool without a MachineConfigPool in the inputs has the label of
+// OpenShift.
 func poolLabels(a *adoption) map[string]labels.Set {
 	out := map[string]labels.Set{}
 	for _, pool := range append(slices.Collect(maps.Keys(a.documents)), masterPool, workerPool) {
@@ -165,11 +175,13 @@ func settingsDocument(a *adoption, i int, pool string) (document, *mcfgv1.Machin
 		case a.objects[d.config.index].kind == o.kind:
 			n++
 		case d.config.name == name:
-			return document{}, nil, fmt.Errorf("the MachineConfig %s, which a controller made of it, is imported already; keep one of the two", name)
+			return document{}, nil, fmt.Errorf("the MachineConfig %s, which a controller made of it, is imported "+
+				"already; keep one of the two", name)
 		}
 	}
 	if n == maxSettings {
-		return document{}, nil, fmt.Errorf("a pool has at most %d documents of kind %s; join some of them", maxSettings, o.kind)
+		return document{}, nil, fmt.Errorf("a pool has at most %d documents of kind %s; join some of them", maxSettings,
+			o.kind)
 	}
 	if n > 0 {
 		name += "-" + strconv.Itoa(n)
@@ -187,7 +199,10 @@ func settingsDocument(a *adoption, i int, pool string) (document, *mcfgv1.Machin
 		return document{}, nil, fmt.Errorf("writing it as a MachineConfig: %w", err)
 	}
 	file := fmt.Sprintf("%s-%d-%s.yaml", word, n, butane.FileName(o.name))
-	mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.RoleLabel: pool}}, Spec: spec}
+	mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{
+		Name:   name,
+		Labels: map[string]string{v1alpha1.RoleLabel: pool},
+	}, Spec: spec}
 	return document{config: config{index: i, name: name, pool: pool, spec: c}, file: file, body: body}, mc, nil
 }
 
@@ -217,7 +232,8 @@ func settingsBody(o object) *yaml.Node {
 	if len(annotations) > 0 {
 		meta["annotations"] = annotations
 	}
-	return butane.Mapping(butane.Key("apiVersion"), butane.Key(o.apiVersion), butane.Key("kind"), butane.Key(o.kind), butane.Key("metadata"), butane.Verbatim(meta), butane.Key("spec"), butane.Verbatim(spec))
+	return butane.Mapping(butane.Key("apiVersion"), butane.Key(o.apiVersion), butane.Key("kind"), butane.Key(o.kind),
+		butane.Key("metadata"), butane.Verbatim(meta), butane.Key("spec"), butane.Verbatim(spec))
 }
 
 // translated translates a document as the transpiler does for a pool.

@@ -81,7 +81,9 @@ func comesBack(t *testing.T, root string, result transpile.Result) {
 // Butane, and does not bring data: URLs of its own.
 func butaneEncoded(t *testing.T, root string, result transpile.Result, f adopt.Finding) bool {
 	t.Helper()
-	i := slices.IndexFunc(result.Fragments, func(x transpile.Fragment) bool { return "MachineConfig "+x.Name == f.Object })
+	i := slices.IndexFunc(result.Fragments, func(x transpile.Fragment) bool {
+		return "MachineConfig "+x.Name == f.Object
+	})
 	if i < 0 {
 		t.Fatalf("a finding about nothing: %s", f)
 	}
@@ -169,7 +171,12 @@ func groupsOf(t *testing.T, v any, out *[][]*mcfgv1.MachineConfig) {
 			return
 		}
 		if head, ok := v["ignition"].(map[string]any); ok && head["version"] != nil {
-			*out = append(*out, machineConfigs(t, []any{map[string]any{"name": "10-worker-a", "role": "worker", "spec": map[string]any{"config": v}}}))
+			*out = append(*out,
+				machineConfigs(t,
+					[]any{map[string]any{
+						"name": "10-worker-a", "role": "worker",
+						"spec": map[string]any{"config": v},
+					}}))
 			return
 		}
 		for _, e := range v {
@@ -192,7 +199,11 @@ func machineConfigs(t *testing.T, list []any) (out []*mcfgv1.MachineConfig) {
 		t.Fatal(err)
 	}
 	for _, i := range items {
-		out = append(out, &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: i.Name, Labels: map[string]string{v1alpha1.RoleLabel: i.Role}}, Spec: i.Spec})
+		out = append(out,
+			&mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{
+				Name:   i.Name,
+				Labels: map[string]string{v1alpha1.RoleLabel: i.Role},
+			}, Spec: i.Spec})
 	}
 	return out
 }

@@ -31,9 +31,11 @@ func LayerOf(manifest []byte) (Layer, error) {
 	}
 	switch {
 	case len(is.Manifests) > 0:
-		return Layer{}, errors.New("the digest names an index of several manifests: name the digest of the manifest for the machines' platform")
+		return Layer{}, errors.New("the digest names an index of several manifests: name the digest of the manifest " +
+			"for the machines' platform")
 	case len(is.Layers) != 1:
-		return Layer{}, fmt.Errorf("the artifact has %d layers, and a file is the only layer of its artifact: push the file alone, for example with `oras push`", len(is.Layers))
+		return Layer{}, fmt.Errorf("the artifact has %d layers, and a file is the only layer of its artifact: push "+
+			"the file alone, for example with `oras push`", len(is.Layers))
 	case !digestForm.MatchString(is.Layers[0].Digest):
 		return Layer{}, errors.New("the digest of the layer is not sha256:HEX or sha512:HEX")
 	}

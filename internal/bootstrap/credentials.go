@@ -11,7 +11,8 @@ import (
 // secretKeys are the keys of a GitSource's Secret; each key is also the name of a file in the folder of credentials. If
 // the value is true, the content is one word, and the reader removes a line break at its end.
 var secretKeys = map[string]bool{
-	"username": true, "password": true, "bearerToken": true, "ca.crt": false, "identity": false, "known_hosts": false, "hosts": false,
+	"username": true, "password": true, "bearerToken": true, "ca.crt": false, "identity": false, "known_hosts": false,
+	"hosts": false,
 }
 
 // credentials reads a folder of credentials, such as a mounted Secret or systemd's $CREDENTIALS_DIRECTORY. credentials
@@ -36,7 +37,8 @@ func credentials(dir string) (map[string][]byte, error) {
 		out[name] = data
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("the folder of credentials %s has none of the files username, password, bearerToken, ca.crt (https), identity, known_hosts (ssh)", dir)
+		return nil, fmt.Errorf("the folder of credentials %s has none of the files username, password, bearerToken, "+
+			"ca.crt (https), identity, known_hosts (ssh)", dir)
 	}
 	return out, nil
 }

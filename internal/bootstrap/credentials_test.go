@@ -15,8 +15,8 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// TestCredentials: what the remote wants, from the files of a folder; what it does not accept is explained, with where to
-// mend it, and without the secret.
+// TestCredentials: what the remote wants, from the files of a folder; what it does not accept is explained, with where
+// to mend it, and without the secret.
 func TestCredentials(t *testing.T) {
 	from := newRemote(t)
 	from.push("Greet", first)
@@ -39,7 +39,8 @@ func TestCredentials(t *testing.T) {
 			switch {
 			case c.want == "" && err != nil:
 				t.Error(err)
-			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasSuffix(err.Error(), "; here the Secret's keys are the files of "+m.config.Credentials)):
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) ||
+				!strings.HasSuffix(err.Error(), "; here the Secret's keys are the files of "+m.config.Credentials)):
 				t.Errorf("got %v", err)
 			case err != nil && strings.Contains(err.Error(), "wrong-one"):
 				t.Errorf("the error has the secret: %v", err)
@@ -81,30 +82,38 @@ func TestCredentialsMayChange(t *testing.T) {
 // TestWhatSSHIsOpenedWith: the keys of a Secret for ssh, as the files have them.
 func TestWhatSSHIsOpenedWith(t *testing.T) {
 	dir := t.TempDir()
-	want := map[string][]byte{"identity": []byte("-----BEGIN KEY-----\n"), "known_hosts": []byte("host ssh-ed25519 AAAA\n"), "password": []byte("phrase")}
+	want := map[string][]byte{
+		"identity":    []byte("-----BEGIN KEY-----\n"),
+		"known_hosts": []byte("host ssh-ed25519 AAAA\n"), "password": []byte("phrase"),
+	}
 	for name, data := range want {
 		put(t, filepath.Join(dir, name), append(data, map[string]string{"password": "\n"}[name]...))
 	}
 	var got bootstrap.Access
-	_, err := bootstrap.New(bootstrap.Config{URL: "git@git.example.com:infra/os.git", Credentials: dir, Path: "site", Open: func(a bootstrap.Access) (bootstrap.Remote, error) {
-		got = a
-		return nil, nil
-	}})
+	_, err := bootstrap.New(bootstrap.Config{
+		URL: "git@git.example.com:infra/os.git", Credentials: dir, Path: "site",
+		Open: func(a bootstrap.Access) (bootstrap.Remote, error) {
+			got = a
+			return nil, nil
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(bootstrap.Access{URL: "git@git.example.com:infra/os.git", Path: "site", Secret: want}, got); diff != "" {
+	if diff := cmp.Diff(bootstrap.Access{URL: "git@git.example.com:infra/os.git", Path: "site", Secret: want},
+		got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 }
 
-// TestCommitsMustBeSigned where keys are given: one that is not is not taken, one that is names its signer; and keys that
-// change are asked for anew.
+// TestCommitsMustBeSigned where keys are given: one that is not is not taken, one that is names its signer; and keys
+// that change are asked for anew.
 func TestCommitsMustBeSigned(t *testing.T) {
 	from, on := newRemote(t), &served{}
 	dir := t.TempDir()
 	key, keys := filepath.Join(dir, "key"), filepath.Join(dir, "keys")
-	if out, err := exec.CommandContext(t.Context(), "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "ada", "-f", key).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "ada", "-f",
+		key).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s; make setup installs ssh-keygen", err, out)
 	}
 	public, err := os.ReadFile(key + ".pub")
@@ -120,7 +129,8 @@ func TestCommitsMustBeSigned(t *testing.T) {
 	if err := f.Poll(t.Context()); err == nil || !strings.Contains(err.Error(), "not signed") || on.times != 0 {
 		t.Errorf("%v; applied %d times", err, on.times)
 	}
-	from.git(from.work, "-c", "gpg.format=ssh", "-c", "user.signingkey="+key, "commit", "-q", "--amend", "-S", "-m", "Greet")
+	from.git(from.work, "-c", "gpg.format=ssh", "-c", "user.signingkey="+key, "commit", "-q", "--amend", "-S", "-m",
+		"Greet")
 	from.git(from.work, "push", "-q", "--force", "origin", "HEAD")
 	looked(t, f)
 	if by := on.pools["worker"].Annotations[v1alpha1.VerifiedByAnnotation]; !strings.Contains(by, "ada") {
@@ -149,8 +159,11 @@ func TestWhatStopsItAtTheStart(t *testing.T) {
 		"what opening the remote complained": {bootstrap.Config{URL: "/srv/os.git"}, "no remote today"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			c.config.Open = func(bootstrap.Access) (bootstrap.Remote, error) { return nil, errors.New("no remote today") }
-			if _, err := bootstrap.New(c.config); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret@") {
+			c.config.Open = func(bootstrap.Access) (bootstrap.Remote, error) {
+				return nil, errors.New("no remote today")
+			}
+			if _, err := bootstrap.New(c.config); err == nil || !strings.Contains(err.Error(), c.want) ||
+				strings.Contains(err.Error(), "secret@") {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -220,7 +233,8 @@ func TestRefs(t *testing.T) {
 	}
 	if ref, err := bootstrap.ParseRef("main"); err != nil {
 		t.Error(err)
-	} else if _, err := bootstrap.Pick(ref, nil); err == nil || err.Error() != "the repository is empty: push a commit" {
+	} else if _, err := bootstrap.Pick(ref, nil); err == nil ||
+		err.Error() != "the repository is empty: push a commit" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -239,7 +253,8 @@ func TestNamesAreChecked(t *testing.T) {
 		t.Error(err)
 	}
 	mc.Spec.KernelArguments = append(mc.Spec.KernelArguments, "init=/bin/sh")
-	if err := bootstrap.CheckName("worker", mc); err == nil || !strings.Contains(err.Error(), "the name of "+mc.Name+" does not match its content") {
+	if err := bootstrap.CheckName("worker", mc); err == nil || !strings.Contains(err.Error(), "the name of "+mc.Name+
+		" does not match its content") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -60,7 +60,8 @@ type follower struct {
 	apply Apply
 	last  lastGood
 
-	applied   good      // applied is the commit that follower applied last. It is zero before the first commit is applied.
+	// applied is the commit that follower applied last. It is zero before the first commit is applied.
+	applied   good
 	touched   time.Time // touched is the time at which the tree of the applied commit was last read.
 	refused   good      // refused is the newest commit if it has problems. follower does not render this commit again.
 	refusal   error     // refusal has the problems of the commit refused.
@@ -131,7 +132,8 @@ func (f *follower) applyCommit(g good, rendering Rendering) error {
 	}
 	f.applied, f.touched, f.refused, f.refusal = g, f.repo.now(), good{}, nil
 	c, log := rendering.Commit, f.repo.config.Log
-	log.Info("commit applied", "commit", c.Revision, "subject", c.Subject, "author", c.Author, "pools", len(rendering.Pools))
+	log.Info("commit applied", "commit", c.Revision, "subject", c.Subject, "author", c.Author, "pools",
+		len(rendering.Pools))
 	for _, w := range rendering.Warnings {
 		log.Warn("the commit has a warning", "commit", c.Revision, "warning", w)
 	}
@@ -176,7 +178,8 @@ func (f *follower) logResult(err error) {
 		return
 	}
 	c := bad.Commit
-	log.Warn("the newest commit has problems and is not applied", "commit", c.Revision, "subject", c.Subject, "author", c.Author,
+	log.Warn("the newest commit has problems and is not applied", "commit", c.Revision, "subject", c.Subject, "author",
+		c.Author,
 		"problems", len(bad.Problems), "applied", applied)
 	for _, p := range bad.Problems[:min(len(bad.Problems), shownProblems)] {
 		log.Warn("problem in the newest commit", "commit", c.Revision, "problem", p)

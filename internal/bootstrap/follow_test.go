@@ -19,7 +19,8 @@ import (
 
 // document is a Butane document of one file.
 func document(path, text string) string {
-	return "variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: " + path + "\n      mode: 0644\n      contents:\n        inline: " + text + "\n"
+	return "variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: " + path + "\n      mode: 0644\n" +
+		"      contents:\n        inline: " + text + "\n"
 }
 
 // first is a good commit.
@@ -105,12 +106,14 @@ func TestWhatIsPushedIsTaken(t *testing.T) {
 	if on.name("worker") != name || on.commit() != one || from.fetches.Load() != fetches {
 		t.Errorf("back at %s of %s, with %d fetches", on.name("worker"), on.commit(), from.fetches.Load()-fetches)
 	}
-	if log := m.log.take(); strings.Count(log, "msg=\"commit applied\"") != 4 || !strings.Contains(log, "subject=Greet author=\"Ada <ada@example.com>\" pools=1") {
+	if log := m.log.take(); strings.Count(log, "msg=\"commit applied\"") != 4 ||
+		!strings.Contains(log, "subject=Greet author=\"Ada <ada@example.com>\" pools=1") {
 		t.Errorf("the log says\n%s", log)
 	}
 }
 
-// TestMarksOfSecretsReachTheRenderedConfig: the server without a cluster withholds what the repository marks, for a pool and for all.
+// TestMarksOfSecretsReachTheRenderedConfig: the server without a cluster withholds what the repository marks, for a
+// pool and for all.
 func TestMarksOfSecretsReachTheRenderedConfig(t *testing.T) {
 	from := newRemote(t)
 	from.push("Mark", first+`-- cluster/worker.yaml --
@@ -171,7 +174,8 @@ func TestABadCommitChangesNothing(t *testing.T) {
 	f, end := m.follow(on)
 	looked(t, f)
 	m.log.take()
-	two := from.push("Break", "-- pools/worker/20-a.bu --\n"+document("relative", "x")+"-- pools/master/20-b.bu --\nvariant: fcos\nversion: 1.6.0\nstrage: {}\n")
+	two := from.push("Break", "-- pools/worker/20-a.bu --\n"+document("relative", "x")+"-- pools/master/20-b.bu --\n"+
+		"variant: fcos\nversion: 1.6.0\nstrage: {}\n")
 	var bad *bootstrap.BadCommit
 	err := f.Poll(t.Context())
 	if !errors.As(err, &bad) {
@@ -188,7 +192,9 @@ func TestABadCommitChangesNothing(t *testing.T) {
 		t.Errorf("%v; applied %d times, %s, with %d more trees", err, on.times, on.commit(), m.trees.Load()-trees)
 	}
 	log := strings.ReplaceAll(strings.ReplaceAll(m.log.take(), two, "TWO"), one, "ONE")
-	if strings.Count(log, "\n") != 3 || !strings.HasPrefix(log, `WARN msg="the newest commit has problems and is not applied" commit=main@sha1:TWO subject=Break author="Ada <ada@example.com>" problems=2 applied=main@sha1:ONE`) {
+	if strings.Count(log, "\n") != 3 ||
+		!strings.HasPrefix(log,
+			`WARN msg="the newest commit has problems and is not applied" commit=main@sha1:TWO subject=Break author="Ada <ada@example.com>" problems=2 applied=main@sha1:ONE`) {
 		t.Errorf("the log says\n%s", log)
 	}
 	end()
@@ -201,7 +207,8 @@ func TestABadCommitChangesNothing(t *testing.T) {
 		t.Errorf("%v; applied %d times", err, on.times)
 	}
 	m.log.take()
-	three := from.push("Mend", "-- pools/worker/20-a.bu --\n"+document("/etc/a", "x")+"-- pools/master/20-b.bu --\n"+document("/etc/b", "x"))
+	three := from.push("Mend", "-- pools/worker/20-a.bu --\n"+document("/etc/a", "x")+"-- pools/master/20-b.bu --\n"+
+		document("/etc/b", "x"))
 	looked(t, f)
 	if on.commit() != three {
 		t.Errorf("%s is in force", on.commit())
@@ -218,9 +225,12 @@ func TestAConflictOfOnePoolStopsTheCommit(t *testing.T) {
 		return "-- pools/master/" + name + ".bu --\nvariant: openshift\nversion: 4.14.0\nmetadata:\n  name: " + name +
 			"\n  labels: {machineconfiguration.openshift.io/role: master}\nopenshift:\n  " + field + "\n"
 	}
-	from.push("Greet", first+openshift("10-kernel", "kernel_type: realtime")+openshift("20-devel", "extensions: [kernel-devel]"))
+	from.push("Greet", first+openshift("10-kernel", "kernel_type: realtime")+openshift("20-devel",
+		"extensions: [kernel-devel]"))
 	f, _ := newMachine(t, from).follow(on)
-	if err := f.Poll(t.Context()); err == nil || !strings.Contains(err.Error(), "extension kernel-devel (of MachineConfig 20-devel) needs the default kernel") || on.times != 0 {
+	if err := f.Poll(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "extension kernel-devel (of MachineConfig 20-devel) needs the default kernel") ||
+		on.times != 0 {
 		t.Errorf("%v; applied %d times", err, on.times)
 	}
 }
@@ -240,7 +250,8 @@ func TestTheRemoteIsAway(t *testing.T) {
 			t.Error("a remote that is away answers")
 		}
 	}
-	if log := m.log.take(); strings.Count(log, "\n") != 1 || !strings.Contains(log, "msg=\"cannot poll the repository\"") || strings.Contains(log, password) {
+	if log := m.log.take(); strings.Count(log, "\n") != 1 ||
+		!strings.Contains(log, "msg=\"cannot poll the repository\"") || strings.Contains(log, password) {
 		t.Errorf("the log says\n%s", log)
 	}
 	end()
@@ -282,14 +293,17 @@ func TestManyBadCommitsPushNothingOut(t *testing.T) {
 	}
 }
 
-// TestWhatTheDiskHasIsNotBelievedBlindly: another question, a damaged record or a damaged tree begin anew, with the remote.
+// TestWhatTheDiskHasIsNotBelievedBlindly: another question, a damaged record or a damaged tree begin anew, with the
+// remote.
 func TestWhatTheDiskHasIsNotBelievedBlindly(t *testing.T) {
 	for sentence, harm := range map[string]func(t *testing.T, m *machine){
 		"another branch": func(_ *testing.T, m *machine) { m.config.Ref = "other" },
 		"another folder": func(_ *testing.T, m *machine) { m.config.Path = "infra" },
 		"signatures are asked for now": func(t *testing.T, m *machine) {
 			m.config.Keys = filepath.Join(t.TempDir(), "keys")
-			put(t, m.config.Keys, []byte("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGXWz5F1Mwz6UsQZ7pZz4t1n0vQ6h9wqv7s1wXvYb1aK ada@example.com\n"))
+			put(t, m.config.Keys,
+				[]byte("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGXWz5F1Mwz6UsQZ7pZz4t1n0vQ6h9wqv7s1wXvYb1aK "+
+					"ada@example.com\n"))
 		},
 		"a record that is cut off": func(t *testing.T, m *machine) { put(t, m.config.Last, []byte(`{"URL":"ht`)) },
 		"no record, but half of one": func(_ *testing.T, m *machine) {

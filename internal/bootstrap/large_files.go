@@ -44,8 +44,8 @@ func largeFiles(res transpile.Result, pools []review.PoolRendering) func(hash st
 	}
 }
 
-// LargeFile returns the file of the content store with a hash, if the applied commit or the one before names it. Machines
-// that got a config of the commit before may still request its files.
+// LargeFile returns the file of the content store with a hash, if the applied commit or the one before names it.
+// Machines that got a config of the commit before may still request its files.
 func (r *Repository) LargeFile(hash string) (contentstore.File, bool) {
 	for _, rendering := range []*Rendering{r.applied.Load(), r.before.Load()} {
 		if rendering == nil {

@@ -16,7 +16,8 @@ func (r *Repository) NodeConfig(name string) ([]byte, error) {
 	p, ok := applied.own[v1alpha1.RenderedPool(name)]
 	node, own := p.Rendered.NodeOf(name)
 	if !ok || !own {
-		return nil, fmt.Errorf("reading config %s: the applied commit %s has no such config", name, applied.Commit.Revision)
+		return nil, fmt.Errorf("reading config %s: the applied commit %s has no such config", name,
+			applied.Commit.Revision)
 	}
 	rendered, err := p.Rendered.Node(node)
 	if err != nil {

@@ -40,7 +40,8 @@ func TestARemoteThatIsAwayForADayIsNotStormed(t *testing.T) {
 			}
 		}
 		r, err := bootstrap.New(bootstrap.Config{
-			URL: "https://git.example.com/os.git", Last: filepath.Join(t.TempDir(), "last"), Log: slog.New(slog.DiscardHandler),
+			URL: "https://git.example.com/os.git", Last: filepath.Join(t.TempDir(), "last"),
+			Log:  slog.New(slog.DiscardHandler),
 			Open: func(bootstrap.Access) (bootstrap.Remote, error) { return gone{asked}, nil },
 		})
 		if err != nil {

@@ -13,7 +13,8 @@ import (
 
 var fullHash = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
-// Ref is the ref to follow: one text instead of a GitSource's five fields. The zero value is the remote's default branch.
+// Ref is the ref to follow: one text instead of a GitSource's five fields. The zero value is the remote's default
+// branch.
 type Ref struct {
 	want v1alpha1.GitRef
 	// name is the name of a branch or a tag.
@@ -34,7 +35,8 @@ func ParseRef(text string) (Ref, error) {
 	case fullHash.MatchString(text):
 		return Ref{want: v1alpha1.GitRef{Commit: text}}, nil
 	case strings.ContainsAny(text, " :~^?*[\\"): // git allows none of these characters in a name.
-		return Ref{}, fmt.Errorf("ref %q is not the name of a branch or tag: write main, v1.4.2, semver:~1.4, refs/…, or a commit's 40 digits", text)
+		return Ref{}, fmt.Errorf("ref %q is not the name of a branch or tag: write main, v1.4.2, semver:~1.4, "+
+			"refs/…, or a commit's 40 digits", text)
 	}
 	return Ref{name: text}, nil
 }
@@ -49,7 +51,8 @@ func (r Ref) pick(refs []source.Ref) (source.Picked, error) {
 	var err error
 	switch {
 	case noBranch == nil && noTag == nil && branch.Hash != tag.Hash:
-		err = fmt.Errorf("%q is a branch and a tag at different commits: write refs/heads/%[1]s or refs/tags/%[1]s", r.name)
+		err = fmt.Errorf("%q is a branch and a tag at different commits: write refs/heads/%[1]s or refs/tags/%[1]s",
+			r.name)
 	case noBranch == nil:
 		return branch, nil
 	case noTag == nil:

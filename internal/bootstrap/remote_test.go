@@ -51,7 +51,8 @@ func newRemote(t *testing.T) *remote {
 	r.git(r.work, "remote", "add", "origin", r.bare)
 	path := r.git(root, "--exec-path")
 	backend := &cgi.Handler{
-		Path: filepath.Join(path, "git-http-backend"), Root: "/", Stderr: io.Discard, Logger: log.New(io.Discard, "", 0), InheritEnv: []string{"PATH"},
+		Path: filepath.Join(path, "git-http-backend"), Root: "/", Stderr: io.Discard,
+		Logger: log.New(io.Discard, "", 0), InheritEnv: []string{"PATH"},
 		Env: []string{
 			"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
 			"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*",
@@ -196,7 +197,10 @@ func (m *machine) connect(trees *store.Store) bootstrap.Open {
 			}
 			m.t.Cleanup(func() { _ = on.Close() })
 		}
-		return counted{store.Repository{Remote: remote, Store: on, URL: remote.URL(), Path: a.Path, Trust: a.Trust}, &m.trees}, nil
+		return counted{
+			store.Repository{Remote: remote, Store: on, URL: remote.URL(), Path: a.Path, Trust: a.Trust},
+			&m.trees,
+		}, nil
 	}
 }
 

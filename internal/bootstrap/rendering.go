@@ -45,7 +45,8 @@ type BadCommit struct {
 
 // Error returns one line for each problem, and a last line for the commit.
 func (b *BadCommit) Error() string {
-	return fmt.Sprintf("%s\nin %s %q by %s; the commit is not applied", strings.Join(b.Problems, "\n"), b.Commit.Revision, b.Commit.Subject, b.Commit.Author)
+	return fmt.Sprintf("%s\nin %s %q by %s; the commit is not applied", strings.Join(b.Problems, "\n"),
+		b.Commit.Revision, b.Commit.Subject, b.Commit.Author)
 }
 
 // fetch reads a commit's files, from the disk if it has them, and renders them.
@@ -62,9 +63,13 @@ func (r *Repository) fetch(ctx context.Context, from Remote, picked source.Picke
 // render renders a tree as the controllers do.
 func (r *Repository) render(ctx context.Context, tree source.Tree) (Rendering, error) {
 	c := tree.Commit
-	out := Rendering{Pools: map[string]*mcfgv1.MachineConfig{}, own: map[string]review.PoolRendering{}, Commit: v1alpha1.CommitInfo{
-		Revision: c.Revision().String(), Subject: c.Subject, Author: c.Author, Time: metav1.NewTime(c.Time), VerifiedBy: c.Signer,
-	}}
+	out := Rendering{
+		Pools: map[string]*mcfgv1.MachineConfig{}, own: map[string]review.PoolRendering{},
+		Commit: v1alpha1.CommitInfo{
+			Revision: c.Revision().String(), Subject: c.Subject, Author: c.Author, Time: metav1.NewTime(c.Time),
+			VerifiedBy: c.Signer,
+		},
+	}
 	res, rendered, err := r.renderings.Render(tree, ctx.Err)
 	if err != nil {
 		return Rendering{}, fmt.Errorf("rendering %s: %w", c.Revision().Short(), err)
@@ -111,7 +116,8 @@ func missingPools(wanted []string, got Rendering, all review.Rendering) (out []s
 	}
 	for _, pool := range wanted {
 		if got.Pools[pool] == nil {
-			out = append(out, fmt.Sprintf("pools/%s: the repository does not have this pool, which is to be served; it has: %s", pool, strings.Join(has, ", ")))
+			out = append(out, fmt.Sprintf("pools/%s: the repository does not have this pool, which is to be served; "+
+				"it has: %s", pool, strings.Join(has, ", ")))
 		}
 	}
 	if len(got.Pools) == 0 && len(out) == 0 {
@@ -155,7 +161,8 @@ func CheckName(pool string, mc *mcfgv1.MachineConfig) error {
 		return err
 	}
 	if err := machineconfig.CheckName(pool, mc, mc.Spec); err != nil {
-		return fmt.Errorf("the name of %s does not match its content, which has the name %s: a user edited the file, or the file is incomplete. Run `bunsen build` again", mc.Name, want)
+		return fmt.Errorf("the name of %s does not match its content, which has the name %s: a user edited the file, "+
+			"or the file is incomplete. Run `bunsen build` again", mc.Name, want)
 	}
 	return nil
 }

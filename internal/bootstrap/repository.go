@@ -56,8 +56,8 @@ type Config struct {
 	Ref string
 	// Path is the folder in the repository that holds pools/; empty is its root.
 	Path string
-	// Pools are the pools to render; empty is all pools of the repository. A pool that the repository does not have is an error
-	// of the commit.
+	// Pools are the pools to render; empty is all pools of the repository. A pool that the repository does not have is
+	// an error of the commit.
 	Pools []string
 	// Open creates the Remote.
 	Open Open
@@ -67,8 +67,8 @@ type Config struct {
 	// ca.crt, for https; identity, known_hosts and, for an encrypted identity, password for ssh. An empty Credentials
 	// means no credentials. Each poll reads the folder again.
 	Credentials string
-	// Keys is a file, or a folder of files, with the allowed keys for commits, as in the Secret of a GitSource's verify; empty
-	// requires no signature.
+	// Keys is a file, or a folder of files, with the allowed keys for commits, as in the Secret of a GitSource's
+	// verify; empty requires no signature.
 	Keys string
 	// Defaults are the images of pools that set none: the controller's --os-image and --extensions-image.
 	Defaults Images
@@ -114,7 +114,8 @@ func New(c Config) (*Repository, error) {
 		return nil, err
 	}
 	if a.Password != "" {
-		return nil, errors.New("the URL of the repository contains a password, and every user who lists processes can see it. Write the password into a file named password, and pass its folder with --git-credentials")
+		return nil, errors.New("the URL of the repository contains a password, and every user who lists processes " +
+			"can see it. Write the password into a file named password, and pass its folder with --git-credentials")
 	}
 	if _, err := source.CleanPath(c.Path); err != nil {
 		return nil, err

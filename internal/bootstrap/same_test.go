@@ -31,9 +31,9 @@ import (
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
-// TestTheConfigsAreTheClusters: every example, pushed to a real git server, is followed by the cluster's own controllers
-// and by a server without a cluster. Each pool has a config of the same name and content, and a new machine of it gets the
-// same bytes from both, in the oldest and the newest version of Ignition, with secrets and without.
+// TestTheConfigsAreTheClusters: every example, pushed to a real git server, is followed by the cluster's own
+// controllers and by a server without a cluster. Each pool has a config of the same name and content, and a new machine
+// of it gets the same bytes from both, in the oldest and the newest version of Ignition, with secrets and without.
 func TestTheConfigsAreTheClusters(t *testing.T) {
 	for _, c := range []struct {
 		example, path string
@@ -47,7 +47,8 @@ func TestTheConfigsAreTheClusters(t *testing.T) {
 	} {
 		t.Run(filepath.Join(c.example, c.path), func(t *testing.T) {
 			from := newRemote(t)
-			if err := os.CopyFS(filepath.Join(from.work, c.path), os.DirFS(filepath.Join("../../examples", c.example))); err != nil {
+			if err := os.CopyFS(filepath.Join(from.work, c.path),
+				os.DirFS(filepath.Join("../../examples", c.example))); err != nil {
 				t.Fatal(err)
 			}
 			from.commit("The example " + c.example)
@@ -82,9 +83,14 @@ func same(t *testing.T, pool string, want, got *mcfgv1.MachineConfig) {
 	if diff := cmp.Diff(want.Spec, got.Spec); diff != "" {
 		t.Errorf("pool %s, -cluster +without\n%s", pool, diff)
 	}
-	for _, key := range []string{v1alpha1.RevisionAnnotation, v1alpha1.CommitAuthorAnnotation, v1alpha1.CommitSubjectAnnotation, v1alpha1.CommitTimeAnnotation, v1alpha1.RepositoryAnnotation, v1alpha1.RendererAnnotation} {
+	for _, key := range []string{
+		v1alpha1.RevisionAnnotation, v1alpha1.CommitAuthorAnnotation,
+		v1alpha1.CommitSubjectAnnotation, v1alpha1.CommitTimeAnnotation, v1alpha1.RepositoryAnnotation,
+		v1alpha1.RendererAnnotation,
+	} {
 		if want.Annotations[key] != got.Annotations[key] || got.Annotations[key] == "" {
-			t.Errorf("pool %s: %s is %q in a cluster, %q without", pool, key, want.Annotations[key], got.Annotations[key])
+			t.Errorf("pool %s: %s is %q in a cluster, %q without", pool, key, want.Annotations[key],
+				got.Annotations[key])
 		}
 	}
 	for _, v := range []mcs.Version{mcs.Versions()[0], mcs.Newest} {
@@ -114,7 +120,10 @@ func inCluster(t *testing.T, from *remote, path string, d bootstrap.Images) map[
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "git", Namespace: "bunsen-system"}, Data: map[string][]byte{}}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "git", Namespace: "bunsen-system"},
+		Data:       map[string][]byte{},
+	}
 	dir := from.secret(nil)
 	for _, name := range []string{"username", "password", "ca.crt"} {
 		data, err := os.ReadFile(filepath.Join(dir, name))
@@ -123,10 +132,14 @@ func inCluster(t *testing.T, from *remote, path string, d bootstrap.Images) map[
 		}
 		secret.Data[name] = []byte(strings.TrimSuffix(string(data), "\n"))
 	}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.GitSource{}, &mcfgv1.MachineConfigPool{}, &operatorv1.MachineConfiguration{}).
+	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.GitSource{},
+		&mcfgv1.MachineConfigPool{}, &operatorv1.MachineConfiguration{}).
 		WithObjects(secret, standard("master"), standard("worker"), &v1alpha1.GitSource{
 			ObjectMeta: metav1.ObjectMeta{Name: "os", Generation: 1},
-			Spec:       v1alpha1.GitSourceSpec{URL: from.url(), Path: path, SecretRef: &v1alpha1.SecretReference{Name: "git"}},
+			Spec: v1alpha1.GitSourceSpec{
+				URL: from.url(), Path: path,
+				SecretRef: &v1alpha1.SecretReference{Name: "git"},
+			},
 		}).Build()
 	trees, err := store.Open(t.TempDir(), 2)
 	if err != nil {
@@ -134,7 +147,8 @@ func inCluster(t *testing.T, from *remote, path string, d bootstrap.Images) map[
 	}
 	t.Cleanup(func() { _ = trees.Close() })
 	follow := &gitsource.Controller{
-		Client: c, Live: c, Applier: &applier.Applier{Client: c, Live: c, Now: time.Now, Events: silent{}}, Transpiler: &transpile.Transpiler{}, Namespace: "bunsen-system", Now: time.Now, Events: silent{},
+		Client: c, Live: c, Applier: &applier.Applier{Client: c, Live: c, Now: time.Now, Events: silent{}},
+		Transpiler: &transpile.Transpiler{}, Namespace: "bunsen-system", Now: time.Now, Events: silent{},
 		Open: func(spec v1alpha1.GitSourceSpec, s gitsource.Secrets) (gitsource.Repository, error) {
 			remote, err := git.New(git.Config{URL: spec.URL, Secret: s.Credentials})
 			return store.Repository{Remote: remote, Store: trees, URL: spec.URL, Path: spec.Path}, err
@@ -177,6 +191,7 @@ func reconciled(t *testing.T, r reconcile.Reconciler, name string) {
 func standard(name string) *mcfgv1.MachineConfigPool {
 	return &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: mcfgv1.MachineConfigPoolSpec{
 		MachineConfigSelector: &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.RoleLabel: name}},
-		NodeSelector:          &metav1.LabelSelector{MatchLabels: map[string]string{"node-role.kubernetes.io/" + name: ""}},
+		NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"node-role.kubernetes.io/" +
+			name: ""}},
 	}}
 }

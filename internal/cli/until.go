@@ -15,7 +15,8 @@ func ParseUntil(text string, now time.Time) (time.Time, error) {
 	if err != nil {
 		var span Span
 		if err := span.Set(text); err != nil {
-			return time.Time{}, fmt.Errorf("--until %q: want a time such as 2026-11-30T08:00:00Z or 2026-11-30T08:00:00+01:00, or a duration from now such as 2h or 3d", text)
+			return time.Time{}, fmt.Errorf("--until %q: want a time such as 2026-11-30T08:00:00Z or "+
+				"2026-11-30T08:00:00+01:00, or a duration from now such as 2h or 3d", text)
 		}
 		at = now.Add(time.Duration(span))
 	}

@@ -27,7 +27,10 @@ import (
 // everyPath has a path of each kind.
 func everyPath(t *testing.T) []string {
 	t.Helper()
-	paths := []string{"/", "/events?page=%2F", "/nothing", "/static/console.js", "/static/nothing", "/sign-in", "/sign-out"}
+	paths := []string{
+		"/", "/events?page=%2F", "/nothing", "/static/console.js", "/static/nothing", "/sign-in",
+		"/sign-out",
+	}
 	for _, r := range pages() {
 		path := strings.NewReplacer("{", "", "}", "").Replace(r.pattern)
 		paths = append(paths, path, "/events?page="+url.QueryEscape(path))
@@ -50,13 +53,17 @@ func TestAStrangerReadsNothing(t *testing.T) {
 			{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"},
 		} {
 			r := get(t, stranger(t), p.base+path, headers...)
-			if allowed := r.status == 401 || path == "/events?page=%2F" && r.status == 403; !allowed && !strings.HasPrefix(path, "/events") || r.status == 200 || strings.Contains(r.body, "worker") {
+			if allowed := r.status == 401 || path == "/events?page=%2F" && r.status == 403; !allowed &&
+				!strings.HasPrefix(path, "/events") || r.status == 200 || strings.Contains(r.body, "worker") {
 				t.Errorf("%s with %v: %d %s", path, headers, r.status, r.body)
 			}
 			checkHeaders(t, r)
 		}
 	}
-	for _, path := range []string{"/?token=", "/?token=x", "/?token=" + cookie.Value, "/?token=" + strings.Repeat("A", 43)} {
+	for _, path := range []string{
+		"/?token=", "/?token=x", "/?token=" + cookie.Value,
+		"/?token=" + strings.Repeat("A", 43),
+	} {
 		if r := get(t, stranger(t), p.base+path); r.status != 401 || len(r.header.Values("Set-Cookie")) > 0 {
 			t.Errorf("%s: %d %s", path, r.status, r.body)
 		}
@@ -66,7 +73,8 @@ func TestAStrangerReadsNothing(t *testing.T) {
 func checkHeaders(t *testing.T, r response) {
 	t.Helper()
 	for name, want := range map[string]string{
-		"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cross-Origin-Opener-Policy": "same-origin",
+		"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+		"Cross-Origin-Opener-Policy":   "same-origin",
 		"Cross-Origin-Resource-Policy": "same-origin", "Access-Control-Allow-Origin": "", "X-Frame-Options": "DENY",
 	} {
 		if got := r.header.Get(name); got != want {
@@ -84,21 +92,25 @@ func mustParse(t *testing.T, address string) *url.URL {
 	return u
 }
 
-// TestASecondUseOfTheAddressEndsTheSession: either user may be the thief. The owner's own browser may open the address again.
+// TestASecondUseOfTheAddressEndsTheSession: either user may be the thief. The owner's own browser may open the address
+// again.
 func TestASecondUseOfTheAddressEndsTheSession(t *testing.T) {
 	p := play(t, update{pools: []string{"worker"}})
-	if r := send(t, stranger(t), http.MethodHead, p.Address); r.status != 401 || len(r.header.Values("Set-Cookie")) > 0 {
+	if r := send(t, stranger(t), http.MethodHead, p.Address); r.status != 401 ||
+		len(r.header.Values("Set-Cookie")) > 0 {
 		t.Errorf("HEAD uses the token: %d", r.status)
 	}
 	owner := p.signIn(t)
 	if r := get(t, owner, p.Address); r.status != http.StatusSeeOther {
 		t.Errorf("the owner's second use: %d %s", r.status, r.body)
 	}
-	if r := get(t, owner, p.base+"/"); r.status != 200 || r.header.Get("Cache-Control") != "no-store" || strings.Contains(r.body, "token") {
+	if r := get(t, owner, p.base+"/"); r.status != 200 || r.header.Get("Cache-Control") != "no-store" ||
+		strings.Contains(r.body, "token") {
 		t.Errorf("the owner: %d", r.status)
 	}
 	thief := get(t, stranger(t), p.Address)
-	if thief.status != 401 || !strings.Contains(thief.body, "another browser used this address before") || len(thief.header.Values("Set-Cookie")) > 0 {
+	if thief.status != 401 || !strings.Contains(thief.body, "another browser used this address before") ||
+		len(thief.header.Values("Set-Cookie")) > 0 {
 		t.Errorf("the thief: %d %s", thief.status, thief.body)
 	}
 	if r := get(t, owner, p.base+"/"); r.status != 401 {
@@ -152,7 +164,8 @@ func TestRequestsThatNoPageSends(t *testing.T) {
 		{"GET", "/", []string{"X-Long: " + strings.Repeat("a", 64<<10)}, 431},
 	} {
 		r := send(t, c, x.method, p.base+x.path, x.headers...)
-		if r.status != x.want || strings.Contains(r.body, "root:") || x.want != 200 && strings.Contains(r.body, "worker") {
+		if r.status != x.want || strings.Contains(r.body, "root:") || x.want != 200 && strings.Contains(r.body,
+			"worker") {
 			t.Errorf("%s %.60s %.80v: %d, want %d: %.200s", x.method, x.path, x.headers, r.status, x.want, r.body)
 		}
 	}
@@ -179,7 +192,8 @@ func TestFramingIsStrict(t *testing.T) {
 		}
 		fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: %s\r\nCookie: %s\r\n%s%s", host, cookie, framing, smuggled)
 		answer, err := io.ReadAll(conn)
-		if !strings.HasPrefix(string(answer), "HTTP/1.1 4") && !strings.HasPrefix(string(answer), "HTTP/1.1 501") || strings.Count(string(answer), "HTTP/1.1 ") != 1 || strings.Contains(string(answer), "addEventListener") {
+		if !strings.HasPrefix(string(answer), "HTTP/1.1 4") && !strings.HasPrefix(string(answer), "HTTP/1.1 501") ||
+			strings.Count(string(answer), "HTTP/1.1 ") != 1 || strings.Contains(string(answer), "addEventListener") {
 			t.Errorf("%q: %v\n%s", framing, err, answer)
 		}
 		_ = conn.Close()
@@ -189,8 +203,10 @@ func TestFramingIsStrict(t *testing.T) {
 // TestNamesCannotLeaveTheirElement: hostile text of the cluster is text in pages and in streams.
 func TestNamesCannotLeaveTheirElement(t *testing.T) {
 	hostile := []string{
-		`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, `javascript:alert(1)`, "a\r\nevent: update\r\ndata: <b>x</b>\r\n\r\n", "a\rdata: x",
-		`</section></main><script>`, `{{.}}`, `<!--parts-->`, "\u202egnp.exe", "a\x00b", `<div hx-get="/x" hx-trigger="load">`,
+		`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, `javascript:alert(1)`,
+		"a\r\nevent: update\r\ndata: <b>x</b>\r\n\r\n", "a\rdata: x",
+		`</section></main><script>`, `{{.}}`, `<!--parts-->`, "\u202egnp.exe", "a\x00b",
+		`<div hx-get="/x" hx-trigger="load">`,
 	}
 	p := play(t, update{})
 	c := p.signIn(t)
@@ -202,7 +218,10 @@ func TestNamesCannotLeaveTheirElement(t *testing.T) {
 	_, after := s.next(t)
 	p.publish <- update{problem: fmt.Errorf("dial: %s", strings.Join(hostile, " "))}
 	_, outage := s.next(t)
-	for where, text := range map[string]string{"the page": get(t, c, p.base+"/").body, "the stream": data, "the next event": after, "a problem": outage} {
+	for where, text := range map[string]string{
+		"the page": get(t, c, p.base+"/").body, "the stream": data,
+		"the next event": after, "a problem": outage,
+	} {
 		checkHarmless(t, where, text)
 		if !strings.Contains(html.UnescapeString(text), "alert(1)") {
 			t.Errorf("%s does not show the name", where)
@@ -215,7 +234,8 @@ func TestNamesCannotLeaveTheirElement(t *testing.T) {
 	checkHarmless(t, "a path", notFound.body)
 }
 
-// checkHarmless parses HTML, and finds scripts other than the console's, handlers, links to other sites and elements that the text brought.
+// checkHarmless parses HTML, and finds scripts other than the console's, handlers, links to other sites and elements
+// that the text brought.
 func checkHarmless(t *testing.T, where, text string) {
 	t.Helper()
 	tokens := xhtml.NewTokenizer(strings.NewReader(text))
@@ -229,12 +249,14 @@ func checkHarmless(t *testing.T, where, text string) {
 		}
 		for _, a := range token.Attr {
 			isScript := token.DataAtom == atom.Script && !strings.HasPrefix(a.Val, "/static/") && a.Key == "src"
-			isLink := (a.Key == "href" || a.Key == "src") && !strings.HasPrefix(a.Val, "/") && !strings.HasPrefix(a.Val, "#")
+			isLink := (a.Key == "href" || a.Key == "src") && !strings.HasPrefix(a.Val, "/") && !strings.HasPrefix(a.Val,
+				"#")
 			if strings.HasPrefix(a.Key, "on") || a.Key == "style" || a.Key == "hx-get" || isScript || isLink {
 				t.Errorf("%s has <%s %s=%q>", where, token.Data, a.Key, a.Val)
 			}
 		}
-		if token.DataAtom == atom.Script && len(token.Attr) == 0 || token.DataAtom == atom.Img || token.DataAtom == atom.B {
+		if token.DataAtom == atom.Script && len(token.Attr) == 0 || token.DataAtom == atom.Img ||
+			token.DataAtom == atom.B {
 			t.Errorf("%s has <%s>", where, token.Data)
 		}
 	}
@@ -282,8 +304,8 @@ func TestASessionHasAtMostSoManyStreams(t *testing.T) {
 	}
 }
 
-// TestASlowReaderDelaysNobody: it gets no more than its connection holds, loses its stream after the time for one write, and others get every
-// state meanwhile.
+// TestASlowReaderDelaysNobody: it gets no more than its connection holds, loses its stream after the time for one
+// write, and others get every state meanwhile.
 func TestASlowReaderDelaysNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		states := make(chan update)
@@ -317,7 +339,8 @@ func TestASlowReaderDelaysNobody(t *testing.T) {
 	})
 }
 
-// TestALargeClusterUsesAQuarterOfACore: a page that takes long is made less often, and shows the newest state in the end.
+// TestALargeClusterUsesAQuarterOfACore: a page that takes long is made less often, and shows the newest state in the
+// end.
 func TestALargeClusterUsesAQuarterOfACore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const took = 400 * time.Millisecond
@@ -327,7 +350,9 @@ func TestALargeClusterUsesAQuarterOfACore(t *testing.T) {
 		defer v.feed.Close()
 		s := newServer("kind", session.Origin{Hosts: []string{"console"}}, always{v})
 		pages := 0
-		s.routes = []route{{"/", func(ctx context.Context, v Viewer, r *http.Request, now time.Time) (view.Page, error) {
+		s.routes = []route{{"/", func(ctx context.Context, v Viewer, r *http.Request, now time.Time) (view.Page,
+			error,
+		) {
 			pages++
 			time.Sleep(took)
 			return overview(ctx, v, r, now)

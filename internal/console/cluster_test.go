@@ -44,8 +44,9 @@ func startCluster(t *testing.T, options ...func(*envtest.APIServer)) (*rest.Conf
 	dir := filepath.Join("..", "..", "config")
 	no := false
 	env := &envtest.Environment{
-		BinaryAssetsDirectory: assets, UseExistingCluster: &no, ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute,
-		CRDDirectoryPaths: []string{filepath.Join(dir, "crd")}, ErrorIfCRDPathMissing: true,
+		BinaryAssetsDirectory: assets, UseExistingCluster: &no, ControlPlaneStartTimeout: time.Minute,
+		ControlPlaneStopTimeout: time.Minute,
+		CRDDirectoryPaths:       []string{filepath.Join(dir, "crd")}, ErrorIfCRDPathMissing: true,
 	}
 	env.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "Node,RBAC")
 	for _, set := range options {
@@ -101,7 +102,10 @@ func tokenOf(t *testing.T, admin client.Client, name, role string) string {
 	create(t, admin, account)
 	if role != "" {
 		create(t, admin, &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{
+				APIGroup: rbacv1.GroupName,
+				Kind:     "ClusterRole", Name: role,
+			},
 			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "default", Name: name}},
 		})
 	}
@@ -115,13 +119,16 @@ func tokenOf(t *testing.T, admin client.Client, name, role string) string {
 // createRollout lets the pool edge roll out a commit to node n1, and waits for nothing.
 func createRollout(t *testing.T, admin client.Client) {
 	t.Helper()
-	const first, second = "rendered-edge-11111111111111111111111111111111", "rendered-edge-22222222222222222222222222222222"
+	const first, second = "rendered-edge-11111111111111111111111111111111",
+		"rendered-edge-22222222222222222222222222222222"
 	source := &v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Name: "os"}}
-	source.Spec.URL, source.Spec.Ref.Branch, source.Spec.Interval.Duration = "https://git.example.org/os.git", "main", time.Minute
+	source.Spec.URL, source.Spec.Ref.Branch, source.Spec.Interval.Duration = "https://git.example.org/os.git", "main",
+		time.Minute
 	create(t, admin, source)
 	for i, config := range []string{second, first} {
 		e := v1alpha1.HistoryEntry{Pools: map[string]string{"edge": config}}
-		e.Revision, e.Subject, e.Author = "main@sha1:"+strings.Repeat(string(rune('b'-i)), 40), "motd: say hello", "Ada <ada@example.org>"
+		e.Revision, e.Subject, e.Author = "main@sha1:"+strings.Repeat(string(rune('b'-i)), 40), "motd: say hello",
+			"Ada <ada@example.org>"
 		e.Time = metav1.NewTime(noon.Add(-time.Duration(i) * time.Hour))
 		source.Status.History = append(source.Status.History, e)
 		mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: config}}
@@ -140,7 +147,8 @@ func createRollout(t *testing.T, admin client.Client) {
 			"spec":{"nodeSelector":{"matchLabels":{"edge":""}},"configuration":{"name":"` + second + `"}}}`},
 		{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, `{"metadata":{"labels":{"edge":""},"annotations":{"` + v1alpha1.CurrentConfigAnnotation + `":"` + first + `","` + v1alpha1.DesiredConfigAnnotation + `":"` + first + `","` + v1alpha1.StateAnnotation + `":"Done"}}}`},
 	} {
-		if err := admin.Patch(t.Context(), change.object, client.RawPatch(types.MergePatchType, []byte(change.patch))); err != nil {
+		if err := admin.Patch(t.Context(), change.object, client.RawPatch(types.MergePatchType,
+			[]byte(change.patch))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -149,12 +157,16 @@ func createRollout(t *testing.T, admin client.Client) {
 // TestEachUserReadsWithTheirOwnRights runs the console of several users with a real API server.
 func TestEachUserReadsWithTheirOwnRights(t *testing.T) {
 	rc, admin := startCluster(t)
-	shared, err := Share(t.Context(), Sharing{Address: "127.0.0.1:0", Hosts: []string{"console.example.org"}, API: rc, Name: "kind"})
+	shared, err := Share(t.Context(), Sharing{
+		Address: "127.0.0.1:0", Hosts: []string{"console.example.org"}, API: rc,
+		Name: "kind",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	api := shared.server.access.(*signIn).api
-	if api.BearerToken != "" || api.BearerTokenFile != "" || api.Username != "" || api.CertFile != "" || api.CertData != nil || api.KeyData != nil || api.Impersonate.UserName != "" {
+	if api.BearerToken != "" || api.BearerTokenFile != "" || api.Username != "" || api.CertFile != "" ||
+		api.CertData != nil || api.KeyData != nil || api.Impersonate.UserName != "" {
 		t.Fatalf("the console has credentials of its own: %v", api)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -170,7 +182,9 @@ func TestEachUserReadsWithTheirOwnRights(t *testing.T) {
 	create(t, admin, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
 	viewerToken := tokenOf(t, admin, "viewer", "bunsen-viewer")
 	viewer, nobody := shared.browser(t), shared.browser(t)
-	if r := signInWith(t, viewer, p.base, viewerToken, "/"); r.status != http.StatusSeeOther || r.header.Get("Location") != "/" || !strings.Contains(r.header.Get("Set-Cookie"), "__Host-bunsen-console-") || !strings.Contains(r.header.Get("Set-Cookie"), "Secure") {
+	if r := signInWith(t, viewer, p.base, viewerToken, "/"); r.status != http.StatusSeeOther ||
+		r.header.Get("Location") != "/" || !strings.Contains(r.header.Get("Set-Cookie"), "__Host-bunsen-console-") ||
+		!strings.Contains(r.header.Get("Set-Cookie"), "Secure") {
 		t.Fatalf("signing in: %d %v %s", r.status, r.header, r.body)
 	}
 	if r := signInWith(t, nobody, p.base, tokenOf(t, admin, "nobody", ""), "/"); r.status != http.StatusSeeOther {
@@ -179,7 +193,8 @@ func TestEachUserReadsWithTheirOwnRights(t *testing.T) {
 
 	t.Run("a viewer sees the cluster, and its changes", func(t *testing.T) {
 		page := get(t, viewer, p.base+"/")
-		if page.status != 200 || !strings.Contains(page.body, "system:serviceaccount:default:viewer") || !strings.Contains(page.body, "Sign out") || strings.Contains(page.body, viewerToken) {
+		if page.status != 200 || !strings.Contains(page.body, "system:serviceaccount:default:viewer") ||
+			!strings.Contains(page.body, "Sign out") || strings.Contains(page.body, viewerToken) {
 			t.Fatalf("%d\n%s", page.status, page.body)
 		}
 		s := p.listen(t, viewer, streamOf(t, page.body))
@@ -191,13 +206,17 @@ func TestEachUserReadsWithTheirOwnRights(t *testing.T) {
 		}
 	})
 	createRollout(t, admin)
-	for page := ""; !strings.Contains(page, `id="cell-n1"`) || !strings.Contains(page, "motd: say hello"); { // until its watches have it
+	// until its watches have it
+	for page := ""; !strings.Contains(page, `id="cell-n1"`) || !strings.Contains(page, "motd: say hello"); {
 		page = get(t, viewer, p.base+"/pool/edge").body
 	}
 	t.Run("every page opens for a viewer, and names the role for what it does not show", func(t *testing.T) {
 		says := map[string]string{
-			"/pool/{pool}": "you may not list events", "/pool/{pool}/timeline": "you may not list events", "/node/{node}": "bunsen-config-viewer grants that right",
-			"/pool/{pool}/commit/{commit}": "bunsen-config-viewer grants that right", "/compare": "bunsen-config-viewer grants that right", "/search": "bunsen-config-viewer grants that right",
+			"/pool/{pool}": "you may not list events", "/pool/{pool}/timeline": "you may not list events",
+			"/node/{node}":                 "bunsen-config-viewer grants that right",
+			"/pool/{pool}/commit/{commit}": "bunsen-config-viewer grants that right",
+			"/compare":                     "bunsen-config-viewer grants that right",
+			"/search":                      "bunsen-config-viewer grants that right",
 		}
 		values := strings.NewReplacer("{pool}", "edge", "{node}", "n1", "{commit}", strings.Repeat("b", 40))
 		for _, route := range pages() {
@@ -209,40 +228,53 @@ func TestEachUserReadsWithTheirOwnRights(t *testing.T) {
 				path += "?q=motd"
 			}
 			page := get(t, viewer, p.base+path)
-			if page.status != 200 || !strings.Contains(page.body, says[route.pattern]) || strings.Contains(page.body, "Not allowed") {
+			if page.status != 200 || !strings.Contains(page.body, says[route.pattern]) ||
+				strings.Contains(page.body, "Not allowed") {
 				t.Errorf("%s: %d\n%s", path, page.status, page.body)
 			}
-			if page := get(t, nobody, p.base+path); page.status != 403 || !strings.Contains(page.body, "Not allowed") || !strings.Contains(page.body, "ClusterRole bunsen-viewer grants it") || strings.Contains(page.body, "edge<") {
+			if page := get(t, nobody, p.base+path); page.status != 403 || !strings.Contains(page.body, "Not allowed") ||
+				!strings.Contains(page.body, "ClusterRole bunsen-viewer grants it") ||
+				strings.Contains(page.body, "edge<") {
 				t.Errorf("a user without rights opens %s:\n%s", path, page.body)
 			}
 		}
 	})
 	t.Run("a user without rights reads which role is missing", func(t *testing.T) {
 		page := get(t, nobody, p.base+"/")
-		if page.status != 403 || !strings.Contains(page.body, "Not allowed") || !strings.Contains(page.body, "ClusterRole bunsen-viewer grants it") || strings.Contains(page.body, "edge") {
+		if page.status != 403 || !strings.Contains(page.body, "Not allowed") ||
+			!strings.Contains(page.body, "ClusterRole bunsen-viewer grants it") || strings.Contains(page.body, "edge") {
 			t.Errorf("%d\n%s", page.status, page.body)
 		}
 	})
 	t.Run("no token, another's token in the address, a wrong token", func(t *testing.T) {
 		stranger := shared.browser(t)
 		for _, path := range []string{"/", "/pool/edge", "/?token=" + viewerToken} {
-			if r := get(t, stranger, p.base+path, "Authorization: Bearer "+viewerToken); r.status != 401 || !strings.Contains(r.body, `action="/sign-in"`) || strings.Contains(r.body, "edge<") {
+			if r := get(t, stranger, p.base+path, "Authorization: Bearer "+viewerToken); r.status != 401 ||
+				!strings.Contains(r.body, `action="/sign-in"`) || strings.Contains(r.body, "edge<") {
 				t.Errorf("%s: %d %s", path, r.status, r.body)
 			}
 		}
 		if r := get(t, stranger, p.base+"/events?page=/"); r.status != 401 {
 			t.Errorf("a stream: %d", r.status)
 		}
-		for _, token := range []string{"", "x", viewerToken[:len(viewerToken)-3] + "abc", "a b", "a\nb", strings.Repeat("a", mostForm)} {
+		for _, token := range []string{
+			"", "x", viewerToken[:len(viewerToken)-3] + "abc", "a b", "a\nb",
+			strings.Repeat("a", mostForm),
+		} {
 			r := signInWith(t, stranger, p.base, token, "/")
-			if r.status != 401 && r.status != 400 || r.header.Get("Set-Cookie") != "" || !strings.Contains(r.body, `role="alert"`) || token != "" && len(token) > 3 && strings.Contains(r.body, token) {
+			if r.status != 401 && r.status != 400 || r.header.Get("Set-Cookie") != "" ||
+				!strings.Contains(r.body, `role="alert"`) || token != "" && len(token) > 3 && strings.Contains(r.body,
+				token) {
 				t.Errorf("token %.20q: %d %v %.3000s", token, r.status, r.header, r.body)
 			}
 		}
 	})
 	t.Run("another site cannot sign a user in or out", func(t *testing.T) {
 		for _, path := range []string{signInPath, signOutPath} {
-			for _, header := range []string{"Origin: https://evil.example", "Origin: null", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site", "Host: evil.example"} {
+			for _, header := range []string{
+				"Origin: https://evil.example", "Origin: null",
+				"Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site", "Host: evil.example",
+			} {
 				r := send(t, viewer, http.MethodPost, p.base+path, header)
 				if r.status != 403 && r.status != 421 || r.header.Get("Set-Cookie") != "" {
 					t.Errorf("%s with %s: %d %s", path, header, r.status, r.body)
@@ -251,8 +283,12 @@ func TestEachUserReadsWithTheirOwnRights(t *testing.T) {
 		}
 	})
 	t.Run("after signing in, only a page opens", func(t *testing.T) {
-		for next, want := range map[string]string{"/": "/", "https://evil.example/": "/", "//evil.example": "/", "/sign-out": "/", "/\\evil.example": "/", "/events?page=/": "/", "/?x=1": "/?x=1"} {
-			if r := signInWith(t, shared.browser(t), p.base, viewerToken, next); r.status != http.StatusSeeOther || r.header.Get("Location") != want {
+		for next, want := range map[string]string{
+			"/": "/", "https://evil.example/": "/", "//evil.example": "/",
+			"/sign-out": "/", "/\\evil.example": "/", "/events?page=/": "/", "/?x=1": "/?x=1",
+		} {
+			if r := signInWith(t, shared.browser(t), p.base, viewerToken, next); r.status != http.StatusSeeOther ||
+				r.header.Get("Location") != want {
 				t.Errorf("%q opens %q", next, r.header.Get("Location"))
 			}
 		}
@@ -263,7 +299,9 @@ func TestEachUserReadsWithTheirOwnRights(t *testing.T) {
 		s := p.listen(t, leaver, "/events?page=/")
 		s.next(t)
 		kept := leaver.Jar.Cookies(mustParse(t, p.base))[0]
-		if r := send(t, leaver, http.MethodPost, p.base+signOutPath, "Origin: "+p.base); r.status != http.StatusSeeOther || !strings.Contains(r.header.Get("Set-Cookie"), "Max-Age=0") {
+		if r := send(t, leaver, http.MethodPost, p.base+signOutPath,
+			"Origin: "+p.base); r.status != http.StatusSeeOther || !strings.Contains(r.header.Get("Set-Cookie"),
+			"Max-Age=0") {
 			t.Errorf("%d %v", r.status, r.header)
 		}
 		for s.lines.Scan() { // until the stream ends
@@ -275,7 +313,10 @@ func TestEachUserReadsWithTheirOwnRights(t *testing.T) {
 	t.Run("a session ends when the API server no longer accepts the token", func(t *testing.T) {
 		s := p.listen(t, viewer, "/events?page=/")
 		s.next(t)
-		if err := admin.Delete(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "viewer"}}); err != nil {
+		if err := admin.Delete(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default",
+			Name:      "viewer",
+		}}); err != nil {
 			t.Fatal(err)
 		}
 		for s.lines.Scan() { // until the stream ends
@@ -290,7 +331,9 @@ func TestEachUserReadsWithTheirOwnRights(t *testing.T) {
 func (o *Shared) browser(t *testing.T) *http.Client {
 	t.Helper()
 	c := stranger(t)
-	c.Transport.(*http.Transport).TLSClientConfig = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the certificate is not what this tests
+	c.Transport.(*http.Transport).TLSClientConfig = &tls.Config{
+		InsecureSkipVerify: true,
+	} //nolint:gosec // the certificate is not what this tests
 	c.Transport.(*http.Transport).DialContext = dialer(o.listener.Addr().String())
 	if c.Jar, _ = cookiejar.New(nil); c.Jar == nil {
 		t.Fatal("no cookies")
@@ -301,7 +344,8 @@ func (o *Shared) browser(t *testing.T) *http.Client {
 func signInWith(t *testing.T, c *http.Client, base, token, next string) response {
 	t.Helper()
 	form := url.Values{"token": {token}, "next": {next}}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+signInPath, strings.NewReader(form.Encode()))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+signInPath,
+		strings.NewReader(form.Encode()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,7 +369,8 @@ func TestASessionEndsWithItsToken(t *testing.T) {
 		return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".sig"
 	}
 	for token, want := range map[string]time.Duration{
-		"opaque": sharedTime, "a.b.c": sharedTime, with(`{"exp":"soon"}`): sharedTime, with(`{}`): sharedTime, with(`{"exp":-1}`): sharedTime,
+		"opaque": sharedTime, "a.b.c": sharedTime, with(`{"exp":"soon"}`): sharedTime, with(`{}`): sharedTime,
+		with(`{"exp":-1}`): sharedTime,
 		with(fmt.Sprintf(`{"exp":%d}`, noon.Add(time.Hour).Unix())):     time.Hour,
 		with(fmt.Sprintf(`{"exp":%d}`, noon.Add(72*time.Hour).Unix())):  sharedTime,
 		with(fmt.Sprintf(`{"exp":%d}`, noon.Add(-72*time.Hour).Unix())): -72 * time.Hour,
@@ -338,11 +383,16 @@ func TestASessionEndsWithItsToken(t *testing.T) {
 
 // TestWhatASharedConsoleNeeds: all problems at once, before it listens.
 func TestWhatASharedConsoleNeeds(t *testing.T) {
-	_, err := Share(t.Context(), Sharing{Address: "127.0.0.1:0", Hosts: []string{"https://x"}, CertFile: "a", API: &rest.Config{}})
-	if err == nil || !strings.Contains(err.Error(), `--host "https://x": want a host`) || !strings.Contains(err.Error(), "set both or neither") {
+	_, err := Share(t.Context(), Sharing{
+		Address: "127.0.0.1:0", Hosts: []string{"https://x"}, CertFile: "a",
+		API: &rest.Config{},
+	})
+	if err == nil || !strings.Contains(err.Error(), `--host "https://x": want a host`) ||
+		!strings.Contains(err.Error(), "set both or neither") {
 		t.Errorf("it says %v", err)
 	}
-	if _, err := Share(t.Context(), Sharing{Address: "127.0.0.1:0", API: &rest.Config{}}); err == nil || !strings.Contains(err.Error(), "--host is missing") {
+	if _, err := Share(t.Context(), Sharing{Address: "127.0.0.1:0", API: &rest.Config{}}); err == nil ||
+		!strings.Contains(err.Error(), "--host is missing") {
 		t.Errorf("it says %v", err)
 	}
 }
@@ -381,7 +431,10 @@ func TestTheComponentHasNoRights(t *testing.T) {
 		if strings.Contains(o.Kind, "Role") {
 			t.Errorf("the component has a %s", o.Kind)
 		}
-		for _, automount := range []*bool{o.AutomountServiceAccountToken, o.Spec.Template.Spec.AutomountServiceAccountToken} {
+		for _, automount := range []*bool{
+			o.AutomountServiceAccountToken,
+			o.Spec.Template.Spec.AutomountServiceAccountToken,
+		} {
 			if automount != nil && !*automount {
 				withoutToken++
 			}

@@ -93,7 +93,9 @@ func stranger(t *testing.T) *http.Client {
 	}
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Jar: jar, Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Jar: jar, Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 }
 
 // signIn returns a browser that opened the address.
@@ -203,7 +205,10 @@ func TestAPageFollowsTheCluster(t *testing.T) {
 	p := play(t, update{pools: []string{"worker"}})
 	c := p.signIn(t)
 	page := get(t, c, p.base+"/")
-	for _, want := range []string{"<h1>Overview</h1>", `href="/pool/worker"`, "alice", "kind", "bunsen status", `id="problem"`} {
+	for _, want := range []string{
+		"<h1>Overview</h1>", `href="/pool/worker"`, "alice", "kind", "bunsen status",
+		`id="problem"`,
+	} {
 		if page.status != 200 || !strings.Contains(page.body, want) {
 			t.Errorf("status %d: the page has no %q:\n%s", page.status, want, page.body)
 		}
@@ -211,19 +216,23 @@ func TestAPageFollowsTheCluster(t *testing.T) {
 	p.publish <- update{pools: []string{"worker", "infra"}}
 	s := p.listen(t, c, streamOf(t, page.body))
 	first, data := s.next(t)
-	if !strings.Contains(data, `<section id="pools" hx-swap-oob="true">`) || !strings.Contains(data, "infra") || strings.Contains(data, "problem") {
+	if !strings.Contains(data, `<section id="pools" hx-swap-oob="true">`) || !strings.Contains(data, "infra") ||
+		strings.Contains(data, "problem") {
 		t.Errorf("since the page, it sends\n%s", data)
 	}
 	p.publish <- update{problem: fmt.Errorf("connection refused")}
 	outage, data := s.next(t)
-	if !strings.Contains(data, `<div id="problem" hx-swap-oob="true"`) || !strings.Contains(data, "earlier state") || !strings.Contains(data, "connection refused") || strings.Contains(data, "infra") {
+	if !strings.Contains(data, `<div id="problem" hx-swap-oob="true"`) || !strings.Contains(data, "earlier state") ||
+		!strings.Contains(data, "connection refused") || strings.Contains(data, "infra") {
 		t.Errorf("in an outage, it sends\n%s", data)
 	}
-	if page := get(t, c, p.base+"/"); page.status != 200 || !strings.Contains(page.body, "connection refused") || !strings.Contains(page.body, "infra") {
+	if page := get(t, c, p.base+"/"); page.status != 200 || !strings.Contains(page.body, "connection refused") ||
+		!strings.Contains(page.body, "infra") {
 		t.Errorf("a page in an outage has status %d:\n%s", page.status, page.body)
 	}
 	p.publish <- update{pools: []string{"worker", "infra"}}
-	if id, data := s.next(t); id != first || !strings.Contains(data, `<div id="problem" hx-swap-oob="true" role="status"></div>`) {
+	if id, data := s.next(t); id != first ||
+		!strings.Contains(data, `<div id="problem" hx-swap-oob="true" role="status"></div>`) {
 		t.Errorf("after the outage, it sends\n%s", data)
 	}
 	again := p.listen(t, c, streamOf(t, page.body), "Last-Event-ID: "+outage)
@@ -231,7 +240,8 @@ func TestAPageFollowsTheCluster(t *testing.T) {
 		t.Errorf("a browser that lost the stream during the outage gets\n%s", data)
 	}
 	old := p.listen(t, c, strings.ReplaceAll(streamOf(t, page.body), "made=", "made=1"))
-	if _, data := old.next(t); !strings.Contains(data, "infra") || !strings.Contains(data, `id="problem"`) || !strings.Contains(data, `id="warnings"`) {
+	if _, data := old.next(t); !strings.Contains(data, "infra") || !strings.Contains(data, `id="problem"`) ||
+		!strings.Contains(data, `id="warnings"`) {
 		t.Errorf("an old page gets\n%s", data)
 	}
 }
@@ -240,7 +250,8 @@ func TestAPageFollowsTheCluster(t *testing.T) {
 func TestWithoutAStateThePageSaysWhy(t *testing.T) {
 	p := play(t, update{problem: fmt.Errorf("connection refused")})
 	c := p.signIn(t)
-	if page := get(t, c, p.base+"/"); page.status != 503 || !strings.Contains(page.body, "connection refused") || page.header.Get("Refresh") != "5" {
+	if page := get(t, c, p.base+"/"); page.status != 503 || !strings.Contains(page.body, "connection refused") ||
+		page.header.Get("Refresh") != "5" {
 		t.Errorf("status %d:\n%s", page.status, page.body)
 	}
 	s := p.listen(t, c, "/events?page="+url.QueryEscape("/"))

@@ -82,7 +82,8 @@ func timelinePage(ctx context.Context, v Viewer, r *http.Request, now time.Time)
 		return view.Page{}, found(err)
 	}
 	return view.Page{
-		Frame:   view.Frame{Title: "Timeline of pool " + pool, Command: fleet.ShellLine("bunsen", "history", "pool/"+pool)},
+		Frame: view.Frame{Title: "Timeline of pool " + pool, Command: fleet.ShellLine("bunsen", "history",
+			"pool/"+pool)},
 		Regions: p.Regions(now),
 	}, nil
 }

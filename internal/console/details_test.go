@@ -13,10 +13,17 @@ func TestDetailPages(t *testing.T) {
 		status int
 		text   string
 	}{
-		"/compare": {200, `name="from"`}, "/compare?from=pool/worker&to=pool/worker": {200, "nothing is rendered for pool worker yet"},
+		"/compare": {200, `name="from"`}, "/compare?from=pool/worker&to=pool/worker": {
+			200,
+			"nothing is rendered for pool worker yet",
+		},
 		"/compare?from=%3Cscript%3E&to=x": {200, "&lt;script&gt;"},
-		"/search":                         {200, `name="q"`}, "/search?q=worker": {200, `href="/pool/worker"`}, "/search?q=%22%3E%3Cimg+src%3Dx%3E": {200, "Nothing matches"},
-		"/node/gone": {404, "bunsen get nodes"}, "/pool/gone/commit/abcdefab": {404, "bunsen get pools"}, "/pool/worker/commit/feature%2Fx@sha1:abcdefab": {404, "feature/x@sha1:abcdefab"},
+		"/search":                         {200, `name="q"`}, "/search?q=worker": {200, `href="/pool/worker"`},
+		"/search?q=%22%3E%3Cimg+src%3Dx%3E": {200, "Nothing matches"},
+		"/node/gone":                        {404, "bunsen get nodes"}, "/pool/gone/commit/abcdefab": {
+			404,
+			"bunsen get pools",
+		}, "/pool/worker/commit/feature%2Fx@sha1:abcdefab": {404, "feature/x@sha1:abcdefab"},
 	} {
 		page := get(t, c, p.base+path)
 		if page.status != want.status || !strings.Contains(page.body, want.text) {

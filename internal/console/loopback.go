@@ -57,12 +57,14 @@ func (l *loopback) exchange(w http.ResponseWriter, r *http.Request, token string
 	}
 	valid, first := l.token.Use(token)
 	if !valid {
-		l.refuse(w, http.StatusUnauthorized, "the token of this address is not valid: open the address that `bunsen ui` printed")
+		l.refuse(w, http.StatusUnauthorized, "the token of this address is not valid: open the address that `bunsen "+
+			"ui` printed")
 		return false
 	}
 	if !first {
 		l.store.CloseIf(func(*visitor) bool { return true })
-		l.refuse(w, http.StatusUnauthorized, "another browser used this address before, so its session has ended: run `bunsen ui` again")
+		l.refuse(w, http.StatusUnauthorized, "another browser used this address before, so its session has ended: "+
+			"run `bunsen ui` again")
 		return false
 	}
 	cookie, err := l.store.Open(rand.Reader, l.visitor, now, now.Add(sessionTime))

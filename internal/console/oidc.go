@@ -31,7 +31,8 @@ const (
 	mostPending = 1000
 )
 
-// OIDC are the settings of an OpenID provider that the API server trusts too: its ID tokens are tokens of the API server.
+// OIDC are the settings of an OpenID provider that the API server trusts too: its ID tokens are tokens of the API
+// server.
 type OIDC struct {
 	// Issuer is the URL of the provider; it is empty if there is no provider.
 	Issuer string
@@ -95,7 +96,10 @@ func newSSO(settings OIDC, cookie string) (*sso, error) {
 		}
 		o.secret = string(bytes.TrimSpace(secret))
 	}
-	o.client = &http.Client{Timeout: checkTime, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true}}
+	o.client = &http.Client{Timeout: checkTime, Transport: &http.Transport{
+		Proxy:           http.ProxyFromEnvironment,
+		TLSClientConfig: config, ForceAttemptHTTP2: true,
+	}}
 	return o, nil
 }
 
@@ -112,8 +116,9 @@ func (o *sso) oauth(host string) (*oauth2.Config, *oidc.Provider, error) {
 		o.provider = p
 	}
 	return &oauth2.Config{
-		ClientID: o.settings.ClientID, ClientSecret: o.secret, Endpoint: o.provider.Endpoint(), RedirectURL: "https://" + host + ssoCallbackPath,
-		Scopes: append([]string{oidc.ScopeOpenID}, o.settings.Scopes...),
+		ClientID: o.settings.ClientID, ClientSecret: o.secret, Endpoint: o.provider.Endpoint(),
+		RedirectURL: "https://" + host + ssoCallbackPath,
+		Scopes:      append([]string{oidc.ScopeOpenID}, o.settings.Scopes...),
 	}, o.provider, nil
 }
 
@@ -134,16 +139,19 @@ func (o *sso) start(w http.ResponseWriter, r *http.Request, next string, now tim
 	return nil
 }
 
-// finish returns the ID token of a user whom the provider sent back, and the path that opens next. Each attempt counts once.
+// finish returns the ID token of a user whom the provider sent back, and the path that opens next. Each attempt counts
+// once.
 func (o *sso) finish(w http.ResponseWriter, r *http.Request, now time.Time) (token, next string, err error) {
 	a, ok := o.pending.Find(r, now)
 	http.SetCookie(w, o.pending.Close(r))
 	q := r.URL.Query()
 	if !ok || subtle.ConstantTimeCompare([]byte(a.state), []byte(q.Get("state"))) != 1 {
-		return "", "/", errors.New("this answer of the provider does not belong to an attempt of this browser in the last ten minutes: try again")
+		return "", "/", errors.New("this answer of the provider does not belong to an attempt of this browser in the " +
+			"last ten minutes: try again")
 	}
 	if reason := q.Get("error"); reason != "" {
-		return "", a.next, fmt.Errorf("the provider did not sign you in: %s", strings.TrimSpace(reason+" "+q.Get("error_description")))
+		return "", a.next, fmt.Errorf("the provider did not sign you in: %s",
+			strings.TrimSpace(reason+" "+q.Get("error_description")))
 	}
 	config, provider, err := o.oauth(r.Host)
 	if err != nil {

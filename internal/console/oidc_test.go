@@ -43,14 +43,20 @@ func startProvider(t *testing.T) (*provider, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &provider{keys: jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k", Algorithm: "RS256", Use: "sig"}}}}
-	if p.signer, err = jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: key, KeyID: "k"}}, nil); err != nil {
+	p := &provider{keys: jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{
+		Key: key.Public(), KeyID: "k", Algorithm: "RS256",
+		Use: "sig",
+	}}}}
+	if p.signer,
+		err = jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: key, KeyID: "k"}},
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	p.Server = httptest.NewTLSServer(p)
 	t.Cleanup(p.Close)
 	ca := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.Certificate().Raw}), 0o600); err != nil {
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.Certificate().Raw}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	return p, ca
@@ -64,23 +70,27 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/.well-known/openid-configuration":
 		answer = map[string]any{
-			"issuer": p.URL, "authorization_endpoint": p.URL + "/auth", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys",
-			"id_token_signing_alg_values_supported": []string{"RS256"}, "response_types_supported": []string{"code"}, "subject_types_supported": []string{"public"},
+			"issuer": p.URL, "authorization_endpoint": p.URL + "/auth", "token_endpoint": p.URL + "/token",
+			"jwks_uri":                              p.URL + "/keys",
+			"id_token_signing_alg_values_supported": []string{"RS256"}, "response_types_supported": []string{"code"},
+			"subject_types_supported": []string{"public"},
 		}
 	case "/keys":
 		answer = p.keys
 	case "/token":
 		sum := sha256.Sum256([]byte(r.FormValue("code_verifier")))
 		_, secret, _ := r.BasicAuth()
-		if r.FormValue("code") != "the-code" || secret != "the-secret" || base64.RawURLEncoding.EncodeToString(sum[:]) != p.asked.Get("code_challenge") {
+		if r.FormValue("code") != "the-code" || secret != "the-secret" ||
+			base64.RawURLEncoding.EncodeToString(sum[:]) != p.asked.Get("code_challenge") {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusBadRequest)
 			_, _ = w.Write([]byte(`{"error":"invalid_grant","error_description":"the-secret"}`))
 			return
 		}
 		claims := map[string]any{
-			"iss": p.URL, "aud": "kubernetes", "sub": "1", "email": "ada@example.org", "email_verified": true, "nonce": p.asked.Get("nonce"),
-			"iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix(),
+			"iss": p.URL, "aud": "kubernetes", "sub": "1", "email": "ada@example.org", "email_verified": true,
+			"nonce": p.asked.Get("nonce"),
+			"iat":   time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix(),
 		}
 		if p.forge != nil {
 			p.forge(claims)
@@ -95,14 +105,19 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// TestSigningInAtAProvider runs the code flow with a provider that a real API server trusts, and with answers that an attacker sends.
+// TestSigningInAtAProvider runs the code flow with a provider that a real API server trusts, and with answers that an
+// attacker sends.
 func TestSigningInAtAProvider(t *testing.T) {
 	idp, ca := startProvider(t)
 	rc, admin := startCluster(t, func(api *envtest.APIServer) {
-		api.Configure().Set("oidc-issuer-url", idp.URL).Set("oidc-ca-file", ca).Set("oidc-client-id", "kubernetes").Set("oidc-username-claim", "email").Set("oidc-signing-algs", "RS256")
+		api.Configure().Set("oidc-issuer-url", idp.URL).Set("oidc-ca-file", ca).Set("oidc-client-id", "kubernetes").
+			Set("oidc-username-claim", "email").Set("oidc-signing-algs", "RS256")
 	})
 	create(t, admin, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "ada"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "bunsen-viewer"},
+		ObjectMeta: metav1.ObjectMeta{Name: "ada"}, RoleRef: rbacv1.RoleRef{
+			APIGroup: rbacv1.GroupName,
+			Kind:     "ClusterRole", Name: "bunsen-viewer",
+		},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "ada@example.org"}},
 	})
 	secret := filepath.Join(t.TempDir(), "secret")
@@ -135,11 +150,13 @@ func TestSigningInAtAProvider(t *testing.T) {
 		}
 		r := get(t, c, base+"/oidc/start?next=%2Fsearch%3Fq%3Dx")
 		to := mustParse(t, r.header.Get("Location"))
-		if r.status != http.StatusSeeOther || !strings.HasPrefix(to.String(), idp.URL+"/auth?") || !strings.Contains(r.header.Get("Set-Cookie"), "SameSite=Lax") {
+		if r.status != http.StatusSeeOther || !strings.HasPrefix(to.String(), idp.URL+"/auth?") ||
+			!strings.Contains(r.header.Get("Set-Cookie"), "SameSite=Lax") {
 			t.Fatalf("%d %v %s", r.status, r.header, r.body)
 		}
 		q := to.Query()
-		if q.Get("redirect_uri") != base+"/oidc/callback" || q.Get("code_challenge_method") != "S256" || q.Get("scope") != "openid email" || len(q.Get("nonce")) < 26 || len(q.Get("state")) < 26 {
+		if q.Get("redirect_uri") != base+"/oidc/callback" || q.Get("code_challenge_method") != "S256" ||
+			q.Get("scope") != "openid email" || len(q.Get("nonce")) < 26 || len(q.Get("state")) < 26 {
 			t.Errorf("it requests %v", q)
 		}
 		idp.mu.Lock()
@@ -160,10 +177,12 @@ func TestSigningInAtAProvider(t *testing.T) {
 		if page := get(t, c, base+"/"); page.status != 200 || !strings.Contains(page.body, "ada@example.org") {
 			t.Errorf("%d %s", page.status, page.body)
 		}
-		if again := get(t, shared.browser(t), answer, comeBack...); again.status != 401 || len(again.header.Values("Set-Cookie")) > 1 {
+		if again := get(t, shared.browser(t), answer, comeBack...); again.status != 401 ||
+			len(again.header.Values("Set-Cookie")) > 1 {
 			t.Errorf("the answer works in another browser: %d", again.status)
 		}
-		if again := get(t, c, answer, comeBack...); again.status == http.StatusSeeOther && again.header.Get("Location") == "/search?q=x" {
+		if again := get(t, c, answer, comeBack...); again.status == http.StatusSeeOther &&
+			again.header.Get("Location") == "/search?q=x" {
 			t.Errorf("the answer works twice: %d", again.status)
 		}
 	})
@@ -190,7 +209,8 @@ func TestSigningInAtAProvider(t *testing.T) {
 			idp.forge = x.forge
 			idp.mu.Unlock()
 			r := get(t, c, base+"/oidc/callback?"+strings.ReplaceAll(x.query, "STATE", q.Get("state")), comeBack...)
-			if r.status != 401 || !strings.Contains(r.body, x.want) || strings.Contains(r.body, "the-secret") || strings.Contains(r.body, "<script>alert") {
+			if r.status != 401 || !strings.Contains(r.body, x.want) || strings.Contains(r.body, "the-secret") ||
+				strings.Contains(r.body, "<script>alert") {
 				t.Errorf("%d %s", r.status, r.body)
 			}
 			if page := get(t, c, base+"/"); page.status != 401 {
@@ -214,7 +234,8 @@ func TestSettingsOfAProvider(t *testing.T) {
 	if _, err := newSSO(OIDC{CAFile: "missing"}, "c"); err == nil || !strings.Contains(err.Error(), "--oidc-ca") {
 		t.Error(err)
 	}
-	if _, err := newSSO(OIDC{SecretFile: "missing"}, "c"); err == nil || !strings.Contains(err.Error(), "--oidc-client-secret-file") {
+	if _, err := newSSO(OIDC{SecretFile: "missing"}, "c"); err == nil ||
+		!strings.Contains(err.Error(), "--oidc-client-secret-file") {
 		t.Error(err)
 	}
 }

@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// socketTables list the TCP sockets of Linux with their owners. A program may connect to an IPv4 address with a socket for IPv6.
+// socketTables list the TCP sockets of Linux with their owners. A program may connect to an IPv4 address with a socket
+// for IPv6.
 var socketTables = []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"}
 
 // sameUser accepts connections of programs that the user of this process runs, and of root. On systems without the
@@ -59,11 +60,13 @@ func ownerOf(conn net.Conn) (uid int, known bool) {
 	return 0, false
 }
 
-// ownerIn finds a socket in a table: the second column is its own address, the third that of the other end, and the eighth its owner.
+// ownerIn finds a socket in a table: the second column is its own address, the third that of the other end, and the
+// eighth its owner.
 func ownerIn(table []byte, own, other netip.AddrPort) (uid int, known bool) {
 	for line := range bytes.Lines(table) {
 		columns := strings.Fields(string(line))
-		if len(columns) < 8 || !slices.Contains(tableTexts(own), columns[1]) || !slices.Contains(tableTexts(other), columns[2]) {
+		if len(columns) < 8 || !slices.Contains(tableTexts(own), columns[1]) || !slices.Contains(tableTexts(other),
+			columns[2]) {
 			continue
 		}
 		uid, err := strconv.Atoi(columns[7])
@@ -72,8 +75,8 @@ func ownerIn(table []byte, own, other netip.AddrPort) (uid int, known bool) {
 	return 0, false
 }
 
-// tableTexts returns an IPv4 address as the tables have it, in hexadecimal digits. On machines with little-endian numbers, the bytes of each
-// group of four are reversed.
+// tableTexts returns an IPv4 address as the tables have it, in hexadecimal digits. On machines with little-endian
+// numbers, the bytes of each group of four are reversed.
 func tableTexts(a netip.AddrPort) []string {
 	v4, v6 := a.Addr().Unmap().As4(), netip.AddrFrom16(netip.AddrFrom4(a.Addr().Unmap().As4()).As16()).As16()
 	var texts []string

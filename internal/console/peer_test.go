@@ -56,7 +56,14 @@ func TestWhoMayConnect(t *testing.T) {
 		owner, own int
 		sudo       string
 		want       bool
-	}{{1000, 1000, "", true}, {0, 1000, "", true}, {1001, 1000, "", false}, {1001, 0, "", false}, {1001, 0, "1001", true}, {65534, 1000, "", false}} {
+	}{
+		{1000, 1000, "", true},
+		{0, 1000, "", true},
+		{1001, 1000, "", false},
+		{1001, 0, "", false},
+		{1001, 0, "1001", true},
+		{65534, 1000, "", false},
+	} {
 		if got := mayConnect(c.owner, c.own, c.sudo); got != c.want {
 			t.Errorf("%v: %v", c, got)
 		}

@@ -22,7 +22,8 @@ const (
 	// mostHeader limits the headers of a request.
 	mostHeader = 32 << 10
 	// policy lets a page load this server's files only, and lets no page frame it.
-	policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+	policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+		"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 
 // access decides which user a request is from.
@@ -145,7 +146,8 @@ func (s *Server) isForm(r *http.Request) bool {
 // isNavigation reports whether a user follows a link. Another site may have links to pages of the console, but cannot
 // read these pages.
 func isNavigation(r *http.Request) bool {
-	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" && r.URL.Path != "/events"
+	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" &&
+		r.Header.Get("Sec-Fetch-Dest") == "document" && r.URL.Path != "/events"
 }
 
 // refuse answers with one line of text.
@@ -190,12 +192,16 @@ func (s *Server) errorPage(v *visitor, err error) (int, view.Page) {
 	case apierrors.IsNotFound(err), errors.As(err, &exit) && exit.Code == cli.ExitInvalid:
 		return http.StatusNotFound, s.notePage(v, "Not found", err.Error())
 	}
-	return http.StatusServiceUnavailable, s.notePage(v, "The cluster does not answer", "This page tries again every five seconds. "+err.Error())
+	return http.StatusServiceUnavailable, s.notePage(v, "The cluster does not answer",
+		"This page tries again every five seconds. "+err.Error())
 }
 
 // notePage is a page that is only a text.
 func (s *Server) notePage(v *visitor, title, text string) view.Page {
-	return view.Page{Frame: view.Frame{Title: title, Cluster: s.cluster, Viewer: v.name, SignOut: s.forms}, Regions: view.Note(text)}
+	return view.Page{
+		Frame:   view.Frame{Title: title, Cluster: s.cluster, Viewer: v.name, SignOut: s.forms},
+		Regions: view.Note(text),
+	}
 }
 
 // write writes a page.

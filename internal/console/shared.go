@@ -74,8 +74,14 @@ func Share(ctx context.Context, s Sharing) (*Shared, error) {
 		return nil, fmt.Errorf("reading the address of the listener: %w", err)
 	}
 	out.listener = tls.NewListener(listener, config)
-	out.store = &session.Store[*visitor]{Cookie: session.CookieName(port, true), TLS: true, Most: mostSessions, Closed: func(v *visitor) { v.feed.Close() }}
-	access := &signIn{api: rest.AnonymousClientConfig(s.API), store: out.store, checks: make(chan struct{}, mostSignIns)}
+	out.store = &session.Store[*visitor]{
+		Cookie: session.CookieName(port, true), TLS: true, Most: mostSessions,
+		Closed: func(v *visitor) { v.feed.Close() },
+	}
+	access := &signIn{
+		api: rest.AnonymousClientConfig(s.API), store: out.store,
+		checks: make(chan struct{}, mostSignIns),
+	}
 	out.server = newServer(s.Name, session.Origin{Hosts: s.Hosts, TLS: true}, access)
 	out.server.forms, access.server = true, out.server
 	if s.OIDC.Issuer != "" {
@@ -90,11 +96,13 @@ func Share(ctx context.Context, s Sharing) (*Shared, error) {
 func (s Sharing) check() error {
 	var problems []error
 	if len(s.Hosts) == 0 {
-		problems = append(problems, errors.New("--host is missing: name the host that browsers open, such as console.example.org"))
+		problems = append(problems, errors.New("--host is missing: name the host that browsers open, such as "+
+			"console.example.org"))
 	}
 	for _, host := range s.Hosts {
 		if host == "" || strings.ContainsAny(host, "/ \t\n@*") {
-			problems = append(problems, fmt.Errorf("--host %q: want a host with its port, as in the address that browsers open, such as console.example.org or localhost:8443", host))
+			problems = append(problems, fmt.Errorf("--host %q: want a host with its port, as in the address that "+
+				"browsers open, such as console.example.org or localhost:8443", host))
 		}
 	}
 	if (s.CertFile == "") != (s.KeyFile == "") {
@@ -134,7 +142,8 @@ func selfSigned(hosts []string, now time.Time) (tls.Certificate, error) {
 		return tls.Certificate{}, err
 	}
 	template := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: "bunsen console"}, NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0),
+		SerialNumber: serial, Subject: pkix.Name{CommonName: "bunsen console"}, NotBefore: now.Add(-time.Hour),
+		NotAfter: now.AddDate(1, 0, 0),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	for _, host := range hosts {

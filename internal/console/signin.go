@@ -103,7 +103,10 @@ func (a *signIn) form(w http.ResponseWriter, status int, problem, next string) {
 	if a.sso != nil {
 		form.Provider = ssoStartPath + "?" + url.Values{"next": {next}}.Encode()
 	}
-	a.server.write(w, status, view.Page{Frame: view.Frame{Title: "Sign in", Cluster: a.server.cluster}, Regions: view.SignIn(form)})
+	a.server.write(w, status, view.Page{
+		Frame:   view.Frame{Title: "Sign in", Cluster: a.server.cluster},
+		Regions: view.SignIn(form),
+	})
 }
 
 // open opens a session with the token of a form.
@@ -121,7 +124,9 @@ func (a *signIn) open(w http.ResponseWriter, r *http.Request, now time.Time) {
 }
 
 // enter opens a session with a token, and sends the browser to the next path.
-func (a *signIn) enter(w http.ResponseWriter, r *http.Request, now time.Time, read func() (token, next string, err error)) {
+func (a *signIn) enter(w http.ResponseWriter, r *http.Request, now time.Time,
+	read func() (token, next string, err error),
+) {
 	select {
 	case a.checks <- struct{}{}:
 		defer func() { <-a.checks }()
@@ -196,7 +201,9 @@ func (a *signIn) visitorOf(ctx context.Context, token string) (*visitor, error) 
 		return nil, errors.New("the API server does not accept this token: it names no user")
 	}
 	var v *visitor
-	v = newVisitor(name, c, watchUntil(rc, c, func() { a.store.CloseIf(func(other *visitor) bool { return other == v }) }))
+	v = newVisitor(name, c, watchUntil(rc, c, func() {
+		a.store.CloseIf(func(other *visitor) bool { return other == v })
+	}))
 	return v, nil
 }
 

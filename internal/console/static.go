@@ -20,7 +20,10 @@ type file struct {
 
 // staticFiles reads the files that the program contains.
 func staticFiles() map[string]file {
-	types := map[string]string{".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
+	types := map[string]string{
+		".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
+		".svg": "image/svg+xml",
+	}
 	files, from := map[string]file{}, view.Static()
 	names, err := fs.Glob(from, "*")
 	if err != nil {

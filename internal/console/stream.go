@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// heartbeat is the time after which a stream without changes sends an event, so that proxies keep the connection, and the page knows that
-	// it has one.
+	// heartbeat is the time after which a stream without changes sends an event, so that proxies keep the connection,
+	// and the page knows that it has one.
 	heartbeat = 15 * time.Second
 	// writeTime is the longest time that one write to a browser may take.
 	writeTime = 20 * time.Second
@@ -36,7 +36,10 @@ const (
 // streamPath returns the path of the stream of a page. The digest says from which regions the browser starts, and the
 // parameter made is the time at which the page was made.
 func streamPath(page, digest string, made time.Time) string {
-	return "/events?" + url.Values{"page": {page}, "at": {digest}, "made": {strconv.FormatInt(made.Unix(), 10)}}.Encode()
+	return "/events?" + url.Values{
+		"page": {page}, "at": {digest},
+		"made": {strconv.FormatInt(made.Unix(), 10)},
+	}.Encode()
 }
 
 // startOf returns the digest of the regions that the browser has. The digest is empty if these regions are unknown: the
@@ -163,7 +166,8 @@ func pauseAfter(ctx context.Context, took time.Duration) {
 // send sends the regions that differ from those that the browser has.
 func (st *stream) send(ctx context.Context, s feed.Snapshot[fleet.Cluster]) error {
 	d := st.visitor.shared(st.path, s, func() drawn {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drawTime) // Other streams also wait for this page.
+		// Other streams also wait for this page.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drawTime)
 		defer cancel()
 		return st.visitor.draw(st.page.WithContext(ctx), st.make, s)
 	})
@@ -198,7 +202,8 @@ func (st *stream) sendProblem(problem error) error {
 	return st.write(event(st.digest, region.Swap([]region.Region{first})))
 }
 
-// event returns a server-sent event. A carriage return would end a line, so text that contains one could begin an event of its own.
+// event returns a server-sent event. A carriage return would end a line, so text that contains one could begin an event
+// of its own.
 func event(id, html string) string {
 	var b strings.Builder
 	b.WriteString("event: update\nid: " + id + "\n")

@@ -67,7 +67,10 @@ type drawn struct {
 
 // newVisitor returns a visitor who reads with a client. The parameter source follows the cluster with the same rights.
 func newVisitor(name string, reader client.Reader, source feed.Source[fleet.Cluster]) *visitor {
-	return &visitor{name: name, reader: reader, feed: feed.New(source, linger), times: kube.NewStepTimes(reader), drawings: map[string]*drawing{}}
+	return &visitor{
+		name: name, reader: reader, feed: feed.New(source, linger), times: kube.NewStepTimes(reader),
+		drawings: map[string]*drawing{},
+	}
 }
 
 // watch follows a cluster with the rights of a connection.
@@ -150,7 +153,8 @@ func (v *visitor) draw(r *http.Request, page pageFunc, s feed.Snapshot[fleet.Clu
 	}
 	problem := ""
 	if s.Problem != nil {
-		problem = "This page shows an earlier state, because the cluster does not send changes. It continues by itself. " + s.Problem.Error()
+		problem = "This page shows an earlier state, because the cluster does not send changes. It continues by " +
+			"itself. " + s.Problem.Error()
 	}
 	p.Regions = append([]region.Region{view.Problem(problem)}, p.Regions...)
 	return drawn{page: p, digest: region.Digest(p.Regions)}

@@ -13,8 +13,8 @@ import (
 	"github.com/bunsen-os/bunsen/internal/artifact/registry"
 )
 
-// checked is the body of a file that is at several places. If it breaks off or has another digest, the place is remembered, so
-// that the next attempt tries the other places first. A part of a file has no digest.
+// checked is the body of a file that is at several places. If it breaks off or has another digest, the place is
+// remembered, so that the next attempt tries the other places first. A part of a file has no digest.
 type checked struct {
 	io.ReadCloser
 	from     string

@@ -30,8 +30,8 @@ const (
 	Stall = time.Minute
 	// Rate is how many bytes a second a download may take, so that it leaves room for the node's own traffic.
 	Rate = 64 << 20
-	// slowest is how many bytes a second a server must send on average of a window. The window is windowStalls times the
-	// longest time without a byte.
+	// slowest is how many bytes a second a server must send on average of a window. The window is windowStalls times
+	// the longest time without a byte.
 	slowest, windowStalls = 1 << 10, 10
 )
 
@@ -102,7 +102,11 @@ func refuseLinkLocal(_, address string, _ syscall.RawConn) error {
 
 // Over returns a client that sends its requests with another client, and follows redirects only if that client does.
 func Over(client *http.Client, agent string, stall time.Duration, rate int64) *Client {
-	return &Client{&http.Client{Transport: named{client.Transport, agent}, CheckRedirect: client.CheckRedirect}, Options{}, stall, rate}
+	return &Client{
+		&http.Client{Transport: named{client.Transport, agent}, CheckRedirect: client.CheckRedirect},
+		Options{},
+		stall, rate,
+	}
 }
 
 // named sends the name of the program with each request.
@@ -133,7 +137,8 @@ func checkRedirect(from, to *url.URL, count int) error {
 	case count > maxRedirects:
 		return fmt.Errorf("the server redirects more than %d times", maxRedirects)
 	case from.Scheme == "https" && to.Scheme != "https":
-		return fmt.Errorf("the server redirects from https to %s: name that address in the config if you trust the network", at)
+		return fmt.Errorf("the server redirects from https to %s: name that address in the config if you trust the "+
+			"network", at)
 	case machineconfig.CheckAddress(to.String()) != nil:
 		return fmt.Errorf("the server redirects to %s, which is not an address for downloads", at)
 	}
@@ -161,9 +166,11 @@ func proxyOf(p ign.Proxy) func(*http.Request) (*url.URL, error) {
 	return func(r *http.Request) (*url.URL, error) { return choose(r.URL) }
 }
 
-// Get requests an address, or the file of the artifact that an address names. The caller closes the body. Reading the body fails
-// if the server sends nothing for a while.
-func (c *Client) Get(ctx context.Context, address string, headers map[string]string) (artifact.Answer, io.ReadCloser, error) {
+// Get requests an address, or the file of the artifact that an address names. The caller closes the body. Reading the
+// body fails if the server sends nothing for a while.
+func (c *Client) Get(ctx context.Context, address string,
+	headers map[string]string,
+) (artifact.Answer, io.ReadCloser, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	// A registry sends a manifest and tokens before the file. Each answer has its own limits, but bodies have not.
 	const answers = 4
@@ -183,7 +190,10 @@ func (c *Client) Get(ctx context.Context, address string, headers map[string]str
 		return artifact.Answer{}, nil, err
 	}
 	header := http.Header(answer.Header)
-	head := artifact.Answer{Status: answer.Status, Length: answer.Length, Range: header.Get("Content-Range"), Validator: validator(header), Layer: answer.Layer}
+	head := artifact.Answer{
+		Status: answer.Status, Length: answer.Length, Range: header.Get("Content-Range"),
+		Validator: validator(header), Layer: answer.Layer,
+	}
 	b := &body{from: answer.Body, cancel: cancel, done: ctx.Done(), stall: c.stall, rate: c.rate, began: time.Now()}
 	b.window = b.began
 	b.timer = time.AfterFunc(c.stall, func() { cancel(fmt.Errorf("the server sent nothing for %s", c.stall)) })
@@ -218,7 +228,10 @@ func (c *Client) request(ctx context.Context, address string, headers map[string
 
 // reader reads registries.
 func (c *Client) reader() registry.Reader {
-	return registry.Reader{Client: sender{c.http}, Logins: c.options.Logins, Mirrors: c.options.Mirrors, Failures: c.options.Failures}
+	return registry.Reader{
+		Client: sender{c.http}, Logins: c.options.Logins, Mirrors: c.options.Mirrors,
+		Failures: c.options.Failures,
+	}
 }
 
 // sender implements registry.Client.
@@ -237,7 +250,10 @@ func (s sender) Send(ctx context.Context, address string, headers map[string]str
 	if err != nil {
 		return registry.Answer{}, withoutAddress(err)
 	}
-	return registry.Answer{Status: answer.StatusCode, Length: answer.ContentLength, Header: answer.Header, Body: answer.Body}, nil
+	return registry.Answer{
+		Status: answer.StatusCode, Length: answer.ContentLength, Header: answer.Header,
+		Body: answer.Body,
+	}, nil
 }
 
 // File requests the file of an artifact, for its size and digest. The body is not verified.
@@ -321,8 +337,8 @@ func (b *body) slowDown() {
 	}
 }
 
-// checkWindow returns an error if a window has ended, and the server has sent too little in it. A server that sends a byte
-// now and then would hold a node without end.
+// checkWindow returns an error if a window has ended, and the server has sent too little in it. A server that sends a
+// byte now and then would hold a node without end.
 func (b *body) checkWindow(now time.Time) error {
 	length := now.Sub(b.window)
 	if length < windowStalls*b.stall {
@@ -331,7 +347,8 @@ func (b *body) checkWindow(now time.Time) error {
 	got := b.read - b.before
 	b.window, b.before = now, b.read
 	if least := int64(length.Seconds() * slowest); got < least {
-		return fmt.Errorf("the server sent %d bytes in %s, and at least %d are necessary", got, length.Round(time.Second), least)
+		return fmt.Errorf("the server sent %d bytes in %s, and at least %d are necessary", got,
+			length.Round(time.Second), least)
 	}
 	return nil
 }

@@ -75,9 +75,16 @@ func TestARegistryWithoutTheFile(t *testing.T) {
 	}))
 	defer registry.Close()
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: registry.Certificate().Raw})
-	client := download.New(download.Options{Authorities: [][]byte{authority}, Agent: "test", Stall: 10 * time.Second, Rate: 1 << 40})
-	a := machineconfig.Artifact{Registry: strings.TrimPrefix(registry.URL, "https://"), Repository: "x", Digest: digestOf(manifest)}
-	if _, _, err := client.File(t.Context(), a); err == nil || !strings.Contains(err.Error(), "the registry has no file") {
+	client := download.New(download.Options{
+		Authorities: [][]byte{authority}, Agent: "test", Stall: 10 * time.Second,
+		Rate: 1 << 40,
+	})
+	a := machineconfig.Artifact{
+		Registry: strings.TrimPrefix(registry.URL, "https://"), Repository: "x",
+		Digest: digestOf(manifest),
+	}
+	if _, _, err := client.File(t.Context(), a); err == nil ||
+		!strings.Contains(err.Error(), "the registry has no file") {
 		t.Errorf("it says %v", err)
 	}
 }
@@ -108,8 +115,10 @@ func TestAMirrorThatLiesIsNotTriedAgain(t *testing.T) {
 		mirror, source := serve(lie), serve(func(w http.ResponseWriter) { io.WriteString(w, file) })
 		host := func(s *httptest.Server) string { return strings.TrimPrefix(s.URL, "https://") }
 		conf := filepath.Join(t.TempDir(), "registries.conf")
-		text := "[[registry]]\nlocation = '" + host(source) + "'\n[[registry.mirror]]\nlocation = '" + host(mirror) + "'"
-		if err := errors.Join(os.Mkdir(conf+".d", 0o700), os.WriteFile(conf+".d/10.conf", []byte(text), 0o600)); err != nil {
+		text := "[[registry]]\nlocation = '" + host(source) + "'\n[[registry.mirror]]\nlocation = '" + host(mirror) +
+			"'"
+		if err := errors.Join(os.Mkdir(conf+".d", 0o700), os.WriteFile(conf+".d/10.conf", []byte(text),
+			0o600)); err != nil {
 			t.Fatal(err)
 		}
 		authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: source.Certificate().Raw})
@@ -130,7 +139,8 @@ func TestAMirrorThatLiesIsNotTriedAgain(t *testing.T) {
 			got, err := io.ReadAll(body)
 			return string(got), err
 		}
-		if _, err := read(); err == nil || !strings.Contains(err.Error(), host(mirror)+"/x: ") || !strings.Contains(err.Error(), says) {
+		if _, err := read(); err == nil || !strings.Contains(err.Error(), host(mirror)+"/x: ") ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("from the mirror: %v, want %q", err, says)
 		}
 		if got, err := read(); err != nil || got != file {

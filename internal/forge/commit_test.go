@@ -19,7 +19,10 @@ func TestStatusesOfACommit(t *testing.T) {
 			if !ok {
 				t.Fatal("the client knows no commits")
 			}
-			for _, state := range []forge.State{forge.Pending, forge.Pending, forge.Success, forge.Failure, forge.Canceled} {
+			for _, state := range []forge.State{
+				forge.Pending, forge.Pending, forge.Success, forge.Failure,
+				forge.Canceled,
+			} {
 				s := forge.Status{Context: "bunsen/prod/config/rollout", State: state, Description: "17/40"}
 				if err := c.Status(t.Context(), s); err != nil {
 					t.Fatalf("%s: %v", state, err)
@@ -28,7 +31,8 @@ func TestStatusesOfACommit(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if diff := cmp.Diff([]forge.PostedStatus{{Status: s}}, got, cmpopts.IgnoreFields(forge.PostedStatus{}, "Time")); diff != "" {
+				if diff := cmp.Diff([]forge.PostedStatus{{Status: s}}, got, cmpopts.IgnoreFields(forge.PostedStatus{},
+					"Time")); diff != "" {
 					t.Error(diff)
 				}
 				if got[0].Time.IsZero() {

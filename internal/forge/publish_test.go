@@ -74,7 +74,12 @@ func TestTheCommentIsMadeOnceThenEditedInPlace(t *testing.T) {
 		for _, step := range []struct {
 			body string
 			want forge.Outcome
-		}{{"first\n", forge.Created}, {"first\n", forge.Unchanged}, {"second\n", forge.Edited}, {"second", forge.Unchanged}} {
+		}{
+			{"first\n", forge.Created},
+			{"first\n", forge.Unchanged},
+			{"second\n", forge.Edited},
+			{"second", forge.Unchanged},
+		} {
 			if got := publish(t, h, marker+step.body); got != step.want {
 				t.Errorf("%q was %s, want %s", step.body, got, step.want)
 			}
@@ -82,7 +87,8 @@ func TestTheCommentIsMadeOnceThenEditedInPlace(t *testing.T) {
 		if len(r.Comments) != 1 || r.Comments[0].Body != marker+"second\n" {
 			t.Errorf("comments: %+v", r.Comments)
 		}
-		if len(r.Statuses) != 4 || r.Statuses[3].Context != "bunsen/plan" || r.Statuses[3].Description != good.Description {
+		if len(r.Statuses) != 4 || r.Statuses[3].Context != "bunsen/plan" ||
+			r.Statuses[3].Description != good.Description {
 			t.Errorf("statuses: %+v", r.Statuses)
 		}
 	})
@@ -110,15 +116,18 @@ func TestOursIsFoundBelowHundredsOfOthers(t *testing.T) {
 		for i := range 230 {
 			r.Comments = append(r.Comments, forge.Comment{ID: int64(i + 1), Author: "ada", Body: "talk"})
 		}
-		r.Comments = append(r.Comments, forge.Comment{ID: 900, Author: "Bunsen-Bot", Body: strings.ReplaceAll(marker+"old\n", "\n", "\r\n")})
+		r.Comments = append(r.Comments, forge.Comment{
+			ID: 900, Author: "Bunsen-Bot",
+			Body: strings.ReplaceAll(marker+"old\n", "\n", "\r\n"),
+		})
 		if got := publish(t, open(t, r), marker+"new"); got != forge.Edited {
 			t.Errorf("the comment was %s", got)
 		}
 	})
 }
 
-// ownTokens are the services whose jobs have a token that may write comments. GitLab's may not write notes at all: there, a
-// project's access token is used, which can ask who it is.
+// ownTokens are the services whose jobs have a token that may write comments. GitLab's may not write notes at all:
+// there, a project's access token is used, which can ask who it is.
 var ownTokens = []forge.Kind{forge.GitHub, forge.Gitea}
 
 func TestAJobsOwnTokenNeedNotAskWhoItIs(t *testing.T) {
@@ -160,7 +169,8 @@ func TestAServiceThatIsDownIsAnErrorThatIsNoRefusal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := forge.Publish(t.Context(), h, marker, good); err == nil || errors.Is(err, forge.ErrForbidden) || strings.Contains(err.Error(), forgetest.Token) {
+		if _, err := forge.Publish(t.Context(), h, marker, good); err == nil || errors.Is(err, forge.ErrForbidden) ||
+			strings.Contains(err.Error(), forgetest.Token) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -195,7 +205,10 @@ PATCH /api/v1/repos/acme/os-config/issues/comments/1000 {"body":"another"}`,
 		h := open(t, r)
 		linked := good
 		linked.URL = "https://ci/1"
-		for _, err := range []error{h.Status(t.Context(), linked), h.Create(t.Context(), "the plan"), h.Edit(t.Context(), 1000, "another")} {
+		for _, err := range []error{
+			h.Status(t.Context(), linked), h.Create(t.Context(), "the plan"),
+			h.Edit(t.Context(), 1000, "another"),
+		} {
 			if err != nil {
 				t.Fatal(err)
 			}

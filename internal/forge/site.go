@@ -28,8 +28,8 @@ type Site struct {
 	Web string
 }
 
-// SiteOf finds the service of a repository from its scheme (https, http or ssh), its host with the port of the web server,
-// and its path. An empty kind is guessed from the host. Kind and API are empty if the service is unknown.
+// SiteOf finds the service of a repository from its scheme (https, http or ssh), its host with the port of the web
+// server, and its path. An empty kind is guessed from the host. Kind and API are empty if the service is unknown.
 func SiteOf(kind Kind, scheme, host, path string) Site {
 	if kind == "" {
 		kind = guess(host)

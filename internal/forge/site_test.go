@@ -29,8 +29,12 @@ func TestAPullRequestIsOpened(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := forge.Proposal{Branch: "bunsen/rollback-worker-4f1c2ab1", Base: "main", Title: `Revert "x"`, Body: "This reverts commit y."}
-		if page, err := o.Open(t.Context(), p); err != nil || page != "https://forge.example/pulls/7" || !slices.Equal(r.Opened, []forge.Proposal{p}) {
+		p := forge.Proposal{
+			Branch: "bunsen/rollback-worker-4f1c2ab1", Base: "main", Title: `Revert "x"`,
+			Body: "This reverts commit y.",
+		}
+		if page, err := o.Open(t.Context(), p); err != nil || page != "https://forge.example/pulls/7" ||
+			!slices.Equal(r.Opened, []forge.Proposal{p}) {
 			t.Errorf("opened %q, %+v, %v", page, r.Opened, err)
 		}
 		if _, err := o.Open(t.Context(), p); err == nil {
@@ -68,9 +72,15 @@ func TestTheServiceOfARepository(t *testing.T) {
 
 // TestATokenIsForItsService: the token of one service is never sent to another one.
 func TestATokenIsForItsService(t *testing.T) {
-	all := map[string]string{"GITHUB_TOKEN": "hub", "GH_ENTERPRISE_TOKEN": "enterprise", "GITLAB_TOKEN": "lab", "GITEA_TOKEN": "tea"}
+	all := map[string]string{
+		"GITHUB_TOKEN": "hub", "GH_ENTERPRISE_TOKEN": "enterprise", "GITLAB_TOKEN": "lab",
+		"GITEA_TOKEN": "tea",
+	}
 	for want, target := range map[string]forge.Target{
-		"hub": {Kind: forge.GitHub, API: "https://api.github.com"}, "enterprise": {Kind: forge.GitHub, API: "https://api.github.com.evil.net/api/v3"},
+		"hub": {Kind: forge.GitHub, API: "https://api.github.com"}, "enterprise": {
+			Kind: forge.GitHub,
+			API:  "https://api.github.com.evil.net/api/v3",
+		},
 		"lab": {Kind: forge.GitLab}, "tea": {Kind: forge.Gitea}, "": {API: "https://api.github.com"},
 	} {
 		if got := forge.UserToken(target, func(name string) string { return all[name] }); got != want {

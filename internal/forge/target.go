@@ -49,8 +49,9 @@ var tokens = map[Kind][]string{
 	Gitea:  {"BUNSEN_TOKEN", "FORGEJO_TOKEN", "GITEA_TOKEN", "GITHUB_TOKEN"},
 }
 
-// FromEnv reads the target from the environment variables of the services' jobs, and from the event that started the job, in the
-// JSON form of GitHub, Gitea and Forgejo (nil if there is none). The user must set the empty fields: Missing names them.
+// FromEnv reads the target from the environment variables of the services' jobs, and from the event that started the
+// job, in the JSON form of GitHub, Gitea and Forgejo (nil if there is none). The user must set the empty fields:
+// Missing names them.
 func FromEnv(env func(string) string, event []byte) (Target, error) {
 	t := Target{}
 	switch {

@@ -20,16 +20,19 @@ func TestTheTargetIsReadFromAJobsEnvironment(t *testing.T) {
 		"GITHUB_SERVER_URL": "https://github.com", "GITHUB_RUN_ID": "12", "GITHUB_TOKEN": "t1",
 	}
 	github := forge.Target{
-		Kind: forge.GitHub, API: "https://api.github.com", Project: "acme/os-config", Number: 7, Head: "aaa", Base: "bbb",
-		Run: "https://github.com/acme/os-config/actions/runs/12", Token: "t1", Author: "github-actions[bot]",
+		Kind: forge.GitHub, API: "https://api.github.com", Project: "acme/os-config", Number: 7, Head: "aaa",
+		Base: "bbb",
+		Run:  "https://github.com/acme/os-config/actions/runs/12", Token: "t1", Author: "github-actions[bot]",
 	}
 	lab := map[string]string{
-		"GITLAB_CI": "true", "CI_API_V4_URL": "https://gitlab.com/api/v4", "CI_PROJECT_ID": "42", "CI_MERGE_REQUEST_IID": "9",
+		"GITLAB_CI": "true", "CI_API_V4_URL": "https://gitlab.com/api/v4", "CI_PROJECT_ID": "42",
+		"CI_MERGE_REQUEST_IID":        "9",
 		"CI_MERGE_REQUEST_PROJECT_ID": "42", "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "42", "CI_COMMIT_SHA": "ccc",
 		"CI_MERGE_REQUEST_DIFF_BASE_SHA": "bbb", "CI_JOB_URL": "https://gitlab.com/j/1", "GITLAB_TOKEN": "t2",
 	}
 	gitlab := forge.Target{
-		Kind: forge.GitLab, API: "https://gitlab.com/api/v4", Project: "42", Number: 9, Head: "ccc", Base: "bbb", Run: "https://gitlab.com/j/1", Token: "t2",
+		Kind: forge.GitLab, API: "https://gitlab.com/api/v4", Project: "42", Number: 9, Head: "ccc", Base: "bbb",
+		Run: "https://gitlab.com/j/1", Token: "t2",
 	}
 	for name, c := range map[string]struct {
 		env   map[string]string

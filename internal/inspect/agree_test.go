@@ -41,7 +41,8 @@ func TestANodeAndItsPoolAgree(t *testing.T) {
 			}
 			stuck++
 			if pool.Outcome == reason.Fine || pool.Outcome == reason.Progressing {
-				t.Errorf("%s: node %s is %s (%s), and its pool %s (%s)", filepath.Base(file), row.Name, node.Outcome, node.Reason, pool.Outcome, pool.Reason)
+				t.Errorf("%s: node %s is %s (%s), and its pool %s (%s)", filepath.Base(file), row.Name, node.Outcome,
+					node.Reason, pool.Outcome, pool.Reason)
 			}
 		}
 	}

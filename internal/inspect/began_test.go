@@ -29,7 +29,10 @@ func TestSinceWhenANodeIsAtItsStep(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			var n mcfgv1.MachineConfigNode
-			n.Status.Conditions = []metav1.Condition{{Type: string(tc.kind), Status: tc.status, LastTransitionTime: metav1.NewTime(noon)}}
+			n.Status.Conditions = []metav1.Condition{{
+				Type: string(tc.kind), Status: tc.status,
+				LastTransitionTime: metav1.NewTime(noon),
+			}}
 			got := fleet.Began(&n, tc.step)
 			if (got != nil) != tc.known || got != nil && !got.Equal(noon) {
 				t.Errorf("since %v", got)

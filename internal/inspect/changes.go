@@ -76,7 +76,9 @@ func (s *Status) sourceLines() changeLines {
 func (s *Status) poolLines() changeLines {
 	t := newChangeLines()
 	for _, r := range s.Pools {
-		text := terminal.Dash(fleet.ShortRendered(r.Target)) + " " + terminal.Dash(fleet.CommitLabel(r.API, cmp.Or(r.Revision, r.Unproven))) + " " + r.numbers() + ": " + fleet.Brief(r.State)
+		text := terminal.Dash(fleet.ShortRendered(r.Target)) + " " +
+			terminal.Dash(fleet.CommitLabel(r.API, cmp.Or(r.Revision, r.Unproven))) + " " + r.numbers() + ": " +
+			fleet.Brief(r.State)
 		if r.Step != "" && !strings.Contains(text, r.Step) {
 			text += "; " + r.Step
 		}
@@ -96,7 +98,8 @@ func (s *Status) nodeLines() changeLines {
 			text = fleet.StepWaiting
 		}
 		if r.Current != r.Desired {
-			text += fmt.Sprintf(" %s → %s", terminal.Dash(fleet.ShortRendered(r.Current)), terminal.Dash(fleet.ShortRendered(r.Desired)))
+			text += fmt.Sprintf(" %s → %s", terminal.Dash(fleet.ShortRendered(r.Current)),
+				terminal.Dash(fleet.ShortRendered(r.Desired)))
 		} else {
 			text += " " + terminal.Dash(fleet.ShortRendered(r.Current))
 		}

@@ -47,9 +47,11 @@ func (a *ConfigAccess) text() string {
 	if a == nil {
 		return ""
 	}
-	risk := fmt.Sprintf("%d of %s report that they may read the configs of every pool through the API server", a.ReadAll, fleet.Count(a.Nodes, "node"))
+	risk := fmt.Sprintf("%d of %s report that they may read the configs of every pool through the API server",
+		a.ReadAll, fleet.Count(a.Nodes, "node"))
 	if len(a.NeededBy) == 0 {
 		return risk + ", and none needs to: remove the component nodes-read-configs (docs/security.md)"
 	}
-	return risk + "; needed by " + fleet.Names(a.NeededBy, most) + ", which do not read theirs from a machine-config-server"
+	return risk + "; needed by " + fleet.Names(a.NeededBy, most) + ", which do not read theirs from a " +
+		"machine-config-server"
 }

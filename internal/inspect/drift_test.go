@@ -15,7 +15,10 @@ import (
 
 func reporting(t *testing.T, node string, d *v1alpha1.Drift) corev1.Node {
 	t.Helper()
-	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, Annotations: map[string]string{v1alpha1.StateAnnotation: v1alpha1.StateDone}}}
+	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name:        node,
+		Annotations: map[string]string{v1alpha1.StateAnnotation: v1alpha1.StateDone},
+	}}
 	if d != nil {
 		text, err := json.Marshal(d)
 		if err != nil {
@@ -34,7 +37,13 @@ func TestDriftIsListedByNode(t *testing.T) {
 			{Name: "chronyd.service", Kind: v1alpha1.DriftEnablement, Action: v1alpha1.DriftReport, Since: since},
 		}}),
 		reporting(t, "c", nil),
-		reporting(t, "a", &v1alpha1.Drift{Config: "rendered-worker-77b0cfa4c32a", Items: []v1alpha1.DriftItem{{Name: "/etc/z", Kind: v1alpha1.DriftMode, Action: v1alpha1.DriftReport, Since: since}}}),
+		reporting(t, "a", &v1alpha1.Drift{
+			Config: "rendered-worker-77b0cfa4c32a",
+			Items: []v1alpha1.DriftItem{{
+				Name: "/etc/z", Kind: v1alpha1.DriftMode, Action: v1alpha1.DriftReport,
+				Since: since,
+			}},
+		}),
 	}, nil, noon)
 	want := `NODE   PATH              KIND         ACTION    SINCE
 a      /etc/z            mode         Report    5m
@@ -45,7 +54,8 @@ b: 3 more; on the node: machine-config-daemon drift list
 	if diff := gocmp.Diff(want, d.Text(noon)); diff != "" {
 		t.Error(diff)
 	}
-	if got := drift.New([]corev1.Node{reporting(t, "c", nil)}, nil, noon); got.Any() || got.Text(noon) != "No drift: 1 node is as its config has it.\n" {
+	if got := drift.New([]corev1.Node{reporting(t, "c", nil)}, nil, noon); got.Any() ||
+		got.Text(noon) != "No drift: 1 node is as its config has it.\n" {
 		t.Error(got.Text(noon))
 	}
 }
@@ -54,9 +64,13 @@ b: 3 more; on the node: machine-config-daemon drift list
 func TestDriftOfNodesThatDoNotReport(t *testing.T) {
 	never, dead, silent := reporting(t, "never", nil), reporting(t, "dead", nil), reporting(t, "silent", nil)
 	never.Annotations = nil
-	dead.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(noon.Add(-6 * time.Minute))}}
+	dead.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: corev1.ConditionUnknown,
+		LastTransitionTime: metav1.NewTime(noon.Add(-6 * time.Minute)),
+	}}
 	daemons := map[string]v1alpha1.DaemonReport{
-		"well": {Seen: metav1.NewTime(noon.Add(-time.Minute))}, "silent": {Seen: metav1.NewTime(noon.Add(-12 * time.Minute))},
+		"well":   {Seen: metav1.NewTime(noon.Add(-time.Minute))},
+		"silent": {Seen: metav1.NewTime(noon.Add(-12 * time.Minute))},
 	}
 	for sentence, tc := range map[string]struct {
 		nodes []corev1.Node
@@ -81,8 +95,10 @@ silent is not known: its machine-config-daemon has been silent for 12m
 func TestOneDifferenceIsABlock(t *testing.T) {
 	modified := metav1.NewTime(noon.Add(-time.Hour))
 	row := drift.Row{Node: "a", Config: "rendered-worker-77b0cfa4c32a", DriftItem: v1alpha1.DriftItem{
-		Name: "/etc/key", Kind: v1alpha1.DriftMode, Action: v1alpha1.DriftReport, Since: metav1.NewTime(noon), Modified: &modified, Secret: true,
-		Expected: &v1alpha1.DriftEntry{Type: "file", Mode: "0600", Owner: "0:0"}, Actual: &v1alpha1.DriftEntry{Type: "link", Target: "/x", Owner: "0:0"},
+		Name: "/etc/key", Kind: v1alpha1.DriftMode, Action: v1alpha1.DriftReport, Since: metav1.NewTime(noon),
+		Modified: &modified, Secret: true,
+		Expected: &v1alpha1.DriftEntry{Type: "file", Mode: "0600", Owner: "0:0"},
+		Actual:   &v1alpha1.DriftEntry{Type: "link", Target: "/x", Owner: "0:0"},
 	}}
 	want := `Node:      a   rendered-worker-77b0c
 Path:      /etc/key

@@ -37,8 +37,8 @@ var update = flag.Bool("update", false, "rewrite the screens in testdata")
 // noon is when every screen is made.
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// TestScreens replays testdata/*.txtar: a cluster's objects, and what people read of them. The name of each further file
-// is the command without `bunsen`.
+// TestScreens replays testdata/*.txtar: a cluster's objects, and what people read of them. The name of each further
+// file is the command without `bunsen`.
 func TestScreens(t *testing.T) {
 	found, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(found) == 0 {
@@ -155,7 +155,10 @@ func (c *cluster) add(t *testing.T, doc []byte) {
 			n := corev1.Node{}
 			n.Name = fmt.Sprintf("worker-%02d", i)
 			n.Labels = map[string]string{"node-role.kubernetes.io/worker": ""}
-			n.Annotations = map[string]string{v1alpha1.CurrentConfigAnnotation: many.Config, v1alpha1.DesiredConfigAnnotation: many.Config, v1alpha1.StateAnnotation: many.State}
+			n.Annotations = map[string]string{
+				v1alpha1.CurrentConfigAnnotation: many.Config,
+				v1alpha1.DesiredConfigAnnotation: many.Config, v1alpha1.StateAnnotation: many.State,
+			}
 			c.Nodes = append(c.Nodes, n)
 		}
 	default:
@@ -213,7 +216,11 @@ func (c cluster) show(t *testing.T, command string) string {
 	case verb == "json":
 		c.Timestamps = true
 		status = inspect.NewStatus(c.Cluster, noon)
-		text, err := json.MarshalIndent(map[string]any{"servers": status.Servers, "configAccess": status.ConfigAccess, "controllers": status.Controllers, "denied": status.Denied, "poolReports": status.PoolReports, "pools": status.Pools, "nodes": status.Nodes}[what], "", "  ")
+		text, err := json.MarshalIndent(map[string]any{
+			"servers": status.Servers, "configAccess": status.ConfigAccess,
+			"controllers": status.Controllers, "denied": status.Denied, "poolReports": status.PoolReports,
+			"pools": status.Pools, "nodes": status.Nodes,
+		}[what], "", "  ")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,10 @@ import (
 func (c cluster) why(t *testing.T, what string) string {
 	t.Helper()
 	kind, name, _ := strings.Cut(what, "/")
-	ask := map[string]func(fleet.Cluster, string, time.Time) (inspect.Why, error){"node": inspect.WhyNode, "pool": inspect.WhyPool, "gitsource": inspect.WhySource}[kind]
+	ask := map[string]func(fleet.Cluster, string, time.Time) (inspect.Why, error){
+		"node": inspect.WhyNode,
+		"pool": inspect.WhyPool, "gitsource": inspect.WhySource,
+	}[kind]
 	w, err := ask(c.Cluster, name, noon)
 	if err != nil {
 		return "error: " + err.Error() + "\n"
@@ -72,7 +75,8 @@ func (c cluster) order(t *testing.T, verb, what string) string {
 	case verb == "pause":
 		o, err = steer.Pause(c.Cluster, name, steer.Reason{Who: "ada", Because: "it's a  factory freeze", Until: end})
 	case verb == "suspend":
-		o, err = steer.Suspend(c.Cluster, name, steer.Reason{Who: "ada", Because: "the git server moves", Until: end}, noon)
+		o, err = steer.Suspend(c.Cluster, name, steer.Reason{Who: "ada", Because: "the git server moves", Until: end},
+			noon)
 	case verb == "resume" && kind == "gitsource":
 		o, err = steer.ResumeSource(c.Cluster, name, noon)
 	case verb == "resume":

@@ -8,20 +8,21 @@ import (
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
-// PoolReport has the problems of a pool with what its nodes get from the server besides the config: certificates, the pull secret,
-// and the values of secrets.
+// PoolReport has the problems of a pool with what its nodes get from the server besides the config: certificates, the
+// pull secret, and the values of secrets.
 type PoolReport struct {
 	Pool  string     `json:"pool"`
 	Trust TrustNodes `json:"trust,omitzero"`
-	// Secrets are the secrets that the server cannot resolve. If SecretsKept is true, nodes keep the values from before.
+	// Secrets are the secrets that the server cannot resolve. If SecretsKept is true, nodes keep the values from
+	// before.
 	Secrets     []v1alpha1.SecretProblem `json:"secrets,omitempty"`
 	SecretsKept bool                     `json:"secretsKept,omitempty"`
 }
 
 // TrustNodes counts the nodes of a pool that report a problem with their certificates or their pull secret.
 type TrustNodes struct {
-	// Expiring nodes have a certificate that has expired or expires soon. For Conflict nodes, the config names the path. Blocked
-	// nodes refuse a file. Failed nodes do not have the newest files.
+	// Expiring nodes have a certificate that has expired or expires soon. For Conflict nodes, the config names the
+	// path. Blocked nodes refuse a file. Failed nodes do not have the newest files.
 	Expiring int `json:"expiring,omitempty"`
 	Conflict int `json:"conflict,omitempty"`
 	Blocked  int `json:"blocked,omitempty"`
@@ -57,7 +58,12 @@ func (t *TrustNodes) add(node string, r *v1alpha1.TrustReport) {
 	for _, c := range []struct {
 		has   bool
 		count *int
-	}{{len(r.Expiring) > 0, &t.Expiring}, {len(r.Conflicts) > 0, &t.Conflict}, {len(r.Blocked) > 0, &t.Blocked}, {r.Failed != "", &t.Failed}} {
+	}{
+		{len(r.Expiring) > 0, &t.Expiring},
+		{len(r.Conflicts) > 0, &t.Conflict},
+		{len(r.Blocked) > 0, &t.Blocked},
+		{r.Failed != "", &t.Failed},
+	} {
 		if !c.has {
 			continue
 		}
@@ -84,10 +90,12 @@ func (r PoolReport) texts() []string {
 		}
 	}
 	if len(parts) > 0 {
-		out = append(out, fmt.Sprintf("nodes of pool %s: %s: bunsen why node/%s", r.Pool, strings.Join(parts, ", "), r.Trust.First))
+		out = append(out, fmt.Sprintf("nodes of pool %s: %s: bunsen why node/%s", r.Pool, strings.Join(parts, ", "),
+			r.Trust.First))
 	}
 	if r.SecretsKept { // Otherwise the pool waits, and its state has the reason.
-		out = append(out, fmt.Sprintf("pool %s keeps the earlier values of its secrets, because the server cannot resolve %s: bunsen why pool/%s", r.Pool, fleet.Count(len(r.Secrets), "secret"), r.Pool))
+		out = append(out, fmt.Sprintf("pool %s keeps the earlier values of its secrets, because the server cannot "+
+			"resolve %s: bunsen why pool/%s", r.Pool, fleet.Count(len(r.Secrets), "secret"), r.Pool))
 	}
 	return out
 }

@@ -21,7 +21,9 @@ func (s Status) controllerLines(now time.Time, width int, spare *int) []terminal
 	}
 	for _, r := range s.Sources {
 		if r.Overdue {
-			out = append(out, terminal.Labelled("warning", terminal.Bad.Of(components.OverdueText(r.Name, fleet.Ago(now)(*r.LastLook))), width, spare)...)
+			out = append(out,
+				terminal.Labelled("warning",
+					terminal.Bad.Of(components.OverdueText(r.Name, fleet.Ago(now)(*r.LastLook))), width, spare)...)
 		}
 	}
 	return out
@@ -30,7 +32,10 @@ func (s Status) controllerLines(now time.Time, width int, spare *int) []terminal
 // Screen returns the status as lines for a terminal of that size: sources, pools with their bars, nodes in flight,
 // blockers, and the next steps. Screen returns only lines that fit, and counts the others.
 func (s Status) Screen(size terminal.Size, now time.Time) []terminal.Line {
-	head := terminal.Line{terminal.Head.Of("bunsen status"), terminal.Dim.Of("   " + now.UTC().Format("2006-01-02 15:04:05 MST"))}
+	head := terminal.Line{
+		terminal.Head.Of("bunsen status"),
+		terminal.Dim.Of("   " + now.UTC().Format("2006-01-02 15:04:05 MST")),
+	}
 	if len(s.Sources)+len(s.Pools)+len(s.Nodes) == 0 {
 		return []terminal.Line{head, nil, {terminal.Plain.Of(strings.TrimSpace(nothing))}}
 	}
@@ -63,7 +68,8 @@ func (s Status) Screen(size terminal.Size, now time.Time) []terminal.Line {
 	}
 	if room := size.Height - len(out) - 2; room < 3 && len(out) > size.Height {
 		more := len(out) - size.Height + 1
-		return append(out[:max(0, size.Height-1)], terminal.Line{terminal.Dim.Of(fmt.Sprintf("%d more lines: bunsen get pools", more))})
+		return append(out[:max(0, size.Height-1)],
+			terminal.Line{terminal.Dim.Of(fmt.Sprintf("%d more lines: bunsen get pools", more))})
 	}
 	return append(out, s.flight(terminal.Size{Width: size.Width, Height: size.Height - len(out) - 1}, now)...)
 }
@@ -79,7 +85,10 @@ func (r SourceRow) lines(width int, spare *int) []terminal.Line {
 	default:
 		state, style = "not ready", terminal.Bad
 	}
-	l := terminal.Line{terminal.Dim.Of("SOURCE "), terminal.Head.Of(r.Name), style.Of("   " + state), terminal.Plain.Of("   " + terminal.Dash(fleet.ShortRevision(r.Revision)))}
+	l := terminal.Line{
+		terminal.Dim.Of("SOURCE "), terminal.Head.Of(r.Name), style.Of("   " + state),
+		terminal.Plain.Of("   " + terminal.Dash(fleet.ShortRevision(r.Revision))),
+	}
 	if r.Subject != "" {
 		l = append(l, terminal.Plain.Of(fmt.Sprintf(" %q", r.Subject)))
 	}
@@ -93,14 +102,18 @@ func (r SourceRow) lines(width int, spare *int) []terminal.Line {
 // lines returns the lines of a pool: its name, its state, its bar and its blockers. The parameter spare is how many
 // additional lines there may be.
 func (r PoolRow) lines(width int, spare *int) []terminal.Line {
-	style := map[reason.Outcome]terminal.Style{reason.Fine: terminal.Good, reason.Progressing: terminal.Active, reason.Blocked: terminal.Active, reason.Degraded: terminal.Bad}[r.Outcome]
+	style := map[reason.Outcome]terminal.Style{
+		reason.Fine: terminal.Good, reason.Progressing: terminal.Active,
+		reason.Blocked: terminal.Active, reason.Degraded: terminal.Bad,
+	}[r.Outcome]
 	state, why, _ := strings.Cut(fleet.Brief(r.State), ": ")
 	if !strings.HasPrefix(r.State, renderFailed) { // The next lines have this reason.
 		why = ""
 	}
 	out := []terminal.Line{
 		{terminal.Dim.Of("POOL "), terminal.Head.Of(r.Name), style.Of("   " + state), terminal.Plain.Of("   " + terminal.Dash(fleet.ShortRendered(r.Target)) + "   " + terminal.Dash(fleet.ShortRevision(r.Revision)))},
-		append(r.bar(width), terminal.Plain.Of(fmt.Sprintf("  %d of %d updated, %s", r.Updated, r.Nodes, r.OthersText()))),
+		append(r.bar(width), terminal.Plain.Of(fmt.Sprintf("  %d of %d updated, %s", r.Updated, r.Nodes,
+			r.OthersText()))),
 	}
 	add := func(label, text string, style terminal.Style) {
 		out = append(out, terminal.Labelled(label, style.Of(text), width, spare)...)
@@ -144,7 +157,14 @@ func (r PoolRow) bar(width int) terminal.Line {
 		n     int
 		sign  string
 		style terminal.Style
-	}{{r.Updated, "#", terminal.Good}, {r.Busy, ">", terminal.Active}, {r.Degraded, "!", terminal.Bad}, {r.Back, "<", terminal.Active}, {r.Waiting, ".", terminal.Dim}, {r.Unready + r.Unknown, "?", terminal.Bad}}
+	}{
+		{r.Updated, "#", terminal.Good},
+		{r.Busy, ">", terminal.Active},
+		{r.Degraded, "!", terminal.Bad},
+		{r.Back, "<", terminal.Active},
+		{r.Waiting, ".", terminal.Dim},
+		{r.Unready + r.Unknown, "?", terminal.Bad},
+	}
 	wide := make([]int, len(parts))
 	left := size
 	for i, p := range parts {
@@ -198,7 +218,10 @@ func (s Status) flight(size terminal.Size, now time.Time) []terminal.Line {
 		if n.Since != nil {
 			at = *n.Since
 		}
-		t.Rows = append(t.Rows, []string{n.Name, terminal.Dash(n.Pool), cmp.Or(n.Step, strings.ToLower(n.State)), terminal.Age(at, now), fleet.Brief(n.Reason)})
+		t.Rows = append(t.Rows, []string{
+			n.Name, terminal.Dash(n.Pool), cmp.Or(n.Step, strings.ToLower(n.State)),
+			terminal.Age(at, now), fleet.Brief(n.Reason),
+		})
 	}
 	out, spare := []terminal.Line{nil}, room-2-len(shown)
 	if len(shown) < len(rows) {

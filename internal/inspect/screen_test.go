@@ -19,7 +19,8 @@ import (
 
 // fleetOf is a pool of so many nodes, some of them at work, in a cluster with a policy.
 func fleetOf(size int) fleet.Cluster {
-	const was, is = "rendered-worker-11111111111111111111111111111111", "rendered-worker-22222222222222222222222222222222"
+	const was, is = "rendered-worker-11111111111111111111111111111111",
+		"rendered-worker-22222222222222222222222222222222"
 	pool := mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}
 	pool.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"role": "worker"}}
 	pool.Spec.Configuration.Name = is
@@ -28,7 +29,10 @@ func fleetOf(size int) fleet.Cluster {
 	policy.Spec.Batches = []v1alpha1.RolloutBatch{{UpTo: intstr.FromString("50%")}}
 	c := fleet.Cluster{Pools: []mcfgv1.MachineConfigPool{pool}, Policies: []v1alpha1.RolloutPolicy{policy}}
 	for i := range size {
-		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%05d", i), Labels: map[string]string{"role": "worker"}}}
+		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{
+			Name:   fmt.Sprintf("node-%05d", i),
+			Labels: map[string]string{"role": "worker"},
+		}}
 		current, desired, state := was, was, v1alpha1.StateDone
 		switch {
 		case i%3 == 0:
@@ -38,9 +42,13 @@ func fleetOf(size int) fleet.Cluster {
 		case i%7 == 5:
 			desired, state = is, v1alpha1.StateDegraded
 		}
-		n.Annotations = map[string]string{v1alpha1.CurrentConfigAnnotation: current, v1alpha1.DesiredConfigAnnotation: desired, v1alpha1.StateAnnotation: state}
+		n.Annotations = map[string]string{
+			v1alpha1.CurrentConfigAnnotation: current,
+			v1alpha1.DesiredConfigAnnotation: desired, v1alpha1.StateAnnotation: state,
+		}
 		if state == v1alpha1.StateDegraded {
-			n.Annotations[v1alpha1.ReasonAnnotation] = "updating to " + is + ": writing /etc/chrony/sources.d/site.sources: no space left on device\nMain PID: 1"
+			n.Annotations[v1alpha1.ReasonAnnotation] = "updating to " + is +
+				": writing /etc/chrony/sources.d/site.sources: no space left on device\nMain PID: 1"
 		}
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		c.Nodes = append(c.Nodes, n)
@@ -76,9 +84,13 @@ func TestChanges(t *testing.T) {
 		t.Errorf("nothing changed but the time, and it tells %q", later.Changes(&before))
 	}
 	c.Nodes = c.Nodes[:3]
-	c.Nodes[1].Annotations[v1alpha1.StateAnnotation], c.Nodes[1].Annotations[v1alpha1.ReasonAnnotation] = v1alpha1.StateDegraded, "no space"
+	c.Nodes[1].Annotations[v1alpha1.StateAnnotation],
+		c.Nodes[1].Annotations[v1alpha1.ReasonAnnotation] = v1alpha1.StateDegraded, "no space"
 	text := strings.Join(inspect.NewStatus(c, noon).Changes(&before), "\n")
-	for _, want := range []string{"pool/worker ", "1 failed", "node/node-00001 failed ", ": no space", "node/node-00003 is gone"} {
+	for _, want := range []string{
+		"pool/worker ", "1 failed", "node/node-00001 failed ", ": no space",
+		"node/node-00003 is gone",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("want %q in\n%s", want, text)
 		}
@@ -103,7 +115,10 @@ func TestAScreenTellsAFailureWhole(t *testing.T) {
 		b.WriteString(l.Cut(80, false) + " ")
 	}
 	text := strings.Join(strings.Fields(b.String()), " ")
-	for _, want := range []string{"writing /etc/chrony/sources.d/site.sources: no space left on device", "to do bunsen why pool/worker"} {
+	for _, want := range []string{
+		"writing /etc/chrony/sources.d/site.sources: no space left on device",
+		"to do bunsen why pool/worker",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("want %q in\n%s", want, text)
 		}

@@ -32,13 +32,15 @@ func stepText(v *fleet.Pool) string {
 		return fmt.Sprintf("stopped in step %d of %d", r.Steps+1, s.Of)
 	}
 	if s.Step >= s.Of {
-		return fmt.Sprintf("all %d steps done: %d of %d nodes assigned, %d healthy", s.Of, s.Assigned, s.Want, max(0, s.Healthy))
+		return fmt.Sprintf("all %d steps done: %d of %d nodes assigned, %d healthy", s.Of, s.Assigned, s.Want,
+			max(0, s.Healthy))
 	}
 	kind := ""
 	if s.Canary {
 		kind = " (canary)"
 	}
-	return fmt.Sprintf("step %d of %d%s: %d of %d nodes assigned, %d healthy", s.Step+1, s.Of, kind, s.Assigned, s.Want, max(0, s.Healthy))
+	return fmt.Sprintf("step %d of %d%s: %d of %d nodes assigned, %d healthy", s.Step+1, s.Of, kind, s.Assigned, s.Want,
+		max(0, s.Healthy))
 }
 
 // warnings returns the warnings that belong to no single pool, node or server.
@@ -77,8 +79,8 @@ type Status struct {
 	Servers *components.Servers `json:"servers,omitempty"`
 	// ConfigAccess is a risk; nil if no node reports it.
 	ConfigAccess *ConfigAccess `json:"configAccess,omitempty"`
-	// Denied are the machines whose certificate requests the controller denied. Kubernetes deletes a denied request after
-	// an hour.
+	// Denied are the machines whose certificate requests the controller denied. Kubernetes deletes a denied request
+	// after an hour.
 	Denied []fleet.DeniedMachine `json:"deniedMachines,omitempty"`
 	// Warnings are the warnings that belong to no single pool, node or server. Warnings contain no ages.
 	Warnings []string `json:"warnings,omitempty"`
@@ -141,7 +143,11 @@ func NewStatus(c fleet.Cluster, now time.Time) Status { return StatusOf(fleet.Ne
 // StatusOf returns the status of a cluster whose decisions are known.
 func StatusOf(f *fleet.Fleet) Status {
 	c, now := f.Cluster, f.Now
-	s := Status{Sources: []SourceRow{}, Pools: []PoolRow{}, Nodes: []fleet.NodeRow{}, Servers: components.ReadServers(f), Controllers: components.ReadControllers(f), Targets: map[string]fleet.RenderedRow{}, at: now}
+	s := Status{
+		Sources: []SourceRow{}, Pools: []PoolRow{}, Nodes: []fleet.NodeRow{},
+		Servers: components.ReadServers(f), Controllers: components.ReadControllers(f),
+		Targets: map[string]fleet.RenderedRow{}, at: now,
+	}
 	s.ConfigAccess = configAccess(f)
 	s.Warnings = warnings(f, s.Controllers)
 	if risk := s.ConfigAccess.text(); risk != "" {
@@ -211,7 +217,8 @@ func poolRow(f *fleet.Fleet, v *fleet.Pool) PoolRow {
 	target := f.Config(v.Facts.Target)
 	first := reason.Pool(f, v, nil)[0]
 	row := PoolRow{
-		Name: p.Name, Target: p.Spec.Configuration.Name, Revision: target.Revision, API: target.API, PoolCounts: v.Counts(), Outcome: first.Outcome,
+		Name: p.Name, Target: p.Spec.Configuration.Name, Revision: target.Revision, API: target.API,
+		PoolCounts: v.Counts(), Outcome: first.Outcome,
 	}
 	if row.Revision == "" && !target.ByAPI() {
 		row.Revision = p.Annotations[v1alpha1.RevisionAnnotation]
@@ -227,7 +234,8 @@ func poolRow(f *fleet.Fleet, v *fleet.Pool) PoolRow {
 			b.Reason = "paused" + fleet.PausedBy(p)
 		}
 		row.Blocked = append(row.Blocked, fleet.Shorten(b.Reason))
-		row.temporary = append(row.temporary, b.Cause == rollout.CauseSoak || b.Cause == rollout.CauseWindow || b.Cause == rollout.CauseAfterPool)
+		row.temporary = append(row.temporary, b.Cause == rollout.CauseSoak || b.Cause == rollout.CauseWindow ||
+			b.Cause == rollout.CauseAfterPool)
 	}
 	if held := fleet.HeldBy(p); held != "" {
 		row.Blocked, row.temporary = append(row.Blocked, "held"+held), append(row.temporary, false)
@@ -255,7 +263,8 @@ func poolState(v *fleet.Pool, row PoolRow) (text string, updating bool) {
 		return "Updated", false
 	case len(v.Unhealthy) > 0 && len(v.Waits) == 0:
 		return fmt.Sprintf("%d of %d nodes updated: %s", row.Updated, row.Nodes, v.Unhealthy[0].Text), false
-	case row.Updated+row.Unready == row.Nodes && len(blocks) == 0 && !slices.ContainsFunc(v.Facts.Nodes, func(n nodestate.Node) bool { return n.Gate != "" }):
+	case row.Updated+row.Unready == row.Nodes && len(blocks) == 0 && !slices.ContainsFunc(v.Facts.Nodes,
+		func(n nodestate.Node) bool { return n.Gate != "" }):
 		return fmt.Sprintf("Updated, %d cordoned", row.Unready), false
 	case len(blocks) > 0 && blocks[0].Reason != "":
 		return "Waiting: " + strings.TrimPrefix(blocks[0].Reason, "waiting for "), false

@@ -16,18 +16,26 @@ import (
 func (s Status) SourceTable() terminal.Table {
 	t := terminal.Table{Head: []string{"SOURCE", "REVISION", "READY", "VERIFIED", "LOOKED", "MESSAGE"}}
 	for _, r := range s.Sources {
-		t.Rows = append(t.Rows, []string{r.Name, terminal.Dash(fleet.ShortRevision(r.Revision)), r.Ready, terminal.Dash(r.Verified), r.looked(s.at), r.brief})
+		t.Rows = append(t.Rows, []string{
+			r.Name, terminal.Dash(fleet.ShortRevision(r.Revision)), r.Ready,
+			terminal.Dash(r.Verified), r.looked(s.at), r.brief,
+		})
 	}
 	return t.Without("VERIFIED", "-").Without("LOOKED", "-")
 }
 
 // PoolTable returns a table of the pools.
 func (s Status) PoolTable() terminal.Table {
-	t := terminal.Table{Head: []string{"POOL", "TARGET", "COMMIT", "NODES", "UPDATED", "UNREADY", "BUSY", "WAITING", "DEGRADED", "BACK", "UNKNOWN", "STATE"}}
+	t := terminal.Table{Head: []string{
+		"POOL", "TARGET", "COMMIT", "NODES", "UPDATED", "UNREADY", "BUSY", "WAITING",
+		"DEGRADED", "BACK", "UNKNOWN", "STATE",
+	}}
 	for _, r := range s.Pools {
 		t.Rows = append(t.Rows, []string{
-			r.Name, terminal.Dash(fleet.ShortRendered(r.Target)), terminal.Dash(fleet.CommitLabel(r.API, cmp.Or(r.Revision, r.Unproven))),
-			fmt.Sprint(r.Nodes), fmt.Sprint(r.Updated), fmt.Sprint(r.Unready), fmt.Sprint(r.Busy), fmt.Sprint(r.Waiting), fmt.Sprint(r.Degraded),
+			r.Name, terminal.Dash(fleet.ShortRendered(r.Target)),
+			terminal.Dash(fleet.CommitLabel(r.API, cmp.Or(r.Revision, r.Unproven))),
+			fmt.Sprint(r.Nodes), fmt.Sprint(r.Updated), fmt.Sprint(r.Unready), fmt.Sprint(r.Busy),
+			fmt.Sprint(r.Waiting), fmt.Sprint(r.Degraded),
 			fmt.Sprint(r.Back), fmt.Sprint(r.Unknown), fleet.Brief(r.State),
 		})
 	}
@@ -44,7 +52,9 @@ func nodeTable(rows []fleet.NodeRow, now time.Time) terminal.Table {
 	t := terminal.Table{Head: []string{"NODE", "POOL", "CURRENT", "DESIRED", "STATE", "STEP", "WHY"}}
 	for _, r := range rows {
 		t.Rows = append(t.Rows, []string{
-			r.Name, terminal.Dash(r.Pool), terminal.Dash(fleet.ShortRendered(r.Current)), terminal.Dash(fleet.ShortRendered(r.Desired)), r.StateText(now), terminal.Dash(r.Step), fleet.Brief(r.Reason),
+			r.Name, terminal.Dash(r.Pool), terminal.Dash(fleet.ShortRendered(r.Current)),
+			terminal.Dash(fleet.ShortRendered(r.Desired)), r.StateText(now), terminal.Dash(r.Step),
+			fleet.Brief(r.Reason),
 		})
 	}
 	return t
@@ -66,7 +76,10 @@ func (s Status) Text() string {
 		}
 	}
 	var parts []string
-	for _, text := range []string{s.Controllers.Problems(s.at), s.head(), s.PoolTable().String(), s.Servers.Text(s.at), nodeTable(shown, s.at).String()} {
+	for _, text := range []string{
+		s.Controllers.Problems(s.at), s.head(), s.PoolTable().String(), s.Servers.Text(s.at),
+		nodeTable(shown, s.at).String(),
+	} {
 		if text != "" {
 			parts = append(parts, text)
 		}

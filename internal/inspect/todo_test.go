@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// commandForms are the commands that `bunsen why` may print, as the tools take them. Those of the last group are for a person.
+// commandForms are the commands that `bunsen why` may print, as the tools take them. Those of the last group are for a
+// person.
 var commandForms = []string{
 	`bunsen why (pool|node)/[a-z0-9-]+`,
 	`bunsen retry (pool|node)/[a-z0-9-]+`,

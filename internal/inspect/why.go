@@ -26,8 +26,8 @@ type Why struct {
 
 	Subjects `json:",inline"`
 
-	// Target is the config that the pool should run. Back is the config to which a pool was reverted. Runs is the config
-	// that the node runs.
+	// Target is the config that the pool should run. Back is the config to which a pool was reverted. Runs is the
+	// config that the node runs.
 	Target *fleet.RenderedRow `json:"target,omitempty"`
 	Back   *fleet.RenderedRow `json:"back,omitempty"`
 	Runs   *fleet.RenderedRow `json:"runs,omitempty"`
@@ -84,7 +84,8 @@ func WhyNode(c fleet.Cluster, name string, now time.Time) (Why, error) {
 		why.Pool, why.Windows = &pool, f.Window(v)
 		why.Target, why.Back, why.Runs = f.Config(v.Facts.Target), wentBackTo(f, v), f.Config(row.Current)
 		switch row.Cause { // When a waiting node continues depends on the other nodes.
-		case rollout.CauseBudget, rollout.CauseStep, rollout.CauseGate, rollout.CauseHalted, rollout.CauseReverted, rollout.CauseTogether:
+		case rollout.CauseBudget, rollout.CauseStep, rollout.CauseGate, rollout.CauseHalted, rollout.CauseReverted,
+			rollout.CauseTogether:
 			why.Busy = busyNodes(f, v, name)
 		}
 	}
@@ -114,7 +115,10 @@ func WhyPoolOf(f *fleet.Fleet, name string) (Why, error) {
 		return Why{}, err
 	}
 	pool := poolRow(f, v)
-	why := Why{About: "pool/" + name, Subjects: Subjects{Pool: &pool}, Target: f.Config(v.Facts.Target), Back: wentBackTo(f, v), Windows: f.Window(v), Busy: busyNodes(f, v, "")}
+	why := Why{
+		About: "pool/" + name, Subjects: Subjects{Pool: &pool}, Target: f.Config(v.Facts.Target),
+		Back: wentBackTo(f, v), Windows: f.Window(v), Busy: busyNodes(f, v, ""),
+	}
 	why.setAnswers(append(reason.Pool(f, v, nil), reason.DeniedFor(f, name)...))
 	return why, nil
 }
@@ -133,7 +137,10 @@ func busyNodes(f *fleet.Fleet, v *fleet.Pool, but string) []BusyNode {
 		case why != "" && row.Step != fleet.StepFailed:
 			out = append(out, BusyNode{NodeRow: row, Config: *f.Config(v.Decision.Record.Config), Failed: why})
 		case row.InFlight() || row.Step == fleet.StepFailed:
-			out = append(out, BusyNode{NodeRow: row, Config: *f.Config(row.Desired), Cause: reason.FailureCause(f, row)})
+			out = append(out, BusyNode{
+				NodeRow: row, Config: *f.Config(row.Desired),
+				Cause: reason.FailureCause(f, row),
+			})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b BusyNode) int {

@@ -42,8 +42,10 @@ func WhySource(c fleet.Cluster, name string, now time.Time) (Why, error) {
 		answers = []reason.Answer{sourceCourse(src)}
 	}
 	for _, v := range fed {
-		if first := reason.Pool(r, v, nil)[0]; first.Outcome != reason.Fine && first.Cause != fleet.CauseController && first.Cause != fleet.CauseSource {
-			answers = append(answers, reason.Answer{Outcome: first.Outcome, Cause: first.Cause, Reason: "pool " + v.Object.Name + ": " + first.Reason, Do: []string{"bunsen why pool/" + v.Object.Name}})
+		if first := reason.Pool(r, v, nil)[0]; first.Outcome != reason.Fine && first.Cause != fleet.CauseController &&
+			first.Cause != fleet.CauseSource {
+			answers = append(answers, reason.Answer{Outcome: first.Outcome, Cause: first.Cause, Reason: "pool " +
+				v.Object.Name + ": " + first.Reason, Do: []string{"bunsen why pool/" + v.Object.Name}})
 		}
 	}
 	why.setAnswers(append(answers, sourceWarnings(src)...))
@@ -56,7 +58,11 @@ func sourceWarnings(src *v1alpha1.GitSource) []reason.Answer {
 	var out []reason.Answer
 	for i, w := range src.Status.Warnings {
 		if i == most {
-			out = append(out, reason.Answer{Outcome: reason.Fine, Cause: fleet.CauseSource, Reason: fmt.Sprintf("and %s: kubectl describe gitsource %s", fleet.Count(len(src.Status.Warnings)-most, "more warning"), src.Name)})
+			out = append(out, reason.Answer{
+				Outcome: reason.Fine, Cause: fleet.CauseSource,
+				Reason: fmt.Sprintf("and %s: kubectl describe gitsource %s", fleet.Count(len(src.Status.Warnings)-most,
+					"more warning"), src.Name),
+			})
 			break
 		}
 		out = append(out, reason.Answer{Outcome: reason.Fine, Cause: fleet.CauseSource, Reason: w})
@@ -68,7 +74,8 @@ func sourceWarnings(src *v1alpha1.GitSource) []reason.Answer {
 func poolsOf(f *fleet.Fleet, src *v1alpha1.GitSource) []*fleet.Pool {
 	var out []*fleet.Pool
 	for _, name := range slices.Sorted(maps.Keys(f.PoolByName)) {
-		if v := f.PoolByName[name]; v.Object.Annotations[v1alpha1.SourceAnnotation] == src.Name || fleet.GavePool(src, name) {
+		if v := f.PoolByName[name]; v.Object.Annotations[v1alpha1.SourceAnnotation] == src.Name ||
+			fleet.GavePool(src, name) {
 			out = append(out, v)
 		}
 	}
@@ -80,11 +87,21 @@ func sourceCourse(src *v1alpha1.GitSource) reason.Answer {
 	applied := src.Status.AppliedRevision
 	switch {
 	case src.Status.Applying != nil:
-		return reason.Answer{Outcome: reason.Progressing, Cause: fleet.CauseSource, Reason: fleet.ShortRevision(src.Status.Applying.Revision) + " is being applied"}
+		return reason.Answer{
+			Outcome: reason.Progressing, Cause: fleet.CauseSource,
+			Reason: fleet.ShortRevision(src.Status.Applying.Revision) + " is being applied",
+		}
 	case applied == "":
-		return reason.Answer{Outcome: reason.Progressing, Cause: fleet.CauseSource, Reason: "no commit of it is applied yet"}
+		return reason.Answer{
+			Outcome: reason.Progressing, Cause: fleet.CauseSource,
+			Reason: "no commit of it is applied yet",
+		}
 	case src.Status.ObservedRevision != applied && src.Status.ObservedRevision != "":
-		return reason.Answer{Outcome: reason.Progressing, Cause: fleet.CauseSource, Reason: fleet.ShortRevision(src.Status.ObservedRevision) + " is next; " + fleet.ShortRevision(applied) + " is applied"}
+		return reason.Answer{
+			Outcome: reason.Progressing, Cause: fleet.CauseSource,
+			Reason: fleet.ShortRevision(src.Status.ObservedRevision) + " is next; " + fleet.ShortRevision(applied) +
+				" is applied",
+		}
 	}
 	return reason.Answer{Outcome: reason.Fine, Reason: fleet.ShortRevision(applied) + " is applied"}
 }

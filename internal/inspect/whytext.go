@@ -61,7 +61,8 @@ func (w Why) addSubjects(b *terminal.Labels, now time.Time) {
 	}
 }
 
-// addConfigs adds the target of the pool with the changes of its secrets, and the config to which a reverted pool returned.
+// addConfigs adds the target of the pool with the changes of its secrets, and the config to which a reverted pool
+// returned.
 func (w Why) addConfigs(b *terminal.Labels) {
 	if w.Target != nil && w.Target.Name != "" {
 		b.Add("Target", w.Target.CommitText())
@@ -174,7 +175,9 @@ func (w Why) addFailed(b *terminal.Labels, n BusyNode) {
 
 // says reports whether a reason above already has this text.
 func (w Why) says(text string) bool {
-	return slices.ContainsFunc(append([]reason.Answer{w.Answer}, w.Also...), func(a reason.Answer) bool { return strings.Contains(a.Short(), fleet.Shorten(text)) })
+	return slices.ContainsFunc(append([]reason.Answer{w.Answer}, w.Also...), func(a reason.Answer) bool {
+		return strings.Contains(a.Short(), fleet.Shorten(text))
+	})
 }
 
 // addDrain adds the pods for which the drain of the node waits.

@@ -67,28 +67,34 @@ func summary(t *testing.T, all []*unstructured.Unstructured) []string {
 
 func TestTheOptionsAreInTheObjects(t *testing.T) {
 	const (
-		controller = "Deployment machine-config-controller registry.example.com:5000/bunsen/machine-config-controller:v1"
-		server     = "Deployment machine-config-server registry.example.com:5000/bunsen/machine-config-server@sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-		daemon     = "DaemonSet machine-config-daemon registry.example.com:5000/bunsen/machine-config-daemon:v1"
+		controller = "Deployment machine-config-controller " +
+			"registry.example.com:5000/bunsen/machine-config-controller:v1"
+		server = "Deployment machine-config-server " +
+			"registry.example.com:5000/bunsen/machine-config-server@sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+		daemon = "DaemonSet machine-config-daemon registry.example.com:5000/bunsen/machine-config-daemon:v1"
 	)
 	for name, tc := range map[string]struct {
 		options install.Options
 		want    []string
 	}{
 		"three control-plane nodes": {install.Options{ControlPlaneNodes: 3, Hostnames: []string{"api-int.example.com", "192.0.2.1"}, JoinServer: "https://api-int.example.com:6443"}, []string{
-			daemon, controller, server, "PodDisruptionBudget machine-config-controller", "PodDisruptionBudget machine-config-server",
+			daemon, controller, server, "PodDisruptionBudget machine-config-controller",
+			"PodDisruptionBudget machine-config-server",
 			"hostnames=api-int.example.com,192.0.2.1", "join-server=https://api-int.example.com:6443",
 		}},
 		"one control-plane node": {install.Options{ControlPlaneNodes: 1}, []string{daemon, controller + " one replica", server + " one replica", "hostnames=", "join-server="}},
 		"with the console": {install.Options{ControlPlaneNodes: 1, Console: []string{"console.example.org", "localhost:8443"}}, []string{
-			daemon, controller + " one replica", server + " one replica", "Deployment bunsen-console registry.example.com:5000/bunsen/bunsen:v1 one replica",
+			daemon, controller + " one replica", server + " one replica",
+			"Deployment bunsen-console registry.example.com:5000/bunsen/bunsen:v1 one replica",
 			"hostnames=", "hosts=console.example.org,localhost:8443", "join-server=",
 		}},
 		"without the server": {install.Options{Without: []string{install.Server}}, []string{
-			"ClusterRoleBinding bunsen-nodes-read-configs", daemon, controller, "PodDisruptionBudget machine-config-controller",
+			"ClusterRoleBinding bunsen-nodes-read-configs", daemon, controller,
+			"PodDisruptionBudget machine-config-controller",
 		}},
 		"without the daemon": {install.Options{Without: []string{install.Daemon}, ControlPlaneNodes: 2}, []string{
-			controller, server, "PodDisruptionBudget machine-config-controller", "PodDisruptionBudget machine-config-server", "hostnames=", "join-server=",
+			controller, server, "PodDisruptionBudget machine-config-controller",
+			"PodDisruptionBudget machine-config-server", "hostnames=", "join-server=",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,7 +107,8 @@ func TestTheOptionsAreInTheObjects(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := summary(t, all)
-			tc.want = append(tc.want, "Deployment machine-config-notifier registry.example.com:5000/bunsen/machine-config-controller:v1 one replica")
+			tc.want = append(tc.want, "Deployment machine-config-notifier "+
+				"registry.example.com:5000/bunsen/machine-config-controller:v1 one replica")
 			slices.Sort(tc.want)
 			if !slices.Equal(got, tc.want) {
 				t.Errorf("the objects are\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(tc.want, "\n  "))
@@ -167,7 +174,8 @@ func TestWhatPreventsAnInstallation(t *testing.T) {
 				}
 				return
 			}
-			if len(problems) != 1 || problems[0].Fatal != tc.fatal || !strings.Contains(problems[0].What, tc.want) || problems[0].Fix == "" {
+			if len(problems) != 1 || problems[0].Fatal != tc.fatal || !strings.Contains(problems[0].What, tc.want) ||
+				problems[0].Fix == "" {
 				t.Errorf("problems: %+v, want one with %q", problems, tc.want)
 			}
 			if fatal := len(install.Fatal(problems)) > 0; fatal != tc.fatal {
@@ -181,8 +189,12 @@ func TestTheStateOfTheParts(t *testing.T) {
 	two := int32(2)
 	deployment := func(ready int32, generation int64) appsv1.Deployment {
 		return appsv1.Deployment{
-			ObjectMeta: metav1.ObjectMeta{Name: install.Controller, Generation: 2}, Spec: appsv1.DeploymentSpec{Replicas: &two},
-			Status: appsv1.DeploymentStatus{ObservedGeneration: generation, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: ready},
+			ObjectMeta: metav1.ObjectMeta{Name: install.Controller, Generation: 2},
+			Spec:       appsv1.DeploymentSpec{Replicas: &two},
+			Status: appsv1.DeploymentStatus{
+				ObservedGeneration: generation, Replicas: 2, UpdatedReplicas: 2,
+				AvailableReplicas: ready,
+			},
 		}
 	}
 	surge := deployment(2, 2)
@@ -190,16 +202,32 @@ func TestTheStateOfTheParts(t *testing.T) {
 	daemon := func(wanted, updated, available int32) appsv1.DaemonSet {
 		return appsv1.DaemonSet{
 			ObjectMeta: metav1.ObjectMeta{Name: install.Daemon, Generation: 1},
-			Status:     appsv1.DaemonSetStatus{ObservedGeneration: 1, DesiredNumberScheduled: wanted, UpdatedNumberScheduled: updated, NumberAvailable: available},
+			Status: appsv1.DaemonSetStatus{
+				ObservedGeneration: 1, DesiredNumberScheduled: wanted,
+				UpdatedNumberScheduled: updated, NumberAvailable: available,
+			},
 		}
 	}
-	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/name": install.Daemon}}}
+	pod := corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/name": install.Daemon}},
+	}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-		State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 10s"}},
-		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "one\nno kubeconfig\n"}},
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
+			Reason:  "CrashLoopBackOff",
+			Message: "back-off 10s",
+		}},
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			ExitCode: 1,
+			Message:  "one\nno kubeconfig\n",
+		}},
 	}}
-	pending := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/name": install.Controller}}}
-	pending.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/1 nodes are available"}}
+	pending := corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/name": install.Controller}},
+	}
+	pending.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+		Message: "0/1 nodes are available",
+	}}
 	for name, tc := range map[string]struct {
 		observed install.Observed
 		want     string

@@ -41,8 +41,8 @@ var Parts = []string{Controller, Server, Daemon}
 type Options struct {
 	// Images has the reference of the image of each part.
 	Images map[string]string
-	// Console are the hosts that browsers open for the console, with the port unless it is 443. If Console is empty, the
-	// console is not installed.
+	// Console are the hosts that browsers open for the console, with the port unless it is 443. If Console is empty,
+	// the console is not installed.
 	Console []string
 	// Hostnames are names and addresses at which new machines reach the server, in addition to those of the server's
 	// nodes.
@@ -68,11 +68,14 @@ func (o Options) Check() error {
 		image := o.Images[part]
 		switch {
 		case image == "":
-			problems = append(problems, fmt.Errorf("there is no image of %s: name the registry with --registry and --tag, or the file images.json of `make images` with --images", part))
+			problems = append(problems, fmt.Errorf("there is no image of %s: name the registry with --registry and "+
+				"--tag, or the file images.json of `make images` with --images", part))
 		case strings.HasPrefix(image, placeholderRegistry):
-			problems = append(problems, fmt.Errorf("the image %q of %s is a placeholder: push the images with `make images PUSH=REPOSITORY`, and use its dist/images.json, or set --registry and --tag", image, part))
+			problems = append(problems, fmt.Errorf("the image %q of %s is a placeholder: push the images with `make "+
+				"images PUSH=REPOSITORY`, and use its dist/images.json, or set --registry and --tag", image, part))
 		case strings.ContainsAny(image, " \t\n\"'") || !strings.ContainsAny(path.Base(image), ":@"):
-			problems = append(problems, fmt.Errorf("the image %q of %s has neither a tag nor a digest, or has characters that no reference has", image, part))
+			problems = append(problems, fmt.Errorf("the image %q of %s has neither a tag nor a digest, or has "+
+				"characters that no reference has", image, part))
 		}
 	}
 	if o.JoinServer != "" && !strings.HasPrefix(o.JoinServer, "https://") {
@@ -90,7 +93,8 @@ func (o Options) checkNames() (problems []error) {
 	}
 	for _, host := range o.Console {
 		if host == "" || strings.ContainsAny(host, ", \t\n/@*") {
-			problems = append(problems, fmt.Errorf("--console %q: want a host that browsers open, such as console.example.org or localhost:8443", host))
+			problems = append(problems,
+				fmt.Errorf("--console %q: want a host that browsers open, such as console.example.org or localhost:8443", host))
 		}
 	}
 	return problems
@@ -152,7 +156,10 @@ func Manifest(config fs.FS, o Options) ([]*unstructured.Unstructured, error) {
 
 // overlayOf returns the kustomization that sets the options.
 func overlayOf(o Options) types.Kustomization {
-	k := types.Kustomization{TypeMeta: types.TypeMeta{APIVersion: types.KustomizationVersion, Kind: types.KustomizationKind}}
+	k := types.Kustomization{TypeMeta: types.TypeMeta{
+		APIVersion: types.KustomizationVersion,
+		Kind:       types.KustomizationKind,
+	}}
 	for _, dir := range []string{"namespace", "crd", "rbac"} {
 		k.Resources = append(k.Resources, "../config/"+dir)
 	}
@@ -168,8 +175,12 @@ func overlayOf(o Options) types.Kustomization {
 		k.Components = append(k.Components, "../config/components/console")
 		k.Images = append(k.Images, imageOf(ConsoleImage, o.Images[ConsoleImage]))
 		hosts := types.ConfigMapArgs{}
-		hosts.Name, hosts.Namespace, hosts.LiteralSources = Console, Namespace, []string{"hosts=" + strings.Join(o.Console, ",")}
-		hosts.Options = &types.GeneratorOptions{Labels: map[string]string{"app.kubernetes.io/part-of": "bunsen", "app.kubernetes.io/component": "settings"}}
+		hosts.Name, hosts.Namespace, hosts.LiteralSources = Console, Namespace,
+			[]string{"hosts=" + strings.Join(o.Console, ",")}
+		hosts.Options = &types.GeneratorOptions{Labels: map[string]string{
+			"app.kubernetes.io/part-of":   "bunsen",
+			"app.kubernetes.io/component": "settings",
+		}}
 		k.ConfigMapGenerator = append(k.ConfigMapGenerator, hosts)
 	}
 	if !slices.Contains(o.Without, Server) && !slices.Contains(o.Without, Daemon) {
@@ -223,7 +234,8 @@ func Everything(config fs.FS) ([]*unstructured.Unstructured, error) {
 func Missing(objects, list []*unstructured.Unstructured) []*unstructured.Unstructured {
 	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool {
 		return slices.ContainsFunc(list, func(other *unstructured.Unstructured) bool {
-			return o.GroupVersionKind() == other.GroupVersionKind() && o.GetNamespace() == other.GetNamespace() && o.GetName() == other.GetName()
+			return o.GroupVersionKind() == other.GroupVersionKind() && o.GetNamespace() == other.GetNamespace() &&
+				o.GetName() == other.GetName()
 		})
 	})
 }

@@ -40,22 +40,34 @@ type Problem struct {
 func (r Readiness) Check(o Options) []Problem {
 	var all []Problem
 	if r.isOld() {
-		all = append(all, Problem{true, fmt.Sprintf("the cluster runs Kubernetes %s.%s, and Bunsen needs %d.%d or later for its admission policies", r.Major, r.Minor, minMajor, minMinor), "upgrade the cluster"})
+		all = append(all,
+			Problem{true, fmt.Sprintf("the cluster runs Kubernetes %s.%s, and Bunsen needs %d.%d or later for its "+
+				"admission policies", r.Major, r.Minor, minMajor, minMinor), "upgrade the cluster"})
 	}
 	if !r.Admin {
-		all = append(all, Problem{true, "you may not create kinds, cluster roles and admission policies", "use the credentials of a cluster-admin: --kubeconfig or --context"})
+		all = append(all, Problem{
+			true, "you may not create kinds, cluster roles and admission policies",
+			"use the credentials of a cluster-admin: --kubeconfig or --context",
+		})
 	}
 	if r.MachineConfigOperator {
-		all = append(all, Problem{true, "the Machine Config Operator runs on this cluster and leads its pools", "do not install Bunsen on OpenShift: two controllers would write the same objects"})
+		all = append(all, Problem{
+			true, "the Machine Config Operator runs on this cluster and leads its pools",
+			"do not install Bunsen on OpenShift: two controllers would write the same objects",
+		})
 	}
 	if r.Nodes == 0 {
 		all = append(all, Problem{false, "the cluster has no nodes yet", "the parts start when nodes join"})
 	}
 	if r.Nodes > 0 && r.ControlPlane == 0 && !slices.Contains(o.Without, Server) {
-		all = append(all, Problem{false, "no node has the label node-role.kubernetes.io/control-plane, so machine-config-server has no place to run", "label the nodes that are to run it, or add --without machine-config-server: every node can then read every config"})
+		all = append(all, Problem{false, "no node has the label node-role.kubernetes.io/control-plane, so " +
+			"machine-config-server has no place to run", "label the nodes that are to run it, or add --without " +
+			"machine-config-server: every node can then read every config"})
 	}
 	if len(o.Console) > 0 && !r.ConsoleCertificate {
-		all = append(all, Problem{false, "the Secret " + ConsoleCertificate + " does not exist, so the pod of " + Console + " waits for its certificate", "kubectl create secret tls " + ConsoleCertificate + " -n " + Namespace + " --cert=FILE --key=FILE"})
+		all = append(all, Problem{false, "the Secret " + ConsoleCertificate + " does not exist, so the pod of " +
+			Console + " waits for its certificate", "kubectl create secret tls " + ConsoleCertificate + " -n " +
+			Namespace + " --cert=FILE --key=FILE"})
 	}
 	return all
 }

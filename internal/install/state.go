@@ -42,7 +42,8 @@ type Observed struct {
 	Pods        []corev1.Pod
 }
 
-// States returns the state of each part, and of the console if the cluster has one. A part whose status is older than its object's generation is not ready.
+// States returns the state of each part, and of the console if the cluster has one. A part whose status is older than
+// its object's generation is not ready.
 func States(o Observed) []PartState {
 	var all []PartState
 	parts := Parts

@@ -15,7 +15,8 @@ func Updating(nodes []metav1.PartialObjectMetadata) []string {
 	for i := range nodes {
 		a := nodes[i].Annotations
 		desired := a[v1alpha1.DesiredConfigAnnotation]
-		assigned := a[v1alpha1.StateAnnotation] == v1alpha1.StateDone && desired != "" && desired != a[v1alpha1.CurrentConfigAnnotation]
+		assigned := a[v1alpha1.StateAnnotation] == v1alpha1.StateDone && desired != "" &&
+			desired != a[v1alpha1.CurrentConfigAnnotation]
 		if assigned || a[v1alpha1.StateAnnotation] == v1alpha1.StateWorking {
 			names = append(names, nodes[i].Name)
 		}

@@ -8,8 +8,9 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// CheckVersions returns the programs whose version differs from that of the leading controller. Programs of two adjacent
-// minor versions work together; a larger difference is fatal. Versions that are not semantic versions are only reported.
+// CheckVersions returns the programs whose version differs from that of the leading controller. Programs of two
+// adjacent minor versions work together; a larger difference is fatal. Versions that are not semantic versions are only
+// reported.
 func CheckVersions(cli string, s v1alpha1.ClusterStatus) []Problem {
 	var all []Problem
 	if s.Version == "" {
@@ -20,12 +21,14 @@ func CheckVersions(cli string, s v1alpha1.ClusterStatus) []Problem {
 			continue
 		}
 		all = append(all, Problem{
-			!areCompatible(v.Version, s.Version), fmt.Sprintf("%d %s: version %s, and the controller has version %s", v.Count, v.Component, v.Version, s.Version),
+			!areCompatible(v.Version, s.Version), fmt.Sprintf("%d %s: version %s, and the controller has version %s",
+				v.Count, v.Component, v.Version, s.Version),
 			"finish the upgrade: docs/upgrading.md",
 		})
 	}
 	if cli != s.Version && !areCompatible(cli, s.Version) {
-		all = append(all, Problem{false, fmt.Sprintf("this bunsen has version %s, and the controller has version %s", cli, s.Version), "use a bunsen of the controller's version"})
+		all = append(all, Problem{false, fmt.Sprintf("this bunsen has version %s, and the controller has version %s",
+			cli, s.Version), "use a bunsen of the controller's version"})
 	}
 	return all
 }

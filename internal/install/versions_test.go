@@ -26,9 +26,13 @@ func TestVersionsThatWorkTogether(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, p := range install.CheckVersions(tc.cli, v1alpha1.ClusterStatus{Version: tc.controller, Versions: []v1alpha1.ComponentVersion{
-				{Component: v1alpha1.ControllerComponent, Version: tc.controller, Count: 2}, {Component: v1alpha1.DaemonComponent, Version: tc.daemon, Count: 3},
-			}}) {
+			for _, p := range install.CheckVersions(tc.cli, v1alpha1.ClusterStatus{
+				Version: tc.controller,
+				Versions: []v1alpha1.ComponentVersion{
+					{Component: v1alpha1.ControllerComponent, Version: tc.controller, Count: 2},
+					{Component: v1alpha1.DaemonComponent, Version: tc.daemon, Count: 3},
+				},
+			}) {
 				prefix := ""
 				if p.Fatal {
 					prefix = "fatal: "
@@ -45,11 +49,19 @@ func TestVersionsThatWorkTogether(t *testing.T) {
 func TestNodesInAnUpdate(t *testing.T) {
 	var nodes []metav1.PartialObjectMetadata
 	for i, tc := range []struct{ state, current, desired string }{
-		{v1alpha1.StateDone, "a", "a"}, {v1alpha1.StateWorking, "a", "a"}, {v1alpha1.StateDone, "a", "b"}, {v1alpha1.StateDegraded, "a", "b"}, {"", "", ""},
+		{v1alpha1.StateDone, "a", "a"},
+		{v1alpha1.StateWorking, "a", "a"},
+		{v1alpha1.StateDone, "a", "b"},
+		{v1alpha1.StateDegraded, "a", "b"},
+		{"", "", ""},
 	} {
-		nodes = append(nodes, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%d", i), Annotations: map[string]string{
-			v1alpha1.StateAnnotation: tc.state, v1alpha1.CurrentConfigAnnotation: tc.current, v1alpha1.DesiredConfigAnnotation: tc.desired,
-		}}})
+		nodes = append(nodes, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprintf("n%d", i),
+			Annotations: map[string]string{
+				v1alpha1.StateAnnotation: tc.state, v1alpha1.CurrentConfigAnnotation: tc.current,
+				v1alpha1.DesiredConfigAnnotation: tc.desired,
+			},
+		}})
 	}
 	if got := install.Updating(nodes); !slices.Equal(got, []string{"n1", "n2"}) {
 		t.Errorf("nodes in an update: %q", got)

@@ -62,9 +62,11 @@ var (
 	// starts other units.
 	restartable = regexp.MustCompile(`^[a-zA-Z0-9:._-]+\.(service|timer)$`)
 	// untouchable matches units that must not be restarted on a running node, such as the daemon.
-	untouchable = regexp.MustCompile(`^(systemd-.*|dbus.*|machine-config-.*|bunsen-.*|getty.*|display-manager)\.(service|timer)$`)
+	untouchable = regexp.MustCompile(
+		`^(systemd-.*|dbus.*|machine-config-.*|bunsen-.*|getty.*|display-manager)\.(service|timer)$`)
 	// bootOnly matches directives of units that run while a machine boots, or that cannot be restarted.
-	bootOnly = regexp.MustCompile(`(?mi)^[ \t]*(DefaultDependencies[ \t]*=[ \t]*(no|false|off|0|n|f)|RefuseManualSt(art|op)[ \t]*=[ \t]*(yes|true|on|1|y|t)|ConditionFirstBoot[ \t]*=)`)
+	bootOnly = regexp.MustCompile(
+		`(?mi)^[ \t]*(DefaultDependencies[ \t]*=[ \t]*(no|false|off|0|n|f)|RefuseManualSt(art|op)[ \t]*=[ \t]*(yes|true|on|1|y|t)|ConditionFirstBoot[ \t]*=)`)
 	// oneshot matches the type of units that run a task and end.
 	oneshot = regexp.MustCompile(`(?m)^[ \t]*Type[ \t]*=[ \t]*oneshot[ \t]*$`)
 	// dropInServices are services of the OS whose restart applies their new drop-ins, while containers continue to run.
@@ -123,9 +125,13 @@ func WellKnown() []LiveRule {
 	}
 	kept := func(path, note string, actions []Action) LiveRule { return LiveRule{Rule{path, actions}, note, true} }
 	return []LiveRule{
-		kept("/etc/sysctl.d/", "A key that a change removes keeps its value until the next boot. A key net.*.default reaches new interfaces only.", restart("systemd-sysctl.service")),
-		kept("/etc/modules-load.d/", "A module that a change removes stays loaded until the next boot.", restart("systemd-modules-load.service")),
-		kept("/etc/udev/rules.d/", "Until the next boot, network interfaces keep their names and devices keep what a removed rule has set.", append(reload("systemd-udevd.service"), restart("systemd-udev-trigger.service")...)),
+		kept("/etc/sysctl.d/", "A key that a change removes keeps its value until the next boot. A key net.*.default "+
+			"reaches new interfaces only.", restart("systemd-sysctl.service")),
+		kept("/etc/modules-load.d/", "A module that a change removes stays loaded until the next boot.",
+			restart("systemd-modules-load.service")),
+		kept("/etc/udev/rules.d/", "Until the next boot, network interfaces keep their names and devices keep what a "+
+			"removed rule has set.", append(reload("systemd-udevd.service"),
+			restart("systemd-udev-trigger.service")...)),
 		rule("/etc/chrony.conf", "", restart("chronyd.service")),
 		rule("/etc/chrony.d/", "", restart("chronyd.service")),
 		rule("/etc/chrony/", "", restart("chrony.service")),

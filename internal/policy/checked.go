@@ -28,8 +28,8 @@ func CheckedOnNode(from, to machineconfig.Config) (out []Refusal) {
 	return out
 }
 
-// systemOnNode returns the changed parts of the OS that not every OS can change. A config without an image keeps the node's
-// image, so no node refuses it.
+// systemOnNode returns the changed parts of the OS that not every OS can change. A config without an image keeps the
+// node's image, so no node refuses it.
 func systemOnNode(from, to machineconfig.Config) (out []Refusal) {
 	for _, part := range []struct {
 		field   string
@@ -42,11 +42,15 @@ func systemOnNode(from, to machineconfig.Config) (out []Refusal) {
 		{"extensions", !slices.Equal(sortedSet(from.Extensions), sortedSet(to.Extensions)), "neither RHEL CoreOS nor CentOS Stream CoreOS"},
 	} {
 		if part.changes {
-			out = append(out, continued(OnNode(CheckSystem, part.field, "is checked on each node: a node that has "+part.who+" cannot change it and refuses the config")))
+			out = append(out, continued(OnNode(CheckSystem, part.field, "is checked on each node: a node that has "+
+				part.who+" cannot change it and refuses the config")))
 		}
 	}
-	for _, a := range distribution.OddArguments(machineconfig.SplitKargs(from.KernelArguments), machineconfig.SplitKargs(to.KernelArguments)) {
-		out = append(out, continued(OnNode(CheckSystem, "kernelArguments "+a, "is checked on each node: a node without rpm-ostree refuses it, "+distribution.PlainOnly)))
+	for _, a := range distribution.OddArguments(machineconfig.SplitKargs(from.KernelArguments),
+		machineconfig.SplitKargs(to.KernelArguments)) {
+		out = append(out,
+			continued(OnNode(CheckSystem, "kernelArguments "+a, "is checked on each node: a node without rpm-ostree "+
+				"refuses it, "+distribution.PlainOnly)))
 	}
 	return out
 }
@@ -73,7 +77,9 @@ func numbersOnNode(from, to ign.Passwd) (out []Refusal) {
 		if value == nil || known[account{kind, name}] {
 			return // The function Refuse handles a number that changes.
 		}
-		out = append(out, OnNode(CheckAccounts, kind+" "+name, fmt.Sprintf("each node checks %s %d, because the %[1]s of an existing %[3]s cannot change. A node that has the %[3]s with another %[1]s refuses the config", number, *value, kind)))
+		out = append(out, OnNode(CheckAccounts, kind+" "+name, fmt.Sprintf("each node checks %s %d, because the "+
+			"%[1]s of an existing %[3]s cannot change. A node that has the %[3]s with another %[1]s refuses the config",
+			number, *value, kind)))
 	}
 	for _, u := range to.Users {
 		if exists(u.ShouldExist) {
@@ -96,7 +102,8 @@ func nodeNeeds(c ign.Config) (out []Refusal) {
 		}
 	}
 	for _, a := range accountsNamed(c) {
-		need(CheckAccounts, string(a.Kind)+" "+a.Name, "is checked on each node: the config uses it and does not create it, so a node without it refuses the config")
+		need(CheckAccounts, string(a.Kind)+" "+a.Name, "is checked on each node: the config uses it and does not "+
+			"create it, so a node without it refuses the config")
 	}
 	own := map[string]bool{}
 	for _, p := range managedPaths(c) {
@@ -107,10 +114,12 @@ func nodeNeeds(c ign.Config) (out []Refusal) {
 		case l.Target == nil:
 		case isHard(l):
 			if target := path.Clean(path.Join("/", *l.Target)); !own[target] {
-				need(CheckPaths, "link "+l.Path, "is checked on each node: a node without the file "+target+" refuses the config")
+				need(CheckPaths, "link "+l.Path, "is checked on each node: a node without the file "+target+
+					" refuses the config")
 			}
 		case !isTrue(l.Overwrite):
-			need(CheckPaths, "link "+l.Path, "is checked on each node: a node that has anything else there refuses the config, because overwrite: true is not set")
+			need(CheckPaths, "link "+l.Path, "is checked on each node: a node that has anything else there refuses "+
+				"the config, because overwrite: true is not set")
 		}
 	}
 	return out

@@ -24,7 +24,8 @@ func Compare(from, to machineconfig.Config) Changes {
 		compareLists(KindGroup, a.Passwd.Groups, b.Passwd.Groups, sameGroup),
 		compareOne(KindKargs, sameKargs(from, to), len(from.KernelArguments) > 0, len(to.KernelArguments) > 0),
 		compareOne(KindKernelType, kernelType(from) == kernelType(to), true, true),
-		compareOne(KindExtensions, slices.Equal(from.Extensions, to.Extensions), len(from.Extensions) > 0, len(to.Extensions) > 0),
+		compareOne(KindExtensions, slices.Equal(from.Extensions, to.Extensions), len(from.Extensions) > 0,
+			len(to.Extensions) > 0),
 		compareOne(KindOSImage, from.OSImageURL == to.OSImageURL, from.OSImageURL != "", to.OSImageURL != ""),
 		compareOne(KindFIPS, from.FIPS == to.FIPS, from.FIPS, to.FIPS),
 		compareLists(KindDirectory, a.Storage.Directories, b.Storage.Directories, sameDirectory),
@@ -149,7 +150,8 @@ func modeOr(mode *int, otherwise int) int {
 }
 
 func sameOwner(a, b ign.Node) bool {
-	return owner(a.User.ID, a.User.Name) == owner(b.User.ID, b.User.Name) && owner(a.Group.ID, a.Group.Name) == owner(b.Group.ID, b.Group.Name)
+	return owner(a.User.ID, a.User.Name) == owner(b.User.ID, b.User.Name) &&
+		owner(a.Group.ID, a.Group.Name) == owner(b.Group.ID, b.Group.Name)
 }
 
 // account identifies a user or group by number or by name; the zero value is root.

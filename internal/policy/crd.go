@@ -13,7 +13,8 @@ import (
 )
 
 // serviceName matches the unit names that MachineConfiguration accepts.
-var serviceName = regexp.MustCompile(`^[a-zA-Z0-9:._@\\-]+\.(service|socket|device|mount|automount|swap|target|path|timer|snapshot|slice|scope)$`)
+var serviceName = regexp.MustCompile(
+	`^[a-zA-Z0-9:._@\\-]+\.(service|socket|device|mount|automount|swap|target|path|timer|snapshot|slice|scope)$`)
 
 // FromSpec returns the default policy with the user's rules: a rule of the same path or name replaces the default one,
 // and SSH key actions replace the default's. The error lists every invalid rule.
@@ -54,7 +55,10 @@ func FromStatus(status operatorv1.NodeDisruptionPolicyStatus) (Policy, error) {
 func (p Policy) Status() operatorv1.NodeDisruptionPolicyStatus {
 	var out operatorv1.NodeDisruptionPolicyClusterStatus
 	for _, f := range p.Files {
-		out.Files = append(out.Files, operatorv1.NodeDisruptionPolicyStatusFile{Path: f.Name, Actions: toStatusActions(f.Actions)})
+		out.Files = append(out.Files, operatorv1.NodeDisruptionPolicyStatusFile{
+			Path:    f.Name,
+			Actions: toStatusActions(f.Actions),
+		})
 	}
 	for _, u := range p.Units {
 		out.Units = append(out.Units, operatorv1.NodeDisruptionPolicyStatusUnit{
@@ -112,8 +116,11 @@ func (r *reader) fileRule(name string, actions []Action) Rule {
 	if !path.IsAbs(name) {
 		r.addError(name, "its path is not absolute")
 	}
-	if r.user && trustfile.Covers(name) && slices.ContainsFunc(actions, func(a Action) bool { return a.Type == ActionReboot || a.Type == ActionDrain }) {
-		r.addError(name, "nodes get files of this path beside their config, without a drain or a reboot: use Reload, Restart or None")
+	if r.user && trustfile.Covers(name) && slices.ContainsFunc(actions, func(a Action) bool {
+		return a.Type == ActionReboot || a.Type == ActionDrain
+	}) {
+		r.addError(name, "nodes get files of this path beside their config, without a drain or a reboot: use Reload, "+
+			"Restart or None")
 	}
 	return r.rule(name, actions)
 }
@@ -142,7 +149,8 @@ func (r *reader) actions(rule string, actions []Action) {
 			}
 		case ActionReload, ActionRestart:
 			if !serviceName.MatchString(a.Service) {
-				r.addError(rule, "action %s names no service: give the unit's full name, such as crio.service, and not %q", a.Type, a.Service)
+				r.addError(rule, "action %s names no service: give the unit's full name, such as crio.service, "+
+					"and not %q", a.Type, a.Service)
 			}
 		case ActionSpecial:
 			if r.user {

@@ -23,15 +23,23 @@ func specAction(verb, service string) operatorv1.NodeDisruptionPolicySpecAction 
 	return a
 }
 
-func fileSpec(path string, actions ...operatorv1.NodeDisruptionPolicySpecAction) operatorv1.NodeDisruptionPolicySpecFile {
+func fileSpec(path string,
+	actions ...operatorv1.NodeDisruptionPolicySpecAction,
+) operatorv1.NodeDisruptionPolicySpecFile {
 	return operatorv1.NodeDisruptionPolicySpecFile{Path: path, Actions: actions}
 }
 
 func TestUsersRulesReplaceTheDefaultsOfTheirNameAndJoinTheRest(t *testing.T) {
 	p, err := policy.FromSpec(operatorv1.NodeDisruptionPolicyConfig{
-		Files:  []operatorv1.NodeDisruptionPolicySpecFile{fileSpec("/etc/containers/policy.json", specAction("None", "")), fileSpec("/etc/app", specAction("Restart", "app.service"))},
-		Units:  []operatorv1.NodeDisruptionPolicySpecUnit{{Name: "app.service", Actions: []operatorv1.NodeDisruptionPolicySpecAction{specAction("DaemonReload", "")}}},
-		SSHKey: operatorv1.NodeDisruptionPolicySpecSSHKey{Actions: []operatorv1.NodeDisruptionPolicySpecAction{specAction("Reboot", "")}},
+		Files: []operatorv1.NodeDisruptionPolicySpecFile{fileSpec("/etc/containers/policy.json",
+			specAction("None", "")), fileSpec("/etc/app", specAction("Restart", "app.service"))},
+		Units: []operatorv1.NodeDisruptionPolicySpecUnit{{
+			Name:    "app.service",
+			Actions: []operatorv1.NodeDisruptionPolicySpecAction{specAction("DaemonReload", "")},
+		}},
+		SSHKey: operatorv1.NodeDisruptionPolicySpecSSHKey{Actions: []operatorv1.NodeDisruptionPolicySpecAction{
+			specAction("Reboot", ""),
+		}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -39,8 +47,10 @@ func TestUsersRulesReplaceTheDefaultsOfTheirNameAndJoinTheRest(t *testing.T) {
 	want := policy.Default()
 	i := slices.IndexFunc(want.Files, func(r policy.Rule) bool { return r.Name == "/etc/containers/policy.json" })
 	want.Files[i].Actions = []policy.Action{{Type: policy.ActionNone}}
-	want.Files = append(want.Files, policy.Rule{Name: "/etc/app", Actions: []policy.Action{{Type: policy.ActionRestart, Service: "app.service"}}})
-	want.Units = append(want.Units, policy.Rule{Name: "app.service", Actions: []policy.Action{{Type: policy.ActionDaemonReload}}})
+	want.Files = append(want.Files,
+		policy.Rule{Name: "/etc/app", Actions: []policy.Action{{Type: policy.ActionRestart, Service: "app.service"}}})
+	want.Units = append(want.Units,
+		policy.Rule{Name: "app.service", Actions: []policy.Action{{Type: policy.ActionDaemonReload}}})
 	want.SSHKey = []policy.Action{{Type: policy.ActionReboot}}
 	if diff := cmp.Diff(want, p); diff != "" {
 		t.Error(diff)
@@ -69,14 +79,19 @@ func TestEveryBadRuleIsNamed(t *testing.T) {
 			fileSpec("/f", specAction("None", "")),
 			fileSpec("/f", specAction("Reboot", "")),
 		},
-		Units: []operatorv1.NodeDisruptionPolicySpecUnit{{Name: "crio", Actions: []operatorv1.NodeDisruptionPolicySpecAction{specAction("None", "")}}},
+		Units: []operatorv1.NodeDisruptionPolicySpecUnit{{
+			Name:    "crio",
+			Actions: []operatorv1.NodeDisruptionPolicySpecAction{specAction("None", "")},
+		}},
 	})
 	if err == nil {
 		t.Fatal("all of it was taken")
 	}
 	for _, want := range []string{
-		"rule etc/relative: its path is not absolute", "rule /a: action Reboot cannot be combined with others", "rule /b: action Reload names no service",
-		"rule /c: action Special is reserved", `rule /d: action "Explode" is unknown`, "rule /e: it has no actions", "rule /f: it is repeated", "rule crio: it is not the name of a unit",
+		"rule etc/relative: its path is not absolute", "rule /a: action Reboot cannot be combined with others",
+		"rule /b: action Reload names no service",
+		"rule /c: action Special is reserved", `rule /d: action "Explode" is unknown`, "rule /e: it has no actions",
+		"rule /f: it is repeated", "rule crio: it is not the name of a unit",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("lacks %q:\n%v", want, err)

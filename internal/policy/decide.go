@@ -97,7 +97,9 @@ func combine(all []Action) []Action {
 	if slices.ContainsFunc(all, func(a Action) bool { return a.Type == ActionReboot }) {
 		return reboot()
 	}
-	if rest := slices.DeleteFunc(slices.Clone(all), func(a Action) bool { return a.Type == ActionNone }); len(rest) > 0 {
+	if rest := slices.DeleteFunc(slices.Clone(all), func(a Action) bool {
+		return a.Type == ActionNone
+	}); len(rest) > 0 {
 		return rest
 	}
 	return none()

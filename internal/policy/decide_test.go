@@ -21,7 +21,9 @@ func config(t *testing.T, body string) machineconfig.Config {
 	if body != "" {
 		body = "," + body
 	}
-	c, err := machineconfig.Parse(mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(`{"ignition":{"version":"3.5.0"}` + body + `}`)}})
+	c, err := machineconfig.Parse(
+		mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(`{"ignition":{"version":"3.5.0"}` + body +
+			`}`)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +64,10 @@ func TestDecide(t *testing.T) {
 			{Name: "/etc/list", Actions: []policy.Action{{Type: policy.ActionRestart, Service: "a.service"}, {Type: policy.ActionRestart, Service: "b.service"}, {Type: policy.ActionRestart, Service: "a.service"}}},
 			{Name: "/etc/drain", Actions: []policy.Action{{Type: policy.ActionDrain}, {Type: policy.ActionReload, Service: "d.service"}}},
 		},
-		Units: []policy.Rule{{Name: "app.service", Actions: []policy.Action{{Type: policy.ActionDaemonReload}, {Type: policy.ActionRestart, Service: "app.service"}}}},
+		Units: []policy.Rule{{Name: "app.service", Actions: []policy.Action{
+			{Type: policy.ActionDaemonReload},
+			{Type: policy.ActionRestart, Service: "app.service"},
+		}}},
 	}
 	for sentence, c := range map[string]struct{ from, to, want string }{
 		"nothing changed":                                                {files("/etc/x a"), files("/etc/x a"), "None; none"},
@@ -131,7 +136,8 @@ func TestWhatIsReadAtBootReboots(t *testing.T) {
 
 func TestItemsSayWhy(t *testing.T) {
 	d := policy.Decide(config(t, files("/etc/containers/policy.json 1")),
-		config(t, files("/etc/containers/policy.json 2", "/etc/motd")+`,"systemd":{"units":[{"name":"a.service"}]}`), policy.Default())
+		config(t, files("/etc/containers/policy.json 2", "/etc/motd")+`,"systemd":{"units":[{"name":"a.service"}]}`),
+		policy.Default())
 	var got []string
 	for _, i := range d.Items {
 		got = append(got, fmt.Sprintf("%s %s %s: %v, %s", i.Kind, i.Name, i.Verb, i.Actions, i.Why))
@@ -147,7 +153,8 @@ func TestItemsSayWhy(t *testing.T) {
 }
 
 func TestRegistriesConf(t *testing.T) {
-	const mirrored = "[[registry]]\nlocation=\"r\"\n[[registry.mirror]]\nlocation=\"m\"\npull-from-mirror=\"digest-only\"\n"
+	const mirrored = "[[registry]]\nlocation=\"r\"\n[[registry.mirror]]\nlocation=\"m\"\n" +
+		"pull-from-mirror=\"digest-only\"\n"
 	for sentence, c := range map[string]struct {
 		from, to string // "-" is no file
 		drains   string // why, or "" for safe

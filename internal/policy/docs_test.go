@@ -84,7 +84,8 @@ and unit what that costs. It has the rules below. Your rules are in ` + "`Machin
 	}
 	row("users (SSH keys, passwords and everything else) and groups", p.SSHKey)
 	row("anything else", []policy.Action{{Type: policy.ActionReboot}})
-	fmt.Fprintf(&b, "| %s | %s | %s |\n", "disks, filesystems, raid, luks, Ignition's `kernelArguments` and its own section `ignition`", "nothing: only new nodes get it", policy.None)
+	fmt.Fprintf(&b, "| %s | %s | %s |\n", "disks, filesystems, raid, luks, Ignition's `kernelArguments` and its own "+
+		"section `ignition`", "nothing: only new nodes get it", policy.None)
 	b.WriteString(`
 A change of ` + "`" + policy.RegistriesConf + "`" + ` or of a file ` + "`*.conf`" + ` below
 ` + "`/etc/containers/registries.conf.d`" + ` is safe if every running pod still gets the same image. Bunsen

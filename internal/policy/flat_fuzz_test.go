@@ -62,15 +62,18 @@ func addConfigs(f *testing.F) {
 		`"storage":{"links":[{"path":"/a","target":"/b"},{"path":"/b","target":"a"}]}}`,
 	} {
 		for shape := range uint8(12) {
-			f.Add([]byte(head+`"storage":{"files":[{"path":"/etc/a","contents":{"source":"data:,a"}}]}}`), []byte(head+body), shape+uint8(i))
+			f.Add([]byte(head+`"storage":{"files":[{"path":"/etc/a","contents":{"source":"data:,a"}}]}}`),
+				[]byte(head+body), shape+uint8(i))
 		}
 	}
-	f.Add([]byte(`{"ignition":{"version":"3.5.0"}}`), []byte(`{"ignition":{"version":"3.0.0","config":{"merge":[{"source":"data:,%7B"}]}}}`), uint8(3))
-	f.Add([]byte(`{"ignition":{"version":"3.5.0"}}`), []byte(`{"ignition":{"version":"3.4.0"},"storage":[[[[`), uint8(0))
+	f.Add([]byte(`{"ignition":{"version":"3.5.0"}}`),
+		[]byte(`{"ignition":{"version":"3.0.0","config":{"merge":[{"source":"data:,%7B"}]}}}`), uint8(3))
+	f.Add([]byte(`{"ignition":{"version":"3.5.0"}}`), []byte(`{"ignition":{"version":"3.4.0"},"storage":[[[[`),
+		uint8(0))
 }
 
-// FuzzFlat: no config makes a check panic, whatever configs it names and however they are encoded. A flat config stays as it
-// is, and every check has the same findings of a config and of its flat form.
+// FuzzFlat: no config makes a check panic, whatever configs it names and however they are encoded. A flat config stays
+// as it is, and every check has the same findings of a config and of its flat form.
 func FuzzFlat(f *testing.F) {
 	addConfigs(f)
 	f.Fuzz(func(t *testing.T, outer, inner []byte, shape uint8) {
@@ -104,7 +107,8 @@ func FuzzFlat(f *testing.F) {
 		if diff := cmp.Diff(flat, again); err != nil || diff != "" {
 			t.Errorf("the flat form of a flat config is another: %v\n%s", err, diff)
 		}
-		if d := policy.Decide(c, flat, policy.Default()); len(d.Items) > 0 || len(policy.Refuse(c, flat, policy.Overrides{})) > len(policy.Invalid(flat)) {
+		if d := policy.Decide(c, flat, policy.Default()); len(d.Items) > 0 ||
+			len(policy.Refuse(c, flat, policy.Overrides{})) > len(policy.Invalid(flat)) {
 			t.Errorf("a config differs from its flat form: %v", d.Items)
 		}
 		if bad := machineconfig.Check(flat); len(bad) > 0 && len(machineconfig.Check(c)) == 0 {
@@ -119,10 +123,12 @@ func findings(c machineconfig.Config) map[string]any {
 	return map[string]any{
 		"Invalid":  policy.Invalid(c),
 		"accounts": policy.AccountsNamed(c),
-		"first":    policy.Decide(none, c, policy.Default()), "first refused": policy.Refuse(none, c, policy.Overrides{}),
+		"first":    policy.Decide(none, c, policy.Default()), "first refused": policy.Refuse(none, c,
+			policy.Overrides{}),
 		"first on node": policy.CheckedOnNode(none, c), "first for new nodes": policy.NewNodesOnly(none, c),
 		"openshift": policy.Refuse(none, c, policy.Overrides{OpenShift: true}),
-		"last":      policy.Decide(c, none, policy.Default()), "last refused": policy.Refuse(c, none, policy.Overrides{}),
+		"last":      policy.Decide(c, none, policy.Default()), "last refused": policy.Refuse(c, none,
+			policy.Overrides{}),
 		"last on node": policy.CheckedOnNode(c, none), "last for new nodes": policy.NewNodesOnly(c, none),
 	}
 }

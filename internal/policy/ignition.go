@@ -16,8 +16,10 @@ func compareIgnition(a, b ign.Ignition) (cs Changes) {
 			cs = append(cs, c)
 		}
 	}
-	part("config.merge", slices.EqualFunc(a.Config.Merge, b.Config.Merge, sameContents), len(a.Config.Merge) > 0, len(b.Config.Merge) > 0)
-	part("config.replace", sameContents(a.Config.Replace, b.Config.Replace), !isZero(a.Config.Replace), !isZero(b.Config.Replace))
+	part("config.merge", slices.EqualFunc(a.Config.Merge, b.Config.Merge, sameContents), len(a.Config.Merge) > 0,
+		len(b.Config.Merge) > 0)
+	part("config.replace", sameContents(a.Config.Replace, b.Config.Replace), !isZero(a.Config.Replace),
+		!isZero(b.Config.Replace))
 	part("proxy", sameProxy(a.Proxy, b.Proxy), !isZero(a.Proxy), !isZero(b.Proxy))
 	tlsA, tlsB := a.Security.TLS.CertificateAuthorities, b.Security.TLS.CertificateAuthorities
 	part("security.tls", slices.EqualFunc(tlsA, tlsB, sameContents), len(tlsA) > 0, len(tlsB) > 0)
@@ -37,7 +39,8 @@ func IgnitionParts(i ign.Ignition) (names []string) {
 // sameProxy compares proxies. The order of noProxy has no meaning.
 func sameProxy(a, b ign.Proxy) bool {
 	hosts := func(p ign.Proxy) []ign.NoProxyItem { return slices.Sorted(slices.Values(p.NoProxy)) }
-	return deepEqual(a.HTTPProxy, b.HTTPProxy) && deepEqual(a.HTTPSProxy, b.HTTPSProxy) && slices.Equal(hosts(a), hosts(b))
+	return deepEqual(a.HTTPProxy, b.HTTPProxy) && deepEqual(a.HTTPSProxy, b.HTTPSProxy) &&
+		slices.Equal(hosts(a), hosts(b))
 }
 
 func isZero[T any](v T) bool { return reflect.ValueOf(v).IsZero() }

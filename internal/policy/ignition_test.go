@@ -19,7 +19,9 @@ func head(t *testing.T, more string) machineconfig.Config {
 	if more != "" {
 		more = "," + more
 	}
-	c, err := machineconfig.Parse(mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(`{"ignition":{"version":"3.5.0"` + more + `}}`)}})
+	c, err := machineconfig.Parse(
+		mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(`{"ignition":{"version":"3.5.0"` + more +
+			`}}`)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +31,10 @@ func head(t *testing.T, more string) machineconfig.Config {
 // TestAnInlineConfigThatIsNamedIsPartOfTheOneThatNamesIt compares what machines get that boot with what nodes take.
 func TestAnInlineConfigThatIsNamedIsPartOfTheOneThatNamesIt(t *testing.T) {
 	child := func(mode string) string {
-		return `"config":{"merge":[{"source":"data:;base64,` + base64.StdEncoding.EncodeToString([]byte(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/x","mode":`+mode+`}]}}`)) + `"}]}`
+		return `"config":{"merge":[{"source":"data:;base64,` +
+			base64.StdEncoding.EncodeToString(
+				[]byte(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/x","mode":`+mode+`}]}}`)) +
+			`"}]}`
 	}
 	for sentence, c := range map[string]struct{ from, to, want string }{
 		"a config that is merged":        {"", child("420"), "added file /etc/x"},

@@ -105,7 +105,10 @@ func unitPaths(u ign.Unit) (all []managedPath) {
 	}
 	for _, d := range u.Dropins {
 		if d.Contents != nil {
-			all = append(all, managedPath{path: nodepath.UnitDir + "/" + u.Name + ".d/" + d.Name, kind: pathFile, of: KindUnit, name: u.Name})
+			all = append(all, managedPath{
+				path: nodepath.UnitDir + "/" + u.Name + ".d/" + d.Name, kind: pathFile,
+				of: KindUnit, name: u.Name,
+			})
 		}
 	}
 	return all
@@ -130,10 +133,14 @@ func invalidPaths(paths []managedPath) (all []Refusal) {
 	}
 	for _, p := range paths {
 		if dir, kind := fileAbove(p.path, kinds); dir != "" {
-			all = append(all, p.refuse(fmt.Sprintf("%s is a %s of the same config, so no path can be below it: remove one of them", dir, kind)))
+			all = append(all,
+				p.refuse(fmt.Sprintf("%s is a %s of the same config, so no path can be below it: remove one of them",
+					dir, kind)))
 		}
 		if kind, known := kinds[p.target]; p.kind == pathHardLink && known && kind != pathFile && kind != pathLink {
-			all = append(all, p.refuse(fmt.Sprintf("it is a hard link to %s, which is neither a file nor a link in the same config: name one that is", p.target)))
+			all = append(all,
+				p.refuse(fmt.Sprintf("it is a hard link to %s, which is neither a file nor a link in the same "+
+					"config: name one that is", p.target)))
 		}
 	}
 	return append(all, endlessLinks(paths, links)...)

@@ -22,9 +22,15 @@ func invalidAccounts(p ign.Passwd) (all []Refusal) {
 		removed[g.Name] = !exists(g.ShouldExist)
 		switch {
 		case !ValidAccount(g.Name):
-			all = append(all, Refusal{Field: field, Why: fmt.Sprintf(invalidNameText, "group"), Kind: KindGroup, Name: g.Name})
+			all = append(all, Refusal{
+				Field: field, Why: fmt.Sprintf(invalidNameText, "group"), Kind: KindGroup,
+				Name: g.Name,
+			})
 		case removed[g.Name] && g.Name == "root":
-			all = append(all, Refusal{Field: field, Why: "a node cannot run without this group: remove shouldExist", Kind: KindGroup, Name: g.Name})
+			all = append(all, Refusal{
+				Field: field, Why: "a node cannot run without this group: remove shouldExist",
+				Kind: KindGroup, Name: g.Name,
+			})
 		}
 	}
 	for _, u := range p.Users {
@@ -48,19 +54,22 @@ func invalidUser(u ign.PasswdUser, removedGroups map[string]bool) (all []Refusal
 		return nil
 	}
 	if home := deref(u.HomeDir); home != "" && (!path.IsAbs(home) || path.Clean(home) != home) {
-		all = append(all, Refusal{Field: field + " homeDir", Why: "it is not an absolute, clean path: write one like /home/" + u.Name})
+		all = append(all, Refusal{Field: field + " homeDir", Why: "it is not an absolute, clean path: write one " +
+			"like /home/" + u.Name})
 	}
 	for _, f := range []struct {
 		name  string
 		value *string
 	}{{"gecos", u.Gecos}, {"homeDir", u.HomeDir}, {"shell", u.Shell}, {"passwordHash", u.PasswordHash}} {
 		if strings.ContainsAny(deref(f.value), ":\n\r\x00") {
-			all = append(all, Refusal{Field: field + " " + f.name, Why: "it contains a colon or a line break, which /etc/passwd cannot hold: remove it"})
+			all = append(all, Refusal{Field: field + " " + f.name, Why: "it contains a colon or a line break, which " +
+				"/etc/passwd cannot hold: remove it"})
 		}
 	}
 	for _, g := range groupsOf(u) {
 		if removedGroups[g] {
-			all = append(all, Refusal{Field: field, Why: fmt.Sprintf("the config removes group %q, of which the user is a member: keep the group, or remove it from the user's groups", g)})
+			all = append(all, Refusal{Field: field, Why: fmt.Sprintf("the config removes group %q, of which the user "+
+				"is a member: keep the group, or remove it from the user's groups", g)})
 		}
 	}
 	return all
@@ -96,10 +105,14 @@ func removedOwners(c ign.Config) (all []Refusal) {
 	check := func(kind ChangeKind, list string, n ign.Node) {
 		field := "storage." + list + " " + n.Path
 		if name := ownerName(n.User.ID, n.User.Name); users[name] {
-			all = append(all, Refusal{Field: field, Why: fmt.Sprintf("the config removes user %q, its owner: keep the user, or set another owner", name), Kind: kind, Name: n.Path})
+			all = append(all,
+				Refusal{Field: field, Why: fmt.Sprintf("the config removes user %q, its owner: keep the user, or set "+
+					"another owner", name), Kind: kind, Name: n.Path})
 		}
 		if name := ownerName(n.Group.ID, n.Group.Name); groups[name] {
-			all = append(all, Refusal{Field: field, Why: fmt.Sprintf("the config removes group %q, its owner: keep the group, or set another one", name), Kind: kind, Name: n.Path})
+			all = append(all,
+				Refusal{Field: field, Why: fmt.Sprintf("the config removes group %q, its owner: keep the group, or "+
+					"set another one", name), Kind: kind, Name: n.Path})
 		}
 	}
 	for _, d := range c.Storage.Directories {

@@ -30,8 +30,10 @@ func nestedOwners(c ign.Config) (all []Refusal) {
 		for above := path.Dir(at); owned && above != "/" && above != "."; above = path.Dir(above) {
 			other, ok := owners[above]
 			if ok && own != other && own.byName == other.byName {
-				all = append(all, managedPath{path: at, kind: pathDir, of: KindDirectory, name: d.Path}.refuse(fmt.Sprintf(
-					"user %s owns this directory, and user %[3]s owns %[2]s above it and could replace it: give one of the two directories to root, or both to one user", own.user, above, other.user)))
+				all = append(all, managedPath{path: at, kind: pathDir, of: KindDirectory, name: d.Path}.refuse(
+					fmt.Sprintf(
+						"user %s owns this directory, and user %[3]s owns %[2]s above it and could replace it: give "+
+							"one of the two directories to root, or both to one user", own.user, above, other.user)))
 				break
 			}
 		}

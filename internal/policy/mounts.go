@@ -21,7 +21,9 @@ func Running(from, to machineconfig.Config) (a, b machineconfig.Config) {
 // runningUnits returns the units of two flat configs that running nodes apply.
 func runningUnits(a, b ign.Config) (from, to []ign.Unit) {
 	before, after := firstBootMounts(a), firstBootMounts(b)
-	from = slices.DeleteFunc(slices.Clone(a.Systemd.Units), func(u ign.Unit) bool { return before[u.Name] || after[u.Name] })
+	from = slices.DeleteFunc(slices.Clone(a.Systemd.Units), func(u ign.Unit) bool {
+		return before[u.Name] || after[u.Name]
+	})
 	to = slices.DeleteFunc(slices.Clone(b.Systemd.Units), func(u ign.Unit) bool { return after[u.Name] })
 	return from, to
 }

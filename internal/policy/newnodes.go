@@ -14,8 +14,10 @@ const NewNodesOnlyPrefix = "existing nodes will not get this: "
 
 // Reasons why existing nodes do not get a change.
 const (
-	reasonAdded   = NewNodesOnlyPrefix + "it is set up on first boot only; replace the nodes with new ones where you need it"
-	reasonRemoved = NewNodesOnlyPrefix + "what their first boot set up stays; replace the nodes with new ones to remove it"
+	reasonAdded = NewNodesOnlyPrefix + "it is set up on first boot only; replace the nodes with new ones where you " +
+		"need it"
+	reasonRemoved = NewNodesOnlyPrefix + "what their first boot set up stays; replace the nodes with new ones to " +
+		"remove it"
 )
 
 // NewNodesOnly returns the differences that only a first boot applies: disks, filesystems, raid, encrypted volumes, the
@@ -25,16 +27,23 @@ const (
 func NewNodesOnly(from, to machineconfig.Config) (all []Refusal) {
 	from, to = machineconfig.Flattened(from), machineconfig.Flattened(to)
 	a, b := from.Ignition, to.Ignition
-	all = firstBoot(all, "storage.disks ", compareLists(KindStorage, a.Storage.Disks, b.Storage.Disks, deepEqual[ign.Disk]))
-	all = firstBoot(all, "storage.filesystems ", compareLists(KindStorage, a.Storage.Filesystems, b.Storage.Filesystems, deepEqual[ign.Filesystem]))
-	all = firstBoot(all, "storage.raid ", compareLists(KindStorage, a.Storage.Raid, b.Storage.Raid, deepEqual[ign.Raid]))
-	all = firstBoot(all, "storage.luks ", compareLists(KindStorage, a.Storage.Luks, b.Storage.Luks, deepEqual[ign.Luks]))
+	all = firstBoot(all, "storage.disks ", compareLists(KindStorage, a.Storage.Disks, b.Storage.Disks,
+		deepEqual[ign.Disk]))
+	all = firstBoot(all, "storage.filesystems ", compareLists(KindStorage, a.Storage.Filesystems, b.Storage.Filesystems,
+		deepEqual[ign.Filesystem]))
+	all = firstBoot(all, "storage.raid ", compareLists(KindStorage, a.Storage.Raid, b.Storage.Raid,
+		deepEqual[ign.Raid]))
+	all = firstBoot(all, "storage.luks ", compareLists(KindStorage, a.Storage.Luks, b.Storage.Luks,
+		deepEqual[ign.Luks]))
 	live := liveUnits(a, b)
-	all = firstBoot(all, "systemd.units ", slices.DeleteFunc(unitChanges(a, b), func(c Change) bool { return slices.Contains(live, c) }))
+	all = firstBoot(all, "systemd.units ", slices.DeleteFunc(unitChanges(a, b), func(c Change) bool {
+		return slices.Contains(live, c)
+	}))
 	all = append(all, createdDifferently("passwd.users ", a.Passwd.Users, b.Passwd.Users, userCreation)...)
 	all = append(all, createdDifferently("passwd.groups ", a.Passwd.Groups, b.Passwd.Groups, groupCreation)...)
 	if !sameFirstBootKargs(a.KernelArguments, b.KernelArguments) {
-		all = append(all, Refusal{Field: "kernelArguments (of Ignition)", Why: reasonAdded + ", or use the MachineConfig's own kernelArguments"})
+		all = append(all, Refusal{Field: "kernelArguments (of Ignition)", Why: reasonAdded +
+			", or use the MachineConfig's own kernelArguments"})
 	}
 	return firstBoot(all, "ignition ", compareIgnition(a.Ignition, b.Ignition))
 }
@@ -62,11 +71,14 @@ func groupCreation(g ign.PasswdGroup) creation { return creation{system: isTrue(
 func isTrue(b *bool) bool { return b != nil && *b }
 
 // createdDifferently returns the accounts in both configs that new nodes create with different settings.
-func createdDifferently[T interface{ Key() string }](section string, from, to []T, of func(T) creation) (all []Refusal) {
+func createdDifferently[T interface{ Key() string }](section string, from, to []T,
+	of func(T) creation,
+) (all []Refusal) {
 	before := byKey(from)
 	for _, x := range to {
 		if old, had := before[x.Key()]; had && of(old) != of(x) {
-			all = append(all, Refusal{Field: section + x.Key(), Why: NewNodesOnlyPrefix + "how the account is created (system, noCreateHome, noLogInit, noUserGroup) counts on first boot only"})
+			all = append(all, Refusal{Field: section + x.Key(), Why: NewNodesOnlyPrefix + "how the account is " +
+				"created (system, noCreateHome, noLogInit, noUserGroup) counts on first boot only"})
 		}
 	}
 	return all

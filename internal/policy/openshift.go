@@ -16,12 +16,14 @@ func refuseBeyondOriginal(from, to machineconfig.Config, o Overrides) []Refusal 
 	all := refuseStorage(from.Ignition.Storage, to.Ignition.Storage, o)
 	for _, f := range to.Ignition.Storage.Files {
 		if len(f.Append) > 0 {
-			all = append(all, Refusal{Field: "storage.files " + f.Path + " append", Why: "appending is refused, as OpenShift does: give the whole contents, or use a drop-in directory of the program"})
+			all = append(all, Refusal{Field: "storage.files " + f.Path + " append", Why: "appending is refused, as " +
+				"OpenShift does: give the whole contents, or use a drop-in directory of the program"})
 		}
 	}
 	all = append(all, refusePasswd(from.Ignition.Passwd, to.Ignition.Passwd)...)
 	if !sameFirstBootKargs(from.Ignition.KernelArguments, to.Ignition.KernelArguments) {
-		all = append(all, Refusal{Field: "kernelArguments (of Ignition)", Why: "Ignition's kernelArguments act on first boot only: use the MachineConfig's own kernelArguments, which running nodes take"})
+		all = append(all, Refusal{Field: "kernelArguments (of Ignition)", Why: "Ignition's kernelArguments act on " +
+			"first boot only: use the MachineConfig's own kernelArguments, which running nodes take"})
 	}
 	return all
 }
@@ -29,7 +31,8 @@ func refuseBeyondOriginal(from, to machineconfig.Config, o Overrides) []Refusal 
 // refuseStorage refuses changes of storage that the Machine Config Operator applies on first boot only. refuseStorage
 // accepts changes of encrypted volumes, which new nodes get.
 func refuseStorage(a, b ign.Storage, o Overrides) (all []Refusal) {
-	const overrides = "; irreconcilableValidationOverrides in MachineConfiguration lets the change through to new nodes only"
+	const overrides = "; irreconcilableValidationOverrides in MachineConfiguration lets the change through to new " +
+		"nodes only"
 	const inPlace = "; without the annotation " + InPlaceAnnotation + " nodes take it in place"
 	for _, s := range []struct {
 		field  string
@@ -61,11 +64,14 @@ func refusePasswd(a, b ign.Passwd) (all []Refusal) {
 		field := "passwd.users " + u.Name
 		switch {
 		case u.Name != "core":
-			all = append(all, Refusal{Field: field, Why: "only user core can be changed on a running node: create other users on first boot or with a unit"})
+			all = append(all, Refusal{Field: field, Why: "only user core can be changed on a running node: create " +
+				"other users on first boot or with a unit"})
 		case !onlyKeysAndPassword(u):
-			all = append(all, Refusal{Field: field, Why: "only sshAuthorizedKeys and passwordHash of core can be changed on a running node: leave the other fields out"})
+			all = append(all, Refusal{Field: field, Why: "only sshAuthorizedKeys and passwordHash of core can be " +
+				"changed on a running node: leave the other fields out"})
 		case !canEnter(u):
-			all = append(all, Refusal{Field: field, Why: "it has neither an SSH key nor a password, which would lock out all users: set one, or remove the whole entry of the user"})
+			all = append(all, Refusal{Field: field, Why: "it has neither an SSH key nor a password, which would lock " +
+				"out all users: set one, or remove the whole entry of the user"})
 		}
 	}
 	return all

@@ -26,8 +26,12 @@ func randomConfig(t *testing.T, r *rand.Rand) machineconfig.Config {
 	}
 	storage := fmt.Sprintf(`"storage":{"files":%s,"directories":%s,"links":%s,"disks":%s,"filesystems":%s,"luks":%s}`,
 		list(3, func(n int) string {
-			return fmt.Sprintf(`{"path":%q%s%s}`, []string{"/etc/f0", "/etc/containers/policy.json", policy.RegistriesConf}[n],
-				pick("", `,"mode":420`, `,"mode":384`), pick("", `,"contents":{"source":"data:,a"}`, `,"append":[{"source":"data:,b"}]`))
+			return fmt.Sprintf(`{"path":%q%s%s}`, []string{
+				"/etc/f0", "/etc/containers/policy.json",
+				policy.RegistriesConf,
+			}[n],
+				pick("", `,"mode":420`, `,"mode":384`), pick("", `,"contents":{"source":"data:,a"}`,
+					`,"append":[{"source":"data:,b"}]`))
 		}),
 		list(2, func(n int) string {
 			return fmt.Sprintf(`{"path":"/d%d"%s}`, n, pick("", `,"mode":493`, `,"mode":448`, `,"overwrite":true`))
@@ -39,12 +43,17 @@ func randomConfig(t *testing.T, r *rand.Rand) machineconfig.Config {
 		list(1, func(int) string { return `{"device":"/dev/sdb1","format":"` + pick("xfs", "ext4") + `"}` }),
 		list(1, func(int) string { return `{"name":"l","device":"/dev/sdb2"}` }))
 	users := list(2, func(n int) string {
-		return fmt.Sprintf(`{"name":%q%s%s%s}`, []string{"core", "bob"}[n], pick("", `,"passwordHash":"x"`, `,"sshAuthorizedKeys":["k"]`),
-			pick("", "", `,"uid":2000`, `,"uid":2001`), pick("", "", `,"shell":"/bin/sh"`, `,"system":true`, `,"shouldExist":false`, `,"homeDir":"/h"`))
+		return fmt.Sprintf(`{"name":%q%s%s%s}`, []string{"core", "bob"}[n],
+			pick("", `,"passwordHash":"x"`, `,"sshAuthorizedKeys":["k"]`),
+			pick("", "", `,"uid":2000`, `,"uid":2001`), pick("", "", `,"shell":"/bin/sh"`, `,"system":true`,
+				`,"shouldExist":false`, `,"homeDir":"/h"`))
 	})
-	groups := list(1, func(int) string { return `{"name":"g"` + pick("", `,"gid":1`, `,"gid":2`, `,"system":true`) + `}` })
+	groups := list(1, func(int) string {
+		return `{"name":"g"` + pick("", `,"gid":1`, `,"gid":2`, `,"system":true`) + `}`
+	})
 	units := list(1, func(int) string { return `{"name":"a.service","enabled":` + pick("true", "false") + `}` })
-	c := config(t, storage+`,"passwd":{"users":`+users+`,"groups":`+groups+`},"systemd":{"units":`+units+`},"kernelArguments":{"shouldExist":`+list(1, func(int) string { return `"a"` })+`}`)
+	c := config(t, storage+`,"passwd":{"users":`+users+`,"groups":`+groups+`},"systemd":{"units":`+units+
+		`},"kernelArguments":{"shouldExist":`+list(1, func(int) string { return `"a"` })+`}`)
 	c.FIPS = r.Intn(8) == 0
 	return c
 }

@@ -41,14 +41,16 @@ func Refuse(from, to machineconfig.Config, overrides Overrides) []Refusal {
 	}
 	all = append(all, refuseReferences(to)...)
 	if from.FIPS != to.FIPS {
-		all = append(all, Refusal{Field: "fips", Why: "FIPS mode cannot be changed on a running node: restore the earlier value, or replace the nodes with new ones"})
+		all = append(all, Refusal{Field: "fips", Why: "FIPS mode cannot be changed on a running node: restore the " +
+			"earlier value, or replace the nodes with new ones"})
 	}
 	return all
 }
 
 // refuseReferences refuses invalid references to secrets, and those that no server resolves.
 func refuseReferences(to machineconfig.Config) []Refusal {
-	if _, err := secretref.DocumentFiles(to); err != nil { // A review also compares configs without the values of facts.
+	// A review also compares configs without the values of facts.
+	if _, err := secretref.DocumentFiles(to); err != nil {
 		return []Refusal{{Field: "storage.files", Why: err.Error()}}
 	}
 	return nil
@@ -67,11 +69,14 @@ func refuseUsers(from, to []ign.PasswdUser) (all []Refusal) {
 		switch {
 		case removed || !had:
 		case canEnter(old) && !canEnter(u):
-			all = append(all, Refusal{Field: field, Why: "it would lose its last SSH key or password, which would lock out the user: set one, or remove the whole entry of the user"})
+			all = append(all, Refusal{Field: field, Why: "it would lose its last SSH key or password, which would " +
+				"lock out the user: set one, or remove the whole entry of the user"})
 		case renumbers(old.UID, u.UID):
-			all = append(all, Refusal{Field: field, Why: "its uid cannot be changed, because its files would have no owner: restore the earlier uid, or remove it"})
+			all = append(all, Refusal{Field: field, Why: "its uid cannot be changed, because its files would have no " +
+				"owner: restore the earlier uid, or remove it"})
 		case u.HomeDir != nil && (old.HomeDir == nil || *old.HomeDir != *u.HomeDir):
-			all = append(all, Refusal{Field: field, Why: "a running node cannot change the homeDir of a user: restore the earlier one, or create another user"})
+			all = append(all, Refusal{Field: field, Why: "a running node cannot change the homeDir of a user: " +
+				"restore the earlier one, or create another user"})
 		}
 	}
 	return all
@@ -90,9 +95,13 @@ func refuseGroups(from, to []ign.PasswdGroup) (all []Refusal) {
 		removed := g.ShouldExist != nil && !*g.ShouldExist
 		switch {
 		case g.PasswordHash != nil && *g.PasswordHash != "" && !(had && sameGroup(old, g)):
-			all = append(all, Refusal{Field: "passwd.groups " + g.Name + " passwordHash", Why: "passwords of groups are set on first boot only: remove it, and add the users to the group"})
+			all = append(all, Refusal{
+				Field: "passwd.groups " + g.Name + " passwordHash",
+				Why:   "passwords of groups are set on first boot only: remove it, and add the users to the group",
+			})
 		case !removed && had && renumbers(old.Gid, g.Gid):
-			all = append(all, Refusal{Field: "passwd.groups " + g.Name, Why: "its gid cannot be changed, because its files would have no owner: restore the earlier gid, or remove it"})
+			all = append(all, Refusal{Field: "passwd.groups " + g.Name, Why: "its gid cannot be changed, because its " +
+				"files would have no owner: restore the earlier gid, or remove it"})
 		}
 	}
 	return all

@@ -64,7 +64,8 @@ func TestRefuseAsTheOriginal(t *testing.T) {
 // TestWhatARunningNodeTakes is the rule where OpenShift's limits are not asked for: what is refused, and what only new
 // nodes get. What is in neither, a node takes in place.
 func TestWhatARunningNodeTakes(t *testing.T) {
-	const dir, hard = `"storage":{"directories":[{"path":"/d"}]}`, `"storage":{"links":[{"path":"/h","target":"/t","hard":true}]}`
+	const dir, hard = `"storage":{"directories":[{"path":"/d"}]}`,
+		`"storage":{"links":[{"path":"/h","target":"/t","hard":true}]}`
 	for sentence, c := range map[string]struct {
 		from, to          string
 		refused, newNodes string
@@ -101,7 +102,8 @@ func TestWhatARunningNodeTakes(t *testing.T) {
 		"a system group that was made as an ordinary one": {group(`"name":"g"`), group(`"name":"g","system":true`), "", "passwd.groups g"},
 		"a disk": {"", `"storage":{"disks":[{"device":"/dev/sdb"}]}`, "", "storage.disks /dev/sdb"},
 		"a filesystem that goes, a volume and an array": {
-			`"storage":{"filesystems":[{"device":"/dev/sdb","format":"xfs"}]}`, `"storage":{"luks":[{"name":"l","device":"/dev/sda"}],"raid":[{"name":"r","level":"raid1","devices":["/dev/sdc","/dev/sdd"]}]}`,
+			`"storage":{"filesystems":[{"device":"/dev/sdb","format":"xfs"}]}`,
+			`"storage":{"luks":[{"name":"l","device":"/dev/sda"}],"raid":[{"name":"r","level":"raid1","devices":["/dev/sdc","/dev/sdd"]}]}`,
 			"", "storage.filesystems /dev/sdb, storage.raid r, storage.luks l",
 		},
 		"Ignition's kernel arguments": {"", `"kernelArguments":{"shouldExist":["a"]}`, "", "kernelArguments (of Ignition)"},
@@ -136,7 +138,9 @@ func TestFIPSIsRefusedAlways(t *testing.T) {
 }
 
 func TestOverridesOf(t *testing.T) {
-	storage := operatorv1.IrreconcilableValidationOverrides{Storage: []operatorv1.IrreconcilableValidationOverridesStorage{"Disks", "Raid", "Else"}}
+	storage := operatorv1.IrreconcilableValidationOverrides{
+		Storage: []operatorv1.IrreconcilableValidationOverridesStorage{"Disks", "Raid", "Else"},
+	}
 	cluster := func(value string) *operatorv1.MachineConfiguration {
 		return &operatorv1.MachineConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{policy.InPlaceAnnotation: value}},
@@ -165,7 +169,8 @@ func TestNestedOwners(t *testing.T) {
 	dirs := func(outer, inner string) string {
 		return `"storage":{"directories":[{"path":"/srv/a"` + outer + `},{"path":"/srv/a/b/c"` + inner + `}]}`
 	}
-	const one, two, app, core = `,"user":{"id":1000}`, `,"user":{"id":1001}`, `,"user":{"name":"app"}`, `,"user":{"name":"core"}`
+	const one, two, app, core = `,"user":{"id":1000}`, `,"user":{"id":1001}`, `,"user":{"name":"app"}`,
+		`,"user":{"name":"core"}`
 	numbered := `,"passwd":{"users":[{"name":"app","uid":1000}]}`
 	for sentence, c := range map[string]struct{ config, want string }{
 		"of two users by number":                       {dirs(one, two), "/srv/a/b/c"},

@@ -16,8 +16,9 @@ const (
 	leastRecall    = 1.0
 )
 
-// TestSecretCorpus measures the rules over the samples: precision is the share of masked lines that hold a secret, recall the
-// share of lines with a secret that are masked and show no secret value any more. It lists each miss by name.
+// TestSecretCorpus measures the rules over the samples: precision is the share of masked lines that hold a secret,
+// recall the share of lines with a secret that are masked and show no secret value any more. It lists each miss by
+// name.
 func TestSecretCorpus(t *testing.T) {
 	var found, missed, wrong, exact int
 	for _, kind := range []string{"positive", "negative"} {
@@ -35,10 +36,12 @@ func TestSecretCorpus(t *testing.T) {
 		}
 	}
 	precision, recall := share(found, wrong), share(found, missed)
-	t.Logf("precision %.4f (%d lines masked without need), recall %.4f (%d of %d lines missed), exactly the value on %d of %d masked lines",
+	t.Logf("precision %.4f (%d lines masked without need), recall %.4f (%d of %d lines missed), exactly the value on "+
+		"%d of %d masked lines",
 		precision, wrong, recall, missed, found+missed, exact, found)
 	if precision < leastPrecision || recall < leastRecall {
-		t.Errorf("precision %.4f and recall %.4f, want at least %.4f and %.4f", precision, recall, leastPrecision, leastRecall)
+		t.Errorf("precision %.4f and recall %.4f, want at least %.4f and %.4f", precision, recall, leastPrecision,
+			leastRecall)
 	}
 }
 
@@ -80,7 +83,9 @@ func measure(f sampleFile) (m measured) {
 
 // shows reports whether a masked line still has a secret value as often as before.
 func shows(masked, line string, values []string) bool {
-	return slices.ContainsFunc(values, func(v string) bool { return strings.Count(masked, v) >= strings.Count(line, v) })
+	return slices.ContainsFunc(values, func(v string) bool {
+		return strings.Count(masked, v) >= strings.Count(line, v)
+	})
 }
 
 func lineText(i int, line string, res secret.Result) string {

@@ -10,8 +10,8 @@ import (
 // crio is the service that reads the registries and other container configuration.
 const crio = "crio.service"
 
-// RegistriesConf is a file whose rule is Special: the actions for a change depend on which part of the file changed. Its drop-ins
-// have the same rule.
+// RegistriesConf is a file whose rule is Special: the actions for a change depend on which part of the file changed.
+// Its drop-ins have the same rule.
 const RegistriesConf = registries.Conf
 
 func none() []Action                 { return []Action{{Type: ActionNone}} }

@@ -63,7 +63,8 @@ type Rule struct {
 	Actions []Action
 }
 
-// Policy is a node disruption policy: the actions for a change of a path, a unit or SSH keys. A change without a rule reboots.
+// Policy is a node disruption policy: the actions for a change of a path, a unit or SSH keys. A change without a rule
+// reboots.
 type Policy struct {
 	// Files are the rules for paths: files, directories and links. The longest rule that equals or contains the changed
 	// path applies.

@@ -62,10 +62,14 @@ func find(n *yaml.Node, all *[]Source) {
 // add adds the source of a file, if it has an address.
 func add(contents *yaml.Node, all *[]Source) {
 	source := child(contents, "source")
-	if source == nil || !slices.ContainsFunc([]string{"https://", "http://", machineconfig.ArtifactScheme}, func(scheme string) bool { return strings.HasPrefix(source.Value, scheme) }) {
+	if source == nil || !slices.ContainsFunc([]string{"https://", "http://", machineconfig.ArtifactScheme},
+		func(scheme string) bool { return strings.HasPrefix(source.Value, scheme) }) {
 		return
 	}
-	s := Source{Address: source.Value, Line: source.Line, contents: contents, hash: child(child(contents, "verification"), "hash")}
+	s := Source{
+		Address: source.Value, Line: source.Line, contents: contents,
+		hash: child(child(contents, "verification"), "hash"),
+	}
 	if s.hash != nil {
 		s.Hash = s.hash.Value
 	}
@@ -88,8 +92,8 @@ func child(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// Remote returns the remote file of a source with a hash. The error says why machines must not download the address. For an
-// artifact without a digest, it is machineconfig.ErrNoDigest.
+// Remote returns the remote file of a source with a hash. The error says why machines must not download the address.
+// For an artifact without a digest, it is machineconfig.ErrNoDigest.
 func (s Source) Remote(hash string) (machineconfig.Remote, error) {
 	url := machineconfig.SourceOf(s.Address)
 	return machineconfig.Remote{URL: url, Hash: hash, Gzip: s.Gzip}, machineconfig.CheckAddress(url)
@@ -115,8 +119,8 @@ type change struct {
 	text       string
 }
 
-// Write returns the text with the hashes of sources, and with their resolved addresses. The hashes are in the order of the sources of Find; an empty one
-// leaves its source unchanged. All other bytes of the text stay.
+// Write returns the text with the hashes of sources, and with their resolved addresses. The hashes are in the order of
+// the sources of Find; an empty one leaves its source unchanged. All other bytes of the text stay.
 func Write(text []byte, sources []Source, hashes []string) ([]byte, error) {
 	var changes []change
 	var bad []error
@@ -155,7 +159,8 @@ func check(text []byte, sources []Source, hashes []string) error {
 		err = errors.New("the document has other sources afterwards")
 	}
 	for i := range again {
-		if err == nil && hashes[i] != "" && (!strings.EqualFold(again[i].Hash, hashes[i]) || again[i].Address != cmp.Or(sources[i].Resolved, sources[i].Address)) {
+		if err == nil && hashes[i] != "" && (!strings.EqualFold(again[i].Hash, hashes[i]) ||
+			again[i].Address != cmp.Or(sources[i].Resolved, sources[i].Address)) {
 			err = fmt.Errorf("the hash is not where it belongs")
 		}
 	}

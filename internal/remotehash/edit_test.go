@@ -14,16 +14,20 @@ func TestTheHashIsWrittenAndEverythingElseStays(t *testing.T) {
 	const head = "variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n"
 	for says, c := range map[string]struct{ text, want string }{
 		"below the address": {
-			head + "    - path: /a # the tool\n      contents:\n        source: https://e/a   # from the vendor\n      mode: 0755\n",
-			head + "    - path: /a # the tool\n      contents:\n        source: https://e/a   # from the vendor\n        verification:\n          hash: sha512-abc\n      mode: 0755\n",
+			head + "    - path: /a # the tool\n      contents:\n        source: https://e/a   # from the vendor\n" +
+				"      mode: 0755\n",
+			head + "    - path: /a # the tool\n      contents:\n        source: https://e/a   # from the vendor\n" +
+				"        verification:\n          hash: sha512-abc\n      mode: 0755\n",
 		},
 		"at the end of a file without a newline": {
 			head + "  - path: /a\n    contents:\n      source: \"https://e/a\"",
-			head + "  - path: /a\n    contents:\n      source: \"https://e/a\"\n      verification:\n        hash: sha512-abc",
+			head + "  - path: /a\n    contents:\n      source: \"https://e/a\"\n      verification:\n" +
+				"        hash: sha512-abc",
 		},
 		"with line ends of Windows": {
 			strings.ReplaceAll(head, "\n", "\r\n") + "  - path: /a\r\n    contents:\r\n      source: https://e/a\r\n",
-			strings.ReplaceAll(head, "\n", "\r\n") + "  - path: /a\r\n    contents:\r\n      source: https://e/a\r\n      verification:\r\n        hash: sha512-abc\r\n",
+			strings.ReplaceAll(head, "\n", "\r\n") + "  - path: /a\r\n    contents:\r\n      source: https://e/a\r\n" +
+				"      verification:\r\n        hash: sha512-abc\r\n",
 		},
 		"in place of an old one": {
 			head + "  - path: /ä\n    contents: {source: 'https://e/a', verification: {hash: 'sha512-old'}} # kept\n",
@@ -38,8 +42,12 @@ func TestTheHashIsWrittenAndEverythingElseStays(t *testing.T) {
 			`{"ignition":{"version":"3.4.0"},"storage":{"files":[{"path":"/a","contents":{"source":"https://e/a", "verification": {"hash": "sha512-abc"}}}]}}`,
 		},
 		"in a MachineConfig, and in a second document": {
-			"kind: MachineConfig\nspec:\n  config:\n    storage:\n      files:\n      - path: /a\n        contents:\n          source: https://e/a\n---\nstorage:\n  files:\n  - contents:\n      source: http://e/b\n",
-			"kind: MachineConfig\nspec:\n  config:\n    storage:\n      files:\n      - path: /a\n        contents:\n          source: https://e/a\n          verification:\n            hash: sha512-abc\n---\nstorage:\n  files:\n  - contents:\n      source: http://e/b\n      verification:\n        hash: sha512-abc\n",
+			"kind: MachineConfig\nspec:\n  config:\n    storage:\n      files:\n      - path: /a\n        contents:\n" +
+				"          source: https://e/a\n---\nstorage:\n  files:\n  - contents:\n      source: http://e/b\n",
+			"kind: MachineConfig\nspec:\n  config:\n    storage:\n      files:\n      - path: /a\n        contents:\n" +
+				"          source: https://e/a\n          verification:\n            hash: sha512-abc\n---\n" +
+				"storage:\n  files:\n  - contents:\n      source: http://e/b\n      verification:\n" +
+				"        hash: sha512-abc\n",
 		},
 		"not for contents of the document": {head + "  - path: /a\n    contents: {inline: 'source: https://e/a'}\n", head + "  - path: /a\n    contents: {inline: 'source: https://e/a'}\n"},
 	} {
@@ -75,7 +83,8 @@ func TestWhatCannotBeEditedIsSaid(t *testing.T) {
 			if err != nil || len(sources) != 1 {
 				t.Fatal(sources, err)
 			}
-			if _, err := remotehash.Write([]byte(c.text), sources, []string{hash}); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := remotehash.Write([]byte(c.text), sources, []string{hash}); err == nil ||
+				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("it says %v, want %q", err, c.want)
 			}
 		})

@@ -93,7 +93,8 @@ func avoidRebootsOf(c Comparison, file string) *AvoidReboots {
 		}
 	}
 	if file == "" {
-		out.YAML = "apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nmetadata:\n  name: cluster\nspec:\n  managementState: Managed\n  nodeDisruptionPolicy:\n" + Indented(out.YAML, "    ")
+		out.YAML = "apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nmetadata:\n  name: cluster\n" +
+			"spec:\n  managementState: Managed\n  nodeDisruptionPolicy:\n" + Indented(out.YAML, "    ")
 	}
 	return out
 }
@@ -104,7 +105,9 @@ func stillReboot(c Comparison, rules []string) (pools []string) {
 	for _, p := range c.Pools {
 		hasNodes := p.From != "" && (p.To != "" || p.MovesTo != "")
 		if hasNodes && slices.ContainsFunc(p.Items, func(it Item) bool {
-			covers := func(rule string) bool { return strings.HasSuffix(rule, "/") && strings.HasPrefix(it.Path+"/", rule) }
+			covers := func(rule string) bool {
+				return strings.HasSuffix(rule, "/") && strings.HasPrefix(it.Path+"/", rule)
+			}
 			return it.reboots() && it.AvoidReboot == nil && !slices.ContainsFunc(rules, covers)
 		}) {
 			pools = append(pools, p.Pool)
@@ -133,7 +136,8 @@ func (r DisruptionRule) yaml() string {
 	return b.String()
 }
 
-// firstHints removes the rule of an item if an item above has the same rule, so that a directory of 40 files has one hint.
+// firstHints removes the rule of an item if an item above has the same rule, so that a directory of 40 files has one
+// hint.
 func firstHints(sections []Section) {
 	known := map[string]bool{}
 	for _, sec := range sections {

@@ -18,15 +18,18 @@ const butaneHead = "variant: fcos\nversion: 1.5.0\n"
 
 // butaneFile is a document with one file.
 func butaneFile(path, content string) string {
-	return butaneHead + "storage:\n  files:\n    - path: " + path + "\n      contents:\n        inline: " + content + "\n"
+	return butaneHead + "storage:\n  files:\n    - path: " + path + "\n      contents:\n        inline: " + content +
+		"\n"
 }
 
 // butaneUnit is a document with one unit, of which lines are indented.
 func butaneUnit(name, attributes string) string {
-	return butaneHead + "systemd:\n  units:\n    - name: " + name + "\n      " + strings.ReplaceAll(attributes, "\n", "\n      ") + "\n"
+	return butaneHead + "systemd:\n  units:\n    - name: " + name + "\n      " + strings.ReplaceAll(attributes, "\n",
+		"\n      ") + "\n"
 }
 
-const appUnit = "enabled: true\ncontents: |\n  [Service]\n  ExecStart=/bin/%s\n\n  [Install]\n  WantedBy=multi-user.target"
+const appUnit = "enabled: true\ncontents: |\n  [Service]\n  ExecStart=/bin/%s\n\n  [Install]\n" +
+	"  WantedBy=multi-user.target"
 
 // change is a repository before and after, with what head has in cluster/.
 func change(before, after map[string]string, cluster string) *txtar.Archive {
@@ -67,10 +70,12 @@ func pasted(t *testing.T, existing string, a *review.AvoidReboots) string {
 	return string(out)
 }
 
-// TestThePrintedRulesAvoidTheReboots adds what a review prints to head and compares again, for each well-known path and for units,
-// in repositories with and without a MachineConfiguration: each reboot becomes the actions that the review announced.
+// TestThePrintedRulesAvoidTheReboots adds what a review prints to head and compares again, for each well-known path and
+// for units, in repositories with and without a MachineConfiguration: each reboot becomes the actions that the review
+// announced.
 func TestThePrintedRulesAvoidTheReboots(t *testing.T) {
-	const mc = "apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nmetadata:\n  name: cluster\nspec:\n  managementState: Managed\n  nodeDisruptionPolicy:\n"
+	const mc = "apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nmetadata:\n  name: cluster\nspec:\n" +
+		"  managementState: Managed\n  nodeDisruptionPolicy:\n"
 	existing := map[string]string{
 		"no MachineConfiguration":         "",
 		"a MachineConfiguration":          mc + "    sshkey:\n      actions:\n        - type: None\n",
@@ -92,29 +97,35 @@ func TestThePrintedRulesAvoidTheReboots(t *testing.T) {
 	for sentence, form := range forms {
 		for has, own := range existing {
 			t.Run(sentence+" and "+has, func(t *testing.T) {
-				before, after := map[string]string{"10-a.bu": fmt.Sprintf(form, "before")}, map[string]string{"10-a.bu": fmt.Sprintf(form, "after")}
+				before, after := map[string]string{"10-a.bu": fmt.Sprintf(form, "before")},
+					map[string]string{"10-a.bu": fmt.Sprintf(form, "after")}
 				c := compared(t, change(before, after, own))
 				if c.Pools[0].Disruption != "reboot" || c.AvoidReboots == nil || len(c.Pools[0].Items) != 1 {
 					t.Fatalf("no rule for a reboot:\n%s", printed(t, c)[0])
 				}
-				if want := own != ""; (c.AvoidReboots.File == "cluster/rules.yaml") != want || len(c.AvoidReboots.StillReboot) > 0 {
+				if want := own != ""; (c.AvoidReboots.File == "cluster/rules.yaml") != want ||
+					len(c.AvoidReboots.StillReboot) > 0 {
 					t.Errorf("file %q, still reboot %q", c.AvoidReboots.File, c.AvoidReboots.StillReboot)
 				}
 				rules := pasted(t, own, c.AvoidReboots)
 				again := compared(t, change(before, after, rules))
-				if diff := cmp.Diff(c.Pools[0].Items[0].AvoidReboot.Actions, again.Pools[0].Actions); diff != "" || again.Pools[0].Disruption == "reboot" || again.AvoidReboots != nil {
-					t.Errorf("with the rules:\n%s\nother actions than announced (-announced +real):\n%s%s", rules, diff, printed(t, again)[0])
+				if diff := cmp.Diff(c.Pools[0].Items[0].AvoidReboot.Actions, again.Pools[0].Actions); diff != "" ||
+					again.Pools[0].Disruption == "reboot" || again.AvoidReboots != nil {
+					t.Errorf("with the rules:\n%s\nother actions than announced (-announced +real):\n%s%s", rules, diff,
+						printed(t, again)[0])
 				}
 			})
 		}
 	}
 }
 
-// TestNoRuleIsPrintedWhereARebootIsNeeded lists changes of which a rule would hide that they take hold at the next boot only.
+// TestNoRuleIsPrintedWhereARebootIsNeeded lists changes of which a rule would hide that they take hold at the next boot
+// only.
 func TestNoRuleIsPrintedWhereARebootIsNeeded(t *testing.T) {
 	keep := butaneFile("/etc/keep", "x")
 	unit := func(name, attributes string) [2]string {
-		return [2]string{fmt.Sprintf(butaneUnit(name, attributes), "before"), fmt.Sprintf(butaneUnit(name, attributes), "after")}
+		return [2]string{fmt.Sprintf(butaneUnit(name, attributes), "before"), fmt.Sprintf(butaneUnit(name, attributes),
+			"after")}
 	}
 	dropin := "dropins:\n  - name: 10-a.conf\n    contents: |\n      [Service]\n      Environment=A=%s"
 	for sentence, sides := range map[string][2]string{
@@ -164,16 +175,19 @@ func TestARuleIsPrintedOnce(t *testing.T) {
 		if strings.HasPrefix(text, "{") {
 			continue
 		}
-		if hints, rules := strings.Count(text, "avoids this reboot"), strings.Count(text, "- path: /etc/sysctl.d/"); hints != 1 || rules != 1 {
+		if hints, rules := strings.Count(text, "avoids this reboot"),
+			strings.Count(text, "- path: /etc/sysctl.d/"); hints != 1 || rules != 1 {
 			t.Errorf("%d hints and %d rules, want one of each:\n%s", hints, rules, text)
 		}
 	}
-	if len(c.AvoidReboots.StillReboot) > 0 || !strings.Contains(c.AvoidReboots.YAML, "keeps its value until the next boot") {
+	if len(c.AvoidReboots.StillReboot) > 0 || !strings.Contains(c.AvoidReboots.YAML,
+		"keeps its value until the next boot") {
 		t.Errorf("the rule covers the removed file too, and its note says what stays: %+v", c.AvoidReboots)
 	}
 	before["95-other.bu"], after["95-other.bu"] = butaneFile("/etc/fstab", "before"), butaneFile("/etc/fstab", "after")
 	c = compared(t, change(before, after, ""))
-	if !slices.Equal(c.AvoidReboots.StillReboot, []string{"worker"}) || !strings.Contains(printed(t, c)[0], "even so, other changes of this review reboot worker\n") {
+	if !slices.Equal(c.AvoidReboots.StillReboot, []string{"worker"}) || !strings.Contains(printed(t, c)[0],
+		"even so, other changes of this review reboot worker\n") {
 		t.Errorf("/etc/fstab still reboots: %q\n%s", c.AvoidReboots.StillReboot, printed(t, c)[0])
 	}
 }

@@ -26,15 +26,20 @@ func large(changed int, version string) source.Tree {
 			var b strings.Builder
 			b.WriteString("variant: fcos\nversion: 1.5.0\nstorage:\n  files:\n")
 			for file := range 5 {
-				fmt.Fprintf(&b, "    - path: /etc/p%d/d%d/f%d.conf\n      mode: 0644\n      contents:\n        inline: |\n", pool, doc, file)
+				fmt.Fprintf(&b, "    - path: /etc/p%d/d%d/f%d.conf\n      mode: 0644\n      contents:\n"+
+					"        inline: |\n", pool, doc, file)
 				for line := range 20 {
 					fmt.Fprintf(&b, "          setting%d = %s\n", line, at)
 				}
 			}
-			fsys[fmt.Sprintf("pools/%s/%02d-doc.bu", poolName(pool), doc+10)] = &fstest.MapFile{Data: []byte(b.String()), Mode: 0o644}
+			fsys[fmt.Sprintf("pools/%s/%02d-doc.bu", poolName(pool), doc+10)] = &fstest.MapFile{
+				Data: []byte(b.String()), Mode: 0o644,
+			}
 		}
 		if pool > 1 {
-			fsys[fmt.Sprintf("cluster/%s.yaml", poolName(pool))] = &fstest.MapFile{Data: []byte(strings.ReplaceAll(poolObject, "NAME", poolName(pool)))}
+			fsys[fmt.Sprintf("cluster/%s.yaml", poolName(pool))] = &fstest.MapFile{
+				Data: []byte(strings.ReplaceAll(poolObject, "NAME", poolName(pool))),
+			}
 		}
 	}
 	return source.Tree{FS: fsys, Digest: fmt.Sprintf("sha256:%d-%s", changed, version)}
@@ -79,7 +84,9 @@ func TestOneMemoryForBothSides(t *testing.T) {
 		}
 	}
 	var alone review.Renderings
-	if again := review.Compare(base, rendering(t, &alone, large(21, "1")).Side("head"), policy.Default()); report.Markdown(again, report.MarkdownOptions{}) != report.Markdown(c, report.MarkdownOptions{}) {
+	if again := review.Compare(base, rendering(t, &alone, large(21, "1")).Side("head"),
+		policy.Default()); report.Markdown(again, report.MarkdownOptions{}) != report.Markdown(c,
+		report.MarkdownOptions{}) {
 		t.Error("without the memory of base it says something else")
 	}
 	if at := c.Pools[0].Items[0].Origin; at != "pools/master/10-doc.bu:8:9" {
@@ -95,7 +102,8 @@ func BenchmarkCompare(b *testing.B) {
 	for _, changed := range []int{0, 1, 100} {
 		b.Run(fmt.Sprintf("%d of 200 documents changed", changed), func(b *testing.B) {
 			var r review.Renderings
-			base, head := rendering(b, &r, large(0, "1")).Side("base"), rendering(b, &r, large(changed, "1")).Side("head")
+			base, head := rendering(b, &r, large(0, "1")).Side("base"),
+				rendering(b, &r, large(changed, "1")).Side("head")
 			b.ReportAllocs()
 			for b.Loop() {
 				c := review.Compare(base, head, policy.Default())
@@ -122,7 +130,8 @@ func BenchmarkHead(b *testing.B) {
 			b.ResetTimer()
 			for i := range b.N {
 				head := rendering(b, &r, trees[i%len(trees)]).Side("head")
-				if text := report.Markdown(review.Compare(base, head, policy.Default()), report.MarkdownOptions{}); len(text) < 1_000 {
+				if text := report.Markdown(review.Compare(base, head, policy.Default()), report.MarkdownOptions{}); len(
+					text) < 1_000 {
 					b.Fatal(text)
 				}
 			}

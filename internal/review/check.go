@@ -42,7 +42,10 @@ func Check(res transpile.Result, r Rendering) Checked {
 	}
 	for _, p := range r.Pools {
 		for _, text := range p.Rendered.Warnings {
-			out.Report = append(out.Report, transpile.Entry{Severity: transpile.Warning, Rule: ruleSize, Message: fmt.Sprintf("pool %s: %s", p.Rendered.Pool, text)})
+			out.Report = append(out.Report, transpile.Entry{
+				Severity: transpile.Warning, Rule: ruleSize,
+				Message: fmt.Sprintf("pool %s: %s", p.Rendered.Pool, text),
+			})
 		}
 		for _, n := range p.Rendered.Notices {
 			if n.Rule == render.RuleOverridesWorker {
@@ -96,7 +99,8 @@ func (l locator) mentioned(problem string) string {
 		}
 		best := item{}
 		for i := range l.read[w] {
-			if i.name != "" && slices.Contains(words, i.name) && (len(i.name) > len(best.name) || len(i.name) == len(best.name) && i.kind < best.kind) {
+			if i.name != "" && slices.Contains(words, i.name) &&
+				(len(i.name) > len(best.name) || len(i.name) == len(best.name) && i.kind < best.kind) {
 				best = i
 			}
 		}

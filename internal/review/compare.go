@@ -34,7 +34,8 @@ type Side struct {
 	Overrides policy.Overrides
 	// Marks are the marks of the cluster objects. In a review only the marks of base hide contents.
 	Marks Marks
-	// PolicyFile is the file of the side's MachineConfiguration, `MachineConfiguration cluster` if only the cluster has one, or "".
+	// PolicyFile is the file of the side's MachineConfiguration, `MachineConfiguration cluster` if only the cluster has
+	// one, or "".
 	PolicyFile string
 }
 
@@ -69,10 +70,13 @@ type Pool struct {
 	live bool
 }
 
-// Compare returns what the change from base to head does to nodes under a disruption policy. Pools with equal rendered names cost
-// nothing.
+// Compare returns what the change from base to head does to nodes under a disruption policy. Pools with equal rendered
+// names cost nothing.
 func Compare(base, head Side, p policy.Policy) Comparison {
-	out := Comparison{Version: "1", Base: base.Name, Head: head.Name, BaseCommit: base.Commit, HeadCommit: head.Commit, Pools: []PoolChange{}}
+	out := Comparison{
+		Version: "1", Base: base.Name, Head: head.Name, BaseCommit: base.Commit, HeadCommit: head.Commit,
+		Pools: []PoolChange{},
+	}
 	names := map[string]bool{}
 	for _, s := range []Side{base, head} {
 		for name := range s.Pools {
@@ -82,7 +86,10 @@ func Compare(base, head Side, p policy.Policy) Comparison {
 	t := terms{differ: content.NewDiffer(), policy: p, overrides: head.Overrides}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if from := base.Pools[name].Rendered; from != "" && head.Pools[name].Rendered == "" && head.declares(name) {
-			out.Pools = append(out.Pools, PoolChange{Pool: name, From: from, Leaving: Leaving{KeepsConfig: true}, Disruption: policy.None.String(), Actions: []Action{}, Items: []Item{}})
+			out.Pools = append(out.Pools, PoolChange{
+				Pool: name, From: from, Leaving: Leaving{KeepsConfig: true},
+				Disruption: policy.None.String(), Actions: []Action{}, Items: []Item{},
+			})
 			continue
 		}
 		out.Pools = append(out.Pools, comparePoolOrNext(name, base, head, t))
@@ -124,7 +131,10 @@ func comparePoolOrNext(name string, base, head Side, t terms) PoolChange {
 
 // comparePool compares the configs of a pool.
 func comparePool(name string, from, to Pool, t terms) PoolChange {
-	out := PoolChange{Pool: name, From: from.Rendered, To: to.Rendered, Disruption: policy.None.String(), Actions: []Action{}, Items: []Item{}}
+	out := PoolChange{
+		Pool: name, From: from.Rendered, To: to.Rendered, Disruption: policy.None.String(),
+		Actions: []Action{}, Items: []Item{},
+	}
 	if from.Rendered == to.Rendered {
 		return out
 	}
@@ -139,7 +149,8 @@ func comparePool(name string, from, to Pool, t terms) PoolChange {
 		diff, parts, rules := t.differ.Difference(pairs[i])
 		out.Items = append(out.Items, Item{
 			Kind: string(c.Kind), Path: c.Name, Change: string(c.Verb), Parts: parts,
-			Actions: actions(c.Actions), Effect: c.Effect, Why: c.Why, AvoidReboot: avoidance(c, from, to, t.policy), Origin: at, Origins: attributes, Content: Content{Diff: diff, Hidden: rules},
+			Actions: actions(c.Actions), Effect: c.Effect, Why: c.Why, AvoidReboot: avoidance(c, from, to, t.policy),
+			Origin: at, Origins: attributes, Content: Content{Diff: diff, Hidden: rules},
 		})
 	}
 	out.NewMarks = newMarks(to.Secrets, t.marks, decision.Items)
@@ -220,7 +231,9 @@ func placesOf(c policy.Change, from, to Pool) (at string, attributes map[string]
 	}
 	was, attributes, places := written(from), map[string]string{}, map[string]bool{}
 	for _, a := range written(to) {
-		same := slices.ContainsFunc(was, func(o lineage.Attribute) bool { return unnumbered(o.Name) == unnumbered(a.Name) && o.Value == a.Value })
+		same := slices.ContainsFunc(was, func(o lineage.Attribute) bool {
+			return unnumbered(o.Name) == unnumbered(a.Name) && o.Value == a.Value
+		})
 		if place := a.At.String(); !same && place != "" {
 			attributes[a.Name], places[place] = place, true
 		}
@@ -240,7 +253,9 @@ func unnumbered(name string) string { return strings.TrimRight(name, "0123456789
 // newWarnings returns the warnings of head that base does not have. newWarnings ignores their line numbers.
 func newWarnings(base, head []Warning) (out []Warning) {
 	for _, w := range head {
-		if !slices.ContainsFunc(base, func(o Warning) bool { return o.Rule == w.Rule && o.Message == w.Message && o.file == w.file }) {
+		if !slices.ContainsFunc(base, func(o Warning) bool {
+			return o.Rule == w.Rule && o.Message == w.Message && o.file == w.file
+		}) {
 			out = append(out, w)
 		}
 	}

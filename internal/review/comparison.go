@@ -120,8 +120,8 @@ type Leaving struct {
 	// KeepsConfig is true if head has the pool's MachineConfigPool, but no document that the pool selects. The pool's
 	// nodes then keep the config From, and the pool becomes degraded.
 	KeepsConfig bool `json:"keepsConfig,omitempty"`
-	// MovesTo is the pool that gets the nodes of a removed pool, unless another pool selects them. The items are then the differences
-	// between the configs of the two pools.
+	// MovesTo is the pool that gets the nodes of a removed pool, unless another pool selects them. The items are then
+	// the differences between the configs of the two pools.
 	MovesTo string `json:"movesTo,omitempty"`
 }
 

@@ -30,7 +30,8 @@ var documented = []struct{ name, hash, subject string }{
 
 // knownNodes is what the documents' examples assume of the nodes.
 var knownNodes = review.Facts{Pools: map[string]review.PoolFacts{
-	"master": {Nodes: 3, MaxUnavailable: 1}, "worker": {Nodes: 40, MaxUnavailable: 4}, "gpu": {Nodes: 8, MaxUnavailable: 2},
+	"master": {Nodes: 3, MaxUnavailable: 1}, "worker": {Nodes: 40, MaxUnavailable: 4},
+	"gpu": {Nodes: 8, MaxUnavailable: 2},
 }}
 
 const mainline = "a81f03c7d2e3f405162738495a6b7c8d9e0f1a2b"
@@ -45,7 +46,10 @@ func example(t *testing.T, name, hash, subject string) review.Comparison {
 	base, _ := side(t, a, "base")
 	head, res := side(t, a, "head")
 	base.Name, base.Commit = mainline, &review.Commit{Hash: mainline}
-	head.Name, head.Commit = hash, &review.Commit{Hash: hash, Subject: subject, Author: "Alice <alice@example.com>", Time: "2026-03-02T09:14:00Z", Parents: []string{mainline}}
+	head.Name, head.Commit = hash, &review.Commit{
+		Hash: hash, Subject: subject, Author: "Alice <alice@example.com>",
+		Time: "2026-03-02T09:14:00Z", Parents: []string{mainline},
+	}
 	p, err := cluster.PolicyOf(res)
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +57,8 @@ func example(t *testing.T, name, hash, subject string) review.Comparison {
 	return review.Compare(base, head, p).WithFacts(knownNodes)
 }
 
-// between replaces, or compares, what a document has between the comments `<!-- begin NAME -->` and `<!-- end NAME -->`.
+// between replaces, or compares, what a document has between the comments `<!-- begin NAME -->` and `<!-- end NAME
+// -->`.
 func between(t *testing.T, file, name, want string) {
 	t.Helper()
 	file = filepath.Join(docs, file)
@@ -136,7 +141,11 @@ func TestTheSchemaTakesWhatIsPrinted(t *testing.T) {
 			t.Errorf("%s: %s", name, problem)
 		}
 	}
-	for _, bad := range []string{`{}`, `{"version":"2","base":"","head":"","pools":[]}`, `{"version":"1","base":"","head":"","pools":[{"pool":"a"}]}`, `{"version":"1","base":"","head":"","pools":[],"more":1}`} {
+	for _, bad := range []string{
+		`{}`, `{"version":"2","base":"","head":"","pools":[]}`,
+		`{"version":"1","base":"","head":"","pools":[{"pool":"a"}]}`,
+		`{"version":"1","base":"","head":"","pools":[],"more":1}`,
+	} {
 		if len(s.check(t, []byte(bad))) == 0 {
 			t.Errorf("the schema takes %s", bad)
 		}

@@ -16,7 +16,8 @@ type Facts struct {
 type PoolFacts struct {
 	// Nodes is the number of the pool's nodes.
 	Nodes int
-	// MaxUnavailable is how many nodes may be out of service at once, with percentages resolved. Values below 1 count as
+	// MaxUnavailable is how many nodes may be out of service at once, with percentages resolved. Values below 1 count
+	// as
 	// 1, the default.
 	MaxUnavailable int
 	// Paused is true if the pool's nodes get no config until a user resumes the pool.

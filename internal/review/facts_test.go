@@ -18,7 +18,8 @@ func TestEstimatesAreRoundedOutwards(t *testing.T) {
 }
 
 func TestTheLineThatUndoes(t *testing.T) {
-	const a, b, m = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb", "cccccccccccccccccccccccccccccccccccccccc"
+	const a, b, m = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb",
+		"cccccccccccccccccccccccccccccccccccccccc"
 	changed := []PoolChange{{From: "x", To: "y"}}
 	for sentence, c := range map[string]struct {
 		base, head *Commit
@@ -39,7 +40,10 @@ func TestTheLineThatUndoes(t *testing.T) {
 			if strings.Contains(sentence, "larger") {
 				folder = "nodes of x"
 			}
-			if got := undo(Comparison{Base: "main", BaseCommit: c.base, HeadCommit: c.head, Pools: c.pools, folder: folder}); got != c.want {
+			if got := undo(Comparison{
+				Base: "main", BaseCommit: c.base, HeadCommit: c.head, Pools: c.pools,
+				folder: folder,
+			}); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})

@@ -33,14 +33,18 @@ func merging(t *testing.T, config []byte, encoding uint8) []byte {
 		_ = w.Close()
 		named["source"], named["compression"] = "data:;base64,"+base64.StdEncoding.EncodeToString(b.Bytes()), "gzip"
 	}
-	out, err := json.Marshal(map[string]any{"ignition": map[string]any{"version": "3.5.0", "config": map[string]any{"merge": []any{named}}}})
+	out, err := json.Marshal(map[string]any{"ignition": map[string]any{
+		"version": "3.5.0",
+		"config":  map[string]any{"merge": []any{named}},
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return out
 }
 
-// FuzzAMergedChangeIsReviewedAsWritten: a change reads the same whether it is in the config or in one that the config merges.
+// FuzzAMergedChangeIsReviewedAsWritten: a change reads the same whether it is in the config or in one that the config
+// merges.
 func FuzzAMergedChangeIsReviewedAsWritten(f *testing.F) {
 	for i, bodies := range [][2]string{
 		{`"storage":{"files":[{"path":"/etc/a","contents":{"source":"data:,a"}}]}`, `"storage":{"files":[{"path":"/etc/a","mode":384,"contents":{"source":"data:,password=hunter22"}},{"path":"/etc/marked","contents":{"source":"data:,x"}}]}`},
@@ -65,7 +69,10 @@ func FuzzAMergedChangeIsReviewedAsWritten(f *testing.F) {
 			if err == nil {
 				_, err = machineconfig.Flat(c)
 			}
-			return review.Pool{Rendered: "rendered-worker-" + name, Config: c, Secrets: secret.Paths{"/etc/marked", "marked.service"}}, err == nil && c.HasIgnition
+			return review.Pool{Rendered: "rendered-worker-" + name, Config: c, Secrets: secret.Paths{
+				"/etc/marked",
+				"marked.service",
+			}}, err == nil && c.HasIgnition
 		}
 		from, isConfig := pool("a", before)
 		to, isToo := pool("b", after)
@@ -79,7 +86,8 @@ func FuzzAMergedChangeIsReviewedAsWritten(f *testing.F) {
 		}
 		want := compareTwo(from, to)
 		for wrapped, got := range map[string]review.Comparison{
-			"head": compareTwo(from, mergedTo), "base": compareTwo(mergedFrom, to), "both": compareTwo(mergedFrom, mergedTo),
+			"head": compareTwo(from, mergedTo), "base": compareTwo(mergedFrom, to),
+			"both": compareTwo(mergedFrom, mergedTo),
 		} {
 			if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(review.Comparison{})); diff != "" {
 				t.Errorf("with %s merged (-as written +merged):\n%s", wrapped, diff)

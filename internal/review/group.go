@@ -17,7 +17,10 @@ type Section struct {
 type identity struct{ kind, path, change, parts, from, to, actions, why, avoid, diff string }
 
 func identityOf(it Item) identity {
-	return identity{it.Kind, it.Path, it.Change, strings.Join(it.Parts, "\n"), it.RenamedFrom, it.RenamedTo, fmt.Sprint(it.Effect, it.Actions), it.Why, it.AvoidReboot.Name(), it.Diff}
+	return identity{
+		it.Kind, it.Path, it.Change, strings.Join(it.Parts, "\n"), it.RenamedFrom, it.RenamedTo,
+		fmt.Sprint(it.Effect, it.Actions), it.Why, it.AvoidReboot.Name(), it.Diff,
+	}
 }
 
 // Sections groups the changes of all pools by the pools that get them, so that a change of a shared document is shown

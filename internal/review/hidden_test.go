@@ -25,14 +25,18 @@ func printed(t *testing.T, c review.Comparison) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []string{report.Text(c, report.Style{}), report.Text(c, report.Style{Colour: true}), report.Markdown(c, report.MarkdownOptions{}), string(raw)}
+	return []string{
+		report.Text(c, report.Style{}), report.Text(c, report.Style{Colour: true}),
+		report.Markdown(c, report.MarkdownOptions{}), string(raw),
+	}
 }
 
 // TestNothingSecretIsPrinted: no printer shows a content that looks secret, on whichever side it is.
 func TestNothingSecretIsPrinted(t *testing.T) {
 	const doc = "variant: fcos\nversion: 1.5.0\n"
 	file := func(path, content string) string {
-		return doc + "storage:\n  files:\n    - path: " + path + "\n      mode: 0600\n      contents:\n        inline: |\n          " + content + "\n"
+		return doc + "storage:\n  files:\n    - path: " + path + "\n      mode: 0600\n      contents:\n" +
+			"        inline: |\n          " + content + "\n"
 	}
 	key := "-----BEGIN OPENSSH " + "PRIVATE KEY----- hunter2"
 	for sentence, docs := range map[string][2]string{
@@ -52,7 +56,10 @@ func TestNothingSecretIsPrinted(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			a := &txtar.Archive{Files: []txtar.File{
-				{Name: "base/pools/worker/10-a.bu", Data: []byte(docs[0])}, {Name: "head/pools/worker/10-a.bu", Data: []byte(docs[1])},
+				{Name: "base/pools/worker/10-a.bu", Data: []byte(docs[0])}, {
+					Name: "head/pools/worker/10-a.bu",
+					Data: []byte(docs[1]),
+				},
 			}}
 			c := compared(t, a)
 			if !c.Changed() || len(c.Pools[0].Items) == 0 {
@@ -76,8 +83,14 @@ func TestNoPlainTextOfASecretInAnyForm(t *testing.T) {
 		r := rand.New(rand.NewSource(seed))
 		secret := fmt.Sprintf("s3cr3t-%d", r.Int63())
 		c := review.Compare(
-			review.Side{Name: "base", Pools: map[string]review.Pool{"worker": {Rendered: "a", Config: hiding(r, secret)}}},
-			review.Side{Name: "head", Pools: map[string]review.Pool{"worker": {Rendered: "b", Config: hiding(r, secret)}}},
+			review.Side{
+				Name:  "base",
+				Pools: map[string]review.Pool{"worker": {Rendered: "a", Config: hiding(r, secret)}},
+			},
+			review.Side{
+				Name:  "head",
+				Pools: map[string]review.Pool{"worker": {Rendered: "b", Config: hiding(r, secret)}},
+			},
 			policy.Default())
 		for _, text := range printed(t, c) {
 			if strings.Contains(text, secret) {
@@ -91,7 +104,8 @@ func TestNoPlainTextOfASecretInAnyForm(t *testing.T) {
 func hiding(r *rand.Rand, secret string) machineconfig.Config {
 	c := machineconfig.Config{Ignition: ign.Config{Ignition: ign.Ignition{Version: "3.5.0"}}}
 	texts := []string{
-		"password=" + secret, `{"token": "` + secret + `"}`, "-----BEGIN RSA " + "PRIVATE KEY-----\n" + secret, "client-key-data: " + secret,
+		"password=" + secret, `{"token": "` + secret + `"}`, "-----BEGIN RSA " + "PRIVATE KEY-----\n" + secret,
+		"client-key-data: " + secret,
 		"machine x\nAuthorization: Bearer " + secret, "https://user:" + secret + "@host/",
 	}
 	for i, path := range []string{"/etc/a", "/etc/b.key", "/root/.docker/config.json", "/etc/c"} {
@@ -108,30 +122,40 @@ func hiding(r *rand.Rand, secret string) machineconfig.Config {
 		c.Ignition.Storage.Files = append(c.Ignition.Storage.Files, f)
 	}
 	if r.Intn(2) == 0 {
-		unit := ign.Unit{Name: "a.service", Contents: util.StrToPtr("[Service]\nEnvironment=APP_TOKEN=" + secret + "\n")}
+		unit := ign.Unit{Name: "a.service", Contents: util.StrToPtr("[Service]\nEnvironment=APP_TOKEN=" + secret +
+			"\n")}
 		if r.Intn(2) == 0 {
 			unit.Dropins = []ign.Dropin{{Name: "10.conf", Contents: unit.Contents}}
 		}
 		c.Ignition.Systemd.Units = append(c.Ignition.Systemd.Units, unit)
 	}
 	if r.Intn(2) == 0 {
-		c.Ignition.Passwd.Users = []ign.PasswdUser{{Name: "core", PasswordHash: util.StrToPtr("$6$" + secret), SSHAuthorizedKeys: []ign.SSHAuthorizedKey{ign.SSHAuthorizedKey(secret)}}}
+		c.Ignition.Passwd.Users = []ign.PasswdUser{{
+			Name: "core", PasswordHash: util.StrToPtr("$6$" + secret),
+			SSHAuthorizedKeys: []ign.SSHAuthorizedKey{ign.SSHAuthorizedKey(secret)},
+		}}
 	}
 	if r.Intn(2) == 0 {
 		c.KernelArguments = []string{"quiet", "app.password=" + secret}
 	}
 	if r.Intn(2) == 0 {
 		source := dataurl.EncodeBytes([]byte(secret))
-		c.Ignition.Storage.Luks = []ign.Luks{{Name: "data", Device: util.StrToPtr("/dev/vdb"), KeyFile: ign.Resource{Source: &source}, Clevis: ign.Clevis{Custom: ign.ClevisCustom{Config: util.StrToPtr(`{"k":"` + secret + `"}`)}}}}
+		c.Ignition.Storage.Luks = []ign.Luks{{
+			Name: "data", Device: util.StrToPtr("/dev/vdb"),
+			KeyFile: ign.Resource{Source: &source},
+			Clevis:  ign.Clevis{Custom: ign.ClevisCustom{Config: util.StrToPtr(`{"k":"` + secret + `"}`)}},
+		}}
 	}
 	return c
 }
 
-// TestOnlyTheSecretsOfAFileAreHidden checks that all other lines of a file with a secret are shown, that a reader sees which
-// hidden value changed, and which rule hid it.
+// TestOnlyTheSecretsOfAFileAreHidden checks that all other lines of a file with a secret are shown, that a reader sees
+// which hidden value changed, and which rule hid it.
 func TestOnlyTheSecretsOfAFileAreHidden(t *testing.T) {
 	doc := func(workers, password string) []byte {
-		return []byte("variant: fcos\nversion: 1.5.0\nstorage:\n  files:\n    - path: /etc/app.conf\n      contents:\n        inline: |\n          db_user = app\n          db_password = " + password + "\n          workers = " + workers + "\n")
+		return []byte("variant: fcos\nversion: 1.5.0\nstorage:\n  files:\n    - path: /etc/app.conf\n" +
+			"      contents:\n        inline: |\n          db_user = app\n          db_password = " + password +
+			"\n          workers = " + workers + "\n")
 	}
 	for sentence, c := range map[string]struct {
 		from, to    []byte

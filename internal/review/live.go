@@ -23,7 +23,8 @@ func LivePool(pool string, mc *mcfgv1.MachineConfig) (Pool, error) {
 	}
 	marked, err := secret.ParsePaths(mc.Annotations[v1alpha1.SecretPathsAnnotation])
 	if err != nil {
-		return Pool{}, fmt.Errorf("reading annotation %s of MachineConfig %s: %w", v1alpha1.SecretPathsAnnotation, mc.Name, err)
+		return Pool{}, fmt.Errorf("reading annotation %s of MachineConfig %s: %w", v1alpha1.SecretPathsAnnotation,
+			mc.Name, err)
 	}
 	values := sync.OnceValue(func() *lineage.Lineage {
 		layers, err := lineage.LayersOf([]*mcfgv1.MachineConfig{mc}, nil)
@@ -36,12 +37,15 @@ func LivePool(pool string, mc *mcfgv1.MachineConfig) (Pool, error) {
 	if err != nil {
 		return Pool{}, fmt.Errorf("reading MachineConfig %s: %w", mc.Name, err)
 	}
-	return Pool{Rendered: cmp.Or(nodes.Base, mc.Name), live: true, Config: config, Secrets: marked, Lineage: func(kind policy.ChangeKind, name string) (lineage.Item, bool) {
-		if values() == nil {
-			return lineage.Item{}, false
-		}
-		// In a cluster's config the line that set an item is unknown, and only its value is known.
-		item, err := values().Explain(kind, name)
-		return item, err == nil
-	}}, nil
+	return Pool{
+		Rendered: cmp.Or(nodes.Base, mc.Name), live: true, Config: config, Secrets: marked,
+		Lineage: func(kind policy.ChangeKind, name string) (lineage.Item, bool) {
+			if values() == nil {
+				return lineage.Item{}, false
+			}
+			// In a cluster's config the line that set an item is unknown, and only its value is known.
+			item, err := values().Explain(kind, name)
+			return item, err == nil
+		},
+	}, nil
 }

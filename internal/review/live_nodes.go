@@ -11,9 +11,9 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
 
-// WithLiveNodes adds the configs of single nodes to a pool of LivePool. The parameter live has the MachineConfigs of the
-// cluster by name. If the table of nodes on the cluster gives exactly the configs that the nodes run, a review knows what
-// nodes have in common. Otherwise it compares the config of each node.
+// WithLiveNodes adds the configs of single nodes to a pool of LivePool. The parameter live has the MachineConfigs of
+// the cluster by name. If the table of nodes on the cluster gives exactly the configs that the nodes run, a review
+// knows what nodes have in common. Otherwise it compares the config of each node.
 func WithLiveNodes(p Pool, target *mcfgv1.MachineConfig, live map[string]*mcfgv1.MachineConfig) (Pool, error) {
 	p.live = false
 	nodes, err := v1alpha1.ParseNodeConfigs(target.Annotations[v1alpha1.NodeConfigsAnnotation])
@@ -25,7 +25,8 @@ func WithLiveNodes(p Pool, target *mcfgv1.MachineConfig, live map[string]*mcfgv1
 	}
 	pool := v1alpha1.RenderedPool(target.Name)
 	if table := live[nodetable.Name(pool)]; table != nil {
-		r, err := render.WithTable(render.Rendered{Pool: pool, Name: nodes.Base, Config: p.Config, Spec: target.Spec}, table)
+		r, err := render.WithTable(render.Rendered{Pool: pool, Name: nodes.Base, Config: p.Config, Spec: target.Spec},
+			table)
 		if err == nil && r.Nodes.String() == nodes.String() {
 			p.Nodes = &NodeSide{Table: r.Table(), References: r.References, Node: r.Node}
 			return p, nil
@@ -35,7 +36,8 @@ func WithLiveNodes(p Pool, target *mcfgv1.MachineConfig, live map[string]*mcfgv1
 	for node := range nodes.Nodes {
 		side.Table.Nodes[node] = nodetable.Node{}
 		if live[nodes.Of(node)] == nil {
-			return Pool{}, fmt.Errorf("reading MachineConfigPool %s: the config %s of node %s is not on the cluster", pool, nodes.Of(node), node)
+			return Pool{}, fmt.Errorf("reading MachineConfigPool %s: the config %s of node %s is not on the cluster",
+				pool, nodes.Of(node), node)
 		}
 	}
 	side.Node = func(name string) (render.Rendered, error) {

@@ -70,7 +70,8 @@ func secretsOf(res transpile.Result, pool string, inputs []*mcfgv1.MachineConfig
 	for _, mc := range inputs {
 		marked, err := secret.ParsePaths(mc.Annotations[v1alpha1.SecretPathsAnnotation])
 		if err != nil {
-			bad = append(bad, fmt.Errorf("reading annotation %s of MachineConfig %q: %w", v1alpha1.SecretPathsAnnotation, mc.Name, err))
+			bad = append(bad, fmt.Errorf("reading annotation %s of MachineConfig %q: %w",
+				v1alpha1.SecretPathsAnnotation, mc.Name, err))
 		}
 		out = append(out, marked...)
 	}

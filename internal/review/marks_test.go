@@ -14,14 +14,21 @@ import (
 )
 
 const (
-	markedDoc  = "variant: fcos\nversion: 1.5.0\nstorage:\n  files:\n    - path: /etc/app/settings\n      contents:\n        inline: "
-	markedPool = "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfigPool\nmetadata:\n  name: worker\n  annotations:\n    review.bunsen.dev/secret-paths: /etc/app/\nspec:\n  machineConfigSelector:\n    matchLabels: {machineconfiguration.openshift.io/role: worker}\n  nodeSelector:\n    matchLabels: {node-role.kubernetes.io/worker: \"\"}\n"
-	markedMC   = "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\nmetadata:\n  name: 20-worker-b\n  labels: {machineconfiguration.openshift.io/role: worker}\n  annotations: {review.bunsen.dev/secret-paths: /etc/app/}\nspec: {kernelArguments: [quiet]}\n"
-	markedAll  = "apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nmetadata:\n  name: cluster\n  annotations:\n    review.bunsen.dev/secret-paths: /etc/*/settings\nspec: {}\n"
+	markedDoc = "variant: fcos\nversion: 1.5.0\nstorage:\n  files:\n    - path: /etc/app/settings\n      contents:\n" +
+		"        inline: "
+	markedPool = "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfigPool\nmetadata:\n" +
+		"  name: worker\n  annotations:\n    review.bunsen.dev/secret-paths: /etc/app/\nspec:\n" +
+		"  machineConfigSelector:\n    matchLabels: {machineconfiguration.openshift.io/role: worker}\n" +
+		"  nodeSelector:\n    matchLabels: {node-role.kubernetes.io/worker: \"\"}\n"
+	markedMC = "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\nmetadata:\n" +
+		"  name: 20-worker-b\n  labels: {machineconfiguration.openshift.io/role: worker}\n" +
+		"  annotations: {review.bunsen.dev/secret-paths: /etc/app/}\nspec: {kernelArguments: [quiet]}\n"
+	markedAll = "apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nmetadata:\n  name: cluster\n" +
+		"  annotations:\n    review.bunsen.dev/secret-paths: /etc/*/settings\nspec: {}\n"
 )
 
-// TestOnlyMarksOfTheBaseHide checks that a mark of base hides contents on both sides, that a mark of head alone hides nothing,
-// and that the review tells about such a mark.
+// TestOnlyMarksOfTheBaseHide checks that a mark of base hides contents on both sides, that a mark of head alone hides
+// nothing, and that the review tells about such a mark.
 func TestOnlyMarksOfTheBaseHide(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		files  map[string]string
@@ -60,15 +67,16 @@ func TestOnlyMarksOfTheBaseHide(t *testing.T) {
 					t.Errorf("does not list the mark among the changes of cluster/:\n%s", text)
 				}
 			}
-			if marks := got.Pools[0].NewMarks; c.told == "" && len(marks) > 0 || c.told != "" && !slices.Equal(marks, []string{c.told}) {
+			if marks := got.Pools[0].NewMarks; c.told == "" && len(marks) > 0 || c.told != "" &&
+				!slices.Equal(marks, []string{c.told}) {
 				t.Errorf("newMarks: %q, want %q", marks, c.told)
 			}
 		})
 	}
 }
 
-// TestMarksOfTheBaseHideInNewPools checks that marks of base for all pools hide contents of a pool that head adds, and that
-// marks of head alone do not.
+// TestMarksOfTheBaseHideInNewPools checks that marks of base for all pools hide contents of a pool that head adds, and
+// that marks of head alone do not.
 func TestMarksOfTheBaseHideInNewPools(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		side   string
@@ -104,9 +112,15 @@ func TestObjectsOfTheClusterAreMasked(t *testing.T) {
 		return []transpile.ClusterObject{{Object: o}}
 	}
 	const policy = "kind: RolloutPolicy\nmetadata:\n  name: careful\n"
-	was := object(policy + "spec: {gates: [{name: errors, prometheus: {url: 'https://monitor:hunter1@prometheus.example.com'}}]}\n")
-	is := object(policy + "  annotations: {example.com/api-token: hunter3, review.bunsen.dev/secret-paths: /etc/token}\nspec: {gates: [{name: errors, prometheus: {url: 'https://monitor:hunter2@prometheus.example.com', query: up == 0}}]}\n")
-	for _, lines := range [][]string{cluster.CompareObjects(was, is), cluster.CompareObjects(nil, is), cluster.CompareObjects(is, nil), cluster.CompareObjects(is, was)} {
+	was := object(policy + "spec: {gates: [{name: errors, prometheus: {url: " +
+		"'https://monitor:hunter1@prometheus.example.com'}}]}\n")
+	is := object(policy + "  annotations: {example.com/api-token: hunter3, review.bunsen.dev/secret-paths: " +
+		"/etc/token}\nspec: {gates: [{name: errors, prometheus: {url: " +
+		"'https://monitor:hunter2@prometheus.example.com', query: up == 0}}]}\n")
+	for _, lines := range [][]string{
+		cluster.CompareObjects(was, is), cluster.CompareObjects(nil, is),
+		cluster.CompareObjects(is, nil), cluster.CompareObjects(is, was),
+	} {
 		text := strings.Join(lines, "\n")
 		if strings.Contains(text, "hunter") {
 			t.Errorf("prints a secret:\n%s", text)

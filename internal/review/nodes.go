@@ -30,7 +30,10 @@ func (p PoolRendering) nodes() *NodeSide {
 	if p.Rendered.Nodes.IsZero() {
 		return nil
 	}
-	return &NodeSide{Table: p.Rendered.Table(), References: p.Rendered.References, Node: p.Rendered.Node, Origin: p.nodeOrigin}
+	return &NodeSide{
+		Table: p.Rendered.Table(), References: p.Rendered.References, Node: p.Rendered.Node,
+		Origin: p.nodeOrigin,
+	}
 }
 
 // nodeOrigin returns where the repository sets an item of the config of a node. A document of the node, or a document
@@ -110,8 +113,8 @@ func contentOf(c PoolChange) string {
 	return string(text)
 }
 
-// similar are nodes with the same documents on each side. If references is true, their facts do not change, so that their
-// changes are equal with references in place of the facts.
+// similar are nodes with the same documents on each side. If references is true, their facts do not change, so that
+// their changes are equal with references in place of the facts.
 type similar struct {
 	nodes      []string
 	references bool

@@ -40,15 +40,18 @@ type item struct {
 }
 
 func newPlaces(fragments []transpile.Fragment, r render.Rendered) *places {
-	return &places{rendered: r, read: map[string]map[item]string{}, fragments: sync.OnceValue(func() map[string]transpile.Fragment {
-		named := make(map[string]transpile.Fragment, len(fragments))
-		for _, f := range fragments {
-			named[f.Name] = f
-		}
-		return named
-	}), lineage: sync.OnceValue(func() *lineage.Lineage {
-		return lineage.New(lineage.LayersOfRendered(r, fragments), lineage.Options{Pool: r.Pool})
-	})}
+	return &places{
+		rendered: r, read: map[string]map[item]string{},
+		fragments: sync.OnceValue(func() map[string]transpile.Fragment {
+			named := make(map[string]transpile.Fragment, len(fragments))
+			for _, f := range fragments {
+				named[f.Name] = f
+			}
+			return named
+		}), lineage: sync.OnceValue(func() *lineage.Lineage {
+			return lineage.New(lineage.LayersOfRendered(r, fragments), lineage.Options{Pool: r.Pool})
+		}),
+	}
 }
 
 // of returns the position of an item: its place in the last fragment that set the item. If no fragment set it, the

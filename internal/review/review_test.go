@@ -77,7 +77,8 @@ func compared(t *testing.T, a *txtar.Archive) review.Comparison {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.WithCluster(cluster.Compare(cluster.State{Policy: was, Pools: had, Objects: before.Cluster}, cluster.State{Policy: is, Pools: has, Objects: after.Cluster}))
+	return c.WithCluster(cluster.Compare(cluster.State{Policy: was, Pools: had, Objects: before.Cluster},
+		cluster.State{Policy: is, Pools: has, Objects: after.Cluster}))
 }
 
 // TestComparisons replays testdata: a repository before (base/) and after (head/), and what a reviewer is shown.
@@ -97,7 +98,10 @@ func TestComparisons(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := map[string]string{"want.txt": report.Text(c, report.Style{}), "want.json": string(raw) + "\n", "want.md": report.Markdown(c, report.MarkdownOptions{})}
+			got := map[string]string{
+				"want.txt": report.Text(c, report.Style{}), "want.json": string(raw) + "\n",
+				"want.md": report.Markdown(c, report.MarkdownOptions{}),
+			}
 			for i, f := range a.Files {
 				text, ok := got[f.Name]
 				if !ok {

@@ -73,15 +73,17 @@ type PoolRendering struct {
 	places *places
 }
 
-// Render does without a cluster what the controllers do: it selects the fragments of each pool and merges them. MachineConfigs that users
-// created through the API are not included.
+// Render does without a cluster what the controllers do: it selects the fragments of each pool and merges them.
+// MachineConfigs that users created through the API are not included.
 func Render(res transpile.Result, r *rendercache.Renderer, d render.Defaults) Rendering {
 	return RenderWith(res, r, d, nil)
 }
 
 // RenderWith is Render with additional MachineConfigs of the cluster. Each pool gets those additional MachineConfigs
 // that its selector selects. A fragment replaces a MachineConfig of the same name.
-func RenderWith(res transpile.Result, r *rendercache.Renderer, d render.Defaults, layers []*mcfgv1.MachineConfig) Rendering {
+func RenderWith(res transpile.Result, r *rendercache.Renderer, d render.Defaults,
+	layers []*mcfgv1.MachineConfig,
+) Rendering {
 	return job{result: res, renderer: r, defaults: d, layers: layers}.run()
 }
 
@@ -102,7 +104,10 @@ func (j job) run() Rendering {
 	out.PolicyFile, _, _ = strings.Cut(at, ":")
 	for _, e := range j.result.Report {
 		at := origin.Pos{File: e.File, Line: e.Line, Column: e.Column}
-		out.Warnings = append(out.Warnings, Warning{Rule: e.Rule, Message: e.Message, Origin: at.String(), file: e.File})
+		out.Warnings = append(out.Warnings, Warning{
+			Rule: e.Rule, Message: e.Message, Origin: at.String(),
+			file: e.File,
+		})
 	}
 	for _, o := range j.result.Cluster {
 		if o.Object.GetKind() == cluster.PoolKind {
@@ -122,8 +127,8 @@ func (j job) run() Rendering {
 	return out
 }
 
-// pool renders one pool. A pool with a MachineConfigPool and without documents is left out without an error, because the controller accepts
-// it too.
+// pool renders one pool. A pool with a MachineConfigPool and without documents is left out without an error, because
+// the controller accepts it too.
 func (j job) pool(pool string) (PoolRendering, error) {
 	selected, err := transpile.Select(j.result, pool)
 	if err != nil {
@@ -149,7 +154,9 @@ func (j job) pool(pool string) (PoolRendering, error) {
 }
 
 // chosen returns the layers that a pool's selector selects and no fragment replaces.
-func chosen(res transpile.Result, pool string, layers []*mcfgv1.MachineConfig) (out []*mcfgv1.MachineConfig, err error) {
+func chosen(res transpile.Result, pool string,
+	layers []*mcfgv1.MachineConfig,
+) (out []*mcfgv1.MachineConfig, err error) {
 	if len(layers) == 0 {
 		return nil, nil
 	}
@@ -175,10 +182,14 @@ func chosen(res transpile.Result, pool string, layers []*mcfgv1.MachineConfig) (
 
 // Side returns the Rendering as a side of a comparison.
 func (r Rendering) Side(name string) Side {
-	s := Side{Name: name, Overrides: r.Overrides, Marks: r.Marks, PolicyFile: r.PolicyFile, Declared: r.Declared, Warnings: r.Warnings, Pools: map[string]Pool{}}
+	s := Side{
+		Name: name, Overrides: r.Overrides, Marks: r.Marks, PolicyFile: r.PolicyFile, Declared: r.Declared,
+		Warnings: r.Warnings, Pools: map[string]Pool{},
+	}
 	for _, p := range r.Pools {
 		s.Pools[p.Rendered.Pool] = Pool{
-			Rendered: cmp.Or(p.Rendered.Nodes.Base, p.Rendered.Name), Config: p.Rendered.Config, Origin: p.Origin, Lineage: p.Lineage, Secrets: p.Secrets, Notices: notices(p.Rendered.Notices), Nodes: p.nodes(),
+			Rendered: cmp.Or(p.Rendered.Nodes.Base, p.Rendered.Name), Config: p.Rendered.Config, Origin: p.Origin,
+			Lineage: p.Lineage, Secrets: p.Secrets, Notices: notices(p.Rendered.Notices), Nodes: p.nodes(),
 			Sizes: r.sizes.With(p.Rendered.Contents),
 		}
 	}
@@ -197,7 +208,9 @@ func notices(all []render.Notice) (out []Notice) {
 
 // Explain renders the inputs of a config again and returns what set each item: a line of a fragment, or a MachineConfig
 // that a user created through the API. The result same reports whether the inputs render to exactly this name and spec.
-func Explain(of *mcfgv1.MachineConfig, pool string, inputs []*mcfgv1.MachineConfig, fragments []transpile.Fragment) (places []Place, same bool, err error) {
+func Explain(of *mcfgv1.MachineConfig, pool string, inputs []*mcfgv1.MachineConfig,
+	fragments []transpile.Fragment,
+) (places []Place, same bool, err error) {
 	d := render.Defaults{OSImageURL: of.Spec.OSImageURL, ExtensionsImage: of.Spec.BaseOSExtensionsContainerImage}
 	rendered, err := render.Merge(pool, inputs, d)
 	if err != nil {

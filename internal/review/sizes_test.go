@@ -21,7 +21,8 @@ func document(files ...[2]string) string {
 	for _, f := range files {
 		text += fmt.Sprintf("    - path: %s\n      contents:\n", f[0])
 		if strings.HasPrefix(f[1], "https://") {
-			text += fmt.Sprintf("        source: %s\n        verification: {hash: sha512-%s}\n", f[1], strings.Repeat("0a", 64))
+			text += fmt.Sprintf("        source: %s\n        verification: {hash: sha512-%s}\n", f[1],
+				strings.Repeat("0a", 64))
 			continue
 		}
 		text += fmt.Sprintf("        local: %s\n", f[1])
@@ -29,7 +30,8 @@ func document(files ...[2]string) string {
 	return text
 }
 
-// TestTheReviewSaysHowMuchNodesDownload: the sizes of files of the content store are known, those behind addresses are not.
+// TestTheReviewSaysHowMuchNodesDownload: the sizes of files of the content store are known, those behind addresses are
+// not.
 func TestTheReviewSaysHowMuchNodesDownload(t *testing.T) {
 	agent, tool := slices.Repeat([]byte("agent 1\n"), 3<<17), slices.Repeat([]byte("tool\n"), 1<<20)
 	local := func(text string, files map[string][]byte) fstest.MapFS {
@@ -58,23 +60,31 @@ func TestTheReviewSaysHowMuchNodesDownload(t *testing.T) {
 			[]int64{3 << 20},
 		},
 		"two files, one of which is twice in the config": {
-			local("", nil), local(document([2]string{"/opt/agent", "agent"}, [2]string{"/opt/again", "agent"}, [2]string{"/opt/tool", "tool"}), both), 0,
+			local("", nil), local(document([2]string{"/opt/agent", "agent"}, [2]string{"/opt/again", "agent"},
+				[2]string{"/opt/tool", "tool"}), both), 0,
 			"(5 MiB); 8 MiB for each node\n",
 			[]int64{3 << 20, 5 << 20},
 		},
 		"a file whose size no document has": {
-			local("", nil), local(document([2]string{"/opt/agent", "agent"}, [2]string{"/opt/x", "https://example.com/x"}), map[string][]byte{"agent": agent}), 2,
+			local("", nil),
+			local(document([2]string{"/opt/agent", "agent"}, [2]string{"/opt/x", "https://example.com/x"}),
+				map[string][]byte{"agent": agent}), 2,
 			"/opt/x from https://example.com/x (size unknown); 2 nodes download at least 3 MiB each, 6 MiB together\n",
 			[]int64{3 << 20, 0},
 		},
 		"a file that nodes have": {
-			local(document([2]string{"/opt/agent", "agent"}), both), local(document([2]string{"/opt/agent", "agent"}, [2]string{"/opt/tool", "tool"}), both), 1,
+			local(document([2]string{"/opt/agent", "agent"}), both),
+			local(document([2]string{"/opt/agent", "agent"}, [2]string{"/opt/tool", "tool"}), both), 1,
 			"nodes of worker download /opt/tool from the content store, sha512-",
 			[]int64{5 << 20},
 		},
 		"a file that moves to the content store stays on nodes": {
 			local(document([2]string{"/opt/a", "a"}), map[string][]byte{"a": append(slices.Clip(part), "aaa"...)}),
-			local(document([2]string{"/opt/a", "a"}, [2]string{"/opt/b", "b"}, [2]string{"/opt/c", "c"}), map[string][]byte{"a": append(slices.Clip(part), "aaa"...), "b": append(slices.Clip(part), 'b'), "c": part}), 1,
+			local(document([2]string{"/opt/a", "a"}, [2]string{"/opt/b", "b"}, [2]string{"/opt/c", "c"}),
+				map[string][]byte{
+					"a": append(slices.Clip(part), "aaa"...), "b": append(slices.Clip(part), 'b'),
+					"c": part,
+				}), 1,
 			"nodes of worker download /opt/b from the content store, sha512-",
 			[]int64{int64(len(part)) + 1},
 		},
@@ -83,7 +93,8 @@ func TestTheReviewSaysHowMuchNodesDownload(t *testing.T) {
 			var renderings review.Renderings
 			sides := map[string]review.Side{}
 			for name, files := range map[string]fstest.MapFS{"base": c.base, "head": c.head} {
-				files["pools/worker/00-motd.bu"] = &fstest.MapFile{Data: []byte("variant: fcos\nversion: 1.6.0\nstorage: {files: [{path: /etc/motd, contents: {inline: a}}]}\n")}
+				files["pools/worker/00-motd.bu"] = &fstest.MapFile{Data: []byte("variant: fcos\nversion: 1.6.0\n" +
+					"storage: {files: [{path: /etc/motd, contents: {inline: a}}]}\n")}
 				if text := files["pools/worker/10-a.bu"].Data; len(text) == 0 {
 					delete(files, "pools/worker/10-a.bu")
 				}
@@ -91,7 +102,8 @@ func TestTheReviewSaysHowMuchNodesDownload(t *testing.T) {
 				if err := os.CopyFS(root, files); err != nil {
 					t.Fatal(err)
 				}
-				res, r, err := renderings.Render(source.Tree{Root: root, FS: os.DirFS(root), Digest: "sha256:" + t.Name() + name}, nil)
+				res, r, err := renderings.Render(source.Tree{Root: root, FS: os.DirFS(root), Digest: "sha256:" +
+					t.Name() + name}, nil)
 				if err != nil || r.Err != nil || len(r.Pools) != 1 {
 					t.Fatal(name, err, r.Err, res.Report)
 				}
@@ -104,7 +116,8 @@ func TestTheReviewSaysHowMuchNodesDownload(t *testing.T) {
 			if text := report.Text(found, report.Style{}); !strings.Contains(text, c.want) {
 				t.Errorf("the review does not say %q:\n%s", c.want, text)
 			}
-			if text := report.Markdown(found, report.MarkdownOptions{}); !strings.Contains(text, " MiB)") && !strings.Contains(text, " KiB)") {
+			if text := report.Markdown(found, report.MarkdownOptions{}); !strings.Contains(text, " MiB)") &&
+				!strings.Contains(text, " KiB)") {
 				t.Errorf("the comment has no size:\n%s", text)
 			}
 			var bytes []int64

@@ -85,7 +85,8 @@ func Choose(c fleet.Cluster, ask Ask) (Choice, error) {
 		return Choice{}, err
 	}
 	if a, err := source.ParseURL(src.Spec.URL); err == nil && a.Transport == source.OCI {
-		return Choice{}, fmt.Errorf("GitSource %s follows the OCI artifacts of %s: revert the commit in the repository that they are built from, and publish a new artifact", src.Name, a)
+		return Choice{}, fmt.Errorf("GitSource %s follows the OCI artifacts of %s: revert the commit in the "+
+			"repository that they are built from, and publish a new artifact", src.Name, a)
 	}
 	h := newPoolHistory(f, v, src)
 	out := Choice{Pool: ask.Pool, Source: src}
@@ -119,10 +120,13 @@ func sourceFor(f *fleet.Fleet, v *fleet.Pool, name string) (*v1alpha1.GitSource,
 	if len(found) > 1 {
 		asked := f.Config(v.Object.Spec.Configuration.Name).Revision
 		of := slices.DeleteFunc(slices.Clone(found), func(src *v1alpha1.GitSource) bool {
-			return asked == "" || !slices.ContainsFunc(src.Status.History, func(e v1alpha1.HistoryEntry) bool { return e.Revision == asked })
+			return asked == "" || !slices.ContainsFunc(src.Status.History, func(e v1alpha1.HistoryEntry) bool {
+				return e.Revision == asked
+			})
 		})
 		if len(of) != 1 {
-			return nil, fmt.Errorf("several GitSources feed pool %s: choose one of %s with --source", pool, strings.Join(names, ", "))
+			return nil, fmt.Errorf("several GitSources feed pool %s: choose one of %s with --source", pool,
+				strings.Join(names, ", "))
 		}
 		found = of
 	}
@@ -130,14 +134,17 @@ func sourceFor(f *fleet.Fleet, v *fleet.Pool, name string) (*v1alpha1.GitSource,
 	case len(found) == 1:
 		return found[0], nil
 	case name != "":
-		return nil, fmt.Errorf("--source %s: no GitSource of this name gave pool %s a config; kubectl get gitsources lists those of the cluster", name, pool)
+		return nil, fmt.Errorf("--source %s: no GitSource of this name gave pool %s a config; kubectl get gitsources "+
+			"lists those of the cluster", name, pool)
 	case len(f.Sources) == 0:
 		return nil, fmt.Errorf("pool %s: the cluster has no GitSource, so a commit reaches no node", pool)
 	}
 	if changes := f.Config(v.Object.Spec.Configuration.Name).API; len(changes) > 0 {
-		return nil, fmt.Errorf("no commit gave pool %s a config: it follows from changes through the API; `bunsen why pool/%[1]s` prints the commands that undo them", pool)
+		return nil, fmt.Errorf("no commit gave pool %s a config: it follows from changes through the API; `bunsen "+
+			"why pool/%[1]s` prints the commands that undo them", pool)
 	}
-	return nil, fmt.Errorf("no GitSource remembers a commit that gave pool %s a config: revert the commit in the repository with git revert", pool)
+	return nil, fmt.Errorf("no GitSource remembers a commit that gave pool %s a config: revert the commit in the "+
+		"repository with git revert", pool)
 }
 
 // poolHistory is the history of one pool in a source's history.
@@ -152,7 +159,10 @@ type poolHistory struct {
 }
 
 func newPoolHistory(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource) poolHistory {
-	h := poolHistory{v: v, src: src, entries: fleet.AppliedHistory(src), healthy: fleet.HealthyConfig(v), failed: map[string]bool{}}
+	h := poolHistory{
+		v: v, src: src, entries: fleet.AppliedHistory(src), healthy: fleet.HealthyConfig(v),
+		failed: map[string]bool{},
+	}
 	past, err := v1alpha1.ParseRolloutHistory(v.Object.Annotations[v1alpha1.RolloutHistoryAnnotation])
 	for _, o := range past {
 		if err == nil && (o.HasVerdict() || o.Failed > 0) {
@@ -204,7 +214,9 @@ func (h poolHistory) newest() (int, error) {
 func (h poolHistory) before(at int) (Step, error) {
 	leave := h.config(at)
 	proven := h.healthy != "" && h.healthy != leave
-	known := proven && slices.ContainsFunc(h.entries, func(e v1alpha1.HistoryEntry) bool { return e.Pools[h.v.Object.Name] == h.healthy })
+	known := proven && slices.ContainsFunc(h.entries, func(e v1alpha1.HistoryEntry) bool {
+		return e.Pools[h.v.Object.Name] == h.healthy
+	})
 	if !proven { // A rollback does not return to a config from which an earlier rollback returned.
 		for i := range h.entries {
 			if h.config(i) == leave {
@@ -225,11 +237,13 @@ func (h poolHistory) before(at int) (Step, error) {
 			return Step{Revision: h.proven, Config: h.healthy}, nil
 		}
 	}
-	return Step{}, fmt.Errorf("GitSource %s remembers no earlier config of pool %s that nodes did not fail. Name the commit to return to with --to; bunsen history pool/%[2]s and git log list the commits", h.src.Name, h.v.Object.Name)
+	return Step{}, fmt.Errorf("GitSource %s remembers no earlier config of pool %s that nodes did not fail. Name the "+
+		"commit to return to with --to; bunsen history pool/%[2]s and git log list the commits", h.src.Name,
+		h.v.Object.Name)
 }
 
-// Offers are the commits that gave a pool a config, newest first, for the completion of a shell: the hash and the subject
-// with a tab between them.
+// Offers are the commits that gave a pool a config, newest first, for the completion of a shell: the hash and the
+// subject with a tab between them.
 func Offers(c fleet.Cluster, pool string) []string {
 	var out []string
 	for i := range c.Sources {
@@ -245,7 +259,8 @@ func Offers(c fleet.Cluster, pool string) []string {
 // CheckCommit rejects a text that cannot be a commit's hash. A command calls it before it reads the cluster.
 func CheckCommit(to string) error {
 	if _, ok := digits(to); to != "" && !ok {
-		return fmt.Errorf("--to %q: want the hash of a commit, in lower case and with at least %d digits, such as one of `bunsen history`", to, shortestHash)
+		return fmt.Errorf("--to %q: want the hash of a commit, in lower case and with at least %d digits, such as "+
+			"one of `bunsen history`", to, shortestHash)
 	}
 	return nil
 }
@@ -280,9 +295,11 @@ func (h poolHistory) named(to string, at int) (Step, error) {
 	step := h.step(found[0])
 	switch leave := h.step(at); {
 	case found[0] <= at:
-		return Step{}, fmt.Errorf("--to %s: pool %s has its newest config since %s, so that commit is not an earlier one", to, h.v.Object.Name, leave.Text())
+		return Step{}, fmt.Errorf("--to %s: pool %s has its newest config since %s, so that commit is not an "+
+			"earlier one", to, h.v.Object.Name, leave.Text())
 	case step.Config != "" && step.Config == leave.Config:
-		return Step{}, fmt.Errorf("--to %s: pool %s has the config of that commit already: %s", to, h.v.Object.Name, step.Text())
+		return Step{}, fmt.Errorf("--to %s: pool %s has the config of that commit already: %s", to, h.v.Object.Name,
+			step.Text())
 	}
 	return step, nil
 }

@@ -20,11 +20,15 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 // hashOf makes the hash of a commit from its letter.
 func hashOf(letter string) string { return strings.Repeat(letter, 8) + strings.Repeat("0", 32) }
 
-// history writes entries, newest first, as `commit:config`; `commit:!` cannot be rendered, and `commit:` gave no config.
+// history writes entries, newest first, as `commit:config`; `commit:!` cannot be rendered, and `commit:` gave no
+// config.
 func history(entries ...string) (out []v1alpha1.HistoryEntry) {
 	for _, e := range entries {
 		commit, config, _ := strings.Cut(e, ":")
-		h := v1alpha1.HistoryEntry{CommitInfo: v1alpha1.CommitInfo{Revision: "main@sha1:" + hashOf(commit), Subject: "Change " + commit}}
+		h := v1alpha1.HistoryEntry{CommitInfo: v1alpha1.CommitInfo{
+			Revision: "main@sha1:" + hashOf(commit),
+			Subject:  "Change " + commit,
+		}}
 		switch config {
 		case "":
 		case "!":
@@ -40,14 +44,24 @@ func history(entries ...string) (out []v1alpha1.HistoryEntry) {
 // cluster is one source and one pool, which should run a config, and was last healthy with another.
 func cluster(target, healthy string, entries ...string) fleet.Cluster {
 	c := fleet.Cluster{
-		Sources: []v1alpha1.GitSource{{ObjectMeta: metav1.ObjectMeta{Name: "config"}, Spec: v1alpha1.GitSourceSpec{URL: "https://git.example.com/os/config.git"}, Status: v1alpha1.GitSourceStatus{History: history(entries...)}}},
-		Pools:   []mcfgv1.MachineConfigPool{{ObjectMeta: metav1.ObjectMeta{Name: "worker", Annotations: map[string]string{}}}},
+		Sources: []v1alpha1.GitSource{{
+			ObjectMeta: metav1.ObjectMeta{Name: "config"},
+			Spec:       v1alpha1.GitSourceSpec{URL: "https://git.example.com/os/config.git"},
+			Status:     v1alpha1.GitSourceStatus{History: history(entries...)},
+		}},
+		Pools: []mcfgv1.MachineConfigPool{{ObjectMeta: metav1.ObjectMeta{
+			Name:        "worker",
+			Annotations: map[string]string{},
+		}}},
 	}
 	if len(c.Sources[0].Status.History) > 0 {
 		c.Sources[0].Status.AppliedRevision = c.Sources[0].Status.History[0].Revision
 	}
 	for _, letter := range "pqrst" {
-		c.Rendered = append(c.Rendered, fleet.RenderedRow{Name: "rendered-worker-" + string(letter), Pool: "worker", Created: noon})
+		c.Rendered = append(c.Rendered, fleet.RenderedRow{
+			Name: "rendered-worker-" + string(letter), Pool: "worker",
+			Created: noon,
+		})
 	}
 	p := &c.Pools[0]
 	p.Spec.Configuration.Name, p.Status.Configuration.Name = "rendered-worker-"+target, "rendered-worker-"+healthy
@@ -92,14 +106,16 @@ func TestChoose(t *testing.T) {
 		"a failed config is never the way back": {
 			cluster: cluster("p", "p", "c:p", "b:q", "a:r"), from: "c", to: "a",
 			change: func(c *fleet.Cluster) {
-				annotate(&c.Pools[0], v1alpha1.RolloutHistoryAnnotation, []v1alpha1.RolloutOutcome{{Config: "rendered-worker-q", Result: v1alpha1.RolloutWasHalted}})
+				annotate(&c.Pools[0], v1alpha1.RolloutHistoryAnnotation,
+					[]v1alpha1.RolloutOutcome{{Config: "rendered-worker-q", Result: v1alpha1.RolloutWasHalted}})
 			},
 		},
 		"the healthy commit is known from the pool's records": {
 			cluster: cluster("r", "p", "c:r", "b:q"), from: "c", to: "a",
 			change: func(c *fleet.Cluster) {
 				annotate(&c.Pools[0], v1alpha1.RolloutHistoryAnnotation, []v1alpha1.RolloutOutcome{
-					{Config: "rendered-worker-q", Result: v1alpha1.RolloutWasHalted}, {Config: "rendered-worker-p", Requester: v1alpha1.Requester{Revision: "main@sha1:" + hashOf("a")}},
+					{Config: "rendered-worker-q", Result: v1alpha1.RolloutWasHalted},
+					{Config: "rendered-worker-p", Requester: v1alpha1.Requester{Revision: "main@sha1:" + hashOf("a")}},
 				})
 			},
 		},
@@ -109,11 +125,15 @@ func TestChoose(t *testing.T) {
 				other := c.Sources[0].DeepCopy()
 				other.Name, other.Status.History = "other", history("d:q", "c:p")
 				c.Sources = append(c.Sources, *other)
-				annotate(&c.Pools[0], v1alpha1.TargetAnnotation, v1alpha1.PoolTarget{Config: "rendered-worker-q", Requester: v1alpha1.Requester{Revision: "main@sha1:" + hashOf("d")}})
+				annotate(&c.Pools[0], v1alpha1.TargetAnnotation, v1alpha1.PoolTarget{
+					Config:    "rendered-worker-q",
+					Requester: v1alpha1.Requester{Revision: "main@sha1:" + hashOf("d")},
+				})
 			},
 		},
 		"two sources": {
-			cluster: cluster("q", "q", "b:q", "a:p"), to: "several GitSources feed pool worker: choose one of config, other with --source",
+			cluster: cluster("q", "q", "b:q", "a:p"), to: "several GitSources feed pool worker: choose one of " +
+				"config, other with --source",
 			change: func(c *fleet.Cluster) {
 				c.Sources = append(c.Sources, *c.Sources[0].DeepCopy())
 				c.Sources[1].Name = "other"
@@ -153,7 +173,8 @@ func TestNotes(t *testing.T) {
 	for want, change := range map[string]func(*fleet.Cluster){
 		"pool/worker has a hold at main@sha1:aaaaaaaa by ada: why: the revert reaches its nodes only after bunsen release pool/worker": func(c *fleet.Cluster) {
 			c.Pools[0].Spec.Configuration.Name = "rendered-worker-p"
-			c.Pools[0].Annotations[v1alpha1.HoldAnnotation], c.Pools[0].Annotations[v1alpha1.HeldByAnnotation] = "rendered-worker-p", "ada: why"
+			c.Pools[0].Annotations[v1alpha1.HoldAnnotation],
+				c.Pools[0].Annotations[v1alpha1.HeldByAnnotation] = "rendered-worker-p", "ada: why"
 			c.Pools[0].Annotations[v1alpha1.HeldRevisionAnnotation] = "main@sha1:" + hashOf("a")
 		},
 		"pool/worker is paused by ada: freeze: the revert reaches its nodes only after bunsen resume pool/worker": func(c *fleet.Cluster) {
@@ -172,9 +193,12 @@ func TestNotes(t *testing.T) {
 			c.Sources[0].Spec.Ref.Commit = hashOf("b")
 		},
 		"a commit does not undo changes through the API: MachineConfig 99-x (made through the API); bunsen why pool/worker prints the commands": func(c *fleet.Cluster) {
-			annotate(&c.Pools[0], v1alpha1.TargetAnnotation, v1alpha1.PoolTarget{Config: "rendered-worker-q", Requester: v1alpha1.Requester{
-				API: []v1alpha1.APIChange{{Kind: "MachineConfig", Name: "99-x", Action: v1alpha1.APICreated}},
-			}})
+			annotate(&c.Pools[0], v1alpha1.TargetAnnotation, v1alpha1.PoolTarget{
+				Config: "rendered-worker-q",
+				Requester: v1alpha1.Requester{
+					API: []v1alpha1.APIChange{{Kind: "MachineConfig", Name: "99-x", Action: v1alpha1.APICreated}},
+				},
+			})
 		},
 	} {
 		c := cluster("q", "q", "b:q", "a:p")
@@ -184,7 +208,8 @@ func TestNotes(t *testing.T) {
 			t.Errorf("the notes are\n%s, %v\nwant\n%s", strings.Join(got.Notes, "\n"), err, want)
 		}
 	}
-	if got, err := rollback.Choose(cluster("q", "q", "b:q", "a:p"), rollback.Ask{Pool: "worker", Now: noon}); err != nil || len(got.Notes) > 0 {
+	if got, err := rollback.Choose(cluster("q", "q", "b:q", "a:p"),
+		rollback.Ask{Pool: "worker", Now: noon}); err != nil || len(got.Notes) > 0 {
 		t.Errorf("notes without a reason: %q, %v", got.Notes, err)
 	}
 }

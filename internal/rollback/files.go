@@ -74,5 +74,7 @@ func ConflictError(conflicts []Conflict, branch, from string) error {
 			fmt.Fprintf(&b, "\n    %s", commit.Text())
 		}
 	}
-	return fmt.Errorf("later commits of %s changed files that the rollback would restore. bunsen overwrites none of them:%s\nRevert these commits first with git revert, or restore the files yourself.\nThis prints the changes: git log -p %.8s..%s -- FILE", branch, b.String(), from, Word(branch))
+	return fmt.Errorf("later commits of %s changed files that the rollback would restore. bunsen overwrites none of "+
+		"them:%s\nRevert these commits first with git revert, or restore the files yourself.\n"+
+		"This prints the changes: git log -p %.8s..%s -- FILE", branch, b.String(), from, Word(branch))
 }

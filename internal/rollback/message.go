@@ -45,8 +45,8 @@ func quoted(subject string) string { return `"` + safetext.Line(subject) + `"` }
 // plain matches words that a shell does not change.
 var plain = regexp.MustCompile(`^[A-Za-z0-9@%+=:,./_-]+$`)
 
-// Word quotes a text for a command that a user pastes into a shell. The names of branches come from a repository, and may have any
-// character but spaces.
+// Word quotes a text for a command that a user pastes into a shell. The names of branches come from a repository, and
+// may have any character but spaces.
 func Word(text string) string {
 	if plain.MatchString(text) {
 		return text

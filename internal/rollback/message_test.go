@@ -15,7 +15,10 @@ func TestMessage(t *testing.T) {
 		Pool: "worker", From: rollback.Step{Revision: "main@sha1:" + hashOf("c"), Subject: "Third"},
 		To: rollback.Step{Revision: "main@sha1:" + hashOf("a"), Subject: "First", Config: "rendered-worker-p"},
 	}
-	two := []rollback.Commit{{Hash: hashOf("c"), Subject: "Third \x1b[31m\r"}, {Hash: hashOf("b"), Subject: `A "second"`}}
+	two := []rollback.Commit{
+		{Hash: hashOf("c"), Subject: "Third \x1b[31m\r"},
+		{Hash: hashOf("b"), Subject: `A "second"`},
+	}
 	if got := c.Branch(); got != "bunsen/rollback-worker-cccccccc" {
 		t.Errorf("the branch is %s", got)
 	}
@@ -35,14 +38,17 @@ Files that do not reach the pool stay as they are:
 	if diff := cmp.Diff(want, c.Message(two, []rollback.Change{{Path: "README.md"}}, "prod")); diff != "" {
 		t.Errorf("another message (-want +got):\n%s", diff)
 	}
-	if got := c.Message(two[1:], nil, ""); !strings.HasPrefix(got, "Revert \"A \"second\"\"\n\nThis returns pool worker to\n") || !strings.HasSuffix(got, "\n\nThis reverts commit "+hashOf("b")+".\n") {
+	if got := c.Message(two[1:], nil, ""); !strings.HasPrefix(got,
+		"Revert \"A \"second\"\"\n\nThis returns pool worker to\n") ||
+		!strings.HasSuffix(got, "\n\nThis reverts commit "+hashOf("b")+".\n") {
 		t.Errorf("the message of one commit is\n%s", got)
 	}
 	if got := c.Title(nil); got != `Revert "Third"` {
 		t.Errorf("the title of a merge is %s", got)
 	}
 	many := make([]rollback.Commit, 30)
-	if got := c.Message(many, nil, ""); !strings.HasSuffix(got, "and 10 earlier commits.\n") || !strings.HasPrefix(got, `Revert "" and 29 earlier commits`) {
+	if got := c.Message(many, nil, ""); !strings.HasSuffix(got, "and 10 earlier commits.\n") ||
+		!strings.HasPrefix(got, `Revert "" and 29 earlier commits`) {
 		t.Errorf("the message of many commits is\n%s", got)
 	}
 }
@@ -62,14 +68,18 @@ func TestACommandForAShellHasNoOtherCommand(t *testing.T) {
 
 // TestSort: every combination of three states of a file.
 func TestSort(t *testing.T) {
-	states := map[string]rollback.Blob{"-": {}, "a": {Mode: "100644", Hash: "aa"}, "b": {Mode: "100644", Hash: "bb"}, "x": {Mode: "100755", Hash: "aa"}}
+	states := map[string]rollback.Blob{
+		"-": {}, "a": {Mode: "100644", Hash: "aa"}, "b": {Mode: "100644", Hash: "bb"},
+		"x": {Mode: "100755", Hash: "aa"},
+	}
 	for to := range states {
 		for from := range states {
 			for now := range states {
 				if to == from {
 					continue
 				}
-				s := rollback.Sort([]rollback.Change{{Path: "f", To: states[to], From: states[from], Now: states[now]}}, nil)
+				s := rollback.Sort([]rollback.Change{{Path: "f", To: states[to], From: states[from], Now: states[now]}},
+					nil)
 				got := fmt.Sprint(len(s.Revert), len(s.Done), len(s.Conflicts))
 				want := map[bool]string{true: "1 0 0"}[now == from]
 				if now == to {
@@ -80,7 +90,9 @@ func TestSort(t *testing.T) {
 				if got != want {
 					t.Errorf("from %s to %s, now %s: %s, want %s", from, to, now, got, want)
 				}
-				if other := rollback.Sort([]rollback.Change{{Path: "f", From: states[from]}}, func(string) bool { return false }); len(other.Other) != 1 {
+				if other := rollback.Sort([]rollback.Change{{Path: "f", From: states[from]}}, func(string) bool {
+					return false
+				}); len(other.Other) != 1 {
 					t.Errorf("a file that does not reach the pool: %+v", other)
 				}
 			}
@@ -106,7 +118,8 @@ func TestSameRepository(t *testing.T) {
 		{"/srv/config", "/srv/config2", false},
 		{"", "", false},
 	} {
-		if got := rollback.SameRepository(tt.a, tt.b); got != tt.want || rollback.SameRepository(tt.b, tt.a) != tt.want {
+		if got := rollback.SameRepository(tt.a, tt.b); got != tt.want ||
+			rollback.SameRepository(tt.b, tt.a) != tt.want {
 			t.Errorf("%s and %s: %v, want %v", tt.a, tt.b, got, tt.want)
 		}
 	}
@@ -114,13 +127,22 @@ func TestSameRepository(t *testing.T) {
 
 func TestText(t *testing.T) {
 	r := rollback.Result{
-		Pool: "worker", To: rollback.Step{Revision: "main@sha1:" + hashOf("a"), Subject: "First", Config: "rendered-worker-0123456789abcdef"},
+		Pool: "worker", To: rollback.Step{
+			Revision: "main@sha1:" + hashOf("a"), Subject: "First",
+			Config: "rendered-worker-0123456789abcdef",
+		},
 		Commits: []rollback.Commit{{Hash: hashOf("c"), Subject: "Third", Author: "Ada <ada@example.com>"}},
 		Files: rollback.Files{
-			Reverted: []rollback.File{{Path: "pools/worker/10-a.bu", Change: "restore", Lines: "+1 -3"}, {Path: "pools/worker/9.bu", Change: "delete", Lines: "+0 -7"}},
-			Other:    []string{"README.md"},
+			Reverted: []rollback.File{
+				{Path: "pools/worker/10-a.bu", Change: "restore", Lines: "+1 -3"},
+				{Path: "pools/worker/9.bu", Change: "delete", Lines: "+0 -7"},
+			},
+			Other: []string{"README.md"},
 		},
-		Git:   rollback.Git{Branch: "bunsen/rollback-worker-cccccccc", Base: "main", Commit: hashOf("d"), Directory: "/src/config"},
+		Git: rollback.Git{
+			Branch: "bunsen/rollback-worker-cccccccc", Base: "main", Commit: hashOf("d"),
+			Directory: "/src/config",
+		},
 		Notes: []string{"a note"}, Todo: []string{"git push", "open the pull request"},
 	}
 	want := `pool/worker returns to main@sha1:aaaaaaaa "First", rendered-worker-01234
@@ -138,7 +160,9 @@ To do:     git push
 		t.Errorf("another text (-want +got):\n%s", diff)
 	}
 	r.Git.Commit = ""
-	if got := r.Text("pool worker: nothing\n"); !strings.HasSuffix(got, "\n\nThe merge does this to the cluster's nodes:\n\npool worker: nothing\n") || !strings.Contains(got, "dry run: bunsen creates nothing") {
+	if got := r.Text("pool worker: nothing\n"); !strings.HasSuffix(got,
+		"\n\nThe merge does this to the cluster's nodes:\n\npool worker: nothing\n") ||
+		!strings.Contains(got, "dry run: bunsen creates nothing") {
 		t.Errorf("the text of a dry run is\n%s", got)
 	}
 }

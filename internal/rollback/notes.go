@@ -25,16 +25,20 @@ func notes(f *fleet.Fleet, v *fleet.Pool, c Choice) []string {
 		add("%s should run %s, and not the config of %s", pool, fleet.ShortRendered(now), c.From.Text())
 	}
 	if v.Object.Spec.Paused {
-		add("%s is paused%s: the revert reaches its nodes only after bunsen resume %[1]s", pool, fleet.PausedBy(v.Object))
+		add("%s is paused%s: the revert reaches its nodes only after bunsen resume %[1]s", pool,
+			fleet.PausedBy(v.Object))
 	}
 	if c.Source.Spec.IsSuspended(f.Now) {
-		add("GitSource %s is suspended%s: it reads no commit until bunsen resume gitsource/%[1]s", c.Source.Name, fleet.SuspendedBy(c.Source))
+		add("GitSource %s is suspended%s: it reads no commit until bunsen resume gitsource/%[1]s", c.Source.Name,
+			fleet.SuspendedBy(c.Source))
 	}
 	if changes := f.Config(v.Object.Spec.Configuration.Name).API; len(changes) > 0 {
-		add("a commit does not undo changes through the API: %s; bunsen why %s prints the commands", fleet.APINames(changes), pool)
+		add("a commit does not undo changes through the API: %s; bunsen why %s prints the commands",
+			fleet.APINames(changes), pool)
 	}
 	if c.To.Config != "" && isRead(f) && !fleet.HasConfig(f, c.To.Config) {
-		add("%s is no longer on the cluster; the controller renders it again, with the same name", fleet.ShortRendered(c.To.Config))
+		add("%s is no longer on the cluster; the controller renders it again, with the same name",
+			fleet.ShortRendered(c.To.Config))
 	}
 	if step := RefStep(c.Source.Spec.Ref); step != "" {
 		add("GitSource %s %s", c.Source.Name, step)
@@ -49,10 +53,12 @@ func unapplied(src *v1alpha1.GitSource) string {
 		return ""
 	}
 	why := ""
-	if ready := meta.FindStatusCondition(s.Conditions, v1alpha1.ReadyCondition); ready != nil && ready.Reason != v1alpha1.ReasonSucceeded {
+	if ready := meta.FindStatusCondition(s.Conditions, v1alpha1.ReadyCondition); ready != nil &&
+		ready.Reason != v1alpha1.ReasonSucceeded {
 		why = ": " + ready.Reason
 	}
-	return fmt.Sprintf("GitSource %s has seen %s, which it has not applied%s; bunsen why gitsource/%[1]s", src.Name, fleet.ShortRevision(s.ObservedRevision), why)
+	return fmt.Sprintf("GitSource %s has seen %s, which it has not applied%s; bunsen why gitsource/%[1]s", src.Name,
+		fleet.ShortRevision(s.ObservedRevision), why)
 }
 
 // isRead reports whether the user may read the rendered configs. Without this right, the command knows only some names
@@ -72,7 +78,8 @@ func RefStep(ref v1alpha1.GitRef) string {
 	case ref.SemVer != "":
 		return "follows the tags " + ref.SemVer + ": after the merge, push a higher tag on the merged commit"
 	case ref.Tag != "":
-		return "follows the tag " + ref.Tag + ": after the merge, push a new tag on the merged commit, and set spec.ref.tag to it"
+		return "follows the tag " + ref.Tag + ": after the merge, push a new tag on the merged commit, and set " +
+			"spec.ref.tag to it"
 	}
 	return ""
 }

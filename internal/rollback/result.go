@@ -87,11 +87,13 @@ func (r Result) Text(forecast string) string {
 	listFiles(&b, "Unchanged", r.Files.Done, "a later commit restored it already")
 	switch {
 	case r.Git.Commit == "":
-		b.Add("Commit", fmt.Sprintf("dry run: bunsen creates nothing. Without --dry-run, it creates branch %s on top of %s", r.Git.Branch, r.Git.Base))
+		b.Add("Commit", fmt.Sprintf("dry run: bunsen creates nothing. Without --dry-run, it creates branch %s on "+
+			"top of %s", r.Git.Branch, r.Git.Base))
 	case r.Git.Pushed:
 		b.Add("Commit", fmt.Sprintf("%.8s on branch %s on top of %s, pushed", r.Git.Commit, r.Git.Branch, r.Git.Base))
 	default:
-		b.Add("Commit", fmt.Sprintf("%.8s on branch %s on top of %s, in %s", r.Git.Commit, r.Git.Branch, r.Git.Base, r.Git.Directory))
+		b.Add("Commit", fmt.Sprintf("%.8s on branch %s on top of %s, in %s", r.Git.Commit, r.Git.Branch, r.Git.Base,
+			r.Git.Directory))
 	}
 	b.Add("Pull", r.Git.PullRequest)
 	for _, n := range r.Notes {

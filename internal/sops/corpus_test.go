@@ -30,8 +30,8 @@ func corpusKeys(t *testing.T, names ...string) []age.Identity {
 	return out
 }
 
-// Files that the program sops encrypted decrypt to the bytes that it decrypts them to, and no foreign key decrypts them.
-// testdata/generate.sh made them.
+// Files that the program sops encrypted decrypt to the bytes that it decrypts them to, and no foreign key decrypts
+// them. testdata/generate.sh made them.
 func TestFilesOfTheProgramDecryptEqually(t *testing.T) {
 	ids := corpusKeys(t, "keys.txt", "pq.txt")
 	foreign, _ := newKey(t)
@@ -57,7 +57,8 @@ func TestFilesOfTheProgramDecryptEqually(t *testing.T) {
 		if err != nil || string(got) != string(want) {
 			t.Errorf("%s: %v, got\n%s\nwant\n%s", file, err, got, want)
 		}
-		if _, err := sops.Decrypt(format, body, foreign); err == nil || !strings.Contains(err.Error(), "is encrypted for age1") {
+		if _, err := sops.Decrypt(format, body, foreign); err == nil ||
+			!strings.Contains(err.Error(), "is encrypted for age1") {
 			t.Errorf("%s with a foreign key: %v", file, err)
 		}
 		if _, err := sops.Decrypt(format, body[:len(body)/3], ids...); err == nil {

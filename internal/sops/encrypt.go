@@ -132,7 +132,8 @@ func onlyAge(m document.Metadata) error {
 	for _, g := range m.Groups {
 		for _, r := range g {
 			if r.Kind != "age" {
-				return fmt.Errorf("the file is also for %s, and Bunsen writes keys of age only; change it with the program sops", r)
+				return fmt.Errorf("the file is also for %s, and Bunsen writes keys of age only; change it with the "+
+					"program sops", r)
 			}
 		}
 	}

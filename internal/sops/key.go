@@ -20,7 +20,8 @@ const maxDataKey = 1 << 10
 func ParseIdentities(text []byte) ([]age.Identity, error) {
 	ids, err := age.ParseIdentities(bytes.NewReader(text))
 	if err != nil {
-		return nil, errors.New("reading age keys: a line is no age key; a key begins with AGE-SECRET-KEY-1, and comments with #")
+		return nil, errors.New("reading age keys: a line is no age key; a key begins with AGE-SECRET-KEY-1, and " +
+			"comments with #")
 	}
 	return ids, nil
 }
@@ -54,9 +55,11 @@ func (e *MissingKeyError) Error() string {
 	}
 	parts := ""
 	if e.Groups > 1 {
-		parts = fmt.Sprintf(" (%d of its %d key groups are needed, and %d could be decrypted)", e.Needed, e.Groups, e.Opened)
+		parts = fmt.Sprintf(" (%d of its %d key groups are needed, and %d could be decrypted)", e.Needed, e.Groups,
+			e.Opened)
 	}
-	return fmt.Sprintf("the file is encrypted for %s, and %s%s; add the age key of one of them, or encrypt the file for another key", strings.Join(e.Recipients, ", "), given, parts)
+	return fmt.Sprintf("the file is encrypted for %s, and %s%s; add the age key of one of them, or encrypt the file "+
+		"for another key", strings.Join(e.Recipients, ", "), given, parts)
 }
 
 // dataKey decrypts the key of all values.
@@ -74,7 +77,10 @@ func dataKey(m document.Metadata, identities []age.Identity) ([]byte, error) {
 		if err := errors.Join(damaged...); err != nil {
 			return nil, err
 		}
-		missing := &MissingKeyError{Recipients: m.Recipients(), Groups: len(m.Groups), Needed: m.Threshold, Opened: len(parts)}
+		missing := &MissingKeyError{
+			Recipients: m.Recipients(), Groups: len(m.Groups), Needed: m.Threshold,
+			Opened: len(parts),
+		}
 		for _, id := range identities {
 			if r := Recipient(id); r != "" {
 				missing.Given = append(missing.Given, r)

@@ -17,8 +17,8 @@ import (
 // version is the version of SOPS whose files this package writes.
 const version = "3.13.3"
 
-// Decrypt decrypts a file in one of the formats yaml, json, dotenv, ini and binary. If no identity matches, the error is
-// a MissingKeyError. No error contains a value.
+// Decrypt decrypts a file in one of the formats yaml, json, dotenv, ini and binary. If no identity matches, the error
+// is a MissingKeyError. No error contains a value.
 func Decrypt(format string, body []byte, identities ...age.Identity) ([]byte, error) {
 	d, err := document.Parse(document.Format(format), body)
 	if err != nil {
@@ -53,7 +53,8 @@ func decrypt(d document.Document, identities []age.Identity) ([]byte, error) {
 	}
 	text, _ := stored.(string)
 	if subtle.ConstantTimeCompare([]byte(text), []byte(mac.sum())) != 1 {
-		return nil, errors.New("the message authentication code does not match: a user or a merge changed values without the key. Restore the file, and change it with `bunsen secret edit`")
+		return nil, errors.New("the message authentication code does not match: a user or a merge changed values " +
+			"without the key. Restore the file, and change it with `bunsen secret edit`")
 	}
 	return key, nil
 }

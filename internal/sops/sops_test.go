@@ -91,7 +91,8 @@ func TestKeyGroupsNeedTheirThreshold(t *testing.T) {
 	}
 	_, err := sops.Decrypt("yaml", body, b)
 	var missing *sops.MissingKeyError
-	if !errors.As(err, &missing) || missing.Needed != 2 || missing.Opened != 1 || !strings.Contains(err.Error(), toA) || !strings.Contains(err.Error(), toB) {
+	if !errors.As(err, &missing) || missing.Needed != 2 || missing.Opened != 1 || !strings.Contains(err.Error(), toA) ||
+		!strings.Contains(err.Error(), toB) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -103,7 +104,10 @@ func TestBadFilesAreRefused(t *testing.T) {
 	p := sops.Policy{Groups: [][]string{{to}}}
 	good := string(encrypt(t, "yaml", "hunter2: hunter2value\nb: 2\nc_unencrypted: x\n", p))
 	lines := strings.Split(good, "\n")
-	swapped := strings.Join(append([]string{"hunter2:" + strings.TrimPrefix(lines[1], "b:"), "b:" + strings.TrimPrefix(lines[0], "hunter2:")}, lines[2:]...), "\n")
+	swapped := strings.Join(append([]string{
+		"hunter2:" + strings.TrimPrefix(lines[1], "b:"),
+		"b:" + strings.TrimPrefix(lines[0], "hunter2:"),
+	}, lines[2:]...), "\n")
 	for name, c := range map[string]struct {
 		format, body, want string
 		ids                []age.Identity
@@ -153,7 +157,8 @@ func TestEditsAndRotations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := decrypt(t, "yaml", rotated, second); got != "a: 1\nb: 3\nc: 4\n" || values(t, rotated)["a"] == after["a"] {
+	if got := decrypt(t, "yaml", rotated, second); got != "a: 1\nb: 3\nc: 4\n" ||
+		values(t, rotated)["a"] == after["a"] {
 		t.Errorf("got %q", got)
 	}
 	if _, err := sops.Decrypt("yaml", rotated, id); err == nil {

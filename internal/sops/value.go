@@ -121,7 +121,8 @@ func (w Writer) seal(v any, key []byte, additional string) (string, error) {
 	out := gcm.Seal(nil, nonce, plain, []byte(additional))
 	cut := len(out) - gcm.Overhead()
 	encode := base64.StdEncoding.EncodeToString
-	return fmt.Sprintf("ENC[AES256_GCM,data:%s,iv:%s,tag:%s,type:%s]", encode(out[:cut]), encode(nonce), encode(out[cut:]), kind), nil
+	return fmt.Sprintf("ENC[AES256_GCM,data:%s,iv:%s,tag:%s,type:%s]", encode(out[:cut]), encode(nonce),
+		encode(out[cut:]), kind), nil
 }
 
 // plainText returns the bytes of a value that SOPS encrypts and authenticates.

@@ -26,7 +26,8 @@ type candidate struct {
 
 // String describes the candidate for users.
 func (c candidate) String() string {
-	return strings.TrimSpace(fleet.ShortRevision(c.commit.Revision)+" "+source.Quote(c.commit.Subject)) + ", " + fleet.ShortRendered(c.config)
+	return strings.TrimSpace(fleet.ShortRevision(c.commit.Revision)+" "+source.Quote(c.commit.Subject)) + ", " +
+		fleet.ShortRendered(c.config)
 }
 
 // Hold makes the rendered config that a revision gave a pool the pool's config, until a user releases the pool or until
@@ -40,7 +41,8 @@ func Hold(c fleet.Cluster, pool, at string, why Reason) (Order, error) {
 	}
 	p := &c.Pools[i]
 	if held := fleet.HeldBy(p); held != "" {
-		return Order{Notes: []string{"pool/" + pool + " has a hold already" + held + "; nothing is changed. For another revision, run bunsen release pool/" + pool + " first"}}, nil
+		return Order{Notes: []string{"pool/" + pool + " has a hold already" + held + "; nothing is changed. For " +
+			"another revision, run bunsen release pool/" + pool + " first"}}, nil
 	}
 	to, err := findRevision(c, p, at)
 	if err != nil {
@@ -48,7 +50,8 @@ func Hold(c fleet.Cluster, pool, at string, why Reason) (Order, error) {
 	}
 	text := why.text()
 	annotations := map[string]*string{
-		v1alpha1.HoldAnnotation: &to.config, v1alpha1.HeldRevisionAnnotation: &to.commit.Revision, v1alpha1.HeldByAnnotation: &text,
+		v1alpha1.HoldAnnotation: &to.config, v1alpha1.HeldRevisionAnnotation: &to.commit.Revision,
+		v1alpha1.HeldByAnnotation: &text,
 	}
 	// This annotation may be from a hold that a user ended with kubectl.
 	if p.Annotations[v1alpha1.HeldUntilAnnotation] != "" {
@@ -66,10 +69,12 @@ func Hold(c fleet.Cluster, pool, at string, why Reason) (Order, error) {
 	}
 	o := Order{Changes: []Change{{
 		Resource: resourcePool, Name: pool, Patch: patch(annotations, nil),
-		Did: "pool/" + pool + " has a hold at " + to.String() + ": " + does + ", and newer commits do not reach the pool, " + end,
+		Did: "pool/" + pool + " has a hold at " + to.String() + ": " + does + ", and newer commits do not reach " +
+			"the pool, " + end,
 	}}}
 	if p.Spec.Paused {
-		o.Notes = append(o.Notes, "the pool is paused"+fleet.PausedBy(p)+": the controller assigns no config until bunsen resume pool/"+pool)
+		o.Notes = append(o.Notes, "the pool is paused"+fleet.PausedBy(p)+": the controller assigns no config until "+
+			"bunsen resume pool/"+pool)
 	}
 	return o, nil
 }
@@ -85,10 +90,14 @@ func Release(c fleet.Cluster, pool string) (Order, error) {
 	if held == "" {
 		return Order{Notes: []string{"pool/" + pool + " has no hold; nothing is changed"}}, nil
 	}
-	annotations := map[string]*string{v1alpha1.HoldAnnotation: nil, v1alpha1.HeldRevisionAnnotation: nil, v1alpha1.HeldByAnnotation: nil, v1alpha1.HeldUntilAnnotation: nil}
+	annotations := map[string]*string{
+		v1alpha1.HoldAnnotation: nil, v1alpha1.HeldRevisionAnnotation: nil,
+		v1alpha1.HeldByAnnotation: nil, v1alpha1.HeldUntilAnnotation: nil,
+	}
 	return Order{Changes: []Change{{
 		Resource: resourcePool, Name: pool, Patch: patch(annotations, nil),
-		Did: "pool/" + pool + " follows its sources again: the controller renders the newest revision, and rolls it out; it had a hold" + held,
+		Did: "pool/" + pool + " follows its sources again: the controller renders the newest revision, and rolls it " +
+			"out; it had a hold" + held,
 	}}}, nil
 }
 
@@ -100,20 +109,24 @@ func findRevision(c fleet.Cluster, p *mcfgv1.MachineConfigPool, at string) (cand
 	}
 	all := candidates(c, p)
 	if strings.Trim(hash, "0123456789abcdef") != "" || len(hash) < shortestHash || len(hash) > 40 {
-		return candidate{}, fmt.Errorf("--at %q: want the hash of a commit, in lower case and with at least %d digits; %s", at, shortestHash, listed(p.Name, all))
+		return candidate{}, fmt.Errorf("--at %q: want the hash of a commit, in lower case and with at least %d "+
+			"digits; %s", at, shortestHash, listed(p.Name, all))
 	}
 	var found []candidate
 	for _, one := range all {
-		if is, err := source.ParseRevision(one.commit.Revision); err == nil && strings.HasPrefix(is.Hash, hash) && (hash == at || strings.HasPrefix(one.commit.Revision, at)) {
+		if is, err := source.ParseRevision(one.commit.Revision); err == nil && strings.HasPrefix(is.Hash, hash) &&
+			(hash == at || strings.HasPrefix(one.commit.Revision, at)) {
 			found = append(found, one)
 		}
 	}
 	if len(found) == 0 {
-		return candidate{}, fmt.Errorf("--at %q: no commit with this hash gave pool %s a config that is on the cluster; %s", at, p.Name, listed(p.Name, all))
+		return candidate{}, fmt.Errorf("--at %q: no commit with this hash gave pool %s a config that is on the "+
+			"cluster; %s", at, p.Name, listed(p.Name, all))
 	}
 	for _, other := range found[1:] {
 		if other.config != found[0].config {
-			return candidate{}, fmt.Errorf("--at %q: several commits have this hash: write more digits, or the whole revision; %s", at, listed(p.Name, found))
+			return candidate{}, fmt.Errorf("--at %q: several commits have this hash: write more digits, or the whole "+
+				"revision; %s", at, listed(p.Name, found))
 		}
 	}
 	return found[0], nil
@@ -125,7 +138,9 @@ func candidates(c fleet.Cluster, p *mcfgv1.MachineConfigPool) (out []candidate) 
 		src := &c.Sources[i]
 		for _, e := range fleet.AppliedHistory(src) {
 			config := e.Pools[p.Name]
-			exists := slices.ContainsFunc(c.Rendered, func(r fleet.RenderedRow) bool { return r.Name == config && r.Pool == p.Name })
+			exists := slices.ContainsFunc(c.Rendered, func(r fleet.RenderedRow) bool {
+				return r.Name == config && r.Pool == p.Name
+			})
 			if config != "" && exists {
 				out = append(out, candidate{source: src.Name, config: config, commit: e.CommitInfo})
 			}

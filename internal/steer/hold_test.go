@@ -22,14 +22,23 @@ var (
 // held is a cluster whose pool worker has the config of hashB. The config of hashC is not on the cluster any more.
 func held() fleet.Cluster {
 	entry := func(hash, config string) v1alpha1.HistoryEntry {
-		return v1alpha1.HistoryEntry{CommitInfo: v1alpha1.CommitInfo{Revision: "main@sha1:" + hash, Subject: "Change\x1b[31m"}, Pools: map[string]string{"worker": config}}
+		return v1alpha1.HistoryEntry{CommitInfo: v1alpha1.CommitInfo{
+			Revision: "main@sha1:" + hash,
+			Subject:  "Change\x1b[31m",
+		}, Pools: map[string]string{"worker": config}}
 	}
 	c := fleet.Cluster{
-		Sources: []v1alpha1.GitSource{{ObjectMeta: metav1.ObjectMeta{Name: "config"}, Status: v1alpha1.GitSourceStatus{History: []v1alpha1.HistoryEntry{
-			entry(hashB, "rendered-worker-b"), entry(hashA, "rendered-worker-a"), entry(hashC, "rendered-worker-c"),
-		}}}},
-		Pools:    []mcfgv1.MachineConfigPool{{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}},
-		Rendered: []fleet.RenderedRow{{Name: "rendered-worker-a", Pool: "worker"}, {Name: "rendered-worker-b", Pool: "worker"}},
+		Sources: []v1alpha1.GitSource{{
+			ObjectMeta: metav1.ObjectMeta{Name: "config"},
+			Status: v1alpha1.GitSourceStatus{History: []v1alpha1.HistoryEntry{
+				entry(hashB, "rendered-worker-b"), entry(hashA, "rendered-worker-a"), entry(hashC, "rendered-worker-c"),
+			}},
+		}},
+		Pools: []mcfgv1.MachineConfigPool{{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}},
+		Rendered: []fleet.RenderedRow{
+			{Name: "rendered-worker-a", Pool: "worker"},
+			{Name: "rendered-worker-b", Pool: "worker"},
+		},
 	}
 	c.Pools[0].Spec.Configuration.Name = "rendered-worker-b"
 	return c
@@ -68,20 +77,31 @@ func TestHoldFindsTheRevision(t *testing.T) {
 func TestHoldAndRelease(t *testing.T) {
 	c := held()
 	until := time.Date(2026, 12, 1, 8, 0, 0, 0, time.UTC)
-	o, err := steer.Hold(c, "worker", hashA, steer.Reason{Who: "ada", Because: "the kernel\nloses packets", Until: until})
+	o, err := steer.Hold(c, "worker", hashA, steer.Reason{
+		Who: "ada", Because: "the kernel\nloses packets",
+		Until: until,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{`"bunsen.dev/held-by":"ada: the kernel loses packets"`, `"bunsen.dev/held-until":"2026-12-01T08:00:00Z"`, `"bunsen.dev/held-revision":"main@sha1:` + hashA} {
+	for _, part := range []string{
+		`"bunsen.dev/held-by":"ada: the kernel loses packets"`,
+		`"bunsen.dev/held-until":"2026-12-01T08:00:00Z"`, `"bunsen.dev/held-revision":"main@sha1:` + hashA,
+	} {
 		if !strings.Contains(string(o.Changes[0].Patch), part) {
 			t.Errorf("the patch lacks %s: %s", part, o.Changes[0].Patch)
 		}
 	}
-	c.Pools[0].Annotations = map[string]string{v1alpha1.HoldAnnotation: "rendered-worker-a", v1alpha1.HeldRevisionAnnotation: "main@sha1:" + hashA, v1alpha1.HeldByAnnotation: "ada: wait"}
-	if o, err = steer.Hold(c, "worker", hashB, steer.Reason{Who: "bob", Because: "x"}); err != nil || len(o.Changes) > 0 || !strings.Contains(o.Notes[0], "has a hold already at main@sha1:aaaaaaa1 by ada: wait") {
+	c.Pools[0].Annotations = map[string]string{
+		v1alpha1.HoldAnnotation:         "rendered-worker-a",
+		v1alpha1.HeldRevisionAnnotation: "main@sha1:" + hashA, v1alpha1.HeldByAnnotation: "ada: wait",
+	}
+	if o, err = steer.Hold(c, "worker", hashB, steer.Reason{Who: "bob", Because: "x"}); err != nil ||
+		len(o.Changes) > 0 || !strings.Contains(o.Notes[0], "has a hold already at main@sha1:aaaaaaa1 by ada: wait") {
 		t.Errorf("a second hold: %v, %v", o, err)
 	}
-	if o, err = steer.Release(c, "worker"); err != nil || !strings.Contains(string(o.Changes[0].Patch), `"bunsen.dev/hold":null`) || !strings.Contains(o.Changes[0].Did, "by ada: wait") {
+	if o, err = steer.Release(c, "worker"); err != nil || !strings.Contains(string(o.Changes[0].Patch),
+		`"bunsen.dev/hold":null`) || !strings.Contains(o.Changes[0].Did, "by ada: wait") {
 		t.Errorf("the release: %v, %v", o, err)
 	}
 	if o, err = steer.Release(held(), "worker"); err != nil || len(o.Changes) > 0 {

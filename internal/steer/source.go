@@ -18,7 +18,8 @@ func Suspend(c fleet.Cluster, source string, why Reason, now time.Time) (Order, 
 		return Order{}, err
 	}
 	if src.Spec.IsSuspended(now) {
-		return Order{Notes: []string{"gitsource/" + source + " is suspended already" + fleet.SuspendedBy(src) + "; nothing is changed"}}, nil
+		return Order{Notes: []string{"gitsource/" + source + " is suspended already" + fleet.SuspendedBy(src) +
+			"; nothing is changed"}}, nil
 	}
 	var until any // In the patch, null removes the end of an earlier suspension.
 	end := "until you run `bunsen resume gitsource/" + source + "`"
@@ -26,8 +27,10 @@ func Suspend(c fleet.Cluster, source string, why Reason, now time.Time) (Order, 
 		until = why.Until.UTC().Format(time.RFC3339)
 		end = "until " + fleet.Moment(why.Until, nil, why.Until) + ", or " + end
 	}
-	did := "gitsource/" + source + " is suspended: new commits have no effect, and the controller restores no objects that users change, " + end + "; the applied revision stays"
-	return Order{Changes: []Change{suspension(source, did, why.text(), map[string]any{"suspend": true, "suspendUntil": until})}}, nil
+	did := "gitsource/" + source + " is suspended: new commits have no effect, and the controller restores no " +
+		"objects that users change, " + end + "; the applied revision stays"
+	return Order{Changes: []Change{suspension(source, did, why.text(),
+		map[string]any{"suspend": true, "suspendUntil": until})}}, nil
 }
 
 // ResumeSource makes the controller follow the repository of a GitSource again.
@@ -39,17 +42,20 @@ func ResumeSource(c fleet.Cluster, source string, now time.Time) (Order, error) 
 	if !src.Spec.IsSuspended(now) {
 		return Order{Notes: []string{"gitsource/" + source + " is not suspended; nothing is changed"}}, nil
 	}
-	did := "gitsource/" + source + " is followed again: the controller applies the newest commit, and restores what users changed of its objects"
+	did := "gitsource/" + source + " is followed again: the controller applies the newest commit, and restores what " +
+		"users changed of its objects"
 	if who := fleet.SuspendedBy(src); who != "" {
 		did += "; it was suspended" + who
 	}
-	return Order{Changes: []Change{suspension(source, did, nil, map[string]any{"suspend": false, "suspendUntil": nil})}}, nil
+	return Order{Changes: []Change{suspension(source, did, nil,
+		map[string]any{"suspend": false, "suspendUntil": nil})}}, nil
 }
 
 // suspension returns a change that suspends or resumes a GitSource. The patch removes an annotation whose value is nil.
 func suspension(source, did string, annotation any, spec map[string]any) Change {
 	raw, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"annotations": map[string]any{v1alpha1.SuspendedByAnnotation: annotation}}, "spec": spec,
+		"metadata": map[string]any{"annotations": map[string]any{v1alpha1.SuspendedByAnnotation: annotation}},
+		"spec":     spec,
 	})
 	if err != nil {
 		raw = nil // This line is unreachable, because texts and booleans always have a JSON form.

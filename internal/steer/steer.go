@@ -42,7 +42,8 @@ const (
 
 // Kubectl returns the equivalent command line.
 func (c Change) Kubectl() string {
-	return fmt.Sprintf("kubectl patch %s %s --type=merge -p '%s'", c.Resource, c.Name, strings.ReplaceAll(string(c.Patch), "'", `'\''`))
+	return fmt.Sprintf("kubectl patch %s %s --type=merge -p '%s'", c.Resource, c.Name,
+		strings.ReplaceAll(string(c.Patch), "'", `'\''`))
 }
 
 // OfPool reports whether the change is to a pool.
@@ -84,7 +85,8 @@ func Pause(c fleet.Cluster, pool string, why Reason) (Order, error) {
 	}
 	p := &c.Pools[at]
 	if p.Spec.Paused {
-		return Order{Notes: []string{"pool/" + p.Name + " is paused already" + fleet.PausedBy(p) + "; nothing is changed"}}, nil
+		return Order{Notes: []string{"pool/" + p.Name + " is paused already" + fleet.PausedBy(p) +
+			"; nothing is changed"}}, nil
 	}
 	text, yes := why.text(), true
 	annotations := map[string]*string{v1alpha1.PausedByAnnotation: &text}
@@ -96,9 +98,11 @@ func Pause(c fleet.Cluster, pool string, why Reason) (Order, error) {
 	if !why.Until.IsZero() {
 		until := why.Until.UTC().Format(time.RFC3339)
 		annotations[v1alpha1.PausedUntilAnnotation] = &until
-		end = "until " + fleet.Moment(why.Until, nil, why.Until) + ", or until you run `bunsen resume pool/" + p.Name + "`"
+		end = "until " + fleet.Moment(why.Until, nil, why.Until) + ", or until you run `bunsen resume pool/" + p.Name +
+			"`"
 	}
-	did := "pool/" + p.Name + " is paused: no updates, not even fixes, " + end + "; updates that are already running finish"
+	did := "pool/" + p.Name + " is paused: no updates, not even fixes, " + end + "; updates that are already " +
+		"running finish"
 	return Order{
 		Changes: []Change{{Resource: resourcePool, Name: p.Name, Did: did, Patch: patch(annotations, &yes)}},
 		Notes:   owners(p),
@@ -147,7 +151,9 @@ func Resume(c fleet.Cluster, pool string, openFor *time.Duration, now time.Time)
 
 // opening adds to a patch's annotations how long a pool is open outside of its windows, and returns a text about it. If
 // nothing changes, opening returns "".
-func opening(p *mcfgv1.MachineConfigPool, openFor *time.Duration, annotations map[string]*string, now time.Time) string {
+func opening(p *mcfgv1.MachineConfigPool, openFor *time.Duration, annotations map[string]*string,
+	now time.Time,
+) string {
 	switch {
 	case openFor == nil, *openFor <= 0 && p.Annotations[v1alpha1.OpenUntilAnnotation] == "":
 		return ""
@@ -177,7 +183,8 @@ func windowNotes(f *fleet.Fleet, v *fleet.Pool, openFor *time.Duration) []string
 	case opened:
 		return []string{"it was opened outside of its maintenance windows until " + fleet.Moment(until, nil, now)}
 	default:
-		return []string{"its maintenance windows are " + w.Text(now) + "; to continue now: bunsen resume pool/" + pool + " --open-for 2h"}
+		return []string{"its maintenance windows are " + w.Text(now) + "; to continue now: bunsen resume pool/" + pool +
+			" --open-for 2h"}
 	}
 }
 
@@ -195,7 +202,8 @@ func RetryPool(c fleet.Cluster, pool string, now time.Time) (Order, error) {
 		if r.At != nil && !at.After(r.At.Time) { // The clock of this machine is behind the controller's clock.
 			at = r.At.Add(time.Second)
 		}
-		did := fmt.Sprintf("pool/%s tries %s again, which was %s: %s", pool, r.Target(), strings.ToLower(string(r.Verdict)), r.Why)
+		did := fmt.Sprintf("pool/%s tries %s again, which was %s: %s", pool, r.Target(),
+			strings.ToLower(string(r.Verdict)), r.Why)
 		o.Changes = append(o.Changes, retry(resourcePool, pool, did, at))
 	}
 	for i := range v.Facts.Nodes {
@@ -204,9 +212,11 @@ func RetryPool(c fleet.Cluster, pool string, now time.Time) (Order, error) {
 		}
 	}
 	if len(o.Changes) == 0 {
-		o.Notes = append(o.Notes, "no node of pool/"+pool+" failed "+cmp.Or(v.Facts.Target, "a config")+", and its rollout was not halted: nothing is changed")
+		o.Notes = append(o.Notes, "no node of pool/"+pool+" failed "+cmp.Or(v.Facts.Target, "a config")+
+			", and its rollout was not halted: nothing is changed")
 	} else if v.Facts.Paused {
-		o.Notes = append(o.Notes, "the pool is paused"+fleet.PausedBy(v.Object)+": the controller assigns no config until bunsen resume pool/"+pool)
+		o.Notes = append(o.Notes, "the pool is paused"+fleet.PausedBy(v.Object)+": the controller assigns no config "+
+			"until bunsen resume pool/"+pool)
 	}
 	return o, nil
 }
@@ -220,11 +230,14 @@ func RetryNode(c fleet.Cluster, name string, now time.Time) (Order, error) {
 	}
 	n := nodestate.Read(node)
 	if n.Done() && !n.Step.Draining {
-		return Order{Notes: []string{"node/" + name + " has failed nothing: it runs " + n.Config.Current + ", its assigned config; nothing is changed"}}, nil
+		return Order{Notes: []string{"node/" + name + " has failed nothing: it runs " + n.Config.Current +
+			", its assigned config; nothing is changed"}}, nil
 	}
 	o := Order{Changes: []Change{retryNode(&n, now)}}
-	if _, v := f.Find(name); v != nil && v.Facts.Care.Record.Verdict != "" && v.Facts.Care.Record.Target() == v.Facts.Target {
-		o.Notes = append(o.Notes, fmt.Sprintf("the rollout of pool/%s stays %s; for the other nodes: bunsen retry pool/%s",
+	if _, v := f.Find(name); v != nil && v.Facts.Care.Record.Verdict != "" &&
+		v.Facts.Care.Record.Target() == v.Facts.Target {
+		o.Notes = append(o.Notes, fmt.Sprintf("the rollout of pool/%s stays %s; for the other nodes: bunsen retry "+
+			"pool/%s",
 			v.Object.Name, strings.ToLower(string(v.Facts.Care.Record.Verdict)), v.Object.Name))
 	}
 	return o, nil
@@ -240,7 +253,10 @@ func retryNode(n *nodestate.Node, at time.Time) Change {
 
 func retry(resource, name, did string, at time.Time) Change {
 	text := at.UTC().Format(time.RFC3339)
-	return Change{Resource: resource, Name: name, Did: did, Patch: patch(map[string]*string{v1alpha1.RetryAnnotation: &text}, nil)}
+	return Change{
+		Resource: resource, Name: name, Did: did,
+		Patch: patch(map[string]*string{v1alpha1.RetryAnnotation: &text}, nil),
+	}
 }
 
 // owners names the managers that apply spec.paused and would change it back. owners does not name a GitSource, because
@@ -248,8 +264,10 @@ func retry(resource, name, did string, at time.Time) Change {
 func owners(p *mcfgv1.MachineConfigPool) []string {
 	var out []string
 	for _, m := range p.ManagedFields {
-		if m.Operation == metav1.ManagedFieldsOperationApply && m.Subresource == "" && m.FieldsV1 != nil && ownsPaused(m.FieldsV1) {
-			out = append(out, fmt.Sprintf("field manager %q applies spec.paused of this pool and may change it back: set it there as well", m.Manager))
+		if m.Operation == metav1.ManagedFieldsOperationApply && m.Subresource == "" && m.FieldsV1 != nil &&
+			ownsPaused(m.FieldsV1) {
+			out = append(out, fmt.Sprintf("field manager %q applies spec.paused of this pool and may change it back: "+
+				"set it there as well", m.Manager))
 		}
 	}
 	return out

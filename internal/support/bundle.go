@@ -85,7 +85,10 @@ func (b *Bundle) Write(w io.Writer) error {
 }
 
 func (b *Bundle) write(archive *tar.Writer, name string, content []byte) error {
-	head := &tar.Header{Name: path.Join(b.Name, name), Mode: 0o600, Size: int64(len(content)), ModTime: b.At.Truncate(time.Second), Format: tar.FormatPAX}
+	head := &tar.Header{
+		Name: path.Join(b.Name, name), Mode: 0o600, Size: int64(len(content)),
+		ModTime: b.At.Truncate(time.Second), Format: tar.FormatPAX,
+	}
 	if err := archive.WriteHeader(head); err != nil {
 		return fmt.Errorf("writing %s to the archive: %w", name, err)
 	}

@@ -75,7 +75,8 @@ func TestNoSecretIsInABundle(t *testing.T) {
 		}
 		b.Add("objects/"+name+".yaml", content)
 	}
-	b.Add("logs/a.log", []byte(support.Text("fetching https://ada:"+canary+"@git.example.com/os\nAuthorization: Bearer "+canary+"\n")))
+	b.Add("logs/a.log",
+		[]byte(support.Text("fetching https://ada:"+canary+"@git.example.com/os\nAuthorization: Bearer "+canary+"\n")))
 	b.LeaveOut("logs/b.log", "Get https://ada:"+canary+"@10.0.0.1/: EOF")
 	var out bytes.Buffer
 	if err := b.Write(&out); err != nil {
@@ -85,7 +86,10 @@ func TestNoSecretIsInABundle(t *testing.T) {
 	if strings.Contains(all, canary) || strings.Contains(all, encoded()) {
 		t.Errorf("the canary is in the bundle:\n%s", all)
 	}
-	for _, stays := range []string{"path: /etc/x", "name: a.service", "name: core", "git.example.com/os", "unit failed", "(left out, "} {
+	for _, stays := range []string{
+		"path: /etc/x", "name: a.service", "name: core", "git.example.com/os", "unit failed",
+		"(left out, ",
+	} {
 		if !strings.Contains(all, stays) {
 			t.Errorf("the bundle lacks %q", stays)
 		}
@@ -114,7 +118,8 @@ func TestABundleIsBounded(t *testing.T) {
 	if len(all) > 202<<20 || len(names) > 55 {
 		t.Errorf("the bundle has %d files with %d bytes", len(names), len(all))
 	}
-	if !strings.HasPrefix(all, "a line\n") || !strings.Contains(all, "long: only its last ") || !strings.Contains(all, "part-59: the bundle is full") {
+	if !strings.HasPrefix(all, "a line\n") || !strings.Contains(all, "long: only its last ") ||
+		!strings.Contains(all, "part-59: the bundle is full") {
 		t.Error("the bundle does not say what it leaves out")
 	}
 }

@@ -38,8 +38,8 @@ func TestWidths(t *testing.T) {
 
 var escape = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// FuzzCut: whatever the texts are, a line is never wider than asked for, has no more than colours that command a terminal,
-// and begins with what it was made of.
+// FuzzCut: whatever the texts are, a line is never wider than asked for, has no more than colours that command a
+// terminal, and begins with what it was made of.
 func FuzzCut(f *testing.F) {
 	f.Add("POOL worker", "節点 e\u0301 \x1b[2J", 7, true)
 	f.Add("", "a\nb\t\u202e", 3, false)
@@ -70,7 +70,10 @@ func FuzzCut(f *testing.F) {
 
 // TestWrapping breaks between words only.
 func TestWrapping(t *testing.T) {
-	for text, want := range map[string]string{"a bc def": "a bc|def", "": "", "unbreakable a": "unbreakable|a", " a  b\nc ": "a b|c"} {
+	for text, want := range map[string]string{
+		"a bc def": "a bc|def", "": "", "unbreakable a": "unbreakable|a",
+		" a  b\nc ": "a b|c",
+	} {
 		if got := strings.Join(terminal.Wrap(text, 4), "|"); got != want {
 			t.Errorf("%q is broken into %q, want %q", text, got, want)
 		}

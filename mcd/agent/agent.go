@@ -97,7 +97,10 @@ type Agent struct {
 func New(c Config) *Agent {
 	c.Log = c.Log.With("node", c.Node)
 	a := &Agent{Config: c, files: statefile.Files{Host: c.Host}}
-	a.check = healthcheck.New(c.Health, a.files, c.Log, func(ctx context.Context) error { _, err := c.Cluster.Node(ctx); return err })
+	a.check = healthcheck.New(c.Health, a.files, c.Log, func(ctx context.Context) error {
+		_, err := c.Cluster.Node(ctx)
+		return err
+	})
 	checkHealth := func(ctx context.Context, rec host.Record) error {
 		a.enter(report.Checking)
 		restoreStatus(a, rec)
@@ -202,7 +205,8 @@ func jitter(d time.Duration) time.Duration { return d + rand.N(d/4+1) }
 func (a *Agent) waitFailed(ctx context.Context, s *signals.Signals, failed string, pause time.Duration) bool {
 	until := time.Now().Add(pause)
 	for s.Wait(ctx, failed == "" || a.failed != failed, time.Until(until)) {
-		if node, err := a.Cluster.Node(ctx); err == nil && (a.node == nil || node.Desired != failed || node.Retry != a.node.Retry) {
+		if node, err := a.Cluster.Node(ctx); err == nil && (a.node == nil || node.Desired != failed ||
+			node.Retry != a.node.Retry) {
 			return true
 		}
 	}

@@ -53,17 +53,20 @@ var conversation = []struct {
 		r.c.add(r.t, "rendered-r", file("/etc/motd", "hi"))
 		r.c.desire("rendered-r")
 		r.must(r.settle())
-		open, current := slices.Index(r.c.told, "desiredDrain=uncordon-rendered-r"), slices.Index(r.c.told, "currentConfig=rendered-r")
+		open, current := slices.Index(r.c.told, "desiredDrain=uncordon-rendered-r"),
+			slices.Index(r.c.told, "currentConfig=rendered-r")
 		if open < 0 || current < open {
 			r.t.Errorf("it said %q", r.c.told)
 		}
 	}},
 	{"a machine that was born with a config says so, and is done without a step", func(r *rig) {
 		r.m.Put(policyFile, "a")
-		r.m.Put(host.InitialAnnotationsPath, `{"machineconfiguration.openshift.io/currentConfig":"rendered-a","machineconfiguration.openshift.io/desiredConfig":"rendered-a","machineconfiguration.openshift.io/firstPivotConfig":"rendered-a","machineconfiguration.openshift.io/state":"Done"}`)
+		r.m.Put(host.InitialAnnotationsPath,
+			`{"machineconfiguration.openshift.io/currentConfig":"rendered-a","machineconfiguration.openshift.io/desiredConfig":"rendered-a","machineconfiguration.openshift.io/firstPivotConfig":"rendered-a","machineconfiguration.openshift.io/state":"Done"}`)
 		r.must(r.settle())
 		r.c.says(r.t, "Done", "rendered-a")
-		if r.c.annotations[v1alpha1.DesiredConfigAnnotation] != "rendered-a" || r.c.annotations[v1alpha1.FirstPivotConfigAnnotation] != "rendered-a" {
+		if r.c.annotations[v1alpha1.DesiredConfigAnnotation] != "rendered-a" ||
+			r.c.annotations[v1alpha1.FirstPivotConfigAnnotation] != "rendered-a" {
 			r.t.Error(r.c.annotations)
 		}
 		if !strings.Contains(r.disk(host.RecordPath), `"name":"rendered-a"`) {
@@ -85,7 +88,8 @@ var conversation = []struct {
 		}
 	}},
 	{"a config that is desired while a change without any action is applied begins a new update", func(r *rig) {
-		r.c.rules.Policy.Files = append(r.c.rules.Policy.Files, policy.Rule{Name: "/etc/motd", Actions: []policy.Action{{Type: policy.ActionNone}}})
+		r.c.rules.Policy.Files = append(r.c.rules.Policy.Files,
+			policy.Rule{Name: "/etc/motd", Actions: []policy.Action{{Type: policy.ActionNone}}})
 		for _, name := range []string{"rendered-m1", "rendered-m2", "rendered-m3"} {
 			r.c.add(r.t, name, file("/etc/motd", name))
 		}
@@ -110,7 +114,10 @@ var conversation = []struct {
 		r.c.told = nil
 		r.c.desire("rendered-r")
 		r.must(r.settle())
-		want := []string{"state=Working", "desiredDrain=drain-rendered-r", "post-config-action=Rebooting", "desiredDrain=uncordon-rendered-r", "currentConfig=rendered-r", "post-config-action=", "state=Done"}
+		want := []string{
+			"state=Working", "desiredDrain=drain-rendered-r", "post-config-action=Rebooting",
+			"desiredDrain=uncordon-rendered-r", "currentConfig=rendered-r", "post-config-action=", "state=Done",
+		}
 		if !slices.Equal(r.c.told, want) {
 			r.t.Errorf("it said %q, want %q", r.c.told, want)
 		}
@@ -181,7 +188,8 @@ var conversation = []struct {
 		}
 	}},
 	{"storage that only new nodes get is no change for a node, and stops nothing", func(r *rig) {
-		r.c.add(r.t, "rendered-s", file(policyFile, "b")[:len(file(policyFile, "b"))-1]+`,"disks":[{"device":"/dev/sdb","wipeTable":true}]}`)
+		r.c.add(r.t, "rendered-s", file(policyFile, "b")[:len(file(policyFile, "b"))-1]+
+			`,"disks":[{"device":"/dev/sdb","wipeTable":true}]}`)
 		r.c.desire("rendered-a")
 		r.must(r.settle())
 		r.m.Log = nil
@@ -193,7 +201,8 @@ var conversation = []struct {
 		}
 	}},
 	{"a user with a password comes and goes, and no hash is told", func(r *rig) {
-		r.c.add(r.t, "rendered-u", `"passwd":{"users":[{"name":"alice","passwordHash":"$6$secret","groups":["wheel"]}]}`)
+		r.c.add(r.t, "rendered-u",
+			`"passwd":{"users":[{"name":"alice","passwordHash":"$6$secret","groups":["wheel"]}]}`)
 		r.c.desire("rendered-a")
 		r.must(r.settle())
 		r.c.desire("rendered-u")
@@ -216,7 +225,9 @@ var conversation = []struct {
 		r.c.desire("rendered-a")
 		r.must(r.settle())
 		before := r.m.String()
-		inner := "data:;base64," + base64.StdEncoding.EncodeToString([]byte(`{"ignition":{"version":"3.4.0"},"storage":{"files":[{"path":"/usr/local/bin/x","mode":2541}]}}`))
+		inner := "data:;base64," +
+			base64.StdEncoding.EncodeToString(
+				[]byte(`{"ignition":{"version":"3.4.0"},"storage":{"files":[{"path":"/usr/local/bin/x","mode":2541}]}}`))
 		r.c.add(r.t, "rendered-s", "", func(spec *mcfgv1.MachineConfigSpec) {
 			spec.Config.Raw = []byte(`{"ignition":{"version":"3.5.0","config":{"merge":[{"source":"` + inner + `"}]}}}`)
 		})
@@ -243,7 +254,9 @@ var conversation = []struct {
 	}},
 	{"a machine whose OS cannot be changed refuses the OS part, with the reason", func(r *rig) {
 		r.m.Withdraw("it is a plain Linux host")
-		r.c.add(r.t, "rendered-k", file(policyFile, "a"), func(s *mcfgv1.MachineConfigSpec) { s.KernelArguments = []string{"quiet"} })
+		r.c.add(r.t, "rendered-k", file(policyFile, "a"), func(s *mcfgv1.MachineConfigSpec) {
+			s.KernelArguments = []string{"quiet"}
+		})
 		r.c.desire("rendered-a")
 		r.must(r.settle())
 		r.c.desire("rendered-k")
@@ -251,7 +264,9 @@ var conversation = []struct {
 		r.c.says(r.t, "Unreconcilable", "rendered-a", "kernelArguments", "plain Linux host")
 	}},
 	{"a machine that boots its old OS again goes back, gets a second chance, and does not try for ever", func(r *rig) {
-		r.c.add(r.t, "rendered-k", file(policyFile, "k"), func(s *mcfgv1.MachineConfigSpec) { s.KernelArguments = []string{"quiet"} })
+		r.c.add(r.t, "rendered-k", file(policyFile, "k"), func(s *mcfgv1.MachineConfigSpec) {
+			s.KernelArguments = []string{"quiet"}
+		})
 		r.c.desire("rendered-a")
 		r.must(r.settle())
 		r.m.BootsOld, r.m.Log = true, nil
@@ -261,7 +276,9 @@ var conversation = []struct {
 			r.start(r.m.Host()) // a start of the daemon is no reason to try again
 		}
 		r.c.says(r.t, "Degraded", "rendered-a", "after the reboot")
-		if want := []string{"reboot: machine config rendered-k", "reboot: rolling back to machine config rendered-a, because the update to rendered-k failed"}; r.disk(policyFile) != "a" || !slices.Equal(r.m.Log, slices.Concat(want, want)) {
+		if want := []string{"reboot: machine config rendered-k", "reboot: rolling back to machine config rendered-a, " +
+			"because the update to rendered-k failed"}; r.disk(policyFile) != "a" ||
+			!slices.Equal(r.m.Log, slices.Concat(want, want)) {
 			r.t.Errorf("%s, it did %q", r.disk(policyFile), r.m.Log)
 		}
 		r.c.desire("rendered-b")

@@ -51,8 +51,12 @@ func startAPIServer(t *testing.T) *apiServer {
 		t.Fatalf("no kube-apiserver to test with: run make assets, or set KUBEBUILDER_ASSETS: %v", err)
 	}
 	no := false
-	env := &envtest.Environment{BinaryAssetsDirectory: assets, UseExistingCluster: &no, ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute}
-	env.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "Node,RBAC").Append("enable-admission-plugins", "NodeRestriction").
+	env := &envtest.Environment{
+		BinaryAssetsDirectory: assets, UseExistingCluster: &no,
+		ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute,
+	}
+	env.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "Node,RBAC").
+		Append("enable-admission-plugins", "NodeRestriction").
 		Set("request-timeout", "3s") // as long it waits for watches to end when it is told to
 	env.ControlPlane.GetAPIServer().CertDir = t.TempDir() // which it finds again when it is started again
 	config, err := env.Start()
@@ -83,7 +87,10 @@ func startAPIServer(t *testing.T) *apiServer {
 			t.Fatalf("%v: %v\n%s", args, err, out)
 		}
 	}
-	s.create(schema.GroupVersionResource{Version: "v1", Resource: "nodes"}, map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": "worker-0"}})
+	s.create(schema.GroupVersionResource{Version: "v1", Resource: "nodes"}, map[string]any{
+		"apiVersion": "v1",
+		"kind":       "Node", "metadata": map[string]any{"name": "worker-0"},
+	})
 	return s
 }
 
@@ -96,14 +103,19 @@ func (s *apiServer) must(err error) {
 
 func (s *apiServer) create(gvr schema.GroupVersionResource, object map[string]any) {
 	s.t.Helper()
-	_, err := s.admin.Resource(gvr).Create(s.t.Context(), &unstructured.Unstructured{Object: object}, metav1.CreateOptions{})
+	_, err := s.admin.Resource(gvr).Create(s.t.Context(), &unstructured.Unstructured{Object: object},
+		metav1.CreateOptions{})
 	s.must(err)
 }
 
 func (s *apiServer) config(name, path, text string) {
 	s.t.Helper()
-	s.create(schema.GroupVersionResource{Group: "machineconfiguration.openshift.io", Version: "v1", Resource: "machineconfigs"}, map[string]any{
-		"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig", "metadata": map[string]any{"name": name},
+	s.create(schema.GroupVersionResource{
+		Group: "machineconfiguration.openshift.io", Version: "v1",
+		Resource: "machineconfigs",
+	}, map[string]any{
+		"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+		"metadata": map[string]any{"name": name},
 		"spec": map[string]any{"config": map[string]any{
 			"ignition": map[string]any{"version": "3.5.0"},
 			"storage":  map[string]any{"files": []any{map[string]any{"path": path, "overwrite": true, "contents": map[string]any{"source": "data:," + text}}}},
@@ -117,7 +129,8 @@ var nodes = schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
 func (s *apiServer) annotate(key, value string) {
 	s.t.Helper()
 	patch := []byte(`{"metadata":{"annotations":{"` + key + `":"` + value + `"}}}`)
-	_, err := s.admin.Resource(nodes).Patch(s.t.Context(), "worker-0", types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err := s.admin.Resource(nodes).Patch(s.t.Context(), "worker-0", types.MergePatchType, patch,
+		metav1.PatchOptions{})
 	s.must(err)
 }
 
@@ -221,7 +234,10 @@ func TestANodeRebootsWithoutAnAPIServerAndTellsLater(t *testing.T) {
 		for {
 			a := agent.New(agent.Config{
 				Node: "worker-0", Cluster: cluster, Host: h, Log: log, Events: kube.NewRecorder(ctx, cluster, log),
-				Health: &healthcheck.Options{API: elsewhere(cluster), AfterReboot: 2 * time.Second, Settle: time.Millisecond},
+				Health: &healthcheck.Options{
+					API: elsewhere(cluster), AfterReboot: 2 * time.Second,
+					Settle: time.Millisecond,
+				},
 			})
 			if err := a.Run(ctx, changed); !errors.Is(err, agent.ErrRebooting) {
 				ended <- err
@@ -239,7 +255,8 @@ func TestANodeRebootsWithoutAnAPIServerAndTellsLater(t *testing.T) {
 	s.await("rendered-r", func(n report.Node) bool {
 		return n.State == "Done" && n.Current == "rendered-r" && n.LastAppliedDrain == "uncordon-rendered-r"
 	})
-	events, err := s.admin.Resource(corev1.SchemeGroupVersion.WithResource("events")).Namespace("default").List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=worker-0"})
+	events, err := s.admin.Resource(corev1.SchemeGroupVersion.WithResource("events")).Namespace("default").
+		List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=worker-0"})
 	s.must(err)
 	var reasons []string
 	for _, e := range events.Items {

@@ -41,7 +41,8 @@ func (a Config) secrets() secretstore.Store {
 	return secretstore.Store{Host: a.Host, Source: a.Cluster, Log: a.Log}
 }
 
-// reportInitialAnnotations sets the annotations of the machine's first boot on a Node that does not name a current config yet.
+// reportInitialAnnotations sets the annotations of the machine's first boot on a Node that does not name a current
+// config yet.
 func (a Config) reportInitialAnnotations(ctx context.Context, node report.Node) (reported bool, err error) {
 	if node.Current != "" {
 		return false, nil
@@ -102,11 +103,13 @@ func readInitialAnnotations(files host.Files) (map[string]string, error) {
 	}
 	var raw map[string]string
 	if err := json.Unmarshal(text, &raw); err != nil {
-		return nil, fmt.Errorf("reading the initial annotations %s: %w; restore the file, or remove it to wait for a first config", host.InitialAnnotationsPath, err)
+		return nil, fmt.Errorf("reading the initial annotations %s: %w; restore the file, or remove it to wait for a "+
+			"first config", host.InitialAnnotationsPath, err)
 	}
 	seed := map[string]string{}
 	for key, value := range raw {
-		if strings.HasPrefix(key, "machineconfiguration.openshift.io/") || key == v1alpha1.WithheldAnnotation || key == v1alpha1.CurrentSecretsAnnotation {
+		if strings.HasPrefix(key, "machineconfiguration.openshift.io/") || key == v1alpha1.WithheldAnnotation ||
+			key == v1alpha1.CurrentSecretsAnnotation {
 			seed[key] = value
 		}
 	}

@@ -37,7 +37,7 @@
 // the journal, the record of the config in force, the rejection and the disk. Pauses between attempts grow to a minute;
 // the agent reconciles an idle node every five minutes.
 //
-// In: a Cluster, a host.Host, Health, a Watcher, a signal that the Node changed. Out: annotations, events, the progress for a
-// StatusPublisher, steps on the host, files below host.StateDir (package statefile). Never: eviction, another node, the contents of a file in a log,
-// an annotation or an event.
+// In: a Cluster, a host.Host, Health, a Watcher, a signal that the Node changed. Out: annotations, events, the progress
+// for a StatusPublisher, steps on the host, files below host.StateDir (package statefile). Never: eviction, another
+// node, the contents of a file in a log, an annotation or an event.
 package agent

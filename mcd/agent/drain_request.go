@@ -35,7 +35,8 @@ func requestDrain(ctx context.Context, a *Agent, node report.Node, config string
 	}
 	if waited := a.waiting.Elapsed(want, began); waited > drainLimit {
 		waits := cmp.Or(node.Drain.Status, "machine-config-controller reports no progress: check that it runs")
-		stuck := fmt.Errorf("%w after %s: %s; the update continues when the pods have ended; see kubectl get pdb -A, or delete the pods that remain", errDrainStuck, waited.Truncate(10*time.Minute), waits)
+		stuck := fmt.Errorf("%w after %s: %s; the update continues when the pods have ended; see kubectl get pdb -A, "+
+			"or delete the pods that remain", errDrainStuck, waited.Truncate(10*time.Minute), waits)
 		return &updateError{about: config, problem: stuck, lasting: fmt.Sprintf("%v: %s", errDrainStuck, waits)}
 	}
 	return errWaiting
@@ -47,7 +48,8 @@ func requestUncordon(ctx context.Context, a *Agent, node report.Node) error {
 	verb, _, _ := strings.Cut(node.DesiredDrain, "-")
 	want := v1alpha1.UncordonVerb + "-" + v1alpha1.ConfigName(node.Desired)
 	switch {
-	case verb == v1alpha1.DrainVerb || verb == v1alpha1.UncordonVerb && node.DesiredDrain != want && node.DesiredDrain != node.LastAppliedDrain:
+	case verb == v1alpha1.DrainVerb || verb == v1alpha1.UncordonVerb && node.DesiredDrain != want &&
+		node.DesiredDrain != node.LastAppliedDrain:
 		a.Log.Info("requesting the uncordon", "config", node.Desired)
 		a.event(report.EventUncordon, "requesting the uncordon; the node is in %s", node.Desired)
 		a.waiting.Elapsed(want, time.Time{})
@@ -57,7 +59,8 @@ func requestUncordon(ctx context.Context, a *Agent, node report.Node) error {
 		return errWaiting
 	case verb == v1alpha1.UncordonVerb && node.DesiredDrain != node.LastAppliedDrain:
 		if a.waiting.Elapsed(want, time.Time{}) > uncordonLimit {
-			return fmt.Errorf("the node is in %s and was not uncordoned within %s: check that machine-config-controller runs, and its log for this node", node.Desired, uncordonLimit)
+			return fmt.Errorf("the node is in %s and was not uncordoned within %s: check that "+
+				"machine-config-controller runs, and its log for this node", node.Desired, uncordonLimit)
 		}
 		return errWaiting
 	}

@@ -57,7 +57,9 @@ func (a *Agent) reportLogin(ctx context.Context, node report.Node) error {
 // checkDriftBeforeUpdate handles drift at the start of an update. checkDriftBeforeUpdate returns the plan without the
 // steps that would undo drift that the policy ignores. The error is the reason not to start the update. After a repair,
 // the error is errResync.
-func checkDriftBeforeUpdate(ctx context.Context, a *Agent, way plan.Transition, observed host.State, p plan.Plan) (plan.Plan, error) {
+func checkDriftBeforeUpdate(ctx context.Context, a *Agent, way plan.Transition, observed host.State,
+	p plan.Plan,
+) (plan.Plan, error) {
 	if way.From == "" || len(drift.Items(observed, way.Old, way.New)) == 0 {
 		return p, nil
 	}

@@ -105,9 +105,11 @@ var drifted = []struct {
 	{"an edited file degrades the node, which says which; the difference is on the node only", func(r *watched) {
 		r.edit()
 		r.looks()
-		r.c.says(r.t, "Degraded", "rendered-a", `unexpected on-disk state validating against rendered-a: content mismatch for file "/etc/containers/policy.json"`)
+		r.c.says(r.t, "Degraded", "rendered-a",
+			`unexpected on-disk state validating against rendered-a: content mismatch for file "/etc/containers/policy.json"`)
 		is := r.reported()
-		if len(is.Items) != 1 || is.Config != "rendered-a" || is.Items[0].Name != policyFile || is.Items[0].Actual.Digest != string(host.DigestOf([]byte("by hand"))) {
+		if len(is.Items) != 1 || is.Config != "rendered-a" || is.Items[0].Name != policyFile ||
+			is.Items[0].Actual.Digest != string(host.DigestOf([]byte("by hand"))) {
 			r.t.Errorf("the Node reports %+v", is)
 		}
 		if diff := r.disk(policyDiff); !strings.Contains(diff, "-a\n") || !strings.Contains(diff, "+by hand\n") {
@@ -116,7 +118,8 @@ var drifted = []struct {
 		if e, err := r.m.Host().Files.Stat(policyDiff); err != nil || e.Mode != 0o600 {
 			r.t.Error(e, err)
 		}
-		if strings.Contains(r.c.annotations[v1alpha1.DriftAnnotation]+r.c.annotations[v1alpha1.ReasonAnnotation]+r.log.String(), "by hand") {
+		if strings.Contains(r.c.annotations[v1alpha1.DriftAnnotation]+r.c.annotations[v1alpha1.ReasonAnnotation]+
+			r.log.String(), "by hand") {
 			r.t.Error("contents were told")
 		}
 	}},
@@ -170,7 +173,8 @@ var drifted = []struct {
 		}
 	}},
 	{"what is only reported leaves the node Done, and an update that does not change it leaves it alone", func(r *watched) {
-		r.c.add(r.t, "rendered-2", `"storage":{"files":[{"path":"/etc/containers/policy.json","contents":{"source":"data:,a"}},{"path":"/etc/containers/registries.d/x","contents":{"source":"data:,x"}}]}`)
+		r.c.add(r.t, "rendered-2",
+			`"storage":{"files":[{"path":"/etc/containers/policy.json","contents":{"source":"data:,a"}},{"path":"/etc/containers/registries.d/x","contents":{"source":"data:,x"}}]}`)
 		r.policy = rules("/etc/**", "Report")
 		r.edit()
 		r.must(r.settle())
@@ -221,7 +225,8 @@ var drifted = []struct {
 		r.m.Put(host.ForcePath, "")
 		r.must(r.settle())
 		r.c.says(r.t, "Done", "rendered-a")
-		if r.disk(policyFile) != "a" || r.c.annotations[v1alpha1.DriftAnnotation] != "" || !slices.Contains(r.m.Log, "reboot: machine config rendered-a") {
+		if r.disk(policyFile) != "a" || r.c.annotations[v1alpha1.DriftAnnotation] != "" ||
+			!slices.Contains(r.m.Log, "reboot: machine config rendered-a") {
 			r.t.Errorf("%q, %q, %q", r.disk(policyFile), r.c.annotations[v1alpha1.DriftAnnotation], r.m.Log)
 		}
 	}},
@@ -285,7 +290,10 @@ var drifted = []struct {
 		w := &watcher{signal: make(chan struct{}, 1)}
 		r.watch(w)
 		r.must(r.settle())
-		for _, p := range []string{"multi-user.target.wants/vendor.service", "app.target.upholds/vendor.service", "other.service", "b.target.requires/echo@one.service"} {
+		for _, p := range []string{
+			"multi-user.target.wants/vendor.service", "app.target.upholds/vendor.service",
+			"other.service", "b.target.requires/echo@one.service",
+		} {
 			if !slices.Contains(w.paths, host.UnitDir+"/"+p) {
 				r.t.Errorf("%s is not watched: %q", p, w.paths)
 			}

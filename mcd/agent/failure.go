@@ -113,7 +113,8 @@ func reportFailure(ctx context.Context, a *Agent, config string, why error) {
 	f := failureOf(config, why)
 	was, err := v1alpha1.ParseFailure(node.Failure)
 	// The failure counts as the same even if its text differs.
-	same := err == nil && was.Config == f.Config && was.Secrets == f.Secrets && was.Cause == f.Cause && was.Path == f.Path
+	same := err == nil && was.Config == f.Config && was.Secrets == f.Secrets && was.Cause == f.Cause &&
+		was.Path == f.Path
 	f.Since = metav1.NewTime(time.Now().UTC().Truncate(time.Second))
 	if same {
 		f.Since, f.Retry = was.Since, was.Retry

@@ -152,7 +152,10 @@ func (c *cluster) add(t *testing.T, name, ignition string, change ...func(*mcfgv
 	if err != nil {
 		t.Fatal(err)
 	}
-	mc := mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: raw}}}
+	mc := mcfgv1.MachineConfig{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: raw}},
+	}
 	for _, f := range change {
 		f(&mc.Spec)
 	}
@@ -176,7 +179,8 @@ func (c *cluster) says(t *testing.T, state, current string, reason ...string) {
 	t.Helper()
 	is := report.NodeOf(c.annotations)
 	if is.State != state || is.Current != current {
-		t.Errorf("the node says state %q, current %q, reason %q; want %q, %q", is.State, is.Current, is.Reason, state, current)
+		t.Errorf("the node says state %q, current %q, reason %q; want %q, %q", is.State, is.Current, is.Reason, state,
+			current)
 	}
 	if len(reason) == 0 && is.Reason != "" {
 		t.Errorf("the node gives a reason: %q", is.Reason)
@@ -241,7 +245,9 @@ func (e *events) Event(reason report.EventReason, message string) {
 // has tells that an event of a reason has all words.
 func (e events) has(reason report.EventReason, words ...string) bool {
 	return slices.ContainsFunc(e, func(s string) bool {
-		return strings.HasPrefix(s, string(reason)+" ") && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(s, w) })
+		return strings.HasPrefix(s, string(reason)+" ") && !slices.ContainsFunc(words, func(w string) bool {
+			return !strings.Contains(s, w)
+		})
 	})
 }
 
@@ -278,7 +284,8 @@ func (l *life) kubelet(context.Context) error {
 	return nil
 }
 
-// heard is what an error of asking the cluster means: a machine that is cut off hears nothing, others know that it is down.
+// heard is what an error of asking the cluster means: a machine that is cut off hears nothing, others know that it is
+// down.
 func (l *life) heard(err error) health.API {
 	switch {
 	case l.has(l.cutsOff):
@@ -320,7 +327,10 @@ func newRig(t *testing.T) *rig {
 
 // start is a daemon that starts anew.
 func (r *rig) start(h host.Host) {
-	r.a = agent.New(agent.Config{Node: "worker-0", Cluster: r.c, Host: h, Health: r.health, Events: &r.events, Metrics: &r.counts, Status: &r.published, Log: r.logger(), Reported: func() { r.reported++ }})
+	r.a = agent.New(agent.Config{
+		Node: "worker-0", Cluster: r.c, Host: h, Health: r.health, Events: &r.events,
+		Metrics: &r.counts, Status: &r.published, Log: r.logger(), Reported: func() { r.reported++ },
+	})
 }
 
 func (r *rig) logger() *slog.Logger {

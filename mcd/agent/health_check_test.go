@@ -51,7 +51,8 @@ var living = []struct {
 		before := r.tree()
 		r.c.desire("rendered-bad")
 		r.must(r.settle())
-		r.c.says(r.t, "Degraded", "rendered-a", `rendered-bad (commit 0123456789 "time: try it [31mred" by Alice)`, "unit bad.service failed (result exit-code)",
+		r.c.says(r.t, "Degraded", "rendered-a", `rendered-bad (commit 0123456789 "time: try it [31mred" by Alice)`,
+			"unit bad.service failed (result exit-code)",
 			"back in rendered-a", "journalctl -u bad.service", "revert the commit", host.ForcePath)
 		if r.tree() != before || r.a.Phase() != report.Rejected {
 			r.t.Errorf("it is %s, and was\n%s, is\n%s", r.a.Phase(), before, r.tree())
@@ -63,12 +64,19 @@ var living = []struct {
 		if !slices.Equal(r.m.Log, want) {
 			r.t.Errorf("it did %q", r.m.Log)
 		}
-		if !r.events.has(report.EventReboot, "rendered-bad", "0123456789") || !r.events.has(report.EventRejected, "rendered-bad") {
+		if !r.events.has(report.EventReboot, "rendered-bad", "0123456789") || !r.events.has(report.EventRejected,
+			"rendered-bad") {
 			r.t.Errorf("it told %q", r.events)
 		}
 	}},
 	{"the node names the commit that asked now, and not the one that the config was first made for", func(r *rig, l *life) {
-		request := v1alpha1.ConfigRequest{Config: "rendered-r", Requester: v1alpha1.Requester{Revision: "main@sha1:5555666677778888", Subject: "Revert it", Author: "Bob <b@example.com>"}}
+		request := v1alpha1.ConfigRequest{
+			Config: "rendered-r",
+			Requester: v1alpha1.Requester{
+				Revision: "main@sha1:5555666677778888", Subject: "Revert it",
+				Author: "Bob <b@example.com>",
+			},
+		}
 		r.c.annotations[v1alpha1.RequestAnnotation] = request.String()
 		r.c.desire("rendered-r")
 		r.must(r.settle())
@@ -77,7 +85,10 @@ var living = []struct {
 		}
 	}},
 	{"a request for another config says nothing of this one", func(r *rig, l *life) {
-		r.c.annotations[v1alpha1.RequestAnnotation] = v1alpha1.ConfigRequest{Config: "rendered-b", Requester: v1alpha1.Requester{Revision: "main@sha1:5555666677778888"}}.String()
+		r.c.annotations[v1alpha1.RequestAnnotation] = v1alpha1.ConfigRequest{
+			Config:    "rendered-b",
+			Requester: v1alpha1.Requester{Revision: "main@sha1:5555666677778888"},
+		}.String()
 		r.c.desire("rendered-r")
 		r.must(r.settle())
 		if !r.events.has(report.EventReboot, "rendered-r", `(commit aaaabbbbcc "motd: hi" by Alice)`) {
@@ -85,8 +96,14 @@ var living = []struct {
 		}
 	}},
 	{"the node names the object that was changed through the API", func(r *rig, l *life) {
-		change := v1alpha1.APIChange{Kind: "MachineConfig", Name: "99-by-hand", Action: v1alpha1.APICreated, Manager: "kubectl-create"}
-		request := v1alpha1.ConfigRequest{Config: "rendered-r", Requester: v1alpha1.Requester{Revision: "main@sha1:aaaabbbbccccdddd", API: []v1alpha1.APIChange{change}}}
+		change := v1alpha1.APIChange{
+			Kind: "MachineConfig", Name: "99-by-hand", Action: v1alpha1.APICreated,
+			Manager: "kubectl-create",
+		}
+		request := v1alpha1.ConfigRequest{
+			Config:    "rendered-r",
+			Requester: v1alpha1.Requester{Revision: "main@sha1:aaaabbbbccccdddd", API: []v1alpha1.APIChange{change}},
+		}
 		r.c.annotations[v1alpha1.RequestAnnotation] = request.String()
 		r.c.desire("rendered-r")
 		r.must(r.settle())
@@ -95,12 +112,22 @@ var living = []struct {
 		}
 	}},
 	{"the node names the change through the API first, and then the commit that came on it", func(r *rig, l *life) {
-		change := v1alpha1.APIChange{Kind: "MachineConfig", Name: "99-by-hand", Action: v1alpha1.APICreated, Manager: "kubectl-client-side-apply"}
-		request := v1alpha1.ConfigRequest{Config: "rendered-r", Requester: v1alpha1.Requester{Revision: "main@sha1:5555666677778888", Subject: "motd: fix", API: []v1alpha1.APIChange{change}, AlsoCommit: true}}
+		change := v1alpha1.APIChange{
+			Kind: "MachineConfig", Name: "99-by-hand", Action: v1alpha1.APICreated,
+			Manager: "kubectl-client-side-apply",
+		}
+		request := v1alpha1.ConfigRequest{
+			Config: "rendered-r",
+			Requester: v1alpha1.Requester{
+				Revision: "main@sha1:5555666677778888", Subject: "motd: fix",
+				API: []v1alpha1.APIChange{change}, AlsoCommit: true,
+			},
+		}
 		r.c.annotations[v1alpha1.RequestAnnotation] = request.String()
 		r.c.desire("rendered-r")
 		r.must(r.settle())
-		if !r.events.has(report.EventReboot, "rendered-r", `(MachineConfig 99-by-hand, made through the API; commit 5555666677 "motd: fix")`) {
+		if !r.events.has(report.EventReboot, "rendered-r",
+			`(MachineConfig 99-by-hand, made through the API; commit 5555666677 "motd: fix")`) {
 			r.t.Errorf("it told %q", r.events)
 		}
 	}},
@@ -145,7 +172,8 @@ var living = []struct {
 		l.kubeletDies = poison{policyFile, "b"}
 		r.c.desire("rendered-b")
 		r.must(r.settle())
-		r.c.says(r.t, "Degraded", "rendered-a", `(commit fedcba9876 "policy: b" by Alice)`, "the kubelet is not healthy", "connection refused")
+		r.c.says(r.t, "Degraded", "rendered-a", `(commit fedcba9876 "policy: b" by Alice)`,
+			"the kubelet is not healthy", "connection refused")
 		if want := []string{"reload crio.service", "reload crio.service"}; !slices.Equal(r.m.Log, want) {
 			r.t.Errorf("it did %q", r.m.Log)
 		}
@@ -172,7 +200,9 @@ var living = []struct {
 		r.c.desire("rendered-r")
 		r.c.downAt("post-config-action", errors.New("connection refused"))
 		r.rest()
-		if !strings.Contains(r.disk(host.RecordPath), "rendered-r") || !slices.Equal(r.m.Log, []string{`reboot: machine config rendered-r (commit aaaabbbbcc "motd: hi" by Alice)`}) {
+		if !strings.Contains(r.disk(host.RecordPath), "rendered-r") ||
+			!slices.Equal(r.m.Log,
+				[]string{`reboot: machine config rendered-r (commit aaaabbbbcc "motd: hi" by Alice)`}) {
 			r.t.Errorf("it did %q", r.m.Log)
 		}
 		r.c.down = nil
@@ -244,7 +274,8 @@ var living = []struct {
 		r.m.Put(host.ForcePath, "")
 		r.must(r.settle())
 		r.c.says(r.t, "Done", "rendered-a")
-		if r.disk(policyFile) != "a" || !slices.Equal(r.m.Log, []string{"reboot: machine config rendered-a"}) || !slices.Contains(r.c.told, "desiredDrain=drain-rendered-a") {
+		if r.disk(policyFile) != "a" || !slices.Equal(r.m.Log, []string{"reboot: machine config rendered-a"}) ||
+			!slices.Contains(r.c.told, "desiredDrain=drain-rendered-a") {
 			r.t.Errorf("%s, it did %q and said %q", r.disk(policyFile), r.m.Log, r.c.told)
 		}
 	}},
@@ -255,7 +286,8 @@ var living = []struct {
 		r.c.desire("rendered-a")
 		r.must(r.settle())
 		r.c.says(r.t, "Done", "rendered-a")
-		if is, err := r.m.Host().Files.Stat("/etc/kubernetes/kubeconfig"); err != nil || is.Mode != 0o600 || r.disk("/etc/kubernetes/kubeconfig") != "secret" {
+		if is, err := r.m.Host().Files.Stat("/etc/kubernetes/kubeconfig"); err != nil || is.Mode != 0o600 ||
+			r.disk("/etc/kubernetes/kubeconfig") != "secret" {
 			r.t.Errorf("%v, %v", is, err)
 		}
 	}},
@@ -263,11 +295,13 @@ var living = []struct {
 
 func TestWhatAFirstBootLeftIsMovedAside(t *testing.T) {
 	r := newRig(t)
-	const encapsulated, preset = "/etc/ignition-machine-config-encapsulated.json", "/etc/systemd/system-preset/20-ignition.preset"
+	const encapsulated, preset = "/etc/ignition-machine-config-encapsulated.json",
+		"/etc/systemd/system-preset/20-ignition.preset"
 	r.m.Put(encapsulated, "secret")
 	r.m.Put(preset, "enable a.service\n")
 	r.must(r.settle())
-	if is, err := r.m.Host().Files.Stat(encapsulated + ".bak"); err != nil || is.Mode != 0o600 || r.disk(encapsulated+".bak") != "secret" {
+	if is, err := r.m.Host().Files.Stat(encapsulated + ".bak"); err != nil || is.Mode != 0o600 ||
+		r.disk(encapsulated+".bak") != "secret" {
 		t.Errorf("%v, %v", is, err)
 	}
 	for _, p := range []string{encapsulated, preset} {
@@ -332,7 +366,8 @@ func TestADaemonThatIsToldToEndFinishesItsSteps(t *testing.T) {
 	if err := r.a.Run(ctx, r.c.changed); err != nil {
 		t.Fatal(err)
 	}
-	if rec, err := r.m.Host().Journal.Load(); rec != nil || err != nil || r.disk(policyFile) != "a" || !strings.Contains(r.disk(host.RecordPath), "rendered-a") {
+	if rec, err := r.m.Host().Journal.Load(); rec != nil || err != nil || r.disk(policyFile) != "a" ||
+		!strings.Contains(r.disk(host.RecordPath), "rendered-a") {
 		t.Errorf("%+v, %v, %s", rec, err, r.disk(policyFile))
 	}
 	r.start(r.m.Host())
@@ -353,12 +388,16 @@ func TestWhatIsCounted(t *testing.T) {
 	}
 	r.c.desire("rendered-r")
 	r.must(r.settle())
-	for _, want := range []string{"boot debian 12", "state Working", "update rendered-a false", "state Done", "reboot false", "update rendered-r false", "drift false", "update rendered-b true", "state Degraded"} {
+	for _, want := range []string{
+		"boot debian 12", "state Working", "update rendered-a false", "state Done",
+		"reboot false", "update rendered-r false", "drift false", "update rendered-b true", "state Degraded",
+	} {
 		if !slices.Contains(r.counts, want) {
 			t.Errorf("%q is not among %q", want, r.counts)
 		}
 	}
-	if !r.events.has(report.EventFailedServiceReload, "crio.service") || !r.events.has(report.EventNodeDone, "rendered-r") || !r.events.has(report.EventUncordon) || !r.events.has(report.EventSkipReboot, "rendered-a") {
+	if !r.events.has(report.EventFailedServiceReload, "crio.service") || !r.events.has(report.EventNodeDone,
+		"rendered-r") || !r.events.has(report.EventUncordon) || !r.events.has(report.EventSkipReboot, "rendered-a") {
 		t.Errorf("it told %q", r.events)
 	}
 }

@@ -265,7 +265,8 @@ func TestALongReasonKeepsItsEndWhichSaysWhatToDo(t *testing.T) {
 	r.c.desire("rendered-long")
 	r.must(r.settle())
 	reason := r.c.annotations[v1alpha1.ReasonAnnotation]
-	if len(reason) > 2000 || len(reason) < 1900 || !strings.Contains(reason, "u59 passwordHash") || !strings.Contains(reason, "rendered-long") {
+	if len(reason) > 2000 || len(reason) < 1900 || !strings.Contains(reason, "u59 passwordHash") ||
+		!strings.Contains(reason, "rendered-long") {
 		t.Errorf("%d bytes: %s", len(reason), reason)
 	}
 	told := r.c.told

@@ -70,7 +70,10 @@ func (r *rig) lives(d *death) bool {
 // TestAnUpdateThatTakesTheMachineDownEachTimeIsGivenUp goes down at the same place of each attempt, for every place.
 func TestAnUpdateThatTakesTheMachineDownEachTimeIsGivenUp(t *testing.T) {
 	kargs := func(s *mcfgv1.MachineConfigSpec) { s.KernelArguments = []string{"quiet"} }
-	for says, change := range map[string]func(*mcfgv1.MachineConfigSpec){"with a reboot": kargs, "with a reload": func(*mcfgv1.MachineConfigSpec) {}} {
+	for says, change := range map[string]func(*mcfgv1.MachineConfigSpec){
+		"with a reboot": kargs,
+		"with a reload": func(*mcfgv1.MachineConfigSpec) {},
+	} {
 		for how, down := range map[string]func(*rig, int){
 			"the daemon is killed":     func(*rig, int) {},
 			"the machine loses power":  func(r *rig, k int) { r.m.PowerCut(rand.New(rand.NewPCG(uint64(k), 3))) },
@@ -101,7 +104,8 @@ func TestAnUpdateThatTakesTheMachineDownEachTimeIsGivenUp(t *testing.T) {
 					case deaths == 3:
 						given++
 						r.givenUp(before)
-					case strings.Contains(reason, "something else than what was staged") && how == "the machine loses power":
+					case strings.Contains(reason, "something else than what was staged") &&
+						how == "the machine loses power":
 						// in the moment of the reboot: two are enough there
 					default: // once, or not while steps were done
 						r.c.says(t, "Done", "rendered-x")
@@ -122,7 +126,8 @@ func TestAnUpdateThatTakesTheMachineDownEachTimeIsGivenUp(t *testing.T) {
 // givenUp says what is so of a node that went down three times with rendered-x.
 func (r *rig) givenUp(before string) {
 	r.t.Helper()
-	r.c.says(r.t, "Degraded", "rendered-a", "updating to rendered-x: 3 times, the machine or the daemon went down", "journalctl -b -1", "back in rendered-a",
+	r.c.says(r.t, "Degraded", "rendered-a", "updating to rendered-x: 3 times, the machine or the daemon went down",
+		"journalctl -b -1", "back in rendered-a",
 		"revert the commit", "bunsen retry", host.ForcePath)
 	if r.tree() != before || r.a.Phase() != report.Rejected || !r.events.has(report.EventRejected, "rendered-x") {
 		r.t.Errorf("it is %s, with\n%s\nand was\n%s", r.a.Phase(), r.tree(), before)
@@ -161,28 +166,30 @@ func TestWhatIsNoInterruptionIsNotCountedAsOne(t *testing.T) {
 			t.Error(text)
 		}
 	})
-	t.Run("a disk that fails in the middle of each attempt of a daemon that lives is none, however often it is tried", func(t *testing.T) {
-		r := newRig(t)
-		r.c.desire("rendered-a")
-		fails, broken := true, false
-		h, _ := hosttest.Wrap(r.m.Host(), func(c hosttest.Call) error {
-			if broken {
-				return hosttest.ErrInjected
+	t.Run("a disk that fails in the middle of each attempt of a daemon that lives is none, however often it is tried",
+		func(t *testing.T) {
+			r := newRig(t)
+			r.c.desire("rendered-a")
+			fails, broken := true, false
+			h, _ := hosttest.Wrap(r.m.Host(), func(c hosttest.Call) error {
+				if broken {
+					return hosttest.ErrInjected
+				}
+				broken = fails && c.Port == "journal" && c.Target == string(host.Applying)
+				return nil
+			})
+			r.start(h)
+			for range 6 {
+				if _, err := r.a.Sync(t.Context()); err == nil ||
+					!strings.Contains(err.Error(), "parts of both configs") {
+					t.Fatal(err)
+				}
+				broken = false
 			}
-			broken = fails && c.Port == "journal" && c.Target == string(host.Applying)
-			return nil
+			fails = false
+			r.must(r.settle())
+			r.c.says(t, "Done", "rendered-a")
 		})
-		r.start(h)
-		for range 6 {
-			if _, err := r.a.Sync(t.Context()); err == nil || !strings.Contains(err.Error(), "parts of both configs") {
-				t.Fatal(err)
-			}
-			broken = false
-		}
-		fails = false
-		r.must(r.settle())
-		r.c.says(t, "Done", "rendered-a")
-	})
 	t.Run("one interruption is one, however often the daemon dies while it takes it back", func(t *testing.T) {
 		r := newRig(t)
 		r.c.desire("rendered-a")
@@ -267,7 +274,8 @@ func TestAMachineThatGoesDownWhileItIsJudgedGoesBack(t *testing.T) {
 					r.c.says(t, "Done", "rendered-r")
 					return
 				}
-				r.c.says(t, "Degraded", "rendered-a", "aaaabbbbcc", "the machine or the daemon went down during the health check 3 times", "back in rendered-a")
+				r.c.says(t, "Degraded", "rendered-a", "aaaabbbbcc", "the machine or the daemon went down during the "+
+					"health check 3 times", "back in rendered-a")
 				if r.tree() != before || looks != 3 {
 					t.Errorf("%d looks\n%s\nbefore\n%s", looks, r.tree(), before)
 				}

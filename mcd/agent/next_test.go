@@ -90,13 +90,20 @@ func newNextRig(t *testing.T) *nextRig {
 	r.os = &imageHost{OperatingSystem: h.OS}
 	h.OS = r.os
 	r.fetch = contentsync.New(contentsync.Fetcher(h, func(a fetch.Access) fetch.Web {
-		return download.New(download.Options{Proxy: a.Proxy, Authorities: a.Authorities, Logins: a.Logins, Agent: "test", Stall: time.Minute, Rate: 1 << 40})
+		return download.New(download.Options{
+			Proxy: a.Proxy, Authorities: a.Authorities, Logins: a.Logins,
+			Agent: "test", Stall: time.Minute, Rate: 1 << 40,
+		})
 	}), h.OS)
-	r.a = agent.New(agent.Config{Node: "worker-0", Cluster: r.c, Host: h, Fetch: r.fetch, Log: slog.New(slog.DiscardHandler)})
+	r.a = agent.New(agent.Config{
+		Node: "worker-0", Cluster: r.c, Host: h, Fetch: r.fetch,
+		Log: slog.New(slog.DiscardHandler),
+	})
 	for _, file := range []string{"a", "b", "c"} {
 		sum := sha512.Sum512([]byte("contents of /" + file))
 		r.c.add(t, "rendered-"+file, "", func(spec *mcfgv1.MachineConfigSpec) {
-			spec.Config.Raw = fmt.Appendf(nil, `{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/opt/%s","contents":{"source":"%s/%s?token=geheim","verification":{"hash":"sha512-%x"}}}]}}`, file, server.URL, file, sum)
+			spec.Config.Raw = fmt.Appendf(nil,
+				`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/opt/%s","contents":{"source":"%s/%s?token=geheim","verification":{"hash":"sha512-%x"}}}]}}`, file, server.URL, file, sum)
 		})
 	}
 	r.desire("rendered-a")
@@ -148,7 +155,8 @@ func (r *nextRig) tried() {
 func (r *nextRig) reports(config, problem string) {
 	r.t.Helper()
 	is, err := v1alpha1.ParseFetchReport(r.c.annotations[v1alpha1.FetchedAnnotation])
-	if err != nil || is.Config != config || (is.Problem == "") != (problem == "") || !strings.Contains(is.Problem, problem) {
+	if err != nil || is.Config != config || (is.Problem == "") != (problem == "") ||
+		!strings.Contains(is.Problem, problem) {
 		r.t.Errorf("it reports %+v, %v; want %s %q", is, err, config, problem)
 	}
 	if strings.Contains(fmt.Sprint(r.c.annotations), "geheim") {
@@ -165,8 +173,8 @@ func (r *nextRig) stored(want int) {
 	}
 }
 
-// TestADaemonDownloadsForTheNextConfig: the node stays Done and in service all the time. After the assignment, it needs no
-// server.
+// TestADaemonDownloadsForTheNextConfig: the node stays Done and in service all the time. After the assignment, it needs
+// no server.
 func TestADaemonDownloadsForTheNextConfig(t *testing.T) {
 	r := newNextRig(t)
 	r.server.set(true, nil)
@@ -183,7 +191,8 @@ func TestADaemonDownloadsForTheNextConfig(t *testing.T) {
 	r.tried()
 	r.reports("rendered-b", "")
 	r.c.says(t, "Done", "rendered-a")
-	if all := strings.Join(r.c.told, "\n"); strings.Contains(all, "state=Working") || strings.Contains(all, "desiredDrain") {
+	if all := strings.Join(r.c.told, "\n"); strings.Contains(all, "state=Working") ||
+		strings.Contains(all, "desiredDrain") {
 		t.Errorf("it reports\n%s", all)
 	}
 	if _, err := os.Stat(r.dir + "/opt/b"); !os.IsNotExist(err) {
@@ -192,7 +201,8 @@ func TestADaemonDownloadsForTheNextConfig(t *testing.T) {
 	r.server.set(true, nil)
 	r.desire("rendered-b")
 	r.reports("", "")
-	if text, err := os.ReadFile(r.dir + "/opt/b"); err != nil || string(text) != "contents of /b" || r.server.requests != 0 {
+	if text, err := os.ReadFile(r.dir + "/opt/b"); err != nil || string(text) != "contents of /b" ||
+		r.server.requests != 0 {
 		t.Errorf("it has %q, %v after %d requests", text, err, r.server.requests)
 	}
 	r.stored(2) // that of the config in force, and that of the one before
@@ -280,20 +290,24 @@ func (o *imageHost) Download(_ context.Context, image string) error {
 	return o.err
 }
 
-// TestAnOSImageIsDownloadedBeforeTheDrain: once, and a failure holds the node in service. A machine that cannot download one without
-// staging it does that later.
+// TestAnOSImageIsDownloadedBeforeTheDrain: once, and a failure holds the node in service. A machine that cannot
+// download one without staging it does that later.
 func TestAnOSImageIsDownloadedBeforeTheDrain(t *testing.T) {
 	r := newNextRig(t)
-	r.c.add(t, "rendered-os", "", func(spec *mcfgv1.MachineConfigSpec) { spec.OSImageURL = "registry.example/os@sha256:2" })
+	r.c.add(t, "rendered-os", "", func(spec *mcfgv1.MachineConfigSpec) {
+		spec.OSImageURL = "registry.example/os@sha256:2"
+	})
 	r.os.err = errors.New("rpm-ostree rebase: the registry answers 503")
 	r.next("rendered-os")
-	r.reports("rendered-os", "downloading the OS image registry.example/os@sha256:2: rpm-ostree rebase: the registry answers 503")
+	r.reports("rendered-os", "downloading the OS image registry.example/os@sha256:2: rpm-ostree rebase: the registry "+
+		"answers 503")
 	r.c.says(t, "Done", "rendered-a")
 
 	r.c.desire("rendered-os") // by a controller that does not wait
 	r.c.told = nil
 	r.sync()
-	r.c.says(t, "Working", "rendered-a", "waiting for the content of rendered-os before the node is drained: downloading the OS image")
+	r.c.says(t, "Working", "rendered-a", "waiting for the content of rendered-os before the node is drained: "+
+		"downloading the OS image")
 	r.reports("rendered-os", "answers 503")
 	if all := strings.Join(r.c.told, "\n"); strings.Contains(all, "desiredDrain") {
 		t.Errorf("it reports\n%s", all)
@@ -305,7 +319,9 @@ func TestAnOSImageIsDownloadedBeforeTheDrain(t *testing.T) {
 	}
 
 	r = newNextRig(t)
-	r.c.add(t, "rendered-os", "", func(spec *mcfgv1.MachineConfigSpec) { spec.OSImageURL = "registry.example/os@sha256:2" })
+	r.c.add(t, "rendered-os", "", func(spec *mcfgv1.MachineConfigSpec) {
+		spec.OSImageURL = "registry.example/os@sha256:2"
+	})
 	r.os.err = host.ErrUnsupported
 	r.next("rendered-os")
 	r.reports("rendered-os", "")

@@ -73,36 +73,49 @@ var shown = []struct {
 	{"a change in place", func(r *rig) {
 		r.c.desire("rendered-b")
 		r.must(r.settle())
-	}, []string{"spec rendered-b", prepared + "UpdateExecuted? AppliedFilesAndOS?", prepared + "UpdateExecuted AppliedFilesAndOS UpdatePostActionComplete?", "Updated"}, ""},
+	}, []string{
+		"spec rendered-b", prepared + "UpdateExecuted? AppliedFilesAndOS?",
+		prepared + "UpdateExecuted AppliedFilesAndOS UpdatePostActionComplete?", "Updated",
+	}, ""},
 	{"a drain that waits", func(r *rig) {
 		r.c.drains = false
 		r.c.desire("rendered-r")
 		r.must(r.settle())
 		r.c.annotations[v1alpha1.DrainStartedAnnotation] = time.Now().Format(time.RFC3339)
 		r.must(r.settle())
-	}, []string{"spec rendered-r", prepared + "UpdateExecuted? Cordoned? Drained?", prepared + "UpdateExecuted? Cordoned Drained?"}, ""},
+	}, []string{
+		"spec rendered-r", prepared + "UpdateExecuted? Cordoned? Drained?",
+		prepared + "UpdateExecuted? Cordoned Drained?",
+	}, ""},
 	{"a reboot", func(r *rig) {
 		r.c.desire("rendered-r")
 		r.must(r.settle())
 	}, []string{
-		"spec rendered-r", prepared + "UpdateExecuted? Cordoned? Drained?", prepared + "UpdateExecuted? " + drainedAway + "AppliedFilesAndOS?",
+		"spec rendered-r", prepared + "UpdateExecuted? Cordoned? Drained?", prepared + "UpdateExecuted? " +
+			drainedAway + "AppliedFilesAndOS?",
 		prepared + "UpdateExecuted " + drainedAway + "AppliedFilesAndOS UpdatePostActionComplete? RebootedNode?",
 		prepared + "UpdateExecuted " + drainedAway + "AppliedFilesAndOS UpdatePostActionComplete? RebootedNode",
-		prepared + "UpdateExecuted " + drainedAway + "AppliedFilesAndOS UpdatePostActionComplete RebootedNode UpdateComplete Uncordoned? Resumed?", "Updated",
+		prepared + "UpdateExecuted " + drainedAway + "AppliedFilesAndOS UpdatePostActionComplete RebootedNode " +
+			"UpdateComplete Uncordoned? Resumed?", "Updated",
 	}, ""},
-	{"a step that fails, and is tried again and again", func(r *rig) {
-		r.m.Broken["crio.service"] = true
-		r.c.desire("rendered-b")
-		for range 5 {
-			if r.settle() == nil {
-				r.t.Fatal("no error")
+	{
+		"a step that fails, and is tried again and again", func(r *rig) {
+			r.m.Broken["crio.service"] = true
+			r.c.desire("rendered-b")
+			for range 5 {
+				if r.settle() == nil {
+					r.t.Fatal("no error")
+				}
 			}
-		}
-	}, []string{"spec rendered-b", prepared + "UpdateExecuted? AppliedFilesAndOS?", prepared + "NodeDegraded"}, "True RolledBack updating to rendered-b: reload crio.service"},
+		},
+		[]string{"spec rendered-b", prepared + "UpdateExecuted? AppliedFilesAndOS?", prepared + "NodeDegraded"},
+		"True RolledBack updating to rendered-b: reload crio.service",
+	},
 	{"a config that a running node cannot take", func(r *rig) {
 		r.c.desire("rendered-d")
 		r.must(r.settle())
-	}, []string{"spec rendered-d", "NodeDegraded"}, "True Refused the node refused rendered-d, and nothing was changed: fips:"},
+	}, []string{"spec rendered-d", "NodeDegraded"}, "True Refused the node refused rendered-d, and nothing was " +
+		"changed: fips:"},
 	{"a config that is not there", func(r *rig) {
 		r.c.desire("rendered-none")
 		if r.settle() == nil {
@@ -115,7 +128,8 @@ var shown = []struct {
 		r.c.desire("rendered-r")
 		r.must(r.settle())
 	}, []string{
-		"spec rendered-r", prepared + "UpdateExecuted? Cordoned? Drained?", prepared + "UpdateExecuted? " + drainedAway + "AppliedFilesAndOS?",
+		"spec rendered-r", prepared + "UpdateExecuted? Cordoned? Drained?", prepared + "UpdateExecuted? " +
+			drainedAway + "AppliedFilesAndOS?",
 		prepared + "UpdateExecuted " + drainedAway + "AppliedFilesAndOS UpdatePostActionComplete? RebootedNode?",
 		prepared + "UpdateExecuted " + drainedAway + "AppliedFilesAndOS UpdatePostActionComplete? RebootedNode",
 		prepared + drainedAway + "RebootedNode? NodeDegraded", prepared + drainedAway + "NodeDegraded",
@@ -150,7 +164,8 @@ func TestPeopleSeeWhereTheDaemonIs(t *testing.T) {
 			if !strings.Contains(r.published.says(mcfgv1.MachineConfigNodeNodeDegraded), c.words) {
 				t.Error(r.published.says(mcfgv1.MachineConfigNodeNodeDegraded))
 			}
-			if refused := len(r.published.status.IrreconcilableChanges); (refused > 0) != strings.Contains(c.words, "Refused") {
+			if refused := len(r.published.status.IrreconcilableChanges); (refused > 0) != strings.Contains(c.words,
+				"Refused") {
 				t.Errorf("%d irreconcilable changes", refused)
 			}
 			before := r.published.status
@@ -166,13 +181,14 @@ func TestPeopleSeeWhereTheDaemonIs(t *testing.T) {
 	}
 }
 
-// TestADaemonThatWasCutOffShowsWhereItIs kills the daemon after each change of an update with a reboot, and begins with an
-// empty status: what is published belongs to that update, and the end is the same.
+// TestADaemonThatWasCutOffShowsWhereItIs kills the daemon after each change of an update with a reboot, and begins with
+// an empty status: what is published belongs to that update, and the end is the same.
 func TestADaemonThatWasCutOffShowsWhereItIs(t *testing.T) {
 	r := shownRig(t)
 	r.c.desire("rendered-r")
 	r.must(r.settle())
-	known := append(r.published.writes, "spec rendered-r", "spec rendered-a", prepared+"UpdateExecuted? AppliedFilesAndOS?")
+	known := append(r.published.writes, "spec rendered-r", "spec rendered-a",
+		prepared+"UpdateExecuted? AppliedFilesAndOS?")
 	for n := 0; ; n++ {
 		r := shownRig(t)
 		r.c.desire("rendered-r")

@@ -21,8 +21,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
-// TestTheAPIServerMayGoDownAtAnyCall lets it go down at the k-th call of an update with a drain and a reboot, for every k, and
-// come back when the daemon rests.
+// TestTheAPIServerMayGoDownAtAnyCall lets it go down at the k-th call of an update with a drain and a reboot, for every
+// k, and come back when the daemon rests.
 func TestTheAPIServerMayGoDownAtAnyCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		alone := 0
@@ -118,10 +118,10 @@ func TestADaemonThatWaitsForTheAPIServerSleepsLongerAndLonger(t *testing.T) {
 
 var seeds = flag.Uint64("seeds", 120, "how many stories are told of a node; more find more")
 
-// TestWhateverHappensANodeEndsInTheLastGoodConfig lets outages, crashes, power cuts, bad configs, changes of mind and force
-// files follow each other at random. Then the API server answers: the node is Done with what is desired, or says Degraded or
-// Unreconcilable with a reason that names it, and is in a config that it was once done with. What was rejected is not tried
-// again meanwhile.
+// TestWhateverHappensANodeEndsInTheLastGoodConfig lets outages, crashes, power cuts, bad configs, changes of mind and
+// force files follow each other at random. Then the API server answers: the node is Done with what is desired, or says
+// Degraded or Unreconcilable with a reason that names it, and is in a config that it was once done with. What was
+// rejected is not tried again meanwhile.
 func TestWhateverHappensANodeEndsInTheLastGoodConfig(t *testing.T) {
 	ends := map[string]int{}
 	for seed := range *seeds {
@@ -163,7 +163,8 @@ var outcome = map[string]struct{ end, policy, motd string }{
 
 func newStory(t *testing.T, r *rand.Rand) *story {
 	s := &story{rig: newRig(t), rand: r}
-	s.c.add(t, "rendered-r", `"storage":{"files":[{"path":"/etc/motd","contents":{"source":"data:,hi"}},{"path":"/etc/containers/policy.json","contents":{"source":"data:,a"}}]}`)
+	s.c.add(t, "rendered-r",
+		`"storage":{"files":[{"path":"/etc/motd","contents":{"source":"data:,hi"}},{"path":"/etc/containers/policy.json","contents":{"source":"data:,a"}}]}`)
 	s.c.add(t, "rendered-k", file(policyFile, "k"), kargs)
 	s.c.add(t, "rendered-ill", file(policyFile, "ill"))
 	s.c.add(t, "rendered-dead", badUnit)
@@ -178,7 +179,10 @@ func newStory(t *testing.T, r *rand.Rand) *story {
 
 // step is one thing that happens, and what the daemon makes of it.
 func (s *story) step() {
-	names := []string{"rendered-a", "rendered-b", "rendered-r", "rendered-k", "rendered-ill", "rendered-dead", "rendered-cut", "rendered-no"}
+	names := []string{
+		"rendered-a", "rendered-b", "rendered-r", "rendered-k", "rendered-ill", "rendered-dead",
+		"rendered-cut", "rendered-no",
+	}
 	standing := s.standing()
 	attempts := len(s.m.Log)
 	h := s.m.Host()

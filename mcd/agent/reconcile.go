@@ -93,7 +93,8 @@ func (a *Agent) reconcileDesired(ctx context.Context, node report.Node) error {
 		return &rejectedError{*v}
 	}
 	if !a.compared && !inForce && mc != nil {
-		a.event(report.EventBootResync, "the daemon has started and updates from %s to %s", plan.NameOf(*mc), node.Desired)
+		a.event(report.EventBootResync, "the daemon has started and updates from %s to %s", plan.NameOf(*mc),
+			node.Desired)
 	}
 	a.compared = true
 	return a.update(ctx, node)
@@ -110,7 +111,8 @@ func currentRejection(ctx context.Context, a *Agent, node report.Node, forced bo
 	if v.Config == node.Desired && !forced && !retried {
 		return v, nil
 	}
-	a.Log.Info("removing the rejection", "config", v.Config, "desired", node.Desired, "forced", forced, "asked", retried)
+	a.Log.Info("removing the rejection", "config", v.Config, "desired", node.Desired, "forced", forced, "asked",
+		retried)
 	return nil, a.files.Remove(ctx, statefile.RejectionPath)
 }
 
@@ -143,7 +145,8 @@ func (a *Agent) continueOffline(ctx context.Context, down error) (desired string
 		return "", errors.Join(err, down)
 	}
 	if v != nil && v.Unconfirmed && missing >= a.Health.RebootLimit() {
-		a.Log.Warn("the API server is unreachable with the old config too; removing the rejection of the new one", "config", v.Config)
+		a.Log.Warn("the API server is unreachable with the old config too; removing the rejection of the new one",
+			"config", v.Config)
 		return "", errors.Join(a.files.Remove(ctx, statefile.RejectionPath, statefile.TaskPath), down)
 	}
 	mc, err := apply.LoadRecord(a.Host.Files)
@@ -157,7 +160,8 @@ func (a *Agent) continueOffline(ctx context.Context, down error) (desired string
 		}
 	case mc != nil:
 		if err := a.checkDrift(ctx, report.Node{Current: plan.NameOf(*mc), Desired: plan.NameOf(*mc)}); err != nil {
-			a.Log.Debug("the machine differs from its config; the report follows when the API server answers", "config", plan.NameOf(*mc), "why", err)
+			a.Log.Debug("the machine differs from its config; the report follows when the API server answers", "config",
+				plan.NameOf(*mc), "why", err)
 		}
 	}
 	return "", down
@@ -190,7 +194,10 @@ func (a *Agent) confirm(ctx context.Context, node report.Node) error {
 		return err
 	}
 	done := report.CurrentAnnotations(node.Desired)
-	maps.Copy(done, map[string]string{v1alpha1.StateAnnotation: v1alpha1.StateDone, v1alpha1.ReasonAnnotation: "", v1alpha1.PostConfigActionAnnotation: "", v1alpha1.FailureAnnotation: ""})
+	maps.Copy(done, map[string]string{
+		v1alpha1.StateAnnotation: v1alpha1.StateDone, v1alpha1.ReasonAnnotation: "",
+		v1alpha1.PostConfigActionAnnotation: "", v1alpha1.FailureAnnotation: "",
+	})
 	if err := a.reportChanges(ctx, done); err != nil {
 		return fmt.Errorf("reporting the config in force: %w", err)
 	}
@@ -207,5 +214,6 @@ func (a *Agent) confirm(ctx context.Context, node report.Node) error {
 	setStatus(a, v1alpha1.StateDone, "")
 	publishStatus(a)
 	followNext(ctx, a, node)
-	return errors.Join(a.secrets().Confirm(ctx, node.Desired), a.files.Remove(ctx, statefile.RejectionPath, statefile.TaskPath))
+	return errors.Join(a.secrets().Confirm(ctx, node.Desired), a.files.Remove(ctx, statefile.RejectionPath,
+		statefile.TaskPath))
 }

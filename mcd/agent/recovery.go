@@ -83,10 +83,13 @@ func (c Config) recordUpdate(config string, err error) {
 // healthUnknown returns why the health check has no result yet. The usual reason is that the daemon was stopped during
 // the check.
 func healthUnknown(ctx context.Context, end apply.Applied) error {
-	return cmp.Or(context.Cause(ctx), fmt.Errorf("checking whether the machine is healthy with %s: %w", end.To, end.Why))
+	return cmp.Or(context.Cause(ctx), fmt.Errorf("checking whether the machine is healthy with %s: %w", end.To,
+		end.Why))
 }
 
 // partialRollbackError returns the error of a rollback that failed: the machine is between two configs.
 func partialRollbackError(end apply.Applied) error {
-	return &configError{end.To, fmt.Errorf("rolling back from %s to %s: %w; the node has parts of both configs, and the daemon retries the rollback: fix what blocks it", end.To, report.RollbackTarget(end.From, end.To), end.Why)}
+	return &configError{end.To, fmt.Errorf("rolling back from %s to %s: %w; the node has parts of both configs, and "+
+		"the daemon retries the rollback: fix what blocks it", end.To, report.RollbackTarget(end.From, end.To),
+		end.Why)}
 }

@@ -18,8 +18,8 @@ func (c Config) resolved(at plan.Config, err error) (plan.Config, error) {
 	return at, err
 }
 
-// fetchContents downloads the remote files that the desired config needs and the machine lacks. It returns errResync after
-// it stored any. If another config is desired meanwhile, the download ends.
+// fetchContents downloads the remote files that the desired config needs and the machine lacks. It returns errResync
+// after it stored any. If another config is desired meanwhile, the download ends.
 func fetchContents(ctx context.Context, a *Agent, node report.Node, t statefile.Task) error {
 	from, err := a.currentConfig(ctx, node)
 	if err != nil {
@@ -30,15 +30,16 @@ func fetchContents(ctx context.Context, a *Agent, node report.Node, t statefile.
 		return err
 	}
 	a.Fetch.Stop()
-	changed, err := contentsync.Fetch(ctx, a.Fetch.Fetcher(), contentsync.Way{From: from, To: to}, func(text string) error {
-		if now, err := a.Cluster.Node(ctx); err == nil && now.Desired != node.Desired {
-			return contentsync.ErrStop
-		}
-		if a.Reported != nil {
-			a.Reported()
-		}
-		return a.postpone(reportWaiting(ctx, a, text))
-	})
+	changed, err := contentsync.Fetch(ctx, a.Fetch.Fetcher(), contentsync.Way{From: from, To: to},
+		func(text string) error {
+			if now, err := a.Cluster.Node(ctx); err == nil && now.Desired != node.Desired {
+				return contentsync.ErrStop
+			}
+			if a.Reported != nil {
+				a.Reported()
+			}
+			return a.postpone(reportWaiting(ctx, a, text))
+		})
 	if errors.Is(err, contentsync.ErrStop) || err == nil && changed {
 		return errResync
 	}
@@ -62,7 +63,8 @@ func reportWaiting(ctx context.Context, a *Agent, text string) error {
 // reportUnfetched reports why the node cannot download files of its desired config.
 func reportUnfetched(ctx context.Context, a *Agent, problem error) error {
 	if a.node != nil {
-		is := contentsync.WithProblem(v1alpha1.ConfigName(a.node.Desired), contentsync.LastReport(a.node.Fetched), problem)
+		is := contentsync.WithProblem(v1alpha1.ConfigName(a.node.Desired), contentsync.LastReport(a.node.Fetched),
+			problem)
 		if err := a.reportChanges(ctx, map[string]string{v1alpha1.FetchedAnnotation: is.String()}); err != nil {
 			return err
 		}
@@ -87,8 +89,8 @@ func stopFetching(a *Agent) {
 	a.Fetch.Stop()
 }
 
-// followNext downloads the content of the config that the node gets next, in the background, and reports whether the machine
-// has it. A failure delays nothing else, and is tried again.
+// followNext downloads the content of the config that the node gets next, in the background, and reports whether the
+// machine has it. A failure delays nothing else, and is tried again.
 func followNext(ctx context.Context, a *Agent, node report.Node) {
 	if a.Fetch == nil {
 		return

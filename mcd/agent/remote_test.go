@@ -24,8 +24,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
-// TestANodeWaitsForRemoteFilesUndrained: it says what it waits for, downloads when the server is back, and goes back without
-// the server.
+// TestANodeWaitsForRemoteFilesUndrained: it says what it waits for, downloads when the server is back, and goes back
+// without the server.
 func TestANodeWaitsForRemoteFilesUndrained(t *testing.T) {
 	var away bool
 	var requests int
@@ -45,14 +45,21 @@ func TestANodeWaitsForRemoteFilesUndrained(t *testing.T) {
 	}
 	t.Cleanup(func() { root.Close() })
 	fetcher := contentsync.New(contentsync.Fetcher(h, func(a fetch.Access) fetch.Web {
-		return download.New(download.Options{Proxy: a.Proxy, Authorities: a.Authorities, Logins: a.Logins, Agent: "test", Stall: time.Minute, Rate: 1 << 40})
+		return download.New(download.Options{
+			Proxy: a.Proxy, Authorities: a.Authorities, Logins: a.Logins,
+			Agent: "test", Stall: time.Minute, Rate: 1 << 40,
+		})
 	}), h.OS)
 	c := newCluster()
 	add := func(name, file string) {
 		sum := sha512.Sum512([]byte("contents of /" + file))
-		ca := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+		ca := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{
+			Type:  "CERTIFICATE",
+			Bytes: server.Certificate().Raw,
+		}))
 		c.add(t, name, "", func(spec *mcfgv1.MachineConfigSpec) {
-			spec.Config.Raw = fmt.Appendf(nil, `{"ignition":{"version":"3.5.0","security":{"tls":{"certificateAuthorities":[{"source":"data:;base64,%s"}]}}},
+			spec.Config.Raw = fmt.Appendf(nil,
+				`{"ignition":{"version":"3.5.0","security":{"tls":{"certificateAuthorities":[{"source":"data:;base64,%s"}]}}},
 			 "storage":{"files":[{"path":"/opt/%s","contents":{"source":"%s/%s?token=geheim","verification":{"hash":"sha512-%x"}}}]}}`, ca, file, server.URL, file, sum)
 		})
 	}
@@ -64,7 +71,10 @@ func TestANodeWaitsForRemoteFilesUndrained(t *testing.T) {
 		c.desire(config)
 		c.told = nil
 		for range 10 {
-			a := agent.New(agent.Config{Node: "worker-0", Cluster: c, Host: h, Fetch: fetcher, Log: slog.New(slog.DiscardHandler)})
+			a := agent.New(agent.Config{
+				Node: "worker-0", Cluster: c, Host: h, Fetch: fetcher,
+				Log: slog.New(slog.DiscardHandler),
+			})
 			if _, err = a.Sync(t.Context()); err != nil && !errors.Is(err, agent.ErrRebooting) {
 				return err
 			}
@@ -86,7 +96,8 @@ func TestANodeWaitsForRemoteFilesUndrained(t *testing.T) {
 		if err := sync("rendered-b"); err == nil {
 			t.Fatal("it does not wait")
 		}
-		c.says(t, "Working", "rendered-a", "waiting for the content of rendered-b", "before the node is drained", server.URL+"/b?…", "answers 404")
+		c.says(t, "Working", "rendered-a", "waiting for the content of rendered-b", "before the node is drained",
+			server.URL+"/b?…", "answers 404")
 		if all := strings.Join(c.told, "\n"); strings.Contains(all, "desiredDrain") || strings.Contains(all, "geheim") {
 			t.Errorf("it reports\n%s", all)
 		}
@@ -117,7 +128,10 @@ func TestANodeWaitsForRemoteFilesUndrained(t *testing.T) {
 	if err := os.WriteFile(dir+"/opt/a", []byte("changed"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	a := agent.New(agent.Config{Node: "worker-0", Cluster: c, Host: h, Fetch: fetcher, Log: slog.New(slog.DiscardHandler)})
+	a := agent.New(agent.Config{
+		Node: "worker-0", Cluster: c, Host: h, Fetch: fetcher,
+		Log: slog.New(slog.DiscardHandler),
+	})
 	if _, err := a.Sync(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -37,9 +37,10 @@ var secretCrashes = map[string]secretCrash{
 	"a config without secrets":                 {[]string{policyFile}, "rendered-s@r1", "rendered-b", "r1", false},
 }
 
-// TestNoCrashLosesOrLeaksASecret lets the daemon crash after each k-th change of whatever kind, with and without a power cut: while it
-// stores the contents, plans, applies, checks, reports and removes contents. Then the servers are away, if the machine has the contents or
-// the update has begun. Each machine ends in the desired config, or in the one before it if it is not healthy, with exactly the contents of it.
+// TestNoCrashLosesOrLeaksASecret lets the daemon crash after each k-th change of whatever kind, with and without a
+// power cut: while it stores the contents, plans, applies, checks, reports and removes contents. Then the servers are
+// away, if the machine has the contents or the update has begun. Each machine ends in the desired config, or in the one
+// before it if it is not healthy, with exactly the contents of it.
 func TestNoCrashLosesOrLeaksASecret(t *testing.T) {
 	crashes, cuts := 0, 0
 	for says, c := range secretCrashes {
@@ -86,7 +87,8 @@ func (c secretCrash) run(t *testing.T, k int, cut bool) (crashed bool) {
 	v.down = known || task != nil // An update that has begun needs no server.
 	r.start(r.m.Host())
 	for range 5 {
-		if err := r.settle(); err != nil && !errors.Is(err, report.ErrUnreachable) && !strings.Contains(err.Error(), "rolled back") && !strings.Contains(err.Error(), "back in") {
+		if err := r.settle(); err != nil && !errors.Is(err, report.ErrUnreachable) && !strings.Contains(err.Error(),
+			"rolled back") && !strings.Contains(err.Error(), "back in") {
 			t.Fatalf("after %d changes: %v", k, err)
 		}
 	}
@@ -104,7 +106,8 @@ func (c secretCrash) judge(r *rig, where string) {
 	}
 	is := report.NodeOf(r.c.annotations)
 	if is.State != state || is.Current != want {
-		r.t.Fatalf("%s: the node says %s %q, current %s; want %s, current %s", where, is.State, is.Reason, is.Current, state, want)
+		r.t.Fatalf("%s: the node says %s %q, current %s; want %s, current %s", where, is.State, is.Reason, is.Current,
+			state, want)
 	}
 	_, revision := v1alpha1.SplitConfigAt(want)
 	for _, p := range c.paths {

@@ -64,7 +64,8 @@ func secretRig(t *testing.T, paths ...string) (*rig, *vault) {
 	r.c.onSecrets = v.answer
 	var files []string
 	for _, p := range paths {
-		files = append(files, fmt.Sprintf(`{"path":%q,"overwrite":true,"contents":{"source":%q}}`, p, secretref.TemplateURL("${secret:app/key}")))
+		files = append(files, fmt.Sprintf(`{"path":%q,"overwrite":true,"contents":{"source":%q}}`, p,
+			secretref.TemplateURL("${secret:app/key}")))
 	}
 	r.c.add(t, "rendered-s", `"storage":{"files":[`+strings.Join(files, ",")+`]}`)
 	r.c.desire("rendered-a")
@@ -75,19 +76,23 @@ func secretRig(t *testing.T, paths ...string) (*rig, *vault) {
 
 // desireAt is the rollout's assignment.
 func (c *cluster) desireAt(at string) {
-	c.annotations[v1alpha1.DesiredConfigAnnotation], c.annotations[v1alpha1.DesiredSecretsAnnotation] = v1alpha1.SplitConfigAt(at)
+	c.annotations[v1alpha1.DesiredConfigAnnotation],
+		c.annotations[v1alpha1.DesiredSecretsAnnotation] = v1alpha1.SplitConfigAt(at)
 }
 
-// noLeak looks for each value that was sent, as it is, in base64, and as a digest, in all that was told, and on the disk outside of the
-// daemon's own directory and the files themselves.
+// noLeak looks for each value that was sent, as it is, in base64, and as a digest, in all that was told, and on the
+// disk outside of the daemon's own directory and the files themselves.
 func (r *rig) noLeak(v *vault) {
 	r.t.Helper()
 	status, err := json.Marshal(r.published.status)
 	r.must(err)
 	told := map[string]string{
-		"the log": r.log.String(), "events": fmt.Sprint(r.events), "annotations": fmt.Sprint(r.c.told, r.c.annotations), "metrics": fmt.Sprint(r.counts),
-		"the MachineConfigNode": fmt.Sprint(r.published.writes) + string(status), "what the machine did": fmt.Sprint(r.m.Log), "the record": r.disk(host.RecordPath),
-		"the task": r.disk(host.StateDir + "/desired.json"), "the rejection": r.disk(host.StateDir + "/rejected.json"), "the difference": r.disk(host.StateDir + "/drift/etc%2Fcontainers%2Fpolicy.json.diff"),
+		"the log": r.log.String(), "events": fmt.Sprint(r.events), "annotations": fmt.Sprint(r.c.told, r.c.annotations),
+		"metrics":               fmt.Sprint(r.counts),
+		"the MachineConfigNode": fmt.Sprint(r.published.writes) + string(status),
+		"what the machine did":  fmt.Sprint(r.m.Log), "the record": r.disk(host.RecordPath),
+		"the task": r.disk(host.StateDir + "/desired.json"), "the rejection": r.disk(host.StateDir + "/rejected.json"),
+		"the difference": r.disk(host.StateDir + "/drift/etc%2Fcontainers%2Fpolicy.json.diff"),
 	}
 	var disk strings.Builder
 	for line := range strings.Lines(r.tree()) {
@@ -98,7 +103,10 @@ func (r *rig) noLeak(v *vault) {
 	told["the disk"] = disk.String()
 	for _, value := range append(v.seen, "edited-canary") {
 		sum := sha256.Sum256([]byte(value))
-		for form, text := range map[string]string{"value": value, "base64": base64.StdEncoding.EncodeToString([]byte(value))[:16], "digest": hex.EncodeToString(sum[:])[:8]} {
+		for form, text := range map[string]string{
+			"value":  value,
+			"base64": base64.StdEncoding.EncodeToString([]byte(value))[:16], "digest": hex.EncodeToString(sum[:])[:8],
+		} {
 			for where, what := range told {
 				if form == "digest" && where == "the disk" { // the disk of hosttest shows digests of nothing else
 					continue
@@ -120,10 +128,13 @@ func TestSecrets(t *testing.T) {
 			r.c.desireAt("rendered-s@r1")
 			r.must(r.settle())
 			r.c.says(r.t, "Done", "rendered-s@r1")
-			if r.disk(policyFile) != valueAt(policyFile, "r1") || r.c.asked != 1 || !strings.Contains(r.disk(host.RecordPath), "vnd.bunsen.template") {
+			if r.disk(policyFile) != valueAt(policyFile, "r1") || r.c.asked != 1 ||
+				!strings.Contains(r.disk(host.RecordPath), "vnd.bunsen.template") {
 				r.t.Error(r.disk(policyFile), r.c.asked, r.disk(host.RecordPath))
 			}
-			if r.c.annotations[v1alpha1.CurrentConfigAnnotation] != "rendered-s" || r.c.annotations[v1alpha1.CurrentSecretsAnnotation] != "r1" || r.published.status.ConfigVersion.Current != "rendered-s" {
+			if r.c.annotations[v1alpha1.CurrentConfigAnnotation] != "rendered-s" ||
+				r.c.annotations[v1alpha1.CurrentSecretsAnnotation] != "r1" ||
+				r.published.status.ConfigVersion.Current != "rendered-s" {
 				r.t.Error(r.c.annotations, r.published.status.ConfigVersion)
 			}
 		},
@@ -135,10 +146,13 @@ func TestSecrets(t *testing.T) {
 				r.c.says(r.t, "Done", "rendered-s@"+revision)
 			}
 			kept := r.copyOf()
-			if _, old := kept.Contents["rendered-s@r1"]; old || len(kept.Contents) != 2 || kept.InForce != "rendered-s@r3" || kept.Before != "rendered-s@r2" {
+			if _, old := kept.Contents["rendered-s@r1"]; old || len(kept.Contents) != 2 ||
+				kept.InForce != "rendered-s@r3" || kept.Before != "rendered-s@r2" {
 				r.t.Errorf("%+v", kept)
 			}
-			if log := strings.Join(r.m.Log, "; "); strings.Contains(log, "reboot") || strings.Count(log, "reload crio.service") != 4 || strings.Contains(fmt.Sprint(r.c.told), "desiredDrain=drain") {
+			if log := strings.Join(r.m.Log, "; "); strings.Contains(log, "reboot") ||
+				strings.Count(log, "reload crio.service") != 4 || strings.Contains(fmt.Sprint(r.c.told),
+				"desiredDrain=drain") {
 				r.t.Error(log, r.c.told)
 			}
 		},
@@ -152,8 +166,10 @@ func TestSecrets(t *testing.T) {
 				}
 				time.Sleep(time.Hour)
 			}
-			r.c.says(r.t, "Working", "rendered-a", "waiting for the secrets of rendered-s@r1", `has revision "r2"`, `is assigned "r1"`)
-			if r.disk(policyFile) != "a" || strings.Contains(fmt.Sprint(r.c.told), "drain-") || strings.Contains(r.log.String(), "a reload") {
+			r.c.says(r.t, "Working", "rendered-a", "waiting for the secrets of rendered-s@r1", `has revision "r2"`,
+				`is assigned "r1"`)
+			if r.disk(policyFile) != "a" || strings.Contains(fmt.Sprint(r.c.told), "drain-") ||
+				strings.Contains(r.log.String(), "a reload") {
 				r.t.Error(r.disk(policyFile), r.c.told)
 			}
 			r.c.desireAt("rendered-s@r2")
@@ -164,7 +180,8 @@ func TestSecrets(t *testing.T) {
 			r.c.desireAt("rendered-s")
 			r.must(r.settle())
 			r.c.says(r.t, "Done", "rendered-s")
-			if _, has := r.c.annotations[v1alpha1.CurrentSecretsAnnotation]; has || r.c.asked != 0 || strings.Contains(r.disk(policyFile), "secret") {
+			if _, has := r.c.annotations[v1alpha1.CurrentSecretsAnnotation]; has || r.c.asked != 0 ||
+				strings.Contains(r.disk(policyFile), "secret") {
 				r.t.Error(r.c.annotations, r.disk(policyFile))
 			}
 			r.c.desireAt("rendered-s@r1")
@@ -189,10 +206,12 @@ func TestSecrets(t *testing.T) {
 			r.start(r.m.Host())
 			r.must(r.settle())
 			r.c.says(r.t, "Degraded", "rendered-s@r1", "content mismatch", policyFile)
-			if d := r.c.annotations[v1alpha1.DriftAnnotation]; !strings.Contains(d, `"secret":true`) || strings.Contains(d, "digest") || !strings.Contains(d, `"config":"rendered-s"`) {
+			if d := r.c.annotations[v1alpha1.DriftAnnotation]; !strings.Contains(d, `"secret":true`) ||
+				strings.Contains(d, "digest") || !strings.Contains(d, `"config":"rendered-s"`) {
 				r.t.Error(d)
 			}
-			if d := r.disk(host.StateDir + "/drift/etc%2Fcontainers%2Fpolicy.json.diff"); !strings.Contains(d, "(hidden: the contents are secret)") || strings.Contains(d, "bytes") {
+			if d := r.disk(host.StateDir + "/drift/etc%2Fcontainers%2Fpolicy.json.diff"); !strings.Contains(d,
+				"(hidden: the contents are secret)") || strings.Contains(d, "bytes") {
 				r.t.Error(d)
 			}
 			r.c.down = errRefused
@@ -226,7 +245,8 @@ func TestSecrets(t *testing.T) {
 		},
 		"an update that has begun needs no server": func(r *rig, v *vault) {
 			r.c.drains = false
-			r.c.add(r.t, "rendered-s", `"storage":{"files":[{"path":"`+keyFile+`","contents":{"source":"`+secretref.TemplateURL("${secret:app/key}")+`"}}]}`)
+			r.c.add(r.t, "rendered-s", `"storage":{"files":[{"path":"`+keyFile+`","contents":{"source":"`+
+				secretref.TemplateURL("${secret:app/key}")+`"}}]}`)
 			v.paths = []string{keyFile}
 			r.c.desireAt("rendered-s@r1")
 			r.must(r.settle())
@@ -263,7 +283,8 @@ func TestSecrets(t *testing.T) {
 			clear(r.c.annotations)
 			r.must(r.settle())
 			r.c.says(r.t, "Done", "rendered-s@r1")
-			if r.c.annotations[v1alpha1.DesiredSecretsAnnotation] != "r1" || r.c.annotations[v1alpha1.DesiredConfigAnnotation] != "rendered-s" {
+			if r.c.annotations[v1alpha1.DesiredSecretsAnnotation] != "r1" ||
+				r.c.annotations[v1alpha1.DesiredConfigAnnotation] != "rendered-s" {
 				r.t.Error(r.c.annotations)
 			}
 		},
@@ -296,11 +317,13 @@ func TestSecrets(t *testing.T) {
 			before := r.disk("/etc/trap")
 			for _, mode := range []uint32{0, 0o644} {
 				if mode != 0 {
-					r.must(files.Write(secrets.Path, host.Entry{Kind: host.File, Mode: mode}, []byte(r.disk(secrets.Path))))
+					r.must(files.Write(secrets.Path, host.Entry{Kind: host.File, Mode: mode},
+						[]byte(r.disk(secrets.Path))))
 				}
 				asked := r.c.asked
 				r.must(r.settle())
-				if is, err := files.Stat(secrets.Path); err != nil || is.Kind != host.File || is.Mode != 0o600 || r.c.asked == asked {
+				if is, err := files.Stat(secrets.Path); err != nil || is.Kind != host.File || is.Mode != 0o600 ||
+					r.c.asked == asked {
 					r.t.Error(is, err, r.c.asked)
 				}
 			}
@@ -363,7 +386,8 @@ func bornWithSecrets(t *testing.T, server string) (*rig, *vault) {
 	clear(r.c.annotations)
 	r.c.told, v.revision = nil, server
 	r.m.Put(policyFile, valueAt(policyFile, "r1"))
-	r.m.Put(host.InitialAnnotationsPath, `{"machineconfiguration.openshift.io/currentConfig":"rendered-s","machineconfiguration.openshift.io/desiredConfig":"rendered-s","machineconfiguration.openshift.io/state":"Done","bunsen.dev/currentSecrets":"r1"}`)
+	r.m.Put(host.InitialAnnotationsPath,
+		`{"machineconfiguration.openshift.io/currentConfig":"rendered-s","machineconfiguration.openshift.io/desiredConfig":"rendered-s","machineconfiguration.openshift.io/state":"Done","bunsen.dev/currentSecrets":"r1"}`)
 	return r, v
 }
 

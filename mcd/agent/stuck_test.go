@@ -54,20 +54,24 @@ var trouble = []struct {
 		r.c.desire("rendered-d")
 		r.must(r.settle())
 		r.c.says(r.t, "Unreconcilable", "rendered-a", "fips")
-		if f, err := v1alpha1.ParseFailure(r.c.annotations[v1alpha1.FailureAnnotation]); err != nil || f.Cause != v1alpha1.FailureRefused || f.Config != "rendered-d" {
+		if f, err := v1alpha1.ParseFailure(r.c.annotations[v1alpha1.FailureAnnotation]); err != nil ||
+			f.Cause != v1alpha1.FailureRefused || f.Config != "rendered-d" {
 			r.t.Errorf("the cause is %v, %v", f, err)
 		}
 		r.m.Broken["crio.service"] = false
 		r.c.told = nil
 		r.c.desire("rendered-b")
 		r.must(r.settle())
-		if len(r.c.told) < 3 || r.c.told[0] != "failure=" || r.c.told[1] != "reason=" || r.c.told[2] != "state=Working" {
+		if len(r.c.told) < 3 || r.c.told[0] != "failure=" || r.c.told[1] != "reason=" ||
+			r.c.told[2] != "state=Working" {
 			r.t.Errorf("it said %q", r.c.told)
 		}
 		r.c.says(r.t, "Done", "rendered-b")
 	}},
 	{"a config that did not boot is tried again after another one was desired, even one that was refused", func(r *rig) {
-		r.c.add(r.t, "rendered-k", file(policyFile, "k"), func(s *mcfgv1.MachineConfigSpec) { s.KernelArguments = []string{"quiet"} })
+		r.c.add(r.t, "rendered-k", file(policyFile, "k"), func(s *mcfgv1.MachineConfigSpec) {
+			s.KernelArguments = []string{"quiet"}
+		})
 		r.m.BootsOld = true
 		r.c.desire("rendered-k")
 		r.must(r.settle())
@@ -111,7 +115,8 @@ var trouble = []struct {
 		r.c.desire("rendered-b")
 		r.must(r.settle())
 		r.c.says(r.t, "Done", "rendered-b")
-		if !slices.Contains(r.c.told, "desiredDrain=drain-rendered-b") || !slices.Equal(r.m.Log, []string{"reboot: machine config rendered-b"}) {
+		if !slices.Contains(r.c.told, "desiredDrain=drain-rendered-b") ||
+			!slices.Equal(r.m.Log, []string{"reboot: machine config rendered-b"}) {
 			r.t.Errorf("it said %q and did %q", r.c.told, r.m.Log)
 		}
 		if is, err := r.m.Host().Files.Stat(host.ForcePath); err != nil || is.Kind != host.Absent {
@@ -125,7 +130,8 @@ var trouble = []struct {
 		r.m.Log = nil
 		r.c.desire("rendered-b")
 		r.must(r.settle())
-		if !slices.Contains(r.c.told, "desiredDrain=drain-rendered-b") || !slices.Equal(r.m.Log, []string{"reboot: machine config rendered-b"}) {
+		if !slices.Contains(r.c.told, "desiredDrain=drain-rendered-b") ||
+			!slices.Equal(r.m.Log, []string{"reboot: machine config rendered-b"}) {
 			r.t.Errorf("it said %q and did %q", r.c.told, r.m.Log)
 		}
 	}},

@@ -84,11 +84,12 @@ func isTolerated(a *Agent, err error) bool {
 	return missing < limit || errors.As(err, new(*secretstore.WaitError))
 }
 
-// reportUnreadConfig reports that the node waits for its config or the secrets of its config, once the wait has lasted for
-// unreadReportAfter.
+// reportUnreadConfig reports that the node waits for its config or the secrets of its config, once the wait has lasted
+// for unreadReportAfter.
 func reportUnreadConfig(ctx context.Context, a *Agent, err error) error {
 	waits := errors.As(err, new(*unreadConfigError)) || errors.As(err, new(*secretstore.WaitError))
-	if a.node == nil || !waits || a.failed == a.node.Desired || a.outage.MarkUnreachable(a.Log, "") < unreadReportAfter {
+	if a.node == nil || !waits || a.failed == a.node.Desired ||
+		a.outage.MarkUnreachable(a.Log, "") < unreadReportAfter {
 		return nil
 	}
 	setStatus(a, v1alpha1.StateWorking, err.Error())
@@ -128,7 +129,8 @@ type missingConfigError struct {
 
 // Error names the config.
 func (e *missingConfigError) Error() string {
-	return fmt.Sprintf("fetching the desired config %s: %v; see kubectl get machineconfig %s", e.config, e.cause, v1alpha1.ConfigName(e.config))
+	return fmt.Sprintf("fetching the desired config %s: %v; see kubectl get machineconfig %s", e.config, e.cause,
+		v1alpha1.ConfigName(e.config))
 }
 
 // Unwrap returns the API server's answer.
@@ -187,7 +189,10 @@ func (c Config) reportState(ctx context.Context, state, reason string) error {
 	if c.Metrics != nil {
 		c.Metrics.State(state, reason)
 	}
-	want := map[string]string{v1alpha1.StateAnnotation: state, v1alpha1.ReasonAnnotation: reason, v1alpha1.PostConfigActionAnnotation: ""}
+	want := map[string]string{
+		v1alpha1.StateAnnotation: state, v1alpha1.ReasonAnnotation: reason,
+		v1alpha1.PostConfigActionAnnotation: "",
+	}
 	if state != v1alpha1.StateDegraded && state != v1alpha1.StateUnreconcilable {
 		want[v1alpha1.FailureAnnotation] = ""
 	}

@@ -30,14 +30,18 @@ func (c *noConfigs) Config(ctx context.Context, name string) (mcfgv1.MachineConf
 	return c.cluster.Config(ctx, name)
 }
 
-// TestANodeThatCannotReadItsConfigSaysSoAndContinuesByItself: it waits first, fails later, and is Done when the config is there.
+// TestANodeThatCannotReadItsConfigSaysSoAndContinuesByItself: it waits first, fails later, and is Done when the config
+// is there.
 func TestANodeThatCannotReadItsConfigSaysSoAndContinuesByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.c.desire("rendered-a")
 		r.must(r.settle())
 		c := &noConfigs{cluster: r.c}
-		r.a = agent.New(agent.Config{Node: "worker-0", Cluster: c, Host: r.m.Host(), Events: &r.events, Metrics: &r.counts, Status: &r.published, Log: r.logger()})
+		r.a = agent.New(agent.Config{
+			Node: "worker-0", Cluster: c, Host: r.m.Host(), Events: &r.events,
+			Metrics: &r.counts, Status: &r.published, Log: r.logger(),
+		})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- r.a.Run(ctx, r.c.changed) }()
@@ -58,7 +62,9 @@ func TestANodeThatCannotReadItsConfigSaysSoAndContinuesByItself(t *testing.T) {
 		if r.c.failure(t) != (v1alpha1.Failure{}) {
 			t.Errorf("it reports the failure %+v", r.c.failure(t))
 		}
-		if told := slices.DeleteFunc(slices.Clone(r.c.told), func(s string) bool { return !strings.HasPrefix(s, "state=") }); len(told) != 1 {
+		if told := slices.DeleteFunc(slices.Clone(r.c.told), func(s string) bool {
+			return !strings.HasPrefix(s, "state=")
+		}); len(told) != 1 {
 			t.Errorf("it reports %q", told)
 		}
 		time.Sleep(15 * time.Minute)
@@ -71,7 +77,8 @@ func TestANodeThatCannotReadItsConfigSaysSoAndContinuesByItself(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		r.c.says(t, "Done", "rendered-b")
-		if log := r.log.String(); strings.Contains(log, "API server does not answer;") || !strings.Contains(log, "a part of the cluster does not answer") {
+		if log := r.log.String(); strings.Contains(log, "API server does not answer;") ||
+			!strings.Contains(log, "a part of the cluster does not answer") {
 			t.Errorf("the log says\n%s", log)
 		}
 		cancel()

@@ -9,8 +9,12 @@ import (
 )
 
 func TestAPathThatAUserLedElsewhereIsACauseOfItsOwn(t *testing.T) {
-	why := fmt.Errorf("write /home/app/a: %w", &host.UnsafePathError{Path: "/home/app/a", Component: "/home/app", UID: 1500})
-	if f := failureOf("rendered-b", why); f.Cause != v1alpha1.FailureUnsafePath || f.Path != "/home/app/a" || f.Config != "rendered-b" {
+	why := fmt.Errorf("write /home/app/a: %w", &host.UnsafePathError{
+		Path: "/home/app/a", Component: "/home/app",
+		UID: 1500,
+	})
+	if f := failureOf("rendered-b", why); f.Cause != v1alpha1.FailureUnsafePath || f.Path != "/home/app/a" ||
+		f.Config != "rendered-b" {
 		t.Errorf("it is reported as %+v", f)
 	}
 }

@@ -98,7 +98,8 @@ func drainFor(ctx context.Context, a *Agent, node report.Node, t statefile.Task)
 func (a *Agent) apply(ctx context.Context, t statefile.Task, p plan.Plan, contents map[host.Digest][]byte) error {
 	name, about := plan.NameOf(t.Config), t.ConfigText()
 	if p.Reboots() {
-		if err := a.postpone(a.reportChanges(ctx, map[string]string{v1alpha1.PostConfigActionAnnotation: "Rebooting"})); err != nil {
+		if err := a.postpone(a.reportChanges(ctx,
+			map[string]string{v1alpha1.PostConfigActionAnnotation: "Rebooting"})); err != nil {
 			return err
 		}
 	}
@@ -116,7 +117,8 @@ func (a *Agent) apply(ctx context.Context, t statefile.Task, p plan.Plan, conten
 	done, err := a.runner.Run(context.WithoutCancel(ctx), p, contents)
 	stopNotice()
 	if err != nil {
-		return &updateError{about: about, problem: fmt.Errorf("%w; nothing has changed yet: see df and mount on the node", err)}
+		return &updateError{about: about, problem: fmt.Errorf("%w; nothing has changed yet: see df and mount on "+
+			"the node", err)}
 	}
 	switch done.End {
 	case apply.New:
@@ -142,7 +144,8 @@ func (a *Agent) apply(ctx context.Context, t statefile.Task, p plan.Plan, conten
 		a.event(report.EventRejected, "%s", v.Why)
 		return &rejectedError{*v}
 	}
-	return &updateError{about: about, problem: fmt.Errorf("%w; the node is back in %s and retries: %s, or fix or revert the commit", done.Why, report.RollbackTarget(p.From, p.To), apply.FailedStepText(done.FailedStep))}
+	return &updateError{about: about, problem: fmt.Errorf("%w; the node is back in %s and retries: %s, or fix or "+
+		"revert the commit", done.Why, report.RollbackTarget(p.From, p.To), apply.FailedStepText(done.FailedStep))}
 }
 
 // announceUpdate emits the events about an update that is about to start.

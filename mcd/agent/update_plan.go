@@ -77,21 +77,25 @@ func readTask(ctx context.Context, a *Agent, node report.Node) (statefile.Task, 
 		return t, &unreadConfigError{node.Desired, err}
 	}
 	if err != nil {
-		return t, fmt.Errorf("fetching the desired config %s: %w; see kubectl get machineconfig %s", node.Desired, err, v1alpha1.ConfigName(node.Desired))
+		return t, fmt.Errorf("fetching the desired config %s: %w; see kubectl get machineconfig %s", node.Desired, err,
+			v1alpha1.ConfigName(node.Desired))
 	}
 	t.Config.ManagedFields = nil
 	if t.Rules, err = a.Cluster.Rules(ctx); errors.Is(err, report.ErrUnreachable) && kept != nil {
 		t.Rules, err = kept.Rules, nil
 	}
 	if err != nil {
-		return t, fmt.Errorf("reading the disruption policy: %w; see kubectl get machineconfiguration cluster -o yaml", err)
+		return t, fmt.Errorf("reading the disruption policy: %w; see kubectl get machineconfiguration cluster -o yaml",
+			err)
 	}
 	return t, nil
 }
 
 // planUpdate returns the steps from the present state to the desired config. The error lists every reason not to apply
 // the steps.
-func planUpdate(ctx context.Context, a *Agent, way plan.Transition, t statefile.Task) (plan.Plan, map[host.Digest][]byte, error) {
+func planUpdate(ctx context.Context, a *Agent, way plan.Transition,
+	t statefile.Task,
+) (plan.Plan, map[host.Digest][]byte, error) {
 	text, err := plan.RecordOf(t.Config)
 	if err != nil {
 		return plan.Plan{}, nil, err
@@ -117,7 +121,10 @@ func planUpdate(ctx context.Context, a *Agent, way plan.Transition, t statefile.
 		return p, nil, err
 	}
 	if forced { // The plan removes the force file, so that it works only once. A rollback restores it like other files.
-		p.Steps = slices.Insert(p.Steps, 0, plan.Step{Verb: host.Remove, Target: host.ForcePath, Before: host.Value{Entry: force}})
+		p.Steps = slices.Insert(p.Steps, 0, plan.Step{
+			Verb: host.Remove, Target: host.ForcePath,
+			Before: host.Value{Entry: force},
+		})
 		return p, contents, nil
 	}
 	p, err = checkDriftBeforeUpdate(ctx, a, way, observed, p)
@@ -141,7 +148,10 @@ func restrictKubeconfig(a *Agent, p *plan.Plan, way plan.Transition) error {
 	if at < 0 {
 		at = len(p.Steps)
 	}
-	p.Steps = slices.Insert(p.Steps, at, plan.Step{Verb: host.Write, Target: kubeconfigPath, Before: host.Value{Entry: is}, After: host.Value{Entry: after}})
+	p.Steps = slices.Insert(p.Steps, at, plan.Step{
+		Verb: host.Write, Target: kubeconfigPath,
+		Before: host.Value{Entry: is}, After: host.Value{Entry: after},
+	})
 	return nil
 }
 

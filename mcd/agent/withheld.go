@@ -25,7 +25,8 @@ import (
 // The machine gets the complete config, or any other config, by a normal update. As soon as there is a record, the
 // annotation has no effect any more, even if it is restored.
 
-// hasWithheldSecrets reports whether the machine first booted with this config without its secrets and has not been updated since.
+// hasWithheldSecrets reports whether the machine first booted with this config without its secrets and has not been
+// updated since.
 func hasWithheldSecrets(c Config, config string) (bool, error) {
 	if config == "" {
 		return false, nil
@@ -47,7 +48,8 @@ func workingReason(c Config, node report.Node, t statefile.Task) (string, error)
 	if err != nil || !lacks {
 		return "", err
 	}
-	return fmt.Sprintf("adding the secrets of %s, which the server withheld when this machine first booted", t.ConfigText()), nil
+	return fmt.Sprintf("adding the secrets of %s, which the server withheld when this machine first booted",
+		t.ConfigText()), nil
 }
 
 // configAtFirstBoot returns the config of a machine without a record, without the secrets that the server withheld.
@@ -78,7 +80,8 @@ func configAtFirstBoot(ctx context.Context, c Config, name string) (plan.Config,
 	return whole, nil
 }
 
-// readConfig reads a config from the cluster. The parameter at is a result of v1alpha1.ConfigAt, and the result has the revision.
+// readConfig reads a config from the cluster. The parameter at is a result of v1alpha1.ConfigAt, and the result has the
+// revision.
 func readConfig(ctx context.Context, c Config, at string) (mcfgv1.MachineConfig, error) {
 	name, revision := v1alpha1.SplitConfigAt(at)
 	mc, err := c.Cluster.Config(ctx, name)

@@ -31,25 +31,44 @@ func born(t *testing.T, secret bool) string {
 	t.Helper()
 	var files, units, users []map[string]any
 	at := func(p, text string) map[string]any {
-		return map[string]any{"path": p, "mode": 0o600, "overwrite": true, "contents": map[string]any{"source": "data:;base64," + base64.StdEncoding.EncodeToString([]byte(text))}}
+		return map[string]any{
+			"path": p, "mode": 0o600, "overwrite": true,
+			"contents": map[string]any{"source": "data:;base64," + base64.StdEncoding.EncodeToString([]byte(text))},
+		}
 	}
 	if secret {
 		files = append(files, at(keyPath, "-----BEGIN PRIVATE KEY-----\nhunter2"))
 		units = append(units,
-			map[string]any{"name": "sync.service", "enabled": true, "contents": "[Service]\nExecStart=/usr/bin/sync --token hunter2\n[Install]\nWantedBy=multi-user.target\n"},
-			map[string]any{"name": "vendor.service", "enabled": true, "dropins": []any{map[string]any{"name": "10-db.conf", "contents": "[Service]\nEnvironment=DB_PASSWORD=hunter2\n"}}})
+			map[string]any{
+				"name": "sync.service", "enabled": true,
+				"contents": "[Service]\nExecStart=/usr/bin/sync --token hunter2\n[Install]\n" +
+					"WantedBy=multi-user.target\n",
+			},
+			map[string]any{
+				"name": "vendor.service", "enabled": true,
+				"dropins": []any{map[string]any{
+					"name":     "10-db.conf",
+					"contents": "[Service]\nEnvironment=DB_PASSWORD=hunter2\n",
+				}},
+			})
 		users = append(users, map[string]any{"name": "core", "passwordHash": "$6$salt$hunter2"})
 	}
-	files = append(files, map[string]any{"path": policyFile, "overwrite": true, "contents": map[string]any{"source": "data:,a"}}, at(pullPath, `{"auths":{"quay.io":{"auth":"hunter2"}}}`))
-	text, err := json.Marshal(map[string]any{"storage": map[string]any{"files": files}, "systemd": map[string]any{"units": units}, "passwd": map[string]any{"users": users}})
+	files = append(files, map[string]any{
+		"path": policyFile, "overwrite": true,
+		"contents": map[string]any{"source": "data:,a"},
+	}, at(pullPath, `{"auths":{"quay.io":{"auth":"hunter2"}}}`))
+	text, err := json.Marshal(map[string]any{
+		"storage": map[string]any{"files": files},
+		"systemd": map[string]any{"units": units}, "passwd": map[string]any{"users": users},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return strings.TrimSuffix(strings.TrimPrefix(string(text), "{"), "}")
 }
 
-// newbornRig is a machine that booted with rendered-born without its secrets; where only the pull secret is withheld, with
-// all else.
+// newbornRig is a machine that booted with rendered-born without its secrets; where only the pull secret is withheld,
+// with all else.
 func newbornRig(t *testing.T, secret bool) *rig {
 	r := newRig(t)
 	r.c.add(t, "rendered-born", born(t, secret))
@@ -60,7 +79,9 @@ func newbornRig(t *testing.T, secret bool) *rig {
 
 // seeds puts the seed there, as the server or somebody with a backup writes it.
 func (r *rig) seeds(withheld string) {
-	r.m.Put(host.InitialAnnotationsPath, fmt.Sprintf(`{"machineconfiguration.openshift.io/currentConfig":"rendered-born","machineconfiguration.openshift.io/desiredConfig":"rendered-born","machineconfiguration.openshift.io/state":"Done","bunsen.dev/withheld":%q}`, withheld))
+	r.m.Put(host.InitialAnnotationsPath,
+		fmt.Sprintf(
+			`{"machineconfiguration.openshift.io/currentConfig":"rendered-born","machineconfiguration.openshift.io/desiredConfig":"rendered-born","machineconfiguration.openshift.io/state":"Done","bunsen.dev/withheld":%q}`, withheld))
 }
 
 // secrets tells how many of the withheld things are on the machine.
@@ -82,7 +103,8 @@ func TestAMachineGetsWhatWasWithheldAfterItHasJoined(t *testing.T) {
 				if t.Failed() {
 					return
 				}
-				said := r.log.String() + fmt.Sprint(r.events, r.c.told, r.published.writes, r.published.status, r.counts)
+				said := r.log.String() + fmt.Sprint(r.events, r.c.told, r.published.writes, r.published.status,
+					r.counts)
 				if strings.Contains(said, "hunter2") {
 					t.Errorf("a secret was told: %s", said)
 				}
@@ -101,13 +123,15 @@ var newborns = []struct {
 		r.c.says(r.t, "Done", "rendered-born")
 		want := []string{
 			"withheld=rendered-born", "currentConfig=rendered-born", "desiredConfig=rendered-born",
-			"reason=adding the secrets of rendered-born, which the server withheld when this machine first booted", "state=Working",
+			"reason=adding the secrets of rendered-born, which the server withheld when this machine first booted",
+			"state=Working",
 			"withheld=", "reason=", "state=Done",
 		}
 		if !slices.Equal(r.c.told, want) || len(r.m.Log) != 0 {
 			r.t.Errorf("it said %q, want %q; it did %q", r.c.told, want, r.m.Log)
 		}
-		if r.secrets() != 1 || strings.Contains(r.disk(host.InitialAnnotationsPath), "withheld") || !strings.Contains(r.disk(host.InitialAnnotationsPath), "currentConfig") {
+		if r.secrets() != 1 || strings.Contains(r.disk(host.InitialAnnotationsPath), "withheld") ||
+			!strings.Contains(r.disk(host.InitialAnnotationsPath), "currentConfig") {
 			r.t.Errorf("the machine is\n%s", r.tree())
 		}
 	}},
@@ -116,14 +140,18 @@ var newborns = []struct {
 		r.c.says(r.t, "Done", "rendered-born")
 		text := strings.Join(r.c.told, "; ")
 		at := -1
-		for _, step := range []string{"state=Working", "desiredDrain=drain-rendered-born", "post-config-action=Rebooting", "desiredDrain=uncordon-rendered-born", "withheld=;", "state=Done"} {
+		for _, step := range []string{
+			"state=Working", "desiredDrain=drain-rendered-born",
+			"post-config-action=Rebooting", "desiredDrain=uncordon-rendered-born", "withheld=;", "state=Done",
+		} {
 			next := strings.Index(text, step)
 			if next < at || next < 0 {
 				r.t.Errorf("%s is not in its place: %s", step, text)
 			}
 			at = next
 		}
-		if r.secrets() != 5 || !strings.Contains(r.tree(), "enabled sync.service") || !slices.Contains(r.m.Log, "reboot: machine config rendered-born") {
+		if r.secrets() != 5 || !strings.Contains(r.tree(), "enabled sync.service") ||
+			!slices.Contains(r.m.Log, "reboot: machine config rendered-born") {
 			r.t.Errorf("%q\n%s", r.m.Log, r.tree())
 		}
 	}},
@@ -131,7 +159,8 @@ var newborns = []struct {
 		r.c.drains = false
 		r.must(r.settle())
 		r.c.says(r.t, "Working", "rendered-born", "adding the secrets of rendered-born")
-		if r.secrets() != 0 || r.a.Phase() != report.Draining || r.published.says("Updated") != "False Updating the node does not have all of rendered-born yet" {
+		if r.secrets() != 0 || r.a.Phase() != report.Draining || r.published.says("Updated") != "False Updating the "+
+			"node does not have all of rendered-born yet" {
 			r.t.Error(r.a.Phase(), r.published.says("Updated"), r.tree())
 		}
 	}},
@@ -140,8 +169,11 @@ var newborns = []struct {
 		if err := r.settle(); err == nil {
 			r.t.Fatal("no error")
 		}
-		r.c.says(r.t, "Degraded", "rendered-born", "unexpected on-disk state validating against rendered-born", policyFile)
-		if reason := r.c.annotations[v1alpha1.ReasonAnnotation] + r.c.annotations[v1alpha1.DriftAnnotation]; strings.Contains(reason, keyPath) || strings.Contains(reason, pullPath) || r.secrets() != 0 {
+		r.c.says(r.t, "Degraded", "rendered-born", "unexpected on-disk state validating against rendered-born",
+			policyFile)
+		if reason := r.c.annotations[v1alpha1.ReasonAnnotation] +
+			r.c.annotations[v1alpha1.DriftAnnotation]; strings.Contains(reason, keyPath) ||
+			strings.Contains(reason, pullPath) || r.secrets() != 0 {
 			r.t.Error("what was withheld is told as drift: " + reason)
 		}
 		r.m.Put(policyFile, "a")
@@ -169,7 +201,8 @@ var newborns = []struct {
 		r.c.desire("rendered-b")
 		r.must(r.settle())
 		r.c.says(r.t, "Done", "rendered-b")
-		if r.secrets() != 0 || r.disk(policyFile) != "b" || strings.Contains(r.disk(host.InitialAnnotationsPath), "withheld") || r.c.annotations[v1alpha1.WithheldAnnotation] != "" {
+		if r.secrets() != 0 || r.disk(policyFile) != "b" || strings.Contains(r.disk(host.InitialAnnotationsPath),
+			"withheld") || r.c.annotations[v1alpha1.WithheldAnnotation] != "" {
 			r.t.Error(r.tree(), r.c.told)
 		}
 	}},
@@ -217,7 +250,8 @@ var newborns = []struct {
 		l := r.watched()
 		l.unitDies = poison{unitPath, "hunter2"}
 		r.must(r.settle())
-		r.c.says(r.t, "Degraded", "rendered-born", "the machine is not healthy with it", "back in rendered-born as it was before")
+		r.c.says(r.t, "Degraded", "rendered-born", "the machine is not healthy with it",
+			"back in rendered-born as it was before")
 		if r.secrets() != 0 || r.a.Phase() != report.Rejected {
 			r.t.Error(r.a.Phase(), r.tree())
 		}
@@ -256,7 +290,8 @@ func chmod(m *hosttest.Machine, p string) error {
 	return m.Host().Files.Write(p, is, text)
 }
 
-// TestACrashWhileWhatWasWithheldIsAddedLeavesNothingBehind kills the daemon, or the machine, after each change that it makes.
+// TestACrashWhileWhatWasWithheldIsAddedLeavesNothingBehind kills the daemon, or the machine, after each change that it
+// makes.
 func TestACrashWhileWhatWasWithheldIsAddedLeavesNothingBehind(t *testing.T) {
 	for says, secret := range map[string]bool{"in place": false, "with a reboot": true} {
 		for how, power := range map[string]bool{"the daemon is killed": false, "the machine loses power": true} {
@@ -313,7 +348,8 @@ func (r *rig) whole(want *string, k int) {
 	if *want == "" {
 		*want = r.tree()
 	}
-	if r.tree() != *want || r.c.annotations[v1alpha1.WithheldAnnotation] != "" || r.events.has(report.EventDriftDetected) {
+	if r.tree() != *want || r.c.annotations[v1alpha1.WithheldAnnotation] != "" ||
+		r.events.has(report.EventDriftDetected) {
 		r.t.Fatalf("after %d changes: %q\n%s\nwant\n%s", k, r.c.told, r.tree(), *want)
 	}
 }

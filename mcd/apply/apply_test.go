@@ -28,7 +28,10 @@ func TestWhatWasAppliedIsWhatIsObserved(t *testing.T) {
 					to := generate(r)
 					step := way(t, h, from, to)
 					bring(t, h, step)
-					if left, _ := planOn(t, h, plan.Transition{From: "x", To: "rendered-b", Old: step.New, New: step.New}); len(left.Steps) > 0 {
+					if left, _ := planOn(t, h, plan.Transition{
+						From: "x", To: "rendered-b", Old: step.New,
+						New: step.New,
+					}); len(left.Steps) > 0 {
 						t.Fatalf("seed %d: after the update this is left to do:\n%s", seed, left)
 					}
 					from = to
@@ -119,7 +122,8 @@ func TestAccountsOfPackagesAreKnownBehindTheAdministrators(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.Users["chrony"] != (host.Owner{UID: 994, GID: 992}) || a.Groups["chrony"] != 992 || a.Users["core"].UID != 1000 {
+	if a.Users["chrony"] != (host.Owner{UID: 994, GID: 992}) || a.Groups["chrony"] != 992 ||
+		a.Users["core"].UID != 1000 {
 		t.Errorf("%+v", a)
 	}
 }

@@ -18,7 +18,11 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
-var reloads = []policy.Action{{Type: policy.ActionDaemonReload}, {Type: policy.ActionReload, Service: "crio.service"}, {Type: policy.ActionRestart, Service: "chronyd.service"}}
+var reloads = []policy.Action{
+	{Type: policy.ActionDaemonReload},
+	{Type: policy.ActionReload, Service: "crio.service"},
+	{Type: policy.ActionRestart, Service: "chronyd.service"},
+}
 
 var reboot = policy.Action{Type: policy.ActionReboot}
 
@@ -36,7 +40,8 @@ func crashCases(n uint64) []crashCase {
 		c := crashCase{from: generate(r), to: generate(r), actions: []policy.Action{reboot}}
 		if seed%2 == 0 { // what needs a reboot is the same
 			c.actions = reloads
-			c.to.KernelArguments, c.to.OSImageURL, c.to.KernelType, c.to.Extensions = c.from.KernelArguments, c.from.OSImageURL, c.from.KernelType, c.from.Extensions
+			c.to.KernelArguments, c.to.OSImageURL, c.to.KernelType, c.to.Extensions = c.from.KernelArguments,
+				c.from.OSImageURL, c.from.KernelType, c.from.Extensions
 		}
 		c.from.Ignition.Storage.Files = append(c.from.Ignition.Storage.Files, remoteFiles(r)...)
 		c.to.Ignition.Storage.Files = append(c.to.Ignition.Storage.Files, remoteFiles(r)...)
@@ -83,8 +88,9 @@ const newHard, oldHard = host.Verb("new hard link"), host.Verb("hard link that g
 // tally counts how machines ended.
 type tally struct{ disturbed, olds, news, rejected int }
 
-// TestWhateverHappensAnywhereEndsInTheOldOrTheNewConfig disturbs the daemon after every k-th change of whatever kind (file,
-// unit, account, OS, journal, store, flush, power), starts another one, and disturbs that too, until one is left in peace.
+// TestWhateverHappensAnywhereEndsInTheOldOrTheNewConfig disturbs the daemon after every k-th change of whatever kind
+// (file, unit, account, OS, journal, store, flush, power), starts another one, and disturbs that too, until one is left
+// in peace.
 func TestWhateverHappensAnywhereEndsInTheOldOrTheNewConfig(t *testing.T) {
 	verbs := map[host.Verb]int{}
 	for name := range worlds {
@@ -101,11 +107,16 @@ func TestWhateverHappensAnywhereEndsInTheOldOrTheNewConfig(t *testing.T) {
 				for _, c := range crashCases(n) {
 					everywhere(t, name, c, d, &sum, verbs)
 				}
-				t.Logf("%d updates on a host %s, %s: %d ended in the old config (%d rejected), %d in the new", sum.disturbed, name, d.says, sum.olds, sum.rejected, sum.news)
+				t.Logf("%d updates on a host %s, %s: %d ended in the old config (%d rejected), %d in the new",
+					sum.disturbed, name, d.says, sum.olds, sum.rejected, sum.news)
 			})
 		}
 	}
-	for _, v := range []host.Verb{host.Write, host.Remove, host.MakeLink, host.MakeDir, host.SetUser, host.DropUser, host.SetGroup, host.DropGroup, host.WriteRecord, host.Enable, host.Disable, host.SetImage, host.SetKargs, host.SetKernelType, host.SetExtensions, host.DaemonReload, host.Reload, host.Restart, host.Reboot} {
+	for _, v := range []host.Verb{
+		host.Write, host.Remove, host.MakeLink, host.MakeDir, host.SetUser, host.DropUser,
+		host.SetGroup, host.DropGroup, host.WriteRecord, host.Enable, host.Disable, host.SetImage, host.SetKargs,
+		host.SetKernelType, host.SetExtensions, host.DaemonReload, host.Reload, host.Restart, host.Reboot,
+	} {
 		if verbs[v] == 0 {
 			t.Errorf("no plan had the verb %s", v)
 		}
@@ -261,7 +272,8 @@ func (tr *trial) judge(t *testing.T, where string, end apply.Applied, sum *tally
 	case is == tr.old:
 		sum.olds++
 	default:
-		t.Fatalf("%s: neither old nor new (%s, %v):\n-old +is %s\n-new +is %s", where, end.End, end.Why, cmp.Diff(tr.old, is), cmp.Diff(tr.shall, is))
+		t.Fatalf("%s: neither old nor new (%s, %v):\n-old +is %s\n-new +is %s", where, end.End, end.Why,
+			cmp.Diff(tr.old, is), cmp.Diff(tr.shall, is))
 	}
 	if tr.rejected > 0 {
 		sum.rejected++
@@ -287,7 +299,8 @@ func (tr *trial) judge(t *testing.T, where string, end apply.Applied, sum *tally
 		return
 	}
 	if boots > tr.boots && found != tr.files() {
-		t.Fatalf("%s: services run with something else than what is there (%s, %v):\n%s", where, end.End, end.Why, cmp.Diff(found, tr.files()))
+		t.Fatalf("%s: services run with something else than what is there (%s, %v):\n%s", where, end.End, end.Why,
+			cmp.Diff(found, tr.files()))
 	}
 }
 
@@ -310,7 +323,8 @@ func TestAPortThatHangsEndsInTheOldOrTheNewConfig(t *testing.T) {
 					if hangs && done.End == apply.New {
 						t.Fatalf("after %d changes a port hung, and the update ended %+v, %v", k, done, err)
 					}
-					end := tr.settle(t, disturbance{says: "hanging", fault: func(int) hosttest.Fault { return nil }}, rand.New(rand.NewPCG(1, 1)))
+					end := tr.settle(t, disturbance{says: "hanging", fault: func(int) hosttest.Fault { return nil }},
+						rand.New(rand.NewPCG(1, 1)))
 					tr.judge(t, fmt.Sprintf("hanging after %d changes", k), end, &sum)
 					if count.N <= k {
 						break
@@ -318,7 +332,8 @@ func TestAPortThatHangsEndsInTheOldOrTheNewConfig(t *testing.T) {
 					sum.disturbed++
 				}
 			}
-			t.Logf("%d updates on a host %s that hung: %d ended in the old config, %d in the new", sum.disturbed, name, sum.olds, sum.news)
+			t.Logf("%d updates on a host %s that hung: %d ended in the old config, %d in the new", sum.disturbed, name,
+				sum.olds, sum.news)
 		})
 	}
 }
@@ -343,7 +358,8 @@ func TestAFailureIsToldAndTakenBackAtOnce(t *testing.T) {
 					if done.End == apply.New {
 						continue // what failed was tidying up
 					}
-					if told := errors.Join(err, done.Why); !errors.Is(told, hosttest.ErrInjected) || strings.Contains(told.Error(), "$6$") {
+					if told := errors.Join(err, done.Why); !errors.Is(told, hosttest.ErrInjected) ||
+						strings.Contains(told.Error(), "$6$") {
 						t.Fatalf("failure %d is not told: %+v, %v", n, done, err)
 					}
 					if done.End != apply.Old {

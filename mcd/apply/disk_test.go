@@ -15,12 +15,13 @@ import (
 
 // packages have the tools that tests here need.
 var packages = map[string]string{
-	"mkfs.ext4": "e2fsprogs", "mount": "mount", "umount": "mount", "useradd": "passwd", "usermod": "passwd", "userdel": "passwd",
+	"mkfs.ext4": "e2fsprogs", "mount": "mount", "umount": "mount", "useradd": "passwd", "usermod": "passwd",
+	"userdel":  "passwd",
 	"groupadd": "passwd", "groupmod": "passwd", "groupdel": "passwd", "gpasswd": "passwd",
 }
 
-// needRoot is for tests that mount file systems or act on accounts. To root, nothing may be missing: nothing is left out in
-// silence where everything is tested.
+// needRoot is for tests that mount file systems or act on accounts. To root, nothing may be missing: nothing is left
+// out in silence where everything is tested.
 func needRoot(t *testing.T, tools ...string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -105,13 +106,15 @@ func TestARealDiskThatFillsUpKeepsTheOldConfig(t *testing.T) {
 			sum.disturbed++
 		}
 	}
-	t.Logf("%d disks, the last of which were large enough: %d machines ended in the old config, %d of them while the disk was full, %d in the new", sum.disturbed, sum.olds, alone, sum.news)
+	t.Logf("%d disks, the last of which were large enough: %d machines ended in the old config, %d of them while the "+
+		"disk was full, %d in the new", sum.disturbed, sum.olds, alone, sum.news)
 	if alone*10 < sum.olds*9 {
 		t.Errorf("of %d machines only %d went back while the disk was full", sum.olds, alone)
 	}
 }
 
-// TestARealDiskThatBecomesReadOnlyKeepsTheOldConfig remounts it before the k-th system call, as soon as the kernel agrees.
+// TestARealDiskThatBecomesReadOnlyKeepsTheOldConfig remounts it before the k-th system call, as soon as the kernel
+// agrees.
 func TestARealDiskThatBecomesReadOnlyKeepsTheOldConfig(t *testing.T) {
 	needRoot(t)
 	var sum tally
@@ -136,7 +139,8 @@ func TestARealDiskThatBecomesReadOnlyKeepsTheOldConfig(t *testing.T) {
 			})
 			done, err := tr.runner(tr.open(t)).Run(t.Context(), tr.plan, tr.contents)
 			tr.trap(nil)
-			if ended := done.End == apply.New || done.End == apply.Rebooting; frozen && !ended && !errors.Is(errors.Join(err, done.Why), unix.EROFS) {
+			if ended := done.End == apply.New || done.End == apply.Rebooting; frozen && !ended &&
+				!errors.Is(errors.Join(err, done.Why), unix.EROFS) {
 				t.Fatalf("read-only at call %d: %+v, %v", k, done, err)
 			}
 			if err := remount(t, dir, 0, ""); err != nil {
@@ -149,5 +153,6 @@ func TestARealDiskThatBecomesReadOnlyKeepsTheOldConfig(t *testing.T) {
 			sum.disturbed++
 		}
 	}
-	t.Logf("%d disks became read-only: %d machines ended in the old config, %d in the new", sum.disturbed, sum.olds, sum.news)
+	t.Logf("%d disks became read-only: %d machines ended in the old config, %d in the new", sum.disturbed, sum.olds,
+		sum.news)
 }

@@ -14,8 +14,9 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
-// TestAMachineThatWasMovedLooksLikeAFreshOne compares a machine that went through some configs with one that begins with
-// the last: all that the last config names is the same. Numbers that no config says depend on who was there before.
+// TestAMachineThatWasMovedLooksLikeAFreshOne compares a machine that went through some configs with one that begins
+// with the last: all that the last config names is the same. Numbers that no config says depend on who was there
+// before.
 func TestAMachineThatWasMovedLooksLikeAFreshOne(t *testing.T) {
 	for name, makeWorld := range worlds {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +84,9 @@ func TestAMachineThatWasBornWithAConfigMovesLikeOneThatTookIt(t *testing.T) {
 		born, took := worlds["in memory"](t).open(t), worlds["in memory"](t).open(t)
 		first, second := generate(r), generate(r)
 		for _, c := range []*machineconfig.Config{&first, &second} {
-			c.Ignition.Passwd.Users = slices.DeleteFunc(c.Ignition.Passwd.Users, func(u ign.PasswdUser) bool { return u.Name == "guest" })
+			c.Ignition.Passwd.Users = slices.DeleteFunc(c.Ignition.Passwd.Users, func(u ign.PasswdUser) bool {
+				return u.Name == "guest"
+			})
 		}
 		for _, h := range []host.Host{born, took} {
 			bring(t, h, way(t, h, machineconfig.Config{}, first))

@@ -65,7 +65,8 @@ func TestAnUnhealthyMachineGoesBackAndIsToldOnceAllIsBack(t *testing.T) {
 			r := apply.Runner{Host: m.Host(), HealthCheck: func(context.Context, host.Record) error { return errIll }}
 			r.OnRejected = func(rec host.Record, why error) error {
 				told = append(told, why)
-				if left, err := m.Host().Journal.Load(); tr.tree(t) != tr.old || left == nil || err != nil || rec.To != "rendered-b" {
+				if left, err := m.Host().Journal.Load(); tr.tree(t) != tr.old || left == nil || err != nil ||
+					rec.To != "rendered-b" {
 					t.Errorf("told too early or too late: %v %v", left, err)
 				}
 				return nil
@@ -76,15 +77,19 @@ func TestAnUnhealthyMachineGoesBackAndIsToldOnceAllIsBack(t *testing.T) {
 					end, err = r.Recover(t.Context())
 				}
 			}
-			if err != nil || end.End != apply.Old || !errors.Is(end.Why, apply.ErrUnhealthy) || !strings.Contains(end.Why.Error(), errIll.Error()) {
+			if err != nil || end.End != apply.Old || !errors.Is(end.Why, apply.ErrUnhealthy) ||
+				!strings.Contains(end.Why.Error(), errIll.Error()) {
 				t.Fatalf("%+v, %v", end, err)
 			}
 			if len(told) != 1 || !errors.Is(told[0], apply.ErrUnhealthy) {
 				t.Errorf("told %v", told)
 			}
 			found, _ := m.Booted()
-			reboots := slices.DeleteFunc(slices.Clone(m.Log), func(line string) bool { return !strings.HasPrefix(line, "reboot") })
-			if tr.plan.Reboots() && (len(reboots) != 2 || found != m.Tree()) || !tr.plan.Reboots() && len(reboots) != 0 {
+			reboots := slices.DeleteFunc(slices.Clone(m.Log), func(line string) bool {
+				return !strings.HasPrefix(line, "reboot")
+			})
+			if tr.plan.Reboots() && (len(reboots) != 2 || found != m.Tree()) || !tr.plan.Reboots() &&
+				len(reboots) != 0 {
 				t.Errorf("it went back with %q", m.Log)
 			}
 		})
@@ -92,7 +97,10 @@ func TestAnUnhealthyMachineGoesBackAndIsToldOnceAllIsBack(t *testing.T) {
 }
 
 func TestWhatNobodyJudgedIsJudgedLater(t *testing.T) {
-	for says, err := range map[string]error{"the context ends": errIll, "the answer is that it was cancelled": context.Canceled} {
+	for says, err := range map[string]error{
+		"the context ends":                    errIll,
+		"the answer is that it was cancelled": context.Canceled,
+	} {
 		t.Run(says, func(t *testing.T) {
 			m, tr := gateTrial(t, crashCases(1)[0])
 			ctx, cancel := context.WithCancel(t.Context())
@@ -132,7 +140,8 @@ func TestARejectionThatCannotBeNotedKeepsTheJournal(t *testing.T) {
 		t.Fatalf("%+v, %v", end, err)
 	}
 	full = false
-	if end, err = r.Recover(t.Context()); err != nil || end.End != apply.Old || !errors.Is(end.Why, apply.ErrUnhealthy) {
+	if end, err = r.Recover(t.Context()); err != nil || end.End != apply.Old ||
+		!errors.Is(end.Why, apply.ErrUnhealthy) {
 		t.Fatalf("%+v, %v", end, err)
 	}
 }
@@ -141,13 +150,15 @@ func TestAnOSThatNeverComesBackIsToldAndNotTriedForEver(t *testing.T) {
 	m, tr := gateTrial(t, crashCases(2)[1])
 	rejected := 0
 	r := apply.Runner{Host: m.Host(), OnRejected: func(host.Record, error) error { rejected++; return nil }}
-	r.HealthCheck = func(context.Context, host.Record) error { m.BootsOld = true; return errIll } // now it sticks to the new one
+	// now it sticks to the new one
+	r.HealthCheck = func(context.Context, host.Record) error { m.BootsOld = true; return errIll }
 	end, err := r.Run(t.Context(), tr.plan, tr.contents)
 	boots := 0
 	for ; err == nil && end.End == apply.Rebooting; boots++ {
 		end, err = r.Recover(t.Context())
 	}
-	if err != nil || end.End != apply.Old || rejected != 1 || boots > 5 || !strings.Contains(end.Why.Error(), apply.ErrNotBooted.Error()) {
+	if err != nil || end.End != apply.Old || rejected != 1 || boots > 5 || !strings.Contains(end.Why.Error(),
+		apply.ErrNotBooted.Error()) {
 		t.Fatalf("after %d boots: %+v, %v", boots, end, err)
 	}
 }

@@ -38,13 +38,17 @@ func newHostile(t *testing.T) hostile {
 	}
 	t.Cleanup(func() { root.Close() })
 	m := hostile{h, dir}
-	for p, text := range map[string]string{"/etc/passwd": "app:x:1500:1500::/home/app:/bin/sh\n", "/etc/group": "app:x:1500:\n"} {
+	for p, text := range map[string]string{
+		"/etc/passwd": "app:x:1500:1500::/home/app:/bin/sh\n",
+		"/etc/group":  "app:x:1500:\n",
+	} {
 		old, err := os.ReadFile(m.at(p))
 		if err = errors.Join(err, os.WriteFile(m.at(p), append(old, text...), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(os.MkdirAll(m.at("/root/.ssh"), 0o700), os.MkdirAll(m.at("/etc/profile.d"), 0o755)); err != nil {
+	if err := errors.Join(os.MkdirAll(m.at("/root/.ssh"), 0o700), os.MkdirAll(m.at("/etc/profile.d"),
+		0o755)); err != nil {
 		t.Fatal(err)
 	}
 	m.owned(t, "/home/app", 1500)
@@ -81,7 +85,9 @@ func (m hostile) untouched(t *testing.T) {
 
 func configOf(t *testing.T, name, body string) plan.Config {
 	t.Helper()
-	c, err := machineconfig.Parse(mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(`{"ignition":{"version":"3.5.0"}` + body + `}`)}})
+	c, err := machineconfig.Parse(
+		mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(`{"ignition":{"version":"3.5.0"}` + body +
+			`}`)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,18 +125,23 @@ func TestAnUnsafePathIsRefusedBeforeAnyStep(t *testing.T) {
 		"nothing is wrong": {func(*testing.T, hostile) {}, keysOfApp + fileOfApp, nil},
 		"a link to root's directory on the way to a file": {
 			func(t *testing.T, m hostile) { m.link(t, "/home/app/conf", "/etc/profile.d", 1500) }, fileOfApp,
-			[]string{"/home/app/conf/app.sh", "the link /home/app/conf is controlled by uid 1500 and leads to /etc/profile.d, which belongs to uid 0", "remove the link"},
+			[]string{"/home/app/conf/app.sh", "the link /home/app/conf is controlled by uid 1500 and leads to " +
+				"/etc/profile.d, which belongs to uid 0", "remove the link"},
 		},
 		"a link to root's keys as .ssh": {
 			func(t *testing.T, m hostile) { m.link(t, "/home/app/.ssh", "/root/.ssh", 1500) }, keysOfApp,
-			[]string{"/home/app/.ssh/authorized_keys.d/ignition", "the link /home/app/.ssh is controlled by uid 1500", "belongs to uid 0"},
+			[]string{
+				"/home/app/.ssh/authorized_keys.d/ignition", "the link /home/app/.ssh is controlled by uid 1500",
+				"belongs to uid 0",
+			},
 		},
 		"a link to root's keys as the directory of keys": {
 			func(t *testing.T, m hostile) {
 				m.owned(t, "/home/app/.ssh", 1500)
 				m.link(t, "/home/app/.ssh/authorized_keys.d", "../../../root/.ssh", 1500)
 			}, keysOfApp,
-			[]string{"/home/app/.ssh/authorized_keys.d/ignition", "the link /home/app/.ssh/authorized_keys.d is controlled by uid 1500"},
+			[]string{"/home/app/.ssh/authorized_keys.d/ignition", "the link /home/app/.ssh/authorized_keys.d is " +
+				"controlled by uid 1500"},
 		},
 		"a link of the user to an own directory": {
 			func(t *testing.T, m hostile) {
@@ -196,8 +207,8 @@ func TestAnUnsafePathIsRefusedBeforeAnyStep(t *testing.T) {
 	}
 }
 
-// TestALinkThatComesDuringAnUpdate is planted after the plan was made: the update is taken back, also where the link is in the way
-// back.
+// TestALinkThatComesDuringAnUpdate is planted after the plan was made: the update is taken back, also where the link is
+// in the way back.
 func TestALinkThatComesDuringAnUpdate(t *testing.T) {
 	m := newHostile(t)
 	p, contents := m.plan(t, plan.Config{}, configOf(t, "a", fileOfApp))
@@ -223,7 +234,8 @@ func TestALinkThatComesDuringAnUpdate(t *testing.T) {
 // TestAnUnsafePathDoesNotHideOtherDrift has the user exchange a managed directory for a link.
 func TestAnUnsafePathDoesNotHideOtherDrift(t *testing.T) {
 	m := newHostile(t)
-	a := configOf(t, "a", strings.Replace(fileOfApp, `"files":[`, `"files":[{"path":"/etc/other","contents":{"source":"data:,x"}},`, 1))
+	a := configOf(t, "a", strings.Replace(fileOfApp, `"files":[`,
+		`"files":[{"path":"/etc/other","contents":{"source":"data:,x"}},`, 1))
 	p, contents := m.plan(t, plan.Config{}, a)
 	if done, err := (apply.Runner{Host: m.Host}).Run(t.Context(), p, contents); err != nil || done.End != apply.New {
 		t.Fatalf("it ends in %s, %v, %v", done.End, done.Why, err)

@@ -14,7 +14,10 @@ func TestAnUpdateThatIsInterruptedIsToldEachTime(t *testing.T) {
 	for name := range worlds {
 		t.Run(name, func(t *testing.T) {
 			told := 0
-			for _, c := range crashCases(map[string]uint64{"in memory": 6, "with a boot loader": 4, "rooted": 2}[name]) {
+			for _, c := range crashCases(map[string]uint64{
+				"in memory": 6, "with a boot loader": 4,
+				"rooted": 2,
+			}[name]) {
 				tr := begin(t, c, worlds[name])
 				for k := 0; ; k++ {
 					if tr.tree(t) != tr.old {
@@ -33,8 +36,10 @@ func TestAnUpdateThatIsInterruptedIsToldEachTime(t *testing.T) {
 							break
 						}
 						end := tr.inPeace(t)
-						if !errors.Is(end.Why, apply.ErrInterrupted) || end.End != apply.Old || tr.rejected != attempt+1 || tr.tree(t) != tr.old {
-							t.Fatalf("killed after %d changes, for the %d. time: %+v, told %d times", k, attempt+1, end, tr.rejected)
+						if !errors.Is(end.Why, apply.ErrInterrupted) || end.End != apply.Old || tr.rejected != attempt+
+							1 || tr.tree(t) != tr.old {
+							t.Fatalf("killed after %d changes, for the %d. time: %+v, told %d times", k, attempt+1, end,
+								tr.rejected)
 						}
 						if rec, err := tr.open(t).Journal.Load(); rec != nil || err != nil {
 							t.Fatalf("the journal is left: %v %v", rec, err)
@@ -69,7 +74,8 @@ func TestAFullDiskDoesNotKeepAnInterruptedUpdateInPlace(t *testing.T) {
 		return nil
 	})
 	end, err := tr.runner(full).Recover(t.Context())
-	if err != nil || end.End != apply.Old || !errors.Is(end.Why, apply.ErrInterrupted) || tr.rejected != 1 || tr.tree(t) != tr.old {
+	if err != nil || end.End != apply.Old || !errors.Is(end.Why, apply.ErrInterrupted) || tr.rejected != 1 ||
+		tr.tree(t) != tr.old {
 		t.Errorf("%+v, %v, told %d times", end, err, tr.rejected)
 	}
 }

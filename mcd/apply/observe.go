@@ -183,7 +183,9 @@ func observeAccounts(ctx context.Context, h host.Host, s host.State, scope plan.
 		if err != nil {
 			return fmt.Errorf("reading group %s: %w", name, err)
 		}
-		g.Members = host.JoinNames(slices.DeleteFunc(host.Names(g.Members), func(m string) bool { return slices.Contains(scope.Users, m) }))
+		g.Members = host.JoinNames(slices.DeleteFunc(host.Names(g.Members), func(m string) bool {
+			return slices.Contains(scope.Users, m)
+		}))
 		s.Groups[name] = g
 	}
 	return nil

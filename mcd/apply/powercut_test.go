@@ -12,8 +12,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 )
 
-// blockDevice is a file that is mounted as a disk. What is in the file has reached the disk; the rest is in the memory of
-// whoever mounted it, and a power cut loses it.
+// blockDevice is a file that is mounted as a disk. What is in the file has reached the disk; the rest is in the memory
+// of whoever mounted it, and a power cut loses it.
 type blockDevice struct {
 	dir   string
 	image string
@@ -62,7 +62,8 @@ func (b *blockDevice) mounted(t *testing.T, do func(world)) {
 // copyOf is another disk with what has reached this one, at one moment: the file system may be writing just now.
 func (b *blockDevice) copyOf(t *testing.T, name string) *blockDevice {
 	t.Helper()
-	c := &blockDevice{dir: b.dir, image: filepath.Join(tempDir(t), name)} // a name of its own: the kernel may still hold another
+	// a name of its own: the kernel may still hold another
+	c := &blockDevice{dir: b.dir, image: filepath.Join(tempDir(t), name)}
 	var was []byte
 	for {
 		is, err := os.ReadFile(b.image)
@@ -82,7 +83,9 @@ func (b *blockDevice) copyOf(t *testing.T, name string) *blockDevice {
 
 // cutAt is a trap: the power is cut before the k-th system call, and the disk is left as it is then. Some time before,
 // the file system writes the names that it has.
-func (b *blockDevice) cutAt(t *testing.T, k int, name string, r *rand.Rand) (trap func(call, path string) error, after func() *blockDevice) {
+func (b *blockDevice) cutAt(t *testing.T, k int, name string,
+	r *rand.Rand,
+) (trap func(call, path string) error, after func() *blockDevice) {
 	n, commit := 0, r.IntN(k+1)
 	var left *blockDevice
 	trap = func(string, string) error {
@@ -107,8 +110,8 @@ func (b *blockDevice) cutAt(t *testing.T, k int, name string, r *rand.Rand) (tra
 	return trap, func() *blockDevice { return left }
 }
 
-// TestARealPowerCutEndsInTheOldOrTheNewConfig keeps what has reached a block device before the k-th system call, and has
-// the file system and then the daemon find their way out, with a second power cut on that way.
+// TestARealPowerCutEndsInTheOldOrTheNewConfig keeps what has reached a block device before the k-th system call, and
+// has the file system and then the daemon find their way out, with a second power cut on that way.
 func TestARealPowerCutEndsInTheOldOrTheNewConfig(t *testing.T) {
 	needRoot(t, "mkfs.ext4", "mount", "umount")
 	var sum tally
@@ -148,7 +151,8 @@ func TestARealPowerCutEndsInTheOldOrTheNewConfig(t *testing.T) {
 			sum.disturbed++
 		}
 	}
-	t.Logf("%d power cuts of ext4 and as many on the way out: %d machines ended in the old config, %d in the new", sum.disturbed, sum.olds, sum.news)
+	t.Logf("%d power cuts of ext4 and as many on the way out: %d machines ended in the old config, %d in the new",
+		sum.disturbed, sum.olds, sum.news)
 }
 
 // cutDuring lets a daemon run on a disk until the power is cut; nil when it is not.

@@ -16,7 +16,10 @@ func TestARecordIsReadAsItWasWritten(t *testing.T) {
 	var mc mcfgv1.MachineConfig
 	mc.Name, mc.ResourceVersion = "rendered-worker-1", "7"
 	mc.Spec.KernelArguments = []string{"quiet"}
-	mc.Annotations = map[string]string{v1alpha1.SecretPathsAnnotation: "/etc/vault/,vault.service", v1alpha1.RevisionAnnotation: "main@sha1:01", v1alpha1.CurrentSecretsAnnotation: "r1"}
+	mc.Annotations = map[string]string{
+		v1alpha1.SecretPathsAnnotation: "/etc/vault/,vault.service",
+		v1alpha1.RevisionAnnotation:    "main@sha1:01", v1alpha1.CurrentSecretsAnnotation: "r1",
+	}
 	text, err := plan.RecordOf(mc)
 	if err != nil {
 		t.Fatal(err)
@@ -30,9 +33,11 @@ func TestARecordIsReadAsItWasWritten(t *testing.T) {
 	if err != nil || is.Name != mc.Name || is.ResourceVersion != "" || len(is.Spec.KernelArguments) != 1 {
 		t.Errorf("%+v, %v", is, err)
 	}
-	if named, err := plan.ParseConfig(*is); err != nil || named.Name != mc.Name+"@r1" || named.Config.KernelArguments[0] != "quiet" {
+	if named, err := plan.ParseConfig(*is); err != nil || named.Name != mc.Name+"@r1" ||
+		named.Config.KernelArguments[0] != "quiet" {
 		t.Errorf("%+v, %v", named, err)
-	} else if !named.Secrets.Match("/etc/vault/key") || !named.Secrets.Match("vault.service") || len(is.Annotations) != 2 {
+	} else if !named.Secrets.Match("/etc/vault/key") || !named.Secrets.Match("vault.service") ||
+		len(is.Annotations) != 2 {
 		t.Errorf("the record keeps %v, and the marks of secrets are %v", is.Annotations, named.Secrets)
 	}
 }
@@ -41,7 +46,8 @@ func TestADamagedRecordSaysWhatToDo(t *testing.T) {
 	m := newMachine()
 	for _, text := range []string{`{"metadata"`, "", "null", "{}"} {
 		m.Put(host.RecordPath, text)
-		if is, err := apply.LoadRecord(m.Host().Files); err == nil || !strings.Contains(err.Error(), host.RecordPath) || !strings.Contains(err.Error(), "remove it") {
+		if is, err := apply.LoadRecord(m.Host().Files); err == nil || !strings.Contains(err.Error(), host.RecordPath) ||
+			!strings.Contains(err.Error(), "remove it") {
 			t.Errorf("%q: %+v, %v", text, is, err)
 		}
 	}

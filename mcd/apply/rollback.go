@@ -57,7 +57,8 @@ func undoSteps(ctx context.Context, r Runner, rec host.Record) (warnings, bad []
 		switch {
 		case err == nil:
 			r.tell(s, true)
-		case s.IsAction(), s.IsPath() && errors.As(err, new(*host.UnsafePathError)), s.Verb == host.Enable && cannotEnable(ctx, r, s.Target):
+		case s.IsAction(), s.IsPath() && errors.As(err, new(*host.UnsafePathError)), s.Verb == host.Enable &&
+			cannotEnable(ctx, r, s.Target):
 			warnings = append(warnings, fmt.Errorf("rolling back: %s: %w", s, err))
 		default:
 			bad = append(bad, fmt.Errorf("rolling back: %s: %w", s, err))
@@ -115,8 +116,8 @@ func requestRollbackReboot(ctx context.Context, r Runner, rec host.Record, why e
 // the staged OS. The limit prevents endless reboots.
 const mostReturns = 3
 
-// continueRollback requests the reboot again if the machine has not rebooted. After the reboot the machine is in the old config, unless its
-// old OS did not boot.
+// continueRollback requests the reboot again if the machine has not rebooted. After the reboot the machine is in the
+// old config, unless its old OS did not boot.
 func continueRollback(ctx context.Context, r Runner, rec host.Record, booted bool) (Applied, error) {
 	why := recalled(rec)
 	if !booted {
@@ -140,7 +141,8 @@ func finishRollback(r Runner, rec host.Record, why error) Applied {
 	end := Applied{End: Old, From: rec.From, To: rec.To, Why: why}
 	if rec.Cause != "" && r.OnRejected != nil {
 		if err := r.OnRejected(rec, why); err != nil {
-			end.End, end.Why = RollbackFailed, errors.Join(why, fmt.Errorf("recording that %s is rejected: %w", rec.To, err))
+			end.End, end.Why = RollbackFailed, errors.Join(why, fmt.Errorf("recording that %s is rejected: %w", rec.To,
+				err))
 			return end
 		}
 	}
@@ -155,7 +157,10 @@ func finishRollback(r Runner, rec host.Record, why error) Applied {
 }
 
 // causes are the errors that a journal can store.
-var causes = map[host.Cause]error{host.NotBooted: ErrNotBooted, host.Unhealthy: ErrUnhealthy, host.Interrupted: ErrInterrupted}
+var causes = map[host.Cause]error{
+	host.NotBooted: ErrNotBooted, host.Unhealthy: ErrUnhealthy,
+	host.Interrupted: ErrInterrupted,
+}
 
 func causeOf(why error) host.Cause {
 	for cause, err := range causes {

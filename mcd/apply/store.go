@@ -20,7 +20,8 @@ func (r Runner) keep(ctx context.Context, steps []host.Step, contents map[host.D
 	kept := map[host.Digest]bool{"": true, host.DigestOf(nil): true}
 	for _, s := range steps {
 		if !utf8.ValidString(s.Before.Entry.Target) {
-			return nil, fmt.Errorf("keeping %s: it is a link whose target is not text, which the journal cannot hold: move it away", s.Target)
+			return nil, fmt.Errorf("keeping %s: it is a link whose target is not text, which the journal cannot "+
+				"hold: move it away", s.Target)
 		}
 		d := digest(s.Before)
 		switch {
@@ -82,7 +83,8 @@ func (r Runner) stored(d host.Digest) ([]byte, error) {
 	}
 	contents, err := r.Host.Store.Get(d)
 	if err != nil {
-		return nil, fmt.Errorf("reading kept contents: %w", err) // without the digest, because the contents may be secret
+		// without the digest, because the contents may be secret
+		return nil, fmt.Errorf("reading kept contents: %w", err)
 	}
 	return contents, nil
 }

@@ -51,8 +51,8 @@ func when(is bool, err error) error {
 }
 
 // TestInTheMiddleOfAStepTooItEndsInTheOldOrTheNewConfig disturbs the daemon between any two system calls that change
-// something: between a file's creation, its contents, owner, mode and rename, between the links of one unit, in the midst
-// of writing the journal and the store, and between two syncs.
+// something: between a file's creation, its contents, owner, mode and rename, between the links of one unit, in the
+// midst of writing the journal and the store, and between two syncs.
 func TestInTheMiddleOfAStepTooItEndsInTheOldOrTheNewConfig(t *testing.T) {
 	for _, d := range inKernels {
 		t.Run(d.says, func(t *testing.T) {
@@ -85,7 +85,8 @@ func TestInTheMiddleOfAStepTooItEndsInTheOldOrTheNewConfig(t *testing.T) {
 					sum.disturbed++
 				}
 			}
-			t.Logf("%s at %d system calls %v: %d ended in the old config, %d in the new", d.says, sum.disturbed, calls, sum.olds, sum.news)
+			t.Logf("%s at %d system calls %v: %d ended in the old config, %d in the new", d.says, sum.disturbed, calls,
+				sum.olds, sum.news)
 		})
 	}
 }
@@ -148,7 +149,8 @@ func victim(dir string) error {
 		return nil
 	})
 	r := apply.Runner{Host: h}
-	if end, err := r.Recover(context.Background()); err != nil || end.End != apply.Nothing || os.Getenv(victimHeir) != "" {
+	if end, err := r.Recover(context.Background()); err != nil || end.End != apply.Nothing ||
+		os.Getenv(victimHeir) != "" {
 		return err
 	}
 	c := crashCases(uint64(number) + 1)[number]
@@ -169,7 +171,8 @@ func victim(dir string) error {
 func kill(t *testing.T, dir string, number, after int, env ...string) (alive bool) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(append(os.Environ(), env...), victimDir+"="+dir, fmt.Sprintf("%s=%d", victimCase, number), fmt.Sprintf("%s=%d", victimCall, after))
+	cmd.Env = append(append(os.Environ(), env...), victimDir+"="+dir, fmt.Sprintf("%s=%d", victimCase, number),
+		fmt.Sprintf("%s=%d", victimCall, after))
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
@@ -211,5 +214,6 @@ func TestAProcessThatIsKilledLeavesTheOldOrTheNewConfig(t *testing.T) {
 			sum.disturbed++
 		}
 	}
-	t.Logf("kill -9 of %d processes: %d machines ended in the old config, %d in the new", sum.disturbed, sum.olds, sum.news)
+	t.Logf("kill -9 of %d processes: %d machines ended in the old config, %d in the new", sum.disturbed, sum.olds,
+		sum.news)
 }

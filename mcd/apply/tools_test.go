@@ -33,7 +33,9 @@ func TestACrashAnywhereOfTheRealToolsEndsInTheOldOrTheNewAccounts(t *testing.T) 
 		for k := 0; ; k++ {
 			dir := tempDir(t)
 			furnish(t, dir)
-			was := withTools(t, dir, func(h host.Host) { bring(t, h, named(way(t, h, machineconfig.Config{}, from), "rendered-a")) })
+			was := withTools(t, dir, func(h host.Host) {
+				bring(t, h, named(way(t, h, machineconfig.Config{}, from), "rendered-a"))
+			})
 			n := 0
 			withTools(t, dir, func(h host.Host) {
 				p, contents := planOn(t, h, way(t, h, from, to))

@@ -116,8 +116,8 @@ func tempDir(t *testing.T) string {
 	return dir
 }
 
-// treeOf prints a directory: paths, modes, owners, contents, and which are names of one file. The daemon's state is left out; so are counts of boots and
-// empty directories of enablement, which systemctl makes and removes as it likes.
+// treeOf prints a directory: paths, modes, owners, contents, and which are names of one file. The daemon's state is
+// left out; so are counts of boots and empty directories of enablement, which systemctl makes and removes as it likes.
 func treeOf(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -190,7 +190,10 @@ func wayBetween(h host.Host, from, to machineconfig.Config, actions ...policy.Ac
 	if err != nil {
 		return plan.Transition{}, err
 	}
-	w := plan.Transition{From: "rendered-a", To: "rendered-b", Old: desired.Of(from, accounts), New: desired.Of(to, accounts)}
+	w := plan.Transition{
+		From: "rendered-a", To: "rendered-b", Old: desired.Of(from, accounts),
+		New: desired.Of(to, accounts),
+	}
 	w.Decision.Actions = actions
 	if p := append(w.Old.Problems, w.New.Problems...); len(p) > 0 {
 		return w, fmt.Errorf("the config has problems: %v", p)
@@ -218,7 +221,8 @@ func named(w plan.Transition, name string) plan.Transition {
 func bring(t *testing.T, h host.Host, w plan.Transition) {
 	t.Helper()
 	p, contents := planOn(t, h, w)
-	if done, err := (apply.Runner{Host: h}).Run(t.Context(), p, contents); err != nil || done.End != apply.New || done.Why != nil {
+	if done, err := (apply.Runner{Host: h}).Run(t.Context(), p, contents); err != nil || done.End != apply.New ||
+		done.Why != nil {
 		t.Fatalf("%+v, %v\n%s", done, err, p)
 	}
 }
@@ -244,7 +248,8 @@ func newMachine() *hosttest.Machine {
 	return m
 }
 
-// remoteFiles are files that a config names by their hash: at a path of the config alone, and at one that the machine has.
+// remoteFiles are files that a config names by their hash: at a path of the config alone, and at one that the machine
+// has.
 func remoteFiles(r *rand.Rand) (all []ign.File) {
 	for _, p := range []string{"/opt/remote.raw", "/etc/came-with-the-machine"} {
 		if r.IntN(3) == 0 {
@@ -264,7 +269,10 @@ func generate(r *rand.Rand) machineconfig.Config {
 	var c machineconfig.Config
 	c.HasIgnition = true
 	texts := []string{"", "one\n", "two\n", "three\n"}
-	for _, p := range []string{"/etc/chrony.conf", "/etc/new/deep/file", "/etc/new/other", "/etc/motd", "/opt/x/y", "/etc/passwd.d/z", "/etc/zz.conf"} {
+	for _, p := range []string{
+		"/etc/chrony.conf", "/etc/new/deep/file", "/etc/new/other", "/etc/motd", "/opt/x/y",
+		"/etc/passwd.d/z", "/etc/zz.conf",
+	} {
 		if r.IntN(2) == 0 {
 			continue
 		}
@@ -285,14 +293,20 @@ func generate(r *rand.Rand) machineconfig.Config {
 		}
 		c.Ignition.Storage.Files = append(c.Ignition.Storage.Files, f)
 	}
-	for _, name := range []string{"a.service", "b.timer", "vendor.service", "echo@.service", "echo@one.service", "preset.service"} {
+	for _, name := range []string{
+		"a.service", "b.timer", "vendor.service", "echo@.service", "echo@one.service",
+		"preset.service",
+	} {
 		if r.IntN(2) == 0 {
 			continue
 		}
 		c.Ignition.Systemd.Units = append(c.Ignition.Systemd.Units, unit(r, name))
 	}
 	if target := "chrony.conf"; r.IntN(2) == 0 {
-		c.Ignition.Storage.Links = []ign.Link{{Node: ign.Node{Path: "/etc/alias"}, LinkEmbedded1: ign.LinkEmbedded1{Target: &target}}}
+		c.Ignition.Storage.Links = []ign.Link{{
+			Node:          ign.Node{Path: "/etc/alias"},
+			LinkEmbedded1: ign.LinkEmbedded1{Target: &target},
+		}}
 	}
 	c.Ignition.Storage.Links = append(c.Ignition.Storage.Links, secondNames(r, c.Ignition.Storage.Files)...)
 	for _, p := range []string{"/etc/new", "/etc/new/deep", "/srv/made", "/usr/lib"} {
@@ -320,7 +334,10 @@ func secondNames(r *rand.Rand, files []ign.File) (links []ign.Link) {
 	for _, p := range []string{"/etc/2nd", "/etc/zzz/2nd"} {
 		if len(files) > 0 && r.IntN(3) > 0 {
 			target := files[r.IntN(len(files))].Path
-			links = append(links, ign.Link{Node: ign.Node{Path: p}, LinkEmbedded1: ign.LinkEmbedded1{Target: &target, Hard: ptr(true)}})
+			links = append(links, ign.Link{Node: ign.Node{Path: p}, LinkEmbedded1: ign.LinkEmbedded1{
+				Target: &target,
+				Hard:   ptr(true),
+			}})
 		}
 	}
 	return links
@@ -374,7 +391,10 @@ func passwd(r *rand.Rand) (p ign.Passwd) {
 		p.Groups = append(p.Groups, ign.PasswdGroup{Name: "team"})
 	}
 	if r.IntN(3) == 0 {
-		p.Groups = append(p.Groups, ign.PasswdGroup{Name: "numbered", Gid: ptr(1800), ShouldExist: []*bool{nil, ptr(false)}[r.IntN(2)]})
+		p.Groups = append(p.Groups, ign.PasswdGroup{
+			Name: "numbered", Gid: ptr(1800),
+			ShouldExist: []*bool{nil, ptr(false)}[r.IntN(2)],
+		})
 	}
 	return p
 }

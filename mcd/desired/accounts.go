@@ -67,7 +67,8 @@ func (r *reader) group(g ign.PasswdGroup) {
 	case !policy.ValidAccount(g.Name):
 		return
 	case r.accounts.Image[g.Name]:
-		r.addProblem(policy.CheckAccounts, field, "it comes with the node's image and cannot be changed in place: choose another name, or change the image")
+		r.addProblem(policy.CheckAccounts, field, "it comes with the node's image and cannot be changed in place: "+
+			"choose another name, or change the image")
 		return
 	}
 	want := Group{Name: g.Name, Removed: g.ShouldExist != nil && !*g.ShouldExist, Specified: g.Gid != nil}
@@ -93,10 +94,12 @@ func (r *reader) user(u ign.PasswdUser) {
 	case !policy.ValidAccount(u.Name):
 		return
 	case r.accounts.Image[u.Name]:
-		r.addProblem(policy.CheckAccounts, field, "it comes with the node's image and cannot be changed in place: choose another name, or change the image")
+		r.addProblem(policy.CheckAccounts, field, "it comes with the node's image and cannot be changed in place: "+
+			"choose another name, or change the image")
 		return
 	}
-	want := User{Name: u.Name, Removed: u.ShouldExist != nil && !*u.ShouldExist, NoHome: u.NoCreateHome != nil && *u.NoCreateHome}
+	want := User{Name: u.Name, Removed: u.ShouldExist != nil && !*u.ShouldExist, NoHome: u.NoCreateHome != nil &&
+		*u.NoCreateHome}
 	if want.Removed {
 		removeOwnGroup(r, u.Name)
 		delete(r.uids, u.Name)
@@ -162,7 +165,8 @@ func (r *reader) readTexts(want *User, u ign.PasswdUser) {
 	}
 	if !path.IsAbs(want.Account.Home) || path.Clean(want.Account.Home) != want.Account.Home {
 		if !want.Specified.Home {
-			r.addProblem(policy.CheckAccounts, "passwd.users "+u.Name+" homeDir", "the node has none that is an absolute, clean path: write one like /home/"+u.Name)
+			r.addProblem(policy.CheckAccounts, "passwd.users "+u.Name+" homeDir",
+				"the node has none that is an absolute, clean path: write one like /home/"+u.Name)
 		}
 		want.Account.Home = "/"
 	}
@@ -202,7 +206,9 @@ func (r *reader) gid(user, group string) int {
 		id, known = n, slices.Contains(slices.Collect(maps.Values(r.gids)), n)
 	}
 	if !known && r.accounts.Groups != nil {
-		r.addProblem(policy.CheckAccounts, "passwd.users "+user, fmt.Sprintf("group %q does not exist on this node or in this config: add it to passwd.groups, or take it out", group))
+		r.addProblem(policy.CheckAccounts, "passwd.users "+user,
+			fmt.Sprintf("group %q does not exist on this node or in this config: add it to passwd.groups, or "+
+				"take it out", group))
 	}
 	return id
 }
@@ -220,7 +226,8 @@ func (r *reader) ownGroup(want *User, u ign.PasswdUser, owner host.Owner) int {
 	case !known && u.NoUserGroup != nil && *u.NoUserGroup:
 		return r.gid(u.Name, strconv.Itoa(r.accounts.Defaults.Filled().Group))
 	case !known && named:
-		r.addProblem(policy.CheckAccounts, "passwd.users "+u.Name, fmt.Sprintf("a group %q is there already, so the user cannot have one of its own: say primaryGroup: %s, or noUserGroup: true", u.Name, u.Name))
+		r.addProblem(policy.CheckAccounts, "passwd.users "+u.Name, fmt.Sprintf("a group %q is there already, so the "+
+			"user cannot have one of its own: say primaryGroup: %s, or noUserGroup: true", u.Name, u.Name))
 		return gid
 	case !known:
 		gid = freeGID(r, u.System != nil && *u.System, cmp.Or(r.former[u.Name].GID, want.Account.UID))

@@ -24,7 +24,10 @@ type AccountFiles struct {
 // ParseAccounts parses the files. ParseAccounts skips lines that it does not understand, as the C library does. The
 // administrator's files override the files of the image.
 func ParseAccounts(f AccountFiles) host.Accounts {
-	a := host.Accounts{Users: map[string]host.Owner{}, Homes: map[string]string{}, Groups: map[string]int{}, Image: map[string]bool{}}
+	a := host.Accounts{
+		Users: map[string]host.Owner{}, Homes: map[string]string{}, Groups: map[string]int{},
+		Image: map[string]bool{},
+	}
 	readAccounts(&a, f.ImagePasswd, f.ImageGroup)
 	for name := range a.Users {
 		a.Image[name] = true
@@ -152,7 +155,10 @@ type AccountRecord struct {
 // ParseRecords parses the file. ParseRecords treats a damaged file as empty, because such a file must not prevent
 // updates of the node.
 func ParseRecords(text []byte) AccountRecords {
-	r := AccountRecords{Users: map[string]AccountRecord{}, Groups: map[string]host.Group{}, Former: map[string]host.Owner{}}
+	r := AccountRecords{
+		Users: map[string]AccountRecord{}, Groups: map[string]host.Group{},
+		Former: map[string]host.Owner{},
+	}
 	var read AccountRecords
 	if json.Unmarshal(text, &read) != nil {
 		return r

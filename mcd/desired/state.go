@@ -113,7 +113,10 @@ type reader struct {
 }
 
 func newReader(w *State, accounts host.Accounts) *reader {
-	r := &reader{w: w, accounts: accounts, uids: map[string]host.Owner{}, gids: map[string]int{}, former: map[string]host.Owner{}, keysFiles: map[string]bool{}}
+	r := &reader{
+		w: w, accounts: accounts, uids: map[string]host.Owner{}, gids: map[string]int{},
+		former: map[string]host.Owner{}, keysFiles: map[string]bool{},
+	}
 	for name, u := range accounts.Left {
 		if u.There {
 			r.uids[name] = u.Owner()
@@ -173,8 +176,11 @@ func setNoOverwrite(r *reader, at string, does bool) {
 func keysInFiles(r *reader) {
 	for _, p := range slices.Sorted(maps.Keys(r.w.Paths)) {
 		for dir := range policy.Parents(p) {
-			if kind := r.w.Paths[dir].Kind; (r.keysFiles[p] || r.keysFiles[dir]) && kind != host.Absent && kind != host.Dir {
-				r.addProblem(policy.CheckAccounts, p, fmt.Sprintf("%s is a %s of the same config, so no path can be below it: remove one of them", dir, kind))
+			if kind := r.w.Paths[dir].Kind; (r.keysFiles[p] || r.keysFiles[dir]) && kind != host.Absent &&
+				kind != host.Dir {
+				r.addProblem(policy.CheckAccounts, p,
+					fmt.Sprintf("%s is a %s of the same config, so no path can be below it: remove one of them", dir,
+						kind))
 			}
 		}
 	}
@@ -182,7 +188,8 @@ func keysInFiles(r *reader) {
 
 func (r *reader) storage(s ign.Storage) {
 	for _, d := range s.Directories {
-		e := host.Entry{Kind: host.Dir, Mode: modeOr(d.Mode, 0o755), Owner: r.owner("storage.directories "+d.Path, d.Node)}
+		e := host.Entry{Kind: host.Dir, Mode: modeOr(d.Mode, 0o755), Owner: r.owner("storage.directories "+d.Path,
+			d.Node)}
 		// If overwrite is true, a new machine creates the directory anew, so its attributes are known.
 		if !isTrue(d.Overwrite) {
 			r.w.Unset[path.Clean(d.Path)] = unsetIn(d.Mode, d.Node)
@@ -203,7 +210,8 @@ func (r *reader) storage(s ign.Storage) {
 			continue
 		}
 		r.w.Unset[path.Clean(l.Path)] = unsetIn(nil, l.Node) // On a new machine, the link gets the owner of its target.
-		r.addPath(l.Path, host.Entry{Kind: host.Link, Target: *l.Target, Owner: r.owner("storage.links "+l.Path, l.Node)})
+		r.addPath(l.Path, host.Entry{Kind: host.Link, Target: *l.Target, Owner: r.owner("storage.links "+l.Path,
+			l.Node)})
 	}
 }
 
@@ -218,7 +226,10 @@ func (r *reader) storageFile(f ign.File) {
 	field := "storage.files " + f.Path
 	if remote, is, err := machineconfig.RemoteOf(f.Contents); is && err == nil {
 		setNoOverwrite(r, f.Path, f.Overwrite != nil && !*f.Overwrite)
-		r.addPath(f.Path, host.Entry{Kind: host.File, Digest: host.RemoteDigest(remote.Hash), Mode: modeOr(f.Mode, 0o644), Owner: r.owner(field, f.Node)})
+		r.addPath(f.Path, host.Entry{
+			Kind: host.File, Digest: host.RemoteDigest(remote.Hash),
+			Mode: modeOr(f.Mode, 0o644), Owner: r.owner(field, f.Node),
+		})
 		return
 	}
 	contents, err := machineconfig.Contents(f.Contents)
@@ -280,7 +291,9 @@ func (r *reader) owner(field string, n ign.Node) host.Owner {
 	case n.User.Name != nil && *n.User.Name != "":
 		u, ok := r.uids[*n.User.Name]
 		if !ok && *n.User.Name != "root" && !r.accounts.Unprivileged {
-			r.addProblem(policy.CheckAccounts, field, fmt.Sprintf("user %q does not exist on this node or in this config: add it to passwd, or give a numeric id", *n.User.Name))
+			r.addProblem(policy.CheckAccounts, field,
+				fmt.Sprintf("user %q does not exist on this node or in this config: add it to passwd, or give a "+
+					"numeric id", *n.User.Name))
 		}
 		o.UID = u.UID
 	}
@@ -290,7 +303,9 @@ func (r *reader) owner(field string, n ign.Node) host.Owner {
 	case n.Group.Name != nil && *n.Group.Name != "":
 		g, ok := r.gids[*n.Group.Name]
 		if !ok && *n.Group.Name != "root" && !r.accounts.Unprivileged {
-			r.addProblem(policy.CheckAccounts, field, fmt.Sprintf("group %q does not exist on this node or in this config: add it to passwd, or give a numeric id", *n.Group.Name))
+			r.addProblem(policy.CheckAccounts, field,
+				fmt.Sprintf("group %q does not exist on this node or in this config: add it to passwd, or give a "+
+					"numeric id", *n.Group.Name))
 		}
 		o.GID = g
 	}

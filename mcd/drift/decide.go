@@ -83,7 +83,8 @@ func Decide(f Facts, now time.Time) Decision {
 	for _, it := range f.Items {
 		v := Result{Item: it, Since: d.Memory.Things[it.Name].Since, Modified: f.Files[it.Name].Modified}
 		v.Whole = it.isPath() && (f.Files[it.Name].Unread || isWhole(it, f.Config.Secrets))
-		v.Secret = v.Whole || it.isPath() && IsSecret(it, f.Config.Secrets, want.Contents[it.Step.After.Entry.Digest], f.Files[it.Name].Contents)
+		v.Secret = v.Whole || it.isPath() && IsSecret(it, f.Config.Secrets, want.Contents[it.Step.After.Entry.Digest],
+			f.Files[it.Name].Contents)
 		rule := f.Policy.rule(it)
 		if v.Action = rule.Action; v.Action == v1alpha1.DriftRepair {
 			thing := d.Memory.Things[it.Name]
@@ -134,8 +135,8 @@ func (f Facts) whyNotRepaired(it Item) string {
 	return fmt.Sprintf("the repair takes a %s", max(cost.Disruption, policy.Drain))
 }
 
-// WithoutTolerated removes the steps from an update's plan that only undo drift with the action Report or Ignore. A step stays if the two
-// configs differ in its item.
+// WithoutTolerated removes the steps from an update's plan that only undo drift with the action Report or Ignore. A
+// step stays if the two configs differ in its item.
 func (d Decision) WithoutTolerated(p plan.Plan, from, next desired.State) plan.Plan {
 	stays := map[string]bool{}
 	for _, it := range slices.Concat(d.itemsWith(v1alpha1.DriftReport), d.itemsWith(v1alpha1.DriftIgnore)) {

@@ -57,11 +57,17 @@ func newNode(t *testing.T, ignition string) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := machineconfig.Parse(mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: text}, KernelArguments: []string{"quiet"}})
+	c, err := machineconfig.Parse(mcfgv1.MachineConfigSpec{
+		Config:          runtime.RawExtension{Raw: text},
+		KernelArguments: []string{"quiet"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	accounts := host.Accounts{Users: map[string]host.Owner{"root": {}, "core": {UID: 1000, GID: 1000}}, Homes: map[string]string{"core": "/home/core"}, Groups: map[string]int{"root": 0, "core": 1000}}
+	accounts := host.Accounts{
+		Users: map[string]host.Owner{"root": {}, "core": {UID: 1000, GID: 1000}},
+		Homes: map[string]string{"core": "/home/core"}, Groups: map[string]int{"root": 0, "core": 1000},
+	}
 	n := &node{t: t, contents: map[string]string{}}
 	n.Config = plan.Config{Name: "rendered-worker-1", Config: c}
 	n.Wanted = desired.Of(c, accounts)
@@ -89,7 +95,10 @@ func (n *node) born(accounts host.Accounts) host.State {
 		s.Units[u] = host.Unit{}
 	}
 	s.Units["vendor.service"] = host.Unit{Install: "WantedBy=multi-user.target", Vendor: "WantedBy=multi-user.target"}
-	s.Users["core"] = host.User{There: true, UID: 1000, GID: 1000, Home: "/home/core", Shell: "/bin/bash", Password: "old"}
+	s.Users["core"] = host.User{
+		There: true, UID: 1000, GID: 1000, Home: "/home/core", Shell: "/bin/bash",
+		Password: "old",
+	}
 	s.OS = host.OS{Kargs: "", KernelType: "default"}
 	s.Support = host.Support{Kargs: true, Image: true, KernelType: true, Extensions: true}
 	empty := desired.Of(machineconfig.Config{}, accounts)
@@ -149,7 +158,10 @@ func (n *node) write(p, text string) {
 func (n *node) rules(pairs ...string) {
 	n.Policy = drift.Policy{}
 	for i := 0; i < len(pairs); i += 2 {
-		n.Policy.Rules = append(n.Policy.Rules, drift.Rule{Policy: "p", Pattern: pairs[i], Action: v1alpha1.DriftAction(pairs[i+1])})
+		n.Policy.Rules = append(n.Policy.Rules, drift.Rule{
+			Policy: "p", Pattern: pairs[i],
+			Action: v1alpha1.DriftAction(pairs[i+1]),
+		})
 	}
 }
 
@@ -232,7 +244,10 @@ var decisions = []struct {
 	}},
 	{"units by enablement, kernel arguments, users and groups differ too", func(n *node) {
 		n.Observed.Units["app.service"] = host.Unit{Install: "WantedBy=multi-user.target"}
-		n.Observed.Units["vendor.service"] = host.Unit{Enabled: true, Install: "WantedBy=multi-user.target", Vendor: "WantedBy=multi-user.target"}
+		n.Observed.Units["vendor.service"] = host.Unit{
+			Enabled: true, Install: "WantedBy=multi-user.target",
+			Vendor: "WantedBy=multi-user.target",
+		}
 		n.Observed.OS.Kargs = ""
 		delete(n.Observed.Users, "app")
 		n.Observed.Groups["ops"] = host.Group{}
@@ -314,7 +329,11 @@ var decisions = []struct {
 		`step write /etc/app/conf.d/a.conf 0644 (new)`,
 	}},
 	{"a unit is written, enabled again and its service restarted", func(n *node) {
-		n.Rules.Units = append(n.Rules.Units, policy.Rule{Name: "app.service", Actions: []policy.Action{{Type: policy.ActionDaemonReload}, {Type: policy.ActionRestart, Service: "app.service"}}})
+		n.Rules.Units = append(n.Rules.Units,
+			policy.Rule{Name: "app.service", Actions: []policy.Action{
+				{Type: policy.ActionDaemonReload},
+				{Type: policy.ActionRestart, Service: "app.service"},
+			}})
 		n.rules("app.service", "Repair")
 		n.write("/etc/systemd/system/app.service", "x")
 		n.Observed.Units["app.service"] = host.Unit{}
@@ -342,5 +361,6 @@ var decisions = []struct {
 
 // free lets changes below a directory cost nothing.
 func (n *node) free(dir string) {
-	n.Rules.Files = append(slices.Clone(n.Rules.Files), policy.Rule{Name: dir, Actions: []policy.Action{{Type: policy.ActionNone}}})
+	n.Rules.Files = append(slices.Clone(n.Rules.Files),
+		policy.Rule{Name: dir, Actions: []policy.Action{{Type: policy.ActionNone}}})
 }

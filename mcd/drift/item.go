@@ -43,7 +43,9 @@ func Items(observed host.State, from, next desired.State) (items []Item) {
 		if s.IsPath() && updated[s.Target] == s.Before.Entry {
 			continue
 		}
-		if it, ok := itemOf(s, observed, from, next); ok && !slices.ContainsFunc(items, func(o Item) bool { return o.Name == it.Name }) {
+		if it, ok := itemOf(s, observed, from, next); ok && !slices.ContainsFunc(items, func(o Item) bool {
+			return o.Name == it.Name
+		}) {
 			items = append(items, it)
 		}
 	}
@@ -51,19 +53,23 @@ func Items(observed host.State, from, next desired.State) (items []Item) {
 	return items
 }
 
-// itemOf returns the item that a step repairs; false for a step about a path or account that the config does not name, such as the
-// daemon's own files.
+// itemOf returns the item that a step repairs; false for a step about a path or account that the config does not name,
+// such as the daemon's own files.
 func itemOf(s plan.Step, observed host.State, from, next desired.State) (Item, bool) {
 	switch {
 	case s.IsPath():
 		_, ours := from.Paths[s.Target]
 		shall, named := next.Paths[s.Target]
-		return Item{Name: s.Target, Unsafe: observed.Unsafe[s.Target], Unit: unitOf(s.Target), Kind: kindOf(s.Before.Entry, s.After.Entry), Step: s}, ours && (!named || s.Before.Entry != shall)
+		return Item{
+			Name: s.Target, Unsafe: observed.Unsafe[s.Target], Unit: unitOf(s.Target),
+			Kind: kindOf(s.Before.Entry, s.After.Entry), Step: s,
+		}, ours && (!named || s.Before.Entry != shall)
 	case s.Verb == host.Enable || s.Verb == host.Disable:
 		// If the file of a unit changes, the steps disable the unit and enable it again. In this case, the item is the
 		// file and not the unit.
 		on := from.Units[s.Target].Enabled
-		return Item{Name: s.Target, Unit: s.Target, Kind: v1alpha1.DriftEnablement, Step: s}, on != nil && *on == (s.Verb == host.Enable) && *on != observed.Units[s.Target].Enabled
+		return Item{Name: s.Target, Unit: s.Target, Kind: v1alpha1.DriftEnablement, Step: s}, on != nil &&
+			*on == (s.Verb == host.Enable) && *on != observed.Units[s.Target].Enabled
 	case s.Verb == host.SetUser || s.Verb == host.DropUser:
 		return Item{Name: "user/" + s.Target, Kind: v1alpha1.DriftAccount, Step: s}, true
 	case s.Verb == host.SetGroup || s.Verb == host.DropGroup:

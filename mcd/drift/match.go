@@ -10,8 +10,8 @@ import (
 //	*         any characters within one part
 //	?         one character
 //
-// A pattern that starts with / matches paths only, and another pattern matches other items only. Every other character matches itself, so
-// every pattern is valid.
+// A pattern that starts with / matches paths only, and another pattern matches other items only. Every other character
+// matches itself, so every pattern is valid.
 func Match(pattern, name string) bool {
 	if pattern == "**" {
 		return true

@@ -46,7 +46,8 @@ func (t Thing) useRepair(l Limit, now time.Time) Thing {
 	spent := t.usedRepairs(now)
 	if spent > float64(l.Burst-1) {
 		count, first := len(t.Repairs), t.Repairs[0]
-		t.Conflict = fmt.Sprintf("the daemon repaired it %d times since %s, and it differs again: another program writes it, or the repair fails. Find the cause, remove it from the config, or let a DriftPolicy ignore it",
+		t.Conflict = fmt.Sprintf("the daemon repaired it %d times since %s, and it differs again: another program "+
+			"writes it, or the repair fails. Find the cause, remove it from the config, or let a DriftPolicy ignore it",
 			count, first.UTC().Format(time.RFC3339))
 		return t
 	}

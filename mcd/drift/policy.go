@@ -12,8 +12,8 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// Policy is the drift policy of a node's pool. With the zero value, every difference makes the node Degraded. The daemon stores it as JSON
-// for API outages.
+// Policy is the drift policy of a node's pool. With the zero value, every difference makes the node Degraded. The
+// daemon stores it as JSON for API outages.
 type Policy struct {
 	// Rules are the rules in order; the first matching rule decides.
 	Rules []Rule `json:"rules,omitempty"`
@@ -40,7 +40,10 @@ type Limit struct {
 }
 
 // actions are the valid actions of a rule.
-var actions = []v1alpha1.DriftAction{v1alpha1.DriftDegrade, v1alpha1.DriftRepair, v1alpha1.DriftReport, v1alpha1.DriftIgnore}
+var actions = []v1alpha1.DriftAction{
+	v1alpha1.DriftDegrade, v1alpha1.DriftRepair, v1alpha1.DriftReport,
+	v1alpha1.DriftIgnore,
+}
 
 func (l Limit) filled() Limit {
 	return Limit{Interval: max(cmp.Or(l.Interval, 10*time.Minute), time.Second), Burst: max(cmp.Or(l.Burst, 3), 1)}
@@ -67,7 +70,8 @@ func Select(all []v1alpha1.DriftPolicy, pool string, poolLabels map[string]strin
 		for i, r := range o.Spec.Rules {
 			rule := Rule{Policy: o.Name, Pattern: r.Path, Action: r.Action, Limit: limit}
 			if !slices.Contains(actions, r.Action) {
-				bad = append(bad, fmt.Sprintf("DriftPolicy %s: spec.rules[%d].action: %q is none of %s, and counts as %s", o.Name, i, r.Action, actions, v1alpha1.DriftDegrade))
+				bad = append(bad, fmt.Sprintf("DriftPolicy %s: spec.rules[%d].action: %q is none of %s, and "+
+					"counts as %s", o.Name, i, r.Action, actions, v1alpha1.DriftDegrade))
 				rule.Action = v1alpha1.DriftDegrade
 			}
 			p.Rules = append(p.Rules, rule)

@@ -14,8 +14,8 @@ import (
 // maxText is the largest size of each side, in bytes, for a comparison line by line.
 const maxText = 64 << 10
 
-// IsSecret reports whether the contents and digests of a path must not be reported: a user marked the path as secret, a rule matches the
-// path or one of its contents, or one side is a file that only its owner can read.
+// IsSecret reports whether the contents and digests of a path must not be reported: a user marked the path as secret, a
+// rule matches the path or one of its contents, or one side is a file that only its owner can read.
 func IsSecret(it Item, marked secret.Paths, expected, actual []byte) bool {
 	return isWhole(it, marked) || secret.Is(it.Name, string(expected)) || secret.Is(it.Name, string(actual))
 }
@@ -30,8 +30,9 @@ func isWhole(it Item, marked secret.Paths) bool {
 	return marked.Match(it.Name) || secret.Path(it.Name)
 }
 
-// Diff returns the difference of a path for users who may read root's files on the node: a header with the differing mode and owner, then a
-// unified diff with masked secrets. The diff hides a file that is secret as a whole, and shows only the sizes of binary or large files.
+// Diff returns the difference of a path for users who may read root's files on the node: a header with the differing
+// mode and owner, then a unified diff with masked secrets. The diff hides a file that is secret as a whole, and shows
+// only the sizes of binary or large files.
 func Diff(v Result, config string, expected, actual []byte) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n", v.String())
@@ -50,7 +51,8 @@ func Diff(v Result, config string, expected, actual []byte) string {
 	case v.Whole:
 		b.WriteString("(hidden: the contents are secret)\n")
 	case !readable(expected) || !readable(actual):
-		fmt.Fprintf(&b, "(not shown: %d bytes expected, %d bytes received, which are no text or too long)\n", len(expected), len(actual))
+		fmt.Fprintf(&b, "(not shown: %d bytes expected, %d bytes received, which are no text or too long)\n",
+			len(expected), len(actual))
 	default:
 		was, is := secret.MaskWithDigests(v.Name, string(expected)), secret.MaskWithDigests(v.Name, string(actual))
 		if was.Text == is.Text { // The digests differ, but their short forms in the texts are equal.

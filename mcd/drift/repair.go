@@ -63,7 +63,8 @@ func (f Facts) addEnablement(to, want host.State, unit string) {
 			continue
 		}
 		to.Units[name] = want.Units[name]
-		for _, also := range slices.Concat(host.AlsoOf(want.Units[name].Install), host.AlsoOf(f.Observed.Units[name].Install)) {
+		for _, also := range slices.Concat(host.AlsoOf(want.Units[name].Install),
+			host.AlsoOf(f.Observed.Units[name].Install)) {
 			if _, own := f.Wanted.Units[also]; !own {
 				todo = append(todo, also)
 			}
@@ -127,10 +128,13 @@ func withoutItem(c machineconfig.Config, it Item) (machineconfig.Config, bool) {
 		u.Units = dropped(u.Units, func(n ign.Unit) bool { return n.Name == it.Unit })
 	}
 	was := before.Ignition
-	if len(s.Files) < len(was.Storage.Files) || len(s.Directories) < len(was.Storage.Directories) || len(s.Links) < len(was.Storage.Links) || len(u.Units) < len(was.Systemd.Units) {
+	if len(s.Files) < len(was.Storage.Files) || len(s.Directories) < len(was.Storage.Directories) ||
+		len(s.Links) < len(was.Storage.Links) || len(u.Units) < len(was.Systemd.Units) {
 		return c, true
 	}
-	accounts.Users = dropped(accounts.Users, func(p ign.PasswdUser) bool { return it.isPath() && len(p.SSHAuthorizedKeys) > 0 })
+	accounts.Users = dropped(accounts.Users, func(p ign.PasswdUser) bool {
+		return it.isPath() && len(p.SSHAuthorizedKeys) > 0
+	})
 	return c, len(accounts.Users) < len(was.Passwd.Users)
 }
 

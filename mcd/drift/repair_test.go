@@ -16,8 +16,8 @@ import (
 
 const cheap = "/etc/containers/policy.json"
 
-// fight lets somebody change a file and the daemon repair it, again and again. It returns how often it was repaired, and
-// what was said in the end.
+// fight lets somebody change a file and the daemon repair it, again and again. It returns how often it was repaired,
+// and what was said in the end.
 func (n *node) fight(begin time.Time, every time.Duration, times int) (repairs int, last drift.Decision) {
 	for i := range times {
 		n.write(cheap, "theirs")
@@ -42,7 +42,8 @@ func TestAFightEndsInDegraded(t *testing.T) {
 		t.Errorf("it was repaired %d times", repairs)
 	}
 	reason := last.Reason("rendered-worker-1")
-	for _, want := range []string{"unexpected on-disk state validating against rendered-worker-1: content mismatch for file", "repaired it 3 times since 2026-01-02T12:00:00Z", "another program writes it"} {
+	for _, want := range []string{"unexpected on-disk state validating against rendered-worker-1: content mismatch " +
+		"for file", "repaired it 3 times since 2026-01-02T12:00:00Z", "another program writes it"} {
 		if !strings.Contains(reason, want) {
 			t.Errorf("the reason does not say %q: %s", want, reason)
 		}
@@ -97,13 +98,16 @@ func TestACrashLoopRepairsAFewTimesOnly(t *testing.T) {
 	}
 }
 
-// TestRepairThenObserveIsNoDrift: whatever is changed on a machine, once all is repaired nothing differs, and nothing that
-// nobody asked about was touched.
+// TestRepairThenObserveIsNoDrift: whatever is changed on a machine, once all is repaired nothing differs, and nothing
+// that nobody asked about was touched.
 func TestRepairThenObserveIsNoDrift(t *testing.T) {
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 6))
 		n := newNode(t, usual)
-		n.Rules = policy.Policy{Files: []policy.Rule{{Name: "/etc"}, {Name: "/var"}, {Name: "/home"}}, SSHKey: []policy.Action{{Type: policy.ActionNone}}}
+		n.Rules = policy.Policy{
+			Files:  []policy.Rule{{Name: "/etc"}, {Name: "/var"}, {Name: "/home"}},
+			SSHKey: []policy.Action{{Type: policy.ActionNone}},
+		}
 		for i := range n.Rules.Files {
 			n.Rules.Files[i].Actions = n.Rules.SSHKey
 		}
@@ -115,7 +119,9 @@ func TestRepairThenObserveIsNoDrift(t *testing.T) {
 		before := n.Observed.Clone()
 		d := n.decide(noon)
 		n.Observed = walked(n.Observed, d.Repair)
-		if rest := n.look(); slices.ContainsFunc(rest, func(it drift.Item) bool { return it.Kind != v1alpha1.DriftOS }) {
+		if rest := n.look(); slices.ContainsFunc(rest, func(it drift.Item) bool {
+			return it.Kind != v1alpha1.DriftOS
+		}) {
 			t.Fatalf("seed %d: after\n%swhich was for\n%s\nthere is still %v", seed, d.Repair, words(d), rest)
 		}
 		for p, e := range n.Observed.Paths {
@@ -173,16 +179,23 @@ func TestAnUpdateLeavesAloneWhatMayStay(t *testing.T) {
 	n.write("/etc/motd", "mine")
 	n.write("/etc/app/conf.d/a.conf", "mine")
 	n.write("/etc/hosts", "mine")
-	n.Observed.Units["vendor.service"] = host.Unit{Enabled: true, Install: "WantedBy=multi-user.target", Vendor: "WantedBy=multi-user.target"}
+	n.Observed.Units["vendor.service"] = host.Unit{
+		Enabled: true, Install: "WantedBy=multi-user.target",
+		Vendor: "WantedBy=multi-user.target",
+	}
 	n.Observed.OS.Kargs = ""
 	next := newNode(t, strings.Replace(usual, "data:,a\"", "data:,b\"", 1)).Wanted
 	d := n.decide(noon)
-	p := d.WithoutTolerated(plan.Diff(n.Observed, plan.Target(n.Observed, n.Wanted, next), plan.DiffOptions{}), n.Wanted, next)
+	p := d.WithoutTolerated(plan.Diff(n.Observed, plan.Target(n.Observed, n.Wanted, next), plan.DiffOptions{}),
+		n.Wanted, next)
 	var got []string
 	for _, s := range p.Steps {
 		got = append(got, s.String())
 	}
-	for _, want := range []string{"write /etc/app/conf.d/a.conf 0644 (contents changed)", "write /etc/hosts 0644 (contents changed)"} {
+	for _, want := range []string{
+		"write /etc/app/conf.d/a.conf 0644 (contents changed)",
+		"write /etc/hosts 0644 (contents changed)",
+	} {
 		if !slices.Contains(got, want) {
 			t.Errorf("the update does not %q: %q", want, got)
 		}
@@ -245,9 +258,12 @@ func TestWhatCannotBeReadMayBeASecret(t *testing.T) {
 }
 
 func TestAnActionThatNobodyKnowsDegrades(t *testing.T) {
-	all := []v1alpha1.DriftPolicy{{Spec: v1alpha1.DriftPolicySpec{Rules: []v1alpha1.DriftRule{{Path: "**", Action: "Fix"}}}}}
+	all := []v1alpha1.DriftPolicy{
+		{Spec: v1alpha1.DriftPolicySpec{Rules: []v1alpha1.DriftRule{{Path: "**", Action: "Fix"}}}},
+	}
 	p, err := drift.Select(all, "worker", nil)
-	if err == nil || !strings.Contains(err.Error(), `"Fix" is none of`) || len(p.Rules) != 1 || p.Rules[0].Action != v1alpha1.DriftDegrade {
+	if err == nil || !strings.Contains(err.Error(), `"Fix" is none of`) || len(p.Rules) != 1 ||
+		p.Rules[0].Action != v1alpha1.DriftDegrade {
 		t.Errorf("%+v, %v", p, err)
 	}
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// Report returns the drift report of the Node: every item except those with the action Ignore. ok is false for an empty report.
+// Report returns the drift report of the Node: every item except those with the action Ignore. ok is false for an empty
+// report.
 func (d Decision) Report(config string) (r v1alpha1.Drift, ok bool) {
 	r = v1alpha1.Drift{Config: config, Items: []v1alpha1.DriftItem{}}
 	for _, v := range d.Results {
@@ -24,11 +25,15 @@ func (d Decision) Report(config string) (r v1alpha1.Drift, ok bool) {
 }
 
 func (v Result) report() v1alpha1.DriftItem {
-	it := v1alpha1.DriftItem{Name: v.Name, Kind: v.Kind, Action: v.Action, Since: metav1.NewTime(v.Since.UTC().Truncate(time.Second)), Why: v.Why, Secret: v.Secret}
+	it := v1alpha1.DriftItem{
+		Name: v.Name, Kind: v.Kind, Action: v.Action,
+		Since: metav1.NewTime(v.Since.UTC().Truncate(time.Second)), Why: v.Why, Secret: v.Secret,
+	}
 	if !v.isPath() {
 		it.Why = strings.TrimSuffix(v.what()+"; "+v.Why, "; ")
 		if v.Kind == v1alpha1.DriftEnablement {
-			it.Expected, it.Actual = &v1alpha1.DriftEntry{Type: v.Step.After.Word}, &v1alpha1.DriftEntry{Type: v.Step.Before.Word}
+			it.Expected, it.Actual = &v1alpha1.DriftEntry{Type: v.Step.After.Word},
+				&v1alpha1.DriftEntry{Type: v.Step.Before.Word}
 		}
 		return it
 	}

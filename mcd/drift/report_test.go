@@ -55,7 +55,10 @@ func TestALongReportIsCutWithACount(t *testing.T) {
 		if i == 1999 {
 			action = v1alpha1.DriftDegrade
 		}
-		r.Items = append(r.Items, v1alpha1.DriftItem{Name: fmt.Sprintf("/etc/%04d", i), Kind: v1alpha1.DriftContent, Action: action, Since: metav1.NewTime(noon)})
+		r.Items = append(r.Items, v1alpha1.DriftItem{
+			Name: fmt.Sprintf("/etc/%04d", i), Kind: v1alpha1.DriftContent,
+			Action: action, Since: metav1.NewTime(noon),
+		})
 	}
 	text, err := drift.Encode(r)
 	if err != nil || len(text) > v1alpha1.MaxDrift || len(text) < v1alpha1.MaxDrift*9/10 {
@@ -77,7 +80,8 @@ func TestAReasonNamesAFewAndCountsTheRest(t *testing.T) {
 		n.edit(p, func(e *host.Entry) { e.Owner.UID = 7 })
 	}
 	reason := n.decide(noon).Reason("rendered-worker-1")
-	if len(reason) > 2000 || !strings.Contains(reason, "and 5 more (see bunsen drift)") || !strings.Contains(reason, host.ForcePath) {
+	if len(reason) > 2000 || !strings.Contains(reason, "and 5 more (see bunsen drift)") ||
+		!strings.Contains(reason, host.ForcePath) {
 		t.Error(len(reason), reason)
 	}
 }
@@ -118,7 +122,10 @@ func TestWhichPoliciesAreForAPool(t *testing.T) {
 		return v1alpha1.DriftPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
 	}
 	all := []v1alpha1.DriftPolicy{
-		object("c-label", v1alpha1.DriftPolicySpec{MachineConfigPoolSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "edge"}}}),
+		object("c-label",
+			v1alpha1.DriftPolicySpec{MachineConfigPoolSelector: &metav1.LabelSelector{
+				MatchLabels: map[string]string{"tier": "edge"},
+			}}),
 		object("b-worker", v1alpha1.DriftPolicySpec{Pools: []string{"worker"}, Repair: v1alpha1.RepairLimit{Burst: 5}}),
 		object("a-all", v1alpha1.DriftPolicySpec{}),
 		object("d-master", v1alpha1.DriftPolicySpec{Pools: []string{"master"}}),
@@ -143,7 +150,10 @@ func TestWhichPoliciesAreForAPool(t *testing.T) {
 			t.Errorf("pool %q: %v %s", c.pool, err, diff)
 		}
 	}
-	bad := object("bad", v1alpha1.DriftPolicySpec{MachineConfigPoolSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}})
+	bad := object("bad",
+		v1alpha1.DriftPolicySpec{MachineConfigPoolSelector: &metav1.LabelSelector{
+			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}},
+		}})
 	got, err := drift.Select(append(all, bad), "worker", nil)
 	if err == nil || !strings.Contains(err.Error(), "DriftPolicy bad") || len(got.Rules) != 2 {
 		t.Error(err, got)

@@ -25,7 +25,8 @@ func (d Decision) Reason(config string) string {
 	if len(degrade) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s. Restore it, keep it with `bunsen drift adopt`, or touch %s to overwrite it", Summary(config, degrade), host.ForcePath)
+	return fmt.Sprintf("%s. Restore it, keep it with `bunsen drift adopt`, or touch %s to overwrite it",
+		Summary(config, degrade), host.ForcePath)
 }
 
 // Summary returns one line about differences from a config. Summary names the first items.
@@ -63,19 +64,24 @@ func (v Result) what() string {
 	}
 	switch v.Kind {
 	case v1alpha1.DriftMissing, v1alpha1.DriftType:
-		return fmt.Sprintf("kind mismatch for %s: expected %s; received %s", at, kindWord(shall.Entry), kindWord(is.Entry))
+		return fmt.Sprintf("kind mismatch for %s: expected %s; received %s", at, kindWord(shall.Entry),
+			kindWord(is.Entry))
 	case v1alpha1.DriftContent:
 		text := fmt.Sprintf("content mismatch for file %s", at)
 		if !v.Secret {
-			text += fmt.Sprintf("; expected sha256 %s; received %s", shall.Entry.Digest.Short(), is.Entry.Digest.Short())
+			text += fmt.Sprintf("; expected sha256 %s; received %s", shall.Entry.Digest.Short(),
+				is.Entry.Digest.Short())
 		}
 		return text + fmt.Sprintf(", mode %04o, owner %d:%d", is.Entry.Mode, is.Entry.Owner.UID, is.Entry.Owner.GID)
 	case v1alpha1.DriftTarget:
-		return fmt.Sprintf("target mismatch for link %s; expected %q; received %q", at, shall.Entry.Target, is.Entry.Target)
+		return fmt.Sprintf("target mismatch for link %s; expected %q; received %q", at, shall.Entry.Target,
+			is.Entry.Target)
 	case v1alpha1.DriftMode:
-		return fmt.Sprintf("mode mismatch for %s: %s; expected %04o; received %04o", kindWord(shall.Entry), at, shall.Entry.Mode, is.Entry.Mode)
+		return fmt.Sprintf("mode mismatch for %s: %s; expected %04o; received %04o", kindWord(shall.Entry), at,
+			shall.Entry.Mode, is.Entry.Mode)
 	case v1alpha1.DriftOwner:
-		return fmt.Sprintf("owner mismatch for %s: %s; expected %s; received %s", kindWord(shall.Entry), at, owner(shall.Entry), owner(is.Entry))
+		return fmt.Sprintf("owner mismatch for %s: %s; expected %s; received %s", kindWord(shall.Entry), at,
+			owner(shall.Entry), owner(is.Entry))
 	case v1alpha1.DriftEnablement:
 		return fmt.Sprintf("unit %s: expected %s; received %s", at, shall.Word, is.Word)
 	case v1alpha1.DriftAccount:

@@ -23,8 +23,8 @@ type Store interface {
 	// Digests returns digests by hashes in the form of configs: those of complete contents, and those that are known,
 	// also without the contents.
 	Digests() (complete, known map[string]host.Digest, _ error)
-	// Adopt stores the contents of a file of the machine, if they have a hash. It returns false if they have another one.
-	// If it cannot store them, their digest is known nevertheless.
+	// Adopt stores the contents of a file of the machine, if they have a hash. It returns false if they have another
+	// one. If it cannot store them, their digest is known nevertheless.
 	Adopt(path, hash string) (bool, error)
 	// Names returns the names in a directory of the machine; none if the directory does not exist.
 	Names(dir string) ([]string, error)
@@ -54,8 +54,8 @@ type Fetcher struct {
 	Web func(Access) Web
 }
 
-// Resolve returns a config in which each remote file is named by the SHA-256 of its contents, if the store knows it, as the
-// machine names contents. If the store cannot be read, the config stays as it is.
+// Resolve returns a config in which each remote file is named by the SHA-256 of its contents, if the store knows it, as
+// the machine names contents. If the store cannot be read, the config stays as it is.
 func (f *Fetcher) Resolve(c machineconfig.Config) machineconfig.Config {
 	if f == nil || len(machineconfig.RemoteFiles(c)) == 0 {
 		return c
@@ -71,8 +71,8 @@ func (f *Fetcher) Resolve(c machineconfig.Config) machineconfig.Config {
 	return machineconfig.WithHashes(c, hashes)
 }
 
-// Adopt stores the contents of remote files of a config that the machine has at their paths, such as those that Ignition
-// downloaded. Adopt returns whether it stored any.
+// Adopt stores the contents of remote files of a config that the machine has at their paths, such as those that
+// Ignition downloaded. Adopt returns whether it stored any.
 func (f *Fetcher) Adopt(c machineconfig.Config) (adopted bool, _ error) {
 	missing, err := f.missing(c)
 	if err != nil {
@@ -107,7 +107,9 @@ func (f *Fetcher) missing(c machineconfig.Config) ([]machineconfig.RemoteFile, e
 
 // Fetch downloads the remote files of a config that the machine lacks, one after the other. Fetch returns whether it
 // stored any contents. It tries all files, and the error joins an *Error for each file that failed.
-func (f *Fetcher) Fetch(ctx context.Context, c machineconfig.Config, progress func(Progress) error) (fetched bool, _ error) {
+func (f *Fetcher) Fetch(ctx context.Context, c machineconfig.Config,
+	progress func(Progress) error,
+) (fetched bool, _ error) {
 	fetched, err := f.Adopt(c)
 	if err != nil {
 		return fetched, err
@@ -136,8 +138,8 @@ func (f *Fetcher) Fetch(ctx context.Context, c machineconfig.Config, progress fu
 // ErrStop is the error with which a progress function ends all downloads.
 var ErrStop = errors.New("the download is no longer needed")
 
-// accessTo returns the proxies and CAs of a config, the mirrors, and the machine's pull secret. An invalid pull secret counts as
-// none, because public registries need none.
+// accessTo returns the proxies and CAs of a config, the mirrors, and the machine's pull secret. An invalid pull secret
+// counts as none, because public registries need none.
 func (f *Fetcher) accessTo(c machineconfig.Config) Access {
 	c = machineconfig.Flattened(c)
 	settings := c.Ignition.Ignition
@@ -153,8 +155,8 @@ func (f *Fetcher) accessTo(c machineconfig.Config) Access {
 	return a
 }
 
-// mirrors returns the mirrors of registries: those of the config that the machine gets, and otherwise those that it has. So a config can
-// bring a mirror and a file from it, and replace a file that is not valid.
+// mirrors returns the mirrors of registries: those of the config that the machine gets, and otherwise those that it
+// has. So a config can bring a mirror and a file from it, and replace a file that is not valid.
 func (f *Fetcher) mirrors(files []ign.File) mirrors.Mirrors {
 	own := map[string]ign.Resource{}
 	for _, file := range files {
@@ -210,8 +212,8 @@ func (f *Fetcher) readRecord() (was kept, known bool, _ error) {
 	return was, true, nil
 }
 
-// KeepAhead records that the machine keeps the contents of a config that it gets next, and removes contents that neither
-// this config nor the configs in force and before need.
+// KeepAhead records that the machine keeps the contents of a config that it gets next, and removes contents that
+// neither this config nor the configs in force and before need.
 func (f *Fetcher) KeepAhead(c machineconfig.Config) error {
 	var hashes []string
 	for _, r := range machineconfig.RemoteFiles(c) {

@@ -25,7 +25,8 @@ type Partials interface {
 
 // Web requests files from servers.
 type Web interface {
-	// Get requests an address. The caller closes the body. Reading the body fails if the server sends nothing for a while.
+	// Get requests an address. The caller closes the body. Reading the body fails if the server sends nothing for a
+	// while.
 	Get(ctx context.Context, address string, headers map[string]string) (Answer, io.ReadCloser, error)
 }
 
@@ -59,11 +60,12 @@ type MismatchError struct {
 
 // Error names both hashes.
 func (e *MismatchError) Error() string {
-	return fmt.Sprintf("the server has other contents: their hash is %s, and the config has %s. Check what changed there, then run `bunsen hash`", e.Got, e.Want)
+	return fmt.Sprintf("the server has other contents: their hash is %s, and the config has %s. Check what changed "+
+		"there, then run `bunsen hash`", e.Got, e.Want)
 }
 
-// part is how many bytes of a download are in memory at a time. spaceEvery is how many bytes a download writes before it
-// looks at the disk again.
+// part is how many bytes of a download are in memory at a time. spaceEvery is how many bytes a download writes before
+// it looks at the disk again.
 const (
 	part       = 256 << 10
 	spaceEvery = 16 << 20

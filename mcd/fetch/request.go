@@ -88,5 +88,6 @@ func CheckSpace(free, size, needed int64) error {
 	if free-needed >= reserve {
 		return nil
 	}
-	return fmt.Errorf("the disk of %s is full: %d MiB are free, %d MiB are needed, and %d MiB stay free: remove files from the node", host.ContentDir, free>>20, needed>>20, reserve>>20)
+	return fmt.Errorf("the disk of %s is full: %d MiB are free, %d MiB are needed, and %d MiB stay free: remove "+
+		"files from the node", host.ContentDir, free>>20, needed>>20, reserve>>20)
 }

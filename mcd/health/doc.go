@@ -1,5 +1,5 @@
-// Package health decides whether a machine is healthy with its new config, from repeated observations. Watch.Observe takes one observation and
-// returns true once the result is known:
+// Package health decides whether a machine is healthy with its new config, from repeated observations. Watch.Observe
+// takes one observation and returns true once the result is known:
 //
 //	observation                                    counts as
 //	a unit of the change is active, or inactive    healthy
@@ -18,5 +18,6 @@
 // The API server is checked only after a reboot, and only if it answered right before the first step. Everything must
 // be healthy for the whole settle time, so that the check finds a unit that stops soon after its start.
 //
-// In: a host.Record, observations, now. Out: the units to check, and whether the machine is healthy or why not. Never: I/O, a clock.
+// In: a host.Record, observations, now. Out: the units to check, and whether the machine is healthy or why not. Never:
+// I/O, a clock.
 package health

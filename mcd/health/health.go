@@ -99,7 +99,8 @@ func assess(s Observation) (o assessment) {
 	case RefusedHere:
 		o.unhealthy = append(o.unhealthy, "the API server, which runs on this machine, does not answer: "+s.APIWhy)
 	case Untrusted:
-		o.unhealthy = append(o.unhealthy, "the API server and this node no longer accept each other's credentials: "+s.APIWhy)
+		o.unhealthy = append(o.unhealthy, "the API server and this node no longer accept each other's credentials: "+
+			s.APIWhy)
 	case NoAnswer:
 		o.unhealthy = append(o.unhealthy, "the API server is unreachable: "+s.APIWhy)
 	}
@@ -114,7 +115,8 @@ func (u Unit) assess(o *assessment) {
 	case u.State == "failed":
 		o.failed = append(o.failed, fmt.Sprintf("unit %s failed (result %s)", u.Name, orUnknown(u.Result)))
 	case u.State == "activating" && strings.HasPrefix(u.Sub, "auto-restart"):
-		o.unhealthy = append(o.unhealthy, fmt.Sprintf("unit %s restarts repeatedly (result %s)", u.Name, orUnknown(u.Result)))
+		o.unhealthy = append(o.unhealthy, fmt.Sprintf("unit %s restarts repeatedly (result %s)", u.Name,
+			orUnknown(u.Result)))
 	case slices.Contains([]string{"activating", "deactivating", "reloading", "refreshing", "maintenance"}, u.State):
 		o.waiting = append(o.waiting, fmt.Sprintf("unit %s is %s (%s)", u.Name, u.State, u.Sub))
 		return
@@ -161,7 +163,8 @@ func (w *Watch) Observe(now time.Time, s Observation) (done bool, failure *Failu
 	if !o.isHealthy() {
 		w.lastUnhealthy = o
 	}
-	w.healthySince, w.failedSince = since(w.healthySince, now, o.isHealthy()), since(w.failedSince, now, len(o.failed) > 0)
+	w.healthySince, w.failedSince = since(w.healthySince, now, o.isHealthy()),
+		since(w.failedSince, now, len(o.failed) > 0)
 	over := now.Sub(w.started) - w.Limit
 	switch {
 	case o.isHealthy():

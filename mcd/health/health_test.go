@@ -94,7 +94,8 @@ func TestWhatCountsAsHealthy(t *testing.T) {
 func TestAUnitThatComesAndGoesDoesNotStayWell(t *testing.T) {
 	var story []is
 	for at := 0; at < 120; at += 8 {
-		story = append(story, is{at, unit("active", "running", "success")}, is{at + 4, unit("activating", "auto-restart", "exit-code")})
+		story = append(story, is{at, unit("active", "running", "success")},
+			is{at + 4, unit("activating", "auto-restart", "exit-code")})
 	}
 	after, ill := judge(story...)
 	if ill == nil || after < limit || !slices.Equal(ill.Units, []string{"a.service"}) || ill.Unconfirmed {
@@ -102,13 +103,14 @@ func TestAUnitThatComesAndGoesDoesNotStayWell(t *testing.T) {
 	}
 }
 
-// TestAWatchAlwaysKnowsInTime lets anything be seen: it knows when the time and the time to settle are up, calls nothing well
-// that was not so throughout the time to settle or is still waited for, and doubts only the API server.
+// TestAWatchAlwaysKnowsInTime lets anything be seen: it knows when the time and the time to settle are up, calls
+// nothing well that was not so throughout the time to settle or is still waited for, and doubts only the API server.
 func TestAWatchAlwaysKnowsInTime(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	choices := []health.Observation{
 		{},
-		unit("active", "running", "success"), unit("failed", "failed", "exit-code"), unit("activating", "auto-restart", "exit-code"),
+		unit("active", "running", "success"), unit("failed", "failed", "exit-code"), unit("activating", "auto-restart",
+			"exit-code"),
 		unit("activating", "start", ""),
 		{Kubelet: "down"},
 		{API: health.NoAnswer},

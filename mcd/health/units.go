@@ -47,7 +47,8 @@ func unitAt(p string) string {
 	if dir = path.Clean(dir); dir == host.UnitDir {
 		return base
 	}
-	if unit, isDropin := strings.CutSuffix(path.Base(dir), ".d"); isDropin && path.Dir(dir) == host.UnitDir && strings.HasSuffix(base, ".conf") {
+	if unit, isDropin := strings.CutSuffix(path.Base(dir), ".d"); isDropin && path.Dir(dir) == host.UnitDir &&
+		strings.HasSuffix(base, ".conf") {
 		return unit
 	}
 	return ""

@@ -102,8 +102,8 @@ func JoinNames(names []string) string {
 	return strings.Join(slices.Compact(slices.Sorted(slices.Values(names))), ",")
 }
 
-// Accounts are the names and numbers of all users and groups of a machine, and how it creates new accounts. The zero value is a machine
-// without accounts.
+// Accounts are the names and numbers of all users and groups of a machine, and how it creates new accounts. The zero
+// value is a machine without accounts.
 type Accounts struct {
 	// Users has the owner numbers of the users, by name.
 	Users map[string]Owner

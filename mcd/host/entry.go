@@ -35,8 +35,9 @@ func (d Digest) Short() string { return string(d[:min(len(d), 8)]) }
 // Kind is the kind of file at a path.
 type Kind string
 
-// The kinds. Other is a device, socket or pipe, which the daemon neither creates nor replaces. Hard is a hard link to Target, an absolute
-// path. Unsafe is a path that the daemon does not open (UnsafePathError). Stat returns neither Hard nor Unsafe.
+// The kinds. Other is a device, socket or pipe, which the daemon neither creates nor replaces. Hard is a hard link to
+// Target, an absolute path. Unsafe is a path that the daemon does not open (UnsafePathError). Stat returns neither Hard
+// nor Unsafe.
 const (
 	Absent Kind = ""
 	File   Kind = "file"

@@ -8,7 +8,10 @@ import (
 )
 
 // UnitDirs are the directories of unit files and their drop-ins, in order of priority.
-var UnitDirs = []string{UnitDir, "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
+var UnitDirs = []string{
+	UnitDir, "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
+	"/lib/systemd/system",
+}
 
 // InstallOf returns the [Install] section of a unit file in canonical form, such as `WantedBy=multi-user.target`, with
 // one line for each name. InstallOf returns "" for a unit that nothing can enable. Equal texts produce equal symlinks.

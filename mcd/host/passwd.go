@@ -87,7 +87,8 @@ func (d Database) GroupOf(name string) Group {
 func (d *Database) SetUser(name string, want User, password string) error {
 	for _, field := range []string{name, want.Gecos, want.Home, want.Shell, password} {
 		if strings.ContainsAny(field, ":\n") {
-			return fmt.Errorf("user %q: a field has a colon or more than one line, which the account database cannot hold", name)
+			return fmt.Errorf("user %q: a field has a colon or more than one line, which the account database "+
+				"cannot hold", name)
 		}
 	}
 	wanted := Names(want.Groups)
@@ -111,7 +112,10 @@ func (d *Database) SetUser(name string, want User, password string) error {
 		d.Passwd, d.Shadow = lessLine(d.Passwd, name), lessLine(d.Shadow, name)
 		return nil
 	}
-	d.Passwd = put(d.Passwd, []string{name, "x", strconv.Itoa(want.UID), strconv.Itoa(want.GID), want.Gecos, want.Home, want.Shell}, true)
+	d.Passwd = put(d.Passwd, []string{
+		name, "x", strconv.Itoa(want.UID), strconv.Itoa(want.GID), want.Gecos, want.Home,
+		want.Shell,
+	}, true)
 	shadow := line(d.Shadow, name, 9)
 	if shadow == nil {
 		shadow = []string{name, "", "", "0", "99999", "7", "", "", ""}
@@ -124,7 +128,8 @@ func (d *Database) SetUser(name string, want User, password string) error {
 // SetGroup creates or changes one group with its number and at least the wanted members, or removes the group.
 func (d *Database) SetGroup(name string, want Group) error {
 	if strings.ContainsAny(name+want.Members, ":\n") {
-		return fmt.Errorf("group %q: a field has a colon or more than one line, which the account database cannot hold", name)
+		return fmt.Errorf("group %q: a field has a colon or more than one line, which the account database cannot hold",
+			name)
 	}
 	if !want.There {
 		d.Group = lessLine(d.Group, name)

@@ -67,14 +67,15 @@ type Files interface {
 // much as one change. After a power cut in a batch, each change since the last Flush may exist or be missing, or the
 // file may be empty. The files of Passwd are never empty.
 type Disk interface {
-	// Batch allows the next changes to be durable only at Flush. The caller must be able to undo them after a power cut before Flush.
+	// Batch allows the next changes to be durable only at Flush. The caller must be able to undo them after a power cut
+	// before Flush.
 	Batch()
 	// Flush makes durable all changes of this process, and the changes that Resume took over from an earlier process.
 	// Flush also ends the batch. Flush does not stop when the context ends. After an error, any of the changes may not
 	// be durable, and the next Flush retries all of them.
 	Flush(ctx context.Context) error
-	// Resume takes over the steps of a process that died: it removes temporary files beside the targets, and the next Flush treats all
-	// targets as changed.
+	// Resume takes over the steps of a process that died: it removes temporary files beside the targets, and the next
+	// Flush treats all targets as changed.
 	Resume(ctx context.Context, steps []Step) error
 }
 
@@ -125,8 +126,9 @@ type OperatingSystem interface {
 
 // ImageDownloader is an OperatingSystem that can download an image before it stages the image.
 type ImageDownloader interface {
-	// Download downloads an OS image for a later Stage, and does not change the next boot. If the machine has the image,
-	// Download does nothing. Download returns ErrUnsupported if the machine can only download an image when it stages it.
+	// Download downloads an OS image for a later Stage, and does not change the next boot. If the machine has the
+	// image, Download does nothing. Download returns ErrUnsupported if the machine can only download an image when it
+	// stages it.
 	Download(ctx context.Context, image string) error
 }
 
@@ -142,8 +144,8 @@ type OSStatus struct {
 
 // TrustStore is the machine's store of the certificates that its programs trust.
 type TrustStore interface {
-	// Update runs a program, such as update-ca-trust, which reads the certificates of the administrator again. Update waits for the
-	// result. A repeated call succeeds.
+	// Update runs a program, such as update-ca-trust, which reads the certificates of the administrator again. Update
+	// waits for the result. A repeated call succeeds.
 	Update(ctx context.Context, program string) error
 }
 
@@ -180,8 +182,9 @@ type Store interface {
 type ContentStore interface {
 	// Has reports whether the store has contents. Has does not read them.
 	Has(Digest) (bool, error)
-	// Write replaces a file or link by a file with the contents of want.Digest, as Files.Write does. Write never holds all
-	// of the contents in memory. Contents that do not match their digest are an error, and the path does not change.
+	// Write replaces a file or link by a file with the contents of want.Digest, as Files.Write does. Write never holds
+	// all of the contents in memory. Contents that do not match their digest are an error, and the path does not
+	// change.
 	Write(path string, want Entry) error
 }
 

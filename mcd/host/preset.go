@@ -9,7 +9,10 @@ import (
 
 // PresetDirs are the directories of preset files, in order of priority. A file hides files with its name in later
 // directories.
-var PresetDirs = []string{"/etc/systemd/system-preset", "/run/systemd/system-preset", "/usr/local/lib/systemd/system-preset", "/usr/lib/systemd/system-preset"}
+var PresetDirs = []string{
+	"/etc/systemd/system-preset", "/run/systemd/system-preset",
+	"/usr/local/lib/systemd/system-preset", "/usr/lib/systemd/system-preset",
+}
 
 // Preset reports whether preset files enable a unit, by the rules of systemd.preset(5). The first line that matches
 // decides. If no line matches, the unit is enabled. Preset reads the files in the order of their names.

@@ -49,7 +49,8 @@ type Value struct {
 type Step struct {
 	// Verb says what the step does.
 	Verb Verb
-	// Target is a path, a unit, a user, a group or a program of the trust store; empty for verbs of the OS, daemon-reload and reboot.
+	// Target is a path, a unit, a user, a group or a program of the trust store; empty for verbs of the OS,
+	// daemon-reload and reboot.
 	Target string `json:",omitempty"`
 	// Before and After are the values before and after the step. For actions, both are equal.
 	Before, After Value

@@ -25,13 +25,13 @@ type Runtime interface {
 	Space() (free, total int64, err error)
 	// Pull pulls one image. It uses the credentials that the runtime has.
 	Pull(ctx context.Context, image string) error
-	// Pin pins images, and unpins those that an earlier call pinned. A machine without a runtime and without pinned images
-	// can unpin. A repeated call changes nothing.
+	// Pin pins images, and unpins those that an earlier call pinned. A machine without a runtime and without pinned
+	// images can unpin. A repeated call changes nothing.
 	Pin(ctx context.Context, images []string) error
 }
 
-// Bring pulls the images that a machine lacks, one at a time, and pins those that it has. If an image cannot be pulled, Bring
-// pulls and pins the others, and returns why. The error is that of the context if the context ends.
+// Bring pulls the images that a machine lacks, one at a time, and pins those that it has. If an image cannot be pulled,
+// Bring pulls and pins the others, and returns why. The error is that of the context if the context ends.
 func Bring(ctx context.Context, r Runtime, images []string) error {
 	if err := check(images); err != nil {
 		return err
@@ -103,14 +103,17 @@ type fullError struct {
 
 // Error names the image and the free space.
 func (e *fullError) Error() string {
-	return fmt.Sprintf("pulling %s: the disk of the images is full: %d MiB of %d MiB are free, and a tenth or 1 GiB stays free. Remove files from the node, or images from its PinnedImageSets",
+	return fmt.Sprintf("pulling %s: the disk of the images is full: %d MiB of %d MiB are free, and a tenth or 1 GiB "+
+		"stays free. Remove files from the node, or images from its PinnedImageSets",
 		e.image, e.free>>20, e.total>>20)
 }
 
-// check refuses names that are no images. The API server checks them too, but the daemon runs programs with them as root.
+// check refuses names that are no images. The API server checks them too, but the daemon runs programs with them as
+// root.
 func check(images []string) error {
 	if len(images) > maxImages {
-		return fmt.Errorf("the PinnedImageSets of the pool name %d images, and a node pins at most %d: remove some", len(images), maxImages)
+		return fmt.Errorf("the PinnedImageSets of the pool name %d images, and a node pins at most %d: remove some",
+			len(images), maxImages)
 	}
 	for _, image := range images {
 		if problem := pinnedimage.Problem(image); problem != "" {

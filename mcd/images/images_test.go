@@ -86,13 +86,16 @@ func TestWhatIsPulledAndPinned(t *testing.T) {
 
 // TestNoProgramGetsAHostileName: nothing is pulled or pinned if one name is none.
 func TestNoProgramGetsAHostileName(t *testing.T) {
-	for _, name := range []string{"--creds=a.b/c@sha256:" + strings.Repeat("0", 64), "r.example.com/a\"]\n[x]@sha256:" + strings.Repeat("0", 64), "r.example.com/a:latest", ""} {
+	for _, name := range []string{"--creds=a.b/c@sha256:" + strings.Repeat("0", 64), "r.example.com/a\"]\n[x]@sha256:" +
+		strings.Repeat("0", 64), "r.example.com/a:latest", ""} {
 		f := &fake{has: map[string]bool{}, free: 900 << 20}
-		if err := images.Bring(t.Context(), f, []string{image("a"), name}); err == nil || len(f.pulled)+len(f.pinned) > 0 {
+		if err := images.Bring(t.Context(), f, []string{image("a"), name}); err == nil || len(f.pulled)+
+			len(f.pinned) > 0 {
 			t.Errorf("%q: %v, pulled %v", name, err, f.pulled)
 		}
 	}
-	if err := images.Bring(t.Context(), &fake{}, slices.Repeat([]string{image("a")}, 5001)); err == nil || !strings.Contains(err.Error(), "at most 5000") {
+	if err := images.Bring(t.Context(), &fake{}, slices.Repeat([]string{image("a")}, 5001)); err == nil ||
+		!strings.Contains(err.Error(), "at most 5000") {
 		t.Errorf("it says %v", err)
 	}
 }
@@ -100,7 +103,8 @@ func TestNoProgramGetsAHostileName(t *testing.T) {
 func TestAnAttemptEndsWithItsCaller(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	f := &fake{has: map[string]bool{}, free: 900 << 20, cancel: cancel}
-	if err := images.Bring(ctx, f, []string{image("a"), image("b")}); !errors.Is(err, context.Canceled) || len(f.pulled) != 1 || f.pinned != nil {
+	if err := images.Bring(ctx, f, []string{image("a"), image("b")}); !errors.Is(err, context.Canceled) ||
+		len(f.pulled) != 1 || f.pinned != nil {
 		t.Errorf("%v, pulled %v, pinned %v", err, f.pulled, f.pinned)
 	}
 }

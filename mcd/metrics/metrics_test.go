@@ -59,11 +59,14 @@ func TestALifeInMetrics(t *testing.T) {
 }
 
 func TestPrometheusReadsWhatIsServed(t *testing.T) {
-	for name, s := range map[string]*Set{"at the start": New(noon), "after a life": life(), "a reason that is no text": func() *Set {
-		s := New(noon)
-		s.State("Degraded", "\xff\x00"+strings.Repeat("ü", 300))
-		return s
-	}()} {
+	for name, s := range map[string]*Set{
+		"at the start": New(noon), "after a life": life(),
+		"a reason that is no text": func() *Set {
+			s := New(noon)
+			s.State("Degraded", "\xff\x00"+strings.Repeat("ü", 300))
+			return s
+		}(),
+	} {
 		t.Run(name, func(t *testing.T) {
 			parser := expfmt.NewTextParser(model.UTF8Validation)
 			families, err := parser.TextToMetricFamilies(strings.NewReader(s.String()))
@@ -109,7 +112,15 @@ func TestMetricsAreServedOnLoopbackOnly(t *testing.T) {
 	for _, c := range []struct {
 		method, path string
 		code         int
-	}{{"GET", "/metrics", 200}, {"HEAD", "/metrics", 200}, {"POST", "/metrics", 405}, {"GET", "/debug/pprof", 404}, {"GET", "/", 404}, {"GET", "/healthz", 200}, {"GET", "/readyz", 503}} {
+	}{
+		{"GET", "/metrics", 200},
+		{"HEAD", "/metrics", 200},
+		{"POST", "/metrics", 405},
+		{"GET", "/debug/pprof", 404},
+		{"GET", "/", 404},
+		{"GET", "/healthz", 200},
+		{"GET", "/readyz", 503},
+	} {
 		r, err := http.NewRequestWithContext(t.Context(), c.method, "http://"+l.Addr().String()+c.path, http.NoBody)
 		if err != nil {
 			t.Fatal(err)
@@ -120,7 +131,8 @@ func TestMetricsAreServedOnLoopbackOnly(t *testing.T) {
 		}
 		body, err := io.ReadAll(answer.Body)
 		answer.Body.Close() //nolint:errcheck,gosec // all was read
-		if err != nil || answer.StatusCode != c.code || c.method == "GET" && c.path == "/metrics" && string(body) != lifeText || c.code == 503 && string(body) != "cut off\n" {
+		if err != nil || answer.StatusCode != c.code || c.method == "GET" && c.path == "/metrics" &&
+			string(body) != lifeText || c.code == 503 && string(body) != "cut off\n" {
 			t.Errorf("%s %s: %d %s %v", c.method, c.path, answer.StatusCode, body, err)
 		}
 	}

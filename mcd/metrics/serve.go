@@ -11,7 +11,8 @@ import (
 )
 
 // ErrNotLoopback reports that the requested address is not a loopback address.
-var ErrNotLoopback = errors.New("metrics are served on loopback only: give an address such as 127.0.0.1:8797, and let a proxy with authentication on this machine speak to others")
+var ErrNotLoopback = errors.New("metrics are served on loopback only: give an address such as 127.0.0.1:8797, and " +
+	"let a proxy with authentication on this machine speak to others")
 
 // Listen listens on an address, which must be a loopback address.
 func Listen(address string) (net.Listener, error) {
@@ -38,9 +39,12 @@ func (s *Set) Serve(ctx context.Context, l net.Listener, ready func() error) err
 	mux.Handle("GET /healthz", probe(func() error { return nil }))
 	mux.Handle("GET /readyz", probe(ready))
 	server := &http.Server{
-		Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 8 << 10,
+		Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 8 << 10,
 	}
-	stop := context.AfterFunc(ctx, func() { server.Close() }) //nolint:errcheck,gosec // nothing is under way that counts
+	stop := context.AfterFunc(ctx, func() {
+		server.Close()
+	}) //nolint:errcheck,gosec // nothing is under way that counts
 	defer stop()
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serving metrics: %w", err)

@@ -77,5 +77,6 @@ func checkAttempts(files host.Files, config string, forced bool) error {
 	if count.NotBooted > 0 {
 		why = append(why, fmt.Sprintf("%d times, %v", count.NotBooted, apply.ErrNotBooted))
 	}
-	return fmt.Errorf("%w: %s: %s; see journalctl --list-boots and journalctl -b -1 -e, change the config, or retry it with --force", ErrGivenUp, config, strings.Join(why, ", and "))
+	return fmt.Errorf("%w: %s: %s; see journalctl --list-boots and journalctl -b -1 -e, change the config, or retry "+
+		"it with --force", ErrGivenUp, config, strings.Join(why, ", and "))
 }

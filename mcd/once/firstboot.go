@@ -41,7 +41,9 @@ const fipsPath = "/proc/sys/crypto/fips_enabled"
 // rebooted without the staged OS, or went down while the OS was staged. The first interruption does not count. Before
 // the attempt after a failed one, FirstBoot calls the function rest with the number of failed attempts. If rest returns
 // an error, FirstBoot ends. If rest is nil, there is no pause.
-func FirstBoot(ctx context.Context, r apply.Runner, rest func(ctx context.Context, tries int) error) (apply.Applied, error) {
+func FirstBoot(ctx context.Context, r apply.Runner,
+	rest func(ctx context.Context, tries int) error,
+) (apply.Applied, error) {
 	left, err := r.Host.Journal.Load()
 	switch {
 	case err != nil:
@@ -92,7 +94,10 @@ func applyFirstBoot(ctx context.Context, r apply.Runner, p plan.Plan, kept host.
 		return apply.Applied{}, fmt.Errorf("reading %s: %w", EncapsulatedPath+BackupSuffix, err)
 	}
 	if backup != kept {
-		p.Steps = append(p.Steps, host.Step{Verb: host.Write, Target: EncapsulatedPath + BackupSuffix, Before: host.Value{Entry: backup}, After: host.Value{Entry: kept}})
+		p.Steps = append(p.Steps, host.Step{
+			Verb: host.Write, Target: EncapsulatedPath + BackupSuffix,
+			Before: host.Value{Entry: backup}, After: host.Value{Entry: kept},
+		})
 	}
 	p.Steps = append(p.Steps, host.Step{Verb: host.Reboot})
 	return r.Run(context.WithoutCancel(ctx), p, nil)
@@ -117,7 +122,9 @@ func recovered(ctx context.Context, r apply.Runner) (apply.Applied, error) {
 
 // isFirstBoot reports whether FirstBoot wrote a journal; otherwise the daemon wrote it.
 func isFirstBoot(rec host.Record) bool {
-	return slices.ContainsFunc(rec.Steps, func(s host.Step) bool { return s.Target == EncapsulatedPath && s.Verb == host.Remove })
+	return slices.ContainsFunc(rec.Steps, func(s host.Step) bool {
+		return s.Target == EncapsulatedPath && s.Verb == host.Remove
+	})
 }
 
 // encapsulated reads the MachineConfig of the server. encapsulated returns nil if the file does not exist, for example
@@ -139,7 +146,8 @@ func encapsulated(files host.Files) (*mcfgv1.MachineConfig, host.Entry, error) {
 		err = errors.New("it has no metadata.name")
 	}
 	if err != nil {
-		return nil, is, fmt.Errorf("reading %s: %w; restore it from what the server serves, or remove it if the machine's OS is as its pool wants", EncapsulatedPath, err)
+		return nil, is, fmt.Errorf("reading %s: %w; restore it from what the server serves, or remove it if the "+
+			"machine's OS is as its pool wants", EncapsulatedPath, err)
 	}
 	mc.Spec.Config = runtime.RawExtension{} // The Ignition config is empty, because Ignition has applied it.
 	return &mc, is, nil
@@ -169,7 +177,8 @@ func firstBootPlan(ctx context.Context, h host.Host, mc mcfgv1.MachineConfig) (p
 	p := plan.Diff(observed, target, plan.DiffOptions{To: way.To, Problems: way.Refusals})
 	if fips {
 		if on, err := h.Files.Read(fipsPath); err != nil || strings.TrimSpace(string(on)) != "1" {
-			p.Refusals = append(p.Refusals, policy.OnNode(policy.CheckSystem, "fips", "the machine runs without FIPS mode, which is chosen when it is installed: install it with fips=1, or take fips out of its configs"))
+			p.Refusals = append(p.Refusals, policy.OnNode(policy.CheckSystem, "fips", "the machine runs without FIPS "+
+				"mode, which is chosen when it is installed: install it with fips=1, or take fips out of its configs"))
 		}
 	}
 	if len(p.Refusals) > 0 {

@@ -17,7 +17,8 @@ import (
 // born is a machine that Ignition has written, with this spec in the config that the server appended.
 func born(spec string) *hosttest.Machine {
 	m := hosttest.NewMachine()
-	m.Put(EncapsulatedPath, `{"kind":"MachineConfig","apiVersion":"machineconfiguration.openshift.io/v1","metadata":{"name":"rendered-worker-1"},"spec":`+spec+`}`)
+	m.Put(EncapsulatedPath,
+		`{"kind":"MachineConfig","apiVersion":"machineconfiguration.openshift.io/v1","metadata":{"name":"rendered-worker-1"},"spec":`+spec+`}`)
 	return m
 }
 
@@ -53,14 +54,18 @@ func firstBoot(t *testing.T, m *hosttest.Machine) (apply.Applied, error) {
 }
 
 func TestAMachineWhoseOSIsRightDoesNotReboot(t *testing.T) {
-	for says, m := range map[string]*hosttest.Machine{"it runs what is asked for": born(sameOS), "nothing is asked for": born(`{}`)} {
+	for says, m := range map[string]*hosttest.Machine{
+		"it runs what is asked for": born(sameOS),
+		"nothing is asked for":      born(`{}`),
+	} {
 		t.Run(says, func(t *testing.T) {
 			for range 2 { // idempotent
 				if done, err := firstBoot(t, m); err != nil || done.End != apply.Nothing {
 					t.Fatalf("%+v %v", done, err)
 				}
 			}
-			if exists(t, m, EncapsulatedPath) || exists(t, m, EncapsulatedPath+BackupSuffix) || exists(t, m, host.RecordPath) || len(m.Log) > 0 {
+			if exists(t, m, EncapsulatedPath) || exists(t, m, EncapsulatedPath+BackupSuffix) ||
+				exists(t, m, host.RecordPath) || len(m.Log) > 0 {
 				t.Errorf("%q\n%s", m.Log, m)
 			}
 		})
@@ -102,7 +107,10 @@ func TestAMachineWhoseOSIsAnotherRebootsIntoTheRightOneOnce(t *testing.T) {
 		t.Fatalf("after the reboot: %+v %v", done, err)
 	}
 	status, err := m.Host().OS.Status(t.Context())
-	want := host.OS{Image: "registry.example/os:2", Kargs: "root=/dev/sda1 ro quiet", KernelType: "realtime", Extensions: "usbguard"}
+	want := host.OS{
+		Image: "registry.example/os:2", Kargs: "root=/dev/sda1 ro quiet", KernelType: "realtime",
+		Extensions: "usbguard",
+	}
 	if err != nil || status.Booted != want || exists(t, m, host.RecordPath) {
 		t.Errorf("%+v %v", status.Booted, err)
 	}
@@ -156,8 +164,8 @@ func TestAMachineThatNeverBootsTheNewOSRestsLongerBeforeEachReboot(t *testing.T)
 	}
 }
 
-// TestAMachineThatGoesDownWhileItsOSIsStagedRestsButForTheFirstTime: the first may be a power cut, and the others are no reason
-// to take the machine down again at once, or to give it up.
+// TestAMachineThatGoesDownWhileItsOSIsStagedRestsButForTheFirstTime: the first may be a power cut, and the others are
+// no reason to take the machine down again at once, or to give it up.
 func TestAMachineThatGoesDownWhileItsOSIsStagedRestsButForTheFirstTime(t *testing.T) {
 	m := born(otherOS)
 	var rests []int
@@ -171,7 +179,8 @@ func TestAMachineThatGoesDownWhileItsOSIsStagedRestsButForTheFirstTime(t *testin
 		_, _ = boot(deadly(m, "os"))
 		m.PowerCut(rand.New(rand.NewPCG(1, 2)))
 		for _, want := range []apply.End{apply.Rebooting, apply.Old} { // it runs what it booted with
-			if done, err := boot(m.Host()); err != nil || done.End != want || !errors.Is(done.Why, apply.ErrInterrupted) {
+			if done, err := boot(m.Host()); err != nil || done.End != want ||
+				!errors.Is(done.Why, apply.ErrInterrupted) {
 				t.Fatalf("%+v, %v", done, err)
 			}
 		}
@@ -261,7 +270,8 @@ func TestAFirstBootThatCannotBeIsSaidAndLeavesEverything(t *testing.T) {
 				c.before(c.m)
 			}
 			before := c.m.String()
-			if done, err := firstBoot(t, c.m); err == nil || !strings.Contains(err.Error(), c.want) || c.m.String() != before {
+			if done, err := firstBoot(t, c.m); err == nil || !strings.Contains(err.Error(), c.want) ||
+				c.m.String() != before {
 				t.Errorf("%+v %v", done, err)
 			}
 		})
@@ -277,7 +287,10 @@ func TestAFirstBootThatCannotBeIsSaidAndLeavesEverything(t *testing.T) {
 
 func TestAnUpdateOfTheDaemonIsLeftToTheDaemon(t *testing.T) {
 	m := born(otherOS)
-	if err := m.Host().Journal.Save(host.Record{To: "rendered-worker-2", Phase: host.Rebooting, BootID: "boot-0"}); err != nil {
+	if err := m.Host().Journal.Save(host.Record{
+		To: "rendered-worker-2", Phase: host.Rebooting,
+		BootID: "boot-0",
+	}); err != nil {
 		t.Fatal(err)
 	}
 	before := m.String()

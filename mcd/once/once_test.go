@@ -26,7 +26,8 @@ func config(t *testing.T, words string) mcfgv1.MachineConfig {
 }
 
 func file(path, text string) string {
-	return fmt.Sprintf(`,"storage":{"files":[{"path":%q,"overwrite":true,"contents":{"source":"data:,%s"}}]}`, path, text)
+	return fmt.Sprintf(`,"storage":{"files":[{"path":%q,"overwrite":true,"contents":{"source":"data:,%s"}}]}`, path,
+		text)
 }
 
 // do runs Do on a machine and returns what was shown.
@@ -48,7 +49,8 @@ func TestAMachineWithoutAClusterGoesToAConfigAndStays(t *testing.T) {
 	if err != nil || r.End != apply.Nothing || len(m.Log) > 0 {
 		t.Fatalf("a dry run: %+v %v %q", r, err, m.Log)
 	}
-	want := "from nothing\nto " + first.Name + "\nmkdir /etc/containers 0755 (new)\nwrite /etc/containers/policy.json 0644 (new)\nreload crio.service\ndisruption: reload\n"
+	want := "from nothing\nto " + first.Name + "\nmkdir /etc/containers 0755 (new)\n" +
+		"write /etc/containers/policy.json 0644 (new)\nreload crio.service\ndisruption: reload\n"
 	if diff := cmp.Diff(want, shown); diff != "" {
 		t.Error(diff)
 	}
@@ -59,11 +61,13 @@ func TestAMachineWithoutAClusterGoesToAConfigAndStays(t *testing.T) {
 		t.Fatalf("the record is %v, %v", mc, err)
 	}
 	before := m.String()
-	if r, shown, err = do(t, m, Request{To: first}, false); err != nil || r.End != apply.Nothing || !r.Plan.Empty() || m.String() != before {
+	if r, shown, err = do(t, m, Request{To: first}, false); err != nil || r.End != apply.Nothing || !r.Plan.Empty() ||
+		m.String() != before {
 		t.Errorf("the second run is not nothing: %+v %v\n%s", r, err, shown)
 	}
 	m.Log = nil
-	if r, _, err = do(t, m, Request{To: second}, false); err != nil || r.End != apply.New || len(m.Log) != 1 || !strings.Contains(m.Log[0], "crio.service") {
+	if r, _, err = do(t, m, Request{To: second}, false); err != nil || r.End != apply.New || len(m.Log) != 1 ||
+		!strings.Contains(m.Log[0], "crio.service") {
 		t.Errorf("%+v %v %q", r, err, m.Log)
 	}
 }
@@ -114,12 +118,14 @@ func TestWhatIsRefusedChangesNothing(t *testing.T) {
 	}
 	t.Run("but not where it is said to be so already, or is forced", func(t *testing.T) {
 		m := hosttest.NewMachine()
-		if r, _, err := do(t, m, Request{To: config(t, disks), AsFirstBoot: true, SkipReboot: true}, false); err != nil || r.End != apply.New {
+		if r, _, err := do(t, m, Request{To: config(t, disks), AsFirstBoot: true, SkipReboot: true},
+			false); err != nil || r.End != apply.New {
 			t.Errorf("%+v %v", r, err)
 		}
 		m.Put("/etc/motd", "by hand")
 		m.Log = nil
-		if r, _, err := do(t, m, Request{To: config(t, file("/etc/motd", "y")), Force: true}, false); err != nil || r.End != apply.Rebooting || len(m.Log) != 1 {
+		if r, _, err := do(t, m, Request{To: config(t, file("/etc/motd", "y")), Force: true}, false); err != nil ||
+			r.End != apply.Rebooting || len(m.Log) != 1 {
 			t.Errorf("%+v %v %q", r, err, m.Log)
 		}
 	})
@@ -135,12 +141,14 @@ func TestARebootIsDoneAndConfirmedOrLeftToSomebodyElse(t *testing.T) {
 	if _, _, err := do(t, m, Request{To: to}, true); !errors.Is(err, ErrUnfinished) {
 		t.Errorf("a dry run now: %v", err)
 	}
-	if r, _, err := do(t, m, Request{To: to}, false); err != nil || r.Earlier.End != apply.New || r.End != apply.Nothing {
+	if r, _, err := do(t, m, Request{To: to}, false); err != nil || r.Earlier.End != apply.New ||
+		r.End != apply.Nothing {
 		t.Errorf("after the reboot: %+v %v", r, err)
 	}
 	left := hosttest.NewMachine()
 	r, shown, err := do(t, left, Request{To: to, SkipReboot: true}, false)
-	if err != nil || r.End != apply.New || !r.Plan.RebootDue || len(left.Log) > 0 || !strings.HasSuffix(shown, "disruption: reboot\na reboot is left to you\n") {
+	if err != nil || r.End != apply.New || !r.Plan.RebootDue || len(left.Log) > 0 ||
+		!strings.HasSuffix(shown, "disruption: reboot\na reboot is left to you\n") {
 		t.Errorf("%+v %v %q\n%s", r, err, left.Log, shown)
 	}
 	if r, _, err := do(t, left, Request{To: to, SkipReboot: true}, false); err != nil || r.End != apply.Nothing {
@@ -184,13 +192,15 @@ func TestACrashAnywhereIsMadeGoodByTheNextRun(t *testing.T) {
 			_, _ = Run(t.Context(), apply.Runner{Host: dying}, Request{To: to}, false, func(Plan) {})
 			whole := count.N <= k
 			for range 3 { // a run that ends in a reboot is followed by the one after it
-				if r, _, err := do(t, m, Request{To: to}, false); err != nil || r.End != apply.Nothing && r.End != apply.New && r.End != apply.Rebooting {
+				if r, _, err := do(t, m, Request{To: to}, false); err != nil || r.End != apply.Nothing &&
+					r.End != apply.New && r.End != apply.Rebooting {
 					t.Fatalf("after %d changes: %+v %v", k, r, err)
 				}
 			}
 			rec, err := m.Host().Journal.Load()
 			text, _ := m.Host().Files.Read(policyFile)
-			if mc, _ := apply.LoadRecord(m.Host().Files); err != nil || rec != nil || mc == nil || mc.Name != to.Name || string(text) != "b" {
+			if mc, _ := apply.LoadRecord(m.Host().Files); err != nil || rec != nil || mc == nil || mc.Name != to.Name ||
+				string(text) != "b" {
 				t.Fatalf("after %d changes the machine is in %v with %q, journal %v", k, mc, text, rec)
 			}
 			if whole {
@@ -205,7 +215,8 @@ func TestACrashAnywhereIsMadeGoodByTheNextRun(t *testing.T) {
 	}
 }
 
-// TestAConfigThatTakesTheMachineDownIsGivenUp: a unit that applies it at each boot would take the machine down for ever.
+// TestAConfigThatTakesTheMachineDownIsGivenUp: a unit that applies it at each boot would take the machine down for
+// ever.
 func TestAConfigThatTakesTheMachineDownIsGivenUp(t *testing.T) {
 	m := hosttest.NewMachine()
 	first, to := config(t, file(policyFile, "a")), config(t, file(policyFile, "b"))
@@ -230,7 +241,8 @@ func TestAConfigThatTakesTheMachineDownIsGivenUp(t *testing.T) {
 	}
 	for range 2 {
 		r, _, err := do(t, m, Request{To: to}, false)
-		if !errors.Is(err, ErrGivenUp) || !strings.Contains(err.Error(), "3 times") || !strings.Contains(err.Error(), "--force") || r.End != "" {
+		if !errors.Is(err, ErrGivenUp) || !strings.Contains(err.Error(), "3 times") ||
+			!strings.Contains(err.Error(), "--force") || r.End != "" {
 			t.Fatalf("%+v, %v", r, err)
 		}
 	}
@@ -249,7 +261,8 @@ func TestAConfigThatTakesTheMachineDownIsGivenUp(t *testing.T) {
 	if r, _, err := do(t, m, Request{To: to, Force: true}, false); err != nil || r.End != apply.Rebooting {
 		t.Errorf("forced: %+v, %v", r, err)
 	}
-	if r, _, err := do(t, m, Request{To: to}, false); err != nil || r.Earlier.End != apply.New || exists(t, m, runAttempts) {
+	if r, _, err := do(t, m, Request{To: to}, false); err != nil || r.Earlier.End != apply.New ||
+		exists(t, m, runAttempts) {
 		t.Errorf("after the reboot: %+v, %v", r, err)
 	}
 }
@@ -268,10 +281,14 @@ func treeOf(m *hosttest.Machine) string {
 func TestAJournalThatWaitsForABootIsLeftAloneWhereNobodyBoots(t *testing.T) {
 	m := hosttest.NewMachine()
 	to := config(t, file("/etc/motd", "x"))
-	if err := m.Host().Journal.Save(host.Record{To: "rendered-x", Phase: host.Rebooting, BootID: "elsewhere"}); err != nil {
+	if err := m.Host().Journal.Save(host.Record{
+		To: "rendered-x", Phase: host.Rebooting,
+		BootID: "elsewhere",
+	}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := do(t, m, Request{To: to, SkipReboot: true}, false); !errors.Is(err, ErrUnfinished) || !strings.Contains(err.Error(), "rendered-x") {
+	if _, _, err := do(t, m, Request{To: to, SkipReboot: true}, false); !errors.Is(err, ErrUnfinished) ||
+		!strings.Contains(err.Error(), "rendered-x") {
 		t.Error(err)
 	}
 }

@@ -28,15 +28,18 @@ func Read(file string, text []byte) (mcfgv1.MachineConfig, error) {
 	r := reader{file: file, top: doc}
 	switch kind := doc.at("kind"); {
 	case doc.at("variant") != nil:
-		return mcfgv1.MachineConfig{}, r.problem(doc.at("variant"), "it is a Butane document: transpile it first, for example with butane --strict, or with bunsen build")
+		return mcfgv1.MachineConfig{}, r.problem(doc.at("variant"), "it is a Butane document: transpile it first, "+
+			"for example with butane --strict, or with bunsen build")
 	case kind != nil && kind.Value == "MachineConfig":
 		return r.machineConfig(text)
 	case kind != nil:
-		return mcfgv1.MachineConfig{}, r.problem(kind, fmt.Sprintf("kind %q is neither a MachineConfig nor Ignition", kind.Value))
+		return mcfgv1.MachineConfig{}, r.problem(kind, fmt.Sprintf("kind %q is neither a MachineConfig nor Ignition",
+			kind.Value))
 	case doc.at("ignition") != nil:
 		return r.ignition(text)
 	}
-	return mcfgv1.MachineConfig{}, r.problem(doc, "it is neither Ignition (no key ignition) nor a MachineConfig (no key kind)")
+	return mcfgv1.MachineConfig{}, r.problem(doc, "it is neither Ignition (no key ignition) nor a MachineConfig (no "+
+		"key kind)")
 }
 
 // node is one place in a document, with its line. YAML includes JSON.

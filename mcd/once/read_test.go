@@ -34,7 +34,8 @@ func TestWhatCanBeRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !strings.HasPrefix(mc.Name, strings.TrimRight(c.name, "0123456789abcdef")) || !strings.Contains(string(mc.Spec.Config.Raw), c.ignition) {
+			if !strings.HasPrefix(mc.Name, strings.TrimRight(c.name, "0123456789abcdef")) ||
+				!strings.Contains(string(mc.Spec.Config.Raw), c.ignition) {
 				t.Errorf("%s %s", mc.Name, mc.Spec.Config.Raw)
 			}
 			again, err := Read("g", []byte(c.text))
@@ -62,12 +63,14 @@ func TestEveryMistakeIsNamedWithItsPlace(t *testing.T) {
 		{"a key that nobody knows", okConfig + "  kernelArgs: []\n", []string{`unknown field "kernelArgs"`}},
 		{
 			"two mistakes in the Ignition of a MachineConfig, with their lines",
-			strings.Replace(strings.Replace(okConfig, "path: /etc/motd", "path: etc/motd", 1), "3.5.0}", "3.5.0}\n    systemd:\n      units:\n        - name: x\n", 1),
+			strings.Replace(strings.Replace(okConfig, "path: /etc/motd", "path: etc/motd", 1), "3.5.0}",
+				"3.5.0}\n    systemd:\n      units:\n        - name: x\n", 1),
 			[]string{"f:15:", "storage.files.0.path", "path not absolute", "f:11:", "systemd.units.0.name"},
 		},
 		{
 			"a mistake in pretty JSON, with its line",
-			"{\n  \"ignition\": {\"version\": \"3.4.0\"},\n  \"storage\": {\n    \"files\": [\n      {\"path\": \"relative\"}\n    ]\n  }\n}\n",
+			"{\n  \"ignition\": {\"version\": \"3.4.0\"},\n  \"storage\": {\n    \"files\": [\n" +
+				"      {\"path\": \"relative\"}\n    ]\n  }\n}\n",
 			[]string{"f:5:16: storage.files.0.path: path not absolute"},
 		},
 		{"contents from elsewhere", `{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/x","contents":{"source":"https://example.com/x"}}]}}`, []string{"/etc/x", "source"}},
@@ -87,7 +90,10 @@ func TestEveryMistakeIsNamedWithItsPlace(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	for _, seed := range []string{okIgnition, okConfig, "kind: MachineConfig", "&a [*a]", "{ignition: {version: 3.5.0}, storage: {files: [{}]}}"} {
+	for _, seed := range []string{
+		okIgnition, okConfig, "kind: MachineConfig", "&a [*a]",
+		"{ignition: {version: 3.5.0}, storage: {files: [{}]}}",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -66,7 +66,8 @@ func drifted(config string, items []drift.Item) *DriftError {
 
 // Error lists all differences, and says what to do.
 func (e *DriftError) Error() string {
-	return fmt.Sprintf("unexpected on-disk state validating against %s: %s; fix it, or overwrite it with --force", e.Config, strings.Join(e.Found, "; "))
+	return fmt.Sprintf("unexpected on-disk state validating against %s: %s; fix it, or overwrite it with --force",
+		e.Config, strings.Join(e.Found, "; "))
 }
 
 // NewPlan plans the change to a config: from the config of the record, or from no config. NewPlan changes nothing. The
@@ -122,12 +123,13 @@ func noSecrets(config string, paths []string) error {
 	if len(paths) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s refers to secrets or has encrypted files (%s). Only the daemon of a cluster's node gets their contents: write plain contents into the config",
+	return fmt.Errorf("%w: %s refers to secrets or has encrypted files (%s). Only the daemon of a cluster's node "+
+		"gets their contents: write plain contents into the config",
 		apply.ErrRefused, config, strings.Join(paths, ", "))
 }
 
-// inForce returns the config of the record, with the contents of secrets that the daemon has stored. If there is no record, inForce
-// returns the empty config without a name.
+// inForce returns the config of the record, with the contents of secrets that the daemon has stored. If there is no
+// record, inForce returns the empty config without a name.
 func inForce(files host.Files) (plan.Config, error) {
 	mc, err := apply.LoadRecord(files)
 	if err != nil || mc == nil {
@@ -172,7 +174,8 @@ func firstBootParts(from, to machineconfig.Config) []policy.Refusal {
 		if !slices.ContainsFunc(asked, func(a policy.Refusal) bool { return a.Field == r.Field }) {
 			continue
 		}
-		r.Why = "only the first boot of a machine applies this part: remove it from the config, or reinstall the machine. If the machine already has it, use --as-born"
+		r.Why = "only the first boot of a machine applies this part: remove it from the config, or reinstall the " +
+			"machine. If the machine already has it, use --as-born"
 		refusals = append(refusals, r)
 	}
 	return refusals
@@ -227,7 +230,8 @@ func Run(ctx context.Context, r apply.Runner, ask Request, dry bool, show func(P
 		if result.Earlier, err = earlier(ctx, r, ask, *left, dry); err != nil {
 			return result, err
 		}
-		if end := result.Earlier.End; end == apply.Rebooting || end == apply.RollbackFailed || end == apply.HealthUnknown {
+		if end := result.Earlier.End; end == apply.Rebooting || end == apply.RollbackFailed ||
+			end == apply.HealthUnknown {
 			result.Applied = result.Earlier
 			return result, nil
 		}
@@ -304,10 +308,12 @@ func fetchContents(ctx context.Context, h host.Host, ask Request) error {
 func earlier(ctx context.Context, r apply.Runner, ask Request, left host.Record, dry bool) (apply.Applied, error) {
 	var none apply.Applied
 	if dry {
-		return none, fmt.Errorf("%w: that to %s, which is in its phase %s; run it without --dry-run, which ends it first", ErrUnfinished, left.To, left.Phase)
+		return none, fmt.Errorf("%w: that to %s, which is in its phase %s; run it without --dry-run, which ends "+
+			"it first", ErrUnfinished, left.To, left.Phase)
 	}
 	if ask.SkipReboot && (left.Phase == host.Rebooting || left.Phase == host.RollbackReboot) {
-		return none, fmt.Errorf("%w: that to %s waits for the machine to start: start it, or run this on it without --skip-reboot", ErrUnfinished, left.To)
+		return none, fmt.Errorf("%w: that to %s waits for the machine to start: start it, or run this on it without "+
+			"--skip-reboot", ErrUnfinished, left.To)
 	}
 	r.OnRejected = countAttempt(r.Host.Files, runAttempts)
 	return r.Recover(context.WithoutCancel(ctx))

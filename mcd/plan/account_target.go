@@ -105,7 +105,8 @@ func groupsOf(w desired.State) map[string]desired.Group {
 	return groups
 }
 
-// userBefore returns a user as it was before any config. Of the users of the first config, only core and root existed before, in the image.
+// userBefore returns a user as it was before any config. Of the users of the first config, only core and root existed
+// before, in the image.
 func (t *accountTarget) userBefore(name string, is host.User) (u host.User) {
 	from, ours := usersOf(t.from)[name]
 	if b, known := t.records.Users[name]; known {
@@ -144,7 +145,8 @@ func (t *accountTarget) setUser(w desired.User) {
 	_, ours := usersOf(t.from)[w.Name]
 	u := t.userAs(w)
 	brought := w.Name == desired.ImageUser || is.There && is.UID == 0
-	if _, known := t.records.Users[w.Name]; !known && (brought && is != u || !brought && !ours && (is.There || u.There)) {
+	if _, known := t.records.Users[w.Name]; !known && (brought && is != u || !brought && !ours &&
+		(is.There || u.There)) {
 		was := t.userBefore(w.Name, is)
 		t.records.Users[w.Name] = desired.AccountRecord{User: was, Password: string(t.Contents[was.Password])}
 	}
@@ -177,7 +179,10 @@ func (t *accountTarget) userAs(w desired.User) host.User {
 	u.Gecos = pick(w.Specified.Gecos, said.Gecos, attribute[string]{w.Account.Gecos, was.Gecos, is.Gecos})
 	u.Shell = pick(w.Specified.Shell, said.Shell, attribute[string]{w.Account.Shell, was.Shell, is.Shell})
 	u.Groups = pick(w.Specified.Groups, said.Groups, attribute[string]{w.Account.Groups, was.Groups, is.Groups})
-	u.Password = pick(w.Specified.Password, said.Password, attribute[host.Digest]{w.Account.Password, was.Password, is.Password})
+	u.Password = pick(w.Specified.Password, said.Password, attribute[host.Digest]{
+		w.Account.Password, was.Password,
+		is.Password,
+	})
 	// The home must not change, because the SSH keys are in the present home.
 	u.Home = pick(w.Specified.Home, false, attribute[string]{w.Account.Home, was.Home, is.Home})
 	return u
@@ -199,7 +204,8 @@ func pick[T int | string | host.Digest](specifies, specified bool, a attribute[T
 	return a.now
 }
 
-// makeHome creates a new user's home directory with its content, as useradd does. An existing directory stays unchanged.
+// makeHome creates a new user's home directory with its content, as useradd does. An existing directory stays
+// unchanged.
 func (t *accountTarget) makeHome(u host.User) {
 	if t.seen.Paths[u.Home].Kind != host.Absent || u.Home == "/" {
 		return

@@ -41,7 +41,8 @@ func TestWhatANodeCannotTakeOfAccountsIsRefused(t *testing.T) {
 			m.Put("/usr/lib/passwd", "chrony:x:994:992::/var/lib/chrony:/sbin/nologin\n")
 			m.Put("/usr/lib/group", "chrony:x:992:\n")
 			p, _ := planOn(t, m, ignition(t, "rendered-a", c.from), ignition(t, "rendered-b", c.to))
-			if text := p.String(); c.want == "" && len(p.Refusals) > 0 || !strings.Contains(text, c.want) || c.want != "" && len(p.Refusals) == 0 {
+			if text := p.String(); c.want == "" && len(p.Refusals) > 0 || !strings.Contains(text, c.want) ||
+				c.want != "" && len(p.Refusals) == 0 {
 				t.Errorf("want %q in\n%s", c.want, text)
 			}
 		})
@@ -101,9 +102,11 @@ func TestHowNewAccountsAreMadeIsTheMachines(t *testing.T) {
 	m := hosttest.NewMachine()
 	m.Put("/etc/login.defs", "# comment\nUID_MIN 5000\nUID_MAX\t5001\nSYS_UID_MAX 499\nUMASK 077\nHOME_MODE 0750\n")
 	m.Put("/etc/default/useradd", "GROUP=10\nHOME=/srv/home\nSHELL=/bin/sh\n")
-	bring(t, m, ignition(t, "", ""), ignition(t, "rendered-a", users(`{"name":"a","noUserGroup":true},{"name":"b"},{"name":"s","system":true}`)))
+	bring(t, m, ignition(t, "", ""),
+		ignition(t, "rendered-a", users(`{"name":"a","noUserGroup":true},{"name":"b"},{"name":"s","system":true}`)))
 	for name, want := range map[string]string{
-		"a": "5000:10 home /srv/home/a shell /bin/sh", "b": "5001:5001 home /srv/home/b shell /bin/sh", "s": "499:499 home /srv/home/s shell /bin/sh",
+		"a": "5000:10 home /srv/home/a shell /bin/sh", "b": "5001:5001 home /srv/home/b shell /bin/sh",
+		"s": "499:499 home /srv/home/s shell /bin/sh",
 	} {
 		if u, _, err := m.Host().Passwd.User(t.Context(), name); err != nil || u.String() != want {
 			t.Errorf("%s is %s, %v; want %s", name, u, err, want)
@@ -122,7 +125,8 @@ func TestAHomeThatIsThereStaysAsItIsAndOneThatWasMadeIsLeftBehind(t *testing.T) 
 	bring(t, m, ignition(t, "", ""), first)
 	bring(t, m, first, ignition(t, "rendered-b", files("/etc/b")))
 	for at, want := range map[string]host.Kind{
-		"/home/alice/.bashrc": host.File, "/home/bob/mine": host.File, "/home/bob/.bashrc": host.Absent, "/home/carol": host.Absent,
+		"/home/alice/.bashrc": host.File, "/home/bob/mine": host.File, "/home/bob/.bashrc": host.Absent,
+		"/home/carol": host.Absent,
 	} {
 		if is, err := m.Host().Files.Stat(at); err != nil || is.Kind != want {
 			t.Errorf("%s is %s, %v; want %q", at, is, err, want)
@@ -132,7 +136,8 @@ func TestAHomeThatIsThereStaysAsItIsAndOneThatWasMadeIsLeftBehind(t *testing.T) 
 
 func TestAnAccountThatSomebodyChangedHasDriftedAndNoHashIsTold(t *testing.T) {
 	m := hosttest.NewMachine()
-	a := ignition(t, "rendered-a", `"passwd":{"groups":[{"name":"team"}],"users":[{"name":"guest","shell":"/bin/zsh","passwordHash":"$6$x"},{"name":"alice"}]}`)
+	a := ignition(t, "rendered-a",
+		`"passwd":{"groups":[{"name":"team"}],"users":[{"name":"guest","shell":"/bin/zsh","passwordHash":"$6$x"},{"name":"alice"}]}`)
 	bring(t, m, ignition(t, "", ""), a)
 	h := m.Host()
 	u, _, err := h.Passwd.User(t.Context(), "guest")
@@ -141,7 +146,8 @@ func TestAnAccountThatSomebodyChangedHasDriftedAndNoHashIsTold(t *testing.T) {
 	}
 	u.Shell, u.Gecos, u.Password = "/bin/fish", "not said, so anybody's", host.DigestOf([]byte("$6$other"))
 	for _, err := range []error{
-		h.Passwd.SetUser(t.Context(), "guest", u, []byte("$6$other")), h.Passwd.SetUser(t.Context(), "alice", host.User{}, nil), h.Passwd.SetGroup(t.Context(), "team", host.Group{}),
+		h.Passwd.SetUser(t.Context(), "guest", u, []byte("$6$other")), h.Passwd.SetUser(t.Context(), "alice",
+			host.User{}, nil), h.Passwd.SetGroup(t.Context(), "team", host.Group{}),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -153,7 +159,10 @@ func TestAnAccountThatSomebodyChangedHasDriftedAndNoHashIsTold(t *testing.T) {
 	}
 	way := plan.NewTransition(a, a, plan.Rules{}, accounts)
 	got := fmt.Sprint(drift.Items(observe(t, h, way.Scope()), way.Old, way.New))
-	for _, want := range []string{`user "guest": shell was /bin/zsh, password changed`, `user "alice": expected present; received absent`, `group "team": expected`} {
+	for _, want := range []string{
+		`user "guest": shell was /bin/zsh, password changed`,
+		`user "alice": expected present; received absent`, `group "team": expected`,
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in %s", want, got)
 		}
@@ -165,11 +174,15 @@ func TestAnAccountThatSomebodyChangedHasDriftedAndNoHashIsTold(t *testing.T) {
 
 func TestADirectoryThatSomebodyUsesStays(t *testing.T) {
 	m := hosttest.NewMachine()
-	first := ignition(t, "rendered-a", `"storage":{"directories":[{"path":"/etc/empty"},{"path":"/etc/used","mode":448}]}`)
+	first := ignition(t, "rendered-a",
+		`"storage":{"directories":[{"path":"/etc/empty"},{"path":"/etc/used","mode":448}]}`)
 	bring(t, m, ignition(t, "", ""), first)
 	m.Put("/etc/used/mine", "x")
 	bring(t, m, first, ignition(t, "rendered-b", files("/etc/b")))
-	for at, want := range map[string]host.Kind{"/etc/empty": host.Absent, "/etc/used": host.Dir, "/etc/used/mine": host.File} {
+	for at, want := range map[string]host.Kind{
+		"/etc/empty": host.Absent, "/etc/used": host.Dir,
+		"/etc/used/mine": host.File,
+	} {
 		if is, err := m.Host().Files.Stat(at); err != nil || is.Kind != want {
 			t.Errorf("%s is %s, %v; want %q", at, is, err, want)
 		}

@@ -38,7 +38,8 @@ func TestUnitsThatAreNamedWithAlsoFollowAndComeBack(t *testing.T) {
 			p, contents, _ := contentsOn(t, m, first, second)
 			failing := m.Host()
 			failing.Power = stuck{failing.Power}
-			if done, err := (apply.Runner{Host: failing}).Run(t.Context(), p, contents); err != nil || done.End != apply.Old {
+			if done, err := (apply.Runner{Host: failing}).Run(t.Context(), p, contents); err != nil ||
+				done.End != apply.Old {
 				t.Fatal(done, err)
 			}
 			if diff := cmp.Diff(old, m.String()); diff != "" {

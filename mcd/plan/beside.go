@@ -9,8 +9,9 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// Beside returns the steps from one set of files beside a config to another. The sets have paths only. As with a config, the
-// machine's own files are stored and restored. The Field of each refusal is a path. The plan has no actions.
+// Beside returns the steps from one set of files beside a config to another. The sets have paths only. As with a
+// config, the machine's own files are stored and restored. The Field of each refusal is a path. The plan has no
+// actions.
 func Beside(observed host.State, name string, old, want desired.State) (Plan, map[host.Digest][]byte) {
 	old.OS, want.OS = observed.OS, observed.OS
 	w := Transition{From: name, To: name, Old: old, New: want}
@@ -18,7 +19,8 @@ func Beside(observed host.State, name string, old, want desired.State) (Plan, ma
 	for p := range want.Paths {
 		k, is := recordOfOriginal(observed, p), observed.Paths[p]
 		_, had := old.Paths[p]
-		if !had && !k.isKnown() && is.Kind == host.File { // also a file with the same contents, which Target would not store
+		// also a file with the same contents, which Target would not store
+		if !had && !k.isKnown() && is.Kind == host.File {
 			target.Paths[k.origAt] = is
 			for dir := range policy.Parents(k.origAt) {
 				if target.Paths[dir].Kind == host.Absent {
@@ -28,6 +30,7 @@ func Beside(observed host.State, name string, old, want desired.State) (Plan, ma
 		}
 	}
 	maps.Copy(target.Contents, want.Contents)
-	refusals := slices.Concat(refuseUnsafe(observed, w), refuseReplacedByDirs(observed, target, w), refuseSamePaths(target, want), refuseUsedDirs(target, w))
+	refusals := slices.Concat(refuseUnsafe(observed, w), refuseReplacedByDirs(observed, target, w),
+		refuseSamePaths(target, want), refuseUsedDirs(target, w))
 	return Diff(observed, target, DiffOptions{From: name, To: name, Problems: refusals}), target.Contents
 }

@@ -40,7 +40,10 @@ type DiffOptions struct {
 // Diff returns the steps from one state to another. A change that the machine does not support becomes a refusal. If
 // there is no decision, the Diff of a state with itself is empty.
 func Diff(from, to host.State, ask DiffOptions) Plan {
-	p := Plan{From: ask.From, To: ask.To, Drain: ask.Decision.Drain, Disruption: ask.Decision.Disruption, Refusals: slices.Clone(ask.Problems)}
+	p := Plan{
+		From: ask.From, To: ask.To, Drain: ask.Decision.Drain, Disruption: ask.Decision.Disruption,
+		Refusals: slices.Clone(ask.Problems),
+	}
 	stages, refusals := systemSteps(from, to)
 	p.Refusals = append(p.Refusals, refusals...)
 	disables, enables := unitSteps(from, to)
@@ -73,14 +76,17 @@ func systemSteps(from, to host.State) (steps []Step, refusals []policy.Refusal) 
 			continue
 		}
 		if !part.can {
-			refusals = append(refusals, policy.OnNode(policy.CheckSystem, part.field, "this node cannot change it: "+from.Support.Why+"; take it out of the node's configs, or install the node anew"))
+			refusals = append(refusals, policy.OnNode(policy.CheckSystem, part.field, "this node cannot change it: "+
+				from.Support.Why+"; take it out of the node's configs, or install the node anew"))
 			continue
 		}
 		step := Step{Verb: part.verb, Before: host.Value{Word: part.before}, After: host.Value{Word: part.after}}
 		if part.verb == host.SetKargs && from.Support.PlainKargs {
 			added, _ := host.AddedArgs(from.Support.OwnKargs, step)
 			for _, a := range distribution.OddArguments(nil, added) {
-				refusals = append(refusals, policy.OnNode(policy.CheckSystem, "kernelArguments "+a, "this node refuses it, "+distribution.PlainOnly+"; write it without other characters, or take it out of the node's configs"))
+				refusals = append(refusals, policy.OnNode(policy.CheckSystem, "kernelArguments "+a,
+					"this node refuses it, "+distribution.PlainOnly+"; write it without other characters, or take it "+
+						"out of the node's configs"))
 			}
 		}
 		steps = append(steps, step)
@@ -182,8 +188,8 @@ func (c pathChanges) addRecord(steps []Step) []Step {
 
 func (c pathChanges) step(p string) Step { return pathStep(p, c.from[p], c.to[p]) }
 
-// accountSteps returns the steps that change users and groups. Users and unused groups are removed first, so that their numbers are free.
-// Groups are created before their users. Groups that a remaining user leaves are removed last.
+// accountSteps returns the steps that change users and groups. Users and unused groups are removed first, so that their
+// numbers are free. Groups are created before their users. Groups that a remaining user leaves are removed last.
 func accountSteps(from, to host.State) []Step {
 	var goneUsers, goneGroups, groups, users, lastGroups []Step
 	for _, name := range union(from.Users, to.Users) {
@@ -287,7 +293,8 @@ func (p Plan) Reboots() bool { return len(p.Steps) > 0 && p.Steps[len(p.Steps)-1
 // Stages reports whether the plan stages a part of the OS, which runs after a reboot.
 func (p Plan) Stages() bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool {
-		return slices.Contains([]host.Verb{host.SetImage, host.SetKargs, host.SetKernelType, host.SetExtensions}, s.Verb)
+		return slices.Contains([]host.Verb{host.SetImage, host.SetKargs, host.SetKernelType, host.SetExtensions},
+			s.Verb)
 	})
 }
 

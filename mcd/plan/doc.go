@@ -41,5 +41,6 @@
 //
 // The inverse of a plan keeps this order, with the changes of step 4 in reverse, and hard links last again.
 //
-// In: configs, the observed State, a policy.Decision. Out: Plan, text. Never: I/O, the contents of files in a Plan or its text.
+// In: configs, the observed State, a policy.Decision. Out: Plan, text. Never: I/O, the contents of files in a Plan or
+// its text.
 package plan

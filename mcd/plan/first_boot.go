@@ -20,9 +20,14 @@ import (
 // parameter observed must cover ScopeOf the config.
 func AtFirstBoot(whole Config, accounts host.Accounts, observed host.State) machineconfig.Config {
 	c := machineconfig.Flattened(whole.Config)
-	b := firstBootConfig{seen: observed, wanted: desired.Of(whole.Config, accounts), marked: whole.Secrets, missing: map[string]bool{}}
+	b := firstBootConfig{
+		seen: observed, wanted: desired.Of(whole.Config, accounts), marked: whole.Secrets,
+		missing: map[string]bool{},
+	}
 	s := &c.Ignition.Storage
-	s.Files = slices.DeleteFunc(slices.Clone(s.Files), func(f ign.File) bool { return b.lacks(path.Clean(f.Path), path.Clean(f.Path)) })
+	s.Files = slices.DeleteFunc(slices.Clone(s.Files), func(f ign.File) bool {
+		return b.lacks(path.Clean(f.Path), path.Clean(f.Path))
+	})
 	s.Links = slices.DeleteFunc(slices.Clone(s.Links), b.lacksLink)
 	units := c.Ignition.Systemd.Units
 	c.Ignition.Systemd.Units = nil
@@ -56,7 +61,8 @@ func (b firstBootConfig) lacks(p, name string) bool {
 	want, wanted := b.wanted.Paths[p]
 	is := b.seen.Paths[p]
 	lacks := wanted && want.Kind != host.Absent && (is.Kind == host.Absent ||
-		want.Kind == host.File && !b.hasContent(p, is, want) && (b.marked.Match(p) || secret.Path(name) || secret.Is(name, string(b.wanted.Contents[want.Digest]))))
+		want.Kind == host.File && !b.hasContent(p, is, want) &&
+			(b.marked.Match(p) || secret.Path(name) || secret.Is(name, string(b.wanted.Contents[want.Digest]))))
 	b.missing[p] = b.missing[p] || lacks
 	return lacks
 }
@@ -78,7 +84,9 @@ func (b firstBootConfig) lacksLink(l ign.Link) bool {
 // unit with a missing part is not enabled.
 func (b firstBootConfig) startedUnit(u ign.Unit) (ign.Unit, bool) {
 	before := len(u.Dropins)
-	u.Dropins = slices.DeleteFunc(slices.Clone(u.Dropins), func(d ign.Dropin) bool { return b.lacks(desired.DropinPath(u.Name, d.Name), "") })
+	u.Dropins = slices.DeleteFunc(slices.Clone(u.Dropins), func(d ign.Dropin) bool {
+		return b.lacks(desired.DropinPath(u.Name, d.Name), "")
+	})
 	part := len(u.Dropins) < before
 	if b.lacks(desired.UnitPath(u.Name), "") {
 		part, u.Contents, u.Mask = true, nil, nil

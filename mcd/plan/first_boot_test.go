@@ -13,8 +13,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
-// TestAMachineThatWasBornWithoutSecretsIsSeenAsThat brings a machine to what the server serves of a config, and asks what it was
-// born with.
+// TestAMachineThatWasBornWithoutSecretsIsSeenAsThat brings a machine to what the server serves of a config, and asks
+// what it was born with.
 func TestAMachineThatWasBornWithoutSecretsIsSeenAsThat(t *testing.T) {
 	const (
 		base   = `{"path":"/etc/app/app.conf","contents":{"source":"data:,port%3D1"}}`
@@ -42,7 +42,8 @@ func TestAMachineThatWasBornWithoutSecretsIsSeenAsThat(t *testing.T) {
 		"a file that somebody edited":                         {whole: storage(base), served: storage(base), changed: "/etc/app/app.conf"},
 		"a secret that the image has another of":              {whole: storage(base + "," + key), served: storage(base), changed: "/etc/app/tls.key"},
 		"a marked file that the image has another of": {
-			whole: storage(base + `,{"path":"/etc/vault/a","contents":{"source":"data:,plain"}}`), served: storage(base), changed: "/etc/vault/a", marked: secret.Paths{"/etc/vault/"},
+			whole:  storage(base + `,{"path":"/etc/vault/a","contents":{"source":"data:,plain"}}`),
+			served: storage(base), changed: "/etc/vault/a", marked: secret.Paths{"/etc/vault/"},
 		},
 		"a marked unit that the image has another of": {whole: units(plain, ""), served: units(""), changed: "/etc/systemd/system/app.service", marked: secret.Paths{"app.service"}},
 		"what is appended to a file of the image": {
@@ -55,14 +56,16 @@ func TestAMachineThatWasBornWithoutSecretsIsSeenAsThat(t *testing.T) {
 			born:   storage(`{"path":"/etc/zz.conf","append":[{"source":"data:,port%3D1"}]}`),
 		},
 		"a hard link with its file": {
-			whole:  `"storage":{"files":[` + key + `],"links":[{"path":"/etc/app/again","target":"/etc/app/tls.key","hard":true},{"path":"/etc/app/soft","target":"tls.key"}]}`,
+			whole: `"storage":{"files":[` + key +
+				`],"links":[{"path":"/etc/app/again","target":"/etc/app/tls.key","hard":true},{"path":"/etc/app/soft","target":"tls.key"}]}`,
 			served: `"storage":{"links":[{"path":"/etc/app/soft","target":"tls.key"}]}`,
 		},
 		"a unit":                    {whole: units(login, ""), served: units("")},
 		"a unit, but not a drop-in": {whole: units(login, dropin), served: units(`{"name":"app.service"%s}`, dropin)},
 		"a drop-in, and with it whether the unit is enabled": {
 			whole: units(plain, hidden), served: units(plain, ""),
-			born: units(`{"name":"app.service","contents":"[Service]\nExecStart=/usr/bin/app\n[Install]\nWantedBy=multi-user.target\n"}`),
+			born: units(
+				`{"name":"app.service","contents":"[Service]\nExecStart=/usr/bin/app\n[Install]\nWantedBy=multi-user.target\n"}`),
 		},
 		"a password": {
 			whole:  `"passwd":{"users":[{"name":"core","passwordHash":"$6$a$hunter2","sshAuthorizedKeys":["ssh-ed25519 AAAA a"]}]}`,
@@ -78,7 +81,8 @@ func TestAMachineThatWasBornWithoutSecretsIsSeenAsThat(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			m := hosttest.NewMachine()
-			nothing, whole, served := ignition(t, "", ""), ignition(t, "rendered-a", c.whole), ignition(t, "rendered-a", c.served)
+			nothing, whole, served := ignition(t, "", ""), ignition(t, "rendered-a", c.whole),
+				ignition(t, "rendered-a", c.served)
 			bring(t, m, nothing, served)
 			if c.changed != "" {
 				m.Put(c.changed, "changed")

@@ -87,7 +87,8 @@ func TestANumberThatAUserHadIsNobodyElses(t *testing.T) {
 
 func TestAUsersOwnGroupGoesWhereTheConfigLetsTheUserGo(t *testing.T) {
 	m := hosttest.NewMachine()
-	nothing, gone := ignition(t, "", ""), ignition(t, "rendered-a", `"passwd":{"users":[{"name":"guest","shouldExist":false}]}`)
+	nothing, gone := ignition(t, "", ""),
+		ignition(t, "rendered-a", `"passwd":{"users":[{"name":"guest","shouldExist":false}]}`)
 	group := func() bool {
 		g, err := m.Host().Passwd.Group(t.Context(), "guest")
 		if err != nil {
@@ -107,7 +108,8 @@ func TestAUsersOwnGroupGoesWhereTheConfigLetsTheUserGo(t *testing.T) {
 
 func TestAUserWhoStaysLeavesAGroupBeforeItGoes(t *testing.T) {
 	m := hosttest.NewMachine()
-	a := ignition(t, "rendered-a", `"passwd":{"groups":[{"name":"team"}],"users":[{"name":"core","groups":["team"],"passwordHash":"x"}]}`)
+	a := ignition(t, "rendered-a",
+		`"passwd":{"groups":[{"name":"team"}],"users":[{"name":"core","groups":["team"],"passwordHash":"x"}]}`)
 	b := ignition(t, "rendered-b", `"passwd":{"users":[{"name":"core","passwordHash":"y"}]}`)
 	bring(t, m, ignition(t, "", ""), a)
 	p, _ := planOn(t, m, a, b)
@@ -123,7 +125,8 @@ func TestAUserWhoStaysLeavesAGroupBeforeItGoes(t *testing.T) {
 
 func TestAHardLinkIsMadeAgainWhenItsFileChanges(t *testing.T) {
 	body := func(text string) string {
-		return `"storage":{"files":[{"path":"/etc/z","contents":{"source":"data:,` + text + `"}}],"links":[{"path":"/etc/a","target":"/etc/z","hard":true}]}`
+		return `"storage":{"files":[{"path":"/etc/z","contents":{"source":"data:,` + text +
+			`"}}],"links":[{"path":"/etc/a","target":"/etc/z","hard":true}]}`
 	}
 	m := hosttest.NewMachine()
 	one, two := ignition(t, "rendered-a", body("one")), ignition(t, "rendered-b", body("two"))
@@ -134,7 +137,8 @@ func TestAHardLinkIsMadeAgainWhenItsFileChanges(t *testing.T) {
 	}
 	p, _ := planOn(t, m, one, two)
 	for name, text := range map[string]string{"there": p.String(), "back": p.Inverse().String()} {
-		if file, link := strings.Index(text, "write /etc/z"), strings.Index(text, "link /etc/a = /etc/z"); file < 0 || link < file {
+		if file, link := strings.Index(text, "write /etc/z"), strings.Index(text, "link /etc/a = /etc/z"); file < 0 ||
+			link < file {
 			t.Errorf("on the way %s, want the file first, then its second name:\n%s", name, text)
 		}
 	}
@@ -147,7 +151,8 @@ func TestAHardLinkIsMadeAgainWhenItsFileChanges(t *testing.T) {
 }
 
 func TestUnitsAreEnabledAsOnANewMachine(t *testing.T) {
-	const static, wanted = `"contents":"[Service]\nExecStart=/bin/a\n"`, `"contents":"[Service]\nExecStart=/bin/a\n[Install]\nWantedBy=multi-user.target\n"`
+	const static, wanted = `"contents":"[Service]\nExecStart=/bin/a\n"`,
+		`"contents":"[Service]\nExecStart=/bin/a\n[Install]\nWantedBy=multi-user.target\n"`
 	for sentence, c := range map[string]struct {
 		unit, from, to string
 		enabled        bool
@@ -155,14 +160,16 @@ func TestUnitsAreEnabledAsOnANewMachine(t *testing.T) {
 		"by preset, where it can be enabled for the first time": {"preset.service", `{"name":"preset.service",` + static + `}`, `{"name":"preset.service",` + wanted + `}`, true},
 		"not a template that has no instance":                   {"preset@.service", "", `{"name":"preset@.service",` + wanted + `}`, false},
 		"along with one that names it": {
-			"vendor.service", `{"name":"x.service","enabled":true,"contents":"[Install]\nWantedBy=a.target\nAlso=vendor.service\n"}`,
+			"vendor.service",
+			`{"name":"x.service","enabled":true,"contents":"[Install]\nWantedBy=a.target\nAlso=vendor.service\n"}`,
 			`{"name":"x.service","enabled":true,"contents":"[Install]\nWantedBy=a.target\nAlso=vendor.service\n"},{"name":"vendor.service"}`, true,
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			m := hosttest.NewMachine()
 			m.Put("/usr/lib/systemd/system-preset/40-more.preset", "enable preset@.service\n")
-			from, to := ignition(t, "rendered-a", `"systemd":{"units":[`+c.from+`]}`), ignition(t, "rendered-b", `"systemd":{"units":[`+c.to+`]}`)
+			from, to := ignition(t, "rendered-a", `"systemd":{"units":[`+c.from+`]}`),
+				ignition(t, "rendered-b", `"systemd":{"units":[`+c.to+`]}`)
 			bring(t, m, ignition(t, "", ""), from)
 			bring(t, m, from, to)
 			if u, err := m.Host().Units.Status(t.Context(), c.unit); err != nil || u.Enabled != c.enabled {

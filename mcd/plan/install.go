@@ -77,7 +77,8 @@ func sectionsOf(t *target, name string) host.Sections {
 	return s
 }
 
-// addSection sets the section of a path as it will be after the update. The section of a file with unknown contents stays.
+// addSection sets the section of a path as it will be after the update. The section of a file with unknown contents
+// stays.
 func addSection(t *target, s host.Sections, p string) {
 	is := t.Paths[p]
 	contents, known := t.to.Contents[is.Digest]

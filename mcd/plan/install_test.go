@@ -13,8 +13,8 @@ const (
 	adminDir  = "/etc/systemd/system/"
 )
 
-// TestDropInsCountWhereTheySaySomethingOfInstall goes from one config to another, and back. The unit's [Install] is what
-// systemd makes of its file and its drop-ins.
+// TestDropInsCountWhereTheySaySomethingOfInstall goes from one config to another, and back. The unit's [Install] is
+// what systemd makes of its file and its drop-ins.
 func TestDropInsCountWhereTheySaySomethingOfInstall(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		// there are files of the machine: path and [Install], with blanks between lines.
@@ -29,8 +29,10 @@ func TestDropInsCountWhereTheySaySomethingOfInstall(t *testing.T) {
 			unit: "a.service", installs: "WantedBy=a.target WantedBy=b.target Alias=c.service", steps: "enable",
 		},
 		"every kind of line does": {
-			to:   unit("a@.service", "true", "", "10=WantedBy=a.target RequiredBy=b.target UpheldBy=c.target DefaultInstance=x"),
-			unit: "a@.service", installs: "WantedBy=a.target RequiredBy=b.target UpheldBy=c.target DefaultInstance=x", steps: "enable",
+			to: unit("a@.service", "true", "", "10=WantedBy=a.target RequiredBy=b.target UpheldBy=c.target "+
+				"DefaultInstance=x"),
+			unit: "a@.service", installs: "WantedBy=a.target RequiredBy=b.target UpheldBy=c.target DefaultInstance=x",
+			steps: "enable",
 		},
 		"a unit without [Install] is enabled by that of a drop-in": {
 			to:   unit("a.service", "true", "", "10=WantedBy=a.target"),
@@ -73,16 +75,21 @@ func TestDropInsCountWhereTheySaySomethingOfInstall(t *testing.T) {
 			unit:  "a.service", installs: "WantedBy=a.target RequiredBy=b.target", steps: "enable",
 		},
 		"an empty one does too": {
-			there: map[string]string{vendorDir + "a.service": "WantedBy=a.target", vendorDir + "a.service.d/10.conf": "WantedBy=v.target"},
-			to:    unit("a.service", "true", "none", "10"),
-			unit:  "a.service", installs: "WantedBy=a.target", steps: "enable",
+			there: map[string]string{
+				vendorDir + "a.service":           "WantedBy=a.target",
+				vendorDir + "a.service.d/10.conf": "WantedBy=v.target",
+			},
+			to:   unit("a.service", "true", "none", "10"),
+			unit: "a.service", installs: "WantedBy=a.target", steps: "enable",
 		},
 		"a template's drop-ins are its instances'": {
-			to:   unit("a@.service", "null", "WantedBy=a.target", "10=WantedBy=b.target") + "," + unit("a@x.service", "true", "none"),
+			to: unit("a@.service", "null", "WantedBy=a.target", "10=WantedBy=b.target") + "," + unit("a@x.service",
+				"true", "none"),
 			unit: "a@x.service", installs: "WantedBy=a.target WantedBy=b.target", steps: "enable",
 		},
 		"an instance's own drop-in hides its template's": {
-			to:   unit("a@.service", "null", "WantedBy=a.target", "10=WantedBy=b.target") + "," + unit("a@x.service", "true", "none", "10=WantedBy=c.target"),
+			to: unit("a@.service", "null", "WantedBy=a.target", "10=WantedBy=b.target") + "," + unit("a@x.service",
+				"true", "none", "10=WantedBy=c.target"),
 			unit: "a@x.service", installs: "WantedBy=a.target WantedBy=c.target", steps: "enable",
 		},
 		"a drop-in that comes changes the links": {
@@ -153,7 +160,8 @@ func TestDropInsCountWhereTheySaySomethingOfInstall(t *testing.T) {
 			}
 			bring(t, m, from, to)
 			is, err := m.Host().Units.Status(t.Context(), c.unit)
-			if got := strings.ReplaceAll(is.Install, "\n", " "); err != nil || got != c.installs || is.Enabled && c.installs == "" || !is.Enabled && strings.HasSuffix(c.steps, "enable") {
+			if got := strings.ReplaceAll(is.Install, "\n", " "); err != nil || got != c.installs || is.Enabled &&
+				c.installs == "" || !is.Enabled && strings.HasSuffix(c.steps, "enable") {
 				t.Errorf("it is %+v, %v; want %q", is, err, c.installs)
 			}
 			if again, _ := planOn(t, m, to, to); len(again.Steps) > 0 {
@@ -166,7 +174,8 @@ func TestDropInsCountWhereTheySaySomethingOfInstall(t *testing.T) {
 	}
 }
 
-// unit is one of a config: enabled is true, false or null; the file says something in [Install], or is none; a drop-in is
+// unit is one of a config: enabled is true, false or null; the file says something in [Install], or is none; a drop-in
+// is
 // 10=WantedBy=a.target, or empty.
 func unit(name, enabled, says string, dropins ...string) string {
 	text := func(says string) string {
@@ -191,7 +200,8 @@ func unit(name, enabled, says string, dropins ...string) string {
 func sameUnits(a, b string) bool {
 	only := func(tree string) (lines []string) {
 		for line := range strings.Lines(tree) {
-			if strings.HasPrefix(line, "enabled ") || strings.HasPrefix(line, adminDir) && !strings.Contains(line, " dir ") {
+			if strings.HasPrefix(line, "enabled ") || strings.HasPrefix(line, adminDir) && !strings.Contains(line,
+				" dir ") {
 				lines = append(lines, line)
 			}
 		}

@@ -6,8 +6,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// Inverse returns the step that undoes a step: Before and After change places. An action is its own inverse, because a rollback reloads or
-// restarts the service again. Inverse(Inverse(s)) == s.
+// Inverse returns the step that undoes a step: Before and After change places. An action is its own inverse, because a
+// rollback reloads or restarts the service again. Inverse(Inverse(s)) == s.
 func Inverse(s Step) Step {
 	s.Before, s.After = s.After, s.Before
 	switch s.Verb {

@@ -12,8 +12,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
-// TestKernelArgumentsOfAMachineThatOnlyAppends: the machine's own arguments stay, those that it has are not added, and a config that is in force has
-// no steps.
+// TestKernelArgumentsOfAMachineThatOnlyAppends: the machine's own arguments stay, those that it has are not added, and
+// a config that is in force has no steps.
 func TestKernelArgumentsOfAMachineThatOnlyAppends(t *testing.T) {
 	for _, c := range []struct{ says, own, from, to, step, next string }{
 		{"an argument comes at the end", "quiet splash", "", "nosmt", "kargs +nosmt", "quiet splash nosmt"},
@@ -95,7 +95,8 @@ func TestOddKernelArgumentsAreRefusedBeforeAnyStep(t *testing.T) {
 	if !slices.Equal(said, want) || !slices.Equal(foretold, want) {
 		t.Errorf("the node refuses %q, and the review says %q; want %q", said, foretold, want)
 	}
-	if p, _ = planOn(t, hosttest.NewMachine(), plan.Config{Name: "a"}, plan.Config{Name: "b", Config: to}); len(p.Refusals) > 0 {
+	if p, _ = planOn(t, hosttest.NewMachine(), plan.Config{Name: "a"}, plan.Config{Name: "b", Config: to}); len(
+		p.Refusals) > 0 {
 		t.Errorf("a machine with rpm-ostree refuses %v", p.Refusals)
 	}
 }

@@ -15,15 +15,16 @@ func setKeyOwners(t *target) {
 	for _, w := range t.to.Users {
 		p := policy.KeysPath(w.Account.Home)
 		u, e := t.Users[w.Name], t.to.Paths[p]
-		if _, keys := t.to.Parents[path.Dir(p)]; keys && u.There && e.Kind == host.File && e.Owner == w.Account.Owner() {
+		if _, keys := t.to.Parents[path.Dir(p)]; keys && u.There && e.Kind == host.File &&
+			e.Owner == w.Account.Owner() {
 			e.Owner = u.Owner()
 			t.Paths[p] = e
 		}
 	}
 }
 
-// removeMade removes the directories that the daemon created for the current config below a path at which the new config has a file or a
-// link. The host does not remove a directory with entries.
+// removeMade removes the directories that the daemon created for the current config below a path at which the new
+// config has a file or a link. The host does not remove a directory with entries.
 func removeMade(t *target) {
 	for p, want := range t.to.Paths {
 		if want.Kind == host.Dir || want.Kind == host.Absent || t.seen.Paths[p].Kind != host.Dir {

@@ -26,16 +26,25 @@ func state(r *rand.Rand) host.State {
 		}[r.IntN(5)]
 	}
 	for _, u := range []string{"a.service", "b.timer"} {
-		s.Units[u] = host.Unit{Enabled: r.IntN(2) == 0, Install: []string{"WantedBy=a.target", "WantedBy=b.target"}[r.IntN(2)]}
+		s.Units[u] = host.Unit{Enabled: r.IntN(2) == 0, Install: []string{
+			"WantedBy=a.target",
+			"WantedBy=b.target",
+		}[r.IntN(2)]}
 	}
 	s.Users, s.Groups = map[string]host.User{}, map[string]host.Group{}
 	for _, name := range []string{"u", "v"} {
-		s.Users[name] = []host.User{{}, {There: true, UID: 1, GID: 7}, {There: true, UID: 1, GID: 8, Groups: "g", Password: "one"}}[r.IntN(3)]
+		s.Users[name] = []host.User{{}, {There: true, UID: 1, GID: 7}, {
+			There: true, UID: 1, GID: 8, Groups: "g",
+			Password: "one",
+		}}[r.IntN(3)]
 	}
 	for _, name := range []string{"g", "h"} {
 		s.Groups[name] = []host.Group{{}, {There: true, GID: 7}, {There: true, GID: 8, Members: "w"}}[r.IntN(3)]
 	}
-	s.OS = host.OS{Image: []string{"one", "two"}[r.IntN(2)], Kargs: []string{"", "a b", "b a", "a a"}[r.IntN(4)], KernelType: []string{"default", "realtime"}[r.IntN(2)]}
+	s.OS = host.OS{
+		Image: []string{"one", "two"}[r.IntN(2)], Kargs: []string{"", "a b", "b a", "a a"}[r.IntN(4)],
+		KernelType: []string{"default", "realtime"}[r.IntN(2)],
+	}
 	return s
 }
 

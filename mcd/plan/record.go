@@ -14,8 +14,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// RecordOf returns the content of the record of a config: its name, spec, secret paths and the revision of its secrets. The spec has
-// references to secrets, and no contents of them.
+// RecordOf returns the content of the record of a config: its name, spec, secret paths and the revision of its secrets.
+// The spec has references to secrets, and no contents of them.
 func RecordOf(mc mcfgv1.MachineConfig) ([]byte, error) {
 	kept := mcfgv1.MachineConfig{
 		TypeMeta:   metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfig"},
@@ -34,7 +34,8 @@ func RecordOf(mc mcfgv1.MachineConfig) ([]byte, error) {
 	return text, nil
 }
 
-// NameOf returns the name of a config of a record or a task, with the revision of its secrets, as v1alpha1.ConfigAt writes it.
+// NameOf returns the name of a config of a record or a task, with the revision of its secrets, as v1alpha1.ConfigAt
+// writes it.
 func NameOf(mc mcfgv1.MachineConfig) string {
 	return v1alpha1.ConfigAt(mc.Name, mc.Annotations[v1alpha1.CurrentSecretsAnnotation])
 }
@@ -48,7 +49,8 @@ func ParseRecord(text []byte) (*mcfgv1.MachineConfig, error) {
 		err = errors.New("it names no config")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the record %s: %w; restore it, or remove it to use the current config that the Node names", host.RecordPath, err)
+		return nil, fmt.Errorf("reading the record %s: %w; restore it, or remove it to use the current config that "+
+			"the Node names", host.RecordPath, err)
 	}
 	return mc, nil
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// refuseReplacedByDirs refuses to create a directory in place of a file that no config wrote. The file would be lost, because the daemon
-// stores the originals only of paths that a config names.
+// refuseReplacedByDirs refuses to create a directory in place of a file that no config wrote. The file would be lost,
+// because the daemon stores the originals only of paths that a config names.
 func refuseReplacedByDirs(observed, target host.State, w Transition) (refusals []policy.Refusal) {
 	for p, shall := range target.Paths {
 		if shall.Kind != host.Dir {
@@ -27,7 +27,10 @@ func refuseReplacedByDirs(observed, target host.State, w Transition) (refusals [
 		_, ours := w.Old.Paths[p]
 		replaces := w.New.Paths[p].Kind == host.Dir && !w.New.NoOverwrite[p] && is.Kind != host.Other
 		if !ours && !replaces {
-			refusals = append(refusals, policy.OnNode(policy.CheckPaths, p, fmt.Sprintf("the config needs a directory at this path, and this node has a %s that no config created. Choose another path, or move the %s away if the node does not need it", is.Kind, is.Kind)))
+			refusals = append(refusals, policy.OnNode(policy.CheckPaths, p,
+				fmt.Sprintf("the config needs a directory at this path, and this node has a %s that no config "+
+					"created. Choose another path, or move the %s away if the node does not need it", is.Kind,
+					is.Kind)))
 		}
 	}
 	return sortRefusals(refusals)
@@ -42,7 +45,8 @@ func sortRefusals(refusals []policy.Refusal) []policy.Refusal {
 // refuseNewIDs refuses to change the number of an existing account, because the account's files have the old number.
 func refuseNewIDs(observed, target host.State) (refusals []policy.Refusal) {
 	refuse := func(field, what string, is, shall int) {
-		refusals = append(refusals, policy.OnNode(policy.CheckAccounts, field, fmt.Sprintf("it has the %s %d on this node, and the owner of its files would not exist with %d: give %d, or leave it out", what, is, shall, is)))
+		refusals = append(refusals, policy.OnNode(policy.CheckAccounts, field, fmt.Sprintf("it has the %s %d on this "+
+			"node, and the owner of its files would not exist with %d: give %d, or leave it out", what, is, shall, is)))
 	}
 	for _, name := range slices.Sorted(maps.Keys(target.Users)) {
 		if is, shall := observed.Users[name], target.Users[name]; is.There && shall.There && is.UID != shall.UID {
@@ -63,7 +67,9 @@ func refuseRemovedAccounts(target host.State, named []policy.Account) (refusals 
 		user, isUser := target.Users[a.Name]
 		group, isGroup := target.Groups[a.Name]
 		if a.Kind == policy.KindUser && isUser && !user.There || a.Kind == policy.KindGroup && isGroup && !group.There {
-			refusals = append(refusals, policy.OnNode(policy.CheckAccounts, a.Field, fmt.Sprintf("it names %s %q, which goes because the config does not make it any more: keep it in passwd, or name another one", a.Kind, a.Name)))
+			refusals = append(refusals, policy.OnNode(policy.CheckAccounts, a.Field,
+				fmt.Sprintf("it names %s %q, which goes because the config does not make it any more: keep it in "+
+					"passwd, or name another one", a.Kind, a.Name)))
 		}
 	}
 	return refusals
@@ -77,7 +83,8 @@ func refuseUsedDirs(target host.State, w Transition) (refusals []policy.Refusal)
 	}
 	for p, want := range w.New.Paths {
 		if want.Kind != host.Dir && want.Kind != host.Absent && target.Paths[p].Kind == host.Dir {
-			refusals = append(refusals, policy.OnNode(policy.CheckPaths, p, "this node has a directory here with something in it that no config made: move that away on the node, or choose another path"))
+			refusals = append(refusals, policy.OnNode(policy.CheckPaths, p, "this node has a directory here with "+
+				"something in it that no config made: move that away on the node, or choose another path"))
 		}
 	}
 	return sortRefusals(refusals)
@@ -92,10 +99,14 @@ func refuseOverwrites(target host.State, w Transition) (refusals []policy.Refusa
 			continue
 		}
 		_, takes := w.New.Appends[p]
-		if was.Kind == want.Kind && (was.Kind == host.Dir || takes || path.Clean(was.Target) == path.Clean(want.Target) && was.Kind == host.Link) {
+		if was.Kind == want.Kind &&
+			(was.Kind == host.Dir || takes || path.Clean(was.Target) == path.Clean(want.Target) &&
+				was.Kind == host.Link) {
 			continue
 		}
-		refusals = append(refusals, policy.OnNode(policy.CheckPaths, p, fmt.Sprintf("this node has a %s at this path that no config created, and the config does not set overwrite: true, so a new node would not boot. Set overwrite: true, or choose another path", was.Kind)))
+		refusals = append(refusals, policy.OnNode(policy.CheckPaths, p, fmt.Sprintf("this node has a %s at this path "+
+			"that no config created, and the config does not set overwrite: true, so a new node would not boot. Set "+
+			"overwrite: true, or choose another path", was.Kind)))
 	}
 	return sortRefusals(refusals)
 }
@@ -104,13 +115,16 @@ func refuseOverwrites(target host.State, w Transition) (refusals []policy.Refusa
 func refuseHardLinks(target host.State, to desired.State) (refusals []policy.Refusal) {
 	for p, e := range to.Paths {
 		if e.Kind == host.Hard && !slices.Contains([]host.Kind{host.File, host.Link}, target.Paths[e.Target].Kind) {
-			refusals = append(refusals, policy.OnNode(policy.CheckPaths, "storage.links "+p, fmt.Sprintf("the target %s of this hard link is neither a file nor a link, on this node or in this config: correct the target", e.Target)))
+			refusals = append(refusals, policy.OnNode(policy.CheckPaths, "storage.links "+p,
+				fmt.Sprintf("the target %s of this hard link is neither a file nor a link, on this node or in this "+
+					"config: correct the target", e.Target)))
 		}
 	}
 	return sortRefusals(refusals)
 }
 
-// refuseSamePaths refuses two paths that links on the machine lead to the same file: the second one would overwrite the first.
+// refuseSamePaths refuses two paths that links on the machine lead to the same file: the second one would overwrite the
+// first.
 func refuseSamePaths(target host.State, to desired.State) (refusals []policy.Refusal) {
 	links := map[string]string{}
 	for p, e := range target.Paths {
@@ -131,7 +145,9 @@ func refuseSamePaths(target host.State, to desired.State) (refusals []policy.Ref
 	for _, p := range slices.Sorted(maps.Keys(to.Paths)) {
 		at := cmp.Or(places[p], p)
 		if other, twice := named[at]; twice {
-			refusals = append(refusals, policy.OnNode(policy.CheckPaths, p, fmt.Sprintf("a link on this node makes it the same place as %s, which the config names too: keep one of them", other)))
+			refusals = append(refusals, policy.OnNode(policy.CheckPaths, p,
+				fmt.Sprintf("a link on this node makes it the same place as %s, which the config names too: keep one "+
+					"of them", other)))
 		}
 		named[at] = p
 	}
@@ -146,7 +162,9 @@ func refuseAppends(observed, target host.State, to desired.State) (refusals []po
 			was = orig
 		}
 		if was.Kind != host.Absent && was.Kind != host.File {
-			refusals = append(refusals, policy.OnNode(policy.CheckPaths, "storage.files "+p, fmt.Sprintf("this node has a %s at this path, and the config appends to a file or keeps its contents. Give the whole contents, or correct the path", was.Kind)))
+			refusals = append(refusals, policy.OnNode(policy.CheckPaths, "storage.files "+p,
+				fmt.Sprintf("this node has a %s at this path, and the config appends to a file or keeps its "+
+					"contents. Give the whole contents, or correct the path", was.Kind)))
 		}
 	}
 	return refusals

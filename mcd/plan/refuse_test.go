@@ -23,7 +23,9 @@ func ignition(t *testing.T, name, body string) plan.Config {
 	if body == "" {
 		return plan.Config{Name: name}
 	}
-	c, err := machineconfig.Parse(mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(`{"ignition":{"version":"3.5.0"},` + body + `}`)}})
+	c, err := machineconfig.Parse(
+		mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(`{"ignition":{"version":"3.5.0"},` + body +
+			`}`)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +40,9 @@ func planOn(t *testing.T, m *hosttest.Machine, from, to plan.Config) (plan.Plan,
 }
 
 // contentsOn is planOn with what the steps write.
-func contentsOn(t *testing.T, m *hosttest.Machine, from, to plan.Config) (plan.Plan, map[host.Digest][]byte, plan.Transition) {
+func contentsOn(t *testing.T, m *hosttest.Machine, from,
+	to plan.Config,
+) (plan.Plan, map[host.Digest][]byte, plan.Transition) {
 	t.Helper()
 	accounts, err := apply.Accounts(t.Context(), m.Host())
 	if err != nil {
@@ -125,7 +129,9 @@ func TestADropInThatAConfigEmptiesHidesThatOfTheVendorAndComesBack(t *testing.T)
 	const at = "/etc/systemd/system/a.service.d/10-x.conf"
 	m := hosttest.NewMachine()
 	m.Put(at, "[Service]\nNice=1\n")
-	empty, emptied := ignition(t, "", ""), ignition(t, "rendered-a", `"systemd":{"units":[{"name":"a.service","dropins":[{"name":"10-x.conf","contents":""}]}]}`)
+	empty, emptied := ignition(t, "", ""),
+		ignition(t, "rendered-a",
+			`"systemd":{"units":[{"name":"a.service","dropins":[{"name":"10-x.conf","contents":""}]}]}`)
 	bring(t, m, empty, emptied)
 	if is, err := m.Host().Files.Stat(at); err != nil || is.Kind != host.File || is.Digest != host.DigestOf(nil) {
 		t.Fatalf("it is %v, %v", is, err)

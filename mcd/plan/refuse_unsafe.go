@@ -47,9 +47,11 @@ func refuseForeignHomes(observed, target host.State, w Transition) (refusals []p
 		case is.Kind == host.Absent && at == home, is.Kind == host.Dir && is.Owner.UID == owner:
 			continue
 		case is.Kind == host.Dir:
-			why = fmt.Sprintf("the home directory of %s belongs to uid %d and not to uid %d; give it to that user (chown), or name another home directory", u.Name, is.Owner.UID, owner)
+			why = fmt.Sprintf("the home directory of %s belongs to uid %d and not to uid %d; give it to that user "+
+				"(chown), or name another home directory", u.Name, is.Owner.UID, owner)
 		default:
-			why = fmt.Sprintf("the home directory of %s is a link that leads to no directory; make the directory, or name another home directory", u.Name)
+			why = fmt.Sprintf("the home directory of %s is a link that leads to no directory; make the directory, or "+
+				"name another home directory", u.Name)
 		}
 		if at != home && is.Kind == host.Dir {
 			why = fmt.Sprintf("it is a link to %s; %s", at, why)

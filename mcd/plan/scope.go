@@ -143,7 +143,9 @@ func withParents(paths []string) []string {
 
 // Managed returns the kernel arguments of a machine that are in the scope.
 func (s Scope) Managed(kargs string) string {
-	return host.JoinArgs(slices.DeleteFunc(host.SplitArgs(kargs), func(a string) bool { return !slices.Contains(s.Kargs, a) }))
+	return host.JoinArgs(slices.DeleteFunc(host.SplitArgs(kargs), func(a string) bool {
+		return !slices.Contains(s.Kargs, a)
+	}))
 }
 
 // imageMark exists on OSTree systems, which have the /etc of the image in /usr/etc.

@@ -32,7 +32,10 @@ func TestAScopeHasEachDirectoryBeforeWhatIsInIt(t *testing.T) {
 			t.Errorf("%s is looked at, and its directory is not", p)
 		}
 	}
-	for _, p := range []string{"/etc/machine-config-daemon/orig/etc/a/b/c.mcdorig", "/usr/etc/a-b", "/srv/deep/file", "/etc/systemd/system/a@.service", "/etc/systemd/system/b.socket", "/home/alice/.bashrc"} {
+	for _, p := range []string{
+		"/etc/machine-config-daemon/orig/etc/a/b/c.mcdorig", "/usr/etc/a-b", "/srv/deep/file",
+		"/etc/systemd/system/a@.service", "/etc/systemd/system/b.socket", "/home/alice/.bashrc",
+	} {
 		if _, there := slices.BinarySearch(s.Paths, p); !there {
 			t.Errorf("%s is not looked at", p)
 		}

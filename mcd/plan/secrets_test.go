@@ -12,8 +12,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
-// TestSecretsAreNotWrittenAsReferences: a machine never gets the text of a reference, or ciphertext, in place of a secret. A config whose
-// references are invalid is refused.
+// TestSecretsAreNotWrittenAsReferences: a machine never gets the text of a reference, or ciphertext, in place of a
+// secret. A config whose references are invalid is refused.
 func TestSecretsAreNotWrittenAsReferences(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		source           string
@@ -30,7 +30,8 @@ func TestSecretsAreNotWrittenAsReferences(t *testing.T) {
 			f := ign.File{Node: ign.Node{Path: "/etc/pull.json"}}
 			f.Contents.Source = &c.source
 			config.Ignition.Storage.Files = []ign.File{f}
-			way := plan.NewTransition(plan.Config{Name: "old"}, plan.Config{Name: "new", Config: config}, plan.Rules{}, host.Accounts{})
+			way := plan.NewTransition(plan.Config{Name: "old"}, plan.Config{Name: "new", Config: config}, plan.Rules{},
+				host.Accounts{})
 			text := ""
 			for _, r := range way.Refusals {
 				text += r.Field + ": " + r.Why + "\n"

@@ -15,7 +15,10 @@ import (
 // with the changes of the new config, the stored originals, and the restored originals. The parameter observed must
 // cover ScopeOf(from, to).
 func Target(observed host.State, from, to desired.State) host.State {
-	t := &target{State: withRoom(observed, len(to.Paths)), seen: observed, from: from, to: to, units: map[string]host.Unit{}}
+	t := &target{
+		State: withRoom(observed, len(to.Paths)), seen: observed, from: from, to: to,
+		units: map[string]host.Unit{},
+	}
 	for p := range from.Paths {
 		if _, kept := to.Paths[p]; !kept {
 			t.restorePath(p)
@@ -156,15 +159,18 @@ func (t *target) complete(p string, want, was host.Entry, k originalRecord) host
 	} else if was.Kind == want.Kind {
 		before = desired.Unset{Mode: true, User: true, Group: true}
 	}
-	want.Mode, want.Owner = desired.Unset{Mode: open.Mode && before.Mode, User: open.User && before.User, Group: open.Group && before.Group}.Fill(was, want)
+	want.Mode, want.Owner = desired.Unset{
+		Mode: open.Mode && before.Mode, User: open.User && before.User,
+		Group: open.Group && before.Group,
+	}.Fill(was, want)
 	return want
 }
 
 // stamp is the empty file that marks a path that did not exist before any config.
 var stamp = host.Entry{Kind: host.File, Mode: 0o644, Digest: host.DigestOf(nil)}
 
-// restorePath restores the original of a path that the new config does not name. A directory that other paths of the new config need gets
-// its original or default mode and owner. The host does not remove a directory with entries.
+// restorePath restores the original of a path that the new config does not name. A directory that other paths of the
+// new config need gets its original or default mode and owner. The host does not remove a directory with entries.
 func (t *target) restorePath(p string) {
 	k := recordOfOriginal(t.seen, p)
 	shall := t.original(p, k)

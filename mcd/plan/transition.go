@@ -46,7 +46,10 @@ type Rules struct {
 // NewTransition returns a transition with its disruption and its refusals.
 func NewTransition(from, to Config, rules Rules, accounts host.Accounts) Transition {
 	a, b := policy.Running(from.Config, to.Config)
-	w := Transition{From: from.Name, To: to.Name, Old: desired.Of(a, accounts), New: desired.Of(b, accounts), ReferencedAccounts: policy.AccountsNamed(b)}
+	w := Transition{
+		From: from.Name, To: to.Name, Old: desired.Of(a, accounts), New: desired.Of(b, accounts),
+		ReferencedAccounts: policy.AccountsNamed(b),
+	}
 	w.Decision = policy.Decide(from.Config, to.Config, rules.Policy)
 	old := from.Config
 	if from.Name == "" {
@@ -71,10 +74,14 @@ func (w Transition) Scope() Scope { return ScopeOf(w.Old, w.New) }
 func (w Transition) Plan(observed host.State, record []byte) (p Plan, contents map[host.Digest][]byte) {
 	target := Target(observed, w.Old, w.New)
 	addRecord(target, record)
-	found := slices.Concat(refuseUnsafe(observed, w), refuseForeignHomes(observed, target, w), refuseReplacedByDirs(observed, target, w), refuseAppends(observed, target, w.New), refuseOverwrites(target, w), refuseHardLinks(target, w.New), refuseSamePaths(target, w.New), refuseNewIDs(observed, target), refuseRemovedAccounts(target, w.ReferencedAccounts), refuseUsedDirs(target, w))
+	found := slices.Concat(refuseUnsafe(observed, w), refuseForeignHomes(observed, target, w),
+		refuseReplacedByDirs(observed, target, w), refuseAppends(observed, target, w.New), refuseOverwrites(target, w),
+		refuseHardLinks(target, w.New), refuseSamePaths(target, w.New), refuseNewIDs(observed, target),
+		refuseRemovedAccounts(target, w.ReferencedAccounts), refuseUsedDirs(target, w))
 	problems := append(slices.Clone(w.Refusals), aboutOtherFields(w.Refusals, found)...)
 	maps.Copy(target.Contents, w.New.Contents)
-	return Diff(observed, target, DiffOptions{From: w.From, To: w.To, Decision: w.Decision, Problems: problems}), target.Contents
+	return Diff(observed, target, DiffOptions{From: w.From, To: w.To, Decision: w.Decision, Problems: problems}),
+		target.Contents
 }
 
 // aboutOtherFields returns the refusals in more whose fields have no refusal in already. One reason for each field is

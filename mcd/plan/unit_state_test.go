@@ -8,8 +8,9 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 )
 
-// TestAConfigKeepsTheStateOfAUnitThatItDoesNotSet has a kubelet that its installer enabled on a machine whose presets disable all units,
-// as CoreOS and RHEL do. The machine goes through configs one after the other; an update to the empty config is a revert.
+// TestAConfigKeepsTheStateOfAUnitThatItDoesNotSet has a kubelet that its installer enabled on a machine whose presets
+// disable all units, as CoreOS and RHEL do. The machine goes through configs one after the other; an update to the
+// empty config is a revert.
 func TestAConfigKeepsTheStateOfAUnitThatItDoesNotSet(t *testing.T) {
 	const (
 		dropin  = `{"name":"kubelet.service","dropins":[{"name":"10.conf","contents":"[Service]\nNice=1\n"}]}`
@@ -48,7 +49,8 @@ func TestAConfigKeepsTheStateOfAUnitThatItDoesNotSet(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := hosttest.NewMachine()
-			m.Put(vendorDir+"kubelet.service", "[Service]\nExecStart=/bin/kubelet\n[Install]\nWantedBy=multi-user.target\n")
+			m.Put(vendorDir+"kubelet.service", "[Service]\nExecStart=/bin/kubelet\n[Install]\n"+
+				"WantedBy=multi-user.target\n")
 			if c.manual {
 				if err := m.Host().Units.Enable(t.Context(), "kubelet.service"); err != nil {
 					t.Fatal(err)
@@ -58,7 +60,8 @@ func TestAConfigKeepsTheStateOfAUnitThatItDoesNotSet(t *testing.T) {
 			for i, units := range c.units {
 				to := ignition(t, "rendered-"+string(rune('a'+i)), `"systemd":{"units":[`+units+`]}`)
 				bring(t, m, from, to)
-				if u, err := m.Host().Units.Status(t.Context(), "kubelet.service"); err != nil || u.Enabled != c.want[i] {
+				if u, err := m.Host().Units.Status(t.Context(), "kubelet.service"); err != nil ||
+					u.Enabled != c.want[i] {
 					t.Errorf("after config %d, enabled is %t, %v; want %t", i, u.Enabled, err, c.want[i])
 				}
 				if again, _ := planOn(t, m, to, to); len(again.Steps) > 0 {
@@ -76,9 +79,11 @@ func TestAConfigKeepsTheStateOfAUnitThatItDoesNotSet(t *testing.T) {
 // TestARollbackReturnsAUnitWithItsRecord undoes an update that disabled a unit.
 func TestARollbackReturnsAUnitWithItsRecord(t *testing.T) {
 	m := hosttest.NewMachine()
-	from, to := ignition(t, "", ""), ignition(t, "rendered-a", `"systemd":{"units":[{"name":"vendor.service","enabled":true}]}`)
+	from, to := ignition(t, "", ""),
+		ignition(t, "rendered-a", `"systemd":{"units":[{"name":"vendor.service","enabled":true}]}`)
 	p, _ := planOn(t, m, from, to)
-	if back := p.Inverse().String(); !strings.Contains(back, "disable vendor.service") || !strings.Contains(back, "remove "+host.UnitsPath) {
+	if back := p.Inverse().String(); !strings.Contains(back, "disable vendor.service") ||
+		!strings.Contains(back, "remove "+host.UnitsPath) {
 		t.Errorf("the rollback is\n%s", back)
 	}
 }

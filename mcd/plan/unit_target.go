@@ -112,8 +112,8 @@ func (t *target) wasEnabled(name string, u host.Unit) bool {
 	return u.Preset || isEnabledByAlso(t, name)
 }
 
-// restoreUnit returns a unit that the new config does not name to its earlier state. A unit without an [Install] section cannot be
-// enabled again.
+// restoreUnit returns a unit that the new config does not name to its earlier state. A unit without an [Install]
+// section cannot be enabled again.
 func (t *target) restoreUnit(name string) {
 	u, w := t.unitAfter(name), t.from.Units[name]
 	was, known := t.earlier[name]
@@ -131,7 +131,8 @@ func (t *target) restoreUnit(name string) {
 	t.Units[name] = u
 }
 
-// enableAlso enables or disables the units of Also= together with the unit that names them, unless the config names them itself.
+// enableAlso enables or disables the units of Also= together with the unit that names them, unless the config names
+// them itself.
 func enableAlso(t *target) {
 	done := map[string]bool{}
 	names := slices.Sorted(maps.Keys(t.Units))
@@ -193,7 +194,8 @@ func isBareTemplate(name, install string) bool {
 
 // unmask removes a mask if the new config says mask: false.
 func unmask(t *target, name string, w desired.Unit) {
-	if is := t.seen.Paths[desired.UnitPath(name)]; w.Unmask && !w.HasContents && is.Kind == host.Link && is.Target == "/dev/null" {
+	if is := t.seen.Paths[desired.UnitPath(name)]; w.Unmask && !w.HasContents && is.Kind == host.Link &&
+		is.Target == "/dev/null" {
 		t.Paths[desired.UnitPath(name)] = host.Entry{}
 	}
 }

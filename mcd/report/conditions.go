@@ -52,22 +52,26 @@ var rules = []struct {
 }{
 	{mcfgv1.MachineConfigNodeUpdatePrepared, prepared},
 	{mcfgv1.MachineConfigNodeUpdateExecuted, func(s Status) condition {
-		return s.stepCondition(draining, rebooting, "draining the node, or changing its files and OS", "files and OS are those of "+s.Node.Desired)
+		return s.stepCondition(draining, rebooting, "draining the node, or changing its files and OS",
+			"files and OS are those of "+s.Node.Desired)
 	}},
 	{mcfgv1.MachineConfigNodeUpdateCordoned, cordoned},
 	{mcfgv1.MachineConfigNodeUpdateDrained, drained},
 	{mcfgv1.MachineConfigNodeUpdateFilesAndOS, func(s Status) condition {
-		return s.stepCondition(applying, rebooting, "changing files and OS to those of "+s.Node.Desired, "files and OS are those of "+s.Node.Desired)
+		return s.stepCondition(applying, rebooting, "changing files and OS to those of "+s.Node.Desired,
+			"files and OS are those of "+s.Node.Desired)
 	}},
 	{mcfgv1.MachineConfigNodeUpdatePostActionComplete, func(s Status) condition {
-		return s.stepCondition(rebooting, confirming, "checking whether the node is healthy with "+s.Node.Desired, "the node is healthy with "+s.Node.Desired)
+		return s.stepCondition(rebooting, confirming, "checking whether the node is healthy with "+s.Node.Desired,
+			"the node is healthy with "+s.Node.Desired)
 	}},
 	{mcfgv1.MachineConfigNodeUpdateRebooted, rebooted},
 	{mcfgv1.MachineConfigNodeUpdateComplete, func(s Status) condition {
 		return s.stepCondition(confirming, confirming, "", s.Node.Desired+" is in force")
 	}},
 	{mcfgv1.MachineConfigNodeUpdateUncordoned, func(s Status) condition {
-		return s.confirmingCondition(s.isCordoned(), "the daemon has requested that machine-config-controller uncordons the node")
+		return s.confirmingCondition(s.isCordoned(), "the daemon has requested that machine-config-controller "+
+			"uncordons the node")
 	}},
 	{mcfgv1.MachineConfigNodeResumed, func(s Status) condition {
 		return s.confirmingCondition(true, "the node accepts pods again once it is uncordoned")
@@ -113,7 +117,8 @@ func oldConfig(s Status) string { return cmp.Or(s.Node.Current, "its first state
 func prepared(s Status) condition {
 	switch {
 	case s.Phase == Refused:
-		return condition{metav1.ConditionFalse, string(Refused), "a running node cannot apply " + s.Node.Desired + ": see NodeDegraded"}
+		return condition{metav1.ConditionFalse, string(Refused), "a running node cannot apply " + s.Node.Desired +
+			": see NodeDegraded"}
 	// In later steps, the result of costText would be unknown.
 	case s.step() > noStep && s.step() < confirming && s.Planned:
 		return succeeded("this node can apply " + s.Node.Desired + ", " + costText(s))
@@ -177,7 +182,8 @@ func rebooted(s Status) condition {
 	case s.step() > preparing && !s.needsReboot():
 		return notNeeded("this update needs no reboot")
 	}
-	return s.stepCondition(rebooting, checking, "rebooting into "+s.Node.Desired, "the node has rebooted into "+s.Node.Desired)
+	return s.stepCondition(rebooting, checking, "rebooting into "+s.Node.Desired, "the node has rebooted into "+
+		s.Node.Desired)
 }
 
 func updated(s Status) condition {
@@ -189,7 +195,8 @@ func updated(s Status) condition {
 	case n.Current == n.Desired: // The configs are equal if the node lacks withheld secrets, or if the update is forced.
 		return condition{metav1.ConditionFalse, "Updating", "the node does not have all of " + n.Desired + " yet"}
 	default:
-		return condition{metav1.ConditionFalse, "Updating", "the node updates from " + oldConfig(s) + " to " + n.Desired}
+		return condition{metav1.ConditionFalse, "Updating", "the node updates from " + oldConfig(s) + " to " +
+			n.Desired}
 	}
 }
 
@@ -212,7 +219,10 @@ func (s Status) conditions(before []metav1.Condition, now metav1.Time) []metav1.
 	var all []metav1.Condition
 	for _, r := range rules {
 		is := r.of(s)
-		c := metav1.Condition{Type: string(r.kind), Status: is.status, Reason: is.reason, Message: is.message, LastTransitionTime: now}
+		c := metav1.Condition{
+			Type: string(r.kind), Status: is.status, Reason: is.reason, Message: is.message,
+			LastTransitionTime: now,
+		}
 		for _, was := range before {
 			if was.Type == c.Type && was.Status == c.Status {
 				c.LastTransitionTime = was.LastTransitionTime

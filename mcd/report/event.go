@@ -40,8 +40,10 @@ const (
 
 // warnings are the reasons of events of type Warning.
 var warnings = []EventReason{
-	EventFailedToDrain, EventFailedServiceReload, EventFailedServiceRestart, EventFailedToReconcile, EventDiskStateFailed,
-	EventPreflightFailed, EventDriftDetected, EventGotSigterm, EventRejected, EventRolledBack, EventFetchFailed, EventPullFailed,
+	EventFailedToDrain, EventFailedServiceReload, EventFailedServiceRestart, EventFailedToReconcile,
+	EventDiskStateFailed,
+	EventPreflightFailed, EventDriftDetected, EventGotSigterm, EventRejected, EventRolledBack, EventFetchFailed,
+	EventPullFailed,
 }
 
 // IsWarning reports whether events with this reason have the type Warning.

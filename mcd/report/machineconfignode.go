@@ -44,7 +44,9 @@ func (s Status) Spec() mcfgv1.MachineConfigNodeSpec {
 // parameter generation is the generation of the object. The desired config in a status must be one that the node can
 // apply; until the daemon knows that, it is NotYetSet. An unknown current config is "". The API rejects "", so the
 // caller leaves the field out.
-func (s Status) ObjectStatus(before mcfgv1.MachineConfigNodeStatus, generation int64, now metav1.Time) mcfgv1.MachineConfigNodeStatus {
+func (s Status) ObjectStatus(before mcfgv1.MachineConfigNodeStatus, generation int64,
+	now metav1.Time,
+) mcfgv1.MachineConfigNodeStatus {
 	version := mcfgv1.MachineConfigNodeStatusMachineConfigVersion{Desired: NotYetSet}
 	if s.isPlanned() || s.isUpdated() {
 		version.Desired = validName(s.Node.Desired)
@@ -53,7 +55,8 @@ func (s Status) ObjectStatus(before mcfgv1.MachineConfigNodeStatus, generation i
 		version.Current = current
 	}
 	return mcfgv1.MachineConfigNodeStatus{
-		Conditions: s.conditions(before.Conditions, now), ObservedGeneration: max(before.ObservedGeneration, generation),
+		Conditions: s.conditions(before.Conditions, now), ObservedGeneration: max(before.ObservedGeneration,
+			generation),
 		ConfigVersion: &version, IrreconcilableChanges: s.irreconcilable(),
 	}
 }
@@ -67,10 +70,12 @@ func SameStatus(is, should mcfgv1.MachineConfigNodeStatus) bool {
 		}
 	}
 	return is.ConfigVersion != nil && should.ConfigVersion != nil && *is.ConfigVersion == *should.ConfigVersion &&
-		is.ObservedGeneration == should.ObservedGeneration && slices.Equal(is.IrreconcilableChanges, should.IrreconcilableChanges)
+		is.ObservedGeneration == should.ObservedGeneration && slices.Equal(is.IrreconcilableChanges,
+		should.IrreconcilableChanges)
 }
 
-// validName returns the name of a rendered config, without the revision of its secrets, if the API accepts the name, or NotYetSet.
+// validName returns the name of a rendered config, without the revision of its secrets, if the API accepts the name, or
+// NotYetSet.
 func validName(at string) string {
 	name := v1alpha1.ConfigName(at)
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {

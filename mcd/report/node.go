@@ -21,8 +21,8 @@ type Node struct {
 	// UID distinguishes this Node from an earlier one with the same name; "" if it is unknown. UID is not an
 	// annotation.
 	UID string
-	// Current and Desired are names of rendered configs with the revision of their secrets, as v1alpha1.ConfigAt writes them; ""
-	// if not set.
+	// Current and Desired are names of rendered configs with the revision of their secrets, as v1alpha1.ConfigAt writes
+	// them; "" if not set.
 	Current, Desired string
 	// State and Reason are the daemon's last report.
 	State, Reason string
@@ -48,7 +48,8 @@ type DaemonAnnotations struct {
 	Failure string
 	// Trust is the report of the files beside the config, as JSON.
 	Trust string
-	// Next is the config that the node gets next, as the controller says. Fetched is the report about its files, as JSON.
+	// Next is the config that the node gets next, as the controller says. Fetched is the report about its files, as
+	// JSON.
 	Next, Fetched string
 	// Pin names the PinnedImageSets whose images the node pulls, as JSON. Pinned is the report about them, as JSON.
 	Pin, Pinned string
@@ -62,28 +63,40 @@ type Drain struct {
 	Started time.Time
 }
 
-// NodeOf reads the annotations of a Node. A desired config without a revision of its secrets is the current one with its revision, if
-// both are one config: a node does not lose its secrets with an annotation.
+// NodeOf reads the annotations of a Node. A desired config without a revision of its secrets is the current one with
+// its revision, if both are one config: a node does not lose its secrets with an annotation.
 func NodeOf(annotations map[string]string) Node {
-	current := v1alpha1.ConfigAt(annotations[v1alpha1.CurrentConfigAnnotation], annotations[v1alpha1.CurrentSecretsAnnotation])
-	desired := v1alpha1.ConfigAt(annotations[v1alpha1.DesiredConfigAnnotation], annotations[v1alpha1.DesiredSecretsAnnotation])
+	current := v1alpha1.ConfigAt(annotations[v1alpha1.CurrentConfigAnnotation],
+		annotations[v1alpha1.CurrentSecretsAnnotation])
+	desired := v1alpha1.ConfigAt(annotations[v1alpha1.DesiredConfigAnnotation],
+		annotations[v1alpha1.DesiredSecretsAnnotation])
 	if desired == v1alpha1.ConfigName(current) {
 		desired = current
 	}
 	return Node{
 		Current: current, Desired: desired,
 		State: annotations[v1alpha1.StateAnnotation], Reason: annotations[v1alpha1.ReasonAnnotation],
-		DesiredDrain: annotations[v1alpha1.DesiredDrainAnnotation], LastAppliedDrain: annotations[v1alpha1.LastAppliedDrainAnnotation],
-		Drain:             Drain{annotations[v1alpha1.DrainStatusAnnotation], parseTime(annotations[v1alpha1.DrainStartedAnnotation])},
-		PostAction:        annotations[v1alpha1.PostConfigActionAnnotation],
-		DaemonAnnotations: DaemonAnnotations{annotations[v1alpha1.DriftAnnotation], annotations[v1alpha1.SSHAnnotation], annotations[v1alpha1.FailureAnnotation], annotations[v1alpha1.TrustReportAnnotation], v1alpha1.ParseNextConfig(annotations[v1alpha1.NextConfigAnnotation]).Config, annotations[v1alpha1.FetchedAnnotation], annotations[v1alpha1.PinAnnotation], annotations[v1alpha1.PinnedAnnotation]},
-		Request:           annotations[v1alpha1.RequestAnnotation],
-		Retry:             parseTime(annotations[v1alpha1.RetryAnnotation]),
+		DesiredDrain:     annotations[v1alpha1.DesiredDrainAnnotation],
+		LastAppliedDrain: annotations[v1alpha1.LastAppliedDrainAnnotation],
+		Drain: Drain{
+			annotations[v1alpha1.DrainStatusAnnotation],
+			parseTime(annotations[v1alpha1.DrainStartedAnnotation]),
+		},
+		PostAction: annotations[v1alpha1.PostConfigActionAnnotation],
+		DaemonAnnotations: DaemonAnnotations{
+			annotations[v1alpha1.DriftAnnotation], annotations[v1alpha1.SSHAnnotation],
+			annotations[v1alpha1.FailureAnnotation], annotations[v1alpha1.TrustReportAnnotation],
+			v1alpha1.ParseNextConfig(annotations[v1alpha1.NextConfigAnnotation]).Config,
+			annotations[v1alpha1.FetchedAnnotation], annotations[v1alpha1.PinAnnotation],
+			annotations[v1alpha1.PinnedAnnotation],
+		},
+		Request: annotations[v1alpha1.RequestAnnotation],
+		Retry:   parseTime(annotations[v1alpha1.RetryAnnotation]),
 	}
 }
 
-// CurrentAnnotations returns the annotations that report a config in force, which is a result of v1alpha1.ConfigAt. A config without
-// secrets removes the revision of the config before.
+// CurrentAnnotations returns the annotations that report a config in force, which is a result of v1alpha1.ConfigAt. A
+// config without secrets removes the revision of the config before.
 func CurrentAnnotations(at string) map[string]string {
 	config, revision := v1alpha1.SplitConfigAt(at)
 	return map[string]string{v1alpha1.CurrentConfigAnnotation: config, v1alpha1.CurrentSecretsAnnotation: revision}
@@ -119,7 +132,8 @@ func (n Node) MissingChanges(want map[string]string) map[string]string {
 func (n Node) Watched() Node {
 	return Node{
 		UID: n.UID, Current: n.Current, Desired: n.Desired, State: n.State, Reason: n.Reason,
-		DesiredDrain: n.DesiredDrain, LastAppliedDrain: n.LastAppliedDrain, Drain: Drain{Started: n.Drain.Started}, Retry: n.Retry,
+		DesiredDrain: n.DesiredDrain, LastAppliedDrain: n.LastAppliedDrain, Drain: Drain{Started: n.Drain.Started},
+		Retry:             n.Retry,
 		DaemonAnnotations: DaemonAnnotations{Next: n.Next, Pin: n.Pin},
 	}
 }

@@ -13,8 +13,9 @@ import (
 func TestATimeOnTheNodeIsAMomentOrNothing(t *testing.T) {
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	for text, want := range map[string]time.Time{
-		"2026-01-02T12:00:00Z": noon, "2026-01-02T14:00:00+02:00": noon, "2026-01-02T12:00:00.5Z": noon.Add(time.Second / 2),
-		"": {}, "now": {}, "2026-01-02": {}, "1767355200": {},
+		"2026-01-02T12:00:00Z": noon, "2026-01-02T14:00:00+02:00": noon,
+		"2026-01-02T12:00:00.5Z": noon.Add(time.Second / 2),
+		"":                       {}, "now": {}, "2026-01-02": {}, "1767355200": {},
 	} {
 		n := report.NodeOf(map[string]string{v1alpha1.RetryAnnotation: text, v1alpha1.DrainStartedAnnotation: text})
 		if n.Retry != want || n.Drain.Started != want { // as ==, which tells whether the Node changed
@@ -24,7 +25,10 @@ func TestATimeOnTheNodeIsAMomentOrNothing(t *testing.T) {
 }
 
 func TestARevisionOfSecretsIsAPartOfTheConfigsName(t *testing.T) {
-	for says, c := range map[string]struct{ current, currentSecrets, desired, desiredSecrets, isCurrent, isDesired string }{
+	for says, c := range map[string]struct {
+		current, currentSecrets, desired, desiredSecrets, isCurrent,
+		isDesired string
+	}{
 		"a config without secrets has its name":          {"a", "", "b", "", "a", "b"},
 		"both parts count":                               {"a", "r1", "a", "r2", "a@r1", "a@r2"},
 		"without a config there is no revision":          {"", "r1", "", "r2", "", ""},
@@ -49,7 +53,8 @@ func TestOnlyWhatOthersWroteIsAReasonToLookAgain(t *testing.T) {
 	said := map[string]string{}
 	before := report.NodeOf(said)
 	for key, asks := range map[string]bool{
-		v1alpha1.DesiredConfigAnnotation: true, v1alpha1.LastAppliedDrainAnnotation: true, v1alpha1.StateAnnotation: true, v1alpha1.RetryAnnotation: true, v1alpha1.DrainStartedAnnotation: true,
+		v1alpha1.DesiredConfigAnnotation: true, v1alpha1.LastAppliedDrainAnnotation: true,
+		v1alpha1.StateAnnotation: true, v1alpha1.RetryAnnotation: true, v1alpha1.DrainStartedAnnotation: true,
 		v1alpha1.DrainStatusAnnotation: false, v1alpha1.DriftAnnotation: false, v1alpha1.SSHAnnotation: false,
 	} {
 		said[key] = "2026-01-02T12:00:00Z"
@@ -66,7 +71,10 @@ func TestOnlyWhatOthersWroteIsAReasonToLookAgain(t *testing.T) {
 
 func TestWhatTheNodeSaysAlreadyIsNotSaidAgain(t *testing.T) {
 	n := report.NodeOf(map[string]string{v1alpha1.StateAnnotation: "Done", v1alpha1.ReasonAnnotation: "old"})
-	got := n.MissingChanges(map[string]string{v1alpha1.StateAnnotation: "Done", v1alpha1.ReasonAnnotation: "", v1alpha1.CurrentConfigAnnotation: ""})
+	got := n.MissingChanges(map[string]string{
+		v1alpha1.StateAnnotation: "Done", v1alpha1.ReasonAnnotation: "",
+		v1alpha1.CurrentConfigAnnotation: "",
+	})
 	if diff := cmp.Diff(map[string]string{v1alpha1.ReasonAnnotation: ""}, got); diff != "" {
 		t.Error(diff)
 	}

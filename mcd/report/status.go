@@ -34,11 +34,12 @@ func (s Status) isDegraded() bool {
 
 // isUpdated reports whether the node has its desired config and has reported that to the cluster.
 func (s Status) isUpdated() bool {
-	return (s.Phase == Idle || s.Phase == Drifted && s.InForce) && s.Node.Desired != "" && s.Node.Current == s.Node.Desired
+	return (s.Phase == Idle || s.Phase == Drifted && s.InForce) && s.Node.Desired != "" &&
+		s.Node.Current == s.Node.Desired
 }
 
-// isCordoned reports whether the node was cordoned for an update and not uncordoned since. The first sign of a cordon is the start
-// time of the drain.
+// isCordoned reports whether the node was cordoned for an update and not uncordoned since. The first sign of a cordon
+// is the start time of the drain.
 func (s Status) isCordoned() bool {
 	isDrain := func(request string) bool {
 		verb, _, _ := strings.Cut(request, "-")
@@ -80,7 +81,8 @@ const (
 
 // steps has the phases of an update.
 var steps = map[Phase]step{
-	Planned: preparing, Draining: draining, Applying: applying, Rebooting: rebooting, Checking: checking, Confirming: confirming,
+	Planned: preparing, Draining: draining, Applying: applying, Rebooting: rebooting, Checking: checking,
+	Confirming: confirming,
 }
 
 // step returns the step that the update has reached; noStep while the machine rolls back.

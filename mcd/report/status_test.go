@@ -77,7 +77,10 @@ func returning(p *report.Status)   { p.RollingBack = true }
 
 // done is a node that is told to be in b, and is.
 func done(p *report.Status) {
-	*p = report.Status{NodeName: p.NodeName, Phase: p.Phase, InForce: true, Node: report.Node{UID: "u", Current: "rendered-worker-b", Desired: "rendered-worker-b", State: "Done"}}
+	*p = report.Status{
+		NodeName: p.NodeName, Phase: p.Phase, InForce: true,
+		Node: report.Node{UID: "u", Current: "rendered-worker-b", Desired: "rendered-worker-b", State: "Done"},
+	}
 }
 
 // ill is a node that says so.
@@ -153,7 +156,10 @@ func TestATimeOfTransitionMovesWithTheStatusOnly(t *testing.T) {
 	s = going(report.Draining, requested, cordoned).ObjectStatus(s, 2, metav1.Unix(200, 0))
 	s = going(report.RolledBack, requested, cordoned, degraded("Degraded", "a")).ObjectStatus(s, 3, metav1.Unix(300, 0))
 	s = going(report.RolledBack, requested, cordoned, degraded("Degraded", "b")).ObjectStatus(s, 3, metav1.Unix(400, 0))
-	want := map[string]int64{"Cordoned": 200, "Drained": 100, "NodeDegraded": 300, "UpdateExecuted": 300, "UpdatePrepared": 100, "Resumed": 100}
+	want := map[string]int64{
+		"Cordoned": 200, "Drained": 100, "NodeDegraded": 300, "UpdateExecuted": 300,
+		"UpdatePrepared": 100, "Resumed": 100,
+	}
 	for _, c := range s.Conditions {
 		if at, known := want[c.Type]; known && c.LastTransitionTime.Unix() != at {
 			t.Errorf("%s: %d, want %d", c.Type, c.LastTransitionTime.Unix(), at)
@@ -180,8 +186,10 @@ func TestVersionsAreOnlySaidWhenTheyAreKnown(t *testing.T) {
 		{"somebody wrote no name", report.Status{Phase: report.Idle, Node: report.Node{Desired: "No Name", Current: "Neither"}}, "not-yet-set not-yet-set not-yet-set "},
 	} {
 		t.Run(c.says, func(t *testing.T) {
-			spec, status := c.at.Spec(), c.at.ObjectStatus(mcfgv1.MachineConfigNodeStatus{ObservedGeneration: 7}, 3, metav1.Time{})
-			if got := fmt.Sprint(spec.Pool.Name, " ", spec.ConfigVersion.Desired, " ", status.ConfigVersion.Desired, " ", status.ConfigVersion.Current); got != c.want {
+			spec, status := c.at.Spec(), c.at.ObjectStatus(mcfgv1.MachineConfigNodeStatus{ObservedGeneration: 7}, 3,
+				metav1.Time{})
+			if got := fmt.Sprint(spec.Pool.Name, " ", spec.ConfigVersion.Desired, " ", status.ConfigVersion.Desired,
+				" ", status.ConfigVersion.Current); got != c.want {
 				t.Errorf("%q, want %q", got, c.want)
 			}
 			if spec.Node.Name != c.at.NodeName || status.ObservedGeneration != 7 { // the API takes no smaller one
@@ -193,7 +201,8 @@ func TestVersionsAreOnlySaidWhenTheyAreKnown(t *testing.T) {
 
 func TestTheObjectGoesWithItsNode(t *testing.T) {
 	at := going(report.Idle)
-	if owners := at.Owners(); len(owners) != 1 || owners[0].Kind != "Node" || owners[0].APIVersion != "v1" || owners[0].Name != "worker-0" || owners[0].UID != "u" {
+	if owners := at.Owners(); len(owners) != 1 || owners[0].Kind != "Node" || owners[0].APIVersion != "v1" ||
+		owners[0].Name != "worker-0" || owners[0].UID != "u" {
 		t.Errorf("%+v", owners)
 	}
 	at.Node.UID = ""
@@ -223,16 +232,21 @@ func TestWhatARunningNodeCannotTakeIsListedByField(t *testing.T) {
 		}
 	}
 	want := []string{
-		"spec.fips: fips: install the node anew", "spec.config.storage.files: storage.files /etc/a append: a\nstorage.files /etc/b append: b",
-		"spec.config.kernelArguments: kernelArguments (of Ignition): c", "spec.kernelArguments: kernelArguments: d", "spec.config: /etc/f: e\nf",
+		"spec.fips: fips: install the node anew", "spec.config.storage.files: storage.files /etc/a append: a\n" +
+			"storage.files /etc/b append: b",
+		"spec.config.kernelArguments: kernelArguments (of Ignition): c", "spec.kernelArguments: kernelArguments: d",
+		"spec.config: /etc/f: e\nf",
 	}
-	if diff := cmp.Diff(want, got[:len(got)-1]); diff != "" || !strings.HasPrefix(got[len(got)-1], "spec.config.passwd.users: ") {
+	if diff := cmp.Diff(want, got[:len(got)-1]); diff != "" || !strings.HasPrefix(got[len(got)-1],
+		"spec.config.passwd.users: ") {
 		t.Error(diff, got)
 	}
 	for i := range 100 {
-		at.Refusals = append(at.Refusals, policy.Refusal{Field: fmt.Sprintf("systemd.units%d%s", i, strings.Repeat("x", 100)), Why: "x"})
+		at.Refusals = append(at.Refusals,
+			policy.Refusal{Field: fmt.Sprintf("systemd.units%d%s", i, strings.Repeat("x", 100)), Why: "x"})
 	}
-	if all := at.ObjectStatus(mcfgv1.MachineConfigNodeStatus{}, 1, metav1.Time{}).IrreconcilableChanges; len(all) != 32 || len(all[31].FieldPath) > 70 {
+	if all := at.ObjectStatus(mcfgv1.MachineConfigNodeStatus{}, 1, metav1.Time{}).IrreconcilableChanges; len(
+		all) != 32 || len(all[31].FieldPath) > 70 {
 		t.Errorf("%d: %+v", len(all), all[len(all)-1])
 	}
 	at.Phase = report.Idle
@@ -281,7 +295,8 @@ func TestThePhaseChangesAsTheTableSays(t *testing.T) {
 		}
 	}
 	var p report.Progress
-	if p.Phase() != report.Idle || p.Enter(report.Idle) != nil || p.Enter(report.Rebooting) == nil || p.Enter("Lost") == nil {
+	if p.Phase() != report.Idle || p.Enter(report.Idle) != nil || p.Enter(report.Rebooting) == nil ||
+		p.Enter("Lost") == nil {
 		t.Error("a daemon starts idle, an idle node does not reboot, and no phase is called Lost")
 	}
 }

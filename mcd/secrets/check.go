@@ -17,13 +17,14 @@ type RevisionError struct {
 
 // Error names both revisions.
 func (e *RevisionError) Error() string {
-	return fmt.Sprintf("the server has revision %q of the secrets of %s, and the node is assigned %q: the controller assigns the published revision, see ConfigMap %s/%s",
+	return fmt.Sprintf("the server has revision %q of the secrets of %s, and the node is assigned %q: the controller "+
+		"assigns the published revision, see ConfigMap %s/%s",
 		short(e.Has), e.Config, short(e.Wants), v1alpha1.ServerNamespace, v1alpha1.SecretsConfigMap)
 }
 
-// Check returns the contents of an answer of the server. The parameter at is the desired config with the revision of its
-// secrets, and paths are the files of the config whose contents a server resolves. The answer must have exactly these files.
-// The error has no contents, and is a *RevisionError if the server has another revision.
+// Check returns the contents of an answer of the server. The parameter at is the desired config with the revision of
+// its secrets, and paths are the files of the config whose contents a server resolves. The answer must have exactly
+// these files. The error has no contents, and is a *RevisionError if the server has another revision.
 func Check(answer v1alpha1.NodeSecrets, at string, paths []string) (Contents, error) {
 	config, revision := v1alpha1.SplitConfigAt(at)
 	switch {
@@ -38,7 +39,8 @@ func Check(answer v1alpha1.NodeSecrets, at string, paths []string) (Contents, er
 		_, twice := out[f.Path]
 		switch {
 		case !slices.Contains(paths, f.Path):
-			return nil, fmt.Errorf("the server sent a secret for the path %q, which does not refer to one in %s", short(f.Path), config)
+			return nil, fmt.Errorf("the server sent a secret for the path %q, which does not refer to one in %s",
+				short(f.Path), config)
 		case twice:
 			return nil, fmt.Errorf("the server sent two contents for the path %q", short(f.Path))
 		case left < 0:

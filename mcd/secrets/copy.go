@@ -18,8 +18,8 @@ func (c Contents) has(paths []string) bool {
 	return !slices.ContainsFunc(paths, func(p string) bool { _, known := c[p]; return !known })
 }
 
-// Copy is what a machine keeps of the secrets of its configs, so that it needs no server for a config in force, an update that
-// has begun, or a rollback. A config is named as v1alpha1.ConfigAt does.
+// Copy is what a machine keeps of the secrets of its configs, so that it needs no server for a config in force, an
+// update that has begun, or a rollback. A config is named as v1alpha1.ConfigAt does.
 type Copy struct {
 	// InForce is the config in force, and Before is the config that was in force before it; each may have no secrets.
 	InForce string `json:"inForce,omitempty"`
@@ -51,8 +51,8 @@ func (c Copy) With(at string, contents Contents, inForce string) Copy {
 	return out
 }
 
-// Confirmed returns the Copy of a machine with a config in force: the contents of that config and of the one before it. If at
-// is "", the machine has no config yet.
+// Confirmed returns the Copy of a machine with a config in force: the contents of that config and of the one before it.
+// If at is "", the machine has no config yet.
 func (c Copy) Confirmed(at string) Copy {
 	out := Copy{InForce: c.InForce, Before: c.Before, Contents: map[string]Contents{}}
 	if at != "" && at != c.InForce {

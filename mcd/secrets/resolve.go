@@ -12,7 +12,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
-// PathsOf returns the paths of a config's files whose contents a server resolves. The error lists the invalid references.
+// PathsOf returns the paths of a config's files whose contents a server resolves. The error lists the invalid
+// references.
 func PathsOf(c plan.Config) ([]string, error) {
 	flat, err := machineconfig.Flat(c.Config)
 	if err != nil { // Such a config has no valid references, and machineconfig.Check refuses it.
@@ -26,8 +27,8 @@ func PathsOf(c plan.Config) ([]string, error) {
 	return paths, err
 }
 
-// Resolve returns a config with the contents of its secrets. It leaves out files whose contents are not known, and hard links to
-// them. The config marks the other files as secret, so that no report shows them.
+// Resolve returns a config with the contents of its secrets. It leaves out files whose contents are not known, and hard
+// links to them. The config marks the other files as secret, so that no report shows them.
 func Resolve(c plan.Config, contents Contents) (plan.Config, error) {
 	paths, err := PathsOf(c)
 	if err != nil || len(paths) == 0 {
@@ -58,7 +59,8 @@ func Resolve(c plan.Config, contents Contents) (plan.Config, error) {
 	return c, nil
 }
 
-// withoutHanging returns links without the hard links to files that are gone. It adds hard links to hidden files to these.
+// withoutHanging returns links without the hard links to files that are gone. It adds hard links to hidden files to
+// these.
 func withoutHanging(links []ign.Link, hidden, gone map[string]bool) []ign.Link {
 	isHard := func(l ign.Link) bool { return l.Hard != nil && *l.Hard && l.Target != nil }
 	for changed := true; changed; { // A hard link may lead to another one.
@@ -72,7 +74,9 @@ func withoutHanging(links []ign.Link, hidden, gone map[string]bool) []ign.Link {
 			hidden[at], gone[at] = hidden[at] || hidden[to], gone[at] || gone[to]
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(links), func(l ign.Link) bool { return isHard(l) && gone[path.Clean(l.Path)] })
+	return slices.DeleteFunc(slices.Clone(links), func(l ign.Link) bool {
+		return isHard(l) && gone[path.Clean(l.Path)]
+	})
 }
 
 // pattern returns the pattern of secret.Paths that matches one path.

@@ -63,7 +63,8 @@ func (k *Kubelet) nodes() objects[corev1.Node] {
 }
 
 func (k *Kubelet) leases() objects[coordinationv1.Lease] {
-	return objects[coordinationv1.Lease]{leases, k.cluster.Resource(leases.GroupVersion().WithResource("leases")).Namespace(corev1.NamespaceNodeLease)}
+	return objects[coordinationv1.Lease]{leases, k.cluster.Resource(leases.GroupVersion().WithResource("leases")).
+		Namespace(corev1.NamespaceNodeLease)}
 }
 
 // pods accesses the pods of a namespace, or of all namespaces.
@@ -122,7 +123,10 @@ func (k *Kubelet) SetReady(ctx context.Context, ready bool) {
 
 // register creates the Node if it does not exist.
 func (k *Kubelet) register(ctx context.Context) error {
-	labels := map[string]string{corev1.LabelHostname: k.Node, corev1.LabelOSStable: "linux", corev1.LabelArchStable: runtime.GOARCH}
+	labels := map[string]string{
+		corev1.LabelHostname: k.Node, corev1.LabelOSStable: "linux",
+		corev1.LabelArchStable: runtime.GOARCH,
+	}
 	for key, value := range k.Labels {
 		labels[key] = value
 	}
@@ -143,7 +147,10 @@ func (k *Kubelet) renew(ctx context.Context) error {
 	if apierrors.IsNotFound(err) {
 		err = k.leases().create(ctx, &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Name: k.Node},
-			Spec:       coordinationv1.LeaseSpec{HolderIdentity: &k.Node, LeaseDurationSeconds: &seconds, RenewTime: &now},
+			Spec: coordinationv1.LeaseSpec{
+				HolderIdentity: &k.Node, LeaseDurationSeconds: &seconds,
+				RenewTime: &now,
+			},
 		})
 	} else if err == nil {
 		lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds, lease.Spec.RenewTime = &k.Node, &seconds, &now
@@ -184,10 +191,15 @@ func (k *Kubelet) status(is corev1.NodeStatus, boot string, ready bool, now meta
 		corev1.ResourcePods: resource.MustParse("110"), corev1.ResourceEphemeralStorage: resource.MustParse("20Gi"),
 	}
 	is.Allocatable = is.Capacity
-	is.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: k.Node}, {Type: corev1.NodeInternalIP, Address: "127.0.0.1"}}
+	is.Addresses = []corev1.NodeAddress{
+		{Type: corev1.NodeHostName, Address: k.Node},
+		{Type: corev1.NodeInternalIP, Address: "127.0.0.1"},
+	}
 	is.NodeInfo = corev1.NodeSystemInfo{
-		MachineID: k.Node, SystemUUID: k.Node, BootID: boot, KernelVersion: "simulated", OSImage: "Bunsen simulated host",
-		ContainerRuntimeVersion: "simulated://0", KubeletVersion: "v0.0.0-simulated", OperatingSystem: "linux", Architecture: runtime.GOARCH,
+		MachineID: k.Node, SystemUUID: k.Node, BootID: boot, KernelVersion: "simulated",
+		OSImage:                 "Bunsen simulated host",
+		ContainerRuntimeVersion: "simulated://0", KubeletVersion: "v0.0.0-simulated", OperatingSystem: "linux",
+		Architecture: runtime.GOARCH,
 	}
 	conditions := []struct {
 		kind            corev1.NodeConditionType
@@ -208,7 +220,8 @@ func (k *Kubelet) status(is corev1.NodeStatus, boot string, ready bool, now meta
 			status = corev1.ConditionTrue
 		}
 		is.Conditions = setCondition(is.Conditions, corev1.NodeCondition{
-			Type: c.kind, Status: status, Reason: c.reason, Message: c.message, LastHeartbeatTime: now, LastTransitionTime: now,
+			Type: c.kind, Status: status, Reason: c.reason, Message: c.message, LastHeartbeatTime: now,
+			LastTransitionTime: now,
 		})
 	}
 	return is

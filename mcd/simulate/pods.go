@@ -61,14 +61,18 @@ func (k *Kubelet) act(ctx context.Context, pod *corev1.Pod, now metav1.Time) err
 	switch {
 	case pod.DeletionTimestamp != nil:
 		zero := int64(0)
-		err := pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &zero, Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
+		err := pods.Delete(ctx, pod.Name, metav1.DeleteOptions{
+			GracePeriodSeconds: &zero,
+			Preconditions:      metav1.NewUIDPreconditions(string(pod.UID)),
+		})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return fmt.Errorf("finishing pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		}
 	case pod.Status.Phase == corev1.PodPending:
 		running := pod.DeepCopy()
 		running.Status = runningStatus(pod, now)
-		if err := pods.updateStatus(ctx, running); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		if err := pods.updateStatus(ctx, running); err != nil && !apierrors.IsNotFound(err) &&
+			!apierrors.IsConflict(err) {
 			return fmt.Errorf("running pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		}
 	}

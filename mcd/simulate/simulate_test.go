@@ -28,7 +28,9 @@ func newFake(t *testing.T, objects ...runtime.Object) (*Kubelet, *fake.FakeDynam
 	}
 	client := fake.NewSimpleDynamicClient(scheme, objects...)
 	return newKubelet(client, Config{
-		Node: "worker-0", BootID: func() (string, error) { return "boot-1", nil }, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Node: "worker-0", BootID: func() (string, error) {
+			return "boot-1", nil
+		}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}), client
 }
 
@@ -47,7 +49,8 @@ func TestAHostWithoutANodeMakesItReadyWithALease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := readiness(node); got != "True KubeletReady" || node.Status.NodeInfo.BootID != "boot-1" || len(node.Status.Conditions) != 4 {
+	if got := readiness(node); got != "True KubeletReady" || node.Status.NodeInfo.BootID != "boot-1" ||
+		len(node.Status.Conditions) != 4 {
 		t.Errorf("%s %+v", got, node.Status)
 	}
 	var lease *coordinationv1.Lease
@@ -88,14 +91,18 @@ func TestAPodThatIsBoundRunsAndADeletedOneIsGone(t *testing.T) {
 	pod := corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "u"},
 		Spec:       corev1.PodSpec{NodeName: "worker-0", Containers: []corev1.Container{{Name: "c", Image: "i"}}},
-		Status:     corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}},
+		Status: corev1.PodStatus{
+			Phase:      corev1.PodPending,
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}},
+		},
 	}
 	k, _ := newFake(t, &pod)
 	if err := k.act(t.Context(), &pod, metav1.Now()); err != nil {
 		t.Fatal(err)
 	}
 	is, err := k.pods("default").get(t.Context(), "p")
-	if err != nil || is.Status.Phase != corev1.PodRunning || !is.Status.ContainerStatuses[0].Ready || len(is.Status.Conditions) != 3 {
+	if err != nil || is.Status.Phase != corev1.PodRunning || !is.Status.ContainerStatuses[0].Ready ||
+		len(is.Status.Conditions) != 3 {
 		t.Fatalf("%+v, %v", is.Status, err)
 	}
 	for _, c := range is.Status.Conditions {
@@ -125,7 +132,8 @@ func TestAStatusIsPostedThoughOthersWriteTheNodeToo(t *testing.T) {
 		if conflicts--; conflicts < 0 {
 			return false, nil, nil
 		}
-		return true, nil, apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "worker-0", errors.New("changed"))
+		return true, nil, apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "worker-0",
+			errors.New("changed"))
 	})
 	if err := k.post(t.Context(), true); err != nil || conflicts >= 0 {
 		t.Errorf("%v, %d conflicts left", err, conflicts)
@@ -163,7 +171,10 @@ func TestTheStatusIsPostedWithoutTheTaintsThatOthersWrite(t *testing.T) {
 
 func TestAPodThatCouldNotBeFinishedIsLookedAtAgain(t *testing.T) {
 	now := metav1.Now()
-	gone := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "u", DeletionTimestamp: &now}}
+	gone := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: "p", UID: "u",
+		DeletionTimestamp: &now,
+	}}
 	k, client := newFake(t)
 	shown, err := k.pods("default").untyped(gone)
 	if err != nil {

@@ -12,8 +12,9 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
-// Actions returns the steps that follow a change of files: the program of the trust store, then the actions of the disruption policy.
-// Without a rule, and with a rule that drains or reboots, the services restart that read the trust store only when they start.
+// Actions returns the steps that follow a change of files: the program of the trust store, then the actions of the
+// disruption policy. Without a rule, and with a rule that drains or reboots, the services restart that read the trust
+// store only when they start.
 func (t *Target) Actions(changed []string, rules policy.Policy) (steps []plan.Step) {
 	add := func(s plan.Step) {
 		if !slices.Contains(steps, s) {

@@ -23,7 +23,8 @@ func Check(t v1alpha1.NodeTrust) error {
 		return fmt.Errorf("reading what the server sends beside the config: its revision is not a SHA-256")
 	}
 	if len(t.Files) > trustfile.MaxFiles || len(t.Keep) > trustfile.MaxFiles {
-		return fmt.Errorf("reading what the server sends beside the config: it has more than %d files", trustfile.MaxFiles)
+		return fmt.Errorf("reading what the server sends beside the config: it has more than %d files",
+			trustfile.MaxFiles)
 	}
 	seen, total := map[string]bool{}, 0
 	for _, f := range t.Files {

@@ -27,7 +27,8 @@ func DirsOf(files []v1alpha1.TrustFile) []string {
 	dirs := []string{trustfile.ContainerdRegistriesDir, trustfile.ContainerdRegistriesDir + defaultHost}
 	for _, f := range files {
 		if registry, is := trustfile.Registry(f.Path); is {
-			dirs = append(dirs, path.Join(trustfile.ContainersRegistriesDir, registry), path.Join(trustfile.ContainerdRegistriesDir, registry))
+			dirs = append(dirs, path.Join(trustfile.ContainersRegistriesDir, registry),
+				path.Join(trustfile.ContainerdRegistriesDir, registry))
 		}
 	}
 	return dirs
@@ -44,12 +45,14 @@ func (m Machine) place(f v1alpha1.TrustFile) []v1alpha1.TrustFile {
 		return all
 	}
 	// podman and CRI-O read only the first of two directories that exists, and containerd reads its own one only.
-	containers, containerd := path.Join(trustfile.ContainersRegistriesDir, registry), path.Join(trustfile.ContainerdRegistriesDir, registry)
+	containers, containerd := path.Join(trustfile.ContainersRegistriesDir, registry),
+		path.Join(trustfile.ContainerdRegistriesDir, registry)
 	if m.Dirs[containers] {
 		all = append(all, at(f, path.Join(containers, trustfile.RegistryFile)))
 	}
 	// A new directory for the registry would hide the settings in _default.
-	if m.Dirs[trustfile.ContainerdRegistriesDir] && (m.Dirs[containerd] || !m.Dirs[trustfile.ContainerdRegistriesDir+defaultHost]) {
+	if m.Dirs[trustfile.ContainerdRegistriesDir] &&
+		(m.Dirs[containerd] || !m.Dirs[trustfile.ContainerdRegistriesDir+defaultHost]) {
 		all = append(all, at(f, path.Join(containerd, trustfile.RegistryFile)))
 	}
 	return all

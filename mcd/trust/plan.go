@@ -51,7 +51,10 @@ type Target struct {
 
 // NewTarget returns the target for an answer of the server. The paths of the config in force belong to the config.
 func NewTarget(kept Kept, answer v1alpha1.NodeTrust, at desired.State, m Machine) *Target {
-	t := &Target{Kept: kept, Answer: Merge(kept.Answer, answer), Machine: m, files: map[string]v1alpha1.TrustFile{}, held: map[string]host.Entry{}}
+	t := &Target{
+		Kept: kept, Answer: Merge(kept.Answer, answer), Machine: m, files: map[string]v1alpha1.TrustFile{},
+		held: map[string]host.Entry{},
+	}
 	names := namesOf(at)
 	t.Old, t.Want = desired.State{Paths: map[string]host.Entry{}}, desired.State{
 		Paths: map[string]host.Entry{}, Unset: map[string]desired.Unset{}, Contents: map[host.Digest][]byte{},
@@ -83,7 +86,10 @@ func (t *Target) want(f v1alpha1.TrustFile, names names) {
 	contents := []byte(f.Contents)
 	digest := host.DigestOf(contents)
 	t.Want.Contents[digest], t.files[f.Path] = contents, f
-	t.Want.Paths[f.Path] = host.Entry{Kind: host.File, Mode: uint32(f.Mode), Digest: digest} //nolint:gosec // Check: 0644 or 0600
+	t.Want.Paths[f.Path] = host.Entry{
+		Kind: host.File, Mode: uint32(f.Mode),
+		Digest: digest,
+	} //nolint:gosec // Check: 0644 or 0600
 	if dir := path.Dir(f.Path); path.Base(f.Path) == trustfile.RegistryFile && !names.has(dir) {
 		t.Want.Paths[dir] = host.Entry{Kind: host.Dir, Mode: 0o755}
 		t.Want.Unset[dir] = desired.Unset{Mode: true, User: true, Group: true}
@@ -131,8 +137,9 @@ func (t *Target) Scope() plan.Scope {
 	return s
 }
 
-// Plan returns the steps without actions, and the contents that they write. It leaves out files that the machine refuses, and records
-// them in Blocked. changed are the paths of files that the steps change. The caller may call it again.
+// Plan returns the steps without actions, and the contents that they write. It leaves out files that the machine
+// refuses, and records them in Blocked. changed are the paths of files that the steps change. The caller may call it
+// again.
 func (t *Target) Plan(observed host.State) (p plan.Plan, contents map[host.Digest][]byte, changed []string, err error) {
 	p, contents = plan.Beside(observed, t.Name, t.Old, t.Want)
 	for len(p.Refusals) > 0 {
@@ -199,8 +206,14 @@ func (t *Target) addRecord(p plan.Plan, observed host.State, contents map[host.D
 	}
 	contents[want.Digest] = text
 	if observed.Paths[nodepath.StateDir].Kind == host.Absent {
-		p.Steps = append(p.Steps, plan.Step{Verb: host.MakeDir, Target: nodepath.StateDir, After: host.Value{Entry: host.Entry{Kind: host.Dir, Mode: 0o700}}})
+		p.Steps = append(p.Steps, plan.Step{
+			Verb: host.MakeDir, Target: nodepath.StateDir,
+			After: host.Value{Entry: host.Entry{Kind: host.Dir, Mode: 0o700}},
+		})
 	}
-	p.Steps = append(p.Steps, plan.Step{Verb: host.Write, Target: RecordPath, Before: host.Value{Entry: is}, After: host.Value{Entry: want}})
+	p.Steps = append(p.Steps, plan.Step{
+		Verb: host.Write, Target: RecordPath, Before: host.Value{Entry: is},
+		After: host.Value{Entry: want},
+	})
 	return p
 }

@@ -13,8 +13,8 @@ import (
 // maxWhy is the longest reason of a report, in characters.
 const maxWhy = 300
 
-// Report returns the report of a machine that has the target. failed is why it does not have it; the machine then has what the daemon
-// wrote before.
+// Report returns the report of a machine that has the target. failed is why it does not have it; the machine then has
+// what the daemon wrote before.
 func (t *Target) Report(failed string, now time.Time) v1alpha1.TrustReport {
 	r := v1alpha1.TrustReport{Revision: t.Answer.Revision, Files: len(t.files) - len(t.Blocked), Failed: short(failed)}
 	if failed != "" {
@@ -28,7 +28,10 @@ func (t *Target) Report(failed string, now time.Time) v1alpha1.TrustReport {
 	var expiring []v1alpha1.TrustExpiry
 	for _, f := range t.Answer.Files {
 		if !f.Expires.IsZero() && f.Expires.Before(now.Add(v1alpha1.TrustExpiresSoon)) {
-			expiring = append(expiring, v1alpha1.TrustExpiry{Path: f.Path, From: f.From, Expires: f.Expires.UTC().Truncate(time.Second)})
+			expiring = append(expiring, v1alpha1.TrustExpiry{
+				Path: f.Path, From: f.From,
+				Expires: f.Expires.UTC().Truncate(time.Second),
+			})
 		}
 	}
 	slices.SortStableFunc(expiring, func(a, b v1alpha1.TrustExpiry) int { return a.Expires.Compare(b.Expires) })

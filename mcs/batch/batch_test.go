@@ -10,8 +10,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/batch"
 )
 
-// Items that arrive during a write are one batch, each with a result of its own. An item whose request ends before its write is left
-// out, and one whose write has begun gets its result.
+// Items that arrive during a write are one batch, each with a result of its own. An item whose request ends before its
+// write is left out, and one whose write has begun gets its result.
 func TestItemsOfOneKeyAreWrittenTogether(t *testing.T) { synctest.Test(t, together) }
 
 func together(t *testing.T) {

@@ -43,8 +43,8 @@ func (s *secretStore) readCache(c *Certificates) {
 	c.set(out)
 }
 
-// adoptCachedCA reads the CA that an earlier server created in the cache directory, so that its machines need no new pointer
-// config when the Secret is created.
+// adoptCachedCA reads the CA that an earlier server created in the cache directory, so that its machines need no new
+// pointer config when the Secret is created.
 func (s *secretStore) adoptCachedCA() {
 	if s.Cache == "" {
 		return

@@ -164,19 +164,22 @@ func (c *Certificates) set(next *servingCert) {
 	c.log.Info("serving with certificate", "from", next.from, "renewed-by-us", next.managed, "until", leaf.NotAfter,
 		"names", leaf.DNSNames, "addresses", leaf.IPAddresses)
 	if last != nil && last.material.ca != nil && !sameAuthority(last.material.ca, next.material.ca) {
-		c.log.Error("the CA has changed: machines with an earlier pointer config do not trust this server; create new pointer configs", "from", next.from)
+		c.log.Error("the CA has changed: machines with an earlier pointer config do not trust this server; create "+
+			"new pointer configs", "from", next.from)
 	}
 }
 
 // warn logs that a certificate that the server does not renew expires soon or has expired.
 func (c *Certificates) warn(now time.Time) {
 	is := c.current.Load()
-	if is == nil || now.Before(is.pair.Leaf.NotAfter.Add(-warnAhead)) || now.Sub(c.warned) < warnAgain && !now.Before(c.warned) {
+	if is == nil || now.Before(is.pair.Leaf.NotAfter.Add(-warnAhead)) || now.Sub(c.warned) < warnAgain &&
+		!now.Before(c.warned) {
 		return
 	}
 	c.warned = now
 	if now.After(is.pair.Leaf.NotAfter) {
-		c.log.Warn("the serving certificate has expired and machines do not trust it: replace it", "from", is.from, "ended", is.pair.Leaf.NotAfter)
+		c.log.Warn("the serving certificate has expired and machines do not trust it: replace it", "from", is.from,
+			"ended", is.pair.Leaf.NotAfter)
 	} else {
 		c.log.Warn("the serving certificate expires soon: replace it", "from", is.from, "until", is.pair.Leaf.NotAfter)
 	}

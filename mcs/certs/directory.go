@@ -119,7 +119,8 @@ func (d dirStore) isManaged() (bool, error) {
 	case len(found) == 2:
 		return false, nil
 	}
-	return false, fmt.Errorf("%s contains only %s: add %s and %s, or empty the directory to create them", d.dir, found[0], CertFile, CertKeyFile)
+	return false, fmt.Errorf("%s contains only %s: add %s and %s, or empty the directory to create them", d.dir,
+		found[0], CertFile, CertKeyFile)
 }
 
 // read returns the content of a file, or nil if it is missing.

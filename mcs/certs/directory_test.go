@@ -44,7 +44,10 @@ func trusts(t *testing.T, ca []byte, c *Certificates, name string, now time.Time
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: name, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	_, err = pair.Leaf.Verify(x509.VerifyOptions{
+		Roots: roots, DNSName: name, CurrentTime: now,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	})
 	return err
 }
 
@@ -109,7 +112,10 @@ func TestAMachineWithTheCAFetchesOverTLS(t *testing.T) {
 func TestKeysAreForTheirOwnerAlone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certs")
 	open(t, dir)
-	for name, want := range map[string]os.FileMode{".": 0o700, CAKeyFile: 0o600, CertKeyFile: 0o600, CAFile: 0o644, CertFile: 0o644} {
+	for name, want := range map[string]os.FileMode{
+		".": 0o700, CAKeyFile: 0o600, CertKeyFile: 0o600, CAFile: 0o644,
+		CertFile: 0o644,
+	} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
@@ -142,8 +148,12 @@ func TestCertificatesAreKeptAndRenewedInTime(t *testing.T) {
 		if err := c.Refresh(t.Context(), start.Add(age)); err != nil {
 			t.Fatal(err)
 		}
-		for because, roots := range map[string][]byte{"the first CA certificate": ca, "the newest one": read(t, dir, CAFile)} {
-			if err := trusts(t, roots, c, "a.example.com", start.Add(age+29*day)); err != nil && age+29*day < caLifetime {
+		for because, roots := range map[string][]byte{
+			"the first CA certificate": ca,
+			"the newest one":           read(t, dir, CAFile),
+		} {
+			if err := trusts(t, roots, c, "a.example.com", start.Add(age+29*day)); err != nil && age+
+				29*day < caLifetime {
 				t.Fatalf("after %d days, with %s: %v", age/day, because, err)
 			}
 		}
@@ -231,7 +241,8 @@ func TestCertificatesOfSomebodyElseAreUsedAndFollowed(t *testing.T) {
 
 func TestHostNamesAreNamesOrAddresses(t *testing.T) {
 	for _, name := range []string{"https://a", "a:22623", "", "a b"} {
-		if _, err := OpenCertificates(t.TempDir(), []string{name}, quiet); err == nil || !strings.Contains(err.Error(), "host name") {
+		if _, err := OpenCertificates(t.TempDir(), []string{name}, quiet); err == nil ||
+			!strings.Contains(err.Error(), "host name") {
 			t.Errorf("%q: got %v", name, err)
 		}
 	}
@@ -276,7 +287,8 @@ func TestRunRenewsAndTakesUpByItself(t *testing.T) {
 func TestACAOfTheFutureIsMadeAgain(t *testing.T) {
 	dir, now := t.TempDir(), time.Now()
 	c := open(t, dir)
-	if err := c.Refresh(t.Context(), now.Add(caLifetime-caRenewBefore+time.Hour)); err != nil { // a clock that is eight years ahead
+	// a clock that is eight years ahead
+	if err := c.Refresh(t.Context(), now.Add(caLifetime-caRenewBefore+time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Refresh(t.Context(), now); err != nil {

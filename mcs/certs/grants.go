@@ -8,16 +8,17 @@ import (
 )
 
 const (
-	// grantKeySize is the size in bytes of a key for grants, and grantKeyInfo separates it from other uses of the same key.
+	// grantKeySize is the size in bytes of a key for grants, and grantKeyInfo separates it from other uses of the same
+	// key.
 	grantKeySize = sha256.Size
 	grantKeyInfo = "bunsen machine-config-server content grants 1"
-	// maxGrantKeys is how many keys the server remembers. A new certificate has a new key, and machines still have grants of
-	// the old one.
+	// maxGrantKeys is how many keys the server remembers. A new certificate has a new key, and machines still have
+	// grants of the old one.
 	maxGrantKeys = 4
 )
 
-// GrantKeys returns keys that authenticate grants: that of the current certificate, which all replicas share, and after it
-// those of earlier certificates of this process. It returns none while there is no certificate.
+// GrantKeys returns keys that authenticate grants: that of the current certificate, which all replicas share, and after
+// it those of earlier certificates of this process. It returns none while there is no certificate.
 func (c *Certificates) GrantKeys() [][]byte {
 	if now := c.current.Load(); now != nil {
 		return now.grantKeys
@@ -39,7 +40,8 @@ func (s *servingCert) withGrantKeys(last *servingCert, log *slog.Logger) {
 		key, err = hkdf.Key(sha256.New, private, nil, grantKeyInfo, grantKeySize)
 	}
 	if err != nil {
-		log.Error("new machines get no files of the content store: the key of the certificate cannot be used", "from", s.from, "error", err)
+		log.Error("new machines get no files of the content store: the key of the certificate cannot be used", "from",
+			s.from, "error", err)
 	} else {
 		s.grantKeys = [][]byte{key}
 	}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestReplicasWithOneCertificateHaveOneKey starts two servers on the same files, and a third one with another name, for which the
-// certificate is made again.
+// TestReplicasWithOneCertificateHaveOneKey starts two servers on the same files, and a third one with another name, for
+// which the certificate is made again.
 func TestReplicasWithOneCertificateHaveOneKey(t *testing.T) {
 	dir, quiet := t.TempDir(), slog.New(slog.DiscardHandler)
 	open := func(names ...string) *Certificates {

@@ -52,7 +52,8 @@ func (m material) renewed(names []string, now time.Time) (material, error) {
 // authority reads the CA, and creates or renews it.
 func (m material) authority(now time.Time) (authority, material, error) {
 	if m.external && (m.ca == nil || m.caKey == nil) {
-		return authority{}, m, fmt.Errorf("there is only one of %s and %s: add the other one, or remove it to create both", CAFile, CAKeyFile)
+		return authority{}, m, fmt.Errorf("there is only one of %s and %s: add the other one, or remove it to "+
+			"create both", CAFile, CAKeyFile)
 	}
 	signer, cert, m, err := m.parsedCA()
 	if err != nil {
@@ -61,7 +62,8 @@ func (m material) authority(now time.Time) (authority, material, error) {
 	isPair := cert != nil && keyMatches(signer, cert)
 	switch {
 	case m.external && !isPair:
-		return authority{}, m, fmt.Errorf("%s does not belong to %s: use certificate and key of one CA", CAFile, CAKeyFile)
+		return authority{}, m, fmt.Errorf("%s does not belong to %s: use certificate and key of one CA", CAFile,
+			CAKeyFile)
 	case m.external, isPair && isCurrent(cert, now):
 		return authority{cert, signer}, m, nil
 	case !isPair:
@@ -93,7 +95,8 @@ func isCurrent(ca *x509.Certificate, now time.Time) bool {
 
 // needsRenewal reports whether a certificate expires soon, and a new one would expire later.
 func needsRenewal(cert *x509.Certificate, ca authority, now time.Time) bool {
-	return now.Before(cert.NotBefore) || !now.Before(cert.NotAfter.Add(-certRenewBefore)) && cert.NotAfter.Before(ca.cert.NotAfter)
+	return now.Before(cert.NotBefore) || !now.Before(cert.NotAfter.Add(-certRenewBefore)) &&
+		cert.NotAfter.Before(ca.cert.NotAfter)
 }
 
 func signedBy(cert *x509.Certificate, ca authority) bool {

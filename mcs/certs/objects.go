@@ -39,7 +39,9 @@ func (s *secretStore) secret(ctx context.Context, name string) (*corev1.Secret, 
 
 // put writes a Secret. put fails if the Secret has changed since have was read. The parameter have is nil if there was
 // no Secret. put does not write a Secret that already has the same data.
-func (s *secretStore) put(ctx context.Context, have *corev1.Secret, name string, kind corev1.SecretType, data map[string][]byte) (*corev1.Secret, error) {
+func (s *secretStore) put(ctx context.Context, have *corev1.Secret, name string, kind corev1.SecretType,
+	data map[string][]byte,
+) (*corev1.Secret, error) {
 	if have != nil && hasData(have, data) {
 		return have, nil
 	}
@@ -151,7 +153,8 @@ func (s *secretStore) publish(ctx context.Context, out *servingCert) error {
 	if next.Data == nil {
 		next.Data = map[string]string{}
 	}
-	if ours := next.Data[CAFile] == "" || next.Labels[v1alpha1.ServerLabel] == v1alpha1.ServerComponent; ours && next.Data[CAFile] != string(out.material.ca) {
+	if ours := next.Data[CAFile] == "" || next.Labels[v1alpha1.ServerLabel] == v1alpha1.ServerComponent; ours &&
+		next.Data[CAFile] != string(out.material.ca) {
 		setServerLabel(&next.ObjectMeta)
 		next.Data[CAFile] = string(out.material.ca)
 	}

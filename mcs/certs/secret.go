@@ -85,7 +85,8 @@ func (s *secretStore) open(ctx context.Context, now time.Time) *Certificates {
 	c := &Certificates{store: s, log: s.log}
 	s.adoptCachedCA()
 	if err := c.Refresh(ctx, now); err != nil {
-		s.log.Warn("reading the Secret of the certificate failed, will retry", "secret", s.fullName(s.Name), "error", err)
+		s.log.Warn("reading the Secret of the certificate failed, will retry", "secret", s.fullName(s.Name), "error",
+			err)
 	}
 	if c.current.Load() == nil {
 		s.readCache(c)
@@ -121,7 +122,10 @@ func (s *secretStore) syncOnce(ctx context.Context, now time.Time) (*servingCert
 	if err != nil {
 		return nil, err
 	}
-	have := material{ca: value(ca, CAFile), caKey: value(ca, CAKeyFile), cert: value(leaf, CertFile), key: value(leaf, CertKeyFile)}
+	have := material{
+		ca: value(ca, CAFile), caKey: value(ca, CAKeyFile), cert: value(leaf, CertFile),
+		key: value(leaf, CertKeyFile),
+	}
 	have.external = isExternal(ca, CAFile, CAKeyFile)
 	if have.ca == nil && have.caKey == nil {
 		if stop, err := s.handleMissingCA(ctx, &have, now); stop || err != nil {
@@ -135,15 +139,23 @@ func (s *secretStore) syncOnce(ctx context.Context, now time.Time) (*servingCert
 type storedSecrets struct{ ca, leaf *corev1.Secret }
 
 // renew writes the changed Secrets, the CA first. If a write fails, the current certificate stays in use.
-func (s *secretStore) renew(ctx context.Context, have material, was storedSecrets, now time.Time) (*servingCert, error) {
+func (s *secretStore) renew(ctx context.Context, have material, was storedSecrets,
+	now time.Time,
+) (*servingCert, error) {
 	want, err := have.renewed(s.names, now)
 	if err == nil && !have.external {
-		_, err = s.put(ctx, was.ca, s.CA, corev1.SecretTypeOpaque, map[string][]byte{CAFile: want.ca, CAKeyFile: want.caKey})
+		_, err = s.put(ctx, was.ca, s.CA, corev1.SecretTypeOpaque, map[string][]byte{
+			CAFile:    want.ca,
+			CAKeyFile: want.caKey,
+		})
 	}
 	leaf := was.leaf
 	if err == nil {
 		s.knownCA, s.missingSince = material{ca: want.ca, caKey: want.caKey}, time.Time{}
-		leaf, err = s.put(ctx, was.leaf, s.Name, corev1.SecretTypeTLS, map[string][]byte{CAFile: want.ca, CertFile: want.cert, CertKeyFile: want.key})
+		leaf, err = s.put(ctx, was.leaf, s.Name, corev1.SecretTypeTLS, map[string][]byte{
+			CAFile:   want.ca,
+			CertFile: want.cert, CertKeyFile: want.key,
+		})
 	}
 	if err != nil {
 		return currentCert(s.fullName(s.Name), was.leaf), err
@@ -164,7 +176,8 @@ func (s *secretStore) handleMissingCA(ctx context.Context, have *material, now t
 	if s.knownCA.caKey != nil {
 		have.ca, have.caKey = s.knownCA.ca, s.knownCA.caKey
 		if made {
-			log.Error("the Secret of the CA was deleted, and all pointer configs trust that CA: restoring it from memory; make a copy of it")
+			log.Error("the Secret of the CA was deleted, and all pointer configs trust that CA: restoring it from " +
+				"memory; make a copy of it")
 		}
 		return false, nil
 	}
@@ -180,9 +193,11 @@ func (s *secretStore) handleMissingCA(ctx context.Context, have *material, now t
 		s.missingSince = now
 	}
 	if rest := s.missingSince.Add(missingCATimeout).Sub(now); rest > 0 {
-		return true, fmt.Errorf("Secret %s of the CA was deleted: the server creates another CA in %s unless a user or another replica restores the Secret", s.fullName(s.CA), rest.Round(time.Second))
+		return true, fmt.Errorf("Secret %s of the CA was deleted: the server creates another CA in %s unless a user "+
+			"or another replica restores the Secret", s.fullName(s.CA), rest.Round(time.Second))
 	}
-	log.Error("the Secret of the CA was deleted and not restored: creating another CA; create new pointer configs, because earlier ones do not trust it")
+	log.Error("the Secret of the CA was deleted and not restored: creating another CA; create new pointer configs, " +
+		"because earlier ones do not trust it")
 	return false, nil
 }
 
@@ -191,7 +206,8 @@ func secretCert(at string, leaf *corev1.Secret, ours bool) (*servingCert, error)
 	m := material{ca: value(leaf, CAFile), cert: value(leaf, CertFile), key: value(leaf, CertKeyFile)}
 	out, err := newServingCert(m, "Secret "+at, ours)
 	if err != nil && !ours {
-		err = fmt.Errorf("Secret %s is managed by a user: write a certificate and its key, or delete the Secret to create one: %w", at, err)
+		err = fmt.Errorf("Secret %s is managed by a user: write a certificate and its key, or delete the Secret to "+
+			"create one: %w", at, err)
 	}
 	return out, err
 }

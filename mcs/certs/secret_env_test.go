@@ -23,7 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// TestSecrets runs against a real API server: what conflicts, what exists already and what a Secret may be is its to say.
+// TestSecrets runs against a real API server: what conflicts, what exists already and what a Secret may be is its to
+// say.
 func TestSecrets(t *testing.T) {
 	assets := os.Getenv("KUBEBUILDER_ASSETS")
 	if assets == "" {
@@ -172,7 +173,8 @@ func (c *cluster) write(t *testing.T, s *corev1.Secret) {
 func (c *cluster) delete(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		if err := c.core.Secrets(c.namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		if err := c.core.Secrets(c.namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil &&
+			!apierrors.IsNotFound(err) {
 			t.Fatal(err)
 		}
 	}

@@ -79,7 +79,10 @@ func forgotten(t *testing.T, c *cluster) {
 func aPersonsConfigMap(t *testing.T, c *cluster) {
 	now := time.Now()
 	maps := c.core.ConfigMaps(c.namespace)
-	person := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: theCA}, Data: map[string]string{"server": "https://mcs.example.com:22623"}}
+	person := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: theCA},
+		Data:       map[string]string{"server": "https://mcs.example.com:22623"},
+	}
 	if _, err := maps.Create(t.Context(), person, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -38,16 +38,21 @@ func fiveReplicas(t *testing.T, c *cluster) {
 	for name, want := range map[string]struct {
 		kind corev1.SecretType
 		keys []string
-	}{theCA: {corev1.SecretTypeOpaque, []string{CAFile, CAKeyFile}}, theLeaf: {corev1.SecretTypeTLS, []string{CAFile, CertFile, CertKeyFile}}} {
+	}{
+		theCA:   {corev1.SecretTypeOpaque, []string{CAFile, CAKeyFile}},
+		theLeaf: {corev1.SecretTypeTLS, []string{CAFile, CertFile, CertKeyFile}},
+	} {
 		s := c.secret(t, name)
-		if s == nil || s.Type != want.kind || len(s.Data) != len(want.keys) || !hasData(s, map[string][]byte{CAFile: []byte(ca)}) {
-			t.Errorf("Secret %s is of type %s with %d keys, and its CA is the published one: %v", name, s.Type, len(s.Data), string(s.Data[CAFile]) == ca)
+		if s == nil || s.Type != want.kind || len(s.Data) != len(want.keys) ||
+			!hasData(s, map[string][]byte{CAFile: []byte(ca)}) {
+			t.Errorf("Secret %s is of type %s with %d keys, and its CA is the published one: %v", name, s.Type,
+				len(s.Data), string(s.Data[CAFile]) == ca)
 		}
 	}
 }
 
-// twelveYears is the promise to a machine: a pointer config that was made at any time is good for at least two years, and
-// until its CA certificate ends no replica ever shows it anything that it refuses.
+// twelveYears is the promise to a machine: a pointer config that was made at any time is good for at least two years,
+// and until its CA certificate ends no replica ever shows it anything that it refuses.
 func twelveYears(t *testing.T, c *cluster) {
 	const replicas, longest, outage = 3, 30 * day, 60 * day
 	dice := rand.New(rand.NewPCG(6, 22623))
@@ -72,7 +77,8 @@ func twelveYears(t *testing.T, c *cluster) {
 		if ca := c.published(t); ca != "" { // it was deleted, and the API server went away
 			cert := certificateOf(t, ca)
 			if pointers[ca] = cert; cert.NotAfter.Sub(now) < caRenewBefore-outage-longest {
-				t.Fatalf("at %s, a new pointer config is good until %s only", now.Format(time.DateTime), cert.NotAfter.Format(time.DateTime))
+				t.Fatalf("at %s, a new pointer config is good until %s only", now.Format(time.DateTime),
+					cert.NotAfter.Format(time.DateTime))
 			}
 		}
 		now = now.Add(time.Minute)
@@ -118,7 +124,8 @@ func twelveYears(t *testing.T, c *cluster) {
 		}
 	}
 	if len(pointers) != 2 || leaves < 12 {
-		t.Errorf("in twelve years there were %d CA certificates and %d others, want 2 and at least 12", len(pointers), leaves)
+		t.Errorf("in twelve years there were %d CA certificates and %d others, want 2 and at least 12", len(pointers),
+			leaves)
 	}
 }
 
@@ -220,7 +227,8 @@ func somebodyElse(t *testing.T, c *cluster) {
 	broken := supplied(t, 0)
 	broken.Data[CertFile] = []byte("half")
 	c.write(t, broken)
-	if err := r.Refresh(t.Context(), now); err == nil || !strings.Contains(err.Error(), "Secret "+c.namespace+"/"+theLeaf+" is managed by a user") {
+	if err := r.Refresh(t.Context(), now); err == nil || !strings.Contains(err.Error(), "Secret "+c.namespace+"/"+
+		theLeaf+" is managed by a user") {
 		t.Errorf("got %v", err)
 	}
 	serves(t, string(second.Data[CAFile]), r, now)
@@ -262,7 +270,10 @@ func theirCA(t *testing.T, c *cluster) {
 		t.Fatal(err)
 	}
 	now := time.Now().Add(caLifetime - 40*day) // a CA with 40 days left
-	c.write(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: theCA}, Data: map[string][]byte{CAFile: m.ca, CAKeyFile: m.caKey}})
+	c.write(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: theCA}, Data: map[string][]byte{
+		CAFile:    m.ca,
+		CAKeyFile: m.caKey,
+	}})
 	version := c.secret(t, theCA).ResourceVersion
 	r, _ := c.replica(t, now, nil)
 	serves(t, string(m.ca), r, now.Add(39*day))

@@ -35,7 +35,10 @@ type event struct {
 }
 
 func newAPIServer(t *testing.T) *apiServer {
-	s := &apiServer{pools: map[string]*mcfgv1.MachineConfigPool{}, configs: map[string]*mcfgv1.MachineConfig{}, gets: map[string]int{}, changed: make(chan struct{})}
+	s := &apiServer{
+		pools: map[string]*mcfgv1.MachineConfigPool{}, configs: map[string]*mcfgv1.MachineConfig{},
+		gets: map[string]int{}, changed: make(chan struct{}),
+	}
 	s.Server = httptest.NewServer(s)
 	t.Cleanup(s.Close)
 	t.Cleanup(s.CloseClientConnections)
@@ -63,14 +66,20 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case name == "provisioningtokens" && query.Get("watch") != "":
 		s.noTokens(w, r)
 	case name == "provisioningtokens":
-		list := &v1alpha1.ProvisioningTokenList{TypeMeta: tokenType("List"), ListMeta: metav1.ListMeta{ResourceVersion: "1"}}
+		list := &v1alpha1.ProvisioningTokenList{
+			TypeMeta: tokenType("List"),
+			ListMeta: metav1.ListMeta{ResourceVersion: "1"},
+		}
 		_ = json.NewEncoder(w).Encode(list)
 	case s.configs[name] != nil:
 		s.gets[name]++
 		_ = json.NewEncoder(w).Encode(s.configs[name])
 	default:
 		w.WriteHeader(http.StatusNotFound)
-		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Reason: metav1.StatusReasonNotFound, Code: 404, Message: name + " not found"})
+		_ = json.NewEncoder(w).Encode(metav1.Status{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+			Status:   "Failure", Reason: metav1.StatusReasonNotFound, Code: 404, Message: name + " not found",
+		})
 	}
 }
 

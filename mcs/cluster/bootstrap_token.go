@@ -57,14 +57,16 @@ func (c *Cluster) CreateBootstrapToken(ctx context.Context, machine mcs.JoiningM
 // isRefused reports whether the API server refused a write. After any other error, the write may have happened.
 func isRefused(err error) bool {
 	var answer apierrors.APIStatus
-	return errors.As(err, &answer) && answer.Status().Code >= http.StatusBadRequest && answer.Status().Code < http.StatusInternalServerError
+	return errors.As(err, &answer) && answer.Status().Code >= http.StatusBadRequest &&
+		answer.Status().Code < http.StatusInternalServerError
 }
 
 // create writes a bootstrap token with a free id.
 func (c *Cluster) create(ctx context.Context, machine mcs.JoiningMachine) (text string, err error) {
 	for attempt := 1; ; attempt++ {
 		id, secret := randomText(tokenIDLength), randomText(tokenSecretLength)
-		err := c.api.core.Post().Namespace(metav1.NamespaceSystem).Resource("secrets").Body(bootstrapTokenSecret(id, secret, machine, c.Now())).Do(ctx).Error()
+		err := c.api.core.Post().Namespace(metav1.NamespaceSystem).Resource("secrets").Body(bootstrapTokenSecret(id,
+			secret, machine, c.Now())).Do(ctx).Error()
 		if err == nil {
 			return id + "." + secret, nil
 		}
@@ -77,8 +79,11 @@ func (c *Cluster) create(ctx context.Context, machine mcs.JoiningMachine) (text 
 // bootstrapTokenSecret returns a bootstrap token in the form that the API server reads.
 func bootstrapTokenSecret(id, secret string, machine mcs.JoiningMachine, now time.Time) *corev1.Secret {
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-" + id, Namespace: metav1.NamespaceSystem, Labels: map[string]string{"app.kubernetes.io/part-of": "bunsen"}},
-		Type:       corev1.SecretType("bootstrap.kubernetes.io/token"),
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "bootstrap-token-" + id, Namespace: metav1.NamespaceSystem,
+			Labels: map[string]string{"app.kubernetes.io/part-of": "bunsen"},
+		},
+		Type: corev1.SecretType("bootstrap.kubernetes.io/token"),
 		StringData: map[string]string{
 			"token-id":                       id,
 			"token-secret":                   secret,

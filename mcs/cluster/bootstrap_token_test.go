@@ -26,14 +26,18 @@ func secrets(t *testing.T, reason metav1.StatusReason, refusals int) (*Cluster, 
 	var got []corev1.Secret
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var s corev1.Secret
-		if err := json.NewDecoder(r.Body).Decode(&s); err != nil || r.Method != http.MethodPost || r.URL.Path != "/api/v1/namespaces/kube-system/secrets" {
+		if err := json.NewDecoder(r.Body).Decode(&s); err != nil || r.Method != http.MethodPost ||
+			r.URL.Path != "/api/v1/namespaces/kube-system/secrets" {
 			t.Errorf("%s %s: %v", r.Method, r.URL, err)
 		}
 		got = append(got, s)
 		w.Header().Set("Content-Type", "application/json")
 		if len(got) <= refusals {
 			w.WriteHeader(http.StatusConflict)
-			_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Reason: reason, Code: http.StatusConflict, Message: "refused"})
+			_ = json.NewEncoder(w).Encode(metav1.Status{
+				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+				Status:   "Failure", Reason: reason, Code: http.StatusConflict, Message: "refused",
+			})
 			return
 		}
 		w.WriteHeader(http.StatusCreated)
@@ -56,16 +60,21 @@ func TestATokenWhoseIDIsTakenIsMintedAgain(t *testing.T) {
 		t.Fatalf("%q, %v", text, err)
 	}
 	last := (*got)[2]
-	if len(*got) != 3 || last.StringData["token-id"]+"."+last.StringData["token-secret"] != text || (*got)[0].Name == last.Name {
+	if len(*got) != 3 || last.StringData["token-id"]+"."+last.StringData["token-secret"] != text ||
+		(*got)[0].Name == last.Name {
 		t.Errorf("%+v", *got)
 	}
-	if last.StringData["expiration"] != "2026-01-02T03:04:05Z" || last.StringData["description"] != "bunsen: for a machine of pool worker, that asked from 2001:db8::1" {
+	if last.StringData["expiration"] != "2026-01-02T03:04:05Z" || last.StringData["description"] != "bunsen: for a "+
+		"machine of pool worker, that asked from 2001:db8::1" {
 		t.Errorf("%v", last.StringData)
 	}
 }
 
 func TestATokenThatCannotBeMintedIsAnErrorWithoutIt(t *testing.T) {
-	for reason, tries := range map[metav1.StatusReason]int{metav1.StatusReasonAlreadyExists: idAttempts, metav1.StatusReasonForbidden: 1} {
+	for reason, tries := range map[metav1.StatusReason]int{
+		metav1.StatusReasonAlreadyExists: idAttempts,
+		metav1.StatusReasonForbidden:     1,
+	} {
 		c, got := secrets(t, reason, 1000)
 		_, err := c.CreateBootstrapToken(t.Context(), mcs.JoiningMachine{Pool: "worker"})
 		if err == nil || len(*got) != tries {
@@ -116,7 +125,10 @@ func TestAReplicaThatIsCutOffForLongIsNotReady(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	pools := served.NewPools()
 	pools.SetSynced()
-	b := &heartbeat{Cluster: &Cluster{Options: Options{Pools: pools, Now: func() time.Time { return now }}}, answered: now}
+	b := &heartbeat{
+		Cluster:  &Cluster{Options: Options{Pools: pools, Now: func() time.Time { return now }}},
+		answered: now,
+	}
 	for _, c := range []struct {
 		name  string
 		after time.Duration

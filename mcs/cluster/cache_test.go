@@ -161,7 +161,8 @@ func TestADamagedFileIsIgnoredAndTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	damaged := map[string][]byte{"another version of the form": bytes.Replace(whole, []byte("cache 1"), []byte("cache 2"), 1), "longer": append(bytes.Clone(whole), 'x')}
+	damaged := map[string][]byte{"another version of the form": bytes.Replace(whole, []byte("cache 1"),
+		[]byte("cache 2"), 1), "longer": append(bytes.Clone(whole), 'x')}
 	for n := range whole {
 		damaged["cut at "+string(whole[:n])] = whole[:n]
 		flipped := bytes.Clone(whole)
@@ -192,7 +193,8 @@ func TestADirectoryThatCannotBeUsedIsExplained(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenCache(filepath.Join(file, "dir"), slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "cache directory") {
+	if _, err := OpenCache(filepath.Join(file, "dir"), slog.New(slog.DiscardHandler)); err == nil ||
+		!strings.Contains(err.Error(), "cache directory") {
 		t.Errorf("got %v", err)
 	}
 	dir := filepath.Join(t.TempDir(), "dir")

@@ -23,17 +23,26 @@ func TestAPoolServesWhatItWasWellWith(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	api.pool("worker", "rendered-worker-2", v1alpha1.RolloutRecord{Config: "rendered-worker-2", Healthy: "rendered-worker-1"})
+	api.pool("worker", "rendered-worker-2", v1alpha1.RolloutRecord{
+		Config:  "rendered-worker-2",
+		Healthy: "rendered-worker-1",
+	})
 	api.pool("young", "rendered-worker-3", v1alpha1.RolloutRecord{Config: "rendered-worker-3"})
 	c, log, _ := run(t, &rest.Config{Host: api.URL}, Options{Serve: v1alpha1.ServeHealthy, Cache: cached})
 	log.await(t, "ready")
 	serves(t, c.Pools, "worker", "rendered-worker-1")
 	serves(t, c.Pools, "young", "rendered-worker-3")
 
-	api.pool("young", "rendered-worker-3", v1alpha1.RolloutRecord{Config: "rendered-worker-3", RolloutEnd: v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutHalted}})
+	api.pool("young", "rendered-worker-3", v1alpha1.RolloutRecord{
+		Config:     "rendered-worker-3",
+		RolloutEnd: v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutHalted},
+	})
 	log.await(t, "choosing the config to serve", "pool=young", "was halted") // the server logs the reason, then acts
-	await(t, "the halted config to leave the cache", func() bool { return !slices.Contains(cached.Keys(), "pool-young") })
-	if _, err := c.Pools.Config("young"); !errors.Is(err, mcs.ErrNothingRendered) || !strings.Contains(err.Error(), "was halted") {
+	await(t, "the halted config to leave the cache", func() bool {
+		return !slices.Contains(cached.Keys(), "pool-young")
+	})
+	if _, err := c.Pools.Config("young"); !errors.Is(err, mcs.ErrNothingRendered) ||
+		!strings.Contains(err.Error(), "was halted") {
 		t.Errorf("a pool whose first rollout was halted: %v", err)
 	}
 	if got := c.pools.status()["young"]; got.Config != "" || !strings.Contains(got.Problem, "was halted") {
@@ -42,7 +51,10 @@ func TestAPoolServesWhatItWasWellWith(t *testing.T) {
 	if got := cached.Keys(); !slices.Contains(got, "pool-worker") {
 		t.Errorf("kept are %v", got)
 	}
-	api.pool("worker", "rendered-worker-2", v1alpha1.RolloutRecord{Config: "rendered-worker-2", Healthy: "rendered-worker-2"})
+	api.pool("worker", "rendered-worker-2", v1alpha1.RolloutRecord{
+		Config:  "rendered-worker-2",
+		Healthy: "rendered-worker-2",
+	})
 	log.await(t, "msg=serving", "rendered-worker-2")
 	if got := cached.configs()["worker"]; got == nil || got.Name != "rendered-worker-2" {
 		t.Errorf("kept is %v", got)
@@ -84,7 +96,10 @@ func TestAStartWithoutTheAPIServerServesWhatWasKept(t *testing.T) {
 		t.Error("the token is not known")
 	}
 	api.remove("gone")
-	api.pool("halted", "rendered-worker-1", v1alpha1.RolloutRecord{Config: "rendered-worker-1", RolloutEnd: v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutHalted}})
+	api.pool("halted", "rendered-worker-1", v1alpha1.RolloutRecord{
+		Config:     "rendered-worker-1",
+		RolloutEnd: v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutHalted},
+	})
 	api.change(func() { api.away = false })
 	log.await(t, "ready: all pools are known")
 	serves(t, c.Pools, "worker", "rendered-worker-1")
@@ -151,20 +166,25 @@ func TestAHaltedConfigIsServedNoMoreThoughNoOtherCanBe(t *testing.T) {
 			record.Verdict = v1alpha1.RolloutHalted
 			api.pool("worker", "rendered-worker-2", record)
 			log.await(t, "the server has no config for new machines", "rendered-worker-2")
-			if _, err := c.Pools.Config("worker"); !errors.Is(err, mcs.ErrNothingRendered) || !strings.Contains(err.Error(), "rendered-worker-1") {
+			if _, err := c.Pools.Config("worker"); !errors.Is(err, mcs.ErrNothingRendered) ||
+				!strings.Contains(err.Error(), "rendered-worker-1") {
 				t.Errorf("got %v", err)
 			}
 			if kept := cached.configs(); len(kept) != 0 {
 				t.Errorf("kept are %v", kept)
 			}
 			api.config(rendered("rendered-worker-3", "c"))
-			api.pool("worker", "rendered-worker-3", v1alpha1.RolloutRecord{Config: "rendered-worker-3", Healthy: "rendered-worker-1"})
+			api.pool("worker", "rendered-worker-3", v1alpha1.RolloutRecord{
+				Config:  "rendered-worker-3",
+				Healthy: "rendered-worker-1",
+			})
 			log.await(t, "msg=serving", "rendered-worker-3")
 		})
 	}
 }
 
-// A pool whose config cannot be read tells so, to machines and in the report, instead of that it is being read for ever.
+// A pool whose config cannot be read tells so, to machines and in the report, instead of that it is being read for
+// ever.
 func TestWhatAPoolWaitsForIsTold(t *testing.T) {
 	t.Parallel()
 	api := newAPIServer(t)
@@ -187,8 +207,8 @@ func offered(c *Cluster) string {
 	return ""
 }
 
-// What was kept is for as long as the pools are not known; that the kubelets' CA cannot be read does not keep a replica that
-// has an earlier one from following them.
+// What was kept is for as long as the pools are not known; that the kubelets' CA cannot be read does not keep a replica
+// that has an earlier one from following them.
 func TestAKeptCAIsGoodEnoughToFollowThePools(t *testing.T) {
 	t.Parallel()
 	api := newAPIServer(t) // has no ConfigMap
@@ -207,7 +227,9 @@ func TestAKeptCAIsGoodEnoughToFollowThePools(t *testing.T) {
 		t.Fatal(err)
 	}
 	told := make(chan []byte, 1)
-	c, log, _ := run(t, &rest.Config{Host: api.URL}, Options{Cache: cached, KubeletCA: func(pem []byte) { told <- pem }})
+	c, log, _ := run(t, &rest.Config{Host: api.URL}, Options{Cache: cached, KubeletCA: func(pem []byte) {
+		told <- pem
+	}})
 	log.await(t, "ready: all pools are known")
 	serves(t, c.Pools, "worker", "rendered-worker-2")
 	if got := <-told; string(got) != "PEM" {

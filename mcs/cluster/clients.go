@@ -30,7 +30,10 @@ const noRateLimit = -1
 
 func newClients(config *rest.Config) (clients, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{mcfgv1.Install, v1alpha1.AddToScheme, corev1.AddToScheme, coordinationv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		mcfgv1.Install, v1alpha1.AddToScheme, corev1.AddToScheme,
+		coordinationv1.AddToScheme,
+	} {
 		if err := add(scheme); err != nil {
 			return clients{}, fmt.Errorf("preparing the API client: %w", err)
 		}
@@ -60,7 +63,9 @@ func newClients(config *rest.Config) (clients, error) {
 	return c, nil
 }
 
-func clientFor(config rest.Config, version schema.GroupVersion, path string, connection *http.Client) (rest.Interface, error) {
+func clientFor(config rest.Config, version schema.GroupVersion, path string,
+	connection *http.Client,
+) (rest.Interface, error) {
 	config.GroupVersion, config.APIPath = &version, path
 	client, err := rest.RESTClientForConfigAndClient(&config, connection)
 	if err != nil {

@@ -23,7 +23,9 @@ func rendered(name, contents string) *mcfgv1.MachineConfig {
 	mc := &mcfgv1.MachineConfig{}
 	mc.Name = name
 	mc.Annotations = map[string]string{v1alpha1.RevisionAnnotation: "main@sha1:01"}
-	mc.Spec.Config.Raw = []byte(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/a","contents":{"source":"data:,` + contents + `"}}]}}`)
+	mc.Spec.Config.Raw = []byte(
+		`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/a","contents":{"source":"data:,` + contents +
+			`"}}]}}`)
 	return mc
 }
 

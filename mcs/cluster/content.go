@@ -16,8 +16,8 @@ import (
 // maxStored is how many configs the server remembers the files of the content store of.
 const maxStored = 1024
 
-// NodeContent returns nil if a node may read the file of the content store with a hash: a config that the node may run names
-// it. The error is an *mcs.NotForNodeError otherwise, and like that of NodeConfig if it is not known.
+// NodeContent returns nil if a node may read the file of the content store with a hash: a config that the node may run
+// names it. The error is an *mcs.NotForNodeError otherwise, and like that of NodeConfig if it is not known.
 func (c *Cluster) NodeContent(ctx context.Context, node, hash string) error {
 	// As in NodeConfig, a client that disconnects does not cancel the read.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
@@ -31,7 +31,8 @@ func (c *Cluster) NodeContent(ctx context.Context, node, hash string) error {
 	}
 	var names []string
 	if err == nil {
-		names, err = variants.Configs(variants.Node{Name: node, Pools: pools, Reported: reported}, c.nodes.pools.list(), func(name string) ([]byte, error) { return c.nodes.content(ctx, name) })
+		names, err = variants.Configs(variants.Node{Name: node, Pools: pools, Reported: reported}, c.nodes.pools.list(),
+			func(name string) ([]byte, error) { return c.nodes.content(ctx, name) })
 	}
 	if err != nil {
 		return err
@@ -48,7 +49,10 @@ func (c *Cluster) NodeContent(ctx context.Context, node, hash string) error {
 	if reported == nil {
 		return fmt.Errorf("%w: which configs node %s may run is not known", mcs.ErrAPIUnavailable, node)
 	}
-	return &mcs.NotForNodeError{Node: node, Config: "file " + hash, Why: errors.New("no config that it may run names the file")}
+	return &mcs.NotForNodeError{
+		Node: node, Config: "file " + hash,
+		Why: errors.New("no config that it may run names the file"),
+	}
 }
 
 // storedIn returns the hashes of the files of a rendered config that are in the content store. The name of a config

@@ -16,7 +16,9 @@ import (
 // withFile is a rendered config with one file of the content store.
 func withFile(name, hash string) *mcfgv1.MachineConfig {
 	mc := rendered(name, "a")
-	mc.Spec.Config.Raw = []byte(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/opt/a","contents":{"source":"` + machineconfig.StoredSource(hash) + `","verification":{"hash":"` + hash + `"}}}]}}`)
+	mc.Spec.Config.Raw = []byte(
+		`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/opt/a","contents":{"source":"` +
+			machineconfig.StoredSource(hash) + `","verification":{"hash":"` + hash + `"}}}]}}`)
 	return mc
 }
 
@@ -33,8 +35,12 @@ func nodeContents(t *testing.T, p *plane) {
 		}
 	}()
 	blue := inRoles("blue-0", "blue")
-	blue.Annotations = map[string]string{"machineconfiguration.openshift.io/currentConfig": "rendered-blue-1", "machineconfiguration.openshift.io/desiredConfig": "rendered-red-1"}
-	p.create(t, withFile("rendered-blue-0", file("0")), withFile("rendered-blue-1", file("1")), withFile("rendered-blue-2", file("2")), withFile("rendered-red-1", file("3")),
+	blue.Annotations = map[string]string{
+		"machineconfiguration.openshift.io/currentConfig": "rendered-blue-1",
+		"machineconfiguration.openshift.io/desiredConfig": "rendered-red-1",
+	}
+	p.create(t, withFile("rendered-blue-0", file("0")), withFile("rendered-blue-1", file("1")),
+		withFile("rendered-blue-2", file("2")), withFile("rendered-red-1", file("3")),
 		blue, inRoles("red-0", "red"))
 	var way line
 	config := rest.CopyConfig(p.server)
@@ -47,14 +53,16 @@ func nodeContents(t *testing.T, p *plane) {
 		switch {
 		case want == "" && err != nil, want == "away" && !errors.Is(err, mcs.ErrAPIUnavailable):
 			t.Errorf("%s: %v", because, err)
-		case want != "" && want != "away" && (!errors.As(err, new(*mcs.NotForNodeError)) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file(digit))):
+		case want != "" && want != "away" && (!errors.As(err, new(*mcs.NotForNodeError)) ||
+			!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file(digit))):
 			t.Errorf("%s: %v", because, err)
 		}
 	}
 	reads("a file of the target of its pool", "blue-0", "2", "")
 	reads("a file of the config that it runs", "blue-0", "1", "")
 	reads("a file of an earlier config of its pool", "blue-0", "0", "no config that it may run names the file")
-	reads("a file of another pool, whose config it claims to want", "blue-0", "3", "no config that it may run names the file")
+	reads("a file of another pool, whose config it claims to want", "blue-0", "3",
+		"no config that it may run names the file")
 	reads("a file that no config names", "blue-0", "4", "no config that it may run names the file")
 	reads("a node of the other pool", "red-0", "3", "")
 	reads("a node that is not there", "nobody", "3", "there is no Node of that name")

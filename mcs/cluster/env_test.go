@@ -46,7 +46,10 @@ func newPlane(t *testing.T) *plane {
 	if _, err := os.Stat(filepath.Join(assets, "kube-apiserver")); err != nil {
 		t.Fatalf("there is no kube-apiserver to test against: %v; make assets builds one", err)
 	}
-	p := &plane{env: &envtest.Environment{BinaryAssetsDirectory: assets, UseExistingCluster: new(false), ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute}}
+	p := &plane{env: &envtest.Environment{
+		BinaryAssetsDirectory: assets, UseExistingCluster: new(false),
+		ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute,
+	}}
 	p.env.ControlPlane.GetAPIServer().Configure().
 		Set("authorization-mode", "Node,RBAC").
 		Set("enable-bootstrap-token-auth", "true").
@@ -61,7 +64,10 @@ func newPlane(t *testing.T) *plane {
 	})
 	p.config.QPS = -1
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, mcfgv1.Install, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, mcfgv1.Install,
+		v1alpha1.AddToScheme,
+	} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -72,14 +78,16 @@ func newPlane(t *testing.T) *plane {
 	p.root, p.kubeconfig = root, filepath.Join(t.TempDir(), "kubeconfig")
 	p.as(t, "admin", p.kubeconfig, "system:masters")
 	p.kubectl(t, "apply", "--server-side", "-k", "config")
-	p.server = p.as(t, "system:serviceaccount:bunsen-system:machine-config-server", "", "system:serviceaccounts", "system:serviceaccounts:bunsen-system")
+	p.server = p.as(t, "system:serviceaccount:bunsen-system:machine-config-server", "", "system:serviceaccounts",
+		"system:serviceaccounts:bunsen-system")
 	return p
 }
 
 // kubectl runs a command as the administrator, in the checkout's root.
 func (p *plane) kubectl(t *testing.T, args ...string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(p.env.BinaryAssetsDirectory, "kubectl"), append([]string{"--kubeconfig", p.kubeconfig}, args...)...)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(p.env.BinaryAssetsDirectory, "kubectl"),
+		append([]string{"--kubeconfig", p.kubeconfig}, args...)...)
 	cmd.Dir = p.root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("kubectl %s: %v\n%s", args, err, out)
@@ -149,9 +157,12 @@ func (p *plane) create(t *testing.T, objects ...client.Object) {
 // token makes a token of pool worker.
 func (p *plane) token(t *testing.T, id string, uses int32) {
 	t.Helper()
-	p.create(t, &v1alpha1.ProvisioningToken{ObjectMeta: metav1.ObjectMeta{Name: id}, Spec: v1alpha1.ProvisioningTokenSpec{
-		Pool: "worker", Uses: uses, Expires: metav1.NewTime(time.Now().Add(time.Hour)), Hash: hash,
-	}})
+	p.create(t, &v1alpha1.ProvisioningToken{
+		ObjectMeta: metav1.ObjectMeta{Name: id},
+		Spec: v1alpha1.ProvisioningTokenSpec{
+			Pool: "worker", Uses: uses, Expires: metav1.NewTime(time.Now().Add(time.Hour)), Hash: hash,
+		},
+	})
 }
 
 const hash = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"

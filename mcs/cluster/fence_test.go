@@ -31,7 +31,13 @@ func theFence(t *testing.T, p *plane) {
 	}
 	secret := func(namespace, name, kind string) *corev1.Secret {
 		data := map[string][]byte{"tls.crt": nil, "tls.key": nil}
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{"kubernetes.io/service-account.name": "machine-config-controller"}}, Type: corev1.SecretType(kind), Data: data}
+		return &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: namespace, Name: name,
+				Annotations: map[string]string{"kubernetes.io/service-account.name": "machine-config-controller"},
+			},
+			Type: corev1.SecretType(kind), Data: data,
+		}
 	}
 	configMap := func(namespace, name string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}

@@ -68,7 +68,8 @@ func (b *heartbeat) run(ctx context.Context) {
 			err := b.write(ctx, leaseDuration)
 			b.markAnswer(err)
 			if err != nil && ctx.Err() == nil && !failed { // The error is logged once per outage.
-				b.Log.Warn("writing this server's Lease failed, will retry", "lease", leaseNamespace+"/"+b.name, "error", err)
+				b.Log.Warn("writing this server's Lease failed, will retry", "lease", leaseNamespace+"/"+b.name,
+					"error", err)
 			}
 			failed = err != nil
 		}
@@ -149,10 +150,16 @@ func (b *heartbeat) next(report v1alpha1.ServerReport, duration time.Duration) *
 	if b.lease != nil {
 		next = b.lease.DeepCopy()
 	}
-	next.Labels = map[string]string{v1alpha1.ServerLabel: v1alpha1.ServerComponent, "app.kubernetes.io/part-of": "bunsen"}
+	next.Labels = map[string]string{
+		v1alpha1.ServerLabel:        v1alpha1.ServerComponent,
+		"app.kubernetes.io/part-of": "bunsen",
+	}
 	next.Annotations = map[string]string{v1alpha1.ServerAnnotation: report.String()}
 	if next.ResourceVersion == "" && b.Replica.PodUID != "" {
-		next.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: b.Replica.Pod, UID: b.Replica.PodUID}}
+		next.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: "v1", Kind: "Pod", Name: b.Replica.Pod,
+			UID: b.Replica.PodUID,
+		}}
 	}
 	now := metav1.NewMicroTime(b.Now())
 	next.Spec.HolderIdentity = &b.Replica.Name

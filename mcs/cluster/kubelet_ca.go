@@ -29,7 +29,8 @@ func (c *Cluster) readKubeletCA(ctx context.Context) bool {
 	ca, err := c.clientCA(ctx)
 	switch {
 	case err != nil && ctx.Err() == nil:
-		c.Log.Warn("reading the CA of the API server's clients failed: new kubelets need it (or set --kubelet-ca), and nodes authenticate by it", "error", err)
+		c.Log.Warn("reading the CA of the API server's clients failed: new kubelets need it (or set --kubelet-ca), "+
+			"and nodes authenticate by it", "error", err)
 		return c.KubeletCA == nil
 	case err != nil:
 		return false
@@ -75,12 +76,14 @@ func (c *Cluster) clientCA(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	read := &corev1.ConfigMap{}
-	if err := c.api.core.Get().Namespace(metav1.NamespaceSystem).Resource("configmaps").Name(clientCAMap).Do(ctx).Into(read); err != nil {
+	if err := c.api.core.Get().Namespace(metav1.NamespaceSystem).Resource("configmaps").Name(clientCAMap).Do(ctx).
+		Into(read); err != nil {
 		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", metav1.NamespaceSystem, clientCAMap, err)
 	}
 	ca := read.Data[clientCAKey]
 	if ca == "" {
-		return nil, fmt.Errorf("reading ConfigMap %s/%s: it has no %s", metav1.NamespaceSystem, clientCAMap, clientCAKey)
+		return nil, fmt.Errorf("reading ConfigMap %s/%s: it has no %s", metav1.NamespaceSystem, clientCAMap,
+			clientCAKey)
 	}
 	return []byte(ca), nil
 }

@@ -59,7 +59,11 @@ type nodes struct {
 }
 
 func newNodes(api clients, p *pools, o Options) *nodes {
-	return &nodes{api: api, pools: p, cache: o.Cache, log: o.Log, slots: make(chan struct{}, maxConfigReads), changed: make(chan struct{}, 1), contents: map[string][]byte{}, stored: map[string][]string{}, own: newOwnConfigs(o.Cache, o.Log)}
+	return &nodes{
+		api: api, pools: p, cache: o.Cache, log: o.Log, slots: make(chan struct{}, maxConfigReads),
+		changed: make(chan struct{}, 1), contents: map[string][]byte{}, stored: map[string][]string{},
+		own: newOwnConfigs(o.Cache, o.Log),
+	}
 }
 
 // NodeConfig returns a rendered config as JSON, for a node in the config's pool. The error is an *mcs.NotForNodeError
@@ -104,8 +108,8 @@ func (c *Cluster) NodeConfig(ctx context.Context, node, config string) ([]byte, 
 	return raw, nil
 }
 
-// machineConfig returns the config of a single node for a new machine of this node, as JSON, and keeps it. The errors are
-// those of NodeConfig.
+// machineConfig returns the config of a single node for a new machine of this node, as JSON, and keeps it. The errors
+// are those of NodeConfig.
 func (n *nodes) machineConfig(name string) ([]byte, error) {
 	raw, err := n.content(context.Background(), name)
 	if err == nil && !n.pools.isReferenced(name) {
@@ -128,8 +132,8 @@ func (n *nodes) poolsOf(ctx context.Context, node string) ([]string, error) {
 	return pools, err
 }
 
-// readNode returns the pools of a node, and the configs that the node reports. The reported configs are empty if the answer
-// is from the cache. The errors are those of poolsOf.
+// readNode returns the pools of a node, and the configs that the node reports. The reported configs are empty if the
+// answer is from the cache. The errors are those of poolsOf.
 func (n *nodes) readNode(ctx context.Context, node string) (pools, reported []string, err error) {
 	if !n.pools.informer.HasSynced() {
 		pools, err = n.cachedPools(node, mcs.ErrNotSynced)
@@ -297,5 +301,7 @@ func (p *pools) list() []*mcfgv1.MachineConfigPool {
 
 // isReferenced reports whether a config is some pool's target, current or last healthy config.
 func (p *pools) isReferenced(config string) bool {
-	return slices.ContainsFunc(p.list(), func(pool *mcfgv1.MachineConfigPool) bool { return slices.Contains(mcs.ConfigsOf(pool), config) })
+	return slices.ContainsFunc(p.list(), func(pool *mcfgv1.MachineConfigPool) bool {
+		return slices.Contains(mcs.ConfigsOf(pool), config)
+	})
 }

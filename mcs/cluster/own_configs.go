@@ -8,8 +8,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/variants"
 )
 
-// The limits of the configs of single nodes that the server keeps for times without the API server: on disk with a cache, and
-// in memory without one.
+// The limits of the configs of single nodes that the server keeps for times without the API server: on disk with a
+// cache, and in memory without one.
 const (
 	maxOwnConfigs                = 2000
 	maxOwnOnDisk, maxOwnInMemory = 256 << 20, 64 << 20

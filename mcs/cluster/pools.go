@@ -183,7 +183,8 @@ func (p *pools) update(ctx context.Context, name string) error {
 		return err
 	}
 	now.cached = p.serve(name, rendered)
-	p.setUnavailable(name, mcs.FailedRolloutConfig(*pool), "its config "+wanted+" cannot be served; the server's log says why")
+	p.setUnavailable(name, mcs.FailedRolloutConfig(*pool), "its config "+wanted+" cannot be served; the server's log "+
+		"says why")
 	p.setState(name, now)
 	return nil
 }
@@ -219,7 +220,8 @@ func (p *pools) setUnavailable(pool, failed, reason string) {
 	p.served.SetUnavailable(pool, reason)
 	if err == nil {
 		p.forget(pool)
-		p.log.Warn("the server has no config for new machines of the pool: its rollout was stopped, and the next config is not rendered yet", "pool", pool, "config", failed, "why", reason)
+		p.log.Warn("the server has no config for new machines of the pool: its rollout was stopped, and the next "+
+			"config is not rendered yet", "pool", pool, "config", failed, "why", reason)
 	}
 }
 
@@ -227,7 +229,8 @@ func (p *pools) setUnavailable(pool, failed, reason string) {
 // change. serve returns false if it could not cache the config.
 func (p *pools) serve(pool string, rendered *mcfgv1.MachineConfig) bool {
 	if err := p.served.Set(pool, rendered); err != nil {
-		p.log.Warn("the config cannot be served; the pool keeps its previous one", "pool", pool, "config", rendered.Name, "error", err)
+		p.log.Warn("the config cannot be served; the pool keeps its previous one", "pool", pool, "config",
+			rendered.Name, "error", err)
 		return true
 	}
 	raw, err := json.Marshal(rendered)
@@ -237,7 +240,8 @@ func (p *pools) serve(pool string, rendered *mcfgv1.MachineConfig) bool {
 	if err != nil {
 		p.log.Warn("caching the config of a pool failed", "pool", pool, "config", rendered.Name, "error", err)
 	}
-	p.log.Info("serving", "pool", pool, "config", rendered.Name, "commit", rendered.Annotations[v1alpha1.RevisionAnnotation])
+	p.log.Info("serving", "pool", pool, "config", rendered.Name, "commit",
+		rendered.Annotations[v1alpha1.RevisionAnnotation])
 	return err == nil
 }
 

@@ -35,12 +35,14 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/token"
 )
 
-// TestOnARealAPIServer has what only a real one shows: the kinds' own rules, who wins a race, the rights of the server's
-// account and the fence around it, what a bootstrap token is good for. The last part takes the API server away.
+// TestOnARealAPIServer has what only a real one shows: the kinds' own rules, who wins a race, the rights of the
+// server's account and the fence around it, what a bootstrap token is good for. The last part takes the API server
+// away.
 func TestOnARealAPIServer(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t)
-	p.create(t, rendered("rendered-worker-1", "hello%3C%26"), &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "worker"}})
+	p.create(t, rendered("rendered-worker-1", "hello%3C%26"),
+		&mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "worker"}})
 	t.Run("the Deployment is taken", func(t *testing.T) {
 		p.kubectl(t, "apply", "--dry-run=server", "--validate=strict", "-k", "config/server")
 	})
@@ -79,7 +81,9 @@ func body(t *testing.T, s *served.Pools) []byte {
 
 func theShelfFollows(t *testing.T, p *plane) {
 	var given atomic.Pointer[[]byte]
-	c, log, _ := run(t, p.server, Options{Serve: v1alpha1.ServeHealthy, KubeletCA: func(ca []byte) { given.Store(&ca) }})
+	c, log, _ := run(t, p.server, Options{Serve: v1alpha1.ServeHealthy, KubeletCA: func(ca []byte) {
+		given.Store(&ca)
+	}})
 	log.await(t, "ready")
 	if ca := given.Load(); ca == nil || !strings.Contains(string(*ca), "BEGIN CERTIFICATE") {
 		t.Errorf("the kubelets' CA is %v", ca)
@@ -119,7 +123,10 @@ func oneWinner(t *testing.T, p *plane) {
 	var machines sync.WaitGroup
 	for i := range 40 {
 		machines.Go(func() {
-			err := replicas[i%2].Use(t.Context(), "aaaaaaaaaa", v1alpha1.TokenUse{Time: metav1.Now(), Address: fmt.Sprintf("192.0.2.%d", i), Config: "rendered-worker-1"})
+			err := replicas[i%2].Use(t.Context(), "aaaaaaaaaa", v1alpha1.TokenUse{
+				Time:    metav1.Now(),
+				Address: fmt.Sprintf("192.0.2.%d", i), Config: "rendered-worker-1",
+			})
 			var refused *token.InvalidError
 			switch {
 			case err == nil:
@@ -183,7 +190,10 @@ func anyNumber(t *testing.T, p *plane) {
 	await(t, "the token", func() bool { return c.Token("cccccccccc") != nil })
 	for i := range 25 {
 		at := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, i, 0, time.UTC))
-		if err := c.Use(t.Context(), "cccccccccc", v1alpha1.TokenUse{Time: at, Address: "192.0.2.1", Config: "rendered-worker-1"}); err != nil {
+		if err := c.Use(t.Context(), "cccccccccc", v1alpha1.TokenUse{
+			Time: at, Address: "192.0.2.1",
+			Config: "rendered-worker-1",
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -192,7 +202,8 @@ func anyNumber(t *testing.T, p *plane) {
 	if err := p.admin.Get(t.Context(), client.ObjectKey{Name: "cccccccccc"}, known); err != nil {
 		t.Fatal(err)
 	}
-	if known.Status.Used != 25 || len(known.Status.Recent) != v1alpha1.RecentTokenUses || known.Status.LastUsed.Second() != 24 {
+	if known.Status.Used != 25 || len(known.Status.Recent) != v1alpha1.RecentTokenUses ||
+		known.Status.LastUsed.Second() != 24 {
 		t.Errorf("%+v", known.Status)
 	}
 }
@@ -200,7 +211,10 @@ func anyNumber(t *testing.T, p *plane) {
 func minting(t *testing.T, p *plane) {
 	c, log, _ := run(t, p.server, Options{})
 	log.await(t, "ready")
-	text, err := c.CreateBootstrapToken(t.Context(), mcs.JoiningMachine{Pool: "worker", Node: "worker-7", Token: "aaaaaaaaaa", Address: "192.0.2.7"})
+	text, err := c.CreateBootstrapToken(t.Context(), mcs.JoiningMachine{
+		Pool: "worker", Node: "worker-7",
+		Token: "aaaaaaaaaa", Address: "192.0.2.7",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,10 +223,12 @@ func minting(t *testing.T, p *plane) {
 	}
 	id, _, _ := strings.Cut(text, ".")
 	kept := &corev1.Secret{}
-	if err := p.admin.Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: "bootstrap-token-" + id}, kept); err != nil {
+	if err := p.admin.Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: "bootstrap-token-" + id},
+		kept); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := string(kept.Data["description"]), "bunsen: for a machine of pool worker, node worker-7, that asked from 192.0.2.7 with token aaaaaaaaaa"; got != want {
+	if got, want := string(kept.Data["description"]), "bunsen: for a machine of pool worker, node worker-7, that "+
+		"asked from 192.0.2.7 with token aaaaaaaaaa"; got != want {
 		t.Errorf("the description is %q, want %q", got, want)
 	}
 	machine := rest.AnonymousClientConfig(p.config)
@@ -223,20 +239,24 @@ func minting(t *testing.T, p *plane) {
 	}
 	me := &authenticationv1.SelfSubjectReview{}
 	await(t, "the API server to know the token", func() bool { return kube.Create(t.Context(), me) == nil })
-	if diff := cmp.Diff([]string{"system:authenticated", "system:bootstrappers", "system:bootstrappers:bunsen"}, sorted(me.Status.UserInfo.Groups)); diff != "" {
+	if diff := cmp.Diff([]string{"system:authenticated", "system:bootstrappers", "system:bootstrappers:bunsen"},
+		sorted(me.Status.UserInfo.Groups)); diff != "" {
 		t.Error(diff)
 	}
 	if err := kube.Create(t.Context(), signingRequest(t)); err != nil {
 		t.Errorf("asking for a kubelet's certificate: %v", err)
 	}
-	rules := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: "kube-system"}}
+	rules := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{
+		Namespace: "kube-system",
+	}}
 	if err := kube.Create(t.Context(), rules); err != nil {
 		t.Fatal(err)
 	}
 	for _, rule := range rules.Status.ResourceRules {
 		for _, resource := range rule.Resources {
 			switch resource {
-			case "certificatesigningrequests", "certificatesigningrequests/nodeclient", "selfsubjectreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews":
+			case "certificatesigningrequests", "certificatesigningrequests/nodeclient", "selfsubjectreviews",
+				"selfsubjectaccessreviews", "selfsubjectrulesreviews":
 			default:
 				t.Errorf("it may %v %s", rule.Verbs, resource)
 			}
@@ -253,26 +273,42 @@ func signingRequest(t *testing.T) *certificatesv1.CertificateSigningRequest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:worker-7", Organization: []string{"system:nodes"}}}, key)
+	der, err := x509.CreateCertificateRequest(rand.Reader,
+		&x509.CertificateRequest{Subject: pkix.Name{
+			CommonName:   "system:node:worker-7",
+			Organization: []string{"system:nodes"},
+		}}, key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{GenerateName: "node-csr-"}, Spec: certificatesv1.CertificateSigningRequestSpec{
-		Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
-		SignerName: certificatesv1.KubeAPIServerClientKubeletSignerName,
-		Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
-	}}
+	return &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "node-csr-"},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
+			SignerName: certificatesv1.KubeAPIServerClientKubeletSignerName,
+			Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
+		},
+	}
 }
 
 func beating(t *testing.T, p *plane) {
 	started := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	report := func() v1alpha1.ServerReport {
-		return v1alpha1.ServerReport{Version: "v1", Listen: "0.0.0.0:22623", Started: started, Access: v1alpha1.AccessTokens, Served: 7}
+		return v1alpha1.ServerReport{
+			Version: "v1", Listen: "0.0.0.0:22623", Started: started,
+			Access: v1alpha1.AccessTokens, Served: 7,
+		}
 	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "mcs-1", Namespace: "bunsen-system"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "x", Image: "image.invalid/x"}}}}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "mcs-1", Namespace: "bunsen-system"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "x", Image: "image.invalid/x"}}},
+	}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: "bunsen-system"}}
 	p.create(t, account, pod)
-	_, log, stop := run(t, p.server, Options{Report: report, Replica: Replica{Name: "Host_1.example.com", Pod: pod.Name, PodUID: pod.UID}})
+	_, log, stop := run(t, p.server, Options{Report: report, Replica: Replica{
+		Name: "Host_1.example.com", Pod: pod.Name,
+		PodUID: pod.UID,
+	}})
 	log.await(t, "ready")
 	lease := &coordinationv1.Lease{}
 	key := client.ObjectKey{Namespace: "bunsen-system", Name: "machine-config-server-host-1.example.com"}
@@ -290,7 +326,8 @@ func beating(t *testing.T, p *plane) {
 	if diff := cmp.Diff(want.String(), got.String()); diff != "" {
 		t.Error(diff)
 	}
-	if *lease.Spec.LeaseDurationSeconds < 60 || lease.Labels[v1alpha1.ServerLabel] != v1alpha1.ServerComponent || len(lease.OwnerReferences) != 1 || lease.OwnerReferences[0].UID != pod.UID {
+	if *lease.Spec.LeaseDurationSeconds < 60 || lease.Labels[v1alpha1.ServerLabel] != v1alpha1.ServerComponent ||
+		len(lease.OwnerReferences) != 1 || lease.OwnerReferences[0].UID != pod.UID {
 		t.Errorf("%+v %+v", lease.ObjectMeta, lease.Spec)
 	}
 	stop()

@@ -21,16 +21,21 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/secrets/follow"
 )
 
-// nodeSecrets has nodes read the secrets of their configs, with the rights of the server's account: a new value, a Secret
-// that is gone, another server, and a pool that may no longer have it.
+// nodeSecrets has nodes read the secrets of their configs, with the rights of the server's account: a new value, a
+// Secret that is gone, another server, and a pool that may no longer have it.
 func nodeSecrets(t *testing.T, p *plane) {
 	const name, value = "rendered-secretive-1", "hush-6c1d"
 	rendered := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	rendered.Spec.Config.Raw = []byte(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/pull","contents":{"source":"` + secretref.TemplateURL("${secret:registry/pull}") + `"}}]}}`)
+	rendered.Spec.Config.Raw = []byte(
+		`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/pull","contents":{"source":"` +
+			secretref.TemplateURL("${secret:registry/pull}") + `"}}]}}`)
 	pool := selecting("secretive", name)
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.SecretsNamespace, Name: "registry", Annotations: map[string]string{v1alpha1.SecretPoolsAnnotation: "secretive"}},
-		Data:       map[string][]byte{"pull": []byte(value)},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: v1alpha1.SecretsNamespace, Name: "registry",
+			Annotations: map[string]string{v1alpha1.SecretPoolsAnnotation: "secretive"},
+		},
+		Data: map[string][]byte{"pull": []byte(value)},
 	}
 	p.create(t, rendered, pool, inRoles("secretive-0", "secretive"), inRoles("curious-0", "curious"), secret)
 	defer func() {
@@ -43,7 +48,12 @@ func nodeSecrets(t *testing.T, p *plane) {
 	var said bytes.Buffer
 	server := func() *follow.Follower {
 		t.Helper()
-		f, err := follow.New(p.server, follow.Options{Pools: c.NodePools, Log: slog.New(slog.NewTextHandler(&said, nil)), NewDecrypt: func([][]byte) (mcssecrets.Decrypt, error) { return nil, nil }})
+		f, err := follow.New(p.server, follow.Options{
+			Pools: c.NodePools,
+			Log:   slog.New(slog.NewTextHandler(&said, nil)), NewDecrypt: func([][]byte) (mcssecrets.Decrypt, error) {
+				return nil, nil
+			},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,11 +65,15 @@ func nodeSecrets(t *testing.T, p *plane) {
 			t.Fatal(err)
 		}
 		published := &corev1.ConfigMap{}
-		if err := p.admin.Get(t.Context(), client.ObjectKey{Namespace: v1alpha1.ServerNamespace, Name: v1alpha1.SecretsConfigMap}, published); err != nil {
+		if err := p.admin.Get(t.Context(), client.ObjectKey{
+			Namespace: v1alpha1.ServerNamespace,
+			Name:      v1alpha1.SecretsConfigMap,
+		}, published); err != nil {
 			t.Fatal(err)
 		}
 		var out v1alpha1.SecretsRevision
-		if err := json.Unmarshal([]byte(published.Data[name]), &out); err != nil || strings.Contains(published.Data[name], value) {
+		if err := json.Unmarshal([]byte(published.Data[name]), &out); err != nil ||
+			strings.Contains(published.Data[name], value) {
 			t.Fatalf("published: %s, %v", published.Data, err)
 		}
 		return out
@@ -88,16 +102,23 @@ func nodeSecrets(t *testing.T, p *plane) {
 	}
 	one := reads(first)
 	gets("a Secret for the pool", first, value)
-	if two := reads(second); one.Revision == "" || two.Revision != one.Revision || len(one.Changes) != 1 || one.Changes[0].Object != "secret:registry" || one.Changes[0].Manager == "" || time.Since(one.Changes[0].Time) > time.Hour {
+	if two := reads(second); one.Revision == "" || two.Revision != one.Revision || len(one.Changes) != 1 ||
+		one.Changes[0].Object != "secret:registry" || one.Changes[0].Manager == "" ||
+		time.Since(one.Changes[0].Time) > time.Hour {
 		t.Errorf("two servers publish %+v and %+v", one, two)
 	}
-	for node, want := range map[string]string{"curious-0": "it is in no pool", "gone": "there is no Node of that name"} {
+	for node, want := range map[string]string{
+		"curious-0": "it is in no pool",
+		"gone":      "there is no Node of that name",
+	} {
 		var refused *mcs.NotForNodeError
-		if text, err := first.NodeSecrets(t.Context(), node, name); !errors.As(err, &refused) || !strings.Contains(err.Error(), want) {
+		if text, err := first.NodeSecrets(t.Context(), node, name); !errors.As(err, &refused) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("node %s reads %s %v", node, text, err)
 		}
 	}
-	if _, err := first.NodeSecrets(t.Context(), "secretive-0", "rendered-secretive-2"); !errors.Is(err, mcs.ErrNoSuchConfig) {
+	if _, err := first.NodeSecrets(t.Context(), "secretive-0", "rendered-secretive-2"); !errors.Is(err,
+		mcs.ErrNoSuchConfig) {
 		t.Errorf("a config of which nobody knows: %v", err)
 	}
 	update(func() { secret.Data["pull"] = []byte(value + "-new") })
@@ -107,7 +128,9 @@ func nodeSecrets(t *testing.T, p *plane) {
 	}
 	update(func() { secret.Annotations = nil })
 	three := reads(first)
-	if _, err := first.NodeSecrets(t.Context(), "secretive-0", name); !errors.Is(err, mcs.ErrSecretsUnresolved) || three.Revision != two.Revision || len(three.Problems) != 1 || three.Problems[0].Reason != v1alpha1.SecretNotForPool {
+	if _, err := first.NodeSecrets(t.Context(), "secretive-0", name); !errors.Is(err, mcs.ErrSecretsUnresolved) ||
+		three.Revision != two.Revision || len(three.Problems) != 1 ||
+		three.Problems[0].Reason != v1alpha1.SecretNotForPool {
 		t.Errorf("a pool that may no longer have it: %v, %+v", err, three)
 	}
 	if err := p.admin.Delete(t.Context(), secret); err != nil {

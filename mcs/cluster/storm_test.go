@@ -18,8 +18,8 @@ import (
 
 const stormMachines = 1000
 
-// storm boots many machines at once with one token that has a use for each: whoever is told to ask again asks again, and in
-// the end everybody was served, so no use was lost on a machine that got nothing.
+// storm boots many machines at once with one token that has a use for each: whoever is told to ask again asks again,
+// and in the end everybody was served, so no use was lost on a machine that got nothing.
 func storm(t *testing.T, p *plane) {
 	p.token(t, "ffffffffff", stormMachines)
 	c, log, _ := run(t, p.server, Options{})
@@ -32,7 +32,10 @@ func storm(t *testing.T, p *plane) {
 		machines.Go(func() {
 			for n := 1; ; n++ {
 				ctx, cancel := context.WithTimeout(t.Context(), requestTimeout)
-				_, err := c.CreateBootstrapToken(ctx, mcs.JoiningMachine{Pool: "worker", Token: "ffffffffff", Address: fmt.Sprintf("10.0.%d.%d", i/250, i%250)})
+				_, err := c.CreateBootstrapToken(ctx, mcs.JoiningMachine{
+					Pool: "worker", Token: "ffffffffff",
+					Address: fmt.Sprintf("10.0.%d.%d", i/250, i%250),
+				})
 				if err == nil {
 					err = c.Use(ctx, "ffffffffff", v1alpha1.TokenUse{Time: metav1.Now(), Address: "192.0.2.1"})
 				}

@@ -16,8 +16,8 @@ var morning = time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)
 // tokensPerHour is how many bootstrap tokens a server creates in an hour.
 const tokensPerHour = 20_000
 
-// However often a token is used: the bootstrap tokens that are good at once have an end, others get theirs, and there are new
-// ones as those end.
+// However often a token is used: the bootstrap tokens that are good at once have an end, others get theirs, and there
+// are new ones as those end.
 func TestBootstrapTokensAreNotMintedWithoutEnd(t *testing.T) {
 	c, got := secrets(t, metav1.StatusReasonForbidden, 0)
 	now := morning
@@ -70,12 +70,15 @@ func left(t *testing.T, limits *share.Limits, m mcs.JoiningMachine) (n int) {
 	}
 }
 
-// What the API server did not take is not counted: a storm of machines that ask again and again while it is away does not use
-// up what they need when it is back.
+// What the API server did not take is not counted: a storm of machines that ask again and again while it is away does
+// not use up what they need when it is back.
 func TestWhatWasNotMintedDoesNotCount(t *testing.T) {
 	machine := mcs.JoiningMachine{Pool: "worker"}
 	all := left(t, new(share.Limits), machine)
-	for says, c := range map[string]struct{ away, mints, want int }{"one that is forbidden": {1, 1, all}, "one that is forbidden, and one that is not": {1, 2, all - 1}} {
+	for says, c := range map[string]struct{ away, mints, want int }{
+		"one that is forbidden":                      {1, 1, all},
+		"one that is forbidden, and one that is not": {1, 2, all - 1},
+	} {
 		api, _ := secrets(t, metav1.StatusReasonForbidden, c.away)
 		api.Now = func() time.Time { return morning }
 		for i := range c.mints {

@@ -89,10 +89,13 @@ func (t *tokens) read(ctx context.Context, id string) (*v1alpha1.ProvisioningTok
 
 // write writes the status over the given version of a token and returns the new version. The error is errConflict if
 // the token now has another version, and errGone if the token was deleted.
-func (t *tokens) write(ctx context.Context, known *v1alpha1.ProvisioningToken, status v1alpha1.ProvisioningTokenStatus) (*v1alpha1.ProvisioningToken, error) {
+func (t *tokens) write(ctx context.Context, known *v1alpha1.ProvisioningToken,
+	status v1alpha1.ProvisioningTokenStatus,
+) (*v1alpha1.ProvisioningToken, error) {
 	next, out := known.DeepCopy(), &v1alpha1.ProvisioningToken{}
 	next.Status = status
-	err := t.client.Put().Resource("provisioningtokens").Name(known.Name).SubResource("status").Body(next).Do(ctx).Into(out)
+	err := t.client.Put().Resource("provisioningtokens").Name(known.Name).SubResource("status").Body(next).Do(ctx).
+		Into(out)
 	switch {
 	case apierrors.IsConflict(err):
 		return nil, errConflict

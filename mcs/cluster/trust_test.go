@@ -20,15 +20,16 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/trust/follow"
 )
 
-// nodeTrust has nodes read certificates from a ConfigMap with the rights of the server's account: of their pools only, and
-// the last valid ones while the ConfigMap is invalid, also after a restart.
+// nodeTrust has nodes read certificates from a ConfigMap with the rights of the server's account: of their pools only,
+// and the last valid ones while the ConfigMap is invalid, also after a restart.
 func nodeTrust(t *testing.T, p *plane) {
 	pool := selecting("trusting", "")
 	p.create(t, pool, inRoles("trusting-0", "trusting"), inRoles("poolless"))
 	ca := p.config.CAData
 	object := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: v1alpha1.ServerNamespace, Name: "user-ca", Labels: map[string]string{v1alpha1.TrustLabel: v1alpha1.TrustUserCA},
+			Namespace: v1alpha1.ServerNamespace, Name: "user-ca",
+			Labels:      map[string]string{v1alpha1.TrustLabel: v1alpha1.TrustUserCA},
 			Annotations: map[string]string{v1alpha1.TrustPoolsAnnotation: "trusting"},
 		},
 		Data: map[string]string{v1alpha1.TrustBundleKey: string(ca)},
@@ -50,7 +51,10 @@ func nodeTrust(t *testing.T, p *plane) {
 	var said bytes.Buffer
 	follower := func(config *rest.Config) *follow.Follower {
 		t.Helper()
-		f, err := follow.New(config, follow.Options{Cache: cached, Pools: c.NodePools, Log: slog.New(slog.NewTextHandler(&said, nil)), Now: time.Now})
+		f, err := follow.New(config, follow.Options{
+			Cache: cached, Pools: c.NodePools,
+			Log: slog.New(slog.NewTextHandler(&said, nil)), Now: time.Now,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,12 +84,14 @@ func nodeTrust(t *testing.T, p *plane) {
 	}
 	reads(f)
 	first := gets("a valid object", f, 1)
-	if block, _ := pem.Decode([]byte(first.Files[0].Contents)); block == nil || first.Files[0].From != "bunsen-system/user-ca" {
+	if block, _ := pem.Decode([]byte(first.Files[0].Contents)); block == nil ||
+		first.Files[0].From != "bunsen-system/user-ca" {
 		t.Errorf("the node gets %v", first)
 	}
 	for node, want := range map[string]string{"poolless": "it is in no pool", "gone": "there is no Node of that name"} {
 		var refused *mcs.NotForNodeError
-		if text, _, err := f.NodeTrust(t.Context(), node, ""); !errors.As(err, &refused) || !strings.Contains(err.Error(), want) {
+		if text, _, err := f.NodeTrust(t.Context(), node, ""); !errors.As(err, &refused) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("node %s reads %s %v", node, text, err)
 		}
 	}

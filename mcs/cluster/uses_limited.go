@@ -13,7 +13,8 @@ import (
 // limitedUses counts the uses of tokens with a limited number of uses. A use counts after the server has written it
 // over the version of the token that it checked. So only one of several replicas gets the last use.
 type limitedUses struct {
-	store   func(context.Context, *v1alpha1.ProvisioningToken, v1alpha1.ProvisioningTokenStatus) (*v1alpha1.ProvisioningToken, error)
+	store func(context.Context, *v1alpha1.ProvisioningToken, v1alpha1.ProvisioningTokenStatus) (
+		*v1alpha1.ProvisioningToken, error)
 	read    func(context.Context, string) (*v1alpha1.ProvisioningToken, error)
 	now     func() time.Time
 	batches batch.Writer[*v1alpha1.ProvisioningToken, v1alpha1.TokenUse]
@@ -33,7 +34,9 @@ func (l *limitedUses) count(ctx context.Context, known *v1alpha1.ProvisioningTok
 
 // write writes a batch of uses at once. write returns the written token and a result for each use, or one error for all
 // uses.
-func (l *limitedUses) write(ctx context.Context, known *v1alpha1.ProvisioningToken, uses []v1alpha1.TokenUse) (*v1alpha1.ProvisioningToken, []error, error) {
+func (l *limitedUses) write(ctx context.Context, known *v1alpha1.ProvisioningToken,
+	uses []v1alpha1.TokenUse,
+) (*v1alpha1.ProvisioningToken, []error, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	for {

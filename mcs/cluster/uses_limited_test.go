@@ -28,7 +28,10 @@ type object struct {
 func newObject(uses int32) *object {
 	o := &object{before: func() error { return nil }}
 	o.now.Name, o.now.ResourceVersion = "aaaaaaaaaa", "v"
-	o.now.Spec = v1alpha1.ProvisioningTokenSpec{Pool: "worker", Uses: uses, Expires: metav1.NewTime(time.Now().Add(time.Hour))}
+	o.now.Spec = v1alpha1.ProvisioningTokenSpec{
+		Pool: "worker", Uses: uses,
+		Expires: metav1.NewTime(time.Now().Add(time.Hour)),
+	}
 	return o
 }
 
@@ -38,7 +41,9 @@ func (o *object) read(context.Context, string) (*v1alpha1.ProvisioningToken, err
 	return o.now.DeepCopy(), nil
 }
 
-func (o *object) write(_ context.Context, known *v1alpha1.ProvisioningToken, status v1alpha1.ProvisioningTokenStatus) (*v1alpha1.ProvisioningToken, error) {
+func (o *object) write(_ context.Context, known *v1alpha1.ProvisioningToken,
+	status v1alpha1.ProvisioningTokenStatus,
+) (*v1alpha1.ProvisioningToken, error) {
 	if err := o.before(); err != nil {
 		return nil, err
 	}
@@ -61,7 +66,9 @@ func (o *object) replica() *limitedUses {
 }
 
 // ask has many machines use the token at once, and returns how many were served and the refusals of the others.
-func ask(t *testing.T, n int, known *v1alpha1.ProvisioningToken, replicas ...*limitedUses) (served int, refused []error) {
+func ask(t *testing.T, n int, known *v1alpha1.ProvisioningToken,
+	replicas ...*limitedUses,
+) (served int, refused []error) {
 	t.Helper()
 	var mu sync.Mutex
 	var machines sync.WaitGroup
@@ -82,7 +89,14 @@ func ask(t *testing.T, n int, known *v1alpha1.ProvisioningToken, replicas ...*li
 }
 
 func TestWhateverTheRaceEachUseHasOneWinner(t *testing.T) {
-	for _, c := range []struct{ uses, machines, replicas int }{{1, 1, 1}, {1, 50, 1}, {1, 50, 3}, {7, 200, 2}, {200, 200, 4}, {300, 200, 4}} {
+	for _, c := range []struct{ uses, machines, replicas int }{
+		{1, 1, 1},
+		{1, 50, 1},
+		{1, 50, 3},
+		{7, 200, 2},
+		{200, 200, 4},
+		{300, 200, 4},
+	} {
 		o := newObject(int32(c.uses))
 		known := o.now.DeepCopy()
 		var replicas []*limitedUses

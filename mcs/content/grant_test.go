@@ -88,7 +88,8 @@ func TestMachinesThatBootTogetherHaveTheSameGrants(t *testing.T) {
 		return a
 	}
 	first, same, later := at(noon), at(noon.Add(39*time.Minute)), at(noon.Add(40*time.Minute))
-	if first.Grant(hash) != same.Grant(hash) || first.Expires != same.Expires || first.Grant(hash) == later.Grant(hash) {
+	if first.Grant(hash) != same.Grant(hash) || first.Expires != same.Expires ||
+		first.Grant(hash) == later.Grant(hash) {
 		t.Error("grants change at another time than with the hour")
 	}
 	if life := first.Expires.Sub(noon.Add(39 * time.Minute)); life < grantLife {
@@ -113,7 +114,9 @@ func TestTheAddressIsTheServersOwn(t *testing.T) {
 		"a port alone":                                 {":22623", "", nil},
 	} {
 		t.Run(says, func(t *testing.T) {
-			is := Identity{Keys: [][]byte{key}, URLs: c.urls, Covers: func(host string) bool { return host == "api-int.example.com" || host == "2001:db8::1" }}
+			is := Identity{Keys: [][]byte{key}, URLs: c.urls, Covers: func(host string) bool {
+				return host == "api-int.example.com" || host == "2001:db8::1"
+			}}
 			got, err := Access(is, c.host, "worker", noon)
 			if got.Server != c.want || (err == nil) != (c.want != "") {
 				t.Errorf("it is %q, %v; want %q", got.Server, err, c.want)

@@ -63,7 +63,8 @@ func Units(at string) ([]ign.Unit, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading the unit %s: %w", u.name, err)
 		}
-		unit := ign.Unit{Name: u.name, Contents: new(strings.ReplaceAll(withoutComments(string(text)), DefaultPath, at))}
+		unit := ign.Unit{Name: u.name, Contents: new(strings.ReplaceAll(withoutComments(string(text)), DefaultPath,
+			at))}
 		if u.enabled {
 			unit.Enabled = new(true)
 		}
@@ -102,7 +103,8 @@ func NewBinary(content []byte) (*Binary, error) {
 	}
 	arch, known := machines[file.Machine]
 	if !known {
-		return nil, fmt.Errorf("its architecture is %s: want one of %s", file.Machine, strings.Join(Architectures(), ", "))
+		return nil, fmt.Errorf("its architecture is %s: want one of %s", file.Machine,
+			strings.Join(Architectures(), ", "))
 	}
 	if slices.ContainsFunc(file.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
 		return nil, errors.New("it is not static: build it with CGO_ENABLED=0")
@@ -142,11 +144,15 @@ func (b Binaries) Archs() (out []string) {
 // Ignition that cannot read the config.
 func (b Binaries) Config(v mcs.Version, arch, at string) (Config, error) {
 	if string(v) < string(Version) {
-		return Config{}, &mcs.UnsupportedFieldsError{Config: "that installs the daemon", Version: v, Fields: []string{"compression of a data: URL"}}
+		return Config{}, &mcs.UnsupportedFieldsError{
+			Config: "that installs the daemon", Version: v,
+			Fields: []string{"compression of a data: URL"},
+		}
 	}
 	i := slices.Index(b.Archs(), arch)
 	if i < 0 {
-		return Config{}, fmt.Errorf("%w for the architecture %.16q, only for %s", mcs.ErrNoSuchConfig, arch, strings.Join(b.Archs(), ", "))
+		return Config{}, fmt.Errorf("%w for the architecture %.16q, only for %s", mcs.ErrNoSuchConfig, arch,
+			strings.Join(b.Archs(), ", "))
 	}
 	if at == "" {
 		at = DefaultPath
@@ -172,7 +178,8 @@ func (b *Binary) Config(at string) (Config, error) {
 	out.Storage.Files = []ign.File{{
 		Node: ign.Node{Path: at, Overwrite: new(true)},
 		FileEmbedded1: ign.FileEmbedded1{Mode: new(0o755), Contents: ign.Resource{
-			Source: new("data:;base64," + hole), Compression: new("gzip"), Verification: ign.Verification{Hash: new(b.Hash)},
+			Source: new("data:;base64," + hole), Compression: new("gzip"),
+			Verification: ign.Verification{Hash: new(b.Hash)},
 		}},
 	}}
 	raw, err := json.Marshal(out)

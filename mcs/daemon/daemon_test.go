@@ -23,9 +23,13 @@ import (
 // program is an ELF file of an architecture; interpreted, it is not static.
 func program(t *testing.T, machine elf.Machine, interpreted bool) []byte {
 	t.Helper()
-	h := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: uint32(elf.EV_CURRENT), Ehsize: 64, Phoff: 64, Phentsize: 56, Phnum: 1, Shentsize: 64}
+	h := elf.Header64{
+		Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: uint32(elf.EV_CURRENT), Ehsize: 64,
+		Phoff: 64, Phentsize: 56, Phnum: 1, Shentsize: 64,
+	}
 	copy(h.Ident[:], elf.ELFMAG)
-	h.Ident[elf.EI_CLASS], h.Ident[elf.EI_DATA], h.Ident[elf.EI_VERSION] = byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)
+	h.Ident[elf.EI_CLASS], h.Ident[elf.EI_DATA], h.Ident[elf.EI_VERSION] = byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB),
+		byte(elf.EV_CURRENT)
 	p := elf.Prog64{Type: uint32(elf.PT_LOAD)}
 	if interpreted {
 		p.Type = uint32(elf.PT_INTERP)
@@ -58,7 +62,8 @@ func TestTheConfigHasTheBinaryAndItsUnits(t *testing.T) {
 		if n, err := config.WriteTo(&raw); err != nil || int(n) != config.Len() {
 			t.Fatalf("wrote %d of %d bytes, %v", n, config.Len(), err)
 		}
-		if err := mcs.CheckBy(mcs.V3_5, bytes.Replace(raw.Bytes(), []byte(daemon.Version), []byte(mcs.V3_5), 1)); err != nil {
+		if err := mcs.CheckBy(mcs.V3_5, bytes.Replace(raw.Bytes(), []byte(daemon.Version), []byte(mcs.V3_5),
+			1)); err != nil {
 			t.Error(err)
 		}
 		var is ign.Config
@@ -75,17 +80,20 @@ func TestTheConfigHasTheBinaryAndItsUnits(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := io.ReadAll(r)
-		if err != nil || !bytes.Equal(got, content) || f.Path != at || *f.Mode != 0o755 || *f.Contents.Verification.Hash != daemon.HashOf(content) {
+		if err != nil || !bytes.Equal(got, content) || f.Path != at || *f.Mode != 0o755 ||
+			*f.Contents.Verification.Hash != daemon.HashOf(content) {
 			t.Errorf("%s has mode %o, %d bytes, %v", f.Path, *f.Mode, len(got), err)
 		}
 		var units []string
 		for _, u := range is.Systemd.Units {
 			units = append(units, fmt.Sprintf("%s %t", u.Name, u.Enabled != nil && *u.Enabled))
-			if !strings.Contains(*u.Contents, "ExecStart="+at+" ") || at != daemon.DefaultPath && strings.Contains(*u.Contents, daemon.DefaultPath) {
+			if !strings.Contains(*u.Contents, "ExecStart="+at+" ") || at != daemon.DefaultPath &&
+				strings.Contains(*u.Contents, daemon.DefaultPath) {
 				t.Errorf("%s does not run %s:\n%s", u.Name, at, *u.Contents)
 			}
 		}
-		if got := strings.Join(units, ", "); got != "machine-config-daemon-firstboot.service true, machine-config-daemon-update.service false, machine-config-daemon.service true" {
+		if got := strings.Join(units, ", "); got != "machine-config-daemon-firstboot.service true, "+
+			"machine-config-daemon-update.service false, machine-config-daemon.service true" {
 			t.Errorf("the units are %s", got)
 		}
 	}
@@ -110,8 +118,8 @@ func TestWhatCannotRunIsRefused(t *testing.T) {
 	}
 }
 
-// TestEveryUnitIsInstalled: a unit of config/daemon/systemd that no pointer installs would be missing on new machines. The unit for
-// machines without a cluster is not for them.
+// TestEveryUnitIsInstalled: a unit of config/daemon/systemd that no pointer installs would be missing on new machines.
+// The unit for machines without a cluster is not for them.
 func TestEveryUnitIsInstalled(t *testing.T) {
 	units, err := daemon.Units(daemon.DefaultPath)
 	if err != nil {

@@ -110,7 +110,8 @@ func (a *Additions) Run(ctx context.Context) { every(ctx, additionsInterval, a.r
 
 func (a *Additions) refreshAndLog() {
 	if err := a.Refresh(); err != nil {
-		a.Log.Error("reading the files that are added to each config failed; the previous ones stay in use", "error", err)
+		a.Log.Error("reading the files that are added to each config failed; the previous ones stay in use", "error",
+			err)
 	}
 }
 

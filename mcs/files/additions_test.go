@@ -30,7 +30,10 @@ func certificate(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "ca"}, NotAfter: time.Now().Add(time.Hour)}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "ca"},
+		NotAfter: time.Now().Add(time.Hour),
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +62,8 @@ func TestFilesThatChangeAreTakenUpWhole(t *testing.T) {
 			{fmt.Sprintf(RegistryCAPath, "a.example.com"), registry},
 			{fmt.Sprintf(RegistryCAPath, "z.example.com:5000"), registry},
 		},
-		JoinServer: "https://api.example.com:6443", JoinCA: []byte(third), Log: slog.New(slog.NewTextHandler(&log, nil)),
+		JoinServer: "https://api.example.com:6443", JoinCA: []byte(third),
+		Log: slog.New(slog.NewTextHandler(&log, nil)),
 		Set: func(x mcs.Extra) error { got = append(got, x); return nil },
 	}
 	for range 2 { // what did not change is not told again
@@ -103,7 +107,9 @@ func TestFilesThatChangeAreTakenUpWhole(t *testing.T) {
 
 func TestAChangeThatSomePoolsCannotTakeIsTold(t *testing.T) {
 	var log bytes.Buffer
-	a := &Additions{Set: func(mcs.Extra) error { return errors.New("pool worker keeps") }, Log: slog.New(slog.NewTextHandler(&log, nil))}
+	a := &Additions{Set: func(mcs.Extra) error {
+		return errors.New("pool worker keeps")
+	}, Log: slog.New(slog.NewTextHandler(&log, nil))}
 	if err := a.Refresh(); err != nil || !strings.Contains(log.String(), "pool worker keeps") {
 		t.Errorf("%v; %s", err, &log)
 	}

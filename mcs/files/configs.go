@@ -24,7 +24,8 @@ func SetConfigs(pools *served.Pools, configs map[string]*mcfgv1.MachineConfig, l
 		if err := pools.Set(pool, rendered); err != nil {
 			bad = append(bad, fmt.Errorf("serving config %s to pool %s: %w", rendered.Name, pool, err))
 		} else if before[pool].Config != rendered.Name {
-			log.Info("serving", "pool", pool, "config", rendered.Name, "commit", rendered.Annotations[v1alpha1.RevisionAnnotation])
+			log.Info("serving", "pool", pool, "config", rendered.Name, "commit",
+				rendered.Annotations[v1alpha1.RevisionAnnotation])
 		}
 	}
 	for _, pool := range slices.Sorted(maps.Keys(before)) {

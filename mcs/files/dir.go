@@ -62,7 +62,8 @@ func OpenDir(path string, check CheckName, pools *served.Pools, log *slog.Logger
 func (d *Dir) Run(ctx context.Context) {
 	every(ctx, pollInterval, func() {
 		if err := d.reload(); err != nil {
-			d.log.Warn("serving the directory of rendered configs failed; what was served before stays", "folder", d.path, "pools", len(d.pools.Status()), "error", err)
+			d.log.Warn("serving the directory of rendered configs failed; what was served before stays", "folder",
+				d.path, "pools", len(d.pools.Status()), "error", err)
 		}
 	})
 }
@@ -128,14 +129,16 @@ func (d *Dir) read(all []file) (map[string]*mcfgv1.MachineConfig, error) {
 			continue
 		}
 		if other := configs[pool]; other != nil {
-			bad = append(bad, fmt.Errorf("%s: %s is for pool %s, and so is %s of %s: remove one", doc.position(), mc.Name, pool, other.Name, from[pool]))
+			bad = append(bad, fmt.Errorf("%s: %s is for pool %s, and so is %s of %s: remove one", doc.position(),
+				mc.Name, pool, other.Name, from[pool]))
 			continue
 		}
 		configs[pool], from[pool] = mc, doc.position()
 		bad = append(bad, d.missingFiles(pool, mc)...)
 	}
 	if len(bad) == 0 && len(configs) == 0 {
-		return nil, fmt.Errorf("there is no rendered config: create one with `bunsen build --pool worker > %s`", filepath.Join(d.path, "worker.yaml"))
+		return nil, fmt.Errorf("there is no rendered config: create one with `bunsen build --pool worker > %s`",
+			filepath.Join(d.path, "worker.yaml"))
 	}
 	return configs, errors.Join(bad...)
 }
@@ -143,7 +146,8 @@ func (d *Dir) read(all []file) (map[string]*mcfgv1.MachineConfig, error) {
 // poolOf returns the pool of a config and checks that the content matches the name.
 func (d *Dir) poolOf(doc document, mc *mcfgv1.MachineConfig, alone bool) (string, error) {
 	if mc.Name == "" {
-		return "", errors.New("the MachineConfig has no name: set metadata.name, which identifies the config of a machine")
+		return "", errors.New("the MachineConfig has no name: set metadata.name, which identifies the config of a " +
+			"machine")
 	}
 	if m := renderedName.FindStringSubmatch(mc.Name); m != nil {
 		if err := d.check(m[1], mc); err != nil {
@@ -152,7 +156,8 @@ func (d *Dir) poolOf(doc document, mc *mcfgv1.MachineConfig, alone bool) (string
 		return m[1], nil
 	}
 	if !alone {
-		return "", fmt.Errorf("the name %s contains no pool, as rendered-<pool>-<hash> does: put it alone into a file named after the pool", mc.Name)
+		return "", fmt.Errorf("the name %s contains no pool, as rendered-<pool>-<hash> does: put it alone into a "+
+			"file named after the pool", mc.Name)
 	}
 	base := filepath.Base(doc.file)
 	return strings.TrimSuffix(base, filepath.Ext(base)), nil

@@ -126,8 +126,8 @@ func bodyOf(t *testing.T, on *served.Pools, pool string) string {
 	return string(body.Head)
 }
 
-// TestAFolderIsFollowed: what changes is taken up with the next look; what is bad leaves what was served, and is said once;
-// a pool whose file is gone is gone.
+// TestAFolderIsFollowed: what changes is taken up with the next look; what is bad leaves what was served, and is said
+// once; a pool whose file is gone is gone.
 func TestAFolderIsFollowed(t *testing.T) {
 	dir := folder(t, []txtar.File{{Name: "worker.yaml", Data: fmt.Appendf(nil, good, "one")}})
 	var log bytes.Buffer

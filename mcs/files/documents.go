@@ -202,7 +202,8 @@ func decode(d document, want metav1.TypeMeta, into any) error {
 		return fmt.Errorf("%s: this is not a Kubernetes object with apiVersion, kind and metadata", d.position())
 	}
 	if got != want {
-		return fmt.Errorf("%s: kind %q of apiVersion %q: want %s of %s; move other objects elsewhere", d.position(), got.Kind, got.APIVersion, want.Kind, want.APIVersion)
+		return fmt.Errorf("%s: kind %q of apiVersion %q: want %s of %s; move other objects elsewhere", d.position(),
+			got.Kind, got.APIVersion, want.Kind, want.APIVersion)
 	}
 	dec := json.NewDecoder(bytes.NewReader(d.json))
 	dec.DisallowUnknownFields()

@@ -42,19 +42,23 @@ func readTokens(all []file) (out []*v1alpha1.ProvisioningToken, err error) {
 func validate(p *v1alpha1.ProvisioningToken) (bad []error) {
 	const again = "use the object that `bunsen token create --offline` prints"
 	if !token.IsID(p.Name) {
-		bad = append(bad, fmt.Errorf("the name %q is not a token id of ten characters of a-z and 2-7: %s", p.Name, again))
+		bad = append(bad, fmt.Errorf("the name %q is not a token id of ten characters of a-z and 2-7: %s", p.Name,
+			again))
 	}
 	if !tokenHash.MatchString(p.Spec.Hash) {
-		bad = append(bad, fmt.Errorf("spec.hash of token %s is not 64 hexadecimal digits in lower case: %s", p.Name, again))
+		bad = append(bad, fmt.Errorf("spec.hash of token %s is not 64 hexadecimal digits in lower case: %s", p.Name,
+			again))
 	}
 	if p.Spec.Pool == "" {
 		bad = append(bad, fmt.Errorf("token %s has no pool: set spec.pool", p.Name))
 	}
 	if p.Spec.Expires.IsZero() {
-		bad = append(bad, fmt.Errorf("token %s does not expire: set spec.expires, such as 2026-01-31T12:00:00Z", p.Name))
+		bad = append(bad, fmt.Errorf("token %s does not expire: set spec.expires, such as 2026-01-31T12:00:00Z",
+			p.Name))
 	}
 	if p.Spec.Uses < 0 {
-		bad = append(bad, fmt.Errorf("token %s: spec.uses is %d: set 0 for any number, or 1 and more for a limit", p.Name, p.Spec.Uses))
+		bad = append(bad, fmt.Errorf("token %s: spec.uses is %d: set 0 for any number, or 1 and more for a limit",
+			p.Name, p.Spec.Uses))
 	}
 	return bad
 }

@@ -55,7 +55,8 @@ func OpenTokens(path, usesDir string, log *slog.Logger, now func() time.Time) (*
 func (t *Tokens) Run(ctx context.Context) {
 	every(ctx, pollInterval, func() {
 		if err := t.reload(); err != nil {
-			t.log.Warn("reading provisioning tokens failed; the previous ones stay in use", "file", t.path, "error", err)
+			t.log.Warn("reading provisioning tokens failed; the previous ones stay in use", "file", t.path, "error",
+				err)
 		}
 		t.write()
 	})

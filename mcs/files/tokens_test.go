@@ -36,7 +36,8 @@ const (
 
 // object is a token as YAML, good for an hour.
 func object(id string, more ...string) string {
-	return fmt.Sprintf("---\napiVersion: bunsen.dev/v1alpha1\nkind: ProvisioningToken\nmetadata:\n  name: %s\nspec:\n  pool: worker\n  hash: %s\n  expires: %q\n%s",
+	return fmt.Sprintf("---\napiVersion: bunsen.dev/v1alpha1\nkind: ProvisioningToken\nmetadata:\n  name: %s\nspec:\n"+
+		"  pool: worker\n  hash: %s\n  expires: %q\n%s",
 		id, strings.Repeat(id[:1], 64), noon.Add(time.Hour).Format(time.RFC3339), strings.Join(more, ""))
 }
 
@@ -58,7 +59,9 @@ func newDesk(t *testing.T, text string) *desk {
 
 func (d *desk) open(t *testing.T) *files.Tokens {
 	t.Helper()
-	tokens, err := files.OpenTokens(d.file, d.dir, slog.New(slog.NewTextHandler(&d.log, nil)), func() time.Time { return noon })
+	tokens, err := files.OpenTokens(d.file, d.dir, slog.New(slog.NewTextHandler(&d.log, nil)), func() time.Time {
+		return noon
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,8 +105,8 @@ func reason(err error) token.Reason {
 	return ""
 }
 
-// TestALimitedTokenIsNeverGivenOnceTooOften: many ask at once, the number of grants is exact, and each is on disk before
-// it is told; another process goes on where this one stopped.
+// TestALimitedTokenIsNeverGivenOnceTooOften: many ask at once, the number of grants is exact, and each is on disk
+// before it is told; another process goes on where this one stopped.
 func TestALimitedTokenIsNeverGivenOnceTooOften(t *testing.T) {
 	d := newDesk(t, object(limited, "  uses: 40\n"))
 	tokens := d.open(t)
@@ -128,7 +131,8 @@ func TestALimitedTokenIsNeverGivenOnceTooOften(t *testing.T) {
 		all.Wait()
 	}
 	ask(tokens, 30)
-	if granted.Load() != 30 || tokens.Token(limited).Status.Used != 30 || len(tokens.Token(limited).Status.Recent) != 10 {
+	if granted.Load() != 30 || tokens.Token(limited).Status.Used != 30 ||
+		len(tokens.Token(limited).Status.Recent) != 10 {
 		t.Errorf("%d were granted, the status is %+v", granted.Load(), tokens.Token(limited).Status)
 	}
 	if err := tokens.Close(); err != nil {
@@ -205,7 +209,8 @@ func TestAUseThatCannotBeWrittenIsNotGranted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 5 {
-		if err := tokens.Use(t.Context(), limited, from("192.0.2.1")); !errors.Is(err, fs.ErrNotExist) || reason(err) != "" {
+		if err := tokens.Use(t.Context(), limited, from("192.0.2.1")); !errors.Is(err, fs.ErrNotExist) ||
+			reason(err) != "" {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -323,7 +328,8 @@ func TestTheFileIsFollowed(t *testing.T) {
 		t.Error("an unknown token, or a good one, is not what it is")
 	}
 	write(t, d.file, object(free, "  revoked: true\n")+object(limited, "  uses: 3\n"))
-	if err := tokens.Reload(); err != nil || use(free) != token.Revoked || !tokens.Token(free).Spec.Revoked || tokens.Token(limited).Status.Used != 1 {
+	if err := tokens.Reload(); err != nil || use(free) != token.Revoked || !tokens.Token(free).Spec.Revoked ||
+		tokens.Token(limited).Status.Used != 1 {
 		t.Errorf("a revoked token: %v", err)
 	}
 	write(t, d.file, "kind: ProvisioningToken")
@@ -380,7 +386,8 @@ func TestADamagedCountGrantsNothing(t *testing.T) {
 			file := filepath.Join(d.dir, limited+"-"+strings.Repeat("b", 16)+".json")
 			write(t, file, page)
 			tokens := d.open(t)
-			if err := tokens.Use(t.Context(), limited, from("192.0.2.1")); err == nil || reason(err) != "" || !strings.Contains(err.Error(), file) {
+			if err := tokens.Use(t.Context(), limited, from("192.0.2.1")); err == nil || reason(err) != "" ||
+				!strings.Contains(err.Error(), file) {
 				t.Errorf("got %v", err)
 			}
 			if err := tokens.Use(t.Context(), free, from("192.0.2.1")); err != nil {
@@ -391,7 +398,8 @@ func TestADamagedCountGrantsNothing(t *testing.T) {
 				t.Error(err)
 			}
 			tokens.Write()
-			if raw, err := os.ReadFile(file); err != nil || string(raw) != page || !strings.Contains(d.log.String(), file) {
+			if raw, err := os.ReadFile(file); err != nil || string(raw) != page || !strings.Contains(d.log.String(),
+				file) {
 				t.Errorf("the page is %q now, %v; the log says %s", raw, err, d.log.String())
 			}
 		})
@@ -402,7 +410,8 @@ func TestADamagedCountGrantsNothing(t *testing.T) {
 func TestOneProcessCounts(t *testing.T) {
 	d := newDesk(t, both)
 	tokens := d.open(t)
-	if _, err := files.OpenTokens(d.file, d.dir, quiet(), time.Now); err == nil || !strings.Contains(err.Error(), "another process uses it") {
+	if _, err := files.OpenTokens(d.file, d.dir, quiet(), time.Now); err == nil ||
+		!strings.Contains(err.Error(), "another process uses it") {
 		t.Errorf("got %v", err)
 	}
 	if err := tokens.Close(); err != nil {
@@ -414,8 +423,10 @@ func TestOneProcessCounts(t *testing.T) {
 // TestWhatIsWrongWithAFileOfTokens is told at the start, everything at once, with its place.
 func TestWhatIsWrongWithAFileOfTokens(t *testing.T) {
 	d := newDesk(t, both+object("Not-an-id!")+object(free)+
-		"---\napiVersion: bunsen.dev/v1alpha1\nkind: ProvisioningToken\nmetadata: {name: cccccccccc}\nspec: {hash: abc, uses: -1}\n"+
-		"---\napiVersion: bunsen.dev/v1alpha1\nkind: ProvisioningToken\nmetadata: {name: dddddddddd}\nspec: {pool: worker, token: secret}\n")
+		"---\napiVersion: bunsen.dev/v1alpha1\nkind: ProvisioningToken\nmetadata: {name: cccccccccc}\n"+
+		"spec: {hash: abc, uses: -1}\n"+
+		"---\napiVersion: bunsen.dev/v1alpha1\nkind: ProvisioningToken\nmetadata: {name: dddddddddd}\n"+
+		"spec: {pool: worker, token: secret}\n")
 	_, err := files.OpenTokens(d.file, d.dir, quiet(), time.Now)
 	if err == nil {
 		t.Fatal("it is taken")

@@ -34,7 +34,8 @@ func AppendToken(name string, t *v1alpha1.ProvisioningToken) (err error) {
 		return fmt.Errorf("reading the tokens: %w", err)
 	}
 	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
-		return fmt.Errorf("%s:1: no token was added: the file is JSON, and tokens are added as YAML; name another file", name)
+		return fmt.Errorf("%s:1: no token was added: the file is JSON, and tokens are added as YAML; name another file",
+			name)
 	}
 	if _, err := readTokens([]file{{name, data}}); err != nil {
 		return fmt.Errorf("no token was added; fix the file first:\n%w", err)

@@ -52,7 +52,8 @@ func openUsesDir(dir string) (*usesDir, error) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = lock.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("opening the directory of token uses %s: another process uses it; run one server for a token", dir)
+			return nil, fmt.Errorf("opening the directory of token uses %s: another process uses it; run one server "+
+				"for a token", dir)
 		}
 		return nil, fmt.Errorf("locking the directory of token uses %s: %w", dir, err)
 	}
@@ -119,7 +120,8 @@ func (d *usesDir) read(key usesKey) (v1alpha1.ProvisioningTokenStatus, error) {
 		err = errors.New("it is about another token")
 	}
 	if err != nil {
-		return v1alpha1.ProvisioningTokenStatus{}, fmt.Errorf("reading %s: %w; create a new token, or remove the file to count this one from 0", name, err)
+		return v1alpha1.ProvisioningTokenStatus{},
+			fmt.Errorf("reading %s: %w; create a new token, or remove the file to count this one from 0", name, err)
 	}
 	return l.Status, nil
 }

@@ -44,7 +44,8 @@ func ParseAllowFrom(texts []string) ([]netip.Prefix, error) {
 			err = errors.New("an IPv4 address in the form of IPv6")
 		}
 		if err != nil {
-			bad = append(bad, fmt.Errorf("reading %q: want a network such as 192.0.2.0/24 or 2001:db8::/48, or an address", text))
+			bad = append(bad, fmt.Errorf("reading %q: want a network such as 192.0.2.0/24 or 2001:db8::/48, or an "+
+				"address", text))
 			continue
 		}
 		all = append(all, p.Masked())

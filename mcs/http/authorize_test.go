@@ -81,7 +81,8 @@ func TestWhoGetsAConfig(t *testing.T) {
 			r := ask(h, method, "/config/"+c.pool, "Authorization", c.authorization)
 			body := text(t, r)
 			if r.StatusCode != c.status || method == "GET" && !strings.Contains(body, c.says) {
-				t.Errorf("%s: %s is answered %d %q, want %d with %q", c.because, method, r.StatusCode, body, c.status, c.says)
+				t.Errorf("%s: %s is answered %d %q, want %d with %q", c.because, method, r.StatusCode, body, c.status,
+					c.says)
 			}
 			if got := r.Header.Get("WWW-Authenticate"); (got == `Bearer realm="bunsen"`) != (c.status == 401) {
 				t.Errorf("%s: WWW-Authenticate is %q", c.because, got)
@@ -99,7 +100,8 @@ func TestUnknownAndWrongReadTheSame(t *testing.T) {
 	revoked := known.make(t, v1alpha1.ProvisioningTokenSpec{Pool: "worker", Revoked: true})
 	h, _ := Routes(o)
 	answer := func(id, pool string) string {
-		r := ask(h, "GET", "/config/"+pool, "Authorization", bearer(token.Token{ID: id, Secret: strings.Repeat("A", 43)}))
+		r := ask(h, "GET", "/config/"+pool, "Authorization",
+			bearer(token.Token{ID: id, Secret: strings.Repeat("A", 43)}))
 		return fmt.Sprint(r.StatusCode, r.Header, text(t, r))
 	}
 	want := answer("aaaaaaaaaa", "worker")
@@ -134,7 +136,8 @@ func TestSecretsAreLeftOutForWhoIsBoundToNoNode(t *testing.T) {
 			if encoding != "" {
 				body = unzip(t, body)
 			}
-			if r.StatusCode != 200 || strings.Contains(body, hush) != c.gets || strings.Contains(body, "bunsen.dev%2Fwithheld") == c.gets {
+			if r.StatusCode != 200 || strings.Contains(body, hush) != c.gets ||
+				strings.Contains(body, "bunsen.dev%2Fwithheld") == c.gets {
 				t.Errorf("%s: %d %s", c.because, r.StatusCode, body)
 			}
 		}
@@ -164,7 +167,10 @@ func TestOpenAccessTakesATokenThatIsGood(t *testing.T) {
 func certified(by authority, pool string, subject pkix.Name) *http.Request {
 	r := httptest.NewRequest("GET", "https://host/config/"+pool, nil)
 	leaf := &x509.Certificate{Subject: subject}
-	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf, by.cert}}}
+	r.TLS = &tls.ConnectionState{
+		PeerCertificates: []*x509.Certificate{leaf},
+		VerifiedChains:   [][]*x509.Certificate{{leaf, by.cert}},
+	}
 	return r
 }
 
@@ -241,7 +247,8 @@ func TestATokenForOneUseServesExactlyOneOfMany(t *testing.T) {
 		t.Errorf("answers -want +got:\n%s", diff)
 	}
 	if counts.Served() != 1 || counts.Refused() != 49 || len(known.uses()) != 1 || mint.count() < 1 {
-		t.Errorf("counted %d served, %d refused, %d uses, %d bootstrap tokens", counts.Served(), counts.Refused(), len(known.uses()), mint.count())
+		t.Errorf("counted %d served, %d refused, %d uses, %d bootstrap tokens", counts.Served(), counts.Refused(),
+			len(known.uses()), mint.count())
 	}
 }
 
@@ -268,19 +275,25 @@ func TestOnlyAnAnswerWithABodyIsAUse(t *testing.T) {
 	} {
 		r := ask(h, c.method, "/config/"+c.pool, append(c.header, "Authorization", bearer(twice))...)
 		if r.StatusCode != c.status || len(known.uses()) != 0 || mint.count() != 0 {
-			t.Errorf("%s: %d, with %d uses and %d bootstrap tokens", c.because, r.StatusCode, len(known.uses()), mint.count())
+			t.Errorf("%s: %d, with %d uses and %d bootstrap tokens", c.because, r.StatusCode, len(known.uses()),
+				mint.count())
 		}
 	}
 	r := ask(h, "GET", "/config/worker", "Authorization", bearer(twice))
 	body := text(t, r)
 	if r.StatusCode != 200 || head.Header.Get("Content-Length") != fmt.Sprint(len(body)) {
-		t.Errorf("GET is answered %d with %d bytes, after HEAD said %s", r.StatusCode, len(body), head.Header.Get("Content-Length"))
+		t.Errorf("GET is answered %d with %d bytes, after HEAD said %s", r.StatusCode, len(body),
+			head.Header.Get("Content-Length"))
 	}
-	want := []v1alpha1.TokenUse{{Time: metav1.NewTime(noon), Address: "192.0.2.1", Config: "rendered-worker-1", Commit: "main@sha1:01"}}
+	want := []v1alpha1.TokenUse{{
+		Time: metav1.NewTime(noon), Address: "192.0.2.1", Config: "rendered-worker-1",
+		Commit: "main@sha1:01",
+	}}
 	if diff := cmp.Diff(want, known.uses()); diff != "" {
 		t.Errorf("uses -want +got:\n%s", diff)
 	}
-	if diff := cmp.Diff([]mcs.JoiningMachine{{Pool: "worker", Token: twice.ID, Address: "192.0.2.1", Attested: true}}, mint.made); diff != "" {
+	if diff := cmp.Diff([]mcs.JoiningMachine{{Pool: "worker", Token: twice.ID, Address: "192.0.2.1", Attested: true}},
+		mint.made); diff != "" {
 		t.Errorf("bootstrap tokens -want +got:\n%s", diff)
 	}
 }
@@ -302,7 +315,8 @@ func TestWhatCannotBeSettledIsAskedForAgain(t *testing.T) {
 		c.prepare(known, mint)
 		h, _ := Routes(o)
 		r := ask(h, "GET", "/config/worker", "Authorization", bearer(good))
-		if body := text(t, r); r.StatusCode != 503 || body != c.says || r.Header.Get("Retry-After") != "5" || r.Header.Get("ETag") != "" {
+		if body := text(t, r); r.StatusCode != 503 || body != c.says || r.Header.Get("Retry-After") != "5" ||
+			r.Header.Get("ETag") != "" {
 			t.Errorf("%s: %d %q, %v", c.because, r.StatusCode, body, r.Header)
 		}
 		if len(known.uses()) != c.used || mint.count() != c.made {
@@ -341,8 +355,9 @@ func TestOnlySomeAddressesMayAsk(t *testing.T) {
 	}
 	h, _ := Routes(o)
 	for address, want := range map[string]int{
-		"192.0.2.77:1": 200, "[::ffff:192.0.2.77]:1": 200, "198.51.100.7:1": 200, "[2001:db8:1::1]:1": 200, "[2001:db8:1::1%eth0]:1": 200,
-		"192.0.3.1:1": 403, "198.51.100.8:1": 403, "[2001:db9::1]:1": 403, "@": 403,
+		"192.0.2.77:1": 200, "[::ffff:192.0.2.77]:1": 200, "198.51.100.7:1": 200, "[2001:db8:1::1]:1": 200,
+		"[2001:db8:1::1%eth0]:1": 200,
+		"192.0.3.1:1":            403, "198.51.100.8:1": 403, "[2001:db9::1]:1": 403, "@": 403,
 	} {
 		r := httptest.NewRequest("GET", "/config/worker", nil)
 		r.RemoteAddr = address
@@ -356,7 +371,8 @@ func TestOnlySomeAddressesMayAsk(t *testing.T) {
 func TestNetworksAreReadOrNamed(t *testing.T) {
 	got, err := ParseAllowFrom([]string{"10.1.2.3/8", "::1"})
 	want := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")}
-	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" || err != nil {
+	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" ||
+		err != nil {
 		t.Errorf("%v, -want +got:\n%s", err, diff)
 	}
 	_, err = ParseAllowFrom([]string{"10.0.0.0/33", "example.com", "10.0.0.1", "fe80::1%eth0", "::ffff:10.0.0.0/104"})

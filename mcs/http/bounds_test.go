@@ -166,7 +166,8 @@ func TestWhoReadsTooSlowlyIsLeftAndRecorded(t *testing.T) {
 }
 
 func TestABodyUnderWayEndsBeforeTheServerDoes(t *testing.T) {
-	server := start(t, Server{Handler: openRoutes(large(t)), Bounds: limit.Bounds{Stop: 20 * time.Second}}, func(l net.Listener) net.Listener { return narrow{l} })
+	server := start(t, Server{Handler: openRoutes(large(t)), Bounds: limit.Bounds{Stop: 20 * time.Second}},
+		func(l net.Listener) net.Listener { return narrow{l} })
 	r, err := server.client("127.0.0.1").Get(server.url("/config/worker"))
 	if err != nil {
 		t.Fatal(err)

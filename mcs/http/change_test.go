@@ -25,7 +25,10 @@ const extraPath = "/etc/kubernetes/kubelet-ca.crt"
 func addition(i int) mcs.Extra {
 	return mcs.Extra{
 		Files: []mcs.File{{Path: extraPath, Mode: 0o644, Contents: []byte("extra-" + strconv.Itoa(i))}},
-		Join:  &mcs.Join{Server: "https://api-" + strconv.Itoa(i) + ".example.com:6443", CA: []byte("ca-" + strconv.Itoa(i))},
+		Join: &mcs.Join{
+			Server: "https://api-" + strconv.Itoa(i) + ".example.com:6443",
+			CA:     []byte("ca-" + strconv.Itoa(i)),
+		},
 	}
 }
 
@@ -68,7 +71,10 @@ func TestMachinesNeverSeeHalfOfAChange(t *testing.T) {
 	}
 	c.shelf.SetSynced()
 	c.renew(t)
-	h, counts := Routes(Options{Source: c.shelf, Tokens: c.tokens, BootstrapTokens: &minter{}, Limits: limit.Default(), Audit: io.Discard, Log: quiet, Now: atNoon})
+	h, counts := Routes(Options{
+		Source: c.shelf, Tokens: c.tokens, BootstrapTokens: &minter{}, Limits: limit.Default(),
+		Audit: io.Discard, Log: quiet, Now: atNoon,
+	})
 	server := httptest.NewServer(lifted(h))
 	defer server.Close()
 	stop := make(chan struct{})
@@ -183,7 +189,8 @@ func parts(body string) (config, extra string, err error) {
 		mcs.KubeconfigPath:      "https://api-" + extra + ".example.com:6443",
 	} {
 		if config == "" || extra == "" || !strings.Contains(files[path], want) {
-			return "", "", fmt.Errorf("the config is %q, what was added %q, and %s has %s", config, extra, path, files[path])
+			return "", "", fmt.Errorf("the config is %q, what was added %q, and %s has %s", config, extra, path,
+				files[path])
 		}
 	}
 	return config, extra, nil

@@ -62,7 +62,8 @@ type subject struct {
 	nodeConfig string
 	// daemon is the architecture for which a machine requested the daemon; empty for a config.
 	daemon string
-	// content is the name of the requested file, see mcs.ContentName, if isContent is true; empty if the path names none.
+	// content is the name of the requested file, see mcs.ContentName, if isContent is true; empty if the path names
+	// none.
 	content   string
 	isContent bool
 }
@@ -87,7 +88,10 @@ func (h *configHandler) recover(w http.ResponseWriter, r *http.Request, a *respo
 		return
 	}
 	isStarted := a.status != 0
-	a.err = &httpError{status: http.StatusInternalServerError, reason: "Panic", message: "the config cannot be served", cause: fmt.Errorf("a panic: %v", p)}
+	a.err = &httpError{
+		status: http.StatusInternalServerError, reason: "Panic", message: "the config cannot be served",
+		cause: fmt.Errorf("a panic: %v", p),
+	}
 	if !isStarted {
 		a.status = writeError(w, a.err)
 	}
@@ -193,7 +197,10 @@ func (h *configHandler) prepare(ctx context.Context, a *response, now time.Time)
 	if !a.client.usedToken() {
 		return bootstrapToken, nil
 	}
-	use := v1alpha1.TokenUse{Time: metav1.NewTime(now), Address: a.from.String(), Config: a.config.Name(), Commit: a.config.Commit()}
+	use := v1alpha1.TokenUse{
+		Time: metav1.NewTime(now), Address: a.from.String(), Config: a.config.Name(),
+		Commit: a.config.Commit(),
+	}
 	err = h.tokens.Use(ctx, a.client.token, use)
 	var invalid *token.InvalidError
 	switch {

@@ -16,8 +16,8 @@ import (
 )
 
 // BenchmarkServe compares what a machine waits for with a static file server's answer of the same bytes: over the same
-// TLS, with a new connection for each machine, and with one kept open, which leaves the handler alone. Ours asks for a token,
-// keeps an audit log and a log, and counts.
+// TLS, with a new connection for each machine, and with one kept open, which leaves the handler alone. Ours asks for a
+// token, keeps an audit log and a log, and counts.
 func BenchmarkServe(b *testing.B) {
 	s := large(b)
 	known := &tokens{}
@@ -25,8 +25,14 @@ func BenchmarkServe(b *testing.B) {
 	log := slog.New(slog.NewJSONHandler(io.Discard, nil))
 	limits := limit.Default()
 	limits.Requests.PerSecond, limits.Requests.Burst = 1e9, 1e9
-	ours, _ := Routes(Options{Source: s, Tokens: forgetful{known}, Limits: limits, Audit: io.Discard, Log: log, Now: atNoon})
-	joined, _ := Routes(Options{Source: joining(b, large(b)), BootstrapTokens: &minter{}, Access: Access{Open: true}, Limits: limits, Audit: io.Discard, Log: log, Now: atNoon})
+	ours, _ := Routes(Options{
+		Source: s, Tokens: forgetful{known}, Limits: limits, Audit: io.Discard, Log: log,
+		Now: atNoon,
+	})
+	joined, _ := Routes(Options{
+		Source: joining(b, large(b)), BootstrapTokens: &minter{}, Access: Access{Open: true},
+		Limits: limits, Audit: io.Discard, Log: log, Now: atNoon,
+	})
 	body := text(b, ask(ours, "GET", "/config/worker", "Authorization", bearer(good)))
 	root := b.TempDir()
 	if err := os.WriteFile(filepath.Join(root, "worker"), []byte(body), 0o644); err != nil {
@@ -57,7 +63,10 @@ func (forgetful) Use(context.Context, string, v1alpha1.TokenUse) error { return 
 func BenchmarkAnswer(b *testing.B) {
 	known := &tokens{}
 	good := known.make(b, v1alpha1.ProvisioningTokenSpec{Pool: "worker"})
-	h, _ := Routes(Options{Source: large(b), Tokens: forgetful{known}, Audit: io.Discard, Log: slog.New(slog.NewJSONHandler(io.Discard, nil)), Now: atNoon})
+	h, _ := Routes(Options{
+		Source: large(b), Tokens: forgetful{known}, Audit: io.Discard,
+		Log: slog.New(slog.NewJSONHandler(io.Discard, nil)), Now: atNoon,
+	})
 	r := httptest.NewRequest("GET", "/config/worker", nil)
 	r.Header.Set("Authorization", bearer(good))
 	b.ReportAllocs()

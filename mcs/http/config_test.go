@@ -42,15 +42,19 @@ func TestAnswers(t *testing.T) {
 		r := ask(h, c.method, c.path, "Accept", c.accept)
 		body := text(t, r)
 		if r.StatusCode != c.status || !strings.Contains(body, c.says) {
-			t.Errorf("%s: %s %s gives %d %q, want %d with %q", c.because, c.method, c.path, r.StatusCode, body, c.status, c.says)
+			t.Errorf("%s: %s %s gives %d %q, want %d with %q", c.because, c.method, c.path, r.StatusCode, body,
+				c.status, c.says)
 		}
 		if got := r.Header.Get("Retry-After"); (got != "") != (c.status == 503) {
 			t.Errorf("%s: Retry-After is %q", c.because, got)
 		}
-		if strings.HasPrefix(c.path, "/config") && c.status != 405 && (r.Header.Get("Vary") != vary || r.Header.Get("Cache-Control") == "") {
-			t.Errorf("%s: a cache is told Vary %q, Cache-Control %q", c.because, r.Header.Get("Vary"), r.Header.Get("Cache-Control"))
+		if strings.HasPrefix(c.path, "/config") && c.status != 405 &&
+			(r.Header.Get("Vary") != vary || r.Header.Get("Cache-Control") == "") {
+			t.Errorf("%s: a cache is told Vary %q, Cache-Control %q", c.because, r.Header.Get("Vary"),
+				r.Header.Get("Cache-Control"))
 		}
-		if r.StatusCode == 200 && strings.HasPrefix(c.path, "/config") && r.Header.Get("Content-Type") != "application/json" {
+		if r.StatusCode == 200 && strings.HasPrefix(c.path, "/config") &&
+			r.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s: Content-Type is %q", c.because, r.Header.Get("Content-Type"))
 		}
 	}
@@ -98,17 +102,20 @@ func TestTheETagStaysAsLongAsTheBodyDoes(t *testing.T) {
 	if again := tag(); again != first || len(first) != 34 {
 		t.Errorf("the same config has ETag %s, then %s", first, again)
 	}
-	if older, zipped := tag("Accept", accept+"3.1.0"), tag("Accept-Encoding", "gzip"); older == first || zipped == first || older == zipped {
+	if older, zipped := tag("Accept", accept+"3.1.0"), tag("Accept-Encoding", "gzip"); older == first ||
+		zipped == first || older == zipped {
 		t.Errorf("forms share an ETag: %s, %s, %s", first, older, zipped)
 	}
 	for _, header := range []string{first, "W/" + first, `"x", ` + first, "*"} {
 		r := ask(h, "GET", "/config/worker", "If-None-Match", header)
 		if body := text(t, r); r.StatusCode != 304 || body != "" || r.Header.Get("ETag") != first {
-			t.Errorf("If-None-Match %s: %d with %d bytes and ETag %s", header, r.StatusCode, len(body), r.Header.Get("ETag"))
+			t.Errorf("If-None-Match %s: %d with %d bytes and ETag %s", header, r.StatusCode, len(body),
+				r.Header.Get("ETag"))
 		}
 	}
 	put("rendered-worker-2", "b")
-	if r := ask(h, "GET", "/config/worker", "If-None-Match", first); r.StatusCode != 200 || r.Header.Get("ETag") == first {
+	if r := ask(h, "GET", "/config/worker", "If-None-Match", first); r.StatusCode != 200 ||
+		r.Header.Get("ETag") == first {
 		t.Errorf("a new config is answered %d with ETag %s", r.StatusCode, r.Header.Get("ETag"))
 	}
 }
@@ -116,11 +123,16 @@ func TestTheETagStaysAsLongAsTheBodyDoes(t *testing.T) {
 func TestWhatIsZippedSaysTheSame(t *testing.T) {
 	h := openRoutes(filled(t))
 	plain := text(t, ask(h, "GET", "/config/worker"))
-	for header, zipped := range map[string]bool{"gzip": true, "br;q=1, gzip;q=0.5": true, "": false, "gzip;q=0": false, "br": false} {
+	for header, zipped := range map[string]bool{
+		"gzip": true, "br;q=1, gzip;q=0.5": true, "": false, "gzip;q=0": false,
+		"br": false,
+	} {
 		r := ask(h, "GET", "/config/worker", "Accept-Encoding", header)
 		body := text(t, r)
-		if got := r.Header.Get("Content-Encoding"); (got == "gzip") != zipped || r.StatusCode != 200 || r.Header.Get("Content-Length") != strconv.Itoa(len(body)) {
-			t.Errorf("Accept-Encoding %q: %d, Content-Encoding %q, Content-Length %s of %d", header, r.StatusCode, got, r.Header.Get("Content-Length"), len(body))
+		if got := r.Header.Get("Content-Encoding"); (got == "gzip") != zipped || r.StatusCode != 200 ||
+			r.Header.Get("Content-Length") != strconv.Itoa(len(body)) {
+			t.Errorf("Accept-Encoding %q: %d, Content-Encoding %q, Content-Length %s of %d", header, r.StatusCode, got,
+				r.Header.Get("Content-Length"), len(body))
 		}
 		if zipped {
 			body = unzip(t, body)
@@ -169,7 +181,10 @@ func TestEachAnswerIsOneLogLine(t *testing.T) {
 	if len(got) != 2 {
 		t.Fatalf("%d lines: %v", len(got), got)
 	}
-	for key, want := range map[string]any{"pool": "worker", "config": "rendered-worker-1", "commit": "main@sha1:01", "version": "3.4.0", "remote": "192.0.2.1:1234", "status": 200.0} {
+	for key, want := range map[string]any{
+		"pool": "worker", "config": "rendered-worker-1", "commit": "main@sha1:01",
+		"version": "3.4.0", "remote": "192.0.2.1:1234", "status": 200.0,
+	} {
 		if got[0][key] != want {
 			t.Errorf("%s is %v, want %v", key, got[0][key], want)
 		}
@@ -191,7 +206,8 @@ func TestWhatHasNoSecretsMayBeKeptByWhoGotIt(t *testing.T) {
 		for _, method := range []string{"GET", "HEAD"} {
 			r := ask(h, method, "/config/worker")
 			if got := r.Header.Get("Cache-Control"); got != c.want || r.StatusCode != http.StatusOK {
-				t.Errorf("%s: %s is answered %d with Cache-Control %q, want %q", c.because, method, r.StatusCode, got, c.want)
+				t.Errorf("%s: %s is answered %d with Cache-Control %q, want %q", c.because, method, r.StatusCode, got,
+					c.want)
 			}
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/http/limit"
 )
 
-// play plays a story against a table and returns what the last step did. Steps: "+a" is a new connection of source a, which
-// is called a1, then a2, and so on; "!a1" begins a request; "-a1" ends a connection.
+// play plays a story against a table and returns what the last step did. Steps: "+a" is a new connection of source a,
+// which is called a1, then a2, and so on; "!a1" begins a request; "-a1" ends a connection.
 func play(t *connTable, story string) string {
 	conns, names, opened := map[string]*conn{}, map[*conn]string{nil: ""}, map[string]int{}
 	last := ""
@@ -26,7 +26,10 @@ func play(t *connTable, story string) string {
 			full := fmt.Sprint(name, opened[name])
 			conns[full], names[c] = c, full
 			removed, result := t.add(c, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, name[0]}), 32))
-			last = map[admission]string{admitted: "closes " + names[removed], overShare: "over its share", allActive: "waits"}[result]
+			last = map[admission]string{
+				admitted: "closes " + names[removed], overShare: "over its share",
+				allActive: "waits",
+			}[result]
 		case '!':
 			last = fmt.Sprint(t.begin(conns[name]))
 		case '-':
@@ -63,7 +66,8 @@ func TestWhichConnectionIsClosedForANewOne(t *testing.T) {
 		"a connection is removed once":                                {4, 4, "+a -a1 -a1", "false"},
 		"a connection that was closed for another one is not removed": {2, 2, "+a +a +b -a1", "false"},
 	} {
-		if got := play(newConnTable(limit.Bounds{Connections: c.total, PerSource: c.perSource}), c.story); got != c.want {
+		if got := play(newConnTable(limit.Bounds{Connections: c.total, PerSource: c.perSource}),
+			c.story); got != c.want {
 			t.Errorf("%s: %q is %q, want %q", because, c.story, got, c.want)
 		}
 	}
@@ -77,7 +81,8 @@ func TestRandomConnectionsAgainstAPlainModel(t *testing.T) {
 		m := model{table: newConnTable(bounds), Bounds: bounds}
 		for step := range 300 {
 			if err := m.step(random); err != nil {
-				t.Fatalf("seed %d, step %d, %d connections with %d per source: %v", seed, step, bounds.Connections, bounds.PerSource, err)
+				t.Fatalf("seed %d, step %d, %d connections with %d per source: %v", seed, step, bounds.Connections,
+					bounds.PerSource, err)
 			}
 		}
 	}
@@ -153,7 +158,8 @@ func (m *model) step(random *rand.Rand) error {
 	added := &conn{}
 	removed, got := m.table.add(added, from)
 	if got != want || (removed == nil) != (loser == nil) || loser != nil && loser.conn != removed {
-		return fmt.Errorf("a new connection of %s is %d, want %d, or closes another one than it should", from, got, want)
+		return fmt.Errorf("a new connection of %s is %d, want %d, or closes another one than it should", from, got,
+			want)
 	}
 	m.all = slices.DeleteFunc(m.all, func(c *modelConn) bool { return c == loser })
 	if got == admitted {
@@ -181,7 +187,8 @@ func (m *model) counts() error {
 		sources[c.from] = true
 	}
 	if len(m.all) != m.table.count || len(m.all) > m.Connections || len(sources) != len(m.table.sources) {
-		return fmt.Errorf("the table has %d connections of %d sources, want %d of %d", m.table.count, len(m.table.sources), len(m.all), len(sources))
+		return fmt.Errorf("the table has %d connections of %d sources, want %d of %d", m.table.count,
+			len(m.table.sources), len(m.all), len(sources))
 	}
 	return nil
 }

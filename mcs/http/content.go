@@ -18,8 +18,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/http/transfer"
 )
 
-// maxStreams is how many files of the content store and of registries the server sends at a time, so that most connections stay free for
-// configs.
+// maxStreams is how many files of the content store and of registries the server sends at a time, so that most
+// connections stay free for configs.
 const maxStreams = 256
 
 // Content has the files of the content store and of OCI registries.
@@ -60,7 +60,8 @@ func (h *contentHandler) serve(w http.ResponseWriter, r *http.Request, a *respon
 	w.Header().Set("Connection", "close")
 	if err := h.authorize(r, a, now); err != nil {
 		refused := new(mcs.NotForNodeError)
-		if answer := httpErrorOf(err); (answer.status < http.StatusInternalServerError || errors.Is(err, content.ErrUnknownKey) || errors.As(err, &refused)) &&
+		if answer := httpErrorOf(err); (answer.status < http.StatusInternalServerError || errors.Is(err,
+			content.ErrUnknownKey) || errors.As(err, &refused)) &&
 			!h.authorizer.limits.Failure(a.from, now) {
 			return fmt.Errorf("%w: %w", errTooManyFailures, err)
 		}

@@ -59,12 +59,14 @@ func openStored(_ context.Context, hash string) (io.ReadSeekCloser, int64, error
 
 // withArtifact is a config with one file of a registry.
 func withArtifact(name string) *mcfgv1.MachineConfig {
-	return withIgnition(name, `"storage":{"files":[{"path":"/opt/tool","contents":{"source":"`+strings.Replace(artifactName, "@", ":v1@", 1)+`","verification":{"hash":"`+storedHash+`"}}}]}`)
+	return withIgnition(name, `"storage":{"files":[{"path":"/opt/tool","contents":{"source":"`+
+		strings.Replace(artifactName, "@", ":v1@", 1)+`","verification":{"hash":"`+storedHash+`"}}}]}`)
 }
 
 // withFile is a config with one file of the content store.
 func withFile(name, hash string) *mcfgv1.MachineConfig {
-	return withIgnition(name, `"storage":{"files":[{"path":"/opt/tool","contents":{"source":"`+machineconfig.StoredSource(hash)+`","verification":{"hash":"`+hash+`"}}}]}`)
+	return withIgnition(name, `"storage":{"files":[{"path":"/opt/tool","contents":{"source":"`+
+		machineconfig.StoredSource(hash)+`","verification":{"hash":"`+hash+`"}}}]}`)
 }
 
 // storing are options of a server with a content store, whose pool `large` has a file of it.
@@ -72,7 +74,10 @@ func storing(t testing.TB) (Options, *tokens) {
 	t.Helper()
 	pools := served.NewPools()
 	served.SetContentStore(pools)
-	for pool, mc := range map[string]*mcfgv1.MachineConfig{"large": withFile("rendered-large-1", storedHash), "registry": withArtifact("rendered-registry-1"), "worker": rendered("rendered-worker-1", "a")} {
+	for pool, mc := range map[string]*mcfgv1.MachineConfig{
+		"large":    withFile("rendered-large-1", storedHash),
+		"registry": withArtifact("rendered-registry-1"), "worker": rendered("rendered-worker-1", "a"),
+	} {
 		if err := pools.Set(pool, mc); err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +87,10 @@ func storing(t testing.TB) (Options, *tokens) {
 	return Options{
 		Source: pools, Tokens: known, Log: quiet, Now: atNoon, BootstrapTokens: &minter{},
 		Content: Content{Open: openStored, Identity: func() content.Identity {
-			return content.Identity{Keys: [][]byte{[]byte("key")}, CA: []byte("the CA"), Covers: func(host string) bool { return host == "host" }}
+			return content.Identity{
+				Keys: [][]byte{[]byte("key")}, CA: []byte("the CA"),
+				Covers: func(host string) bool { return host == "host" },
+			}
 		}},
 	}, known
 }
@@ -117,8 +125,8 @@ func requestOf(t testing.TB, config string) contentRequest {
 	return contentRequest{}
 }
 
-// TestANewMachineReadsAFileWithTheGrantOfItsConfig is for a version with headers, and for one without. Reading the file uses no
-// token, and no log has the grant.
+// TestANewMachineReadsAFileWithTheGrantOfItsConfig is for a version with headers, and for one without. Reading the file
+// uses no token, and no log has the grant.
 func TestANewMachineReadsAFileWithTheGrantOfItsConfig(t *testing.T) {
 	for _, version := range []string{"3.5.0", "3.0.0"} {
 		var audit, log bytes.Buffer
@@ -126,7 +134,8 @@ func TestANewMachineReadsAFileWithTheGrantOfItsConfig(t *testing.T) {
 		o.Audit, o.Log = &audit, slog.New(slog.NewTextHandler(&log, nil))
 		once := known.make(t, v1alpha1.ProvisioningTokenSpec{Pool: "large", Uses: 1})
 		h, counts := Routes(o)
-		got := ask(h, "GET", "/config/large", "Authorization", bearer(once), "Accept", "application/vnd.coreos.ignition+json;version="+version)
+		got := ask(h, "GET", "/config/large", "Authorization", bearer(once), "Accept",
+			"application/vnd.coreos.ignition+json;version="+version)
 		if got.Header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%s: a cache may keep the grant", version)
 		}
@@ -137,7 +146,8 @@ func TestANewMachineReadsAFileWithTheGrantOfItsConfig(t *testing.T) {
 		}
 		for range 2 {
 			file := ask(h, "GET", u.RequestURI(), r.name, r.value)
-			if body := text(t, file); file.StatusCode != 200 || body != string(stored) || file.Header.Get("ETag") != `"`+storedHash+`"` {
+			if body := text(t, file); file.StatusCode != 200 || body != string(stored) ||
+				file.Header.Get("ETag") != `"`+storedHash+`"` {
 				t.Fatalf("%s: %d %d bytes %q", version, file.StatusCode, len(body), file.Header)
 			}
 		}
@@ -149,7 +159,9 @@ func TestANewMachineReadsAFileWithTheGrantOfItsConfig(t *testing.T) {
 			grant = u.Query().Get("grant")
 		}
 		all := audit.String() + log.String()
-		if grant == "" || strings.Contains(all, grant) || strings.Contains(all, strings.Split(grant, ".")[1]) || !strings.Contains(all, storedHash) || !strings.Contains(all, `"access":"grant"`) || !strings.Contains(all, `"pool":"large"`) {
+		if grant == "" || strings.Contains(all, grant) || strings.Contains(all, strings.Split(grant, ".")[1]) ||
+			!strings.Contains(all, storedHash) || !strings.Contains(all, `"access":"grant"`) ||
+			!strings.Contains(all, `"pool":"large"`) {
 			t.Errorf("%s: the logs say\n%s", version, all)
 		}
 		metrics := strings.Join(exposed(t, counts), "\n")
@@ -176,7 +188,9 @@ func TestAServerReadsOnlyTheArtifactOfTheGrant(t *testing.T) {
 	if !ok || at != "/content/oci/registry.example.com:5000/tools/tool@sha256:"+strings.Repeat("0a", 32) {
 		t.Fatalf("it comes from %s", r.source)
 	}
-	stored := requestOf(t, text(t, ask(h, "GET", "/config/large", "Authorization", bearer(known.make(t, v1alpha1.ProvisioningTokenSpec{Pool: "large"})))))
+	stored := requestOf(t,
+		text(t, ask(h, "GET", "/config/large", "Authorization",
+			bearer(known.make(t, v1alpha1.ProvisioningTokenSpec{Pool: "large"})))))
 	for _, c := range []struct {
 		because, path, header string
 		status                int
@@ -198,11 +212,13 @@ func TestAServerReadsOnlyTheArtifactOfTheGrant(t *testing.T) {
 	} {
 		opened = nil
 		got := ask(h, "GET", c.path, "Authorization", c.header)
-		if got.StatusCode != c.status || (len(opened) == 1 && opened[0] == artifactName) != (c.status == 200) || len(opened) > 1 {
+		if got.StatusCode != c.status || (len(opened) == 1 && opened[0] == artifactName) != (c.status == 200) ||
+			len(opened) > 1 {
 			t.Errorf("%s: %d, and the server reads %q", c.because, got.StatusCode, opened)
 		}
 	}
-	if grant := strings.TrimPrefix(r.value, v1alpha1.ContentGrantScheme); strings.Contains(log.String(), strings.Split(grant, ".")[1]) || !strings.Contains(log.String(), artifactName) {
+	if grant := strings.TrimPrefix(r.value, v1alpha1.ContentGrantScheme); strings.Contains(log.String(),
+		strings.Split(grant, ".")[1]) || !strings.Contains(log.String(), artifactName) {
 		t.Errorf("the log says %s", log.String())
 	}
 }
@@ -238,7 +254,8 @@ func TestWithoutAGrantThereIsNoFile(t *testing.T) {
 	} {
 		now = now.Add(c.later)
 		got := ask(h, "GET", c.path, "Authorization", c.header)
-		if body := text(t, got); got.StatusCode != c.status || (body == string(stored)) != (c.status == 200) || strings.Contains(body, "geheim") {
+		if body := text(t, got); got.StatusCode != c.status || (body == string(stored)) != (c.status == 200) ||
+			strings.Contains(body, "geheim") {
 			t.Errorf("%s: %d %.200q", c.because, got.StatusCode, body)
 		}
 	}
@@ -307,7 +324,10 @@ func contentOf(_ context.Context, node, hash string) error {
 	case "away":
 		return mcs.ErrAPIUnavailable
 	}
-	return &mcs.NotForNodeError{Node: node, Config: "file " + hash, Why: errors.New("no config that it may run names the file")}
+	return &mcs.NotForNodeError{
+		Node: node, Config: "file " + hash,
+		Why: errors.New("no config that it may run names the file"),
+	}
 }
 
 func TestANodeReadsTheFilesOfItsConfigs(t *testing.T) {
@@ -340,7 +360,8 @@ func TestANodeReadsTheFilesOfItsConfigs(t *testing.T) {
 	} {
 		r := fetch(t, server.client("127.0.0.1", c.by.issue(t, c.subject)), server.url(v1alpha1.NodeContentPath+c.hash))
 		body := text(t, r)
-		if r.StatusCode != c.status || r.Header.Get(v1alpha1.ReasonHeader) != c.reason || (body == string(stored)) != (c.status == 200) || strings.Contains(body, "geheim") {
+		if r.StatusCode != c.status || r.Header.Get(v1alpha1.ReasonHeader) != c.reason ||
+			(body == string(stored)) != (c.status == 200) || strings.Contains(body, "geheim") {
 			t.Errorf("%s: %d %q %.200q", c.because, r.StatusCode, r.Header.Get(v1alpha1.ReasonHeader), body)
 		}
 		line := string(<-audit)
@@ -374,7 +395,8 @@ func TestAServerWithoutAContentStoreAnswersSo(t *testing.T) {
 	}
 	pools.SetSynced()
 	got := ask(openRoutes(pools), "GET", "/config/large")
-	if body := text(t, got); got.StatusCode != 503 || !strings.Contains(body, "this server has no content store") || !strings.Contains(body, "/opt/tool") {
+	if body := text(t, got); got.StatusCode != 503 || !strings.Contains(body, "this server has no content store") ||
+		!strings.Contains(body, "/opt/tool") {
 		t.Errorf("%d %s", got.StatusCode, body)
 	}
 }
@@ -383,11 +405,17 @@ func TestAServerWithoutAContentStoreAnswersSo(t *testing.T) {
 func TestASlowClientGetsAllOfAFile(t *testing.T) {
 	o, known := storing(t)
 	o.Now = nil
-	good := known.make(t, v1alpha1.ProvisioningTokenSpec{Pool: "large", Expires: metav1.NewTime(time.Now().Add(time.Hour))})
+	good := known.make(t, v1alpha1.ProvisioningTokenSpec{
+		Pool:    "large",
+		Expires: metav1.NewTime(time.Now().Add(time.Hour)),
+	})
 	is := o.Content.Identity()
 	o.Content.Identity = func() content.Identity { is.Covers = func(string) bool { return true }; return is }
 	h, _ := Routes(o)
-	server := start(t, Server{Handler: h, Bounds: limit.Bounds{Header: time.Second, Read: time.Second, Send: time.Second}}, func(l net.Listener) net.Listener { return narrow{l} })
+	server := start(t, Server{Handler: h, Bounds: limit.Bounds{
+		Header: time.Second, Read: time.Second,
+		Send: time.Second,
+	}}, func(l net.Listener) net.Listener { return narrow{l} })
 	client := server.client("127.0.0.1")
 	get := func(url, header string) *http.Response {
 		t.Helper()

@@ -26,7 +26,10 @@ type daemonHandler struct {
 // ServeHTTP serves one request.
 func (h *daemonHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	now := h.now()
-	a := response{from: address.Client(r.RemoteAddr), pool: r.PathValue("pool"), subject: subject{daemon: r.PathValue("arch")}}
+	a := response{
+		from: address.Client(r.RemoteAddr), pool: r.PathValue("pool"),
+		subject: subject{daemon: r.PathValue("arch")},
+	}
 	w.Header().Set("Vary", vary)
 	if a.err = h.serve(w, r, &a, now); a.status == 0 {
 		a.status = writeError(w, a.err)

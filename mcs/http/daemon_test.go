@@ -47,7 +47,10 @@ func TestTheDaemonIsServedToWhoMayReadTheConfig(t *testing.T) {
 	good := k.make(t, v1alpha1.ProvisioningTokenSpec{Pool: "worker", Uses: 1})
 	binary, content := someDaemon(t)
 	var audit bytes.Buffer
-	h, metrics := Routes(Options{Source: filled(t), Tokens: k, Daemons: daemon.Binaries{binary}, Audit: &audit, Log: quiet, Now: atNoon})
+	h, metrics := Routes(Options{
+		Source: filled(t), Tokens: k, Daemons: daemon.Binaries{binary}, Audit: &audit,
+		Log: quiet, Now: atNoon,
+	})
 	bearer := "Bearer " + good.String()
 	for _, c := range []struct {
 		path, token, accept string
@@ -76,10 +79,12 @@ func TestTheDaemonIsServedToWhoMayReadTheConfig(t *testing.T) {
 				Files []struct{ Contents struct{ Source string } }
 			}
 		}
-		if err := json.Unmarshal([]byte(body), &config); err != nil || r.Header.Get("Content-Length") != strconv.Itoa(len(body)) {
+		if err := json.Unmarshal([]byte(body), &config); err != nil ||
+			r.Header.Get("Content-Length") != strconv.Itoa(len(body)) {
 			t.Fatalf("%v, Content-Length %s for %d bytes", err, r.Header.Get("Content-Length"), len(body))
 		}
-		zipped, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(config.Storage.Files[0].Contents.Source, "data:;base64,"))
+		zipped, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(config.Storage.Files[0].Contents.Source,
+			"data:;base64,"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +96,8 @@ func TestTheDaemonIsServedToWhoMayReadTheConfig(t *testing.T) {
 			t.Errorf("%s: %d bytes, %v", c.path, len(got), err)
 		}
 	}
-	if r := ask(h, "HEAD", "/daemon/amd64/worker", "Authorization", bearer); r.StatusCode != http.StatusOK || text(t, r) != "" {
+	if r := ask(h, "HEAD", "/daemon/amd64/worker", "Authorization", bearer); r.StatusCode != http.StatusOK ||
+		text(t, r) != "" {
 		t.Errorf("HEAD gives %d", r.StatusCode)
 	}
 	if len(k.uses()) > 0 || metrics.Served() > 0 {
@@ -100,7 +106,8 @@ func TestTheDaemonIsServedToWhoMayReadTheConfig(t *testing.T) {
 	if r := ask(h, "GET", "/config/worker", "Authorization", bearer); r.StatusCode != 200 {
 		t.Errorf("the config after the daemon: %d %s", r.StatusCode, text(t, r))
 	}
-	if first, _, _ := strings.Cut(audit.String(), "\n"); !strings.Contains(first, `"daemon":"amd64"`) || !strings.Contains(first, `"action":"serve"`) || !strings.Contains(first, `"complete":true`) {
+	if first, _, _ := strings.Cut(audit.String(), "\n"); !strings.Contains(first, `"daemon":"amd64"`) ||
+		!strings.Contains(first, `"action":"serve"`) || !strings.Contains(first, `"complete":true`) {
 		t.Errorf("the audit log has %s", first)
 	}
 	if r := ask(openRoutes(filled(t)), "GET", "/daemon/amd64/worker"); r.StatusCode != 404 {

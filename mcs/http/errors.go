@@ -39,34 +39,69 @@ func (e *httpError) Unwrap() error { return e.cause }
 
 // The error responses without a cause. Errors about too many requests have a status on which Ignition retries.
 var (
-	errAddressNotAllowed = &httpError{status: http.StatusForbidden, reason: "Foreign", message: "this address is not allowed"}
-	errTooManyRequests   = &httpError{status: http.StatusServiceUnavailable, reason: "TooMany", message: "too many requests from this address: retry later"}
-	errTooManyFailures   = &httpError{status: http.StatusServiceUnavailable, reason: "TooManyFailures", message: "too many unauthorized requests from this address: retry later"}
-	errNoNodeCertificate = &httpError{status: http.StatusUnauthorized, reason: "NoNode", message: "the request needs the certificate of a node's kubelet"}
-	errOverloaded        = &httpError{status: http.StatusServiceUnavailable, reason: closedOverloaded, message: "too many requests from this address are running: retry later"}
-	errTooManyStreams    = &httpError{status: http.StatusServiceUnavailable, reason: "TooManyFiles", message: "the server sends too many files at a time: retry later"}
-	errNoContent         = &httpError{status: http.StatusNotFound, reason: "NoContent", message: "the path names no file: it ends in sha512-HEX, or in oci/REGISTRY/NAME@sha256:HEX"}
-	errNoRange           = &httpError{status: http.StatusRequestedRangeNotSatisfiable, reason: "Range", message: "the file has no such bytes"}
-	errRequestBody       = &httpError{status: http.StatusRequestEntityTooLarge, reason: "Body", message: "a request must not have a body"}
-	errOtherCertificate  = &httpError{status: http.StatusForbidden, reason: "OtherCertificate", message: "the client certificate is for another pool"}
+	errAddressNotAllowed = &httpError{
+		status: http.StatusForbidden, reason: "Foreign",
+		message: "this address is not allowed",
+	}
+	errTooManyRequests = &httpError{
+		status: http.StatusServiceUnavailable, reason: "TooMany",
+		message: "too many requests from this address: retry later",
+	}
+	errTooManyFailures = &httpError{
+		status: http.StatusServiceUnavailable, reason: "TooManyFailures",
+		message: "too many unauthorized requests from this address: retry later",
+	}
+	errNoNodeCertificate = &httpError{
+		status: http.StatusUnauthorized, reason: "NoNode",
+		message: "the request needs the certificate of a node's kubelet",
+	}
+	errOverloaded = &httpError{
+		status: http.StatusServiceUnavailable, reason: closedOverloaded,
+		message: "too many requests from this address are running: retry later",
+	}
+	errTooManyStreams = &httpError{
+		status: http.StatusServiceUnavailable, reason: "TooManyFiles",
+		message: "the server sends too many files at a time: retry later",
+	}
+	errNoContent = &httpError{
+		status: http.StatusNotFound, reason: "NoContent",
+		message: "the path names no file: it ends in sha512-HEX, or in oci/REGISTRY/NAME@sha256:HEX",
+	}
+	errNoRange = &httpError{
+		status: http.StatusRequestedRangeNotSatisfiable, reason: "Range",
+		message: "the file has no such bytes",
+	}
+	errRequestBody = &httpError{
+		status: http.StatusRequestEntityTooLarge, reason: "Body",
+		message: "a request must not have a body",
+	}
+	errOtherCertificate = &httpError{
+		status: http.StatusForbidden, reason: "OtherCertificate",
+		message: "the client certificate is for another pool",
+	}
 )
 
 // isRateLimited reports whether the log of an error needs a limit, because clients can cause the error as often as they
 // can send requests.
 func isRateLimited(err error) bool {
-	return errors.Is(err, errAddressNotAllowed) || errors.Is(err, errTooManyRequests) || errors.Is(err, errTooManyFailures)
+	return errors.Is(err, errAddressNotAllowed) || errors.Is(err, errTooManyRequests) ||
+		errors.Is(err, errTooManyFailures)
 }
 
 // unavailable returns the error for a config that cannot be served now. The client does not see the cause.
 func unavailable(reason, message string, cause error) error {
-	return &httpError{status: http.StatusServiceUnavailable, reason: reason, message: message + ": retry later", cause: cause}
+	return &httpError{
+		status: http.StatusServiceUnavailable, reason: reason, message: message + ": retry later",
+		cause: cause,
+	}
 }
 
 // retryUntilSynced turns the error for an unknown token into a response after which Ignition retries, while the server
 // has not read all tokens. Ignition would give up after a 401. A token with a wrong secret gets the same response.
 func retryUntilSynced(err error) error {
 	var invalid *token.InvalidError
-	if isRateLimited(err) || !errors.As(err, &invalid) || invalid.Reason != token.Unknown && invalid.Reason != token.Wrong {
+	if isRateLimited(err) || !errors.As(err, &invalid) || invalid.Reason != token.Unknown &&
+		invalid.Reason != token.Wrong {
 		return err
 	}
 	return unavailable("NotSynced", "the server has not read the provisioning tokens yet", err)
@@ -88,7 +123,8 @@ func httpErrorOf(err error) httpError {
 	case errors.As(err, &invalid):
 		return httpError{status: invalid.HTTPStatus(), reason: string(invalid.Reason), message: invalid.ClientMessage()}
 	case errors.As(err, &needed):
-		return httpError{status: http.StatusForbidden, reason: "Bound", message: "the config of this pool has secrets that a machine needs during its first boot: use a token of the node: bunsen token create --node"}
+		return httpError{status: http.StatusForbidden, reason: "Bound", message: "the config of this pool has " +
+			"secrets that a machine needs during its first boot: use a token of the node: bunsen token create --node"}
 	case errors.Is(err, mcs.ErrUnknownPool):
 		return httpError{status: http.StatusNotFound, reason: "UnknownPool", message: text}
 	case errors.Is(err, mcs.ErrNothingRendered):
@@ -102,18 +138,27 @@ func httpErrorOf(err error) httpError {
 	case errors.Is(err, mcs.ErrSecretsUnresolved):
 		return httpError{status: http.StatusServiceUnavailable, reason: v1alpha1.ReasonSecretsUnresolved, message: text}
 	case errors.Is(err, mcs.ErrContentUnavailable):
-		return httpError{status: http.StatusServiceUnavailable, reason: "ContentUnavailable", message: mcs.ErrContentUnavailable.Error() + ": retry later; the server's log says why", cause: err}
+		return httpError{
+			status: http.StatusServiceUnavailable, reason: "ContentUnavailable",
+			message: mcs.ErrContentUnavailable.Error() + ": retry later; the server's log says why", cause: err,
+		}
 	case errors.As(err, &store):
 		return httpError{status: http.StatusServiceUnavailable, reason: "NoContentStore", message: text}
 	case errors.Is(err, mcs.ErrAPIUnavailable):
-		return httpError{status: http.StatusServiceUnavailable, reason: "NoAnswer", message: "the server cannot reach the API server now: retry later", cause: err}
+		return httpError{
+			status: http.StatusServiceUnavailable, reason: "NoAnswer",
+			message: "the server cannot reach the API server now: retry later", cause: err,
+		}
 	case errors.As(err, &version):
 		return httpError{status: http.StatusBadRequest, reason: "Unsupported", message: text}
 	case errors.As(err, &fields):
 		return httpError{status: http.StatusNotAcceptable, reason: "Unsayable", message: text}
 	}
 	// The error is about the whole config and may quote it, so the error is only in the log.
-	return httpError{status: http.StatusInternalServerError, reason: "Broken", message: "the config cannot be served: the server's log says why", cause: err}
+	return httpError{
+		status: http.StatusInternalServerError, reason: "Broken",
+		message: "the config cannot be served: the server's log says why", cause: err,
+	}
 }
 
 // writeError writes the response for an error and returns its status.

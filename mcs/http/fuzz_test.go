@@ -20,7 +20,10 @@ import (
 
 func FuzzConfigPath(f *testing.F) {
 	h := openRoutes(filled(f))
-	for _, seed := range []string{"worker", "", "..", "a%2fworker", "//", "worker/..", "%00", "a?b", "\xff", "%", "secret", "locked", "halted"} {
+	for _, seed := range []string{
+		"worker", "", "..", "a%2fworker", "//", "worker/..", "%00", "a?b", "\xff", "%",
+		"secret", "locked", "halted",
+	} {
 		f.Add(seed, "*/*", "gzip")
 	}
 	f.Fuzz(func(t *testing.T, rest, accept, encoding string) {
@@ -51,7 +54,10 @@ func FuzzConfigPath(f *testing.F) {
 
 func FuzzNobodyComesInWithoutAGoodToken(f *testing.F) {
 	known := &tokens{random: mathrand.New(mathrand.NewSource(1))} // the same for every worker
-	good := known.make(f, v1alpha1.ProvisioningTokenSpec{Pool: "secret", Node: "a", Expires: metav1.NewTime(noon.AddDate(1, 0, 0))})
+	good := known.make(f, v1alpha1.ProvisioningTokenSpec{
+		Pool: "secret", Node: "a",
+		Expires: metav1.NewTime(noon.AddDate(1, 0, 0)),
+	})
 	once := known.make(f, v1alpha1.ProvisioningTokenSpec{Pool: "worker", Revoked: true})
 	var written bytes.Buffer
 	now := noon
@@ -59,12 +65,22 @@ func FuzzNobodyComesInWithoutAGoodToken(f *testing.F) {
 		now = now.Add(time.Second)
 		return now
 	}
-	o := Options{Source: filled(f), Tokens: known, Audit: &written, Log: slog.New(slog.NewJSONHandler(&written, nil)), Now: slowly}
+	o := Options{
+		Source: filled(f), Tokens: known, Audit: &written, Log: slog.New(slog.NewJSONHandler(&written, nil)),
+		Now: slowly,
+	}
 	h, _ := Routes(o)
 	o.Access.Open = true
 	opened, _ := Routes(o)
-	for _, t := range []token.Token{good, once, {ID: good.ID, Secret: once.Secret}, {ID: "aaaaaaaaaa", Secret: good.Secret}} {
-		for _, header := range []string{bearer(t), basic(t.ID, t.Secret), basic("", t.String()), "bearer  " + t.String(), "Bearer " + t.ID, t.String(), "Basic " + t.String(), "Bearer " + t.Secret} {
+	for _, t := range []token.Token{
+		good, once,
+		{ID: good.ID, Secret: once.Secret},
+		{ID: "aaaaaaaaaa", Secret: good.Secret},
+	} {
+		for _, header := range []string{
+			bearer(t), basic(t.ID, t.Secret), basic("", t.String()),
+			"bearer  " + t.String(), "Bearer " + t.ID, t.String(), "Basic " + t.String(), "Bearer " + t.Secret,
+		} {
 			f.Add("secret", header, "GET")
 			f.Add("worker", header, "HEAD")
 		}

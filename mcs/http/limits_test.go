@@ -13,7 +13,10 @@ func TestEachSourceHasItsOwnBudget(t *testing.T) {
 	now := noon
 	o, known, _ := closed(t)
 	o.Now = func() time.Time { return now }
-	o.Limits = limit.Limits{Requests: limit.Rate{PerSecond: 1, Burst: 4}, Failures: limit.Rate{PerSecond: 0.1, Burst: 1}}
+	o.Limits = limit.Limits{Requests: limit.Rate{PerSecond: 1, Burst: 4}, Failures: limit.Rate{
+		PerSecond: 0.1,
+		Burst:     1,
+	}}
 	good := known.make(t, v1alpha1.ProvisioningTokenSpec{Pool: "worker"})
 	h, _ := Routes(o)
 	for _, c := range []struct {

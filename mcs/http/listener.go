@@ -63,8 +63,14 @@ type conn struct {
 func newListener(l net.Listener, b limit.Bounds, s Server) *listener {
 	s.Limits.Requests.PerSecond *= connectionsPerRequest
 	s.Limits.Requests.Burst *= connectionsPerRequest
-	bounded := &listener{Listener: l, allowFrom: s.AllowFrom, limits: limit.New(s.Limits), log: s.Log, metrics: s.Metrics, table: newConnTable(b)}
-	bounded.throttles = map[string]*limit.Throttle{closedForeign: {}, closedTooMany: {}, closedSilent: {}, closedShare: {}, closedOverloaded: {}}
+	bounded := &listener{
+		Listener: l, allowFrom: s.AllowFrom, limits: limit.New(s.Limits), log: s.Log,
+		metrics: s.Metrics, table: newConnTable(b),
+	}
+	bounded.throttles = map[string]*limit.Throttle{
+		closedForeign: {}, closedTooMany: {}, closedSilent: {},
+		closedShare: {}, closedOverloaded: {},
+	}
 	bounded.room.L = &bounded.mu
 	return bounded
 }

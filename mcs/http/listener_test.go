@@ -60,7 +60,8 @@ func TestAForeignAddressIsClosedBeforeTLS(t *testing.T) {
 	if diff := cmp.Diff(want, closedCounts(t, counts)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if said := log.String(); !strings.Contains(said, "reason=Foreign source=127.0.0.2/32") || strings.Count(said, "Foreign") > 10 {
+	if said := log.String(); !strings.Contains(said, "reason=Foreign source=127.0.0.2/32") ||
+		strings.Count(said, "Foreign") > 10 {
 		t.Errorf("the log has\n%s", said)
 	}
 }
@@ -129,7 +130,10 @@ func TestASourceOverItsShareLosesItsOldestSilentConnection(t *testing.T) {
 
 func TestASourceMayNotOpenConnectionsWithoutEnd(t *testing.T) {
 	h, counts := Routes(open(filled(t)))
-	server := start(t, Server{Handler: h, Metrics: counts, Bounds: patient, Limits: limit.Limits{Requests: limit.Rate{PerSecond: 0.001, Burst: 1}}})
+	server := start(t, Server{
+		Handler: h, Metrics: counts, Bounds: patient,
+		Limits: limit.Limits{Requests: limit.Rate{PerSecond: 0.001, Burst: 1}},
+	})
 	for i := range 7 {
 		_, err := server.client("127.0.0.2").Get(server.url("/config/worker"))
 		if (err == nil) != (i < 4) {
@@ -139,7 +143,8 @@ func TestASourceMayNotOpenConnectionsWithoutEnd(t *testing.T) {
 	if _, err := server.client("127.0.0.1").Get(server.url("/config/worker")); err != nil {
 		t.Errorf("another source: %v", err)
 	}
-	if diff := cmp.Diff([]string{`bunsen_mcs_closed_connections_total{reason="TooMany"} 3`}, closedCounts(t, counts)); diff != "" {
+	if diff := cmp.Diff([]string{`bunsen_mcs_closed_connections_total{reason="TooMany"} 3`},
+		closedCounts(t, counts)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
@@ -188,7 +193,8 @@ func TestARequestUnderWayIsNotClosedForNewConnections(t *testing.T) {
 		}()
 		<-h.begun
 	}
-	if r, err := server.client("127.0.0.2").Get(server.url("/")); err != nil || r.StatusCode != 503 || r.Header.Get("Retry-After") != "5" {
+	if r, err := server.client("127.0.0.2").Get(server.url("/")); err != nil || r.StatusCode != 503 ||
+		r.Header.Get("Retry-After") != "5" {
 		t.Errorf("a source with as many requests as are left for others is answered %v, %v", r, err)
 	}
 	for i := range 20 { // from two sources, so that the oldest of all is closed each time
@@ -272,7 +278,10 @@ func TestAServerStopsWhileAConnectionWaits(t *testing.T) {
 
 func TestARequestWithABodyIsNotWaitedFor(t *testing.T) {
 	server := start(t, Server{Handler: openRoutes(filled(t)), Bounds: patient})
-	for because, header := range map[string]string{"a length": "Content-Length: 10", "chunks": "Transfer-Encoding: chunked"} {
+	for because, header := range map[string]string{
+		"a length": "Content-Length: 10",
+		"chunks":   "Transfer-Encoding: chunked",
+	} {
 		c, err := server.shake("127.0.0.1")
 		if err != nil {
 			t.Fatal(err)
@@ -297,7 +306,8 @@ func TestAConnectionHasOneRequest(t *testing.T) {
 	if _, err := io.WriteString(c, strings.Repeat("GET /config/nothing HTTP/1.1\r\nHost: a\r\n\r\n", 10)); err != nil {
 		t.Fatal(err)
 	}
-	if said, _ := ends(t, c); strings.Count(said, "HTTP/1.1 404 ") != 1 || !strings.Contains(said, "Connection: close") {
+	if said, _ := ends(t, c); strings.Count(said, "HTTP/1.1 404 ") != 1 ||
+		!strings.Contains(said, "Connection: close") {
 		t.Errorf("answered %q", said)
 	}
 }

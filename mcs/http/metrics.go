@@ -27,12 +27,16 @@ func newMetrics() *Metrics {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: "bunsen_mcs_" + name, Help: help})
 	}
 	return &Metrics{
-		requests:    vector("requests_total", "Responses to requests for a config. The pool is empty where the request names no known pool.", "pool", "code"),
-		content:     vector("content_requests_total", "Responses to requests for a file of the content store, of nodes and of new machines.", "code"),
-		refusals:    vector("refusals_total", "Requests for a config that the server refused, by reason.", "reason"),
-		connections: vector("closed_connections_total", "Connections that the server closed to protect itself, by reason.", "reason"),
-		bytes:       counter("served_bytes_total", "Bytes of configs that the server sent."),
-		broken:      counter("broken_transfers_total", "Configs that the server sent incompletely because the connection ended."),
+		requests: vector("requests_total", "Responses to requests for a config. The pool is empty where the "+
+			"request names no known pool.", "pool", "code"),
+		content: vector("content_requests_total", "Responses to requests for a file of the content store, of "+
+			"nodes and of new machines.", "code"),
+		refusals: vector("refusals_total", "Requests for a config that the server refused, by reason.", "reason"),
+		connections: vector("closed_connections_total", "Connections that the server closed to protect itself, by "+
+			"reason.", "reason"),
+		bytes: counter("served_bytes_total", "Bytes of configs that the server sent."),
+		broken: counter("broken_transfers_total", "Configs that the server sent incompletely because the "+
+			"connection ended."),
 	}
 }
 

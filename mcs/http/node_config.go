@@ -40,7 +40,10 @@ type nodeConfigHandler struct {
 func (h *nodeConfigHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	now := h.now()
 	name := strings.TrimPrefix(r.URL.Path, h.prefix)
-	a := response{from: address.Client(r.RemoteAddr), pool: v1alpha1.RenderedPool(name), subject: subject{nodeConfig: name}}
+	a := response{
+		from: address.Client(r.RemoteAddr), pool: v1alpha1.RenderedPool(name),
+		subject: subject{nodeConfig: name},
+	}
 	switch h.prefix {
 	case v1alpha1.NodeTrustPath:
 		a.nodeConfig = trustContent

@@ -77,7 +77,8 @@ func TestANodeReadsWhatItTrusts(t *testing.T) {
 		if c.audit == "" {
 			continue
 		}
-		if line := string(<-audit); !strings.Contains(line, c.audit) || !strings.Contains(line, `"config":"trust"`) || strings.Contains(line, hush) {
+		if line := string(<-audit); !strings.Contains(line, c.audit) || !strings.Contains(line, `"config":"trust"`) ||
+			strings.Contains(line, hush) {
 			t.Errorf("%s: the audit log has %s", c.because, line)
 		}
 	}
@@ -127,9 +128,11 @@ func TestANodeReadsTheSecretsOfItsConfigs(t *testing.T) {
 		{"another client of the API server", pkix.Name{CommonName: "kubernetes-admin"}, &kubelets, "rendered-worker-1", 401, "needs the certificate"},
 		{"a certificate by the authority of machines", pkix.Name{CommonName: "system:node:a", Organization: kubelet}, &machines, "rendered-worker-1", 401, "needs the certificate"},
 	} {
-		r := fetch(t, server.client("127.0.0.1", c.by.issue(t, c.subject)), server.url(v1alpha1.NodeSecretsPath+c.config))
+		r := fetch(t, server.client("127.0.0.1", c.by.issue(t, c.subject)),
+			server.url(v1alpha1.NodeSecretsPath+c.config))
 		body := text(t, r)
-		if r.StatusCode != c.status || strings.Contains(body, hush) != (c.status == 200) || r.Header.Get("Cache-Control") != "no-store" {
+		if r.StatusCode != c.status || strings.Contains(body, hush) != (c.status == 200) ||
+			r.Header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%s: %d %q %v", c.because, r.StatusCode, body, r.Header)
 		}
 		if line := string(<-audit); !strings.Contains(line, c.audit) || strings.Contains(line, hush) {
@@ -138,11 +141,13 @@ func TestANodeReadsTheSecretsOfItsConfigs(t *testing.T) {
 	}
 }
 
-// TestANodeThatKnowsWhatItTrustsGetsNoBody asks with the revision of the answer before. The audit log has the answers with contents only.
+// TestANodeThatKnowsWhatItTrustsGetsNoBody asks with the revision of the answer before. The audit log has the answers
+// with contents only.
 func TestANodeThatKnowsWhatItTrustsGetsNoBody(t *testing.T) {
 	audit := make(audits, 100)
 	kubelets, _, server := nodes(t, audit)
-	client := server.client("127.0.0.1", kubelets.issue(t, pkix.Name{CommonName: "system:node:a", Organization: kubelet}))
+	client := server.client("127.0.0.1",
+		kubelets.issue(t, pkix.Name{CommonName: "system:node:a", Organization: kubelet}))
 	for _, c := range []struct {
 		tag    string
 		status int
@@ -156,7 +161,8 @@ func TestANodeThatKnowsWhatItTrustsGetsNoBody(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if body := text(t, r); r.StatusCode != c.status || (body == "") != (c.status == 304) || r.Header.Get("ETag") != `"1"` {
+		if body := text(t, r); r.StatusCode != c.status || (body == "") != (c.status == 304) ||
+			r.Header.Get("ETag") != `"1"` {
 			t.Errorf("with %q: %d %q %v", c.tag, r.StatusCode, body, r.Header)
 		}
 	}
@@ -177,7 +183,10 @@ func nodes(t *testing.T, log io.Writer) (kubelets, machines authority, server ru
 	}
 	h, _ := Routes(Options{
 		Source: filled(t), Log: quiet, ClientCAs: clients, Audit: log,
-		Nodes: Nodes{CAs: cas, Configs: fleet{"a": {"worker"}, "b": {"infra", "worker"}}, Trust: fleet{"a": {"worker"}, "b": nil}, Secrets: fleet{"a": {"worker"}, "b": nil}},
+		Nodes: Nodes{
+			CAs: cas, Configs: fleet{"a": {"worker"}, "b": {"infra", "worker"}},
+			Trust: fleet{"a": {"worker"}, "b": nil}, Secrets: fleet{"a": {"worker"}, "b": nil},
+		},
 	})
 	return kubelets, machines, start(t, Server{Handler: h, ClientCAs: clients, NodeCAs: cas})
 }
@@ -232,7 +241,10 @@ func TestANodeReadsTheConfigsOfItsPools(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for key, want := range map[string]any{"action": "serve", "by": "node", "node": "a", "config": "rendered-worker-1", "pool": "worker", "access": "certificate", "complete": true} {
+	for key, want := range map[string]any{
+		"action": "serve", "by": "node", "node": "a", "config": "rendered-worker-1",
+		"pool": "worker", "access": "certificate", "complete": true,
+	} {
 		if line[key] != want {
 			t.Errorf("the audit log has %s %v, not %v", key, line[key], want)
 		}
@@ -294,15 +306,19 @@ func TestAServerWithoutNodesKnowsNoSuchPath(t *testing.T) {
 	}
 }
 
-// TestWhichMachineBootsWithResolvedSecrets has each kind of client. A machine without the values boots too: it gets them
-// after it has joined.
+// TestWhichMachineBootsWithResolvedSecrets has each kind of client. A machine without the values boots too: it gets
+// them after it has joined.
 func TestWhichMachineBootsWithResolvedSecrets(t *testing.T) {
 	o, known, _ := closed(t)
 	pools := filled(t)
-	if err := pools.Set("referring", withIgnition("rendered-referring-1", `"storage":{"files":[{"path":"/etc/a","contents":{"source":"`+secretref.TemplateURL("${secret:a/b}")+`"}}]}`)); err != nil {
+	if err := pools.Set("referring", withIgnition("rendered-referring-1",
+		`"storage":{"files":[{"path":"/etc/a","contents":{"source":"`+secretref.TemplateURL("${secret:a/b}")+
+			`"}}]}`)); err != nil {
 		t.Fatal(err)
 	}
-	if err := pools.Set("unresolved", withIgnition("rendered-unresolved-1", `"storage":{"files":[{"path":"/etc/a","contents":{"source":"`+secretref.TemplateURL("${secret:a/b}")+`"}}]}`)); err != nil {
+	if err := pools.Set("unresolved", withIgnition("rendered-unresolved-1",
+		`"storage":{"files":[{"path":"/etc/a","contents":{"source":"`+secretref.TemplateURL("${secret:a/b}")+
+			`"}}]}`)); err != nil {
 		t.Fatal(err)
 	}
 	o.Source, o.Nodes.Secrets = pools, fleet{}
@@ -327,7 +343,9 @@ func TestWhichMachineBootsWithResolvedSecrets(t *testing.T) {
 			if encoding != "" {
 				body = unzip(t, body)
 			}
-			if r.StatusCode != 200 || strings.Contains(body, value) != c.gets || strings.Contains(body, "bunsen.dev%2Fwithheld") == c.gets || strings.Contains(body, "vnd.bunsen") || c.gets && r.Header.Get("Cache-Control") != "no-store" {
+			if r.StatusCode != 200 || strings.Contains(body, value) != c.gets ||
+				strings.Contains(body, "bunsen.dev%2Fwithheld") == c.gets || strings.Contains(body, "vnd.bunsen") ||
+				c.gets && r.Header.Get("Cache-Control") != "no-store" {
 				t.Errorf("%s: %d %s", c.because, r.StatusCode, body)
 			}
 			if strings.Contains(body, "currentSecrets%22%3A%22r1") != c.gets {

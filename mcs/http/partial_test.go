@@ -10,8 +10,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/token"
 )
 
-// A server that started with what it kept, because the API server is away, does not know what was made meanwhile: whoever
-// asks for that shall ask again, for Ignition gives up after a 4xx. What cannot become good is told as ever.
+// A server that started with what it kept, because the API server is away, does not know what was made meanwhile:
+// whoever asks for that shall ask again, for Ignition gives up after a 4xx. What cannot become good is told as ever.
 func TestWhatMayComeToBeKnownIsWorthAnotherTry(t *testing.T) {
 	known := &tokens{}
 	kept := served.NewPools()

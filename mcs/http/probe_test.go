@@ -45,7 +45,8 @@ func TestWhatAProbeIsAnswered(t *testing.T) {
 			local = &net.TCPAddr{IP: net.ParseIP(c.local), Port: 22623}
 		}
 		for _, method := range []string{"GET", "HEAD"} {
-			r := httptest.NewRequestWithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, local), method, c.path, nil)
+			r := httptest.NewRequestWithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, local), method,
+				c.path, nil)
 			r.RemoteAddr = net.JoinHostPort(c.remote, "1")
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, r)
@@ -102,7 +103,8 @@ func TestNoAnswerNamesTheProgram(t *testing.T) {
 				t.Errorf("%s: the answer has %s: %s", path, header, got)
 			}
 		}
-		if known := path == "/healthz" || path == "/readyz" || path == "/config/worker"; (r.StatusCode == 200) != known {
+		if known := path == "/healthz" || path == "/readyz" ||
+			path == "/config/worker"; (r.StatusCode == 200) != known {
 			t.Errorf("%s is answered %d", path, r.StatusCode)
 		}
 	}

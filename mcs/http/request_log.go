@@ -64,7 +64,8 @@ type auditEntry struct {
 
 // auditClient identifies the client. Token is the id of a token, never the whole token.
 type auditClient struct {
-	Access      string `json:"access,omitempty"` // Access is what authorized the request: token, certificate, grant or open.
+	// Access is what authorized the request: token, certificate, grant or open.
+	Access      string `json:"access,omitempty"`
 	Token       string `json:"token,omitempty"`
 	Certificate string `json:"certificate,omitempty"`
 	Node        string `json:"node,omitempty"`
@@ -84,7 +85,8 @@ type auditContent struct {
 	By string `json:"by,omitempty"`
 	// Daemon is the architecture for which the daemon was requested; absent for a config.
 	Daemon string `json:"daemon,omitempty"`
-	// Content is the hash of the requested file of the content store, or the address of the file in a registry; absent for a config.
+	// Content is the hash of the requested file of the content store, or the address of the file in a registry; absent
+	// for a config.
 	Content string `json:"content,omitempty"`
 	// Withheld is the number of secrets that the server left out.
 	Withheld int `json:"withheld,omitempty"`
@@ -118,7 +120,10 @@ func (l *requestLog) line(r *http.Request, a *response, repeated int) {
 		attrs = append(attrs, slog.String("version", string(a.format.Version)))
 	}
 	attrs = append(attrs, slog.String("remote", r.RemoteAddr), slog.Int("status", a.status))
-	for _, optional := range []slog.Attr{slog.String("token", a.client.token), slog.String("certificate", a.client.certificate), slog.String("node", a.client.node)} {
+	for _, optional := range []slog.Attr{
+		slog.String("token", a.client.token),
+		slog.String("certificate", a.client.certificate), slog.String("node", a.client.node),
+	} {
 		if optional.Value.String() != "" {
 			attrs = append(attrs, optional)
 		}
@@ -158,7 +163,8 @@ func (l *requestLog) write(line auditEntry) {
 
 func auditEntryOf(r *http.Request, a *response, now time.Time, repeated int) auditEntry {
 	line := auditEntry{
-		Time: now.UTC(), Action: actionRefuse, Status: a.status, Reason: a.reason(), Method: r.Method, Address: a.from.String(),
+		Time: now.UTC(), Action: actionRefuse, Status: a.status, Reason: a.reason(), Method: r.Method,
+		Address:     a.from.String(),
 		auditClient: auditClient{Token: a.client.token, Certificate: a.client.certificate, Node: a.client.node},
 		auditContent: auditContent{
 			Pool: mcs.SafeName(a.pool), Version: string(a.format.Version), Bytes: a.sent,

@@ -32,35 +32,46 @@ func TestTheAuditLogSaysWhatBecameOfEachRequest(t *testing.T) {
 	opened, _ := Routes(o)
 	whole := float64(len(text(t, ask(opened, "GET", "/config/worker"))))
 	always := map[string]any{"time": "2026-11-21T12:00:00Z", "method": "GET", "address": "192.0.2.1"}
-	secret := map[string]any{"pool": "secret", "config": "rendered-secret-1", "commit": "main@sha1:01", "version": "3.5.0"}
+	secret := map[string]any{
+		"pool": "secret", "config": "rendered-secret-1", "commit": "main@sha1:01",
+		"version": "3.5.0",
+	}
 	for _, c := range []struct {
 		because string
 		send    func()
 		want    []map[string]any
 	}{
 		{"a token of a node", func() { ask(h, "GET", "/config/secret", "Authorization", bearer(bound), "Accept-Encoding", "gzip") }, []map[string]any{always, secret, {
-			"action": "serve", "status": 200.0, "access": "token", "token": bound.ID, "node": "a", "encoding": "gzip", "complete": true, "bytes": -1.0,
+			"action": "serve", "status": 200.0, "access": "token", "token": bound.ID, "node": "a", "encoding": "gzip",
+			"complete": true, "bytes": -1.0,
 		}}},
 		{"a token of no node", func() { ask(h, "GET", "/config/secret", "Authorization", bearer(loose)) }, []map[string]any{always, secret, {
-			"action": "serve", "status": 200.0, "access": "token", "token": loose.ID, "withheld": 1.0, "complete": true, "bytes": -1.0,
+			"action": "serve", "status": 200.0, "access": "token", "token": loose.ID, "withheld": 1.0, "complete": true,
+			"bytes": -1.0,
 		}}},
 		{"nobody in particular", func() { ask(opened, "GET", "/config/worker") }, []map[string]any{always, {
-			"action": "serve", "status": 200.0, "access": "open", "pool": "worker", "config": "rendered-worker-1", "commit": "main@sha1:01", "version": "3.5.0", "complete": true, "bytes": whole,
+			"action": "serve", "status": 200.0, "access": "open", "pool": "worker", "config": "rendered-worker-1",
+			"commit": "main@sha1:01", "version": "3.5.0", "complete": true, "bytes": whole,
 		}}},
 		{"open access with a token that is no good", func() { ask(opened, "HEAD", "/config/worker", "Authorization", bearer(loose)) }, []map[string]any{always, {
-			"action": "serve", "status": 200.0, "access": "open", "method": "HEAD", "token": loose.ID, "reason": "ignored: provisioning token " + loose.ID + ": for another pool",
-			"pool": "worker", "config": "rendered-worker-1", "commit": "main@sha1:01", "version": "3.5.0", "complete": true, "bytes": 0.0,
+			"action": "serve", "status": 200.0, "access": "open", "method": "HEAD", "token": loose.ID,
+			"reason": "ignored: provisioning token " + loose.ID + ": for another pool",
+			"pool":   "worker", "config": "rendered-worker-1", "commit": "main@sha1:01", "version": "3.5.0",
+			"complete": true, "bytes": 0.0,
 		}}},
 		{"another secret", func() {
 			ask(h, "GET", "/config/secret", "Authorization", bearer(token.Token{ID: bound.ID, Secret: loose.Secret}))
 		}, []map[string]any{always, {
-			"action": "refuse", "status": 401.0, "token": bound.ID, "reason": "provisioning token " + bound.ID + ": wrong secret", "pool": "secret", "complete": false, "bytes": 0.0,
+			"action": "refuse", "status": 401.0, "token": bound.ID, "reason": "provisioning token " + bound.ID +
+				": wrong secret", "pool": "secret", "complete": false, "bytes": 0.0,
 		}}},
 		{"a version that is not served", func() { ask(opened, "GET", "/config/worker", "Accept", accept+"1.0.0") }, []map[string]any{always, {
-			"action": "refuse", "status": 400.0, "reason": (&mcs.UnsupportedVersionError{Asked: "1.0.0"}).Error(), "pool": "worker", "config": "rendered-worker-1", "commit": "main@sha1:01", "complete": false, "bytes": 0.0,
+			"action": "refuse", "status": 400.0, "reason": (&mcs.UnsupportedVersionError{Asked: "1.0.0"}).Error(),
+			"pool": "worker", "config": "rendered-worker-1", "commit": "main@sha1:01", "complete": false, "bytes": 0.0,
 		}}},
 		{"a token in the path", func() { ask(h, "GET", "/config/"+bound.String()) }, []map[string]any{always, {
-			"action": "refuse", "status": 401.0, "reason": "provisioning token: there is none", "pool": "(no name)", "complete": false, "bytes": 0.0,
+			"action": "refuse", "status": 401.0, "reason": "provisioning token: there is none", "pool": "(no name)",
+			"complete": false, "bytes": 0.0,
 		}}},
 		{"health", func() { ask(h, "GET", "/healthz") }, nil},
 	} {
@@ -124,7 +135,8 @@ func TestABrokenTransferIsRecordedAsOne(t *testing.T) {
 		log.Reset()
 		h.ServeHTTP(&broken{httptest.NewRecorder(), taken}, httptest.NewRequest("GET", "/config/worker", nil))
 		a, l := lines(t, &audit)[0], lines(t, &log)[0]
-		if a["complete"] != false || a["bytes"] != float64(taken) || a["action"] != "serve" || l["error"] != "sending the config: broken pipe" {
+		if a["complete"] != false || a["bytes"] != float64(taken) || a["action"] != "serve" ||
+			l["error"] != "sending the config: broken pipe" {
 			t.Errorf("after %d bytes of %d the audit has %v and the log %v", taken, whole, a, l)
 		}
 	}
@@ -136,7 +148,10 @@ func TestABrokenTransferIsRecordedAsOne(t *testing.T) {
 func TestAFloodIsOneLinePerSecond(t *testing.T) {
 	now := noon
 	var audit, log bytes.Buffer
-	o := Options{Source: filled(t), Audit: &audit, Log: slog.New(slog.NewJSONHandler(&log, nil)), Now: func() time.Time { return now }}
+	o := Options{
+		Source: filled(t), Audit: &audit, Log: slog.New(slog.NewJSONHandler(&log, nil)),
+		Now: func() time.Time { return now },
+	}
 	o.Limits = limit.Limits{Failures: limit.Rate{PerSecond: 0.001, Burst: 2}}
 	h, counts := Routes(o)
 	ask1000 := func() {
@@ -167,7 +182,10 @@ func TestAFloodIsOneLinePerSecond(t *testing.T) {
 // Whoever has many addresses is within the limits of each.
 func TestRefusalsOfManySourcesAreNotALineEachWithoutEnd(t *testing.T) {
 	var audit, log bytes.Buffer
-	o := Options{Source: filled(t), Limits: limit.Default(), Audit: &audit, Log: slog.New(slog.NewJSONHandler(&log, nil)), Now: atNoon}
+	o := Options{
+		Source: filled(t), Limits: limit.Default(), Audit: &audit,
+		Log: slog.New(slog.NewJSONHandler(&log, nil)), Now: atNoon,
+	}
 	h, counts := Routes(o)
 	const asked = 5000
 	for i := range asked {

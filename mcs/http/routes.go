@@ -17,8 +17,8 @@ import (
 
 // Source has the config that each pool serves.
 type Source interface {
-	// NodeConfig returns the config that a pool serves to the machine of a node, which may be empty. The error is or wraps
-	// mcs.ErrUnknownPool, mcs.ErrNothingRendered or mcs.ErrNotSynced.
+	// NodeConfig returns the config that a pool serves to the machine of a node, which may be empty. The error is or
+	// wraps mcs.ErrUnknownPool, mcs.ErrNothingRendered or mcs.ErrNotSynced.
 	NodeConfig(pool, node string) (*served.Config, error)
 	// Ready reports whether the server knows any pools. Before the server knows a pool, it serves no config.
 	Ready() bool
@@ -99,8 +99,9 @@ type Secrets interface {
 
 // NodeTrust decides which certificates a node gets besides its config.
 type NodeTrust interface {
-	// NodeTrust returns a v1alpha1.NodeTrust as JSON, and its revision. The text is nil if the node knows this revision.
-	// The error is an *mcs.NotForNodeError if the node is in no pool. Any other error means that the answer is not known now.
+	// NodeTrust returns a v1alpha1.NodeTrust as JSON, and its revision. The text is nil if the node knows this
+	// revision. The error is an *mcs.NotForNodeError if the node is in no pool. Any other error means that the answer
+	// is not known now.
 	NodeTrust(ctx context.Context, node, known string) (text []byte, revision string, err error)
 }
 
@@ -113,8 +114,9 @@ type NodeConfigs interface {
 }
 
 // Routes returns the handler of /config/<pool>, /daemon/<arch>/<pool>, /node/config/<name>, /node/secrets/<name>,
-// /node/content/<hash>, /content/<hash>, /content/oci/<artifact>, /node/trust, /healthz and /readyz. The handler responds with 404 to any other path, and with 405 to any method other
-// than GET and HEAD. The metrics count the responses of /config/ and /node/.
+// /node/content/<hash>, /content/<hash>, /content/oci/<artifact>, /node/trust, /healthz and /readyz. The handler
+// responds with 404 to any other path, and with 405 to any method other than GET and HEAD. The metrics count the
+// responses of /config/ and /node/.
 func Routes(o Options) (http.Handler, *Metrics) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -138,19 +140,34 @@ func Routes(o Options) (http.Handler, *Metrics) {
 		streams := &limit.Streams{Total: maxStreams}
 		node := &nodeConfigHandler{nodes: o.Nodes}
 		mux.Handle("GET "+v1alpha1.ContentPath, &contentHandler{streams: streams, configHandler: configs})
-		mux.Handle("GET "+v1alpha1.NodeContentPath, &contentHandler{nodes: node, streams: streams, configHandler: configs})
+		mux.Handle("GET "+v1alpha1.NodeContentPath, &contentHandler{
+			nodes: node, streams: streams,
+			configHandler: configs,
+		})
 	}
 	if len(o.Daemons) > 0 {
-		mux.Handle("GET /daemon/{arch}/{pool}", &daemonHandler{binaries: o.Daemons, authorizer: authorizer, synced: o.Source.Synced, log: log, now: o.Now})
+		mux.Handle("GET /daemon/{arch}/{pool}", &daemonHandler{
+			binaries: o.Daemons, authorizer: authorizer,
+			synced: o.Source.Synced, log: log, now: o.Now,
+		})
 	}
 	if o.Nodes.Configs != nil {
-		mux.Handle("GET "+v1alpha1.NodeConfigPath, &nodeConfigHandler{nodes: o.Nodes, prefix: v1alpha1.NodeConfigPath, authorizer: authorizer, log: log, now: o.Now})
+		mux.Handle("GET "+v1alpha1.NodeConfigPath, &nodeConfigHandler{
+			nodes: o.Nodes, prefix: v1alpha1.NodeConfigPath,
+			authorizer: authorizer, log: log, now: o.Now,
+		})
 	}
 	if o.Nodes.Trust != nil {
-		mux.Handle("GET "+v1alpha1.NodeTrustPath, &nodeConfigHandler{nodes: o.Nodes, prefix: v1alpha1.NodeTrustPath, authorizer: authorizer, log: log, now: o.Now})
+		mux.Handle("GET "+v1alpha1.NodeTrustPath, &nodeConfigHandler{
+			nodes: o.Nodes, prefix: v1alpha1.NodeTrustPath,
+			authorizer: authorizer, log: log, now: o.Now,
+		})
 	}
 	if o.Nodes.Secrets != nil {
-		mux.Handle("GET "+v1alpha1.NodeSecretsPath, &nodeConfigHandler{nodes: o.Nodes, prefix: v1alpha1.NodeSecretsPath, authorizer: authorizer, log: log, now: o.Now})
+		mux.Handle("GET "+v1alpha1.NodeSecretsPath, &nodeConfigHandler{
+			nodes: o.Nodes, prefix: v1alpha1.NodeSecretsPath,
+			authorizer: authorizer, log: log, now: o.Now,
+		})
 	}
 	probes := limit.New(o.Limits)
 	mux.Handle("GET /healthz", probe{o.Access, probes, func() bool { return true }, o.Now})

@@ -23,8 +23,8 @@ type Server struct {
 	// TLS is the TLS configuration with the certificate. The server restricts the versions and the cipher suites of TLS
 	// to safe ones.
 	TLS *tls.Config
-	// ClientCAs and NodeCAs sign the trusted client certificates of machines and of nodes; nil trusts none. If both are nil, the
-	// server requests no client certificate.
+	// ClientCAs and NodeCAs sign the trusted client certificates of machines and of nodes; nil trusts none. If both are
+	// nil, the server requests no client certificate.
 	ClientCAs *clientca.File
 	NodeCAs   *clientca.Set
 	// AllowFrom are the only addresses from which the server accepts connections, in addition to this host's own; empty
@@ -134,7 +134,8 @@ func (s Server) roots() (now clientRoots) {
 	return now
 }
 
-// clientRoots are the CAs that verify client certificates in a handshake. What a certificate authorizes depends on its CA.
+// clientRoots are the CAs that verify client certificates in a handshake. What a certificate authorizes depends on its
+// CA.
 type clientRoots struct{ machines, nodes *clientca.Certificates }
 
 // pool returns all CAs.

@@ -72,8 +72,8 @@ func (s *siege) from(i int) string {
 	return fmt.Sprintf("127.0.%d.%d", 1+i/250, 1+i%250)
 }
 
-// hold opens n connections and keeps them. From then on it opens those again that the server has closed: as many as there may
-// be at once every few seconds, as the honest machine shares the processor with the siege.
+// hold opens n connections and keeps them. From then on it opens those again that the server has closed: as many as
+// there may be at once every few seconds, as the honest machine shares the processor with the siege.
 func (s *siege) hold(n int, open besieger) {
 	const workers, every = 8, 4 * time.Second
 	var opened sync.WaitGroup
@@ -219,7 +219,9 @@ func TestAnHonestMachineIsServedDuringASiege(t *testing.T) {
 			s.hold(b.Connections+100, besiegers[2])
 		}},
 		"answers that are read slowly": {few, 16, func(s *siege, b limit.Bounds, good, _ string) {
-			s.hold(b.Connections+100, func(server running, from string) (net.Conn, error) { return server.readSlowly(from, good) })
+			s.hold(b.Connections+100, func(server running, from string) (net.Conn, error) {
+				return server.readSlowly(from, good)
+			})
 		}},
 		"wrong tokens": {limit.DefaultBounds(), 64, func(s *siege, _ limit.Bounds, _, wrong string) {
 			s.flood(func(int) string { return wrong })
@@ -229,7 +231,9 @@ func TestAnHonestMachineIsServedDuringASiege(t *testing.T) {
 		}},
 		"all of it": {few, 64, func(s *siege, b limit.Bounds, good, wrong string) {
 			s.hold(b.Connections, besiegers[0])
-			s.hold(b.Connections/2, func(server running, from string) (net.Conn, error) { return server.readSlowly(from, good) })
+			s.hold(b.Connections/2, func(server running, from string) (net.Conn, error) {
+				return server.readSlowly(from, good)
+			})
 			s.flood(func(i int) string { return []string{good, wrong}[i%2] })
 		}},
 	} {
@@ -241,7 +245,8 @@ func TestAnHonestMachineIsServedDuringASiege(t *testing.T) {
 			wrong := bearer(token.Token{ID: good.ID, Secret: strings.Repeat("A", 43)})
 			h, counts := Routes(o)
 			c.bounds.Stop = time.Second
-			server := start(t, Server{Handler: h, Bounds: c.bounds, Limits: limit.Default(), Metrics: counts}, func(l net.Listener) net.Listener { return narrow{l} })
+			server := start(t, Server{Handler: h, Bounds: c.bounds, Limits: limit.Default(), Metrics: counts},
+				func(l net.Listener) net.Listener { return narrow{l} })
 			ctx, stop := context.WithCancel(t.Context())
 			s := &siege{t: t, server: server, sources: c.sources, connections: c.bounds.Connections, ctx: ctx}
 			defer s.workers.Wait()
@@ -255,14 +260,16 @@ func TestAnHonestMachineIsServedDuringASiege(t *testing.T) {
 				}
 				slowest = max(slowest, time.Since(began))
 			}
-			if n := connectionsServed(); n > c.bounds.Connections+c.bounds.Connections/8 { // those that were closed end soon
+			// those that were closed end soon
+			if n := connectionsServed(); n > c.bounds.Connections+c.bounds.Connections/8 {
 				t.Errorf("the server has %d connections, %d allowed", n, c.bounds.Connections)
 			}
 			var m runtime.MemStats
 			if runtime.ReadMemStats(&m); m.HeapInuse > 1<<30 { // both ends' of each connection
 				t.Errorf("the heap is %d MiB", m.HeapInuse>>20)
 			}
-			t.Logf("slowest %s, heap %d MiB; %v", slowest.Round(time.Millisecond), m.HeapInuse>>20, closedCounts(t, counts))
+			t.Logf("slowest %s, heap %d MiB; %v", slowest.Round(time.Millisecond), m.HeapInuse>>20,
+				closedCounts(t, counts))
 		})
 	}
 }

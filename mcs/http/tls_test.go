@@ -125,17 +125,21 @@ func TestAClientCertificateOfAnAuthorityOfOurs(t *testing.T) {
 	h, _ := Routes(Options{Source: filled(t), Log: quiet, ClientCAs: cas})
 	server := start(t, Server{Handler: h, ClientCAs: cas})
 	subject := pkix.Name{CommonName: "bunsen:node:a", Organization: []string{"bunsen:pool:secret"}}
-	if r := fetch(t, server.client("127.0.0.1", ours.issue(t, subject)), server.url("/config/secret")); r.StatusCode != 200 || !strings.Contains(text(t, r), hush) {
+	if r := fetch(t, server.client("127.0.0.1", ours.issue(t, subject)),
+		server.url("/config/secret")); r.StatusCode != 200 || !strings.Contains(text(t, r), hush) {
 		t.Errorf("a certificate of ours is answered %d", r.StatusCode)
 	}
-	if r := fetch(t, server.client("127.0.0.1", ours.issue(t, subject)), server.url("/config/worker")); r.StatusCode != 403 {
+	if r := fetch(t, server.client("127.0.0.1", ours.issue(t, subject)),
+		server.url("/config/worker")); r.StatusCode != 403 {
 		t.Errorf("a certificate of another pool is answered %d", r.StatusCode)
 	}
 	if r := fetch(t, server.client("127.0.0.1"), server.url("/config/secret")); r.StatusCode != 401 {
 		t.Errorf("no certificate is answered %d", r.StatusCode)
 	}
 	foreign := server.client("127.0.0.1")
-	foreign.Transport.(*http.Transport).TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	foreign.Transport.(*http.Transport).TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (
+		*tls.Certificate, error,
+	) {
 		cert := others.issue(t, subject) // shown although the server did not ask for that authority's
 		return &cert, nil
 	}
@@ -151,7 +155,8 @@ func TestAnAuthorityThatIsGoneIsBelievedNoMore(t *testing.T) {
 	h, _ := Routes(Options{Source: filled(t), Log: quiet, ClientCAs: cas})
 	server := start(t, Server{Handler: h, ClientCAs: cas})
 	subject := pkix.Name{Organization: []string{"bunsen:pool:worker"}}
-	old, young := server.client("127.0.0.1", first.issue(t, subject)), server.client("127.0.0.1", second.issue(t, subject))
+	old, young := server.client("127.0.0.1", first.issue(t, subject)),
+		server.client("127.0.0.1", second.issue(t, subject))
 	old.Transport.(*http.Transport).TLSClientConfig.ClientSessionCache = tls.NewLRUClientSessionCache(4)
 	for range 2 {
 		if r := fetch(t, old, server.url("/config/worker")); r.StatusCode != 200 {
@@ -184,8 +189,8 @@ func TestAnAuthorityThatIsGoneIsBelievedNoMore(t *testing.T) {
 	if r := fetch(t, young, server.url("/config/worker")); r.StatusCode != 200 {
 		t.Errorf("a certificate of the second is answered %d", r.StatusCode)
 	}
-	// The session that the first certificate opened must not open the door again. Where the server asks for certificates of
-	// the second only, the client has none to show.
+	// The session that the first certificate opened must not open the door again. Where the server asks for
+	// certificates of the second only, the client has none to show.
 	if r := fetch(t, old, server.url("/config/worker")); r.StatusCode != 401 || r.TLS.DidResume {
 		t.Errorf("a certificate of the first is answered %d, resumed is %t", r.StatusCode, r.TLS.DidResume)
 	}
@@ -209,13 +214,16 @@ func TestOpenAccessTakesNoNodeFromACertificateThatIsNotGood(t *testing.T) {
 			t.Errorf("%s: %d %s", because, w.Code, w.Body)
 		}
 	}
-	if diff := cmp.Diff([]mcs.JoiningMachine{{Pool: "secret", Address: "192.0.2.1"}, {Pool: "secret", Address: "192.0.2.1"}}, mint.made); diff != "" {
+	if diff := cmp.Diff([]mcs.JoiningMachine{
+		{Pool: "secret", Address: "192.0.2.1"},
+		{Pool: "secret", Address: "192.0.2.1"},
+	}, mint.made); diff != "" {
 		t.Errorf("bootstrap tokens -want +got:\n%s", diff)
 	}
 }
 
-// A connection is judged once, when it is opened: on one that stays open a certificate would be good beyond its end, and
-// beyond its authority's.
+// A connection is judged once, when it is opened: on one that stays open a certificate would be good beyond its end,
+// and beyond its authority's.
 func TestACertificateAdmitsOneRequestOfAConnection(t *testing.T) {
 	ours := newAuthority(t, "ours")
 	cas := believing(t, ours)

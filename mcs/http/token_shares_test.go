@@ -32,7 +32,8 @@ func TestASpentShareIsA503ThatSaysWhose(t *testing.T) {
 		if body := text(t, r); r.StatusCode != 503 || r.Header.Get("Retry-After") != "5" || body != says {
 			t.Errorf("%s: %d %q", share, r.StatusCode, body)
 		}
-		if line := lines(t, &audit)[0]; line["share"] != string(share) || line["token"] != good.ID || line["action"] != "refuse" {
+		if line := lines(t, &audit)[0]; line["share"] != string(share) || line["token"] != good.ID ||
+			line["action"] != "refuse" {
 			t.Errorf("%s: the record is %v", share, line)
 		}
 	}

@@ -36,7 +36,9 @@ func rendered(name, contents string) *mcfgv1.MachineConfig {
 	mc := &mcfgv1.MachineConfig{}
 	mc.Name = name
 	mc.Annotations = map[string]string{"bunsen.dev/revision": "main@sha1:01"}
-	mc.Spec.Config.Raw = []byte(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/a","contents":{"source":"data:,` + contents + `"}}]}}`)
+	mc.Spec.Config.Raw = []byte(
+		`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/a","contents":{"source":"data:,` + contents +
+			`"}}]}}`)
 	return mc
 }
 
@@ -50,8 +52,9 @@ func withIgnition(name, sections string) *mcfgv1.MachineConfig {
 // hush is what nobody may read who is not bound to a node.
 const hush = "hush-hush-hush"
 
-// filled has pools that serve (worker, infra), one with a secret file (secret), one whose secret cannot come later (locked),
-// one with nothing rendered (new), one that is held (halted), one with a bad config, and one that old versions cannot say.
+// filled has pools that serve (worker, infra), one with a secret file (secret), one whose secret cannot come later
+// (locked), one with nothing rendered (new), one that is held (halted), one with a bad config, and one that old
+// versions cannot say.
 func filled(t testing.TB) *served.Pools {
 	t.Helper()
 	s := served.NewPools()
@@ -164,7 +167,8 @@ func (m *minter) CreateBootstrapToken(_ context.Context, f mcs.JoiningMachine) (
 		return "", m.err
 	}
 	m.made = append(m.made, f)
-	return "abcdef." + strings.Repeat("0", 12) + string("0123456789"[len(m.made)/1000%10]) + string("0123456789"[len(m.made)/100%10]) +
+	return "abcdef." + strings.Repeat("0", 12) + string("0123456789"[len(m.made)/1000%10]) +
+		string("0123456789"[len(m.made)/100%10]) +
 		string("0123456789"[len(m.made)/10%10]) + string("0123456789"[len(m.made)%10]), nil
 }
 

@@ -24,8 +24,8 @@ type certificate struct {
 	fingerprint string
 }
 
-// Fingerprints returns the SHA-256, in hexadecimal, of each certificate (DER) of a PEM bundle, as in a v1alpha1.ServerReport.
-// The error says what is wrong with the bundle.
+// Fingerprints returns the SHA-256, in hexadecimal, of each certificate (DER) of a PEM bundle, as in a
+// v1alpha1.ServerReport. The error says what is wrong with the bundle.
 func Fingerprints(bundle []byte) ([]string, error) {
 	all, err := readCertificates(bundle)
 	if err != nil {
@@ -58,7 +58,8 @@ func readCertificates(bundle []byte) ([]certificate, error) {
 		text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 		out = append(out, certificate{
 			source: "data:," + dataurl.Escape(text), fingerprint: sum,
-			description: fmt.Sprintf("%q until %s, sha256 %s", c.Subject.String(), c.NotAfter.UTC().Format(time.DateOnly), sum),
+			description: fmt.Sprintf("%q until %s, sha256 %s", c.Subject.String(),
+				c.NotAfter.UTC().Format(time.DateOnly), sum),
 		})
 	}
 	return out, err

@@ -52,7 +52,8 @@ func (p Pointer) installDaemon(d format) (out document, err error) {
 	}
 	var errs []error
 	if !d.headers {
-		errs = append(errs, fmt.Errorf("installing the daemon needs Ignition %s or later: take --version %s, or --daemon none", daemon.Version, DefaultVersion))
+		errs = append(errs, fmt.Errorf("installing the daemon needs Ignition %s or later: take --version %s, or "+
+			"--daemon none", daemon.Version, DefaultVersion))
 	}
 	at := p.Daemon.Path
 	if at == "" {
@@ -64,7 +65,8 @@ func (p Pointer) installDaemon(d format) (out document, err error) {
 	if p.Daemon.URL != "" {
 		errs = append(errs, p.Daemon.checkURL())
 	} else if !slices.Contains(daemon.Architectures(), p.Daemon.Arch) {
-		errs = append(errs, fmt.Errorf("--daemon-arch %q: want one of %s", p.Daemon.Arch, strings.Join(daemon.Architectures(), ", ")))
+		errs = append(errs, fmt.Errorf("--daemon-arch %q: want one of %s", p.Daemon.Arch,
+			strings.Join(daemon.Architectures(), ", ")))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return out, err
@@ -91,14 +93,18 @@ func (m *Daemon) checkURL() error {
 		errs = append(errs, errors.New("--daemon-url: want https://HOST/PATH or http://HOST/PATH"))
 	}
 	if raw, err := hex.DecodeString(m.SHA512); err != nil || len(raw) != 64 {
-		errs = append(errs, errors.New("--daemon-sha512: want the SHA-512 of the binary, 128 hexadecimal digits, as `sha512sum` prints it"))
+		errs = append(errs, errors.New("--daemon-sha512: want the SHA-512 of the binary, 128 hexadecimal digits, as "+
+			"`sha512sum` prints it"))
 	}
 	return errors.Join(errs...)
 }
 
 // download returns the parts that download the binary, and the units that run it.
 func (m *Daemon) download(at string) (out document, err error) {
-	binary := file{Path: at, Overwrite: true, Mode: 0o755, Contents: resource{Source: m.URL, Verification: &verification{"sha512-" + strings.ToLower(m.SHA512)}}}
+	binary := file{Path: at, Overwrite: true, Mode: 0o755, Contents: resource{
+		Source:       m.URL,
+		Verification: &verification{"sha512-" + strings.ToLower(m.SHA512)},
+	}}
 	if strings.HasSuffix(m.URL, ".gz") {
 		binary.Contents.Compression = "gzip"
 	}

@@ -72,7 +72,8 @@ func (p Pointer) Butane() ([]byte, error) {
 		return nil, err
 	}
 	if d.butane == "" {
-		return nil, fmt.Errorf("there is no Butane for Ignition %s: leave out --output butane, or take a later --version", d.version)
+		return nil, fmt.Errorf("there is no Butane for Ignition %s: leave out --output butane, or take a later "+
+			"--version", d.version)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Where new machines of pool %s get their config from.\n", p.Pool)
@@ -137,7 +138,8 @@ func (p Pointer) config() (format, document, error) {
 		errs = append(errs, fmt.Errorf("--version %q: want one of %s", string(p.Version), joinVersions(Versions())))
 	}
 	if p.Gzip && ok && !d.headers {
-		errs = append(errs, fmt.Errorf("--gzip needs headers, which Ignition %s does not have: leave it out, or take --version %s or later", p.Version, DefaultVersion))
+		errs = append(errs, fmt.Errorf("--gzip needs headers, which Ignition %s does not have: leave it out, or take "+
+			"--version %s or later", p.Version, DefaultVersion))
 	}
 	from, err := p.resource(d, "config", p.Pool)
 	errs = append(errs, err)
@@ -161,7 +163,8 @@ func (p Pointer) config() (format, document, error) {
 	if len(certificates) > 0 {
 		out.Security = &trusted{}
 		for _, c := range certificates {
-			out.Security.TLS.CertificateAuthorities = append(out.Security.TLS.CertificateAuthorities, resource{Source: c.source})
+			out.Security.TLS.CertificateAuthorities = append(out.Security.TLS.CertificateAuthorities,
+				resource{Source: c.source})
 		}
 	}
 	installed.Ignition = out
@@ -181,7 +184,8 @@ func (p Pointer) resource(d format, elements ...string) (resource, error) {
 	var t token.Token
 	if p.Token != "" {
 		if t, err = token.Parse(p.Token); err != nil {
-			errs = append(errs, errors.New("--token: that is no provisioning token: want bunsen.ID.SECRET, as `bunsen token create` prints it"))
+			errs = append(errs, errors.New("--token: that is no provisioning token: want bunsen.ID.SECRET, as "+
+				"`bunsen token create` prints it"))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -44,8 +44,10 @@ func authority(t testing.TB, name string) []byte {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<32, 0),
-		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, NotBefore: time.Unix(0, 0),
+		NotAfter: time.Unix(1<<32, 0),
+		IsCA:     true, BasicConstraintsValid: true, MaxPathLenZero: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
@@ -57,8 +59,9 @@ func authority(t testing.TB, name string) []byte {
 // whole is a pointer with everything that version v can say.
 func whole(t testing.TB, v mcs.Version) pointer.Pointer {
 	return pointer.Pointer{
-		Pool: "worker", Server: "https://api.example.com:22623", Token: someToken, Version: v, Gzip: !strings.HasPrefix(string(v), "2.") && v != mcs.V3_0,
-		CA: append(authority(t, "bunsen machine-config-server CA"), authority(t, "the next one")...),
+		Pool: "worker", Server: "https://api.example.com:22623", Token: someToken, Version: v,
+		Gzip: !strings.HasPrefix(string(v), "2.") && v != mcs.V3_0,
+		CA:   append(authority(t, "bunsen machine-config-server CA"), authority(t, "the next one")...),
 	}
 }
 
@@ -78,11 +81,17 @@ func TestWhatAPointerReads(t *testing.T) {
 		want    string
 	}{
 		"since 3.1.0 the token is in a header": {
-			pointer.Pointer{Pool: "worker", Server: "https://api.example.com:22623", Token: someToken, Version: pointer.DefaultVersion},
+			pointer.Pointer{
+				Pool: "worker", Server: "https://api.example.com:22623", Token: someToken,
+				Version: pointer.DefaultVersion,
+			},
 			`{"ignition":{"version":"3.1.0","config":{"merge":[{"source":"https://api.example.com:22623/config/worker","httpHeaders":[{"name":"Authorization","value":"Bearer ` + someToken + `"}]}]}}}`,
 		},
 		"3.0.0 has it in the URL": {
-			pointer.Pointer{Pool: "worker", Server: "https://api.example.com:22623/", Token: someToken, Version: mcs.V3_0},
+			pointer.Pointer{
+				Pool: "worker", Server: "https://api.example.com:22623/", Token: someToken,
+				Version: mcs.V3_0,
+			},
 			`{"ignition":{"version":"3.0.0","config":{"merge":[{"source":"https://bbbbbbbbbb:AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE@api.example.com:22623/config/worker"}]}}}`,
 		},
 		"2.2.0 appends": {
@@ -94,11 +103,17 @@ func TestWhatAPointerReads(t *testing.T) {
 			`{"ignition":{"version":"3.5.0","config":{"merge":[{"source":"https://boot.example.com/os/config/edge.site-1"}]}}}`,
 		},
 		"a compressed config is asked for, and said to be one": {
-			pointer.Pointer{Pool: "worker", Server: "https://api.example.com:22623", Version: pointer.DefaultVersion, Gzip: true},
+			pointer.Pointer{
+				Pool: "worker", Server: "https://api.example.com:22623", Version: pointer.DefaultVersion,
+				Gzip: true,
+			},
 			`{"ignition":{"version":"3.1.0","config":{"merge":[{"source":"https://api.example.com:22623/config/worker","compression":"gzip","httpHeaders":[{"name":"Accept-Encoding","value":"gzip"}]}]}}}`,
 		},
 		"the daemon of the server is merged before the pool's config, with the same token": {
-			pointer.Pointer{Pool: "worker", Server: "https://boot.example.com/os", Token: someToken, Version: mcs.V3_1, Daemon: &pointer.Daemon{Arch: "arm64", Path: "/opt/bin/machine-config-daemon"}},
+			pointer.Pointer{
+				Pool: "worker", Server: "https://boot.example.com/os", Token: someToken, Version: mcs.V3_1,
+				Daemon: &pointer.Daemon{Arch: "arm64", Path: "/opt/bin/machine-config-daemon"},
+			},
 			`{"ignition":{"version":"3.1.0","config":{"merge":[` +
 				`{"source":"https://boot.example.com/os/daemon/arm64/worker?path=%2Fopt%2Fbin%2Fmachine-config-daemon","httpHeaders":[{"name":"Authorization","value":"Bearer ` + someToken + `"}]},` +
 				`{"source":"https://boot.example.com/os/config/worker","httpHeaders":[{"name":"Authorization","value":"Bearer ` + someToken + `"}]}]}}}`,
@@ -126,7 +141,11 @@ func TestTheCAArrives(t *testing.T) {
 				}
 			}
 		}
-		if err := json.Unmarshal([]byte(ignition(t, pointer.Pointer{Pool: "worker", Server: "https://api.example.com:22623", CA: bundle, Version: v})), &got); err != nil {
+		if err := json.Unmarshal(
+			[]byte(ignition(t, pointer.Pointer{
+				Pool: "worker", Server: "https://api.example.com:22623", CA: bundle,
+				Version: v,
+			})), &got); err != nil {
 			t.Fatal(err)
 		}
 		var found [][]byte
@@ -203,7 +222,10 @@ func TestButaneTranspilesToTheIgnition(t *testing.T) {
 			if diff := cmp.Diff(said(t, []byte(ignition(t, p))), said(t, out)); diff != "" {
 				t.Errorf("%s\n%s", diff, doc)
 			}
-			for _, want := range []string{"# CA: \"CN=bunsen machine-config-server CA\" until 2106-02-07, sha256 ", "pool worker"} {
+			for _, want := range []string{
+				"# CA: \"CN=bunsen machine-config-server CA\" until 2106-02-07, sha256 ",
+				"pool worker",
+			} {
 				if !strings.Contains(string(doc), want) {
 					t.Errorf("it lacks %s:\n%s", want, doc)
 				}
@@ -248,19 +270,24 @@ func TestTheServedConfigMergesIntoThePointer(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v %s", v, err, report.String())
 		}
-		child, _, err := v35.Parse([]byte(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/motd","contents":{"source":"data:,hi"}}]}}`))
+		child, _, err := v35.Parse(
+			[]byte(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/motd","contents":{"source":"data:,hi"}}]}}`))
 		if err != nil {
 			t.Fatal(err)
 		}
 		merged := v35.Merge(parent, child)
-		if !reflect.DeepEqual(merged.Storage, child.Storage) || len(merged.Ignition.Security.TLS.CertificateAuthorities) != 2 {
+		if !reflect.DeepEqual(merged.Storage, child.Storage) ||
+			len(merged.Ignition.Security.TLS.CertificateAuthorities) != 2 {
 			t.Errorf("%s: %+v", v, merged)
 		}
 	}
 }
 
 func TestWhatIsNoPointer(t *testing.T) {
-	good := pointer.Pointer{Pool: "worker", Server: "https://api.example.com:22623", Token: someToken, Version: pointer.DefaultVersion}
+	good := pointer.Pointer{
+		Pool: "worker", Server: "https://api.example.com:22623", Token: someToken,
+		Version: pointer.DefaultVersion,
+	}
 	key, err := rsa.GenerateKey(rand.Reader, 1024)
 	if err != nil {
 		t.Fatal(err)
@@ -331,7 +358,8 @@ func TestATokenInAURLIsSaid(t *testing.T) {
 	}
 }
 
-// Whatever the pool and the server are called, the server's answer is asked for by exactly one URL, and the token reads back.
+// Whatever the pool and the server are called, the server's answer is asked for by exactly one URL, and the token reads
+// back.
 func FuzzPointer(f *testing.F) {
 	f.Add("worker", "https://api.example.com:22623", uint8(2))
 	f.Add("a%2fb", "https://u:p@h/x?y#z", uint8(0))
@@ -356,26 +384,32 @@ func FuzzPointer(f *testing.F) {
 	})
 }
 
-// TestADownloadedDaemonIsCheckedAndRuns: Ignition accepts only the binary with the hash, and the pool's config overrides the
-// pointer's units and file.
+// TestADownloadedDaemonIsCheckedAndRuns: Ignition accepts only the binary with the hash, and the pool's config
+// overrides the pointer's units and file.
 func TestADownloadedDaemonIsCheckedAndRuns(t *testing.T) {
 	sum := strings.Repeat("0a", 64)
 	for _, v := range pointer.Versions()[2:] {
 		p := whole(t, v)
-		p.Daemon = &pointer.Daemon{URL: "http://mirror.example.com/machine-config-daemon.gz", SHA512: strings.ToUpper(sum)}
+		p.Daemon = &pointer.Daemon{
+			URL:    "http://mirror.example.com/machine-config-daemon.gz",
+			SHA512: strings.ToUpper(sum),
+		}
 		raw := []byte(ignition(t, p))
 		parent, report, err := v35.ParseCompatibleVersion(raw)
 		if err != nil {
 			t.Fatalf("%s: %v %s", v, err, report.String())
 		}
 		f := parent.Storage.Files[0]
-		if f.Path != "/usr/local/bin/machine-config-daemon" || *f.Mode != 0o755 || *f.Contents.Verification.Hash != "sha512-"+sum || *f.Contents.Compression != "gzip" || len(parent.Systemd.Units) != 3 {
+		if f.Path != "/usr/local/bin/machine-config-daemon" || *f.Mode != 0o755 ||
+			*f.Contents.Verification.Hash != "sha512-"+sum || *f.Contents.Compression != "gzip" ||
+			len(parent.Systemd.Units) != 3 {
 			t.Errorf("%s: %s", v, raw)
 		}
 		if len(raw) > 8<<10 {
 			t.Errorf("%s: %d bytes", v, len(raw))
 		}
-		child, _, err := v35.Parse([]byte(`{"ignition":{"version":"3.5.0"},"systemd":{"units":[{"name":"machine-config-daemon.service","enabled":true,"contents":"[Service]\nExecStart=/bin/own\n"}]}}`))
+		child, _, err := v35.Parse(
+			[]byte(`{"ignition":{"version":"3.5.0"},"systemd":{"units":[{"name":"machine-config-daemon.service","enabled":true,"contents":"[Service]\nExecStart=/bin/own\n"}]}}`))
 		if err != nil {
 			t.Fatal(err)
 		}

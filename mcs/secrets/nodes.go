@@ -20,8 +20,8 @@ const (
 	maxEarlier = 2000
 )
 
-// set are the secrets of configs of single nodes that refer to the same ones. Their revision does not depend on the other
-// texts of the configs, so that thousands of configs need one revision.
+// set are the secrets of configs of single nodes that refer to the same ones. Their revision does not depend on the
+// other texts of the configs, so that thousands of configs need one revision.
 type set struct {
 	// id names the secrets, without their values. revision is that of the values; empty if they were never resolved.
 	id, revision string
@@ -102,12 +102,15 @@ func nextOfNodes(have State, c Config, from Source) Entry {
 	if complete {
 		entry.Published.Revision = together.text()
 	}
-	entry.Published.Own, entry.Published.Problems, entry.Published.Changes = &own, bounded(problems), changes(c, from.Objects)
+	entry.Published.Own, entry.Published.Problems, entry.Published.Changes = &own, bounded(problems),
+		changes(c, from.Objects)
 	return entry
 }
 
 // keptBase returns what stays in force of the base, which has problems now.
-func (e Entry) keptBase(bad []v1alpha1.SecretProblem, published v1alpha1.SecretsRevision) (files []v1alpha1.SecretFile, revision string) {
+func (e Entry) keptBase(bad []v1alpha1.SecretProblem,
+	published v1alpha1.SecretsRevision,
+) (files []v1alpha1.SecretFile, revision string) {
 	if e.Published.Own != nil {
 		files, revision = e.Files, e.Published.Own.Base
 	}
@@ -124,8 +127,8 @@ func nameOf(c Config, hash string) string {
 	return "rendered-" + v1alpha1.RenderedPool(c.Nodes.Base) + "-" + hash
 }
 
-// setsOf groups the configs of single nodes by the secrets to which they refer. The sets are sorted by their first hash, and do
-// not depend on values.
+// setsOf groups the configs of single nodes by the secrets to which they refer. The sets are sorted by their first
+// hash, and do not depend on values.
 func setsOf(c Config) []*set {
 	byID := map[string]*set{}
 	prefix := nameOf(c, "")
@@ -139,11 +142,13 @@ func setsOf(c Config) []*set {
 	for _, s := range byID {
 		slices.Sort(s.hashes)
 	}
-	return slices.SortedFunc(maps.Values(byID), func(a, b *set) int { return strings.Compare(a.hashes[0], b.hashes[0]) })
+	return slices.SortedFunc(maps.Values(byID), func(a, b *set) int {
+		return strings.Compare(a.hashes[0], b.hashes[0])
+	})
 }
 
-// resolve sets the values and the revision of a set. If there is a problem, the set keeps those of the state before. A set
-// with the same secrets has them, also that of another config of the pool.
+// resolve sets the values and the revision of a set. If there is a problem, the set keeps those of the state before. A
+// set with the same secrets has them, also that of another config of the pool.
 func (s *set) resolve(have State, of Config, from Source) []v1alpha1.SecretProblem {
 	if s.id == "" {
 		return nil
@@ -244,7 +249,9 @@ func WithEarlier(s State, published map[string]v1alpha1.SecretsRevision, recorde
 }
 
 // earlier returns the earlier revisions that the rollout may still need: the newest ones, and those in records.
-func earlier(own v1alpha1.OwnSecrets, revision string, published v1alpha1.SecretsRevision, recorded map[string]bool) []v1alpha1.EarlierSecrets {
+func earlier(own v1alpha1.OwnSecrets, revision string, published v1alpha1.SecretsRevision,
+	recorded map[string]bool,
+) []v1alpha1.EarlierSecrets {
 	if published.Own == nil {
 		return nil
 	}
@@ -297,9 +304,9 @@ type Resolved struct {
 	Files    []v1alpha1.SecretFile
 }
 
-// ForNode returns the files of a config for a node of its pool. A config of single nodes is only for the nodes to which a config
-// of the pool gives it, and their base for the other nodes. The boolean found is false if no config of that name has secrets, and
-// allowed is false if it is that of other nodes.
+// ForNode returns the files of a config for a node of its pool. A config of single nodes is only for the nodes to which
+// a config of the pool gives it, and their base for the other nodes. The boolean found is false if no config of that
+// name has secrets, and allowed is false if it is that of other nodes.
 func (s State) ForNode(node, config string) (r Resolved, found, allowed bool) {
 	if e, known := s[config]; known && e.config.Nodes.IsZero() {
 		return Resolved{e.Published.Revision, e.Files}, true, true
@@ -316,8 +323,8 @@ func (s State) ForNode(node, config string) (r Resolved, found, allowed bool) {
 	return Resolved{}, found, false
 }
 
-// ForMachine returns the files of a config that a new machine boots, and whether the server has them. The name of a pool's
-// config stands for the base.
+// ForMachine returns the files of a config that a new machine boots, and whether the server has them. The name of a
+// pool's config stands for the base.
 func (s State) ForMachine(config string) (Resolved, bool) {
 	if e, known := s[config]; known {
 		if e.Published.Own != nil {
@@ -333,7 +340,8 @@ func (s State) ForMachine(config string) (Resolved, bool) {
 	return Resolved{}, false
 }
 
-// own returns the files of the base or of a config of single nodes, and whether it has any or is the config of the pool itself.
+// own returns the files of the base or of a config of single nodes, and whether it has any or is the config of the pool
+// itself.
 func (e Entry) own(config string) (Resolved, bool) {
 	if e.config.Nodes.IsZero() {
 		return Resolved{}, false

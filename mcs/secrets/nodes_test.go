@@ -15,8 +15,8 @@ import (
 
 const target, base = "rendered-worker-t", "rendered-worker-0"
 
-// ofNodes is the config of a pool whose nodes have configs of their own. Each node has a config of its own with these files, and
-// the base has the files of the node "".
+// ofNodes is the config of a pool whose nodes have configs of their own. Each node has a config of its own with these
+// files, and the base has the files of the node "".
 func ofNodes(t *testing.T, files map[string][]string) Config {
 	t.Helper()
 	c := Config{Name: target, Nodes: v1alpha1.NodeConfigs{Base: base, Secrets: true}, Own: map[string]Config{}}
@@ -54,26 +54,47 @@ func revisionsOf(c Config, own v1alpha1.OwnSecrets) map[string]string {
 	return out
 }
 
-// TestASecretIsForTheNodesWhoseConfigRefersToIt: a node gets the values of its own config, and asks in vain for those of others.
+// TestASecretIsForTheNodesWhoseConfigRefersToIt: a node gets the values of its own config, and asks in vain for those
+// of others.
 func TestASecretIsForTheNodesWhoseConfigRefersToIt(t *testing.T) {
 	c := ofNodes(t, map[string][]string{
-		"": {"/etc/base", to("base")}, "a": {"/etc/a", to("one"), "/etc/s", secretref.SOPSURL("binary", []byte(hush+"-s"))}, "b": {"/etc/b", to("one")}, "c": {"/etc/c", to("two")}, "d": nil,
+		"": {"/etc/base", to("base")}, "a": {
+			"/etc/a", to("one"), "/etc/s",
+			secretref.SOPSURL("binary", []byte(hush+"-s")),
+		}, "b": {"/etc/b", to("one")}, "c": {"/etc/c", to("two")},
+		"d": nil,
 	})
-	state := Next(nil, []Config{c}, Source{Objects: valuesOf(map[string]string{"base": hush + "-0", "one": hush + "-1", "two": hush + "-2"}), Decrypt: decrypt, Key: key})
-	own := map[string]string{"a": "[/etc/a=" + hush + "-1 /etc/s=" + hush + "-s]", "b": "[/etc/b=" + hush + "-1]", "c": "[/etc/c=" + hush + "-2]", "none": "[/etc/base=" + hush + "-0]"}
+	state := Next(nil, []Config{c},
+		Source{
+			Objects: valuesOf(map[string]string{"base": hush + "-0", "one": hush + "-1", "two": hush + "-2"}),
+			Decrypt: decrypt, Key: key,
+		})
+	own := map[string]string{
+		"a": "[/etc/a=" + hush + "-1 /etc/s=" + hush + "-s]", "b": "[/etc/b=" + hush + "-1]",
+		"c": "[/etc/c=" + hush + "-2]", "none": "[/etc/base=" + hush + "-0]",
+	}
 	revisions := revisionsOf(c, *state[target].Published.Own)
 	for _, node := range []string{"a", "b", "c", "d", "none", ""} {
-		for _, config := range []string{"rendered-worker-a", "rendered-worker-b", "rendered-worker-c", "rendered-worker-d", base, target, "rendered-worker-x"} {
+		for _, config := range []string{
+			"rendered-worker-a", "rendered-worker-b", "rendered-worker-c",
+			"rendered-worker-d", base, target, "rendered-worker-x",
+		} {
 			is, found, allowed := state.ForNode(node, config)
-			if mine := c.Nodes.Of(node) == config && config != "rendered-worker-d"; allowed != mine || !allowed && (is.Files != nil || is.Revision != "") {
+			if mine := c.Nodes.Of(node) == config && config != "rendered-worker-d"; allowed != mine || !allowed &&
+				(is.Files != nil || is.Revision != "") {
 				t.Errorf("node %q asks for %s: found %t, allowed %t, %v", node, config, found, allowed, is)
 			}
-			if who := map[bool]string{true: "none", false: node}[node == ""]; allowed && (contentsOf(is) != own[who] || is.Revision != revisions[who] || is.Revision == "") {
-				t.Errorf("node %q gets %s at %q, want %s at %q", node, contentsOf(is), is.Revision, own[who], revisions[who])
+			if who := map[bool]string{true: "none", false: node}[node == ""]; allowed &&
+				(contentsOf(is) != own[who] || is.Revision != revisions[who] || is.Revision == "") {
+				t.Errorf("node %q gets %s at %q, want %s at %q", node, contentsOf(is), is.Revision, own[who],
+					revisions[who])
 			}
 		}
 	}
-	for config, want := range map[string]string{target: own["none"], "rendered-worker-a": own["a"], "rendered-worker-d": "[]", "rendered-worker-x": "[]"} {
+	for config, want := range map[string]string{
+		target: own["none"], "rendered-worker-a": own["a"],
+		"rendered-worker-d": "[]", "rendered-worker-x": "[]",
+	} {
 		if is, ok := state.ForMachine(config); contentsOf(is) != want || ok != (want != "[]") {
 			t.Errorf("a machine boots %s with %s, %t", config, contentsOf(is), ok)
 		}
@@ -93,32 +114,52 @@ func contentsOf(r Resolved) string {
 
 // TestANodeWithoutItsSecretHoldsThePool: the problem names the node, and a value that was there stays.
 func TestANodeWithoutItsSecretHoldsThePool(t *testing.T) {
-	c := ofNodes(t, map[string][]string{"a": {"/etc/a", to("one")}, "b": {"/etc/b", to("one")}, "c": {"/etc/c", to("two")}, "d": {"/etc/d", secretref.SOPSURL("yaml", []byte("damaged"))}})
+	c := ofNodes(t, map[string][]string{
+		"a": {"/etc/a", to("one")}, "b": {"/etc/b", to("one")},
+		"c": {"/etc/c", to("two")}, "d": {"/etc/d", secretref.SOPSURL("yaml", []byte("damaged"))},
+	})
 	from := Source{Objects: valuesOf(map[string]string{"one": hush}), Decrypt: decrypt, Key: key}
 	published := Next(nil, []Config{c}, from)[target].Published
-	if published.Revision != "" || len(published.Problems) != 2 || published.Problems[0].Node != "c" || published.Problems[1].Node != "d" {
+	if published.Revision != "" || len(published.Problems) != 2 || published.Problems[0].Node != "c" ||
+		published.Problems[1].Node != "d" {
 		t.Errorf("without two: %+v", published)
 	}
-	c = ofNodes(t, map[string][]string{"": {"/etc/0", to("two")}, "a": {"/etc/a", to("one")}, "b": {"/etc/b", to("one")}, "c": {"/etc/c", to("two")}})
+	c = ofNodes(t, map[string][]string{
+		"": {"/etc/0", to("two")}, "a": {"/etc/a", to("one")},
+		"b": {"/etc/b", to("one")}, "c": {"/etc/c", to("two")},
+	})
 	from.Objects = valuesOf(map[string]string{"one": hush, "two": hush})
 	good := Next(nil, []Config{c}, from)
 	from.Published = map[string]v1alpha1.SecretsRevision{target: good[target].Published}
-	for because, objects := range map[string]Objects{"gone": valuesOf(map[string]string{"one": hush}), "for no pool": {ID(secretref.Secret, "one"): from.Objects[ID(secretref.Secret, "one")], ID(secretref.Secret, "two"): {Data: map[string][]byte{"x": []byte(hush)}}}} {
+	for because, objects := range map[string]Objects{
+		"gone": valuesOf(map[string]string{"one": hush}),
+		"for no pool": {
+			ID(secretref.Secret, "one"): from.Objects[ID(secretref.Secret, "one")],
+			ID(secretref.Secret, "two"): {Data: map[string][]byte{"x": []byte(hush)}},
+		},
+	} {
 		from.Objects = objects
 		for server, have := range map[string]State{"running": good, "restarted": nil} {
 			now := Next(have, []Config{c}, from)
 			is, _, _ := now.ForNode("c", "rendered-worker-c")
 			root, _, _ := now.ForNode("none", base)
-			if serves := because == "gone" && server == "running"; now[target].Published.Revision != good[target].Published.Revision || (is.Files != nil) != serves || (root.Files != nil) != serves || len(now[target].Published.Problems) != 2 {
+			if serves := because == "gone" &&
+				server == "running"; now[target].Published.Revision != good[target].Published.Revision ||
+				(is.Files != nil) != serves || (root.Files != nil) != serves ||
+				len(now[target].Published.Problems) != 2 {
 				t.Errorf("two is %s, %s server: %+v serves %v and %v", because, server, now[target].Published, is, root)
 			}
 		}
 	}
 }
 
-// TestEarlierRevisionsOfNodes plays random values, and checks of each revision that is still published what each node had at it.
+// TestEarlierRevisionsOfNodes plays random values, and checks of each revision that is still published what each node
+// had at it.
 func TestEarlierRevisionsOfNodes(t *testing.T) {
-	c := ofNodes(t, map[string][]string{"": {"/etc/0", to("shared")}, "a": {"/etc/0", to("shared")}, "b": {"/etc/b", to("shared"), "/etc/2", to("two")}, "c": {"/etc/c", to("three")}, "d": nil})
+	c := ofNodes(t, map[string][]string{
+		"": {"/etc/0", to("shared")}, "a": {"/etc/0", to("shared")},
+		"b": {"/etc/b", to("shared"), "/etc/2", to("two")}, "c": {"/etc/c", to("three")}, "d": nil,
+	})
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		values := map[string]string{"shared": "0", "two": "0", "three": "0"}
@@ -131,14 +172,23 @@ func TestEarlierRevisionsOfNodes(t *testing.T) {
 			if r.IntN(4) == 0 { // a restarted server
 				state = nil
 			}
-			state = WithEarlier(Next(state, []Config{c}, Source{Objects: valuesOf(values), Decrypt: decrypt, Key: key, Published: published}), published, map[string]bool{recorded: true})
+			state = WithEarlier(Next(state, []Config{c}, Source{
+				Objects: valuesOf(values), Decrypt: decrypt, Key: key,
+				Published: published,
+			}), published, map[string]bool{recorded: true})
 			was, is := published[target], state[target].Published
 			now := revisionsOf(c, *is.Own)
 			if was.Own != nil {
-				for node, needs := range map[string][]string{"a": {"shared"}, "b": {"shared", "two"}, "c": {"three"}, "none": {"shared"}, "d": nil} {
-					changed := slices.ContainsFunc(needs, func(name string) bool { return before[name] != values[name] })
+				for node, needs := range map[string][]string{
+					"a": {"shared"}, "b": {"shared", "two"}, "c": {"three"},
+					"none": {"shared"}, "d": nil,
+				} {
+					changed := slices.ContainsFunc(needs, func(name string) bool {
+						return before[name] != values[name]
+					})
 					if moved := now[node] != revisionsOf(c, *was.Own)[node]; moved != changed {
-						t.Fatalf("seed %d: %v became %v, and node %s has %s: moved %t", seed, before, values, node, now[node], moved)
+						t.Fatalf("seed %d: %v became %v, and node %s has %s: moved %t", seed, before, values, node,
+							now[node], moved)
 					}
 				}
 			}
@@ -152,7 +202,8 @@ func TestEarlierRevisionsOfNodes(t *testing.T) {
 					earlier, known = *is.Own, true
 				}
 				if known && !maps.Equal(revisionsOf(c, earlier), had[at]) || !known && at == recorded {
-					t.Fatalf("seed %d: at %s the nodes had %v, and not %v (known %t)", seed, at, had[at], revisionsOf(c, earlier), known)
+					t.Fatalf("seed %d: at %s the nodes had %v, and not %v (known %t)", seed, at, had[at],
+						revisionsOf(c, earlier), known)
 				}
 			}
 			if len(is.Own.Earlier) > v1alpha1.MaxEarlierSecrets+1 {
@@ -162,8 +213,8 @@ func TestEarlierRevisionsOfNodes(t *testing.T) {
 	}
 }
 
-// TestThePublishedRevisionsOfManyNodesFit: 3,000 nodes with secrets of their own, all of which change at once, and 3,000 nodes
-// with one secret.
+// TestThePublishedRevisionsOfManyNodesFit: 3,000 nodes with secrets of their own, all of which change at once, and
+// 3,000 nodes with one secret.
 func TestThePublishedRevisionsOfManyNodesFit(t *testing.T) {
 	for says, c := range map[string]struct {
 		secretOf func(int) string
@@ -172,7 +223,11 @@ func TestThePublishedRevisionsOfManyNodesFit(t *testing.T) {
 		"a secret for each node": {func(i int) string { return fmt.Sprint("s", i) }, 400 << 10},
 		"one secret":             {func(int) string { return "s" }, 1 << 10},
 	} {
-		config := Config{Name: "rendered-worker-" + strings.Repeat("t", 32), Nodes: v1alpha1.NodeConfigs{Base: "rendered-worker-" + strings.Repeat("b", 32), Secrets: true}, Own: map[string]Config{}}
+		config := Config{
+			Name:  "rendered-worker-" + strings.Repeat("t", 32),
+			Nodes: v1alpha1.NodeConfigs{Base: "rendered-worker-" + strings.Repeat("b", 32), Secrets: true},
+			Own:   map[string]Config{},
+		}
 		old, now := map[string]string{}, map[string]string{}
 		for i := range 3000 {
 			name := fmt.Sprintf("rendered-worker-%032x", i)
@@ -181,7 +236,8 @@ func TestThePublishedRevisionsOfManyNodesFit(t *testing.T) {
 			old[c.secretOf(i)], now[c.secretOf(i)] = "old", "new"
 		}
 		from := Source{Objects: valuesOf(old), Decrypt: decrypt, Key: key}
-		published := map[string]v1alpha1.SecretsRevision{config.Name: Next(nil, []Config{config}, from)[config.Name].Published}
+		published := map[string]v1alpha1.SecretsRevision{config.Name: Next(nil, []Config{config},
+			from)[config.Name].Published}
 		from.Objects, from.Published = valuesOf(now), published
 		text, err := json.Marshal(WithEarlier(Next(nil, []Config{config}, from), published, nil)[config.Name].Published)
 		if t.Logf("%s: %d bytes", says, len(text)); err != nil || len(text) > c.most {

@@ -30,14 +30,14 @@ type Config struct {
 	Files []secretref.File
 	// invalid is why the config's references cannot be read; nil if they can.
 	invalid error
-	// Nodes are the configs of single nodes, if this is the config of a pool with such nodes. Files are those of their base
-	// then. Own are the other configs of Nodes by name.
+	// Nodes are the configs of single nodes, if this is the config of a pool with such nodes. Files are those of their
+	// base then. Own are the other configs of Nodes by name.
 	Nodes v1alpha1.NodeConfigs
 	Own   map[string]Config
 }
 
-// Read returns the unresolved files of a rendered config, and whether it or a config of its Nodes has any. A config whose
-// references cannot be read has unresolved files too: they are a problem. The caller reads the configs of Nodes.
+// Read returns the unresolved files of a rendered config, and whether it or a config of its Nodes has any. A config
+// whose references cannot be read has unresolved files too: they are a problem. The caller reads the configs of Nodes.
 func Read(rendered *mcfgv1.MachineConfig) (Config, bool) {
 	config, err := machineconfig.Parse(rendered.Spec)
 	if err == nil {
@@ -48,7 +48,8 @@ func Read(rendered *mcfgv1.MachineConfig) (Config, bool) {
 	}
 	files, err := secretref.Files(config)
 	out := Config{Name: rendered.Name, Files: files, invalid: err}
-	if nodes, err := v1alpha1.ParseNodeConfigs(rendered.Annotations[v1alpha1.NodeConfigsAnnotation]); err == nil && nodes.Secrets && !nodes.IsZero() {
+	if nodes, err := v1alpha1.ParseNodeConfigs(rendered.Annotations[v1alpha1.NodeConfigsAnnotation]); err == nil &&
+		nodes.Secrets && !nodes.IsZero() {
 		out.Nodes = nodes
 	}
 	return out, out.hasSecrets() || !out.Nodes.IsZero()
@@ -60,13 +61,21 @@ func (c Config) hasSecrets() bool { return len(c.Files) > 0 || c.invalid != nil 
 // resolve resolves the files of a config. If there is a problem, the files are incomplete.
 func (c Config) resolve(objects Objects, decrypt Decrypt) ([]v1alpha1.SecretFile, []v1alpha1.SecretProblem) {
 	if c.invalid != nil {
-		return nil, []v1alpha1.SecretProblem{{Reason: v1alpha1.SecretInvalid, Message: fmt.Sprintf("reading the references of %s: %v", c.Name, c.invalid)}}
+		return nil, []v1alpha1.SecretProblem{{
+			Reason:  v1alpha1.SecretInvalid,
+			Message: fmt.Sprintf("reading the references of %s: %v", c.Name, c.invalid),
+		}}
 	}
 	files, problems, left := []v1alpha1.SecretFile{}, []v1alpha1.SecretProblem(nil), v1alpha1.MaxSecretBytes
 	for _, f := range c.Files {
 		contents, bad := c.contents(f, objects, decrypt)
-		if left -= len(contents); len(bad) == 0 && left < 0 && left+len(contents) >= 0 { // once, for the file that is too much
-			bad = append(bad, v1alpha1.SecretProblem{Path: f.Path, Reason: v1alpha1.SecretTooLarge, Message: fmt.Sprintf("file %s: the resolved files of a config have more than %d bytes: make the values smaller", f.Path, v1alpha1.MaxSecretBytes)})
+		// once, for the file that is too much
+		if left -= len(contents); len(bad) == 0 && left < 0 && left+len(contents) >= 0 {
+			bad = append(bad, v1alpha1.SecretProblem{
+				Path: f.Path, Reason: v1alpha1.SecretTooLarge,
+				Message: fmt.Sprintf("file %s: the resolved files of a config have more than %d bytes: make the "+
+					"values smaller", f.Path, v1alpha1.MaxSecretBytes),
+			})
 		}
 		problems = append(problems, bad...)
 		files = append(files, v1alpha1.SecretFile{Path: f.Path, Contents: contents})
@@ -85,7 +94,10 @@ func (c Config) contents(f secretref.File, objects Objects, decrypt Decrypt) ([]
 		if errors.Is(err, ErrNoKey) {
 			reason = v1alpha1.SecretNoKey
 		}
-		return nil, []v1alpha1.SecretProblem{{Path: f.Path, Reason: reason, Message: fmt.Sprintf("decrypting file %s: %v", f.Path, err)}}
+		return nil, []v1alpha1.SecretProblem{{
+			Path: f.Path, Reason: reason,
+			Message: fmt.Sprintf("decrypting file %s: %v", f.Path, err),
+		}}
 	}
 	var bad []v1alpha1.SecretProblem
 	pool := v1alpha1.RenderedPool(c.Name)
@@ -110,21 +122,29 @@ func (o Objects) value(r secretref.Reference, pool string) ([]byte, v1alpha1.Sec
 	place := fmt.Sprintf("%s %s/%s", kind, v1alpha1.SecretsNamespace, r.Name)
 	object, ok := o[id(r)]
 	if !ok {
-		return nil, v1alpha1.SecretProblem{Reason: v1alpha1.SecretNotFound, Message: fmt.Sprintf("%s does not exist: create it, or correct the reference %s", place, r)}
+		return nil, v1alpha1.SecretProblem{
+			Reason:  v1alpha1.SecretNotFound,
+			Message: fmt.Sprintf("%s does not exist: create it, or correct the reference %s", place, r),
+		}
 	}
 	if !object.isFor(pool) { // first, so that a commit cannot find out which keys the object has
 		return nil, v1alpha1.SecretProblem{Reason: v1alpha1.SecretNotForPool, Message: fmt.Sprintf(
-			"%s is not for pool %s: kubectl -n %s annotate --overwrite %s %s %s=%s", place, pool, v1alpha1.SecretsNamespace, strings.ToLower(kind), r.Name, v1alpha1.SecretPoolsAnnotation, object.withPool(pool))}
+			"%s is not for pool %s: kubectl -n %s annotate --overwrite %s %s %s=%s", place, pool,
+			v1alpha1.SecretsNamespace, strings.ToLower(kind), r.Name, v1alpha1.SecretPoolsAnnotation,
+			object.withPool(pool))}
 	}
 	value, ok := object.Data[r.Key]
 	if !ok {
-		return nil, v1alpha1.SecretProblem{Reason: v1alpha1.SecretNotFound, Message: fmt.Sprintf("%s has no key %s: add the key, or correct the reference %s", place, r.Key, r)}
+		return nil, v1alpha1.SecretProblem{
+			Reason:  v1alpha1.SecretNotFound,
+			Message: fmt.Sprintf("%s has no key %s: add the key, or correct the reference %s", place, r.Key, r),
+		}
 	}
 	return value, v1alpha1.SecretProblem{}
 }
 
-// withPool returns the value of the annotation that adds a pool. It omits values that are no names of pools: the value is a
-// part of a command that a user may paste into a shell.
+// withPool returns the value of the annotation that adds a pool. It omits values that are no names of pools: the value
+// is a part of a command that a user may paste into a shell.
 func (o Object) withPool(pool string) string {
 	var pools []string
 	for _, p := range strings.Split(o.Pools, ",") {
@@ -135,7 +155,8 @@ func (o Object) withPool(pool string) string {
 	return strings.Join(append(pools, pool), ",")
 }
 
-// objects returns the objects that the files of the config, and those of the configs of single nodes, refer to, each once.
+// objects returns the objects that the files of the config, and those of the configs of single nodes, refer to, each
+// once.
 func (c Config) objects() []secretref.Reference {
 	var out []secretref.Reference
 	had := map[secretref.Reference]bool{}

@@ -37,7 +37,10 @@ func rendered(t *testing.T, name string, files ...string) Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, has := Read(&mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: raw}}})
+	out, has := Read(&mcfgv1.MachineConfig{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: raw}},
+	})
 	if !has {
 		t.Fatalf("%s has no unresolved file", name)
 	}
@@ -58,11 +61,23 @@ func decrypt(_ string, body []byte) ([]byte, error) {
 var (
 	noon    = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	objects = Objects{
-		ID(secretref.Secret, "registry"):  {Pools: "worker, infra", Data: map[string][]byte{"pull": []byte(hush)}, Changed: noon, Manager: "kubectl"},
-		ID(secretref.ConfigMap, "site"):   {Pools: "*", Data: map[string][]byte{"ntp": []byte("ntp1")}, Changed: noon.Add(time.Hour), Manager: "flux"},
-		ID(secretref.Secret, "hostile"):   {Pools: "infra,x;touch /tmp/x,$(id)", Data: map[string][]byte{"x": []byte(hush)}},
+		ID(secretref.Secret, "registry"): {
+			Pools: "worker, infra", Data: map[string][]byte{"pull": []byte(hush)},
+			Changed: noon, Manager: "kubectl",
+		},
+		ID(secretref.ConfigMap, "site"): {
+			Pools: "*", Data: map[string][]byte{"ntp": []byte("ntp1")},
+			Changed: noon.Add(time.Hour), Manager: "flux",
+		},
+		ID(secretref.Secret, "hostile"): {
+			Pools: "infra,x;touch /tmp/x,$(id)",
+			Data:  map[string][]byte{"x": []byte(hush)},
+		},
 		ID(secretref.Secret, "unlabeled"): {Data: map[string][]byte{"pull": []byte(hush)}},
-		ID(secretref.Secret, "big"):       {Pools: "*", Data: map[string][]byte{"x": bytes.Repeat([]byte("x"), v1alpha1.MaxSecretBytes)}},
+		ID(secretref.Secret, "big"): {
+			Pools: "*",
+			Data:  map[string][]byte{"x": bytes.Repeat([]byte("x"), v1alpha1.MaxSecretBytes)},
+		},
 	}
 )
 
@@ -98,7 +113,8 @@ func TestWhatCannotBeResolved(t *testing.T) {
 
 // TestResolvedFiles has a reference, a template and an encrypted file.
 func TestResolvedFiles(t *testing.T) {
-	config := rendered(t, "rendered-worker-1", "/etc/a", secretref.TemplateURL("${secret:registry/pull}"), "/etc/b", secretref.TemplateURL("server ${configmap:site/ntp}\n"), "/etc/c", secretref.SOPSURL("binary", []byte("c")))
+	config := rendered(t, "rendered-worker-1", "/etc/a", secretref.TemplateURL("${secret:registry/pull}"), "/etc/b",
+		secretref.TemplateURL("server ${configmap:site/ntp}\n"), "/etc/c", secretref.SOPSURL("binary", []byte("c")))
 	entry := Next(nil, []Config{config}, Source{Objects: objects, Decrypt: decrypt, Key: key})["rendered-worker-1"]
 	var got []string
 	for _, f := range entry.Files {
@@ -107,22 +123,31 @@ func TestResolvedFiles(t *testing.T) {
 	if want := "[/etc/a=" + hush + " /etc/b=server ntp1\n /etc/c=c]"; fmt.Sprint(got) != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if c := entry.Published.Changes; len(c) != 2 || c[0].Object != "secret:registry" || c[0].Manager != "kubectl" || c[1].Object != "configmap:site" || !c[1].Time.Equal(noon.Add(time.Hour)) {
+	if c := entry.Published.Changes; len(c) != 2 || c[0].Object != "secret:registry" || c[0].Manager != "kubectl" ||
+		c[1].Object != "configmap:site" || !c[1].Time.Equal(noon.Add(time.Hour)) {
 		t.Errorf("changes %+v", c)
 	}
-	if text, _ := json.Marshal(entry.Published); strings.Contains(string(text), hush) || strings.Contains(string(text), "ntp1") {
+	if text, _ := json.Marshal(entry.Published); strings.Contains(string(text), hush) ||
+		strings.Contains(string(text), "ntp1") {
 		t.Errorf("published: %s", text)
 	}
 }
 
-// TestRevisionsFollowContents compares revisions: equal for equal contents, and different for another value, key or config.
+// TestRevisionsFollowContents compares revisions: equal for equal contents, and different for another value, key or
+// config.
 func TestRevisionsFollowContents(t *testing.T) {
 	files := []string{"/etc/a", secretref.TemplateURL("${secret:registry/pull}")}
 	of := func(name string, o Objects, key []byte) string {
-		return Next(nil, []Config{rendered(t, name, files...)}, Source{Objects: o, Decrypt: decrypt, Key: key})[name].Published.Revision
+		return Next(nil, []Config{rendered(t, name, files...)}, Source{
+			Objects: o, Decrypt: decrypt,
+			Key: key,
+		})[name].Published.Revision
 	}
 	with := func(value string) Objects {
-		return Objects{ID(secretref.Secret, "registry"): {Pools: "*", Data: map[string][]byte{"pull": []byte(value), "other": []byte(value + "x")}}}
+		return Objects{ID(secretref.Secret, "registry"): {Pools: "*", Data: map[string][]byte{
+			"pull":  []byte(value),
+			"other": []byte(value + "x"),
+		}}}
 	}
 	first := of("rendered-worker-1", with("a"), key)
 	if again := of("rendered-worker-1", with("a"), key); first == "" || again != first {
@@ -139,8 +164,8 @@ func TestRevisionsFollowContents(t *testing.T) {
 	}
 }
 
-// TestTheLastGoodContentsStay has each way in which an object can become invalid, with a server that knows the contents and
-// one that was restarted.
+// TestTheLastGoodContentsStay has each way in which an object can become invalid, with a server that knows the contents
+// and one that was restarted.
 func TestTheLastGoodContentsStay(t *testing.T) {
 	config := rendered(t, "rendered-worker-1", "/etc/a", secretref.TemplateURL("${secret:registry/pull}"))
 	source := Source{Objects: objects, Decrypt: decrypt, Key: key}

@@ -19,11 +19,11 @@ const KeySize = 32
 type Entry struct {
 	// Published is what all programs may know.
 	Published v1alpha1.SecretsRevision
-	// Files are the contents of the revision; nil if the server does not have them. For the config of a pool whose nodes have
-	// configs of their own, they are those of their base.
+	// Files are the contents of the revision; nil if the server does not have them. For the config of a pool whose
+	// nodes have configs of their own, they are those of their base.
 	Files []v1alpha1.SecretFile
-	// config is the config of the pool, and sets has the secrets of the configs of single nodes, by name. Both are zero for a
-	// config that all nodes of a pool run.
+	// config is the config of the pool, and sets has the secrets of the configs of single nodes, by name. Both are zero
+	// for a config that all nodes of a pool run.
 	config Config
 	sets   map[string]*set
 }
@@ -44,8 +44,8 @@ type Source struct {
 }
 
 // Next resolves configs. A config with a problem keeps the contents and the revision that it has in the state before.
-// Without such contents, and if an object is no longer for the pool, it keeps only the published revision: nodes that have
-// the contents continue with them, and no node can read them. Configs that are not listed have no entry.
+// Without such contents, and if an object is no longer for the pool, it keeps only the published revision: nodes that
+// have the contents continue with them, and no node can read them. Configs that are not listed have no entry.
 func Next(have State, configs []Config, from Source) State {
 	next := State{}
 	for _, c := range configs {
@@ -75,11 +75,13 @@ func Next(have State, configs []Config, from Source) State {
 
 // isForbidden reports whether an object is not for the pool.
 func isForbidden(problems []v1alpha1.SecretProblem) bool {
-	return slices.ContainsFunc(problems, func(p v1alpha1.SecretProblem) bool { return p.Reason == v1alpha1.SecretNotForPool })
+	return slices.ContainsFunc(problems, func(p v1alpha1.SecretProblem) bool {
+		return p.Reason == v1alpha1.SecretNotForPool
+	})
 }
 
-// revision returns the keyed digest of the resolved files. The digest covers the name of the config, so that equal values
-// in two pools have different revisions.
+// revision returns the keyed digest of the resolved files. The digest covers the name of the config, so that equal
+// values in two pools have different revisions.
 func revision(key []byte, config string, files []v1alpha1.SecretFile) string {
 	d := newDigest(hmac.New(sha256.New, key))
 	d.add([]byte(config))
@@ -107,7 +109,10 @@ func changes(c Config, objects Objects) []v1alpha1.SecretChange {
 	var out []v1alpha1.SecretChange
 	for _, r := range c.objects() {
 		if o, ok := objects[r]; ok && o.isFor(v1alpha1.RenderedPool(c.Name)) {
-			out = append(out, v1alpha1.SecretChange{Object: strings.TrimSuffix(r.String(), "/"), Time: o.Changed, Manager: o.Manager})
+			out = append(out, v1alpha1.SecretChange{
+				Object: strings.TrimSuffix(r.String(), "/"), Time: o.Changed,
+				Manager: o.Manager,
+			})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b v1alpha1.SecretChange) int { return a.Time.Compare(b.Time) })

@@ -11,7 +11,8 @@ import (
 )
 
 // errToken is the error for a token that does not fit a body. The text does not contain the token.
-var errToken = errors.New("the body needs a token of 23 characters of a-z, 0-9 and a dot, or none where it has no placeholder")
+var errToken = errors.New("the body needs a token of 23 characters of a-z, 0-9 and a dot, or none where it has no " +
+	"placeholder")
 
 // Body is one complete response body. All requests share one Body, so callers must not change it. If the body needs a
 // bootstrap token, Head and Tail are the parts around the token. In a gzip body, both parts are compressed.

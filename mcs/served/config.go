@@ -48,8 +48,10 @@ func newConfig(in mcs.Input) *Config {
 		c.name = in.Rendered.Name
 	}
 	in.Rendered, c.nodes = asBase(in.Rendered)
-	c.needsContent, c.withContent = in.Rendered != nil && mcs.NeedsServer(in.Rendered), map[contentFormat]func() (Body, error){}
-	c.input, c.bodies, c.check = in, map[Format]func() (Body, error){}, sync.OnceValue(func() error { return check(in.Rendered) })
+	c.needsContent, c.withContent = in.Rendered != nil && mcs.NeedsServer(in.Rendered),
+		map[contentFormat]func() (Body, error){}
+	c.input, c.bodies, c.check = in, map[Format]func() (Body, error){},
+		sync.OnceValue(func() error { return check(in.Rendered) })
 	return c
 }
 

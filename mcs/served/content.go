@@ -6,7 +6,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
-// maxContentBodies is how many bodies with grants a Config keeps: each version, encoding and address has one in an hour.
+// maxContentBodies is how many bodies with grants a Config keeps: each version, encoding and address has one in an
+// hour.
 const maxContentBodies = 64
 
 // contentFormat selects one response body of a config with files that machines read from the server.
@@ -17,22 +18,22 @@ type contentFormat struct {
 	expires int64
 }
 
-// anyAccess is the access with which Pools finds out whether a config with files that machines read from the server can be
-// served. No machine gets such a body.
+// anyAccess is the access with which Pools finds out whether a config with files that machines read from the server can
+// be served. No machine gets such a body.
 func anyAccess() *mcs.ContentAccess {
 	return &mcs.ContentAccess{Server: "https://server.invalid", Grant: func(string) string { return "none" }}
 }
 
-// SetContentStore records that machines read files of the content store and of registries from the server of the pools. Before
-// that, a config with such files cannot be served. Call it before the first Set.
+// SetContentStore records that machines read files of the content store and of registries from the server of the pools.
+// Before that, a config with such files cannot be served. Call it before the first Set.
 func SetContentStore(p *Pools) {
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	p.content = anyAccess()
 }
 
-// NeedsContent reports whether the config has files that machines read from the server. A body of such a config has grants, so callers use
-// BodyWithContent or BodyWithSecrets.
+// NeedsContent reports whether the config has files that machines read from the server. A body of such a config has
+// grants, so callers use BodyWithContent or BodyWithSecrets.
 func (c *Config) NeedsContent() bool { return c.needsContent }
 
 // BodyWithContent returns the body for machines that read files from the server in one way. All machines with equal

@@ -111,7 +111,8 @@ func TestOtherProgramsReadWhatIsZipped(t *testing.T) {
 		_, _ = w.Write(zipped)
 	}))
 	defer server.Close()
-	if got, err := exec.Command("curl", "-sS", "--noproxy", "*", "--compressed", server.URL).Output(); err != nil || !bytes.Equal(got, want) {
+	if got, err := exec.Command("curl", "-sS", "--noproxy", "*", "--compressed", server.URL).Output(); err != nil ||
+		!bytes.Equal(got, want) {
 		t.Errorf("curl --compressed: %v, %d bytes", err, len(got))
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
-// maxNodeConfigs is how many configs of single nodes Pools keeps. A machine boots once, so the configs are kept only for
-// machines that boot at the same time or try again.
+// maxNodeConfigs is how many configs of single nodes Pools keeps. A machine boots once, so the configs are kept only
+// for machines that boot at the same time or try again.
 const maxNodeConfigs = 128
 
 // ReadConfig reads a rendered config of the pools, as JSON.
@@ -46,7 +46,8 @@ func (p *Pools) NodeConfig(pool, node string) (*Config, error) {
 		return known, nil
 	}
 	if read == nil {
-		return nil, unavailableError("this server cannot read the config of node " + node + ": a server without a cluster needs --from-git for it")
+		return nil, unavailableError("this server cannot read the config of node " + node + ": a server without a " +
+			"cluster needs --from-git for it")
 	}
 	rendered := &mcfgv1.MachineConfig{}
 	raw, err := read(name)
@@ -81,8 +82,8 @@ func dropNodeConfigs(p *Pools) {
 	p.own = nil
 }
 
-// asBase returns a rendered config of a pool in the form that a machine gets, with the configs of single nodes. A machine
-// without a config of its own runs the content under the name of that content.
+// asBase returns a rendered config of a pool in the form that a machine gets, with the configs of single nodes. A
+// machine without a config of its own runs the content under the name of that content.
 func asBase(rendered *mcfgv1.MachineConfig) (*mcfgv1.MachineConfig, v1alpha1.NodeConfigs) {
 	if rendered == nil {
 		return nil, v1alpha1.NodeConfigs{}

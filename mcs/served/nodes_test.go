@@ -30,7 +30,8 @@ func TestANodeGetsItsOwnConfigAndNobodyElses(t *testing.T) {
 	nodes := v1alpha1.NodeConfigs{Base: base.Name}
 	nodes.Set("worker-2", own.Name)
 	target := base.DeepCopy()
-	target.Name, target.Annotations = machineconfig.TargetName(nodes), map[string]string{v1alpha1.NodeConfigsAnnotation: nodes.String()}
+	target.Name, target.Annotations = machineconfig.TargetName(nodes),
+		map[string]string{v1alpha1.NodeConfigsAnnotation: nodes.String()}
 	s := NewPools()
 	put(t, s, "worker", target)
 	body := func(node string) (name, text string, err error) {
@@ -43,7 +44,8 @@ func TestANodeGetsItsOwnConfigAndNobodyElses(t *testing.T) {
 	}
 	for _, node := range []string{"", "worker-1"} {
 		_, text, err := body(node)
-		if err != nil || !strings.Contains(text, "/etc/of-the-pool") || strings.Contains(text, "of-worker-2") || strings.Contains(text, target.Name) || !strings.Contains(text, base.Name) {
+		if err != nil || !strings.Contains(text, "/etc/of-the-pool") || strings.Contains(text, "of-worker-2") ||
+			strings.Contains(text, target.Name) || !strings.Contains(text, base.Name) {
 			t.Errorf("node %q gets %s, %v", node, text, err)
 		}
 	}

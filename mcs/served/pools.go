@@ -101,8 +101,10 @@ func withExtra(p *Pools, config *Config) *Config {
 // isSame reports whether two rendered configs have the same bodies. Comparing the names is not enough, because a name
 // identifies the content only if it contains a hash.
 func isSame(a, b *mcfgv1.MachineConfig) bool {
-	return a.Name == b.Name && a.Annotations[v1alpha1.RevisionAnnotation] == b.Annotations[v1alpha1.RevisionAnnotation] &&
-		a.Annotations[v1alpha1.NodeConfigsAnnotation] == b.Annotations[v1alpha1.NodeConfigsAnnotation] && reflect.DeepEqual(a.Spec, b.Spec)
+	return a.Name == b.Name &&
+		a.Annotations[v1alpha1.RevisionAnnotation] == b.Annotations[v1alpha1.RevisionAnnotation] &&
+		a.Annotations[v1alpha1.NodeConfigsAnnotation] == b.Annotations[v1alpha1.NodeConfigsAnnotation] &&
+		reflect.DeepEqual(a.Spec, b.Spec)
 }
 
 // SetUnavailable records that a pool exists and has nothing to serve, with the reason for clients.

@@ -19,7 +19,8 @@ import (
 func config(name, path string) *mcfgv1.MachineConfig {
 	mc := &mcfgv1.MachineConfig{}
 	mc.Name = name
-	mc.Spec.Config.Raw = fmt.Appendf(nil, `{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":%q,"contents":{"source":"data:,1"}}]}}`, path)
+	mc.Spec.Config.Raw = fmt.Appendf(nil,
+		`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":%q,"contents":{"source":"data:,1"}}]}}`, path)
 	return mc
 }
 
@@ -57,7 +58,10 @@ func TestWhatPoolsReturn(t *testing.T) {
 		t.Errorf("nothing is put there yet: %v", err)
 	}
 	s.SetSynced()
-	for pool, want := range map[string]error{"empty": mcs.ErrNothingRendered, "held": mcs.ErrNothingRendered, "other": mcs.ErrUnknownPool} {
+	for pool, want := range map[string]error{
+		"empty": mcs.ErrNothingRendered, "held": mcs.ErrNothingRendered,
+		"other": mcs.ErrUnknownPool,
+	} {
 		if _, err := s.Config(pool); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", pool, err, want)
 		}
@@ -111,7 +115,8 @@ func TestWithoutAnEarlierConfigWhoeverAsksIsToldWhatIsWrong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := o.Body(Format{Version: mcs.Newest, Gzip: true}); err == nil || !strings.Contains(err.Error(), "relative") {
+	if _, err := o.Body(Format{Version: mcs.Newest, Gzip: true}); err == nil ||
+		!strings.Contains(err.Error(), "relative") {
 		t.Errorf("%v", err)
 	}
 	if got := s.Status()["worker"]; got.Config != "" || got.Problem == "" {
@@ -131,7 +136,8 @@ func TestWhatTheServerAddsIsInAllConfigsAtOnce(t *testing.T) {
 	put(t, s, "infra", config("rendered-infra-1", "/etc/b"))
 	s.SetUnavailable("held", "why")
 	before, _ := s.Config("worker")
-	if err := s.SetExtra(mcs.Extra{Files: []mcs.File{{Path: "/etc/ca", Mode: 0o644, Contents: []byte("pem")}}}); err != nil {
+	if err := s.SetExtra(
+		mcs.Extra{Files: []mcs.File{{Path: "/etc/ca", Mode: 0o644, Contents: []byte("pem")}}}); err != nil {
 		t.Fatal(err)
 	}
 	put(t, s, "later", config("rendered-later-1", "/etc/c"))
@@ -151,11 +157,13 @@ func TestWhatTheServerAddsIsInAllConfigsAtOnce(t *testing.T) {
 func TestWhatCannotBeAddedLeavesThePoolsAsTheyAre(t *testing.T) {
 	s := NewPools()
 	linked := config("rendered-worker-1", "/etc/z")
-	linked.Spec.Config.Raw = []byte(`{"ignition":{"version":"3.5.0"},"storage":{"links":[{"path":"/etc/a","target":"/x"}]}}`)
+	linked.Spec.Config.Raw = []byte(
+		`{"ignition":{"version":"3.5.0"},"storage":{"links":[{"path":"/etc/a","target":"/x"}]}}`)
 	put(t, s, "worker", linked)
 	put(t, s, "infra", config("rendered-infra-1", "/etc/b"))
 	below := mcs.Extra{Files: []mcs.File{{Path: "/etc/a/ca", Mode: 0o644}}} // below a link of worker's
-	if err := s.SetExtra(below); err == nil || !strings.Contains(err.Error(), "worker") || strings.Contains(err.Error(), "infra") {
+	if err := s.SetExtra(below); err == nil || !strings.Contains(err.Error(), "worker") ||
+		strings.Contains(err.Error(), "infra") {
 		t.Errorf("%v", err)
 	}
 	if strings.Contains(served(t, s, "worker"), "/etc/a/ca") || !strings.Contains(served(t, s, "infra"), "/etc/a/ca") {
@@ -186,7 +194,12 @@ func TestTheETagIsThatOfTheBytesAndNotOfTheToken(t *testing.T) {
 	put(t, s, "worker", secret)
 	o, _ := s.Config("worker")
 	seen := map[string]Format{}
-	for _, f := range []Format{{Version: mcs.Newest}, {Version: mcs.V3_2}, {Version: mcs.Newest, Gzip: true}, {Version: mcs.Newest, Withhold: true}} {
+	for _, f := range []Format{
+		{Version: mcs.Newest},
+		{Version: mcs.V3_2},
+		{Version: mcs.Newest, Gzip: true},
+		{Version: mcs.Newest, Withhold: true},
+	} {
 		b, err := o.Body(f)
 		if err != nil {
 			t.Fatal(err)
@@ -200,7 +213,8 @@ func TestTheETagIsThatOfTheBytesAndNotOfTheToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	o, _ = s.Config("worker")
-	if b, err := o.Body(Format{Version: mcs.Newest}); err != nil || !b.NeedsBootstrapToken() || !strings.HasPrefix(b.ETag, `W/"`) {
+	if b, err := o.Body(Format{Version: mcs.Newest}); err != nil || !b.NeedsBootstrapToken() ||
+		!strings.HasPrefix(b.ETag, `W/"`) {
 		t.Errorf("%v: the same ETag stands for bodies that differ by their token: %s", err, b.ETag)
 	}
 }
@@ -291,13 +305,15 @@ func TestConfigsChangeWhileTheyAreServed(t *testing.T) {
 func TestAPanicDuringCompositionIsAnError(t *testing.T) {
 	c, format := newConfig(mcs.Input{}), Format{Version: mcs.Newest} // without a rendered config
 	for range 2 {
-		if body, err := c.Body(format); err == nil || !strings.Contains(err.Error(), "a panic: runtime error: invalid memory address") {
+		if body, err := c.Body(format); err == nil ||
+			!strings.Contains(err.Error(), "a panic: runtime error: invalid memory address") {
 			t.Errorf("got a body of %d bytes and %v", len(body.Head), err)
 		}
 	}
 }
 
-// TestAHostileConfigIsNotServed: whoever wrote a rendered config, the server repeats the checks. The pool keeps what it served.
+// TestAHostileConfigIsNotServed: whoever wrote a rendered config, the server repeats the checks. The pool keeps what it
+// served.
 func TestAHostileConfigIsNotServed(t *testing.T) {
 	const head = `{"ignition":{"version":"3.5.0","config":{"merge":[{"source":"data:,`
 	for sentence, source := range map[string]string{
@@ -308,7 +324,8 @@ func TestAHostileConfigIsNotServed(t *testing.T) {
 		put(t, s, "worker", config("rendered-worker-1", "/etc/a"))
 		hostile := config("rendered-worker-2", "/etc/a")
 		hostile.Spec.Config.Raw = []byte(head + source + `"}]}}}`)
-		if err := s.Set("worker", hostile); err == nil || !strings.Contains(err.Error(), "rendered-worker-2: ignition.config.merge[0]: ") {
+		if err := s.Set("worker", hostile); err == nil ||
+			!strings.Contains(err.Error(), "rendered-worker-2: ignition.config.merge[0]: ") {
 			t.Errorf("%s: %v", sentence, err)
 		}
 		s.SetSynced()

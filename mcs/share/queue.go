@@ -62,7 +62,8 @@ func (q *requestQueue) startNext() {
 	for q.running < maxRequests {
 		next := -1
 		for i, w := range q.waiting {
-			if q.byHolder[w.by.holder] < maxHolderRequests && q.byRequester[w.by] < maxSourceRequests && (next < 0 || q.before(w.by, q.waiting[next].by)) {
+			if q.byHolder[w.by.holder] < maxHolderRequests && q.byRequester[w.by] < maxSourceRequests &&
+				(next < 0 || q.before(w.by, q.waiting[next].by)) {
 				next = i
 			}
 		}
@@ -98,7 +99,9 @@ type Limits struct {
 }
 
 // Begin waits until a requester may create one bootstrap token. The caller calls end afterwards.
-func (l *Limits) Begin(ctx context.Context, r Requester, now time.Time) (end func(created bool, now time.Time), err error) {
+func (l *Limits) Begin(ctx context.Context, r Requester,
+	now time.Time,
+) (end func(created bool, now time.Time), err error) {
 	l.mu.Lock()
 	if err := l.shares.reserve(r, now); err != nil {
 		l.mu.Unlock()
@@ -121,6 +124,7 @@ func (l *Limits) Begin(ctx context.Context, r Requester, now time.Time) (end fun
 		return end, nil
 	case <-ctx.Done():
 		end(false, now)
-		return nil, fmt.Errorf("waiting for other requests for bootstrap tokens, of which %d run at a time: %w", maxRequests, ctx.Err())
+		return nil, fmt.Errorf("waiting for other requests for bootstrap tokens, of which %d run at a time: %w",
+			maxRequests, ctx.Err())
 	}
 }

@@ -94,7 +94,11 @@ func TestNoTurnIsLost(t *testing.T) {
 				queue.remove(all[i])
 				all = append(all[:i], all[i+1:]...)
 			} else {
-				all = append(all, queue.add(RequesterOf(mcs.JoiningMachine{Token: fmt.Sprint(random.IntN(4)), Address: fmt.Sprint("192.0.2.", random.IntN(3))})))
+				all = append(all,
+					queue.add(RequesterOf(mcs.JoiningMachine{
+						Token:   fmt.Sprint(random.IntN(4)),
+						Address: fmt.Sprint("192.0.2.", random.IntN(3)),
+					})))
 			}
 			underWay, ofHolder, ofMinter := 0, map[string]int{}, map[Requester]int{}
 			for _, w := range all {

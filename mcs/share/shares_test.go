@@ -47,7 +47,11 @@ func TestHowBootstrapTokensAreSharedOut(t *testing.T) {
 		want []answer
 	}{
 		"few machines do not notice": {
-			[]ask{{token: "a", source: "10.0.0.1", n: 500}, {token: "a", source: "10.0.0.2", n: 500}, {token: "b", source: "10.0.0.1", n: 500}},
+			[]ask{
+				{token: "a", source: "10.0.0.1", n: 500},
+				{token: "a", source: "10.0.0.2", n: 500},
+				{token: "b", source: "10.0.0.1", n: 500},
+			},
 			[]answer{{500, ""}, {500, ""}, {500, ""}},
 		},
 		"a token has half, and leaves half for others": {
@@ -61,7 +65,12 @@ func TestHowBootstrapTokensAreSharedOut(t *testing.T) {
 				{token: "c", source: "10.2.0.1", sources: 1000, n: all},
 				{token: "d", source: "10.3.0.1", sources: 1000, n: all},
 			},
-			[]answer{{10_000, mcs.ShareOfHolder}, {5000, mcs.ShareOfHolder}, {2500, mcs.ShareOfHolder}, {1250, mcs.ShareOfHolder}},
+			[]answer{
+				{10_000, mcs.ShareOfHolder},
+				{5000, mcs.ShareOfHolder},
+				{2500, mcs.ShareOfHolder},
+				{1250, mcs.ShareOfHolder},
+			},
 		},
 		"an address has half of its token's share": {
 			[]ask{{token: "a", source: "10.0.0.1", n: all}, {token: "a", source: "10.0.0.2", n: 1000}},
@@ -75,7 +84,13 @@ func TestHowBootstrapTokensAreSharedOut(t *testing.T) {
 				{token: "d", source: "10.0.0.1", n: all},
 				{token: "d", source: "10.0.0.2", n: 1000},
 			},
-			[]answer{{5000, mcs.ShareOfAddress}, {3750, mcs.ShareOfAddress}, {1250, mcs.ShareOfAddress}, {0, mcs.ShareOfAddress}, {1000, ""}},
+			[]answer{
+				{5000, mcs.ShareOfAddress},
+				{3750, mcs.ShareOfAddress},
+				{1250, mcs.ShareOfAddress},
+				{0, mcs.ShareOfAddress},
+				{1000, ""},
+			},
 		},
 		"open access is by address": {
 			[]ask{{source: "10.0.0.1", n: all}, {source: "10.0.0.2", n: 1000}},
@@ -86,7 +101,10 @@ func TestHowBootstrapTokensAreSharedOut(t *testing.T) {
 			[]answer{{5000, mcs.ShareOfAddress}, {1000, ""}},
 		},
 		"a share comes back after an hour": {
-			[]ask{{token: "a", source: "10.0.0.1", n: all}, {after: 59 * time.Minute, token: "a", source: "10.0.0.1", n: 1}, {after: time.Minute, token: "a", source: "10.0.0.1", n: all}},
+			[]ask{{token: "a", source: "10.0.0.1", n: all}, {
+				after: 59 * time.Minute, token: "a", source: "10.0.0.1",
+				n: 1,
+			}, {after: time.Minute, token: "a", source: "10.0.0.1", n: all}},
 			[]answer{{5000, mcs.ShareOfAddress}, {0, mcs.ShareOfAddress}, {5000, mcs.ShareOfAddress}},
 		},
 		"so many addresses that take one each get all there are": {
@@ -102,7 +120,8 @@ func TestHowBootstrapTokensAreSharedOut(t *testing.T) {
 			var sum answer
 			address := netip.MustParseAddr(a.source)
 			for range max(a.sources, 1) {
-				n, share := take(&s, RequesterOf(mcs.JoiningMachine{Token: a.token, Address: address.String()}), (a.n+max(a.sources, 1)-1)/max(a.sources, 1), now)
+				n, share := take(&s, RequesterOf(mcs.JoiningMachine{Token: a.token, Address: address.String()}),
+					(a.n+max(a.sources, 1)-1)/max(a.sources, 1), now)
 				sum.Got += n
 				sum.Share = max(sum.Share, share)
 				address = address.Next()
@@ -151,15 +170,20 @@ func TestEachMinterHasAShareOfItsOwn(t *testing.T) {
 func TestSharesAreOfBoundedSize(t *testing.T) {
 	var s tokenShares
 	bounded := func() bool {
-		return len(s.byHolder) <= tokensPerHour && len(s.bySource) <= tokensPerHour && len(s.byRequester) <= tokensPerHour && len(s.issued) <= tokensPerHour
+		return len(s.byHolder) <= tokensPerHour && len(s.bySource) <= tokensPerHour &&
+			len(s.byRequester) <= tokensPerHour && len(s.issued) <= tokensPerHour
 	}
 	for i := range 1_000_000 {
-		m := RequesterOf(mcs.JoiningMachine{Token: fmt.Sprint(i % 100_000), Address: netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}).String()})
+		m := RequesterOf(mcs.JoiningMachine{
+			Token:   fmt.Sprint(i % 100_000),
+			Address: netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}).String(),
+		})
 		if s.reserve(m, morning) == nil {
 			s.confirm(m, morning)
 		}
 		if i%1000 == 0 && !bounded() {
-			t.Fatalf("after %d: %d holders, %d sources, %d minters, %d minted", i, len(s.byHolder), len(s.bySource), len(s.byRequester), len(s.issued))
+			t.Fatalf("after %d: %d holders, %d sources, %d minters, %d minted", i, len(s.byHolder), len(s.bySource),
+				len(s.byRequester), len(s.issued))
 		}
 	}
 	if s.reserved != tokensPerHour {

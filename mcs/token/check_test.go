@@ -78,11 +78,15 @@ func TestWhoGetsAConfig(t *testing.T) {
 
 // Who asks cannot tell an id that exists from one that does not; who reads the log can.
 func TestWhatARefusalTells(t *testing.T) {
-	all := []token.Reason{token.Missing, token.Malformed, token.Unknown, token.Wrong, token.Expired, token.Revoked, token.UsedUp, token.OtherPool}
+	all := []token.Reason{
+		token.Missing, token.Malformed, token.Unknown, token.Wrong, token.Expired, token.Revoked,
+		token.UsedUp, token.OtherPool,
+	}
 	logs := map[string]token.Reason{}
 	for _, reason := range all {
 		r := &token.InvalidError{ID: someID, Reason: reason}
-		if r.ClientMessage() == "" || strings.Contains(r.ClientMessage(), someID) || strings.Contains(r.ClientMessage(), "\n") {
+		if r.ClientMessage() == "" || strings.Contains(r.ClientMessage(), someID) || strings.Contains(r.ClientMessage(),
+			"\n") {
 			t.Errorf("%s tells the client %q", reason, r.ClientMessage())
 		}
 		if !strings.Contains(r.Error(), someID) || strings.HasSuffix(r.Error(), ": ") {
@@ -119,7 +123,8 @@ func TestWhatATokenIsInAWord(t *testing.T) {
 			}
 			// What counts uses says the same of it.
 			err := token.CheckUsable(known, now)
-			if (err == nil) != (c.want == token.Valid) || err != nil && err.Error() != "provisioning token "+someID+": "+c.want {
+			if (err == nil) != (c.want == token.Valid) || err != nil && err.Error() != "provisioning token "+someID+
+				": "+c.want {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 		})
@@ -134,11 +139,14 @@ func TestATokenThatIsGoneIsSpent(t *testing.T) {
 }
 
 func use(minute int) v1alpha1.TokenUse {
-	return v1alpha1.TokenUse{Time: metav1.NewTime(noon.Add(time.Duration(minute) * time.Minute)), Address: "192.0.2.1", Config: "rendered-worker-1"}
+	return v1alpha1.TokenUse{
+		Time: metav1.NewTime(noon.Add(time.Duration(minute) * time.Minute)), Address: "192.0.2.1",
+		Config: "rendered-worker-1",
+	}
 }
 
-// Whatever the order in which requests of several replicas are judged and counted, a token is never used more often than it
-// may be, as long as the count is written to the version of the object that was judged.
+// Whatever the order in which requests of several replicas are judged and counted, a token is never used more often
+// than it may be, as long as the count is written to the version of the object that was judged.
 func TestATokenIsNeverUsedMoreOftenThanItMayBe(t *testing.T) {
 	type replica struct {
 		read    *v1alpha1.ProvisioningToken
@@ -146,7 +154,8 @@ func TestATokenIsNeverUsedMoreOftenThanItMayBe(t *testing.T) {
 	}
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 7))
-		stored, version, served := kept(t, func(k *v1alpha1.ProvisioningToken) { k.Spec.Uses = r.Int32N(5) + 1 }), 0, int32(0)
+		stored, version, served := kept(t, func(k *v1alpha1.ProvisioningToken) { k.Spec.Uses = r.Int32N(5) + 1 }), 0,
+			int32(0)
 		replicas := make([]replica, r.IntN(4)+1)
 		for step := range 60 {
 			at := &replicas[r.IntN(len(replicas))]
@@ -180,7 +189,8 @@ func TestTheLastUsesAreRemembered(t *testing.T) {
 		}
 		status = next
 	}
-	if status.Used != 25 || !status.LastUsed.Equal(&metav1.Time{Time: use(24).Time.Time}) || len(status.Recent) != v1alpha1.RecentTokenUses {
+	if status.Used != 25 || !status.LastUsed.Equal(&metav1.Time{Time: use(24).Time.Time}) ||
+		len(status.Recent) != v1alpha1.RecentTokenUses {
 		t.Errorf("%d uses, last %v, %d remembered", status.Used, status.LastUsed, len(status.Recent))
 	}
 	for i, u := range status.Recent {
@@ -222,11 +232,15 @@ func TestWhatATokenMayBeMadeFor(t *testing.T) {
 
 func TestWhatIsKeptOfAToken(t *testing.T) {
 	tok := fresh(t, 1)
-	got := token.Options{Pool: "worker", Node: "worker-7", Uses: 1, TTL: time.Hour}.Object(tok, noon.Add(time.Millisecond))
+	got := token.Options{Pool: "worker", Node: "worker-7", Uses: 1, TTL: time.Hour}.Object(tok,
+		noon.Add(time.Millisecond))
 	want := &v1alpha1.ProvisioningToken{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "bunsen.dev/v1alpha1", Kind: "ProvisioningToken"},
 		ObjectMeta: metav1.ObjectMeta{Name: someID},
-		Spec:       v1alpha1.ProvisioningTokenSpec{Pool: "worker", Node: "worker-7", Uses: 1, Hash: tok.Hash(), Expires: metav1.NewTime(noon.Add(time.Hour))},
+		Spec: v1alpha1.ProvisioningTokenSpec{
+			Pool: "worker", Node: "worker-7", Uses: 1, Hash: tok.Hash(),
+			Expires: metav1.NewTime(noon.Add(time.Hour)),
+		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -43,7 +43,8 @@ func (g Options) Check() error {
 		errs = append(errs, fmt.Errorf("--uses %d: want 1 or more, or 0 for any number", g.Uses))
 	}
 	if g.TTL < MinTTL || g.TTL > MaxTTL {
-		errs = append(errs, fmt.Errorf("--ttl %s: it must be between 1m and 90d; create a new token when this one expires", g.TTL))
+		errs = append(errs, fmt.Errorf("--ttl %s: it must be between 1m and 90d; create a new token when this one "+
+			"expires", g.TTL))
 	}
 	return errors.Join(errs...)
 }

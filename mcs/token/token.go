@@ -23,8 +23,8 @@ const (
 // secrets encodes the secrets of tokens. The encoding is strict, so that each secret has only one spelling.
 var secrets = base64.RawURLEncoding.Strict()
 
-// Token authorizes a machine to read a config. ID is not secret: it names the ProvisioningToken and appears in logs. Only the
-// machine has Secret; the cluster has its Hash. fmt and JSON print only the ID; String returns the whole text.
+// Token authorizes a machine to read a config. ID is not secret: it names the ProvisioningToken and appears in logs.
+// Only the machine has Secret; the cluster has its Hash. fmt and JSON print only the ID; String returns the whole text.
 type Token struct{ ID, Secret string }
 
 // New creates a token with 50 bits of id and 256 bits of secret. The parameter random must be unpredictable, such as

@@ -140,7 +140,10 @@ func TestATokenThatSlipsIntoALogGivesNothingAway(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{someText, "bunsen..", "", "bunsen." + someID + "." + someSecret[:42] + "F", "\x00.\xff.", "Bearer " + someText, basic(someID, someSecret), basic("", someText), "Basic =", "basic   "} {
+	for _, seed := range []string{
+		someText, "bunsen..", "", "bunsen." + someID + "." + someSecret[:42] + "F",
+		"\x00.\xff.", "Bearer " + someText, basic(someID, someSecret), basic("", someText), "Basic =", "basic   ",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

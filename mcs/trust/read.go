@@ -59,7 +59,8 @@ func poolsOf(text string) ([]string, error) {
 	var pools []string
 	for pool := range strings.SplitSeq(text, ",") {
 		if pool = strings.TrimSpace(pool); !validPool.MatchString(pool) {
-			return nil, fmt.Errorf("annotation %s: %q is not the name of a pool: list names with commas between them, or write * for all pools", v1alpha1.TrustPoolsAnnotation, pool)
+			return nil, fmt.Errorf("annotation %s: %q is not the name of a pool: list names with commas between "+
+				"them, or write * for all pools", v1alpha1.TrustPoolsAnnotation, pool)
 		}
 		pools = append(pools, pool)
 	}
@@ -74,7 +75,8 @@ func pathsOf(o Object) (map[string]string, error) {
 	}
 	switch o.Kind {
 	case v1alpha1.TrustPullSecret:
-		return nil, fmt.Errorf("label %s: a pull secret in a ConfigMap is not secret: delete the ConfigMap, revoke the credentials, and create a Secret in %s", v1alpha1.TrustLabel, v1alpha1.SecretsNamespace)
+		return nil, fmt.Errorf("label %s: a pull secret in a ConfigMap is not secret: delete the ConfigMap, revoke "+
+			"the credentials, and create a Secret in %s", v1alpha1.TrustLabel, v1alpha1.SecretsNamespace)
 	case v1alpha1.TrustUserCA:
 		return bundlePath(o, trustfile.UserCAPath)
 	case v1alpha1.TrustKubeletCA:
@@ -84,16 +86,19 @@ func pathsOf(o Object) (map[string]string, error) {
 	case v1alpha1.TrustRegistryCA:
 		return registryPaths(o)
 	}
-	return nil, fmt.Errorf("label %s: %q is not a kind of trust: use %s, %s, %s or %s", v1alpha1.TrustLabel, o.Kind, v1alpha1.TrustUserCA, v1alpha1.TrustKubeletCA, v1alpha1.TrustCloudCA, v1alpha1.TrustRegistryCA)
+	return nil, fmt.Errorf("label %s: %q is not a kind of trust: use %s, %s, %s or %s", v1alpha1.TrustLabel, o.Kind,
+		v1alpha1.TrustUserCA, v1alpha1.TrustKubeletCA, v1alpha1.TrustCloudCA, v1alpha1.TrustRegistryCA)
 }
 
 // pullSecretPath returns the path of a Secret's key.
 func pullSecretPath(o Object) (map[string]string, error) {
 	if o.Kind != v1alpha1.TrustPullSecret {
-		return nil, fmt.Errorf("label %s: %q is not a kind of trust for a Secret: use %s, or a ConfigMap in %s for certificates", v1alpha1.TrustLabel, o.Kind, v1alpha1.TrustPullSecret, v1alpha1.ServerNamespace)
+		return nil, fmt.Errorf("label %s: %q is not a kind of trust for a Secret: use %s, or a ConfigMap in %s for "+
+			"certificates", v1alpha1.TrustLabel, o.Kind, v1alpha1.TrustPullSecret, v1alpha1.ServerNamespace)
 	}
 	if _, has := o.Data[v1alpha1.PullSecretKey]; !has || len(o.Data) != 1 {
-		return nil, fmt.Errorf("it needs the key %s and no other key: create it with kubectl create secret docker-registry, or with --type=kubernetes.io/dockerconfigjson", v1alpha1.PullSecretKey)
+		return nil, fmt.Errorf("it needs the key %s and no other key: create it with kubectl create secret "+
+			"docker-registry, or with --type=kubernetes.io/dockerconfigjson", v1alpha1.PullSecretKey)
 	}
 	return map[string]string{v1alpha1.PullSecretKey: trustfile.PullSecretPath}, nil
 }
@@ -101,7 +106,8 @@ func pullSecretPath(o Object) (map[string]string, error) {
 // bundlePath returns the path of an object that has one bundle.
 func bundlePath(o Object, path string) (map[string]string, error) {
 	if _, has := o.Data[v1alpha1.TrustBundleKey]; !has || len(o.Data) != 1 {
-		return nil, fmt.Errorf("an object of kind %s needs the key %s and no other key", o.Kind, v1alpha1.TrustBundleKey)
+		return nil, fmt.Errorf("an object of kind %s needs the key %s and no other key", o.Kind,
+			v1alpha1.TrustBundleKey)
 	}
 	return map[string]string{v1alpha1.TrustBundleKey: path}, nil
 }
@@ -110,9 +116,11 @@ func bundlePath(o Object, path string) (map[string]string, error) {
 func registryPaths(o Object) (map[string]string, error) {
 	switch n := len(o.Data); {
 	case n == 0:
-		return nil, errors.New("it has no registry: add a key such as registry.example.com, or registry.example.com..5000 for a port")
+		return nil, errors.New("it has no registry: add a key such as registry.example.com, or " +
+			"registry.example.com..5000 for a port")
 	case n > maxRegistries:
-		return nil, fmt.Errorf("it has %d registries, more than %d: divide them among several objects", n, maxRegistries)
+		return nil, fmt.Errorf("it has %d registries, more than %d: divide them among several objects", n,
+			maxRegistries)
 	}
 	paths := map[string]string{}
 	var errs []error
@@ -127,12 +135,13 @@ func registryPaths(o Object) (map[string]string, error) {
 	return paths, errors.Join(errs...)
 }
 
-// registryOf returns HOST or HOST:PORT for a key of a ConfigMap. A key cannot have a colon, so two dots stand for it, as in
-// OpenShift.
+// registryOf returns HOST or HOST:PORT for a key of a ConfigMap. A key cannot have a colon, so two dots stand for it,
+// as in OpenShift.
 func registryOf(key string) (string, error) {
 	host, port, hasPort := strings.Cut(key, "..")
 	if strings.Contains(host, ":") || !trustfile.ValidRegistry(host) {
-		return "", errors.New("it is not a registry: use a DNS name in lower case or an IPv4 address, such as registry.example.com")
+		return "", errors.New("it is not a registry: use a DNS name in lower case or an IPv4 address, such as " +
+			"registry.example.com")
 	}
 	if !hasPort {
 		return host, nil
@@ -143,11 +152,12 @@ func registryOf(key string) (string, error) {
 	return "", fmt.Errorf("%q is not a port: use a number from 1 to 65535, such as registry.example.com..5000", port)
 }
 
-// checkBundle checks PEM certificates. It returns them without other text, and when the first of them expires that has not
-// expired yet.
+// checkBundle checks PEM certificates. It returns them without other text, and when the first of them expires that has
+// not expired yet.
 func checkBundle(text string, now time.Time) (string, time.Time, error) {
 	if len(text) > maxBundleBytes {
-		return "", time.Time{}, fmt.Errorf("it is longer than %d KiB: remove certificates that no node needs", maxBundleBytes>>10)
+		return "", time.Time{}, fmt.Errorf("it is longer than %d KiB: remove certificates that no node needs",
+			maxBundleBytes>>10)
 	}
 	all, err := trustfile.Certificates([]byte(text))
 	if err != nil {
@@ -160,7 +170,8 @@ func checkBundle(text string, now time.Time) (string, time.Time, error) {
 		}
 	}
 	if first.IsZero() {
-		return "", time.Time{}, errors.New("all of its certificates have expired: add the certificates that replace them")
+		return "", time.Time{}, errors.New("all of its certificates have expired: add the certificates that " +
+			"replace them")
 	}
 	return trustfile.PEM(all...), first, nil
 }

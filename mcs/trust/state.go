@@ -43,9 +43,9 @@ type Content struct {
 // State has the content in force of each object, by name.
 type State map[string]Content
 
-// Next returns the content in force after objects were read. The content of a valid object is its own. An invalid object
-// changes nothing: its content before stays in force. Objects that are gone have no content. The problems say what is
-// wrong with each invalid object, and how to fix it; they contain no value.
+// Next returns the content in force after objects were read. The content of a valid object is its own. An invalid
+// object changes nothing: its content before stays in force. Objects that are gone have no content. The problems say
+// what is wrong with each invalid object, and how to fix it; they contain no value.
 func Next(have State, objects []Object, now time.Time) (State, []error) {
 	objects = slices.SortedFunc(slices.Values(objects), func(a, b Object) int {
 		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.Name, b.Name))
@@ -65,7 +65,10 @@ func Next(have State, objects []Object, now time.Time) (State, []error) {
 		}
 		next[o.Name] = content
 		for _, f := range content.Files {
-			owners[f.Path] = append(owners[f.Path], Object{Name: o.Name, Secret: o.Secret, Pools: strings.Join(content.Pools, ",")})
+			owners[f.Path] = append(owners[f.Path], Object{
+				Name: o.Name, Secret: o.Secret,
+				Pools: strings.Join(content.Pools, ","),
+			})
 		}
 	}
 	return next, problems
@@ -79,7 +82,8 @@ func (o Object) kindAndName() string {
 	return "ConfigMap " + o.Name
 }
 
-// WithoutSecrets returns the state for a file on disk. Objects with secret contents are unknown there, so that nodes keep their files.
+// WithoutSecrets returns the state for a file on disk. Objects with secret contents are unknown there, so that nodes
+// keep their files.
 func (s State) WithoutSecrets() State {
 	out := State{}
 	for name, c := range s {
@@ -91,8 +95,8 @@ func (s State) WithoutSecrets() State {
 	return out
 }
 
-// Retain adds the content before of the objects that could not be read. prefixes begin the names of these objects. Nodes keep the
-// files of those that the server does not know.
+// Retain adds the content before of the objects that could not be read. prefixes begin the names of these objects.
+// Nodes keep the files of those that the server does not know.
 func (s State) Retain(have State, prefixes []string) {
 	for _, prefix := range prefixes {
 		s[prefix+"*"] = Content{Unknown: true}
@@ -109,16 +113,19 @@ func checkOwner(owners map[string][]Object, o Object, c Content) error {
 	for _, f := range c.Files {
 		for _, older := range owners[f.Path] {
 			pools, _ := poolsOf(older.Pools)
-			if pools == nil || c.Pools == nil || slices.ContainsFunc(pools, func(p string) bool { return slices.Contains(c.Pools, p) }) {
-				return fmt.Errorf("the older %s has %s for the same pools: add the contents to that object, or list other pools in %s", older.kindAndName(), f.Path, v1alpha1.TrustPoolsAnnotation)
+			if pools == nil || c.Pools == nil || slices.ContainsFunc(pools, func(p string) bool {
+				return slices.Contains(c.Pools, p)
+			}) {
+				return fmt.Errorf("the older %s has %s for the same pools: add the contents to that object, or list "+
+					"other pools in %s", older.kindAndName(), f.Path, v1alpha1.TrustPoolsAnnotation)
 			}
 		}
 	}
 	return nil
 }
 
-// For returns what a node in these pools trusts. Of two objects with one path, the one with the first name decides; Next
-// allows this only for different pools of one node.
+// For returns what a node in these pools trusts. Of two objects with one path, the one with the first name decides;
+// Next allows this only for different pools of one node.
 func (s State) For(pools []string) v1alpha1.NodeTrust {
 	out := v1alpha1.NodeTrust{Files: []v1alpha1.TrustFile{}}
 	seen := map[string]bool{}
@@ -154,7 +161,8 @@ func (s State) Expiring(now time.Time) []string {
 	for name, c := range s {
 		for _, f := range c.Files {
 			if !f.Expires.IsZero() && f.Expires.Before(now.Add(v1alpha1.TrustExpiresSoon)) {
-				lines = append(lines, fmt.Sprintf("%s: a certificate of ConfigMap %s expires at %s: add the one that replaces it", f.Path, name, f.Expires.Format(time.RFC3339)))
+				lines = append(lines, fmt.Sprintf("%s: a certificate of ConfigMap %s expires at %s: add the one that "+
+					"replaces it", f.Path, name, f.Expires.Format(time.RFC3339)))
 			}
 		}
 	}
@@ -162,8 +170,8 @@ func (s State) Expiring(now time.Time) []string {
 	return lines
 }
 
-// revision returns the digest of the files and the objects to keep. Certificates are public, so a plain digest reveals nothing. Of a
-// secret it has the version of the object only, because a node reports the revision.
+// revision returns the digest of the files and the objects to keep. Certificates are public, so a plain digest reveals
+// nothing. Of a secret it has the version of the object only, because a node reports the revision.
 func revision(t v1alpha1.NodeTrust) string {
 	h := sha256.New()
 	for _, f := range t.Files {

@@ -32,8 +32,9 @@ func certificate(t testing.TB, days int) string {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: fmt.Sprint(days, " days")}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: now.AddDate(-1, 0, 0), NotAfter: now.AddDate(0, 0, days),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: fmt.Sprint(days, " days")}, IsCA: true,
+		BasicConstraintsValid: true,
+		NotBefore:             now.AddDate(-1, 0, 0), NotAfter: now.AddDate(0, 0, days),
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
@@ -66,30 +67,39 @@ func TestPathsAreThoseOfTheOriginal(t *testing.T) {
 		{registry("n/r", map[string]string{"10.0.0.1..5000": ca}), "/etc/docker/certs.d/10.0.0.1:5000/ca.crt"},
 	} {
 		state, problems := Next(nil, []Object{c.from}, now)
-		want := []v1alpha1.TrustFile{{Path: c.path, Mode: 0o644, Contents: ca, From: c.from.Name, Expires: now.AddDate(0, 0, 90)}}
+		want := []v1alpha1.TrustFile{{
+			Path: c.path, Mode: 0o644, Contents: ca, From: c.from.Name,
+			Expires: now.AddDate(0, 0, 90),
+		}}
 		if got := state.For([]string{"worker"}).Files; len(problems) > 0 || !cmp.Equal(got, want) {
 			t.Errorf("%s: %v\n%s", c.path, problems, cmp.Diff(want, got))
 		}
 	}
 }
 
-// TestThePullSecret has valid and invalid Secrets. Neither a problem, nor the revision, nor the state for a file has its content.
+// TestThePullSecret has valid and invalid Secrets. Neither a problem, nor the revision, nor the state for a file has
+// its content.
 func TestThePullSecret(t *testing.T) {
 	const hush = "Zm9vOmNhbmFyeS1odXNo"
 	secret := func(kind, key, value string) Object {
-		return Object{Name: "Secret n/pull", Secret: true, Version: "1", Kind: kind, Data: map[string]string{key: value}}
+		return Object{
+			Name: "Secret n/pull", Secret: true, Version: "1", Kind: kind,
+			Data: map[string]string{key: value},
+		}
 	}
 	good := secret(v1alpha1.TrustPullSecret, v1alpha1.PullSecretKey, `{"auths":{"r.example.com":{"auth":"`+hush+`"}}}`)
 	before, problems := Next(nil, []Object{good}, now)
 	is := before.For([]string{"worker"})
-	if len(problems) > 0 || len(is.Files) != 1 || is.Files[0].Mode != 0o600 || !is.Files[0].Secret || is.Files[0].Path != trustfile.PullSecretPath {
+	if len(problems) > 0 || len(is.Files) != 1 || is.Files[0].Mode != 0o600 || !is.Files[0].Secret ||
+		is.Files[0].Path != trustfile.PullSecretPath {
 		t.Fatalf("%v %+v", problems, is)
 	}
 	other := secret(v1alpha1.TrustPullSecret, v1alpha1.PullSecretKey, `{"auths":{"r.example.com":{"auth":"YTpi"}}}`)
 	if state, _ := Next(nil, []Object{other}, now); state.For([]string{"worker"}).Revision != is.Revision {
 		t.Error("the revision depends on the content")
 	}
-	if kept := before.WithoutSecrets(); strings.Contains(fmt.Sprint(kept), hush) || !slices.Equal(kept.For([]string{"worker"}).Keep, []string{"Secret n/pull"}) {
+	if kept := before.WithoutSecrets(); strings.Contains(fmt.Sprint(kept), hush) ||
+		!slices.Equal(kept.For([]string{"worker"}).Keep, []string{"Secret n/pull"}) {
 		t.Errorf("the state for a file is %v", kept)
 	}
 	unread := State{}
@@ -107,14 +117,15 @@ func TestThePullSecret(t *testing.T) {
 		"a ConfigMap":    {Name: "Secret n/pull", Kind: v1alpha1.TrustPullSecret, Data: good.Data},
 	} {
 		state, problems := Next(before, []Object{o}, now)
-		if len(problems) != 1 || strings.Contains(fmt.Sprint(problems), hush) || state.For([]string{"worker"}).Revision != is.Revision {
+		if len(problems) != 1 || strings.Contains(fmt.Sprint(problems), hush) ||
+			state.For([]string{"worker"}).Revision != is.Revision {
 			t.Errorf("%s: %v", because, problems)
 		}
 	}
 }
 
-// TestAnInvalidObjectChangesNothing replaces a valid object by each invalid one. The earlier content stays, and the problem
-// names the object, the place and the solution.
+// TestAnInvalidObjectChangesNothing replaces a valid object by each invalid one. The earlier content stays, and the
+// problem names the object, the place and the solution.
 func TestAnInvalidObjectChangesNothing(t *testing.T) {
 	ca, expired := certificate(t, 90), certificate(t, -1)
 	key := string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: []byte("hush")}))
@@ -151,13 +162,15 @@ func TestAnInvalidObjectChangesNothing(t *testing.T) {
 		{"one bad registry of two", registry("n/o", map[string]string{"a": ca, "b": "x"}), `key "b"`},
 	} {
 		state, problems := Next(before, []Object{c.object}, now)
-		if len(problems) != 1 || !strings.HasPrefix(problems[0].Error(), "reading ConfigMap n/o: ") || !strings.Contains(problems[0].Error(), c.want) || strings.Contains(problems[0].Error(), "hush") {
+		if len(problems) != 1 || !strings.HasPrefix(problems[0].Error(), "reading ConfigMap n/o: ") ||
+			!strings.Contains(problems[0].Error(), c.want) || strings.Contains(problems[0].Error(), "hush") {
 			t.Errorf("%s: %v", c.because, problems)
 		}
 		if !cmp.Equal(state, before) {
 			t.Errorf("%s: %s", c.because, cmp.Diff(before, state))
 		}
-		if state, _ = Next(nil, []Object{c.object}, now); !slices.Equal(state.For([]string{"worker"}).Keep, []string{"n/o"}) {
+		if state, _ = Next(nil, []Object{c.object}, now); !slices.Equal(state.For([]string{"worker"}).Keep,
+			[]string{"n/o"}) {
 			t.Errorf("%s: a server that starts does not say that nodes keep what they have: %v", c.because, state)
 		}
 	}
@@ -171,7 +184,8 @@ func TestOnlyCertificatesReachNodes(t *testing.T) {
 	first, expired := certificate(t, 90), certificate(t, -1)
 	state, problems := Next(nil, []Object{bundle("n/o", "password: hush\n"+expired+"\n# x\n"+first+"hush")}, now)
 	files := state.For([]string{"worker"}).Files
-	if len(problems) > 0 || len(files) != 1 || files[0].Contents != expired+first || !files[0].Expires.Equal(now.AddDate(0, 0, 90)) {
+	if len(problems) > 0 || len(files) != 1 || files[0].Contents != expired+first ||
+		!files[0].Expires.Equal(now.AddDate(0, 0, 90)) {
 		t.Errorf("%v %v", problems, files)
 	}
 }
@@ -182,7 +196,8 @@ func TestPoolsGetTheirOwn(t *testing.T) {
 	a.Created, b.Created, c.Created = now, now.Add(-time.Hour), now.Add(time.Hour)
 	a.Pools, b.Pools, c.Pools = "infra", "worker", "*"
 	state, problems := Next(nil, []Object{a, b, c}, now)
-	if len(problems) != 1 || !strings.Contains(problems[0].Error(), "ConfigMap n/c: the older ConfigMap n/b has "+trustfile.UserCAPath) {
+	if len(problems) != 1 || !strings.Contains(problems[0].Error(), "ConfigMap n/c: the older ConfigMap n/b has "+
+		trustfile.UserCAPath) {
 		t.Errorf("two objects for one pool: %v", problems)
 	}
 	for pools, want := range map[string]string{"worker": "n/b", "infra": "n/a", "infra,worker": "n/a"} {
@@ -194,15 +209,19 @@ func TestPoolsGetTheirOwn(t *testing.T) {
 	if len(got.Files) != 0 || !slices.Equal(got.Keep, []string{"n/c"}) {
 		t.Errorf("a pool that no valid object names gets %v", got)
 	}
-	if state.For([]string{"worker"}).Revision == state.For([]string{"infra"}).Revision || state.For([]string{"db"}).Revision != got.Revision {
+	if state.For([]string{"worker"}).Revision == state.For([]string{"infra"}).Revision ||
+		state.For([]string{"db"}).Revision != got.Revision {
 		t.Error("the revision does not identify the content")
 	}
 }
 
 // TestExpiringCertificatesAreNamed has certificates that expire just before and just after 30 days.
 func TestExpiringCertificatesAreNamed(t *testing.T) {
-	state, _ := Next(nil, []Object{registry("n/r", map[string]string{"late": certificate(t, 31), "near": certificate(t, 29) + certificate(t, -1)})}, now)
-	want := []string{"/etc/docker/certs.d/near/ca.crt: a certificate of ConfigMap n/r expires at 2026-05-30T12:00:00Z: add the one that replaces it"}
+	state, _ := Next(nil,
+		[]Object{registry("n/r", map[string]string{"late": certificate(t, 31), "near": certificate(t, 29) +
+			certificate(t, -1)})}, now)
+	want := []string{"/etc/docker/certs.d/near/ca.crt: a certificate of ConfigMap n/r expires at " +
+		"2026-05-30T12:00:00Z: add the one that replaces it"}
 	if got := state.Expiring(now); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -222,15 +241,19 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("an invalid object has files: %v", problems)
 		}
 		for _, file := range files {
-			if file.Path != path.Clean(file.Path) || file.Path != trustfile.UserCAPath && file.Path != trustfile.KubeletCAPath && !strings.HasPrefix(file.Path, trustfile.RegistriesDir+"/") || strings.Count(file.Path, "/") > 5 && file.Path != trustfile.UserCAPath {
+			if file.Path != path.Clean(file.Path) || file.Path != trustfile.UserCAPath &&
+				file.Path != trustfile.KubeletCAPath && !strings.HasPrefix(file.Path, trustfile.RegistriesDir+"/") ||
+				strings.Count(file.Path, "/") > 5 && file.Path != trustfile.UserCAPath {
 				t.Fatalf("path %q", file.Path)
 			}
-			if strings.Contains(file.Contents, "PRIVATE") || !strings.HasPrefix(file.Contents, "-----BEGIN CERTIFICATE-----\n") {
+			if strings.Contains(file.Contents, "PRIVATE") || !strings.HasPrefix(file.Contents,
+				"-----BEGIN CERTIFICATE-----\n") {
 				t.Fatalf("contents %q", file.Contents)
 			}
 		}
 		again, _ := Next(state, []Object{o}, now)
-		if !slices.Equal(slices.Collect(maps.Keys(again)), slices.Collect(maps.Keys(state))) || again.For([]string{"worker"}).Revision != state.For([]string{"worker"}).Revision {
+		if !slices.Equal(slices.Collect(maps.Keys(again)), slices.Collect(maps.Keys(state))) ||
+			again.For([]string{"worker"}).Revision != state.For([]string{"worker"}).Revision {
 			t.Fatal("a second read changes the revision")
 		}
 	})

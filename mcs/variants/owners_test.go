@@ -41,8 +41,9 @@ func TestAConfigOfSingleNodesIsForTheseNodesAlone(t *testing.T) {
 	pool.Spec.Configuration.Name = "rendered-worker-target"
 	allowed := map[string][]string{
 		"rendered-worker-target": {"*"}, "rendered-worker-base": {"*"}, "rendered-worker-before": {"*"},
-		"rendered-worker-one": {"worker-1"}, "rendered-worker-shared": {"worker-2", "worker-3"}, "rendered-worker-unlabelled": {"worker-4"},
-		"rendered-worker-old": {"worker-1", "worker-11"},
+		"rendered-worker-one": {"worker-1"}, "rendered-worker-shared": {"worker-2", "worker-3"},
+		"rendered-worker-unlabelled": {"worker-4"},
+		"rendered-worker-old":        {"worker-1", "worker-11"},
 	}
 	for config := range of {
 		for _, node := range []string{"worker-1", "worker-11", "worker-2", "worker-3", "worker-4", "worker-5", ""} {
@@ -56,7 +57,8 @@ func TestAConfigOfSingleNodesIsForTheseNodesAlone(t *testing.T) {
 			}
 		}
 	}
-	pool.Spec.Configuration.Name = "rendered-worker-one" // After its document became one of the whole pool, the content has the same name.
+	// After its document became one of the whole pool, the content has the same name.
+	pool.Spec.Configuration.Name = "rendered-worker-one"
 	if err := variants.Check("worker-5", "rendered-worker-one", []*mcfgv1.MachineConfigPool{pool}, read); err != nil {
 		t.Errorf("the config of the pool: %v", err)
 	}

@@ -2,8 +2,8 @@ package variants
 
 import "slices"
 
-// Recent decides which configs of single nodes a server keeps: those that were needed last. The zero value is ready for use,
-// and keeps nothing without limits.
+// Recent decides which configs of single nodes a server keeps: those that were needed last. The zero value is ready for
+// use, and keeps nothing without limits.
 type Recent struct {
 	// Most is how many configs are kept, and MostBytes is how many bytes they have together.
 	Most, MostBytes int

@@ -31,7 +31,8 @@ func TestRecentKeepsWhatWasNeededLast(t *testing.T) {
 					continue
 				}
 				if bytes, count = bytes+sizes[n], count+1; ended {
-					t.Fatalf("seed %d: %s is kept, and a config that was needed later is not: %v %v", seed, n, last, kept)
+					t.Fatalf("seed %d: %s is kept, and a config that was needed later is not: %v %v", seed, n, last,
+						kept)
 				}
 			}
 			if count > r.Most || bytes > r.MostBytes || !kept[name] {

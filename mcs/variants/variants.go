@@ -14,9 +14,9 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
-// Check returns nil unless a rendered config is that of other nodes alone. The config itself names its nodes. It is also for
-// the nodes to which a config of its pool gives it, and for all nodes if it is the config of its pool. The function read
-// returns a rendered config as JSON. The error is a *NotForNodeError, or that of read.
+// Check returns nil unless a rendered config is that of other nodes alone. The config itself names its nodes. It is
+// also for the nodes to which a config of its pool gives it, and for all nodes if it is the config of its pool. The
+// function read returns a rendered config as JSON. The error is a *NotForNodeError, or that of read.
 func Check(node, config string, pools []*mcfgv1.MachineConfigPool, read func(name string) ([]byte, error)) error {
 	raw, err := read(config)
 	if err != nil && !errors.Is(err, mcs.ErrNoSuchConfig) {
@@ -57,10 +57,11 @@ func Check(node, config string, pools []*mcfgv1.MachineConfigPool, read func(nam
 	return nil
 }
 
-// IsOwn reports whether a rendered config is that of single nodes, or the base of such configs. The function read returns a
-// rendered config as JSON.
+// IsOwn reports whether a rendered config is that of single nodes, or the base of such configs. The function read
+// returns a rendered config as JSON.
 func IsOwn(config string, pools []*mcfgv1.MachineConfigPool, read func(name string) ([]byte, error)) bool {
-	if raw, err := read(config); err == nil && annotationsIn(raw, v1alpha1.VariantOfAnnotation)[v1alpha1.VariantOfAnnotation] != "" {
+	if raw, err := read(config); err == nil &&
+		annotationsIn(raw, v1alpha1.VariantOfAnnotation)[v1alpha1.VariantOfAnnotation] != "" {
 		return true
 	}
 	for _, pool := range pools {
@@ -92,9 +93,9 @@ type Node struct {
 	Reported []string
 }
 
-// Configs returns the names of the configs that a node may run: those of its pools, its own variants of them, and of the
-// configs in its report those that it may read. The function read returns a rendered config as JSON. The error is that of
-// read.
+// Configs returns the names of the configs that a node may run: those of its pools, its own variants of them, and of
+// the configs in its report those that it may read. The function read returns a rendered config as JSON. The error is
+// that of read.
 func Configs(node Node, pools []*mcfgv1.MachineConfigPool, read func(name string) ([]byte, error)) ([]string, error) {
 	var names []string
 	add := func(name string) {
@@ -136,10 +137,11 @@ func Configs(node Node, pools []*mcfgv1.MachineConfigPool, read func(name string
 	return names, nil
 }
 
-// nodeConfigsIn returns the configs of single nodes that a rendered config in JSON names. An invalid annotation counts as
-// absent.
+// nodeConfigsIn returns the configs of single nodes that a rendered config in JSON names. An invalid annotation counts
+// as absent.
 func nodeConfigsIn(raw []byte) v1alpha1.NodeConfigs {
-	of, _ := v1alpha1.ParseNodeConfigs(annotationsIn(raw, v1alpha1.NodeConfigsAnnotation)[v1alpha1.NodeConfigsAnnotation])
+	of, _ := v1alpha1.ParseNodeConfigs(annotationsIn(raw,
+		v1alpha1.NodeConfigsAnnotation)[v1alpha1.NodeConfigsAnnotation])
 	return of
 }
 

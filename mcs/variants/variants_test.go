@@ -23,7 +23,8 @@ func TestTheConfigsOfANode(t *testing.T) {
 	of.Set("a", "rendered-worker-"+strings.Repeat("2", 32))
 	of.Set("b", "rendered-worker-"+strings.Repeat("3", 32))
 	target := &mcfgv1.MachineConfig{}
-	target.Name, target.Annotations = "rendered-worker-"+strings.Repeat("4", 32), map[string]string{v1alpha1.NodeConfigsAnnotation: of.String()}
+	target.Name, target.Annotations = "rendered-worker-"+strings.Repeat("4", 32),
+		map[string]string{v1alpha1.NodeConfigsAnnotation: of.String()}
 	text, err := json.Marshal(target)
 	if err != nil {
 		t.Fatal(err)
@@ -59,13 +60,18 @@ func TestTheConfigsOfANode(t *testing.T) {
 	} {
 		t.Run(says, func(t *testing.T) {
 			name := v1alpha1.RenderedPool(c.target)
-			got, err := Configs(Node{c.node, c.in, c.reported}, []*mcfgv1.MachineConfigPool{pool(name, c.target), pool("master", "rendered-master-1")}, read)
+			got, err := Configs(Node{c.node, c.in, c.reported}, []*mcfgv1.MachineConfigPool{
+				pool(name, c.target),
+				pool("master", "rendered-master-1"),
+			}, read)
 			if err != nil || strings.Join(got, " ") != c.want {
 				t.Errorf("they are %v, %v; want %s", got, err, c.want)
 			}
 		})
 	}
-	if _, err := Configs(Node{Name: "a", Pools: []string{"infra"}}, []*mcfgv1.MachineConfigPool{pool("infra", "rendered-infra-away")}, read); !errors.Is(err, mcs.ErrAPIUnavailable) {
+	if _, err := Configs(Node{Name: "a", Pools: []string{"infra"}},
+		[]*mcfgv1.MachineConfigPool{pool("infra", "rendered-infra-away")}, read); !errors.Is(err,
+		mcs.ErrAPIUnavailable) {
 		t.Errorf("without the API server: %v", err)
 	}
 }

@@ -54,7 +54,8 @@ func ReservedNames(tokens []v1alpha1.ProvisioningToken, now time.Time) map[strin
 	names := map[string]string{}
 	for i := range tokens {
 		t := &tokens[i]
-		if _, known := names[t.Spec.Node]; !known && t.Spec.Node != "" && !t.Spec.Revoked && now.Before(t.Spec.Expires.Time) {
+		if _, known := names[t.Spec.Node]; !known && t.Spec.Node != "" && !t.Spec.Revoked &&
+			now.Before(t.Spec.Expires.Time) {
 			names[t.Spec.Node] = t.Name
 		}
 	}

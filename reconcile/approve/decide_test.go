@@ -38,7 +38,10 @@ func (f *fixture) request(name, token, node, key string, changes ...change) cert
 		ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(noon.Add(-30 * time.Second))},
 		Spec: certificatesv1.CertificateSigningRequestSpec{
 			Request: f.pem(key, f.subject(node)), SignerName: certificatesv1.KubeAPIServerClientKubeletSignerName,
-			Username: "system:bootstrap:" + token, Groups: []string{"system:bootstrappers", v1alpha1.BootstrapGroup, v1alpha1.PoolGroup("worker", ""), "system:authenticated"},
+			Username: "system:bootstrap:" + token, Groups: []string{
+				"system:bootstrappers", v1alpha1.BootstrapGroup,
+				v1alpha1.PoolGroup("worker", ""), "system:authenticated",
+			},
 			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
 		},
 	}
@@ -49,7 +52,10 @@ func (f *fixture) request(name, token, node, key string, changes ...change) cert
 }
 
 func (f *fixture) subject(node string) x509.CertificateRequest {
-	return x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}}
+	return x509.CertificateRequest{Subject: pkix.Name{
+		CommonName:   "system:node:" + node,
+		Organization: []string{"system:nodes"},
+	}}
 }
 
 func (f *fixture) pem(key string, template x509.CertificateRequest) []byte {
@@ -96,7 +102,8 @@ func ago(d time.Duration) change {
 func decided(kind certificatesv1.RequestConditionType) change {
 	return func(r *certificatesv1.CertificateSigningRequest) {
 		r.Status.Conditions = append(r.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
-			Type: kind, Status: corev1.ConditionTrue, LastUpdateTime: metav1.NewTime(r.CreationTimestamp.Add(time.Second)),
+			Type: kind, Status: corev1.ConditionTrue,
+			LastUpdateTime: metav1.NewTime(r.CreationTimestamp.Add(time.Second)),
 		})
 	}
 }
@@ -134,11 +141,14 @@ func TestDecide(t *testing.T) {
 		"a machine that an open server let in, of no pool": {requests: requests{f.request("r", "aaaaaa", "w1", "k1", groups())}, want: []string{"r approved Approved"}},
 		"a machine with a token of its node":               {requests: requests{f.request("r", "aaaaaa", "w1", "k1", forNode)}, want: []string{"r approved Approved"}},
 		"an RSA key, for encipherment, too": {
-			requests: requests{f.request("r", "aaaaaa", "w1", "k1", usages(certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth, certificatesv1.UsageKeyEncipherment))},
-			want:     []string{"r approved Approved"},
+			requests: requests{f.request("r", "aaaaaa", "w1", "k1", usages(certificatesv1.UsageDigitalSignature,
+				certificatesv1.UsageClientAuth, certificatesv1.UsageKeyEncipherment))},
+			want: []string{"r approved Approved"},
 		},
 		"other users, signers and groups are left to others": {requests: requests{
-			f.request("a", "aaaaaa", "w1", "k1", func(r *certificatesv1.CertificateSigningRequest) { r.Spec.Username = "system:node:w1" }),
+			f.request("a", "aaaaaa", "w1", "k1", func(r *certificatesv1.CertificateSigningRequest) {
+				r.Spec.Username = "system:node:w1"
+			}),
 			f.request("b", "aaaaaa", "w1", "k1", func(r *certificatesv1.CertificateSigningRequest) {
 				r.Spec.SignerName = "kubernetes.io/kube-apiserver-client"
 			}),
@@ -147,88 +157,151 @@ func TestDecide(t *testing.T) {
 			}),
 		}},
 		"decided requests are left alone": {requests: requests{
-			f.request("a", "aaaaaa", "w1", "k1", decided(approved)), f.request("b", "bbbbbb", "w2", "k1", decided(denied)), f.request("c", "cccccc", "w3", "k1", decided(certificatesv1.CertificateFailed)),
+			f.request("a", "aaaaaa", "w1", "k1", decided(approved)), f.request("b", "bbbbbb", "w2", "k1",
+				decided(denied)), f.request("c", "cccccc", "w3", "k1", decided(certificatesv1.CertificateFailed)),
 		}},
 
 		"the name of an existing node, with a token of a pool": {
-			requests: requests{f.request("r", "aaaaaa", "w1", "k1")}, nodes: []string{"w1"}, want: []string{"r denied NodeExists"},
+			requests: requests{f.request("r", "aaaaaa", "w1", "k1")}, nodes: []string{"w1"},
+			want: []string{"r denied NodeExists"},
 		},
 		"the name of a control-plane node, with a token of a pool": {
-			requests: requests{f.request("r", "aaaaaa", "cp-1", "k1")}, nodes: []string{"cp-1"}, want: []string{"r denied ControlPlaneNode"},
+			requests: requests{f.request("r", "aaaaaa", "cp-1", "k1")}, nodes: []string{"cp-1"},
+			want: []string{"r denied ControlPlaneNode"},
 		},
 		"an existing node is provisioned again, with its own token": {
-			requests: requests{f.request("r", "aaaaaa", "w1", "k1", forNode)}, nodes: []string{"w1"}, want: []string{"r approved Approved"},
+			requests: requests{f.request("r", "aaaaaa", "w1", "k1", forNode)}, nodes: []string{"w1"},
+			want: []string{"r approved Approved"},
 		},
 		"an existing control-plane node, with its own token": {
-			requests: requests{f.request("r", "aaaaaa", "cp-1", "k1", groups(v1alpha1.PoolGroup("worker", "cp-1")))}, nodes: []string{"cp-1"}, want: []string{"r denied ControlPlaneNode"},
+			requests: requests{f.request("r", "aaaaaa", "cp-1", "k1", groups(v1alpha1.PoolGroup("worker", "cp-1")))},
+			nodes:    []string{"cp-1"}, want: []string{"r denied ControlPlaneNode"},
 		},
 		"a token of another node": {
-			requests: requests{f.request("r", "aaaaaa", "w1", "k1", groups(v1alpha1.PoolGroup("worker", "w2")))}, want: []string{"r denied OtherNode"},
+			requests: requests{f.request("r", "aaaaaa", "w1", "k1", groups(v1alpha1.PoolGroup("worker", "w2")))},
+			want:     []string{"r denied OtherNode"},
 		},
 		"a token of two pools": {
-			requests: requests{f.request("r", "aaaaaa", "w1", "k1", groups(v1alpha1.PoolGroup("worker", ""), v1alpha1.PoolGroup("infra", "")))}, want: []string{"r denied SeveralPools"},
+			requests: requests{f.request("r", "aaaaaa", "w1", "k1", groups(v1alpha1.PoolGroup("worker", ""),
+				v1alpha1.PoolGroup("infra", "")))}, want: []string{"r denied SeveralPools"},
 		},
 		"a token of two nodes": {
-			requests: requests{f.request("r", "aaaaaa", "w1", "k1", groups(v1alpha1.PoolGroup("worker", "w2"), v1alpha1.PoolGroup("worker", "w1")))}, want: []string{"r denied SeveralPools"},
+			requests: requests{f.request("r", "aaaaaa", "w1", "k1", groups(v1alpha1.PoolGroup("worker", "w2"),
+				v1alpha1.PoolGroup("worker", "w1")))}, want: []string{"r denied SeveralPools"},
 		},
 
 		"a kubelet repeats its request": {
-			requests: requests{f.request("a", "aaaaaa", "w1", "k1", decided(approved)), f.request("r", "aaaaaa", "w1", "k1")}, nodes: []string{"w1"}, want: []string{"r approved Approved"},
+			requests: requests{
+				f.request("a", "aaaaaa", "w1", "k1", decided(approved)),
+				f.request("r", "aaaaaa", "w1", "k1"),
+			}, nodes: []string{"w1"}, want: []string{"r approved Approved"},
 		},
 		"a second machine with the same token": {
-			requests: requests{f.request("a", "aaaaaa", "w1", "k1", decided(approved)), f.request("r", "aaaaaa", "w2", "k2")}, want: []string{"r denied TokenUsed"},
+			requests: requests{
+				f.request("a", "aaaaaa", "w1", "k1", decided(approved)),
+				f.request("r", "aaaaaa", "w2", "k2"),
+			}, want: []string{"r denied TokenUsed"},
 		},
 		"a stolen token asks again for the name of the machine that joined": {
-			requests: requests{f.request("a", "aaaaaa", "w1", "k1", decided(approved), forNode), f.request("r", "aaaaaa", "w1", "k2", forNode)}, nodes: []string{"w1"}, want: []string{"r denied TokenUsed"},
+			requests: requests{
+				f.request("a", "aaaaaa", "w1", "k1", decided(approved), forNode),
+				f.request("r", "aaaaaa", "w1", "k2", forNode),
+			}, nodes: []string{"w1"},
+			want: []string{"r denied TokenUsed"},
 		},
 		"a stolen token with the machine's key and another name": {
-			requests: requests{f.request("a", "aaaaaa", "w1", "k1", decided(approved)), f.request("r", "aaaaaa", "w2", "k1")}, want: []string{"r denied TokenUsed"},
+			requests: requests{
+				f.request("a", "aaaaaa", "w1", "k1", decided(approved)),
+				f.request("r", "aaaaaa", "w2", "k1"),
+			}, want: []string{"r denied TokenUsed"},
 		},
 		"of two requests of one token at once, the older one wins": {
-			requests: requests{f.request("b", "aaaaaa", "w2", "k2"), f.request("a", "aaaaaa", "w1", "k1", ago(time.Minute))}, want: []string{"a approved Approved", "b denied TokenUsed"},
+			requests: requests{f.request("b", "aaaaaa", "w2", "k2"), f.request("a", "aaaaaa", "w1", "k1",
+				ago(time.Minute))}, want: []string{"a approved Approved", "b denied TokenUsed"},
 		},
 		"a denied request uses no token": {
-			requests: requests{f.request("a", "aaaaaa", "w2", "k1", ago(time.Minute)), f.request("r", "aaaaaa", "w1", "k1")}, nodes: []string{"w2"}, want: []string{"a denied NodeExists", "r approved Approved"},
+			requests: requests{
+				f.request("a", "aaaaaa", "w2", "k1", ago(time.Minute)),
+				f.request("r", "aaaaaa", "w1", "k1"),
+			}, nodes: []string{"w2"}, want: []string{
+				"a denied NodeExists",
+				"r approved Approved",
+			},
 		},
 		"a request that an administrator approved uses its token": {
 			requests: requests{
-				f.request("a", "aaaaaa", "w1", "k1", decided(approved), func(r *certificatesv1.CertificateSigningRequest) { r.Spec.Request = []byte("x") }), f.request("r", "aaaaaa", "w1", "k1"),
+				f.request("a", "aaaaaa", "w1", "k1", decided(approved),
+					func(r *certificatesv1.CertificateSigningRequest) { r.Spec.Request = []byte("x") }),
+				f.request("r", "aaaaaa", "w1", "k1"),
 			}, want: []string{"r denied TokenUsed"},
 		},
 		"a new name, for two machines with tokens of their own": {
-			requests: requests{f.request("a", "aaaaaa", "w1", "k1", ago(time.Minute)), f.request("r", "bbbbbb", "w1", "k2")}, want: []string{"a approved Approved", "r denied NameTaken"},
+			requests: requests{
+				f.request("a", "aaaaaa", "w1", "k1", ago(time.Minute)),
+				f.request("r", "bbbbbb", "w1", "k2"),
+			}, want: []string{"a approved Approved", "r denied NameTaken"},
 		},
 		"a name that was given a moment ago": {
-			requests: requests{f.request("a", "aaaaaa", "w1", "k1", decided(approved)), f.request("r", "bbbbbb", "w1", "k2")}, want: []string{"r denied NameTaken"},
+			requests: requests{
+				f.request("a", "aaaaaa", "w1", "k1", decided(approved)),
+				f.request("r", "bbbbbb", "w1", "k2"),
+			}, want: []string{"r denied NameTaken"},
 		},
 		"a name that was given, for the machine with the node's own token": {
-			requests: requests{f.request("a", "aaaaaa", "w1", "k1", decided(approved)), f.request("r", "bbbbbb", "w1", "k2", forNode)}, want: []string{"r denied NameTaken"},
+			requests: requests{
+				f.request("a", "aaaaaa", "w1", "k1", decided(approved)),
+				f.request("r", "bbbbbb", "w1", "k2", forNode),
+			}, want: []string{"r denied NameTaken"},
 		},
 		"a name that was given, for the machine with the node's own token, after its Node appeared": {
-			requests: requests{f.request("a", "aaaaaa", "w1", "k1", decided(approved)), f.request("r", "bbbbbb", "w1", "k2", forNode)}, nodes: []string{"w1"}, want: []string{"r approved Approved"},
+			requests: requests{
+				f.request("a", "aaaaaa", "w1", "k1", decided(approved)),
+				f.request("r", "bbbbbb", "w1", "k2", forNode),
+			}, nodes: []string{"w1"},
+			want: []string{"r approved Approved"},
 		},
 		"a name that was given to the same machine, which boots again and keeps its key": {
-			requests: requests{f.request("a", "aaaaaa", "w1", "k1", decided(approved), forNode), f.request("r", "bbbbbb", "w1", "k1", forNode)}, want: []string{"r approved Approved"},
+			requests: requests{
+				f.request("a", "aaaaaa", "w1", "k1", decided(approved), forNode),
+				f.request("r", "bbbbbb", "w1", "k1", forNode),
+			}, want: []string{"r approved Approved"},
 		},
 		"a new name, for a machine of the pool and one with the node's own token": {
-			requests: requests{f.request("a", "aaaaaa", "w1", "k1", ago(time.Minute)), f.request("r", "bbbbbb", "w1", "k2", forNode)}, want: []string{"a approved Approved", "r denied NameTaken"},
+			requests: requests{
+				f.request("a", "aaaaaa", "w1", "k1", ago(time.Minute)),
+				f.request("r", "bbbbbb", "w1", "k2", forNode),
+			}, want: []string{
+				"a approved Approved",
+				"r denied NameTaken",
+			},
 		},
 		"a name that a token of the node reserves, with a token of a pool": {
-			requests: requests{f.request("r", "aaaaaa", "w1", "k1")}, reserved: reserved, want: []string{"r denied NameReserved"},
+			requests: requests{f.request("r", "aaaaaa", "w1", "k1")}, reserved: reserved,
+			want: []string{"r denied NameReserved"},
 		},
 		"a reserved name, from an open server": {
-			requests: requests{f.request("r", "aaaaaa", "w1", "k1", groups())}, reserved: reserved, want: []string{"r denied NameReserved"},
+			requests: requests{f.request("r", "aaaaaa", "w1", "k1", groups())}, reserved: reserved,
+			want: []string{"r denied NameReserved"},
 		},
 		"a reserved name, for a machine of the pool and one with the node's own token": {
-			requests: requests{f.request("a", "aaaaaa", "w1", "k1", ago(time.Minute)), f.request("r", "bbbbbb", "w1", "k2", forNode)}, reserved: reserved,
+			requests: requests{
+				f.request("a", "aaaaaa", "w1", "k1", ago(time.Minute)),
+				f.request("r", "bbbbbb", "w1", "k2", forNode),
+			}, reserved: reserved,
 			want: []string{"a denied NameReserved", "r approved Approved"},
 		},
 		"another name than the reserved one": {requests: requests{f.request("r", "aaaaaa", "w2", "k1")}, reserved: reserved, want: []string{"r approved Approved"}},
 		"a kubelet repeats its request after its name was reserved": {
-			requests: requests{f.request("a", "aaaaaa", "w1", "k1", decided(approved)), f.request("r", "aaaaaa", "w1", "k1")}, reserved: reserved, want: []string{"r approved Approved"},
+			requests: requests{
+				f.request("a", "aaaaaa", "w1", "k1", decided(approved)),
+				f.request("r", "aaaaaa", "w1", "k1"),
+			}, reserved: reserved, want: []string{"r approved Approved"},
 		},
 		"a name that was given long ago": {
-			requests: requests{f.request("a", "aaaaaa", "w1", "k1", ago(61*time.Minute), decided(approved)), f.request("r", "bbbbbb", "w1", "k2")}, want: []string{"r approved Approved"},
+			requests: requests{
+				f.request("a", "aaaaaa", "w1", "k1", ago(61*time.Minute), decided(approved)),
+				f.request("r", "bbbbbb", "w1", "k2"),
+			}, want: []string{"r approved Approved"},
 		},
 		"a request that waited too long": {requests: requests{f.request("r", "aaaaaa", "w1", "k1", ago(16*time.Minute))}, want: []string{"r denied TooLate"}},
 		"a repeated one that waited":     {requests: requests{f.request("a", "aaaaaa", "w1", "k1", ago(50*time.Minute), decided(approved)), f.request("r", "aaaaaa", "w1", "k1", ago(40*time.Minute))}, want: []string{"r approved Approved"}},
@@ -238,12 +311,16 @@ func TestDecide(t *testing.T) {
 			for _, n := range c.nodes {
 				nodes[n] = strings.HasPrefix(n, "cp-")
 			}
-			decisions, _ := approve.Decide(approve.Facts{Requests: c.requests, Nodes: nodes, Reserved: c.reserved, Now: noon})
+			decisions, _ := approve.Decide(approve.Facts{
+				Requests: c.requests, Nodes: nodes, Reserved: c.reserved,
+				Now: noon,
+			})
 			if is := told(decisions); !slices.Equal(is, c.want) {
 				t.Errorf("%q, want %q", is, c.want)
 			}
 			for _, d := range decisions {
-				if d.Approved && !strings.Contains(d.Message, d.Node) || !strings.Contains(d.Message, strings.TrimPrefix(d.Request.Spec.Username, "system:bootstrap:")) {
+				if d.Approved && !strings.Contains(d.Message, d.Node) ||
+					!strings.Contains(d.Message, strings.TrimPrefix(d.Request.Spec.Username, "system:bootstrap:")) {
 					t.Errorf("%s: the message names no node or no token: %s", d.Request.Name, d.Message)
 				}
 			}
@@ -281,7 +358,10 @@ func TestInvalidRequests(t *testing.T) {
 		"a mail address":                   {f.like(func(r *x509.CertificateRequest) { r.EmailAddresses = []string{"a@example.com"} }), "alternative names"},
 		"a URI":                            {f.like(func(r *x509.CertificateRequest) { r.URIs = []*url.URL{{Scheme: "spiffe", Host: "x"}} }), "alternative names"},
 		"a name of another form": {f.like(func(r *x509.CertificateRequest) {
-			r.ExtraExtensions = []pkix.Extension{{Id: []int{2, 5, 29, 17}, Value: []byte{0x30, 0x04, 0x88, 0x02, 0x2a, 0x03}}}
+			r.ExtraExtensions = []pkix.Extension{{Id: []int{2, 5, 29, 17}, Value: []byte{
+				0x30, 0x04, 0x88, 0x02, 0x2a,
+				0x03,
+			}}}
 		}), "alternative names"},
 		"a server's usage":         {usages(certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth), "its usages are"},
 		"a server's usage as well": {usages(certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth, certificatesv1.UsageServerAuth), "its usages are"},
@@ -296,7 +376,9 @@ func TestInvalidRequests(t *testing.T) {
 		"a certificate that ends before the token": {func(r *certificatesv1.CertificateSigningRequest) { r.Spec.ExpirationSeconds = new(int32(600)) }, "expirationSeconds are 600"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			decisions, uses := approve.Decide(approve.Facts{Requests: []certificatesv1.CertificateSigningRequest{f.request("r", "aaaaaa", "w1", "k1", c.change)}, Now: noon})
+			decisions, uses := approve.Decide(
+				approve.Facts{Requests: []certificatesv1.CertificateSigningRequest{f.request("r", "aaaaaa", "w1", "k1",
+					c.change)}, Now: noon})
 			if is := told(decisions); !slices.Equal(is, []string{"r denied InvalidRequest"}) {
 				t.Fatal(is)
 			}
@@ -315,12 +397,17 @@ func TestUsesAreRemembered(t *testing.T) {
 	f := &fixture{t, map[string]*ecdsa.PrivateKey{}}
 	first, second := f.request("a", "aaaaaa", "w1", "k1"), f.request("b", "aaaaaa", "w2", "k2", ago(0))
 	_, uses := approve.Decide(approve.Facts{Requests: []certificatesv1.CertificateSigningRequest{first}, Now: noon})
-	next := func(after time.Duration, nodes map[string]bool, requests ...certificatesv1.CertificateSigningRequest) []string {
+	next := func(after time.Duration, nodes map[string]bool,
+		requests ...certificatesv1.CertificateSigningRequest,
+	) []string {
 		t.Helper()
 		for i := range requests {
 			requests[i].CreationTimestamp = metav1.NewTime(noon.Add(after - time.Second))
 		}
-		decisions, _ := approve.Decide(approve.Facts{Requests: requests, Nodes: nodes, Uses: uses, Now: noon.Add(after)})
+		decisions, _ := approve.Decide(approve.Facts{
+			Requests: requests, Nodes: nodes, Uses: uses,
+			Now: noon.Add(after),
+		})
 		return told(decisions)
 	}
 	for sentence, c := range map[string]struct{ is, want []string }{
@@ -339,8 +426,12 @@ func TestUsesAreRemembered(t *testing.T) {
 
 	// The Node was there, and is deleted: the name is free at once, for a machine that is provisioned again.
 	done := f.request("a", "aaaaaa", "w1", "k1", decided(approved))
-	_, uses = approve.Decide(approve.Facts{Requests: []certificatesv1.CertificateSigningRequest{done}, Nodes: map[string]bool{"w1": false}, Uses: uses, Now: noon})
-	if is := next(time.Minute, nil, done, f.request("c", "cccccc", "w1", "k3")); !slices.Equal(is, []string{"c approved Approved"}) {
+	_, uses = approve.Decide(approve.Facts{
+		Requests: []certificatesv1.CertificateSigningRequest{done},
+		Nodes:    map[string]bool{"w1": false}, Uses: uses, Now: noon,
+	})
+	if is := next(time.Minute, nil, done, f.request("c", "cccccc", "w1", "k3")); !slices.Equal(is,
+		[]string{"c approved Approved"}) {
 		t.Errorf("after the Node was deleted: %q", is)
 	}
 }
@@ -350,7 +441,8 @@ func TestANameIsNoCommand(t *testing.T) {
 	f := &fixture{t, map[string]*ecdsa.PrivateKey{}}
 	for _, name := range []string{"x; reboot", "$(reboot)", "`reboot`", "-A", "a\nb", strings.Repeat("a", 300)} {
 		decisions, _ := approve.Decide(approve.Facts{
-			Requests: []certificatesv1.CertificateSigningRequest{f.request(name, "aaaaaa", "w1", "k1")}, Nodes: map[string]bool{"w1": false}, Now: noon,
+			Requests: []certificatesv1.CertificateSigningRequest{f.request(name, "aaaaaa", "w1", "k1")},
+			Nodes:    map[string]bool{"w1": false}, Now: noon,
 		})
 		if m := decisions[0].Message; !strings.Contains(m, "`kubectl delete csr NAME`") || strings.Contains(m, name) {
 			t.Errorf("%q: %s", name, m)
@@ -364,7 +456,8 @@ func TestManyMachines(t *testing.T) {
 	const machines = 5000
 	var requests []certificatesv1.CertificateSigningRequest
 	for i := range machines {
-		requests = append(requests, f.request(fmt.Sprintf("r%04d", i), fmt.Sprintf("a%05d", i), fmt.Sprintf("w%04d", i), "k1"))
+		requests = append(requests, f.request(fmt.Sprintf("r%04d", i), fmt.Sprintf("a%05d", i), fmt.Sprintf("w%04d", i),
+			"k1"))
 	}
 	decisions, uses := approve.Decide(approve.Facts{Requests: requests, Now: noon})
 	for _, d := range decisions {

@@ -33,18 +33,21 @@ const shortest = 2 * time.Hour
 // subjectAltName is the X.509 extension for additional names (RFC 5280, 4.2.1.6).
 var subjectAltName = asn1.ObjectIdentifier{2, 5, 29, 17}
 
-// IsJoin reports whether a request is for a kubelet's client certificate, by a bootstrap token of machine-config-server. The API
-// server sets the user and the groups of a request, so nobody can forge them.
+// IsJoin reports whether a request is for a kubelet's client certificate, by a bootstrap token of
+// machine-config-server. The API server sets the user and the groups of a request, so nobody can forge them.
 func IsJoin(r *certificatesv1.CertificateSigningRequest) bool {
-	return r.Spec.SignerName == certificatesv1.KubeAPIServerClientKubeletSignerName && strings.HasPrefix(r.Spec.Username, bootstrapUser) &&
+	return r.Spec.SignerName == certificatesv1.KubeAPIServerClientKubeletSignerName &&
+		strings.HasPrefix(r.Spec.Username, bootstrapUser) &&
 		slices.Contains(r.Spec.Groups, v1alpha1.BootstrapGroup)
 }
 
 // IsPending reports whether a request is neither approved nor denied.
 func IsPending(r *certificatesv1.CertificateSigningRequest) bool {
-	return len(r.Status.Certificate) == 0 && !slices.ContainsFunc(r.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool {
-		return c.Type == certificatesv1.CertificateApproved || c.Type == certificatesv1.CertificateDenied || c.Type == certificatesv1.CertificateFailed
-	})
+	return len(r.Status.Certificate) == 0 && !slices.ContainsFunc(r.Status.Conditions,
+		func(c certificatesv1.CertificateSigningRequestCondition) bool {
+			return c.Type == certificatesv1.CertificateApproved || c.Type == certificatesv1.CertificateDenied ||
+				c.Type == certificatesv1.CertificateFailed
+		})
 }
 
 // AsksForAnyName reports whether a pending request uses a bootstrap token that is not limited to one node.
@@ -109,14 +112,17 @@ func check(r *certificatesv1.CertificateSigningRequest) (subject, error) {
 	case !slices.Equal(name.Organization, []string{nodesGroup}):
 		return subject{}, fmt.Errorf("its organizations are %q, want %s only", name.Organization, nodesGroup)
 	case len(name.Names) != 2:
-		return subject{}, fmt.Errorf("its subject has %d attributes, want a common name and an organization only", len(name.Names))
+		return subject{}, fmt.Errorf("its subject has %d attributes, want a common name and an organization only",
+			len(name.Names))
 	case len(request.DNSNames)+len(request.EmailAddresses)+len(request.IPAddresses)+len(request.URIs) > 0,
 		slices.ContainsFunc(request.Extensions, isSubjectAltName):
 		return subject{}, errors.New("it has alternative names, which a client certificate of a kubelet has not")
 	case !clientUsages(r.Spec.Usages):
-		return subject{}, fmt.Errorf("its usages are %q, want client auth, digital signature and perhaps key encipherment", r.Spec.Usages)
+		return subject{}, fmt.Errorf("its usages are %q, want client auth, digital signature and perhaps key "+
+			"encipherment", r.Spec.Usages)
 	case r.Spec.ExpirationSeconds != nil && time.Duration(*r.Spec.ExpirationSeconds)*time.Second < shortest:
-		return subject{}, fmt.Errorf("its expirationSeconds are %d, want none or at least %d", *r.Spec.ExpirationSeconds, int(shortest.Seconds()))
+		return subject{}, fmt.Errorf("its expirationSeconds are %d, want none or at least %d",
+			*r.Spec.ExpirationSeconds, int(shortest.Seconds()))
 	}
 	return who, nil
 }
@@ -125,11 +131,13 @@ func check(r *certificatesv1.CertificateSigningRequest) (subject, error) {
 // encipherment.
 func clientUsages(usages []certificatesv1.KeyUsage) bool {
 	for _, u := range usages {
-		if u != certificatesv1.UsageClientAuth && u != certificatesv1.UsageDigitalSignature && u != certificatesv1.UsageKeyEncipherment {
+		if u != certificatesv1.UsageClientAuth && u != certificatesv1.UsageDigitalSignature &&
+			u != certificatesv1.UsageKeyEncipherment {
 			return false
 		}
 	}
-	return slices.Contains(usages, certificatesv1.UsageClientAuth) && slices.Contains(usages, certificatesv1.UsageDigitalSignature)
+	return slices.Contains(usages, certificatesv1.UsageClientAuth) && slices.Contains(usages,
+		certificatesv1.UsageDigitalSignature)
 }
 
 func isSubjectAltName(e pkix.Extension) bool { return e.Id.Equal(subjectAltName) }

@@ -15,15 +15,26 @@ import (
 
 // TestReservedNames: a token reserves its node's name until it expires or is revoked.
 func TestReservedNames(t *testing.T) {
-	token := func(id, node string, left time.Duration, edit func(*v1alpha1.ProvisioningToken)) v1alpha1.ProvisioningToken {
-		out := v1alpha1.ProvisioningToken{ObjectMeta: metav1.ObjectMeta{Name: id}, Spec: v1alpha1.ProvisioningTokenSpec{Pool: "db", Node: node, Expires: metav1.NewTime(noon.Add(left)), Uses: 1}}
+	token := func(id, node string, left time.Duration,
+		edit func(*v1alpha1.ProvisioningToken),
+	) v1alpha1.ProvisioningToken {
+		out := v1alpha1.ProvisioningToken{
+			ObjectMeta: metav1.ObjectMeta{Name: id},
+			Spec: v1alpha1.ProvisioningTokenSpec{
+				Pool: "db", Node: node, Expires: metav1.NewTime(noon.Add(left)),
+				Uses: 1,
+			},
+		}
 		edit(&out)
 		return out
 	}
 	asIs := func(*v1alpha1.ProvisioningToken) {}
 	is := approve.ReservedNames([]v1alpha1.ProvisioningToken{
-		token("good", "db-1", time.Minute, asIs), token("second", "db-1", time.Minute, asIs), token("pool", "", time.Minute, asIs),
-		token("expired", "db-2", 0, asIs), token("revoked", "db-3", time.Minute, func(t *v1alpha1.ProvisioningToken) { t.Spec.Revoked = true }),
+		token("good", "db-1", time.Minute, asIs), token("second", "db-1", time.Minute, asIs),
+		token("pool", "", time.Minute, asIs),
+		token("expired", "db-2", 0, asIs), token("revoked", "db-3", time.Minute, func(t *v1alpha1.ProvisioningToken) {
+			t.Spec.Revoked = true
+		}),
 		token("used-up", "db-4", time.Minute, func(t *v1alpha1.ProvisioningToken) { t.Status.Used = 1 }),
 	}, noon)
 	if want := map[string]string{"db-1": "good", "db-4": "used-up"}; !maps.Equal(is, want) {

@@ -31,8 +31,8 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/controller/controllertest"
 )
 
-// joins is a real API server on which machines with real bootstrap tokens ask for certificates. No manager runs: each pass of
-// the controller is a call.
+// joins is a real API server on which machines with real bootstrap tokens ask for certificates. No manager runs: each
+// pass of the controller is a call.
 type joins struct {
 	*stage
 	config  *rest.Config
@@ -43,13 +43,22 @@ type joins struct {
 
 func newJoins(t *testing.T) *joins {
 	t.Helper()
-	env, rc := startServer(t, map[string]string{"enable-bootstrap-token-auth": "true", "authorization-mode": "Node,RBAC"})
-	s := &joins{stage: &stage{t: t, log: &notes{}, dir: env.BinaryAssetsDirectory}, config: rc, keys: map[string]*ecdsa.PrivateKey{}}
+	env, rc := startServer(t, map[string]string{
+		"enable-bootstrap-token-auth": "true",
+		"authorization-mode":          "Node,RBAC",
+	})
+	s := &joins{
+		stage: &stage{t: t, log: &notes{}, dir: env.BinaryAssetsDirectory}, config: rc,
+		keys: map[string]*ecdsa.PrivateKey{},
+	}
 	var err error
 	if s.admin, err = client.New(rc, client.Options{Scheme: env.Scheme}); err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{"namespace/namespace.yaml", "rbac/controller.yaml", "rbac/controller-admission.yaml", "rbac/server.yaml"} {
+	for _, file := range []string{
+		"namespace/namespace.yaml", "rbac/controller.yaml", "rbac/controller-admission.yaml",
+		"rbac/server.yaml",
+	} {
 		s.apply(filepath.Join("..", "..", "config", file))
 	}
 	s.kubeconfig(env.KubeConfig)
@@ -75,7 +84,8 @@ func (s *joins) pass() {
 func (s *joins) bootstrapToken(id string, groups ...string) client.Client {
 	s.t.Helper()
 	s.create(&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-" + id, Namespace: "kube-system"}, Type: "bootstrap.kubernetes.io/token",
+		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-" + id, Namespace: "kube-system"},
+		Type:       "bootstrap.kubernetes.io/token",
 		StringData: map[string]string{
 			"token-id": id, "token-secret": "0123456789abcdef", "usage-bootstrap-authentication": "true",
 			"expiration":        time.Now().Add(time.Hour).UTC().Format(time.RFC3339),
@@ -95,17 +105,26 @@ func (s *joins) bootstrapToken(id string, groups ...string) client.Client {
 }
 
 // ask sends a request for a node's certificate, as its kubelet does.
-func (s *joins) ask(machine client.Client, name, node, key string, edit ...func(*x509.CertificateRequest, *certificatesv1.CertificateSigningRequest)) {
+func (s *joins) ask(machine client.Client, name, node, key string, edit ...func(*x509.CertificateRequest,
+	*certificatesv1.CertificateSigningRequest),
+) {
 	s.t.Helper()
 	if s.keys[key] == nil {
 		k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		s.must(err)
 		s.keys[key] = k
 	}
-	body := &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}}
-	r := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: certificatesv1.CertificateSigningRequestSpec{
-		SignerName: certificatesv1.KubeAPIServerClientKubeletSignerName, Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
+	body := &x509.CertificateRequest{Subject: pkix.Name{
+		CommonName:   "system:node:" + node,
+		Organization: []string{"system:nodes"},
 	}}
+	r := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			SignerName: certificatesv1.KubeAPIServerClientKubeletSignerName,
+			Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
+		},
+	}
 	for _, e := range edit {
 		e(body, r)
 	}
@@ -138,7 +157,10 @@ func TestMachinesJoinOnARealAPIServer(t *testing.T) {
 	t.Parallel()
 	s := newJoins(t)
 	s.newNode("w1")
-	s.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "cp-1", Labels: map[string]string{"node-role.kubernetes.io/control-plane": ""}}})
+	s.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name:   "cp-1",
+		Labels: map[string]string{"node-role.kubernetes.io/control-plane": ""},
+	}})
 	worker, infra := v1alpha1.PoolGroup("worker", ""), v1alpha1.PoolGroup("infra", "")
 	pool := s.bootstrapToken("poolaa", worker)
 	s.tokenOfAPool(pool)
@@ -158,7 +180,9 @@ func (s *joins) tokenOfAPool(pool client.Client) {
 	type csr = certificatesv1.CertificateSigningRequest
 	s.ask(pool, "existing", "w1", "k1")
 	s.ask(pool, "control-plane", "cp-1", "k1")
-	s.ask(pool, "masters", "w2", "k1", func(b *x509.CertificateRequest, _ *csr) { b.Subject.Organization = []string{"system:masters"} })
+	s.ask(pool, "masters", "w2", "k1", func(b *x509.CertificateRequest, _ *csr) {
+		b.Subject.Organization = []string{"system:masters"}
+	})
 	s.ask(pool, "more-groups", "w2", "k1", func(b *x509.CertificateRequest, _ *csr) {
 		b.Subject.Organization = []string{"system:nodes", "system:masters"}
 	})
@@ -166,23 +190,31 @@ func (s *joins) tokenOfAPool(pool client.Client) {
 		b.DNSNames, b.IPAddresses = []string{"kubernetes.default"}, []net.IP{net.IPv4(10, 0, 0, 1)}
 	})
 	s.ask(pool, "usages", "w2", "k1", func(_ *x509.CertificateRequest, r *csr) {
-		r.Spec.Usages = []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth, certificatesv1.UsageServerAuth}
+		r.Spec.Usages = []certificatesv1.KeyUsage{
+			certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth,
+			certificatesv1.UsageServerAuth,
+		}
 	})
-	s.ask(pool, "short", "w2", "k1", func(_ *x509.CertificateRequest, r *csr) { r.Spec.ExpirationSeconds = new(int32(600)) })
+	s.ask(pool, "short", "w2", "k1", func(_ *x509.CertificateRequest, r *csr) {
+		r.Spec.ExpirationSeconds = new(int32(600))
+	})
 	s.ask(pool, "serving", "w2", "k1", func(b *x509.CertificateRequest, r *csr) {
 		b.DNSNames, r.Spec.SignerName = []string{"w2"}, certificatesv1.KubeletServingSignerName
 		r.Spec.Usages = []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth}
 	})
 	s.pass()
 	for name, want := range map[string]string{
-		"existing": "Denied BunsenNodeExists", "control-plane": "Denied BunsenControlPlaneNode", "masters": "Denied BunsenInvalidRequest",
-		"more-groups": "Denied BunsenInvalidRequest", "names": "Denied BunsenInvalidRequest", "usages": "Denied BunsenInvalidRequest",
-		"short": "Denied BunsenInvalidRequest", "serving": "",
+		"existing": "Denied BunsenNodeExists", "control-plane": "Denied BunsenControlPlaneNode",
+		"masters":     "Denied BunsenInvalidRequest",
+		"more-groups": "Denied BunsenInvalidRequest", "names": "Denied BunsenInvalidRequest",
+		"usages": "Denied BunsenInvalidRequest",
+		"short":  "Denied BunsenInvalidRequest", "serving": "",
 	} {
 		controllertest.Equal(t, "request "+name, s.decided(name), want)
 	}
 	controllertest.Equal(t, "events", len(s.events.Lines), 7)
-	controllertest.Contains(t, "the events", strings.Join(s.events.Lines, "\n"), "MachineDenied", `certificate request "existing": node "w1" exists, and bootstrap token poolaa is for new machines`)
+	controllertest.Contains(t, "the events", strings.Join(s.events.Lines, "\n"), "MachineDenied",
+		`certificate request "existing": node "w1" exists, and bootstrap token poolaa is for new machines`)
 
 	// The token is good for one machine, whatever was tried with it before. Its kubelet may ask again.
 	s.ask(pool, "join", "w2", "k2")
@@ -200,10 +232,12 @@ func (s *joins) tokenOfAPool(pool client.Client) {
 	s.newNode("w2")
 	s.ask(pool, "without-a-record", "w4", "k4")
 	for _, name := range []string{"join", "again"} {
-		s.must(s.admin.Delete(t.Context(), &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+		s.must(s.admin.Delete(t.Context(),
+			&certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	}
 	s.pass()
-	controllertest.Equal(t, "a second machine, after the records were deleted", s.decided("without-a-record"), "Denied BunsenTokenUsed")
+	controllertest.Equal(t, "a second machine, after the records were deleted", s.decided("without-a-record"),
+		"Denied BunsenTokenUsed")
 	s.ask(s.bootstrapToken("poolab", v1alpha1.PoolGroup("worker", "")), "join-5", "w5", "k5")
 	s.pass()
 	s.restart()
@@ -233,9 +267,12 @@ func (s *joins) tokenOfANode() {
 // reservedName: a token of a pool does not get the name that a provisioning token reserves for its node.
 func (s *joins) reservedName() {
 	t := s.t
-	s.create(&v1alpha1.ProvisioningToken{ObjectMeta: metav1.ObjectMeta{Name: "reserver"}, Spec: v1alpha1.ProvisioningTokenSpec{
-		Pool: "db", Node: "db-1", Expires: metav1.NewTime(time.Now().Add(time.Hour)), Hash: strings.Repeat("0", 64),
-	}})
+	s.create(&v1alpha1.ProvisioningToken{
+		ObjectMeta: metav1.ObjectMeta{Name: "reserver"},
+		Spec: v1alpha1.ProvisioningTokenSpec{
+			Pool: "db", Node: "db-1", Expires: metav1.NewTime(time.Now().Add(time.Hour)), Hash: strings.Repeat("0", 64),
+		},
+	})
 	s.ask(s.bootstrapToken("poolae", v1alpha1.PoolGroup("worker", "")), "thief", "db-1", "k40")
 	s.approve.Live = withoutTokens{s.approve.Client}
 	if _, err := s.approve.Reconcile(ctrl.LoggerInto(t.Context(), logr.Discard()), reconcile.Request{}); err == nil {
@@ -251,7 +288,8 @@ func (s *joins) reservedName() {
 	s.pass()
 	s.approve.Live = s.approve.Client
 	controllertest.Equal(t, "the node's own token", s.decided("db-1"), "Approved BunsenApproved")
-	controllertest.Equal(t, "a second machine with a token of the node", s.decided("second-db-1"), "Denied BunsenNameTaken")
+	controllertest.Equal(t, "a second machine with a token of the node", s.decided("second-db-1"),
+		"Denied BunsenNameTaken")
 }
 
 // withoutTokens is a reader that fails to list provisioning tokens.
@@ -264,21 +302,31 @@ func (r withoutTokens) List(ctx context.Context, list client.ObjectList, opts ..
 	return r.Reader.List(ctx, list, opts...)
 }
 
-// otherApprovers: kube-controller-manager may have rights from roles for all bootstrap tokens, and still leaves ours alone.
+// otherApprovers: kube-controller-manager may have rights from roles for all bootstrap tokens, and still leaves ours
+// alone.
 func (s *joins) otherApprovers() {
 	s.ask(s.bootstrapToken("poolad", v1alpha1.PoolGroup("worker", "")), "undecided", "w1", "k1")
 	config := rest.CopyConfig(s.config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:kube-system:certificate-controller", Groups: []string{"system:masters"}}
+	config.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:kube-system:certificate-controller",
+		Groups:   []string{"system:masters"},
+	}
 	other, err := client.New(config, client.Options{Scheme: s.admin.Scheme()})
 	s.must(err)
 	approve := func(name string) error {
 		r := &certificatesv1.CertificateSigningRequest{}
 		s.must(s.get(name, r))
-		r.Status.Conditions = append(r.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "AutoApproved"})
-		return other.SubResource("approval").Update(s.t.Context(), r, &client.SubResourceUpdateOptions{UpdateOptions: client.UpdateOptions{DryRun: []string{metav1.DryRunAll}}})
+		r.Status.Conditions = append(r.Status.Conditions,
+			certificatesv1.CertificateSigningRequestCondition{
+				Type:   certificatesv1.CertificateApproved,
+				Status: corev1.ConditionTrue, Reason: "AutoApproved",
+			})
+		return other.SubResource("approval").Update(s.t.Context(), r,
+			&client.SubResourceUpdateOptions{UpdateOptions: client.UpdateOptions{DryRun: []string{metav1.DryRunAll}}})
 	}
 	s.eventually("the policy to act", func() error {
-		if err := approve("undecided"); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "machine-config-controller decides") {
+		if err := approve("undecided"); !apierrors.IsForbidden(err) ||
+			!strings.Contains(err.Error(), "machine-config-controller decides") {
 			return fmt.Errorf("kube-controller-manager approves: %v", err)
 		}
 		return nil
@@ -295,7 +343,10 @@ func (s *joins) storm() {
 	for i := range machines {
 		config := rest.CopyConfig(s.config)
 		config.Impersonate = rest.ImpersonationConfig{
-			UserName: fmt.Sprintf("system:bootstrap:s%05d", i), Groups: []string{"system:bootstrappers", v1alpha1.BootstrapGroup, v1alpha1.PoolGroup("worker", ""), "system:authenticated"},
+			UserName: fmt.Sprintf("system:bootstrap:s%05d", i), Groups: []string{
+				"system:bootstrappers",
+				v1alpha1.BootstrapGroup, v1alpha1.PoolGroup("worker", ""), "system:authenticated",
+			},
 		}
 		machine, err := client.New(config, client.Options{Scheme: s.admin.Scheme(), Mapper: s.admin.RESTMapper()})
 		s.must(err)
@@ -308,7 +359,8 @@ func (s *joins) storm() {
 	s.must(s.admin.List(s.t.Context(), &list))
 	approved := 0
 	for _, r := range list.Items {
-		if strings.HasPrefix(r.Name, "storm-") && len(r.Status.Conditions) == 1 && r.Status.Conditions[0].Type == certificatesv1.CertificateApproved {
+		if strings.HasPrefix(r.Name, "storm-") && len(r.Status.Conditions) == 1 &&
+			r.Status.Conditions[0].Type == certificatesv1.CertificateApproved {
 			approved++
 		}
 	}

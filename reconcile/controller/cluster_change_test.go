@@ -31,8 +31,8 @@ spec:
   kernelArguments: [quiet]
 `
 
-// apiChanges: a change through the API is recorded with the field manager and the time that the API server has, and a standard pool
-// that a user edits is restored.
+// apiChanges: a change through the API is recorded with the field manager and the time that the API server has, and a
+// standard pool that a user edits is restored.
 func (s *stage) apiChanges() {
 	s.t.Helper()
 	file := filepath.Join(s.t.TempDir(), "by-hand.yaml")
@@ -52,7 +52,8 @@ func (s *stage) apiChanges() {
 	}
 	s.push("another greeting for masters", "worker/10-motd.bu=hello", "master/10-motd.bu=welcome")
 	s.create(&mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Spec: mcfgv1.MachineConfigPoolSpec{
-		MachineConfigSelector: role("worker"), NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"mine": "yes"}},
+		MachineConfigSelector: role("worker"),
+		NodeSelector:          &metav1.LabelSelector{MatchLabels: map[string]string{"mine": "yes"}},
 	}})
 	s.eventually("rendering pool mine", func() error {
 		p := &mcfgv1.MachineConfigPool{}
@@ -62,18 +63,22 @@ func (s *stage) apiChanges() {
 		return nil
 	})
 	s.kubectl("patch", "mcp", "mine", "--type=json", "--field-manager=someone", "-p",
-		`[{"op":"replace","path":"/spec/machineConfigSelector","value":{"matchExpressions":[{"key":"`+v1alpha1.RoleLabel+`","operator":"In","values":["master"]}]}}]`)
+		`[{"op":"replace","path":"/spec/machineConfigSelector","value":{"matchExpressions":[{"key":"`+
+			v1alpha1.RoleLabel+`","operator":"In","values":["master"]}]}}]`)
 	s.requested("mine", "MachineConfigPool mine Changed by someone", began)
 	s.standardPoolEdited()
 	s.standardPoolDeleted()
 }
 
-// missingContent: a MachineConfig through the API names a file that the content store does not have. The pool keeps its config
-// and names the file, until the content store has it.
+// missingContent: a MachineConfig through the API names a file that the content store does not have. The pool keeps its
+// config and names the file, until the content store has it.
 func (s *stage) missingContent() {
 	s.t.Helper()
 	var chunks []client.Object
-	content, err := contentstore.Split(strings.NewReader("the agent"), func(c *v1alpha1.ContentChunk) error { chunks = append(chunks, c); return nil })
+	content, err := contentstore.Split(strings.NewReader("the agent"), func(c *v1alpha1.ContentChunk) error {
+		chunks = append(chunks, c)
+		return nil
+	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -89,7 +94,8 @@ func (s *stage) missingContent() {
 				return err
 			}
 			is := controllertest.PoolCondition(p, mcfgv1.MachineConfigPoolRenderDegraded)
-			if !strings.Contains(is, condition) || (p.Spec.Configuration.Name == before.Spec.Configuration.Name) != isSame {
+			if !strings.Contains(is, condition) ||
+				(p.Spec.Configuration.Name == before.Spec.Configuration.Name) != isSame {
 				return fmt.Errorf("%s: %s", p.Spec.Configuration.Name, is)
 			}
 			return nil
@@ -107,7 +113,8 @@ func (s *stage) missingContent() {
 	becomes("False", true)
 }
 
-// requested waits until the record of a pool's target names the change through the API that asked for it, or that took one back.
+// requested waits until the record of a pool's target names the change through the API that asked for it, or that took
+// one back.
 func (s *stage) requested(pool, want string, since time.Time) {
 	s.t.Helper()
 	s.eventually("the record of "+want, func() error {
@@ -131,13 +138,16 @@ func (s *stage) requested(pool, want string, since time.Time) {
 	})
 }
 
-// standardPoolEdited: the controller restores what it set of pool worker, and names who changed it. What it never set stays.
+// standardPoolEdited: the controller restores what it set of pool worker, and names who changed it. What it never set
+// stays.
 func (s *stage) standardPoolEdited() {
 	s.t.Helper()
-	s.kubectl("patch", "mcp", "worker", "--type=merge", "--field-manager=someone", "-p", `{"spec":{"maxUnavailable":3,"nodeSelector":{"matchLabels":{"mine":"yes"}}}}`)
+	s.kubectl("patch", "mcp", "worker", "--type=merge", "--field-manager=someone", "-p",
+		`{"spec":{"maxUnavailable":3,"nodeSelector":{"matchLabels":{"mine":"yes"}}}}`)
 	s.eventually("restoring pool worker", func() error {
 		p := &mcfgv1.MachineConfigPool{}
-		if err := s.get("worker", p); err != nil || len(p.Spec.NodeSelector.MatchLabels) > 0 || len(p.Spec.NodeSelector.MatchExpressions) != 2 || p.Spec.MaxUnavailable.IntValue() != 3 {
+		if err := s.get("worker", p); err != nil || len(p.Spec.NodeSelector.MatchLabels) > 0 ||
+			len(p.Spec.NodeSelector.MatchExpressions) != 2 || p.Spec.MaxUnavailable.IntValue() != 3 {
 			return fmt.Errorf("%+v, %v", p.Spec, err)
 		}
 		return nil
@@ -148,7 +158,8 @@ func (s *stage) standardPoolEdited() {
 			return err
 		}
 		for _, e := range list.Items {
-			if e.Reason == "Restored" && strings.Contains(e.Note, "restored spec.nodeSelector of MachineConfigPool worker, changed through the API by someone") {
+			if e.Reason == "Restored" && strings.Contains(e.Note, "restored spec.nodeSelector of MachineConfigPool "+
+				"worker, changed through the API by someone") {
 				return nil
 			}
 		}
@@ -156,13 +167,16 @@ func (s *stage) standardPoolEdited() {
 	})
 }
 
-// standardPoolDeleted: a user deletes pool worker while nodes fail a commit. The pool that the controller creates again records the config
-// that the nodes ran before as the last healthy one, so that new machines get that one.
+// standardPoolDeleted: a user deletes pool worker while nodes fail a commit. The pool that the controller creates again
+// records the config that the nodes ran before as the last healthy one, so that new machines get that one.
 func (s *stage) standardPoolDeleted() {
 	s.t.Helper()
 	edit(s, "n0", &corev1.Node{}, func(n *corev1.Node) { // its drain is over
 		n.Spec.Unschedulable = false
-		for _, key := range []string{v1alpha1.DesiredDrainAnnotation, v1alpha1.LastAppliedDrainAnnotation, v1alpha1.CordonedAnnotation} {
+		for _, key := range []string{
+			v1alpha1.DesiredDrainAnnotation, v1alpha1.LastAppliedDrainAnnotation,
+			v1alpha1.CordonedAnnotation,
+		} {
 			delete(n.Annotations, key)
 		}
 	})
@@ -171,7 +185,8 @@ func (s *stage) standardPoolDeleted() {
 		s.finish("n0")
 		s.finish("n1")
 		err := s.get("worker", good)
-		if target := good.Spec.Configuration.Name; err != nil || target == "" || good.Status.Configuration.Name != target || len(s.told("n0", "n1")) > 0 {
+		if target := good.Spec.Configuration.Name; err != nil || target == "" ||
+			good.Status.Configuration.Name != target || len(s.told("n0", "n1")) > 0 {
 			return fmt.Errorf("target %q, status %q, %v", target, good.Status.Configuration.Name, err)
 		}
 		return nil
@@ -193,8 +208,10 @@ func (s *stage) standardPoolDeleted() {
 		p := &mcfgv1.MachineConfigPool{}
 		err := s.get("worker", p)
 		record, _ := v1alpha1.ParseRolloutRecord(p.Annotations[v1alpha1.RolloutAnnotation])
-		if err != nil || p.UID == good.UID || record.Config == "" || record.Config == good.Spec.Configuration.Name || record.Healthy != good.Spec.Configuration.Name {
-			return fmt.Errorf("target %q, record %+v, want healthy %q, %v", p.Spec.Configuration.Name, record, good.Spec.Configuration.Name, err)
+		if err != nil || p.UID == good.UID || record.Config == "" || record.Config == good.Spec.Configuration.Name ||
+			record.Healthy != good.Spec.Configuration.Name {
+			return fmt.Errorf("target %q, record %+v, want healthy %q, %v", p.Spec.Configuration.Name, record,
+				good.Spec.Configuration.Name, err)
 		}
 		was, _ := v1alpha1.ParsePoolTarget(before.Annotations[v1alpha1.TargetAnnotation])
 		is, _ := v1alpha1.ParsePoolTarget(p.Annotations[v1alpha1.TargetAnnotation])

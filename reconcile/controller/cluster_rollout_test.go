@@ -36,25 +36,40 @@ spec:
         cronJob: {namespace: default, name: smoke}
 `
 
-// carefulRollouts: a policy from the repository is obeyed; a failure halts the rollout, and says so to kubectl; the next
-// commit heals the node that failed, and goes on step by step.
+// carefulRollouts: a policy from the repository is obeyed; a failure halts the rollout, and says so to kubectl; the
+// next commit heals the node that failed, and goes on step by step.
 func (s *stage) carefulRollouts() {
 	s.t.Helper()
 	tree := func(motd string) []string {
 		return []string{"worker/10-motd.bu=" + motd, "master/10-motd.bu=hello", clusterFiles, workerPool, canaryFirst}
 	}
 	pods := func(app string, policy corev1.RestartPolicy) corev1.PodTemplateSpec {
-		return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": app}}, Spec: corev1.PodSpec{
-			NodeSelector: map[string]string{"only": "elsewhere"}, RestartPolicy: policy, Containers: []corev1.Container{{Name: "c", Image: "i"}},
-		}}
+		return corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": app}},
+			Spec: corev1.PodSpec{
+				NodeSelector: map[string]string{"only": "elsewhere"}, RestartPolicy: policy,
+				Containers: []corev1.Container{{Name: "c", Image: "i"}},
+			},
+		}
 	}
-	edit(s, "default", &corev1.Namespace{}, func(n *corev1.Namespace) { metav1.SetMetaDataLabel(&n.ObjectMeta, v1alpha1.GateLabel, "true") })
+	edit(s, "default", &corev1.Namespace{}, func(n *corev1.Namespace) {
+		metav1.SetMetaDataLabel(&n.ObjectMeta, v1alpha1.GateLabel, "true")
+	})
 	s.create(
-		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "canary-proxy", Namespace: "default"}, Spec: appsv1.DaemonSetSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "canary"}}, Template: pods("canary", corev1.RestartPolicyAlways),
-		}},
-		&batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "smoke", Namespace: "default", Labels: map[string]string{v1alpha1.GateLabel: "true"}}, Spec: batchv1.CronJobSpec{
-			Schedule: "@yearly", Suspend: new(true), JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: pods("smoke", corev1.RestartPolicyNever)}},
+		&appsv1.DaemonSet{
+			ObjectMeta: metav1.ObjectMeta{Name: "canary-proxy", Namespace: "default"},
+			Spec: appsv1.DaemonSetSpec{
+				Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "canary"}},
+				Template: pods("canary", corev1.RestartPolicyAlways),
+			},
+		},
+		&batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{
+			Name: "smoke", Namespace: "default",
+			Labels: map[string]string{v1alpha1.GateLabel: "true"},
+		}, Spec: batchv1.CronJobSpec{
+			Schedule: "@yearly", Suspend: new(true),
+			JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: pods("smoke",
+				corev1.RestartPolicyNever)}},
 		}},
 	)
 	s.push("bad news", tree("bad news")...)
@@ -88,8 +103,10 @@ func (s *stage) carefulRollouts() {
 		if target = p.Spec.Configuration.Name; target == failed.Spec.Configuration.Name {
 			return fmt.Errorf("the target is still %s", target)
 		}
-		if err := s.get(first, n); err != nil || n.Annotations[v1alpha1.DesiredConfigAnnotation] != target || !strings.Contains(p.Annotations[v1alpha1.RolloutAnnotation], target) {
-			return fmt.Errorf("pool %s %s, node %s, %v", target, p.Annotations[v1alpha1.RolloutAnnotation], n.Annotations[v1alpha1.DesiredConfigAnnotation], err)
+		if err := s.get(first, n); err != nil || n.Annotations[v1alpha1.DesiredConfigAnnotation] != target ||
+			!strings.Contains(p.Annotations[v1alpha1.RolloutAnnotation], target) {
+			return fmt.Errorf("pool %s %s, node %s, %v", target, p.Annotations[v1alpha1.RolloutAnnotation],
+				n.Annotations[v1alpha1.DesiredConfigAnnotation], err)
 		}
 		return nil
 	})
@@ -136,7 +153,8 @@ func (s *stage) jobEnds() {
 		var jobs batchv1.JobList
 		if err := s.admin.List(s.t.Context(), &jobs); err != nil || len(jobs.Items) != 1 {
 			p := &mcfgv1.MachineConfigPool{}
-			return fmt.Errorf("%d jobs, %v, %v; the pool says %+v", len(jobs.Items), err, s.get("worker", p), p.Status.Conditions)
+			return fmt.Errorf("%d jobs, %v, %v; the pool says %+v", len(jobs.Items), err, s.get("worker", p),
+				p.Status.Conditions)
 		}
 		job := &jobs.Items[0]
 		now := metav1.Now()

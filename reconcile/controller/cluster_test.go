@@ -118,13 +118,17 @@ func startServer(t *testing.T, flags map[string]string) (*envtest.Environment, *
 		assets = filepath.Join("..", "..", "bin", "assets")
 	}
 	if _, err := os.Stat(filepath.Join(assets, "kube-apiserver")); err != nil {
-		t.Fatalf("there is no kube-apiserver to test against: %v; `make test` builds one, or set KUBEBUILDER_ASSETS", err)
+		t.Fatalf("there is no kube-apiserver to test against: %v; `make test` builds one, or set KUBEBUILDER_ASSETS",
+			err)
 	}
 	scheme, err := controller.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := &envtest.Environment{BinaryAssetsDirectory: assets, CRDDirectoryPaths: []string{"../../config/crd"}, ErrorIfCRDPathMissing: true, Scheme: scheme}
+	env := &envtest.Environment{
+		BinaryAssetsDirectory: assets, CRDDirectoryPaths: []string{"../../config/crd"},
+		ErrorIfCRDPathMissing: true, Scheme: scheme,
+	}
 	for name, value := range flags {
 		env.ControlPlane.GetAPIServer().Configure().Set(name, value)
 	}
@@ -164,12 +168,18 @@ func checkStatuses(t *testing.T, rc *rest.Config) {
 func newStage(t *testing.T) *stage {
 	t.Helper()
 	env, rc := startServer(t, nil)
-	s := &stage{t: t, repo: &shared{inner: &controllertest.Repository{T: t, Trees: map[string]source.Tree{}}}, log: &notes{}, dir: env.BinaryAssetsDirectory}
+	s := &stage{
+		t: t, repo: &shared{inner: &controllertest.Repository{T: t, Trees: map[string]source.Tree{}}},
+		log: &notes{}, dir: env.BinaryAssetsDirectory,
+	}
 	var err error
 	if s.admin, err = client.New(rc, client.Options{Scheme: env.Scheme}); err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{"namespace/namespace.yaml", "rbac/controller.yaml", "rbac/controller-admission.yaml"} {
+	for _, file := range []string{
+		"namespace/namespace.yaml", "rbac/controller.yaml",
+		"rbac/controller-admission.yaml",
+	} {
 		s.apply(filepath.Join("..", "..", "config", file))
 	}
 	s.kubeconfig(env.KubeConfig)
@@ -192,21 +202,31 @@ func (s *stage) run(rc *rest.Config) {
 	ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
 	klog.SetSlogLogger(log)
 	as := rest.CopyConfig(rc)
-	as.Impersonate = rest.ImpersonationConfig{UserName: account, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:bunsen-system", "system:authenticated"}}
+	as.Impersonate = rest.ImpersonationConfig{UserName: account, Groups: []string{
+		"system:serviceaccounts",
+		"system:serviceaccounts:bunsen-system", "system:authenticated",
+	}}
 	mgr, err := ctrl.NewManager(as, ctrl.Options{
 		Scheme: s.admin.Scheme(), Cache: controller.CacheOptions(), Metrics: metricsserver.Options{BindAddress: "0"},
-		Controller:     config.Controller{SkipNameValidation: new(true)}, // another stage of this process may have had the same names
-		LeaderElection: true, LeaderElectionID: "machine-config-controller", LeaderElectionNamespace: "bunsen-system", LeaderElectionReleaseOnCancel: true,
+		// another stage of this process may have had the same names
+		Controller:     config.Controller{SkipNameValidation: new(true)},
+		LeaderElection: true, LeaderElectionID: "machine-config-controller", LeaderElectionNamespace: "bunsen-system",
+		LeaderElectionReleaseOnCancel: true,
 	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	err = controller.Register(mgr, controller.Config{Namespace: "bunsen-system", SecretsNamespace: "bunsen-sources", Version: "test", Now: time.Now, Open: func(_ v1alpha1.GitSourceSpec, secrets gitsource.Secrets) (gitsource.Repository, error) {
-		s.repo.mu.Lock()
-		defer s.repo.mu.Unlock()
-		s.repo.secret = secrets.Credentials
-		return s.repo, nil
-	}})
+	err = controller.Register(mgr, controller.Config{
+		Namespace: "bunsen-system", SecretsNamespace: "bunsen-sources",
+		Version: "test", Now: time.Now, Open: func(_ v1alpha1.GitSourceSpec, secrets gitsource.Secrets) (
+			gitsource.Repository, error,
+		) {
+			s.repo.mu.Lock()
+			defer s.repo.mu.Unlock()
+			s.repo.secret = secrets.Credentials
+			return s.repo, nil
+		},
+	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -239,7 +259,8 @@ func (s *stage) apply(file string) {
 		} else if err != nil {
 			s.t.Fatalf("%s: %v", file, err)
 		}
-		if err := s.admin.Apply(s.t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("kubectl")); err != nil {
+		if err := s.admin.Apply(s.t.Context(), client.ApplyConfigurationFromUnstructured(u),
+			client.FieldOwner("kubectl")); err != nil {
 			s.t.Fatalf("%s: %v", file, err)
 		}
 	}
@@ -249,10 +270,11 @@ func (s *stage) apply(file string) {
 func (s *stage) eventually(what string, check func() error) {
 	s.t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(s.t.Context(), 50*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
-		last = check()
-		return last == nil, nil
-	})
+	err := wait.PollUntilContextTimeout(s.t.Context(), 50*time.Millisecond, 2*time.Minute, true,
+		func(context.Context) (bool, error) {
+			last = check()
+			return last == nil, nil
+		})
 	if err != nil {
 		s.t.Fatalf("%s: %v; the controllers may not: %s", what, last, s.log.forbidden())
 	}
@@ -296,7 +318,8 @@ func (s *stage) push(subject string, parts ...string) string {
 // kubectl prints what a person sees, a row a line with its cells apart by one blank.
 func (s *stage) kubectl(args ...string) string {
 	s.t.Helper()
-	out, err := exec.CommandContext(s.t.Context(), filepath.Join(s.dir, "kubectl"), append([]string{"--kubeconfig", s.config}, args...)...).CombinedOutput()
+	out, err := exec.CommandContext(s.t.Context(), filepath.Join(s.dir, "kubectl"),
+		append([]string{"--kubeconfig", s.config}, args...)...).CombinedOutput()
 	if err != nil {
 		s.t.Fatalf("kubectl %v: %v\n%s", args, err, out)
 	}
@@ -322,7 +345,8 @@ func (s *stage) shows(want string, args ...string) {
 func (s *stage) told(names ...string) (busy []string) {
 	for _, name := range names {
 		n := &corev1.Node{}
-		if err := s.get(name, n); err == nil && n.Annotations[v1alpha1.DesiredConfigAnnotation] != n.Annotations[v1alpha1.CurrentConfigAnnotation] {
+		if err := s.get(name, n); err == nil &&
+			n.Annotations[v1alpha1.DesiredConfigAnnotation] != n.Annotations[v1alpha1.CurrentConfigAnnotation] {
 			busy = append(busy, name)
 		}
 	}
@@ -335,9 +359,13 @@ func TestOnARealAPIServer(t *testing.T) {
 	t.Parallel() // it waits for retries
 	s := newStage(t)
 	s.create(
-		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "deploy-key", Namespace: "bunsen-sources"}, Data: map[string][]byte{"password": []byte("x")}},
+		&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: "deploy-key", Namespace: "bunsen-sources"},
+			Data:       map[string][]byte{"password": []byte("x")},
+		},
 		&v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Name: "os"}, Spec: v1alpha1.GitSourceSpec{
-			URL: "https://git.example.com/os", Interval: metav1.Duration{Duration: time.Hour}, SecretRef: &v1alpha1.SecretReference{Name: "deploy-key"},
+			URL: "https://git.example.com/os", Interval: metav1.Duration{Duration: time.Hour},
+			SecretRef: &v1alpha1.SecretReference{Name: "deploy-key"},
 		}},
 	)
 	for _, name := range []string{"n0", "n1"} {
@@ -368,9 +396,15 @@ func (s *stage) create(objects ...client.Object) {
 // newNode is a node whose daemon has just arrived.
 func (s *stage) newNode(name string) {
 	s.t.Helper()
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{v1alpha1.StateAnnotation: v1alpha1.StateDone}}}
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name:        name,
+		Annotations: map[string]string{v1alpha1.StateAnnotation: v1alpha1.StateDone},
+	}}
 	s.create(n)
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(), LastHeartbeatTime: metav1.Now()}}
+	n.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: corev1.ConditionTrue,
+		LastTransitionTime: metav1.Now(), LastHeartbeatTime: metav1.Now(),
+	}}
 	if err := s.admin.Status().Update(s.t.Context(), n); err != nil {
 		s.t.Fatal(err)
 	}
@@ -418,7 +452,8 @@ func (s *stage) commitReachesNodes() {
 	s.finish("n1")
 	s.eventually("the columns of a pool", func() error {
 		got := s.kubectl("get", "mcp", "worker")
-		want := "NAME CONFIG UPDATED UPDATING DEGRADED MACHINECOUNT READYMACHINECOUNT UPDATEDMACHINECOUNT DEGRADEDMACHINECOUNT AGE\nworker " + target + " True False False 2 2 2 0 "
+		want := "NAME CONFIG UPDATED UPDATING DEGRADED MACHINECOUNT READYMACHINECOUNT UPDATEDMACHINECOUNT " +
+			"DEGRADEDMACHINECOUNT AGE\nworker " + target + " True False False 2 2 2 0 "
 		if !strings.HasPrefix(got, want) {
 			return fmt.Errorf("\n%s, want\n%s", got, want)
 		}
@@ -468,22 +503,30 @@ func (s *stage) peopleWriteToo() {
 	infra := &mcfgv1.MachineConfigPool{}
 	edit(s, "infra", infra, func(p *mcfgv1.MachineConfigPool) { p.Spec.Paused = true })
 	name := infra.Spec.Configuration.Name
-	s.push("three at a time", "worker/10-motd.bu=hello", "master/10-motd.bu=hello", strings.Replace(clusterFiles, "maxUnavailable: 2", "maxUnavailable: 3", 1), workerPool)
+	s.push("three at a time", "worker/10-motd.bu=hello", "master/10-motd.bu=hello",
+		strings.Replace(clusterFiles, "maxUnavailable: 2", "maxUnavailable: 3", 1), workerPool)
 	s.eventually("the pool after it", func() error {
 		p := &mcfgv1.MachineConfigPool{}
-		if err := s.get("infra", p); err != nil || !p.Spec.Paused || p.Spec.MaxUnavailable.IntValue() != 3 || p.Spec.Configuration.Name != name {
+		if err := s.get("infra", p); err != nil || !p.Spec.Paused || p.Spec.MaxUnavailable.IntValue() != 3 ||
+			p.Spec.Configuration.Name != name {
 			return fmt.Errorf("%+v, %v", p.Spec, err)
 		}
 		return nil
 	})
 	edit(s, "infra", infra, func(p *mcfgv1.MachineConfigPool) { p.Spec.MaxUnavailable.IntVal = 50 })
-	edit(s, "10-worker-motd", &mcfgv1.MachineConfig{}, func(mc *mcfgv1.MachineConfig) { mc.Spec.KernelArguments = []string{"quiet"} })
-	edit(s, name, &mcfgv1.MachineConfig{}, func(mc *mcfgv1.MachineConfig) { mc.Spec.KernelArguments = []string{"quiet"} })
+	edit(s, "10-worker-motd", &mcfgv1.MachineConfig{}, func(mc *mcfgv1.MachineConfig) {
+		mc.Spec.KernelArguments = []string{"quiet"}
+	})
+	edit(s, name, &mcfgv1.MachineConfig{}, func(mc *mcfgv1.MachineConfig) {
+		mc.Spec.KernelArguments = []string{"quiet"}
+	})
 	s.eventually("putting back what was edited", func() error {
 		fragment, rendered := &mcfgv1.MachineConfig{}, &mcfgv1.MachineConfig{}
 		err := errors.Join(s.get("10-worker-motd", fragment), s.get(name, rendered), s.get("infra", infra))
-		if err != nil || len(fragment.Spec.KernelArguments) > 0 || len(rendered.Spec.KernelArguments) > 0 || infra.Spec.MaxUnavailable.IntValue() != 3 {
-			return fmt.Errorf("%v, %v, %v, %v", fragment.Spec.KernelArguments, rendered.Spec.KernelArguments, infra.Spec.MaxUnavailable, err)
+		if err != nil || len(fragment.Spec.KernelArguments) > 0 || len(rendered.Spec.KernelArguments) > 0 ||
+			infra.Spec.MaxUnavailable.IntValue() != 3 {
+			return fmt.Errorf("%v, %v, %v, %v", fragment.Spec.KernelArguments, rendered.Spec.KernelArguments,
+				infra.Spec.MaxUnavailable, err)
 		}
 		return nil
 	})
@@ -491,7 +534,9 @@ func (s *stage) peopleWriteToo() {
 	for _, n := range []string{"10-worker-motd", "10-master-motd", name} {
 		before[n] = s.version(n)
 	}
-	s.push("explain", "worker/10-motd.bu=hello", "master/10-motd.bu=hello", strings.Replace(clusterFiles, "maxUnavailable: 2", "maxUnavailable: 3", 1), workerPool, "-- README.md --\nHi.\n")
+	s.push("explain", "worker/10-motd.bu=hello", "master/10-motd.bu=hello",
+		strings.Replace(clusterFiles, "maxUnavailable: 2", "maxUnavailable: 3", 1), workerPool,
+		"-- README.md --\nHi.\n")
 	for n, version := range before {
 		controllertest.Equal(s.t, "the version of "+n+" after a commit of a README", s.version(n), version)
 	}
@@ -509,22 +554,36 @@ func (s *stage) version(name string) string {
 // drains: a budget holds a drain up, by name, and lets it end; a DaemonSet's pod is no obstacle.
 func (s *stage) drains() {
 	s.t.Helper()
-	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "proxy", Namespace: "default"}, Spec: appsv1.DaemonSetSpec{
-		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "proxy"}},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "proxy"}}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}},
-	}}
-	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default"}, Spec: policyv1.PodDisruptionBudgetSpec{
-		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
-	}}
+	ds := &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "proxy", Namespace: "default"},
+		Spec: appsv1.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "proxy"}},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "proxy"}},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+			},
+		},
+	}
+	budget := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default"},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+		},
+	}
 	s.create(ds, budget)
 	s.allow(budget, 0)
 	s.newPod("web", nil)
-	s.newPod("proxy", []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "proxy", UID: ds.UID, Controller: new(true)}})
+	s.newPod("proxy", []metav1.OwnerReference{{
+		APIVersion: "apps/v1", Kind: "DaemonSet", Name: "proxy", UID: ds.UID,
+		Controller: new(true),
+	}})
 	edit(s, "n0", &corev1.Node{}, func(n *corev1.Node) { n.Annotations[v1alpha1.DesiredDrainAnnotation] = "drain-x" })
 	s.eventually("naming the budget", func() error {
 		n := &corev1.Node{}
 		err := s.get("n0", n)
-		if got := n.Annotations[v1alpha1.DrainStatusAnnotation]; !n.Spec.Unschedulable || !strings.Contains(got, "default/web: PodDisruptionBudget default/web allows no evictions") || strings.Contains(got, "proxy") {
+		if got := n.Annotations[v1alpha1.DrainStatusAnnotation]; !n.Spec.Unschedulable ||
+			!strings.Contains(got, "default/web: PodDisruptionBudget default/web allows no evictions") ||
+			strings.Contains(got, "proxy") {
 			return fmt.Errorf("cordoned %t, status %q, %v", n.Spec.Unschedulable, got, err)
 		}
 		return nil
@@ -535,7 +594,8 @@ func (s *stage) drains() {
 		if err := s.get("web", p); err != nil || p.DeletionTimestamp == nil {
 			return fmt.Errorf("the pod stays: %v", err)
 		}
-		return client.IgnoreNotFound(s.admin.Delete(s.t.Context(), p, client.GracePeriodSeconds(0))) // the kubelet's part
+		// the kubelet's part
+		return client.IgnoreNotFound(s.admin.Delete(s.t.Context(), p, client.GracePeriodSeconds(0)))
 	})
 	s.eventually("acknowledging", func() error {
 		n := &corev1.Node{}
@@ -553,7 +613,10 @@ func (s *stage) allow(b *policyv1.PodDisruptionBudget, n int32) {
 	if err := s.get(b.Name, edit); err != nil {
 		s.t.Fatal(err)
 	}
-	edit.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: edit.Generation, DisruptionsAllowed: n, DesiredHealthy: 1, CurrentHealthy: 1 + n, ExpectedPods: 1 + n}
+	edit.Status = policyv1.PodDisruptionBudgetStatus{
+		ObservedGeneration: edit.Generation, DisruptionsAllowed: n,
+		DesiredHealthy: 1, CurrentHealthy: 1 + n, ExpectedPods: 1 + n,
+	}
 	if err := s.admin.Status().Update(s.t.Context(), edit); err != nil {
 		s.t.Fatal(err)
 	}
@@ -562,11 +625,17 @@ func (s *stage) allow(b *policyv1.PodDisruptionBudget, n int32) {
 func (s *stage) newPod(name string, owners []metav1.OwnerReference) {
 	s.t.Helper()
 	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", Labels: map[string]string{"app": name}, OwnerReferences: owners},
-		Spec:       corev1.PodSpec{NodeName: "n0", Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: "default", Labels: map[string]string{"app": name},
+			OwnerReferences: owners,
+		},
+		Spec: corev1.PodSpec{NodeName: "n0", Containers: []corev1.Container{{Name: "c", Image: "i"}}},
 	}
 	s.create(p)
-	p.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
+	p.Status = corev1.PodStatus{
+		Phase:      corev1.PodRunning,
+		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+	}
 	if err := s.admin.Status().Update(s.t.Context(), p); err != nil {
 		s.t.Fatal(err)
 	}
@@ -587,7 +656,8 @@ func (s *stage) clusterObjectsGo() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	controllertest.Contains(s.t, "pool worker", string(spec), `"machineConfigSelector":{"matchLabels"`, `"nodeSelector":{"matchExpressions"`, `"name":"rendered-worker-`)
+	controllertest.Contains(s.t, "pool worker", string(spec), `"machineConfigSelector":{"matchLabels"`,
+		`"nodeSelector":{"matchExpressions"`, `"name":"rendered-worker-`)
 	controllertest.Equal(s.t, "the owner of pool worker", worker.Labels[v1alpha1.SourceLabel], "")
 	controllertest.Equal(s.t, "rules of the policy", len(policy.Spec.NodeDisruptionPolicy.Files), 0)
 }

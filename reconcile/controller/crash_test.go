@@ -22,7 +22,8 @@ func (w *world) state() string {
 	configs := w.Configs()
 	for _, name := range slices.Sorted(maps.Keys(configs)) {
 		mc := configs[name]
-		fmt.Fprintf(&b, "%s %v %v %s %v\n", name, mc.Labels, mc.Annotations, mc.Spec.Config.Raw, mc.Spec.KernelArguments)
+		fmt.Fprintf(&b, "%s %v %v %s %v\n", name, mc.Labels, mc.Annotations, mc.Spec.Config.Raw,
+			mc.Spec.KernelArguments)
 	}
 	for _, name := range []string{"infra", "master", "worker"} {
 		p := &mcfgv1.MachineConfigPool{}
@@ -69,13 +70,14 @@ func (w *world) settle(pools ...string) string {
 // commits of a small repository: contents change, a document comes and another goes, so does a pool.
 var commits = []string{
 	controllertest.Files("worker/10-motd.bu=one", "worker/20-issue.bu=one", "master/10-motd.bu=one", clusterFiles),
-	controllertest.Files("worker/10-motd.bu=two", "worker/30-limits.bu=two", "master/10-motd.bu=two", "infra/10-gpu.bu=two", clusterFiles),
+	controllertest.Files("worker/10-motd.bu=two", "worker/30-limits.bu=two", "master/10-motd.bu=two",
+		"infra/10-gpu.bu=two", clusterFiles),
 	controllertest.Files("worker/10-motd.bu=three", "worker/20-issue.bu=three", "master/10-motd.bu=three"),
 }
 
-// TestACrashAfterEveryWrite kills the controllers after each single write on the way from one commit to the next, lets a
-// renderer that survived look at what is left, and starts new controllers: they end where living ones end, and no pool
-// ever gets a config that no commit asks for.
+// TestACrashAfterEveryWrite kills the controllers after each single write on the way from one commit to the next, lets
+// a renderer that survived look at what is left, and starts new controllers: they end where living ones end, and no
+// pool ever gets a config that no commit asks for.
 func TestACrashAfterEveryWrite(t *testing.T) {
 	shared := &transpile.Transpiler{}
 	for from := range commits {
@@ -107,7 +109,8 @@ func TestACrashAfterEveryWrite(t *testing.T) {
 				w.restart()
 				for _, p := range []string{"worker", "master"} { // the source is not back yet
 					if got := w.renderPool(p); got != before[p] && got != after[p] {
-						t.Errorf("dead after %d writes (%s): pool %s gets %s, which neither commit asks for", k, w.Writes.Done[k-1], p, got)
+						t.Errorf("dead after %d writes (%s): pool %s gets %s, which neither commit asks for", k,
+							w.Writes.Done[k-1], p, got)
 					}
 				}
 				if diff := gocmp.Diff(want, w.settle("master", "worker", "infra")); diff != "" {
@@ -126,8 +129,8 @@ func targets(w *world) map[string]string {
 	return out
 }
 
-// TestHalfACommitIsNeverRendered plays thousands of little things that happen in any order: commits, looks, deaths in the
-// middle of an apply, edits and deletions by hand. Whatever pool is rendered, it is what one whole commit asks for.
+// TestHalfACommitIsNeverRendered plays thousands of little things that happen in any order: commits, looks, deaths in
+// the middle of an apply, edits and deletions by hand. Whatever pool is rendered, it is what one whole commit asks for.
 func TestHalfACommitIsNeverRendered(t *testing.T) {
 	whole := map[string]bool{"": true}
 	for _, c := range commits {
@@ -191,7 +194,9 @@ func (w *world) something(rnd *rand.Rand) string {
 			w.Remove(w.Config(name))
 			return "deleted " + name
 		}
-		controllertest.Modify(w.Cluster, w.Config(name), func(mc *mcfgv1.MachineConfig) { mc.Spec.KernelArguments = []string{"quiet"} })
+		controllertest.Modify(w.Cluster, w.Config(name), func(mc *mcfgv1.MachineConfig) {
+			mc.Spec.KernelArguments = []string{"quiet"}
+		})
 		return "edited " + name
 	case n == 7:
 		w.attempt(pools[rnd.IntN(2)])

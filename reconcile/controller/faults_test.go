@@ -154,7 +154,10 @@ func certificate(t *testing.T, valid time.Duration, name string) tls.Certificate
 		t.Fatal(err)
 	}
 	until := time.Now().Add(valid)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: until.Add(-2 * time.Hour), NotAfter: until, IsCA: true, BasicConstraintsValid: true}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: until.Add(-2 * time.Hour), NotAfter: until,
+		IsCA: true, BasicConstraintsValid: true,
+	}
 	if ip := net.ParseIP(name); ip != nil {
 		template.IPAddresses = []net.IP{ip}
 	} else {
@@ -179,10 +182,13 @@ func newHost(t *testing.T, from string) *host {
 		t.Fatal(err)
 	}
 	h.git = &cgi.Handler{
-		Path: filepath.Join(strings.TrimSpace(string(path)), "git-http-backend"), Root: "/", Stderr: io.Discard, Logger: log.New(io.Discard, "", 0),
+		Path: filepath.Join(strings.TrimSpace(string(path)), "git-http-backend"), Root: "/", Stderr: io.Discard,
+		Logger: log.New(io.Discard, "", 0),
 		Env: []string{
-			"GIT_PROJECT_ROOT=" + h.root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_COUNT=2",
-			"GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*", "GIT_CONFIG_KEY_1=uploadpack.allowFilter", "GIT_CONFIG_VALUE_1=true",
+			"GIT_PROJECT_ROOT=" + h.root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1",
+			"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_COUNT=2",
+			"GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*", "GIT_CONFIG_KEY_1=uploadpack.allowFilter",
+			"GIT_CONFIG_VALUE_1=true",
 		}, InheritEnv: []string{"PATH"},
 	}
 	h.Server = httptest.NewUnstartedServer(http.HandlerFunc(h.serve))
@@ -209,7 +215,8 @@ func (h *host) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	if f := h.fault.Load(); f != nil && f.answer != nil && (!f.fetches || bytes.Contains(body, []byte("command=fetch"))) {
+	if f := h.fault.Load(); f != nil && f.answer != nil &&
+		(!f.fetches || bytes.Contains(body, []byte("command=fetch"))) {
 		f.answer(h, w, r)
 		return
 	}
@@ -219,7 +226,8 @@ func (h *host) serve(w http.ResponseWriter, r *http.Request) {
 // run runs git in the served repository.
 func (h *host) run(command string) {
 	h.t.Helper()
-	if out, err := exec.Command("git", append([]string{"-C", filepath.Join(h.root, "cfg.git")}, strings.Fields(command)...)...).CombinedOutput(); err != nil {
+	if out, err := exec.Command("git", append([]string{"-C", filepath.Join(h.root, "cfg.git")},
+		strings.Fields(command)...)...).CombinedOutput(); err != nil {
 		h.t.Fatalf("git %s: %v\n%s", command, err, out)
 	}
 }
@@ -242,9 +250,9 @@ func (c counting) Evidence(ctx context.Context, p source.Picked) (source.Evidenc
 	return c.Repository.Evidence(ctx, p)
 }
 
-// TestWhatGitHostsDoOnBadDays: with each fault, ten minutes pass in which the controller tries as often as it wants to. It tries a few
-// times, says once what is wrong and what to do, keeps the applied commit, and continues by itself afterwards. The golden file has the
-// advice and the counts.
+// TestWhatGitHostsDoOnBadDays: with each fault, ten minutes pass in which the controller tries as often as it wants to.
+// It tries a few times, says once what is wrong and what to do, keeps the applied commit, and continues by itself
+// afterwards. The golden file has the advice and the counts.
 func TestWhatGitHostsDoOnBadDays(t *testing.T) {
 	for _, name := range []string{"GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"} {
 		t.Setenv(name, "2026-01-02T03:04:05Z") // the controller varies its pauses by the hash of the commit
@@ -284,7 +292,8 @@ func TestWhatGitHostsDoOnBadDays(t *testing.T) {
 
 // volatile is what differs between runs: addresses, hashes of commits, whose time is now, the end of a certificate,
 // and how a connection broke.
-var volatile = regexp.MustCompile(`https://127\.0\.0\.1:[0-9]+|127\.0\.0\.1:[0-9]+|\b[0-9a-f]{40}\b|sha1:[0-9a-f]{8}\b|is after [0-9TZ:-]+|in the middle of an answer; the controller tries again \([^)]*\)`)
+var volatile = regexp.MustCompile(
+	`https://127\.0\.0\.1:[0-9]+|127\.0\.0\.1:[0-9]+|\b[0-9a-f]{40}\b|sha1:[0-9a-f]{8}\b|is after [0-9TZ:-]+|in the middle of an answer; the controller tries again \([^)]*\)`)
 
 // playFault returns the advice and the counts.
 func playFault(t *testing.T, h *host, f gitFault) string {
@@ -308,12 +317,21 @@ func playFault(t *testing.T, h *host, f gitFault) string {
 	}
 	var lists, fetches int
 	w.source.Open = func(v1alpha1.GitSourceSpec, gitsource.Secrets) (gitsource.Repository, error) {
-		c := git.Config{URL: h.URL + "/cfg.git", Cache: cache, Secret: map[string][]byte{"ca.crt": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: h.good.Certificate[0]})}}
+		c := git.Config{
+			URL: h.URL + "/cfg.git", Cache: cache,
+			Secret: map[string][]byte{"ca.crt": pem.EncodeToMemory(&pem.Block{
+				Type:  "CERTIFICATE",
+				Bytes: h.good.Certificate[0],
+			})},
+		}
 		if f := h.fault.Load(); f != nil {
 			c.URL, c.PackBytes = cmp.Or(f.url, c.URL), f.pack
 		}
 		remote, err := git.New(c)
-		return counting{store.Repository{Remote: remote, Store: trees, URL: "u", Ref: &v1alpha1.GitRef{Branch: "main"}}, &lists, &fetches}, err
+		return counting{
+			store.Repository{Remote: remote, Store: trees, URL: "u", Ref: &v1alpha1.GitRef{Branch: "main"}},
+			&lists, &fetches,
+		}, err
 	}
 	w.follow()
 	controllertest.Contains(t, "Ready before the fault", w.Condition("Ready"), "True|Succeeded")

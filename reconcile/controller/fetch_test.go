@@ -22,7 +22,10 @@ func TestFetchesThatFail(t *testing.T) {
 		return fault.NewStalled(v1alpha1.ReasonInvalidTree, fmt.Errorf("the pack is larger than 64 MiB"))
 	}
 	limited := func(int) error {
-		return &fault.Error{Kind: fault.Retry, Reason: v1alpha1.ReasonUnreachable, Err: errors.New("429 Too Many Requests"), After: 25 * time.Minute}
+		return &fault.Error{
+			Kind: fault.Retry, Reason: v1alpha1.ReasonUnreachable,
+			Err: errors.New("429 Too Many Requests"), After: 25 * time.Minute,
+		}
 	}
 	// play looks whenever the controller wants to, for a time, and at each second too: objects of the cluster change.
 	play := func(w *world, d time.Duration) {

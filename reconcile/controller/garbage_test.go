@@ -26,7 +26,10 @@ import (
 
 // garbage is a controller that has just started.
 func (w *world) garbage() *garbage.Controller {
-	return &garbage.Controller{Client: w.Client, Live: w.Admin, Source: w.source, Render: w.render, Now: func() time.Time { return w.Now }, Events: w.Events}
+	return &garbage.Controller{
+		Client: w.Client, Live: w.Admin, Source: w.source, Render: w.render,
+		Now: func() time.Time { return w.Now }, Events: w.Events,
+	}
 }
 
 // sweep lets the controller look once, and returns the events of it.
@@ -60,9 +63,11 @@ func (w *world) oldConfigs(count int) {
 	owner := w.Pool("worker")
 	for n := range count {
 		w.Create(&mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{
-			Name: fmt.Sprintf("rendered-worker-%032x", n+1), CreationTimestamp: metav1.NewTime(controllertest.Noon.Add(-24*time.Hour + time.Duration(n)*time.Minute)),
-			Annotations:     map[string]string{v1alpha1.GeneratedByAnnotation: "v1"},
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, mcfgv1.GroupVersion.WithKind("MachineConfigPool"))},
+			Name:              fmt.Sprintf("rendered-worker-%032x", n+1),
+			CreationTimestamp: metav1.NewTime(controllertest.Noon.Add(-24*time.Hour + time.Duration(n)*time.Minute)),
+			Annotations:       map[string]string{v1alpha1.GeneratedByAnnotation: "v1"},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner,
+				mcfgv1.GroupVersion.WithKind("MachineConfigPool"))},
 		}})
 	}
 }
@@ -82,7 +87,8 @@ func TestAFewRenderedConfigsAreDeletedAMinute(t *testing.T) {
 	w := newWorld(t, controllertest.Node("n1", fmt.Sprintf("rendered-worker-%032x", 2), ""))
 	w.oldConfigs(18)
 	g := w.garbage()
-	controllertest.Contains(t, "the events", w.sweep(g), "Normal RenderedConfigDeleted: deleted old config rendered-worker-00000000000000000000000000000001: it is unused")
+	controllertest.Contains(t, "the events", w.sweep(g), "Normal RenderedConfigDeleted: deleted old config "+
+		"rendered-worker-00000000000000000000000000000001: it is unused")
 	controllertest.Equal(t, "what is left", w.rendered(), "02 07 08 09 0a 0b 0c 0d 0e 0f 10 11 12")
 	controllertest.Equal(t, "a look at once", w.sweep(g), "")
 	w.Now = w.Now.Add(time.Minute)
@@ -97,14 +103,17 @@ func TestOneThatAPoolWasPointedAtAMomentAgoStays(t *testing.T) {
 	w.oldConfigs(11)
 	stale := w.garbage()
 	live := newWorld(t)
-	controllertest.Modify(live.Cluster, live.Pool("worker"), func(p *mcfgv1.MachineConfigPool) { p.Spec.Configuration.Name = fmt.Sprintf("rendered-worker-%032x", 1) })
+	controllertest.Modify(live.Cluster, live.Pool("worker"), func(p *mcfgv1.MachineConfigPool) {
+		p.Spec.Configuration.Name = fmt.Sprintf("rendered-worker-%032x", 1)
+	})
 	stale.Live = live.Admin // what the API server has, and the cache not yet
 	w.sweep(stale)
 	controllertest.Contains(t, "what is left", w.rendered(), "01")
 }
 
 func TestADeletedConfigThatANodeRunsIsMadeAgainFromItsCommit(t *testing.T) {
-	w := newWorld(t, controllertest.ManualConfig("50-worker-mine", "worker", `{"ignition":{"version":"3.5.0"},"systemd":{"units":[{"name":"mine.service","mask":true}]}}`))
+	w := newWorld(t, controllertest.ManualConfig("50-worker-mine", "worker",
+		`{"ignition":{"version":"3.5.0"},"systemd":{"units":[{"name":"mine.service","mask":true}]}}`))
 	revision, first := w.deploy("greet", "hello")
 	w.deploy("greet louder", "HELLO")
 	back, again := w.deploy("Revert", "hello")
@@ -114,7 +123,8 @@ func TestADeletedConfigThatANodeRunsIsMadeAgainFromItsCommit(t *testing.T) {
 	lost := w.Config(first)
 	w.Remove(lost)
 	w.restart()
-	controllertest.Contains(t, "the event", w.sweep(w.garbage()), "Warning RenderedConfigRestored: "+first+" was deleted although node n1 should run it; created again from", `"greet"`)
+	controllertest.Contains(t, "the event", w.sweep(w.garbage()), "Warning RenderedConfigRestored: "+first+
+		" was deleted although node n1 should run it; created again from", `"greet"`)
 	mended := w.Config(first)
 	controllertest.Equal(t, "its content", string(mended.Spec.Config.Raw), string(lost.Spec.Config.Raw))
 	controllertest.Equal(t, "its commit", mended.Annotations[v1alpha1.RevisionAnnotation], revision)
@@ -122,7 +132,8 @@ func TestADeletedConfigThatANodeRunsIsMadeAgainFromItsCommit(t *testing.T) {
 		t.Error("the revert is no commit of its own")
 	}
 	controllertest.Equal(t, "its owner", mended.OwnerReferences[0].Name, "worker")
-	controllertest.Equal(t, "its inputs", mended.Annotations[v1alpha1.InputsAnnotation], lost.Annotations[v1alpha1.InputsAnnotation])
+	controllertest.Equal(t, "its inputs", mended.Annotations[v1alpha1.InputsAnnotation],
+		lost.Annotations[v1alpha1.InputsAnnotation])
 	controllertest.Equal(t, "a look with nothing to do", w.sweep(w.garbage()), "")
 }
 
@@ -134,7 +145,8 @@ func TestDeletedLargeFilesAreWrittenAgain(t *testing.T) {
 	noise := make([]byte, 2<<20)
 	rand.New(rand.NewSource(1)).Read(noise)
 	text := base64.StdEncoding.EncodeToString(noise)
-	w.repo.Push("a large file", "-- pools/worker/10-large.bu --\nvariant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: /opt/large\n      contents: {local: large}\n-- pools/worker/large --\n"+text+"\n")
+	w.repo.Push("a large file", "-- pools/worker/10-large.bu --\nvariant: fcos\nversion: 1.6.0\nstorage:\n  files:\n"+
+		"    - path: /opt/large\n      contents: {local: large}\n-- pools/worker/large --\n"+text+"\n")
 	w.follow()
 	target := w.renderPool("worker")
 	w.follow()
@@ -157,7 +169,8 @@ func TestDeletedLargeFilesAreWrittenAgain(t *testing.T) {
 		}
 		controllertest.Equal(t, "a look at once", w.sweep(g), "")
 		w.Now = w.Now.Add(10 * time.Minute)
-		controllertest.Contains(t, "the event", w.sweep(g), "Warning ContentRestored: large files of "+target+" were deleted although pool worker should run it; written again from ")
+		controllertest.Contains(t, "the event", w.sweep(g), "Warning ContentRestored: large files of "+target+
+			" were deleted although pool worker should run it; written again from ")
 		controllertest.Equal(t, "the content store", count(), whole)
 	}
 	w.repo.Trees = nil
@@ -165,7 +178,9 @@ func TestDeletedLargeFilesAreWrittenAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Now = w.Now.Add(10 * time.Minute)
-	controllertest.Contains(t, "without the commit", w.sweep(g), "Warning ContentLost: large files of "+target+" were deleted although pool worker should run it, and the controller cannot write them again, so no new machine boots with it: ", "Push a commit that renders it, or another config")
+	controllertest.Contains(t, "without the commit", w.sweep(g), "Warning ContentLost: large files of "+target+
+		" were deleted although pool worker should run it, and the controller cannot write them again, so no new "+
+		"machine boots with it: ", "Push a commit that renders it, or another config")
 }
 
 func TestTheTargetOfAPoolIsLeftToTheRenderForAWhile(t *testing.T) {
@@ -175,23 +190,28 @@ func TestTheTargetOfAPoolIsLeftToTheRenderForAWhile(t *testing.T) {
 	g := w.garbage()
 	controllertest.Equal(t, "the first look", w.sweep(g), "")
 	w.Now = w.Now.Add(time.Minute)
-	controllertest.Contains(t, "the second look", w.sweep(g), "RenderedConfigRestored: "+target+" was deleted although pool worker should run it")
+	controllertest.Contains(t, "the second look", w.sweep(g), "RenderedConfigRestored: "+target+
+		" was deleted although pool worker should run it")
 }
 
 func TestWhatCannotBeMadeAgainIsToldOnce(t *testing.T) {
-	mine := controllertest.ManualConfig("50-worker-mine", "worker", `{"ignition":{"version":"3.5.0"},"systemd":{"units":[{"name":"mine.service","mask":true}]}}`)
+	mine := controllertest.ManualConfig("50-worker-mine", "worker",
+		`{"ignition":{"version":"3.5.0"},"systemd":{"units":[{"name":"mine.service","mask":true}]}}`)
 	w := newWorld(t, mine)
 	_, first := w.deploy("greet", "hello")
 	w.Remove(mine)
 	w.deploy("greet louder", "HELLO")
 	w.Create(controllertest.Node("n1", first, first))
-	w.Create(controllertest.Node("n2", "rendered-worker-00000000000000000000000000000001", "rendered-worker-00000000000000000000000000000001"))
+	w.Create(controllertest.Node("n2", "rendered-worker-00000000000000000000000000000001",
+		"rendered-worker-00000000000000000000000000000001"))
 	w.Remove(w.Config(first))
 	g := w.garbage()
 	told := w.sweep(g)
 	controllertest.Contains(t, "the events", told,
-		"Warning RenderedConfigLost: "+first+" was deleted although node n1 should run it, and cannot be created again: ", "no longer renders to config ",
-		"Warning RenderedConfigLost: rendered-worker-00000000000000000000000000000001 was deleted although node n2 should run it, and cannot be created again: the history of no GitSource has a commit that gave it")
+		"Warning RenderedConfigLost: "+first+" was deleted although node n1 should run it, and cannot be created "+
+			"again: ", "no longer renders to config ",
+		"Warning RenderedConfigLost: rendered-worker-00000000000000000000000000000001 was deleted although node n2 "+
+			"should run it, and cannot be created again: the history of no GitSource has a commit that gave it")
 	fetched := w.repo.Fetches
 	for range 10 {
 		w.Now = w.Now.Add(30 * time.Second)
@@ -227,11 +247,14 @@ func TestARemoteThatGivesOutNoSingleCommitsIsAskedForItsBranch(t *testing.T) {
 		w.Create(controllertest.Node("n1", first, first))
 		w.Remove(w.Config(first))
 		remote := &forgetful{Repository: w.repo, lost: lost}
-		w.source.Open = func(v1alpha1.GitSourceSpec, gitsource.Secrets) (gitsource.Repository, error) { return remote, nil }
+		w.source.Open = func(v1alpha1.GitSourceSpec, gitsource.Secrets) (gitsource.Repository, error) {
+			return remote, nil
+		}
 		told := w.sweep(w.garbage())
 		controllertest.Equal(t, "the questions", fmt.Sprintf("%q", remote.asked), `["" "refs/heads/main"]`)
 		if lost {
-			controllertest.Contains(t, "the event", told, "RenderedConfigLost: "+first, "cannot be created again: fetching main@", "the remote has no such commit")
+			controllertest.Contains(t, "the event", told, "RenderedConfigLost: "+first,
+				"cannot be created again: fetching main@", "the remote has no such commit")
 		} else {
 			controllertest.Contains(t, "the event", told, "RenderedConfigRestored: "+first)
 		}

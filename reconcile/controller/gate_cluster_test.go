@@ -28,7 +28,10 @@ func (s *stage) asController() client.Client {
 		s.t.Fatal(err)
 	}
 	rc.QPS = -1
-	rc.Impersonate = rest.ImpersonationConfig{UserName: account, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:bunsen-system", "system:authenticated"}}
+	rc.Impersonate = rest.ImpersonationConfig{UserName: account, Groups: []string{
+		"system:serviceaccounts",
+		"system:serviceaccounts:bunsen-system", "system:authenticated",
+	}}
 	c, err := client.New(rc, client.Options{Scheme: s.admin.Scheme()})
 	if err != nil {
 		s.t.Fatal(err)
@@ -69,13 +72,17 @@ func (s *stage) gateOfPods(t *testing.T) {
 			return nil
 		})
 	}
-	controllertest.Equal(t, "before the DaemonSet", look(), "gate network: there is no DaemonSet kube-system/cni: correct the gate in the RolloutPolicy, or create it")
-	ds := controllertest.DaemonSet(0, 0, func(p *corev1.PodSpec) { p.Containers = []corev1.Container{{Name: "agent", Image: "example.com/cni"}} })
+	controllertest.Equal(t, "before the DaemonSet", look(), "gate network: there is no DaemonSet kube-system/cni: "+
+		"correct the gate in the RolloutPolicy, or create it")
+	ds := controllertest.DaemonSet(0, 0, func(p *corev1.PodSpec) {
+		p.Containers = []corev1.Container{{Name: "agent", Image: "example.com/cni"}}
+	})
 	ds.UID = ""
 	ds.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "cni"}}
 	ds.Spec.Template.Labels = ds.Spec.Selector.MatchLabels
 	s.must(s.admin.Create(t.Context(), ds))
-	controllertest.Equal(t, "before the pod", look(), "gate network: DaemonSet kube-system/cni has no pod on the node yet")
+	controllertest.Equal(t, "before the pod", look(), "gate network: DaemonSet kube-system/cni has no pod on the "+
+		"node yet")
 	for _, node := range []string{"n2", "n1"} {
 		pod := controllertest.GatePod("cni-"+node, node, func(p *corev1.Pod) {
 			p.OwnerReferences[0].UID = ds.UID
@@ -101,20 +108,27 @@ func (s *stage) gateOfJobs(t *testing.T) {
 		gates := (&gates.Evaluator{Live: c, Client: c, Now: time.Now, Events: events}).Pool(t.Context(), q)
 		return string(gates[0].Verdict) + " " + gates[0].Why
 	}
-	controllertest.Equal(t, "before the CronJob", ask(time.Time{}), "Waits there is no CronJob checks/smoke: correct the gate in the RolloutPolicy, or create it")
+	controllertest.Equal(t, "before the CronJob", ask(time.Time{}), "Waits there is no CronJob checks/smoke: correct "+
+		"the gate in the RolloutPolicy, or create it")
 	s.must(s.admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "checks"}}))
 	cron := controllertest.CronJob()
 	cron.UID = ""
 	s.must(s.admin.Create(t.Context(), cron))
 	s.eventually("a namespace without the label", func() error {
-		err := c.Create(t.Context(), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "checks", Name: "probe"}, Spec: cron.Spec.JobTemplate.Spec}, client.DryRunAll)
+		err := c.Create(t.Context(), &batchv1.Job{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "checks", Name: "probe"},
+			Spec:       cron.Spec.JobTemplate.Spec,
+		}, client.DryRunAll)
 		if err == nil || !strings.Contains(err.Error(), "does not let health gates run Jobs") {
 			return fmt.Errorf("the policy does not act: %w", err)
 		}
 		return nil
 	})
-	controllertest.Contains(t, "the answer there", ask(time.Time{}), "cannot be created from CronJob checks/smoke: ", "does not let health gates run Jobs: kubectl label namespace checks bunsen.dev/gate=true")
-	edit(s, "checks", &corev1.Namespace{}, func(n *corev1.Namespace) { n.Labels = map[string]string{v1alpha1.GateLabel: "true"} })
+	controllertest.Contains(t, "the answer there", ask(time.Time{}), "cannot be created from CronJob checks/smoke: ",
+		"does not let health gates run Jobs: kubectl label namespace checks bunsen.dev/gate=true")
+	edit(s, "checks", &corev1.Namespace{}, func(n *corev1.Namespace) {
+		n.Labels = map[string]string{v1alpha1.GateLabel: "true"}
+	})
 	s.eventually("a namespace with the label", func() error {
 		if said := ask(time.Time{}); !strings.HasSuffix(said, " runs") {
 			return errors.New(said)
@@ -122,7 +136,8 @@ func (s *stage) gateOfJobs(t *testing.T) {
 		return nil
 	})
 	controllertest.Contains(t, "the first answer", ask(time.Time{}), "Waits job checks/bunsen-worker-1-", " runs")
-	controllertest.Contains(t, "the answer after a restart", ask(time.Time{}), "Waits job checks/bunsen-worker-1-", " runs")
+	controllertest.Contains(t, "the answer after a restart", ask(time.Time{}), "Waits job checks/bunsen-worker-1-",
+		" runs")
 	jobs := func() []batchv1.Job {
 		var list batchv1.JobList
 		s.must(s.admin.List(t.Context(), &list, client.InNamespace("checks")))
@@ -132,7 +147,8 @@ func (s *stage) gateOfJobs(t *testing.T) {
 	first := jobs()[0]
 	controllertest.Equal(t, "its owner", string(first.OwnerReferences[0].UID), string(cron.UID))
 	s.end(first, batchv1.JobFailureTarget, batchv1.JobFailed, now)
-	controllertest.Contains(t, "a job that failed", ask(time.Time{}), "Failed job checks/"+first.Name+" failed: BackoffLimitExceeded: three of three")
+	controllertest.Contains(t, "a job that failed", ask(time.Time{}), "Failed job checks/"+first.Name+
+		" failed: BackoffLimitExceeded: three of three")
 	again := now.Add(time.Minute)
 	controllertest.Contains(t, "a retry", ask(again), "Waits job checks/bunsen-worker-1-", " runs")
 	for _, job := range jobs() {
@@ -142,7 +158,8 @@ func (s *stage) gateOfJobs(t *testing.T) {
 	}
 	controllertest.Equal(t, "its end", ask(again), "Open ")
 	controllertest.Equal(t, "the number of jobs", len(jobs()), 2)
-	controllertest.Equal(t, "the number of events", strings.Count(strings.Join(events.Lines, "\n"), "GateJobStarted"), 2)
+	controllertest.Equal(t, "the number of events", strings.Count(strings.Join(events.Lines, "\n"), "GateJobStarted"),
+		2)
 }
 
 // end writes a job's end as the job controller does.
@@ -155,14 +172,18 @@ func (s *stage) end(job batchv1.Job, because, end batchv1.JobConditionType, at t
 	}
 	for _, kind := range []batchv1.JobConditionType{because, end} {
 		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{
-			Type: kind, Status: corev1.ConditionTrue, Reason: "BackoffLimitExceeded", Message: "three of three", LastTransitionTime: when,
+			Type: kind, Status: corev1.ConditionTrue, Reason: "BackoffLimitExceeded", Message: "three of three",
+			LastTransitionTime: when,
 		})
 	}
 	s.must(s.admin.Status().Update(s.t.Context(), &job))
 }
 
 func (s *stage) lostConfig(t *testing.T) {
-	src := &v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Name: "os"}, Spec: v1alpha1.GitSourceSpec{URL: "https://git.example.com/os"}}
+	src := &v1alpha1.GitSource{
+		ObjectMeta: metav1.ObjectMeta{Name: "os"},
+		Spec:       v1alpha1.GitSourceSpec{URL: "https://git.example.com/os"},
+	}
 	s.repo.inner.Push("greet", controllertest.Files("worker/10-motd.bu=hello"))
 	s.must(s.admin.Create(t.Context(), src))
 	target := func() string {
@@ -172,7 +193,8 @@ func (s *stage) lostConfig(t *testing.T) {
 	}
 	s.eventually("rendering", func() error {
 		g := &v1alpha1.GitSource{}
-		if err := s.get("os", g); err != nil || len(g.Status.History) == 0 || g.Status.History[0].Pools["worker"] == "" {
+		if err := s.get("os", g); err != nil || len(g.Status.History) == 0 ||
+			g.Status.History[0].Pools["worker"] == "" {
 			return fmt.Errorf("history is %v, %v", g.Status.History, err)
 		}
 		return nil

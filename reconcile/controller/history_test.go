@@ -26,10 +26,13 @@ func TestHistoryPolicy(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			w := newWorld(t)
-			controllertest.Modify(w.Cluster, w.GitSource(), func(s *v1alpha1.GitSource) { s.Spec.HistoryPolicy = tc.policy })
+			controllertest.Modify(w.Cluster, w.GitSource(), func(s *v1alpha1.GitSource) {
+				s.Spec.HistoryPolicy = tc.policy
+			})
 			old := w.repo.Push("say hello", controllertest.Files("worker/10-motd.bu=hello"))
 			w.follow()
-			controllertest.Equal(t, "the first commit, which has nothing before it", w.GitSource().Status.AppliedRevision, old)
+			controllertest.Equal(t, "the first commit, which has nothing before it",
+				w.GitSource().Status.AppliedRevision, old)
 			w.repo.Descent = tc.descent
 			revision := w.repo.Push("say more", controllertest.Files("worker/10-motd.bu=more"))
 			w.tick()

@@ -20,7 +20,8 @@ func (w *world) hold(config, revision string) {
 			p.Annotations = map[string]string{}
 		}
 		for key, value := range map[string]string{
-			v1alpha1.HoldAnnotation: config, v1alpha1.HeldRevisionAnnotation: revision, v1alpha1.HeldByAnnotation: "ada: the new kernel loses packets",
+			v1alpha1.HoldAnnotation: config, v1alpha1.HeldRevisionAnnotation: revision,
+			v1alpha1.HeldByAnnotation: "ada: the new kernel loses packets",
 		} {
 			if delete(p.Annotations, key); config != "" {
 				p.Annotations[key] = value
@@ -29,8 +30,8 @@ func (w *world) hold(config, revision string) {
 	})
 }
 
-// TestHold: a held pool gets the config of an earlier revision without the repository, keeps it while the source continues, and
-// follows again after the release.
+// TestHold: a held pool gets the config of an earlier revision without the repository, keeps it while the source
+// continues, and follows again after the release.
 func TestHold(t *testing.T) {
 	w := newWorld(t)
 	first, a := w.deploy("One", "1")
@@ -73,7 +74,8 @@ func TestHold(t *testing.T) {
 	controllertest.Equal(t, "who requested it", target.Subject+" "+target.APIText(), "Three ")
 }
 
-// TestHoldIsRefused: who may only write pools gets no other config onto nodes than one that the controller rendered for this pool.
+// TestHoldIsRefused: who may only write pools gets no other config onto nodes than one that the controller rendered for
+// this pool.
 func TestHoldIsRefused(t *testing.T) {
 	for name, prepare := range map[string]func(w *world, a string) (config, want string){
 		"a config that does not exist": func(*world, string) (string, string) {
@@ -89,7 +91,9 @@ func TestHoldIsRefused(t *testing.T) {
 			return w.renderPool("master"), "it is not a rendered config of this pool"
 		},
 		"an edited config": func(w *world, a string) (string, string) {
-			controllertest.Modify(w.Cluster, w.Config(a), func(mc *mcfgv1.MachineConfig) { mc.Spec.KernelArguments = []string{"init=/bin/sh"} })
+			controllertest.Modify(w.Cluster, w.Config(a), func(mc *mcfgv1.MachineConfig) {
+				mc.Spec.KernelArguments = []string{"init=/bin/sh"}
+			})
 			return a, "a user edited its content"
 		},
 	} {
@@ -100,7 +104,8 @@ func TestHoldIsRefused(t *testing.T) {
 			config, want := prepare(w, a)
 			w.hold(config, first)
 			controllertest.Equal(t, "the config", w.renderPool("worker"), b)
-			controllertest.Contains(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded), "True|", want, "bunsen release pool/worker")
+			controllertest.Contains(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("worker"),
+				mcfgv1.MachineConfigPoolRenderDegraded), "True|", want, "bunsen release pool/worker")
 		})
 	}
 }

@@ -24,8 +24,9 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/controller/controllertest"
 )
 
-// lagging is a controller's client: what it reads is as old as the last refresh of that kind, as from an informer's cache, and
-// its writes may fail. Each kind is refreshed by itself, so that what is read together need never have been there together.
+// lagging is a controller's client: what it reads is as old as the last refresh of that kind, as from an informer's
+// cache, and its writes may fail. Each kind is refreshed by itself, so that what is read together need never have been
+// there together.
 type lagging struct {
 	live   client.WithWatch
 	caches map[reflect.Type][]client.Object
@@ -46,7 +47,8 @@ type lagging struct {
 
 // cachedKinds are the kinds that controllers read from their cache.
 var cachedKinds = []client.ObjectList{
-	&v1alpha1.GitSourceList{}, &mcfgv1.MachineConfigList{}, &mcfgv1.MachineConfigPoolList{}, &operatorv1.MachineConfigurationList{},
+	&v1alpha1.GitSourceList{}, &mcfgv1.MachineConfigList{}, &mcfgv1.MachineConfigPoolList{},
+	&operatorv1.MachineConfigurationList{},
 	&v1alpha1.DriftPolicyList{}, &v1alpha1.RolloutPolicyList{}, &mcfgv1.PinnedImageSetList{}, &corev1.NodeList{},
 }
 
@@ -67,25 +69,35 @@ func newLagging(live client.WithWatch, random *rand.Rand, assigned func(node, co
 			l.wrote(o)
 			return c.Delete(ctx, o, opts...)
 		},
-		DeleteAllOf: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteAllOfOption) error {
+		DeleteAllOf: func(ctx context.Context, c client.WithWatch, o client.Object,
+			opts ...client.DeleteAllOfOption,
+		) error {
 			l.wrote(o)
 			return c.DeleteAllOf(ctx, o, opts...)
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+			opts ...client.PatchOption,
+		) error {
 			l.wrote(o)
 			return c.Patch(ctx, o, p, opts...)
 		},
-		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration,
+			opts ...client.ApplyOption,
+		) error {
 			if !controllertest.IsDryRun(opts) {
 				l.allWritten()
 			}
 			return c.Apply(ctx, o, opts...)
 		},
-		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object,
+			opts ...client.SubResourceUpdateOption,
+		) error {
 			l.wrote(o)
 			return c.SubResource(sub).Update(ctx, o, opts...)
 		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
+			opts ...client.SubResourcePatchOption,
+		) error {
 			l.wrote(o)
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		},
@@ -167,7 +179,9 @@ func (l *lagging) client() client.WithWatch {
 			}
 			return write(o, func() error { return c.Delete(ctx, o, opts...) })
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+			opts ...client.PatchOption,
+		) error {
 			return write(o, func() error {
 				err := c.Patch(ctx, o, p, opts...)
 				if o.GetObjectKind().GroupVersionKind().Kind == "Node" && err == nil {
@@ -176,7 +190,9 @@ func (l *lagging) client() client.WithWatch {
 				return err
 			})
 		},
-		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration,
+			opts ...client.ApplyOption,
+		) error {
 			named, _ := o.(interface{ GetName() string })
 			if controllertest.IsDryRun(opts) {
 				if l.left == 0 {
@@ -189,10 +205,14 @@ func (l *lagging) client() client.WithWatch {
 			}
 			return write(named, func() error { return c.Apply(ctx, o, opts...) })
 		},
-		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object,
+			opts ...client.SubResourceUpdateOption,
+		) error {
 			return write(nil, func() error { return c.SubResource(sub).Update(ctx, o, opts...) })
 		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
+			opts ...client.SubResourcePatchOption,
+		) error {
 			return write(nil, func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) })
 		},
 	})
@@ -202,7 +222,9 @@ func invalid(name string) error {
 	return apierrors.NewInvalid(schema.GroupKind{Kind: "Object"}, name, nil)
 }
 
-func (l *lagging) get(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+func (l *lagging) get(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object,
+	opts ...client.GetOption,
+) error {
 	if l.left == 0 {
 		return controllertest.ErrCrash
 	}
@@ -216,10 +238,13 @@ func (l *lagging) get(ctx context.Context, c client.WithWatch, key client.Object
 			return nil
 		}
 	}
-	return apierrors.NewNotFound(schema.GroupResource{Resource: strings.ToLower(reflect.TypeOf(into).Elem().Name())}, key.Name)
+	return apierrors.NewNotFound(schema.GroupResource{Resource: strings.ToLower(reflect.TypeOf(into).Elem().Name())},
+		key.Name)
 }
 
-func (l *lagging) list(ctx context.Context, c client.WithWatch, into client.ObjectList, opts ...client.ListOption) error {
+func (l *lagging) list(ctx context.Context, c client.WithWatch, into client.ObjectList,
+	opts ...client.ListOption,
+) error {
 	if l.left == 0 {
 		return controllertest.ErrCrash
 	}

@@ -15,15 +15,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestALargeFileAndRowsComeBack: pools with rows and a file of the content store return to their names by revert and by hold, after
-// the garbage controller has deleted the file. Its bytes are there again before any node is assigned them.
+// TestALargeFileAndRowsComeBack: pools with rows and a file of the content store return to their names by revert and by
+// hold, after the garbage controller has deleted the file. Its bytes are there again before any node is assigned them.
 func TestALargeFileAndRowsComeBack(t *testing.T) {
 	w := newWorld(t)
 	store := &contents.Store{Client: w.Client, Live: w.Admin, Now: func() time.Time { return w.Now }}
 	w.source.Applier.Contents, w.render.Contents = store, store
 	noise := make([]byte, 2<<20)
 	rand.New(rand.NewSource(1)).Read(noise)
-	large := "-- pools/worker/30-large.bu --\nvariant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: /opt/large\n      contents: {local: large}\n-- pools/worker/large --\n" + base64.StdEncoding.EncodeToString(noise) + "\n"
+	large := "-- pools/worker/30-large.bu --\nvariant: fcos\nversion: 1.6.0\nstorage:\n  files:\n" +
+		"    - path: /opt/large\n      contents: {local: large}\n-- pools/worker/large --\n" +
+		base64.StdEncoding.EncodeToString(noise) + "\n"
 	complete := func(because string, want bool) {
 		t.Helper()
 		var all v1alpha1.ContentList
@@ -69,7 +71,8 @@ func TestALargeFileAndRowsComeBack(t *testing.T) {
 		w.Now = w.Now.Add(2 * time.Hour)
 		w.sweep(g)
 	}
-	controllertest.Equal(t, "the names after a revert", names("revert", timed, addressed, large, rows("192.0.2.1", "192.0.2.2")), first)
+	controllertest.Equal(t, "the names after a revert", names("revert", timed, addressed, large,
+		rows("192.0.2.1", "192.0.2.2")), first)
 	complete("after the revert", true)
 	held := w.Pool("worker").Spec.Configuration.Name
 	w.hold(held, "main")

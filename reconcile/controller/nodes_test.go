@@ -57,7 +57,11 @@ func nodeFacts(t *testing.T, w *world, runs map[string]string) poolstate.Facts {
 	f.SetNodeConfigs(store.Of)
 	var nodes []nodestate.Node
 	for _, name := range []string{"worker-1", "worker-2", "worker-3", "worker-4"} {
-		nodes = append(nodes, nodestate.Node{Name: name, State: v1alpha1.StateDone, Config: nodestate.Configs{Current: runs[name], Desired: runs[name]}, Health: nodestate.Health{ReadySince: w.Now.Add(-time.Hour)}})
+		nodes = append(nodes, nodestate.Node{
+			Name: name, State: v1alpha1.StateDone,
+			Config: nodestate.Configs{Current: runs[name], Desired: runs[name]},
+			Health: nodestate.Health{ReadySince: w.Now.Add(-time.Hour)},
+		})
 	}
 	f.MaxUnavailable = 4
 	f.SetNodes(nodes)
@@ -95,9 +99,13 @@ func TestThreeNodesFromOneDocumentThenRowByRow(t *testing.T) {
 	if err != nil || of.Base != plain || len(of.Nodes) != 3 {
 		t.Fatalf("the target %s has %+v, %v; the other nodes keep %s", first, of, err, plain)
 	}
-	for node, address := range map[string]string{"worker-1": "192.0.2.1", "worker-2": "192.0.2.2", "worker-3": "192.0.2.3"} {
+	for node, address := range map[string]string{
+		"worker-1": "192.0.2.1", "worker-2": "192.0.2.2",
+		"worker-3": "192.0.2.3",
+	} {
 		mc := w.Config(of.Of(node))
-		if !strings.Contains(string(mc.Spec.Config.Raw), "data:,"+address) || mc.Annotations[v1alpha1.VariantOfAnnotation] != plain {
+		if !strings.Contains(string(mc.Spec.Config.Raw), "data:,"+address) ||
+			mc.Annotations[v1alpha1.VariantOfAnnotation] != plain {
 			t.Errorf("the config of %s is %s", node, mc.Spec.Config.Raw)
 		}
 		if err := machineconfig.CheckName("worker", mc, mc.Spec); err != nil {
@@ -115,7 +123,8 @@ func TestThreeNodesFromOneDocumentThenRowByRow(t *testing.T) {
 	if n := len(w.Configs()) - objects; n != 2 || second == first {
 		t.Errorf("%d new objects for one row, want its config and the target %s", n, second)
 	}
-	if assigned = rollOut(t, w, runs); len(assigned) != 1 || !strings.Contains(string(w.Config(assigned["worker-2"]).Spec.Config.Raw), "198.51.100.2") {
+	if assigned = rollOut(t, w, runs); len(assigned) != 1 ||
+		!strings.Contains(string(w.Config(assigned["worker-2"]).Spec.Config.Raw), "198.51.100.2") {
 		t.Errorf("assigned %v for the row of worker-2", assigned)
 	}
 	w.push("revert", timed, addressed, rows("192.0.2.1", "192.0.2.2", "192.0.2.3"))
@@ -142,7 +151,10 @@ func TestARevertedPoolReturnsEachNodeToItsOwnConfig(t *testing.T) {
 	second := w.renderPool("worker")
 	before, _ := v1alpha1.ParseNodeConfigs(w.Config(first).Annotations[v1alpha1.NodeConfigsAnnotation])
 	after, _ := v1alpha1.ParseNodeConfigs(w.Config(second).Annotations[v1alpha1.NodeConfigsAnnotation])
-	record := v1alpha1.RolloutRecord{RolloutEnd: v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutReverted, Why: "worker-2 failed"}}
+	record := v1alpha1.RolloutRecord{RolloutEnd: v1alpha1.RolloutEnd{
+		Verdict: v1alpha1.RolloutReverted,
+		Why:     "worker-2 failed",
+	}}
 	record.SetTarget(second)
 	record.SetLastHealthy(first)
 	record.SetReturnsTo(first)
@@ -151,7 +163,10 @@ func TestARevertedPoolReturnsEachNodeToItsOwnConfig(t *testing.T) {
 	if err := w.Client.Update(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}
-	d := rollout.Next(nodeFacts(t, w, map[string]string{"worker-1": before.Of("worker-1"), "worker-2": after.Of("worker-2"), "worker-3": before.Base, "worker-4": before.Base}), w.Now)
+	d := rollout.Next(nodeFacts(t, w, map[string]string{
+		"worker-1": before.Of("worker-1"),
+		"worker-2": after.Of("worker-2"), "worker-3": before.Base, "worker-4": before.Base,
+	}), w.Now)
 	if len(d.Assign) != 1 || d.Assign[0].Node != "worker-2" || d.Assign[0].Config != before.Of("worker-2") {
 		t.Errorf("assigned %+v, want only worker-2 to return to %s", d.Assign, before.Of("worker-2"))
 	}
@@ -162,19 +177,23 @@ func TestAConfigOfSingleNodesNamesItsNodes(t *testing.T) {
 	owners := func(config string) string { return w.Config(config).Annotations[v1alpha1.VariantNodesAnnotation] }
 	target := func(addresses ...string) v1alpha1.NodeConfigs {
 		w.push("rows", timed, addressed, rows(addresses...))
-		of, err := v1alpha1.ParseNodeConfigs(w.Config(w.renderPool("worker")).Annotations[v1alpha1.NodeConfigsAnnotation])
+		of, err := v1alpha1.ParseNodeConfigs(w.Config(w.renderPool("worker")).
+			Annotations[v1alpha1.NodeConfigsAnnotation])
 		if err != nil {
 			t.Fatal(err)
 		}
 		return of
 	}
 	first := target("192.0.2.1", "192.0.2.2", "192.0.2.2")
-	if owners(first.Base) != "" || owners(first.Of("worker-1")) != "worker-1" || owners(first.Of("worker-2")) != "worker-2,worker-3" {
-		t.Errorf("the nodes of the configs are %q, %q, %q", owners(first.Base), owners(first.Of("worker-1")), owners(first.Of("worker-2")))
+	if owners(first.Base) != "" || owners(first.Of("worker-1")) != "worker-1" ||
+		owners(first.Of("worker-2")) != "worker-2,worker-3" {
+		t.Errorf("the nodes of the configs are %q, %q, %q", owners(first.Base), owners(first.Of("worker-1")),
+			owners(first.Of("worker-2")))
 	}
 	// The first two nodes swap their rows, and keep the right to the earlier config.
 	second := target("192.0.2.2", "192.0.2.1", "192.0.2.2")
-	if second.Of("worker-1") != first.Of("worker-2") || owners(second.Of("worker-1")) != "worker-1,worker-2,worker-3" || owners(second.Of("worker-2")) != "worker-1,worker-2" {
+	if second.Of("worker-1") != first.Of("worker-2") || owners(second.Of("worker-1")) != "worker-1,worker-2,worker-3" ||
+		owners(second.Of("worker-2")) != "worker-1,worker-2" {
 		t.Errorf("the nodes of the configs are %q and %q", owners(second.Of("worker-1")), owners(second.Of("worker-2")))
 	}
 	// A user removes the names. The next render writes those of now.
@@ -212,7 +231,9 @@ func TestAPoolIsNotHeldAtATargetWithoutTheConfigsOfItsNodes(t *testing.T) {
 	if at := w.renderPool("worker"); at != second {
 		t.Errorf("a hold without the configs of the nodes leads to %s, want %s", at, second)
 	}
-	controllertest.Contains(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded), "True|", "has deleted the configs of its single nodes, such as "+of.Of("worker-2"))
+	controllertest.Contains(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("worker"),
+		mcfgv1.MachineConfigPoolRenderDegraded), "True|", "has deleted the configs of its single nodes, such as "+
+		of.Of("worker-2"))
 }
 
 func TestADeletedConfigOfANodeIsMissingAndAnUnusedOneIsGarbage(t *testing.T) {

@@ -86,7 +86,8 @@ func TestWhichListingsOfOtherSourcesCount(t *testing.T) {
 				got = every
 			}
 			controllertest.Equal(t, "which listings count", got, test.want)
-			controllertest.Equal(t, "the source and its interval", fmt.Sprint(last.Source, " ", last.Interval), "os 1m0s")
+			controllertest.Equal(t, "the source and its interval", fmt.Sprint(last.Source, " ", last.Interval),
+				"os 1m0s")
 		})
 	}
 }

@@ -80,15 +80,20 @@ func TestRendering(t *testing.T) {
 			name := w.renderPool("worker")
 			mc := w.Config(name)
 			a := mc.Annotations
-			controllertest.Equal(t, "its source", a[v1alpha1.SourceAnnotation]+" "+a[v1alpha1.RepositoryAnnotation], "os https://git.example.com/os")
-			controllertest.Equal(t, "its commit", a[v1alpha1.RevisionAnnotation]+" "+a[v1alpha1.CommitSubjectAnnotation]+" "+a[v1alpha1.CommitAuthorAnnotation], first+" begin Ada <ada@example.com>")
+			controllertest.Equal(t, "its source", a[v1alpha1.SourceAnnotation]+" "+a[v1alpha1.RepositoryAnnotation],
+				"os https://git.example.com/os")
+			controllertest.Equal(t, "its commit", a[v1alpha1.RevisionAnnotation]+" "+
+				a[v1alpha1.CommitSubjectAnnotation]+" "+a[v1alpha1.CommitAuthorAnnotation],
+				first+" begin Ada <ada@example.com>")
 			controllertest.Equal(t, "its time", a[v1alpha1.CommitTimeAnnotation], "2026-01-02T12:01:00Z")
-			controllertest.Equal(t, "its owner", mc.OwnerReferences[0].Kind+" "+mc.OwnerReferences[0].Name, "MachineConfigPool worker")
+			controllertest.Equal(t, "its owner", mc.OwnerReferences[0].Kind+" "+mc.OwnerReferences[0].Name,
+				"MachineConfigPool worker")
 			var inputs map[string]string
 			if err := json.Unmarshal([]byte(a[v1alpha1.InputsAnnotation]), &inputs); err != nil {
 				t.Fatal(err)
 			}
-			controllertest.Equal(t, "a digest among its inputs", inputs["10-worker-motd"], w.Config("10-worker-motd").Annotations[v1alpha1.DigestAnnotation])
+			controllertest.Equal(t, "a digest among its inputs", inputs["10-worker-motd"],
+				w.Config("10-worker-motd").Annotations[v1alpha1.DigestAnnotation])
 			p := w.Pool("worker")
 			var sources []string
 			for _, s := range p.Spec.Configuration.Source {
@@ -115,7 +120,8 @@ func TestRendering(t *testing.T) {
 		},
 		"it waits while a source is half applied": func(t *testing.T, w *world, _ string) {
 			before := w.renderPool("worker")
-			w.repo.Push("three", controllertest.Files("worker/10-motd.bu=two", "worker/20-issue.bu=two", "worker/30-limits.bu=two", "master/10-motd.bu=one"))
+			w.repo.Push("three", controllertest.Files("worker/10-motd.bu=two", "worker/20-issue.bu=two",
+				"worker/30-limits.bu=two", "master/10-motd.bu=one"))
 			w.tick()
 			w.Writes.Left = 2
 			w.attempt()
@@ -128,7 +134,9 @@ func TestRendering(t *testing.T) {
 		},
 		"it waits while a fragment is edited by hand": func(t *testing.T, w *world, _ string) {
 			before := w.renderPool("worker")
-			controllertest.Modify(w.Cluster, w.Config("10-worker-motd"), func(mc *mcfgv1.MachineConfig) { mc.Spec.KernelArguments = []string{"quiet"} })
+			controllertest.Modify(w.Cluster, w.Config("10-worker-motd"), func(mc *mcfgv1.MachineConfig) {
+				mc.Spec.KernelArguments = []string{"quiet"}
+			})
 			controllertest.Equal(t, "the rendered config", w.renderPool("worker"), before)
 		},
 		"a revert returns to the earlier name, and what that says of its commit stays": func(t *testing.T, w *world, first string) {
@@ -138,7 +146,8 @@ func TestRendering(t *testing.T) {
 			again := w.push("revert", "worker/10-motd.bu=one", "master/10-motd.bu=one")
 			controllertest.Equal(t, "the name", w.renderPool("worker"), before)
 			controllertest.Equal(t, "its revision", w.Config(before).Annotations[v1alpha1.RevisionAnnotation], first)
-			controllertest.Equal(t, "the pool's revision", w.Pool("worker").Annotations[v1alpha1.RevisionAnnotation], again)
+			controllertest.Equal(t, "the pool's revision", w.Pool("worker").Annotations[v1alpha1.RevisionAnnotation],
+				again)
 		},
 		"a commit that changes nothing for a pool gives it no new config": func(t *testing.T, w *world, first string) {
 			before := w.renderPool("worker")
@@ -146,18 +155,22 @@ func TestRendering(t *testing.T) {
 			w.Writes.Done = nil
 			controllertest.Equal(t, "the name", w.renderPool("worker"), before)
 			controllertest.Equal(t, "its revision", w.Config(before).Annotations[v1alpha1.RevisionAnnotation], first)
-			controllertest.Equal(t, "the pool's revision", w.Pool("worker").Annotations[v1alpha1.RevisionAnnotation], again)
+			controllertest.Equal(t, "the pool's revision", w.Pool("worker").Annotations[v1alpha1.RevisionAnnotation],
+				again)
 		},
 		"a pool that nobody has written for yet is not degraded": func(t *testing.T, w *world, _ string) {
 			w.Create(controllertest.Pool("gpu"))
 			controllertest.Equal(t, "the name", w.renderPool("gpu"), "")
-			controllertest.Contains(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("gpu"), mcfgv1.MachineConfigPoolRenderDegraded), "False|")
+			controllertest.Contains(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("gpu"),
+				mcfgv1.MachineConfigPoolRenderDegraded), "False|")
 		},
 		"a pool that lost all its documents keeps its config, and says so with the way out": func(t *testing.T, w *world, _ string) {
 			before := w.renderPool("worker")
 			w.push("forget the workers", "master/10-motd.bu=one")
 			controllertest.Equal(t, "the name", w.renderPool("worker"), before)
-			controllertest.Contains(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded), "True|Failed to render configuration for pool worker: ", "no MachineConfig matches its selector any more; its nodes keep "+before)
+			controllertest.Contains(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("worker"),
+				mcfgv1.MachineConfigPoolRenderDegraded), "True|Failed to render configuration for pool worker: ",
+				"no MachineConfig matches its selector any more; its nodes keep "+before)
 		},
 		"what a deleted source left whole stays in force, and takes another layer": func(t *testing.T, w *world, _ string) {
 			before := w.renderPool("worker")
@@ -180,7 +193,8 @@ func TestRendering(t *testing.T) {
 			w.Create(hand)
 			w.render.Live = managed{w.Admin, kept}
 			after := w.renderPool("worker")
-			const change = "MachineConfig 99-worker-hand, made through the API (kubectl-client-side-apply) at 2026-01-02 12:03 UTC"
+			const change = "MachineConfig 99-worker-hand, made through the API (kubectl-client-side-apply) at " +
+				"2026-01-02 12:03 UTC"
 			asked := v1alpha1.RequesterOf(w.Pool("worker").Annotations, after)
 			controllertest.Equal(t, "who asked", fmt.Sprint(asked.ByAPI(), asked.APIText()), "true"+change)
 			controllertest.Contains(t, "the event", w.LastEvent(), "RenderedConfigGenerated: "+after+" from "+change)
@@ -196,7 +210,9 @@ func TestRendering(t *testing.T) {
 			w.Remove(w.Config("99-worker-hand"))
 			controllertest.Equal(t, "the name without it", w.renderPool("worker"), before)
 			asked = v1alpha1.RequesterOf(w.Pool("worker").Annotations, before)
-			controllertest.Equal(t, "who asked for that", asked.Text(func(c v1alpha1.CommitRef) string { return c.Revision }), first+" after MachineConfig 99-worker-hand was deleted through the API")
+			controllertest.Equal(t, "who asked for that", asked.Text(func(c v1alpha1.CommitRef) string {
+				return c.Revision
+			}), first+" after MachineConfig 99-worker-hand was deleted through the API")
 		},
 		"a change through the API has asked for the config also where the pool lost its record while no controller ran": func(t *testing.T, w *world, _ string) {
 			w.renderPool("worker")
@@ -224,37 +240,48 @@ func TestRendering(t *testing.T) {
 			second := w.push("more", "worker/10-motd.bu=two", "master/10-motd.bu=one")
 			name := w.renderPool("worker")
 			asked := v1alpha1.RequesterOf(w.Pool("worker").Annotations, name)
-			controllertest.Equal(t, "who asked", asked.Text(func(c v1alpha1.CommitRef) string { return c.Revision }), second)
+			controllertest.Equal(t, "who asked", asked.Text(func(c v1alpha1.CommitRef) string { return c.Revision }),
+				second)
 		},
 		"a config that several commits render to is no half commit once its source is deleted": func(t *testing.T, w *world, _ string) {
 			w.push("link", "worker/10-motd.bu=one", "master/10-motd.bu=one", linked)
 			first := w.renderPool("worker")
-			w.push("the same again", "worker/10-motd.bu=one", "master/10-motd.bu=one", strings.ReplaceAll(linked, "20-link", "30-link"))
+			w.push("the same again", "worker/10-motd.bu=one", "master/10-motd.bu=one",
+				strings.ReplaceAll(linked, "20-link", "30-link"))
 			before := w.renderPool("worker")
 			controllertest.Equal(t, "the name of both", before, first)
 			w.Remove(w.GitSource())
 			controllertest.Equal(t, "the name", w.renderPool("worker"), before)
-			controllertest.Equal(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded), "False|")
+			controllertest.Equal(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("worker"),
+				mcfgv1.MachineConfigPoolRenderDegraded), "False|")
 		},
 		"without a source, what users create and delete through the API is rendered": func(t *testing.T, w *world, _ string) {
 			before := w.renderPool("worker")
 			w.Remove(w.GitSource())
 			w.renderPool("worker")
-			w.Create(controllertest.ManualConfig("99-by-hand", "worker", `{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/hand","contents":{"source":"data:,1"}}]}}`))
+			w.Create(controllertest.ManualConfig("99-by-hand", "worker",
+				`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/hand","contents":{"source":"data:,1"}}]}}`))
 			if w.renderPool("worker") == before {
 				t.Error("the new MachineConfig was not rendered")
 			}
 			w.Remove(w.Config("99-by-hand"))
 			controllertest.Equal(t, "the name without it", w.renderPool("worker"), before)
-			controllertest.Equal(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded), "False|")
+			controllertest.Equal(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("worker"),
+				mcfgv1.MachineConfigPoolRenderDegraded), "False|")
 		},
 		"half a commit that a deleted source left never reaches a node": func(t *testing.T, w *world, _ string) {
 			before := w.renderPool("worker")
-			controllertest.Modify(w.Cluster, w.Config("10-worker-motd"), func(mc *mcfgv1.MachineConfig) { mc.Spec.KernelArguments = []string{"quiet"} })
+			controllertest.Modify(w.Cluster, w.Config("10-worker-motd"), func(mc *mcfgv1.MachineConfig) {
+				mc.Spec.KernelArguments = []string{"quiet"}
+			})
 			w.Remove(w.GitSource())
 			controllertest.Equal(t, "the name", w.renderPool("worker"), before)
-			controllertest.Contains(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded), "True|", `GitSource "os" was deleted`, "create the GitSource again")
-			controllertest.Modify(w.Cluster, w.Config("10-worker-motd"), func(mc *mcfgv1.MachineConfig) { delete(mc.Labels, v1alpha1.SourceLabel) })
+			controllertest.Contains(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("worker"),
+				mcfgv1.MachineConfigPoolRenderDegraded), "True|", `GitSource "os" was deleted`,
+				"create the GitSource again")
+			controllertest.Modify(w.Cluster, w.Config("10-worker-motd"), func(mc *mcfgv1.MachineConfig) {
+				delete(mc.Labels, v1alpha1.SourceLabel)
+			})
 			if w.renderPool("worker") == before {
 				t.Error("it was not rendered once its label was removed")
 			}
@@ -264,15 +291,19 @@ func TestRendering(t *testing.T) {
 			bad := w.push("group", "worker/10-motd.bu=one", "master/10-motd.bu=one", guarded)
 			controllertest.Equal(t, "before it is rendered", w.GitSource().Status.History[0].NotRendered["worker"], "")
 			w.renderPool("worker")
-			controllertest.Equal(t, "the revision of RenderDegraded", w.Pool("worker").Annotations[v1alpha1.NotRenderedAnnotation], bad)
+			controllertest.Equal(t, "the revision of RenderDegraded",
+				w.Pool("worker").Annotations[v1alpha1.NotRenderedAnnotation], bad)
 			w.follow()
-			controllertest.Contains(t, "the reason", w.GitSource().Status.History[0].NotRendered["worker"], "running nodes cannot take", "passwd.groups ops")
+			controllertest.Contains(t, "the reason", w.GitSource().Status.History[0].NotRendered["worker"],
+				"running nodes cannot take", "passwd.groups ops")
 			w.push("motd two", "worker/10-motd.bu=two", "master/10-motd.bu=one", guarded)
 			w.follow()
-			controllertest.Equal(t, "of a commit that is not rendered yet, while the condition is still about the one before", w.GitSource().Status.History[0].NotRendered["worker"], "")
+			controllertest.Equal(t, "of a commit that is not rendered yet, while the condition is still about the "+
+				"one before", w.GitSource().Status.History[0].NotRendered["worker"], "")
 			w.push("good again", "worker/10-motd.bu=three", "master/10-motd.bu=one")
 			w.renderPool("worker")
-			controllertest.Equal(t, "the revision of RenderDegraded, which is over", w.Pool("worker").Annotations[v1alpha1.NotRenderedAnnotation], "")
+			controllertest.Equal(t, "the revision of RenderDegraded, which is over",
+				w.Pool("worker").Annotations[v1alpha1.NotRenderedAnnotation], "")
 		},
 		"an empty selector selects nothing": func(t *testing.T, w *world, _ string) {
 			p := controllertest.Pool("all")
@@ -284,44 +315,66 @@ func TestRendering(t *testing.T) {
 			before := w.renderPool("worker")
 			w.push("group", "worker/10-motd.bu=one", "master/10-motd.bu=one", guarded)
 			controllertest.Equal(t, "the name", w.renderPool("worker"), before)
-			controllertest.Equal(t, "rendered configs", strings.Count(strings.Join(keys(w.Configs()), " "), "rendered-worker-"), 1)
-			controllertest.Contains(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded),
-				"True|", "running nodes cannot take", "passwd.groups ops", "first boot only", "20-worker-group (pools/worker/20-group.bu)")
+			controllertest.Equal(t, "rendered configs", strings.Count(strings.Join(keys(w.Configs()), " "),
+				"rendered-worker-"), 1)
+			controllertest.Contains(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("worker"),
+				mcfgv1.MachineConfigPoolRenderDegraded),
+				"True|", "running nodes cannot take", "passwd.groups ops", "first boot only",
+				"20-worker-group (pools/worker/20-group.bu)")
 			w.push("no group", "worker/10-motd.bu=two", "master/10-motd.bu=one")
 			if got := w.renderPool("worker"); got == before {
 				t.Error("the next good commit did not go through")
 			}
-			controllertest.Equal(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded), "False|")
+			controllertest.Equal(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("worker"),
+				mcfgv1.MachineConfigPoolRenderDegraded), "False|")
 		},
 		"with OpenShift's limits asked for, a symbolic link is refused too, and taken once they are not": func(t *testing.T, w *world, _ string) {
 			before := w.renderPool("worker")
-			limits := &operatorv1.MachineConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "cluster", Annotations: map[string]string{policy.InPlaceAnnotation: "openshift"}}}
+			limits := &operatorv1.MachineConfiguration{ObjectMeta: metav1.ObjectMeta{
+				Name:        "cluster",
+				Annotations: map[string]string{policy.InPlaceAnnotation: "openshift"},
+			}}
 			w.Create(limits)
 			w.push("link", "worker/10-motd.bu=one", "master/10-motd.bu=one", linked)
 			controllertest.Equal(t, "the name", w.renderPool("worker"), before)
-			controllertest.Contains(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded), "True|", "storage.links", policy.InPlaceAnnotation)
+			controllertest.Contains(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("worker"),
+				mcfgv1.MachineConfigPoolRenderDegraded), "True|", "storage.links", policy.InPlaceAnnotation)
 			w.Remove(limits)
 			if w.renderPool("worker") == before {
 				t.Error("the link was not taken")
 			}
 		},
 		"marks of secrets are on the rendered config, and follow what the objects say now": func(t *testing.T, w *world, _ string) {
-			marked := func(paths string) map[string]string { return map[string]string{v1alpha1.SecretPathsAnnotation: paths} }
+			marked := func(paths string) map[string]string {
+				return map[string]string{v1alpha1.SecretPathsAnnotation: paths}
+			}
 			name := w.renderPool("worker")
 			controllertest.Equal(t, "marks at first", w.Config(name).Annotations[v1alpha1.SecretPathsAnnotation], "")
-			controllertest.Modify(w.Cluster, w.Pool("worker"), func(p *mcfgv1.MachineConfigPool) { p.Annotations = marked("vault.service, /etc/[") })
-			w.Create(&operatorv1.MachineConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "cluster", Annotations: marked("/etc/vault/")}})
+			controllertest.Modify(w.Cluster, w.Pool("worker"), func(p *mcfgv1.MachineConfigPool) {
+				p.Annotations = marked("vault.service, /etc/[")
+			})
+			w.Create(&operatorv1.MachineConfiguration{ObjectMeta: metav1.ObjectMeta{
+				Name:        "cluster",
+				Annotations: marked("/etc/vault/"),
+			}})
 			controllertest.Equal(t, "the name", w.renderPool("worker"), name)
-			controllertest.Equal(t, "marks of the pool and of all", w.Config(name).Annotations[v1alpha1.SecretPathsAnnotation], "/etc/vault/,vault.service")
-			mine := controllertest.ManualConfig("99-mine", "worker", `{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"/etc/mine"}]}}`)
+			controllertest.Equal(t, "marks of the pool and of all",
+				w.Config(name).Annotations[v1alpha1.SecretPathsAnnotation], "/etc/vault/,vault.service")
+			mine := controllertest.ManualConfig("99-mine", "worker",
+				`{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"/etc/mine"}]}}`)
 			mine.Annotations = marked("/etc/mine")
 			w.Create(mine)
 			second := w.renderPool("worker")
-			controllertest.Equal(t, "marks with those of a MachineConfig", w.Config(second).Annotations[v1alpha1.SecretPathsAnnotation], "/etc/mine,/etc/vault/,vault.service")
-			controllertest.Modify(w.Cluster, w.Config(second), func(mc *mcfgv1.MachineConfig) { delete(mc.Annotations, v1alpha1.SecretPathsAnnotation) })
+			controllertest.Equal(t, "marks with those of a MachineConfig",
+				w.Config(second).Annotations[v1alpha1.SecretPathsAnnotation], "/etc/mine,/etc/vault/,vault.service")
+			controllertest.Modify(w.Cluster, w.Config(second), func(mc *mcfgv1.MachineConfig) {
+				delete(mc.Annotations, v1alpha1.SecretPathsAnnotation)
+			})
 			w.renderPool("worker")
-			controllertest.Equal(t, "marks that a user removed", w.Config(second).Annotations[v1alpha1.SecretPathsAnnotation], "/etc/mine,/etc/vault/,vault.service")
-			controllertest.Equal(t, "marks of the other pool", w.Config(w.renderPool("master")).Annotations[v1alpha1.SecretPathsAnnotation], "/etc/vault/")
+			controllertest.Equal(t, "marks that a user removed",
+				w.Config(second).Annotations[v1alpha1.SecretPathsAnnotation], "/etc/mine,/etc/vault/,vault.service")
+			controllertest.Equal(t, "marks of the other pool",
+				w.Config(w.renderPool("master")).Annotations[v1alpha1.SecretPathsAnnotation], "/etc/vault/")
 		},
 		"what only new nodes get goes through, and is told": func(t *testing.T, w *world, _ string) {
 			before := w.renderPool("worker")
@@ -329,14 +382,19 @@ func TestRendering(t *testing.T) {
 			if w.renderPool("worker") == before {
 				t.Error("the pool did not move")
 			}
-			controllertest.Equal(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded), "False|")
-			controllertest.Contains(t, "the event", w.LastEvent(), "Warning NewNodesOnly: storage.disks /dev/vdb: existing nodes will not get this")
+			controllertest.Equal(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("worker"),
+				mcfgv1.MachineConfigPoolRenderDegraded), "False|")
+			controllertest.Contains(t, "the event", w.LastEvent(), "Warning NewNodesOnly: storage.disks /dev/vdb: "+
+				"existing nodes will not get this")
 		},
 		"what is set twice is told, and stops nothing": func(t *testing.T, w *world, _ string) {
-			w.push("twice", "worker/10-motd.bu=one", "worker/20-other.bu=one", "master/10-motd.bu=one", strings.ReplaceAll(linked, "target", "user: {name: core}\n      target"))
-			w.Create(controllertest.ManualConfig("99-mine", "worker", `{"ignition":{"version":"3.2.0"},"storage":{"links":[{"path":"/etc/localtime","target":"/x"}]}}`))
+			w.push("twice", "worker/10-motd.bu=one", "worker/20-other.bu=one", "master/10-motd.bu=one",
+				strings.ReplaceAll(linked, "target", "user: {name: core}\n      target"))
+			w.Create(controllertest.ManualConfig("99-mine", "worker",
+				`{"ignition":{"version":"3.2.0"},"storage":{"links":[{"path":"/etc/localtime","target":"/x"}]}}`))
 			w.renderPool("worker")
-			controllertest.Contains(t, "the event", w.LastEvent(), "Normal RenderNotice: several MachineConfigs set the same thing", "same-link: link /etc/localtime: target: 99-mine wins over 20-worker-link")
+			controllertest.Contains(t, "the event", w.LastEvent(), "Normal RenderNotice: several MachineConfigs set "+
+				"the same thing", "same-link: link /etc/localtime: target: 99-mine wins over 20-worker-link")
 		},
 		"a MachineConfig that cannot be read is named, and the old config stays": func(t *testing.T, w *world, _ string) {
 			before := w.renderPool("worker")
@@ -346,14 +404,18 @@ func TestRendering(t *testing.T) {
 				t.Errorf("it is tried again and again, though only a person can help: %v", err)
 			}
 			controllertest.Equal(t, "the name", w.Pool("worker").Spec.Configuration.Name, before)
-			controllertest.Contains(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded), "True|", "99-bad")
+			controllertest.Contains(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("worker"),
+				mcfgv1.MachineConfigPoolRenderDegraded), "True|", "99-bad")
 			w.Remove(w.Config("99-bad"))
 			controllertest.Equal(t, "the name", w.renderPool("worker"), before)
-			controllertest.Equal(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded), "False|")
+			controllertest.Equal(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("worker"),
+				mcfgv1.MachineConfigPoolRenderDegraded), "False|")
 		},
 		"a rendered config that was edited by hand is put back": func(t *testing.T, w *world, _ string) {
 			name := w.renderPool("worker")
-			controllertest.Modify(w.Cluster, w.Config(name), func(mc *mcfgv1.MachineConfig) { mc.Spec.KernelArguments = []string{"quiet"} })
+			controllertest.Modify(w.Cluster, w.Config(name), func(mc *mcfgv1.MachineConfig) {
+				mc.Spec.KernelArguments = []string{"quiet"}
+			})
 			w.renderPool("worker")
 			controllertest.Equal(t, "kernel arguments", len(w.Config(name).Spec.KernelArguments), 0)
 		},

@@ -160,7 +160,8 @@ func (h *history) daemon(name string) {
 	n := &corev1.Node{}
 	h.must(h.cache.live.Get(h.ctx, client.ObjectKey{Name: name}, n))
 	before := n.DeepCopy()
-	metav1.SetMetaDataAnnotation(&n.ObjectMeta, v1alpha1.CurrentConfigAnnotation, n.Annotations[v1alpha1.DesiredConfigAnnotation])
+	metav1.SetMetaDataAnnotation(&n.ObjectMeta, v1alpha1.CurrentConfigAnnotation,
+		n.Annotations[v1alpha1.DesiredConfigAnnotation])
 	metav1.SetMetaDataAnnotation(&n.ObjectMeta, v1alpha1.StateAnnotation, v1alpha1.StateDone)
 	if n.Annotations[v1alpha1.CurrentConfigAnnotation] == "" {
 		delete(n.Annotations, v1alpha1.CurrentConfigAnnotation)
@@ -207,9 +208,13 @@ func (h *history) edit() {
 		h.says("somebody deletes MachineConfig %s", mc.Name)
 	case n == 2 && len(pools.Items) > 0:
 		p := &pools.Items[h.random.IntN(len(pools.Items))]
-		p.Spec.MachineConfigSelector = &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.RoleLabel: "worker"}}
+		p.Spec.MachineConfigSelector = &metav1.LabelSelector{
+			MatchLabels: map[string]string{v1alpha1.RoleLabel: "worker"},
+		}
 		if h.random.IntN(2) == 0 {
-			p.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"node-role.kubernetes.io/worker": "", "zone": "gpu"}}
+			p.Spec.NodeSelector = &metav1.LabelSelector{
+				MatchLabels: map[string]string{"node-role.kubernetes.io/worker": "", "zone": "gpu"},
+			}
 		}
 		h.must(h.cache.live.Update(h.ctx, p))
 		h.says("somebody edits pool %s", p.Name)
@@ -261,7 +266,8 @@ func (h *history) end() {
 		before := h.cache.writes
 		for name := range h.follows {
 			h.refreshAll()
-			if _, err := h.source.Reconcile(h.ctx, controllertest.Request(name)); err != nil && !apierrors.IsConflict(err) {
+			if _, err := h.source.Reconcile(h.ctx, controllertest.Request(name)); err != nil &&
+				!apierrors.IsConflict(err) {
 				h.t.Errorf("looking at source %s: %v", name, err)
 			}
 		}
@@ -288,11 +294,13 @@ func (h *history) inForce() {
 	newest := transpile.Result{}
 	for name, f := range h.follows {
 		last := f.pushed[len(f.pushed)-1]
-		newest.Fragments, newest.Cluster = append(newest.Fragments, last.result.Fragments...), append(newest.Cluster, last.result.Cluster...)
+		newest.Fragments, newest.Cluster = append(newest.Fragments, last.result.Fragments...),
+			append(newest.Cluster, last.result.Cluster...)
 		src := &v1alpha1.GitSource{}
 		h.must(h.cache.live.Get(h.ctx, client.ObjectKey{Name: name}, src))
 		if src.Status.AppliedRevision != last.revision || src.Status.Applying != nil {
-			h.t.Errorf("GitSource %s is at %s, applying %v, and the newest revision is %s: %+v", name, src.Status.AppliedRevision, src.Status.Applying, last.revision, src.Status.Conditions)
+			h.t.Errorf("GitSource %s is at %s, applying %v, and the newest revision is %s: %+v", name,
+				src.Status.AppliedRevision, src.Status.Applying, last.revision, src.Status.Conditions)
 		}
 	}
 	for _, p := range cachedAs[*mcfgv1.MachineConfigPool](h) {
@@ -300,7 +308,9 @@ func (h *history) inForce() {
 		if want != "" && p.Spec.Configuration.Name != want {
 			h.t.Errorf("pool %s is at %s, want %s: %+v", p.Name, p.Spec.Configuration.Name, want, p.Status.Conditions)
 		}
-		if p.Name != "worker" && !slices.ContainsFunc(newest.Cluster, func(o transpile.ClusterObject) bool { return o.Object.GetName() == p.Name }) {
+		if p.Name != "worker" && !slices.ContainsFunc(newest.Cluster, func(o transpile.ClusterObject) bool {
+			return o.Object.GetName() == p.Name
+		}) {
 			h.t.Errorf("pool %s is still there, and no revision has it", p.Name)
 		}
 	}
@@ -309,7 +319,8 @@ func (h *history) inForce() {
 // clean deletes everything.
 func (h *history) clean() {
 	for _, o := range []client.Object{
-		&v1alpha1.GitSource{}, &mcfgv1.MachineConfig{}, &mcfgv1.MachineConfigPool{}, &operatorv1.MachineConfiguration{}, &v1alpha1.DriftPolicy{},
+		&v1alpha1.GitSource{}, &mcfgv1.MachineConfig{}, &mcfgv1.MachineConfigPool{}, &operatorv1.MachineConfiguration{},
+		&v1alpha1.DriftPolicy{},
 		&v1alpha1.RolloutPolicy{}, &mcfgv1.PinnedImageSet{}, &v1alpha1.RevisionContent{}, &corev1.Node{},
 	} {
 		h.must(h.cache.live.DeleteAllOf(h.ctx, o))

@@ -31,13 +31,14 @@ import (
 )
 
 var (
-	manyHistories = flag.Int("revisions.histories", 100, "how many random histories of repositories are played on the real API server")
-	oneHistory    = flag.Int("revisions.seed", -1, "play the history of this seed alone, and print it")
+	manyHistories = flag.Int("revisions.histories", 100, "how many random histories of repositories are played on "+
+		"the real API server")
+	oneHistory = flag.Int("revisions.seed", -1, "play the history of this seed alone, and print it")
 )
 
-// TestAssignedConfigsAreRevisions plays random histories of repositories on a real API server, with controllers that die and are
-// refused between any two writes, and read from caches of different ages. Every config that a node is ever assigned is what
-// some pushed revision renders to; and once the faults end, the newest good revision is in force.
+// TestAssignedConfigsAreRevisions plays random histories of repositories on a real API server, with controllers that
+// die and are refused between any two writes, and read from caches of different ages. Every config that a node is ever
+// assigned is what some pushed revision renders to; and once the faults end, the newest good revision is in force.
 //
 // The histories are divided among several API servers, which nothing else uses at the same time.
 func TestAssignedConfigsAreRevisions(t *testing.T) {
@@ -56,8 +57,9 @@ func TestAssignedConfigsAreRevisions(t *testing.T) {
 // historyServers is how many API servers play histories at a time, with a controller each.
 const historyServers = 2
 
-// playHistories plays each history of the seeds first, first+historyServers and so on before last, on a server of its own.
-// The server has no watch cache: with it, a list after a write waits up to 100 ms for the cache to be as new as the write.
+// playHistories plays each history of the seeds first, first+historyServers and so on before last, on a server of its
+// own. The server has no watch cache: with it, a list after a write waits up to 100 ms for the cache to be as new as
+// the write.
 func playHistories(t *testing.T, first, last int) {
 	t.Helper()
 	env, rc := startServer(t, map[string]string{"watch-cache": "false"})
@@ -135,10 +137,12 @@ spec:
 `, name, name, roles, nodes))
 	}
 	if m.atMost > 0 {
-		parts = append(parts, fmt.Sprintf("-- cluster/policy.yaml --\napiVersion: bunsen.dev/v1alpha1\nkind: RolloutPolicy\nmetadata: {name: %s}\nspec: {maxUnavailable: %d}\n", m.name, m.atMost))
+		parts = append(parts, fmt.Sprintf("-- cluster/policy.yaml --\napiVersion: bunsen.dev/v1alpha1\n"+
+			"kind: RolloutPolicy\nmetadata: {name: %s}\nspec: {maxUnavailable: %d}\n", m.name, m.atMost))
 	}
 	if m.broken {
-		parts = append(parts, "-- pools/worker/99-broken.bu --\nvariant: fcos\nversion: 1.6.0\nstorage: {files: [{path: relative}]}\n")
+		parts = append(parts, "-- pools/worker/99-broken.bu --\nvariant: fcos\nversion: 1.6.0\n"+
+			"storage: {files: [{path: relative}]}\n")
 	}
 	return controllertest.Files(parts...)
 }
@@ -198,7 +202,8 @@ type crew struct {
 func newHistory(t *testing.T, live client.WithWatch, seed int) *history {
 	t.Helper()
 	h := &history{
-		t: t, ctx: t.Context(), random: rand.New(rand.NewPCG(uint64(seed), 20)), now: controllertest.Noon, allowed: map[string]bool{}, follows: map[string]*follower{},
+		t: t, ctx: t.Context(), random: rand.New(rand.NewPCG(uint64(seed), 20)), now: controllertest.Noon,
+		allowed: map[string]bool{}, follows: map[string]*follower{},
 	}
 	h.cache = newLagging(live, h.random, h.assigned)
 	live = h.cache.live
@@ -207,16 +212,29 @@ func newHistory(t *testing.T, live client.WithWatch, seed int) *history {
 		names = append(names, "extra")
 	}
 	for _, name := range names {
-		h.follows[name] = &follower{repo: &controllertest.Repository{T: t, Trees: map[string]source.Tree{}}, model: repoModel{name: name, documents: map[string]string{"worker/10-" + name + ".bu": "begin"}, pools: map[string]customPool{}}}
+		h.follows[name] = &follower{
+			repo: &controllertest.Repository{T: t, Trees: map[string]source.Tree{}},
+			model: repoModel{
+				name: name, documents: map[string]string{"worker/10-" + name + ".bu": "begin"},
+				pools: map[string]customPool{},
+			},
+		}
 		h.must(live.Create(h.ctx, &v1alpha1.GitSource{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.GitSourceSpec{URL: "https://git.example.com/" + name, Interval: metav1.Duration{Duration: 10 * time.Second}},
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.GitSourceSpec{URL: "https://git.example.com/" +
+				name, Interval: metav1.Duration{Duration: 10 * time.Second}},
 		}))
 	}
 	h.must(live.Create(h.ctx, controllertest.Pool("worker")))
 	for i := range 3 {
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%d", i), Labels: map[string]string{"node-role.kubernetes.io/worker": ""}}}
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+			Name:   fmt.Sprintf("node-%d", i),
+			Labels: map[string]string{"node-role.kubernetes.io/worker": ""},
+		}}
 		h.must(live.Create(h.ctx, n))
-		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(controllertest.Noon.Add(-time.Hour))}}
+		n.Status.Conditions = []corev1.NodeCondition{{
+			Type: corev1.NodeReady, Status: corev1.ConditionTrue,
+			LastTransitionTime: metav1.NewTime(controllertest.Noon.Add(-time.Hour)),
+		}}
 		h.must(live.Status().Update(h.ctx, n))
 		h.daemon(n.Name)
 	}
@@ -247,15 +265,22 @@ func (h *history) restart() {
 	live := client.Reader(h.cache.live)
 	h.crew = crew{
 		source: &gitsource.Controller{
-			Client: c, Live: live, Applier: &applier.Applier{Client: c, Live: live, Now: clock, Events: silent}, Transpiler: &transpile.Transpiler{},
-			Namespace: "bunsen-system", Now: clock, Events: silent,
+			Client: c, Live: live, Applier: &applier.Applier{Client: c, Live: live, Now: clock, Events: silent},
+			Transpiler: &transpile.Transpiler{},
+			Namespace:  "bunsen-system", Now: clock, Events: silent,
 			Open: func(spec v1alpha1.GitSourceSpec, _ gitsource.Secrets) (gitsource.Repository, error) {
 				return h.follows[strings.TrimPrefix(spec.URL, "https://git.example.com/")].repo, nil
 			},
 		},
-		render: &rendering.Controller{Client: c, Renderer: &rendercache.Renderer{}, Version: "v1", Now: clock, Events: silent},
-		roll:   &rollouts.Controller{Client: c, Live: live, Fleet: rollouts.NewFleet(&daemons.Heartbeats{}), Now: clock, Events: silent, Writers: 1},
-		shown:  map[string]*corev1.Node{}, pools: map[string]*mcfgv1.MachineConfigPool{},
+		render: &rendering.Controller{
+			Client: c, Renderer: &rendercache.Renderer{}, Version: "v1", Now: clock,
+			Events: silent,
+		},
+		roll: &rollouts.Controller{
+			Client: c, Live: live, Fleet: rollouts.NewFleet(&daemons.Heartbeats{}), Now: clock,
+			Events: silent, Writers: 1,
+		},
+		shown: map[string]*corev1.Node{}, pools: map[string]*mcfgv1.MachineConfigPool{},
 	}
 }
 
@@ -315,8 +340,8 @@ func (m repoModel) clone() repoModel {
 	return c
 }
 
-// allow adds the names of the configs of a source's newest revision, and of its pairs with the revisions of the other source,
-// one of which may have applied nothing yet.
+// allow adds the names of the configs of a source's newest revision, and of its pairs with the revisions of the other
+// source, one of which may have applied nothing yet.
 func (h *history) allow(name string) {
 	add := func(results ...transpile.Result) {
 		all := transpile.Result{}

@@ -70,7 +70,10 @@ type Config struct {
 // Scheme returns the Go types of every kind that the controllers use.
 func Scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, mcfgv1.Install, operatorv1.Install, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, mcfgv1.Install, operatorv1.Install,
+		v1alpha1.AddToScheme,
+	} {
 		if err := add(s); err != nil {
 			return nil, fmt.Errorf("registering kinds: %w", err)
 		}
@@ -101,28 +104,50 @@ func Register(mgr ctrl.Manager, cfg Config) error {
 		return fmt.Errorf("creating a client for evictions: %w", err)
 	}
 	c, live, events := mgr.GetClient(), mgr.GetAPIReader(), kube.NewEvents(mgr)
-	stored := &contents.Store{Client: c, Live: live, Now: cfg.Now, Registry: cfg.ContentRegistry, ReportKept: garbage.ReportKept(events)}
+	stored := &contents.Store{
+		Client: c, Live: live, Now: cfg.Now, Registry: cfg.ContentRegistry,
+		ReportKept: garbage.ReportKept(events),
+	}
 	firstListing, heartbeats := make(chan struct{}, 1), &daemons.Heartbeats{}
 	src := &gitsource.Controller{
-		Client: c, Live: live, Open: cfg.Open, Transpiler: &transpile.Transpiler{}, Namespace: cfg.SecretsNamespace, Now: cfg.Now, Events: events,
-		Applier: &applier.Applier{Client: c, Live: live, Now: cfg.Now, Events: events, Contents: stored}, Slots: make(gitsource.Slots, maxConcurrentApplies), FirstListing: firstListing,
+		Client: c, Live: live, Open: cfg.Open, Transpiler: &transpile.Transpiler{}, Namespace: cfg.SecretsNamespace,
+		Now: cfg.Now, Events: events,
+		Applier: &applier.Applier{Client: c, Live: live, Now: cfg.Now, Events: events, Contents: stored},
+		Slots:   make(gitsource.Slots, maxConcurrentApplies), FirstListing: firstListing,
 	}
 	numbers := metrics.New(metrics.Config{
-		Reader: c, Elected: mgr.Elected(), Now: cfg.Now, OSImage: cfg.Defaults.OSImageURL, Listings: src.LastListings, Live: live, Heartbeats: heartbeats,
+		Reader: c, Elected: mgr.Elected(), Now: cfg.Now, OSImage: cfg.Defaults.OSImageURL, Listings: src.LastListings,
+		Live: live, Heartbeats: heartbeats,
 	})
-	ren := &rendering.Controller{Client: c, Live: live, Contents: stored, Renderer: &rendercache.Renderer{}, Defaults: cfg.Defaults, Version: cfg.Version, Now: cfg.Now, Events: events, ReportLatency: numbers.Rendered}
-	dr := &draining.Controller{Client: c, Clients: clients, Now: cfg.Now, Events: events, ReportStuck: numbers.DrainError}
-	gc := &garbage.Controller{Client: c, Live: live, Source: src, Render: ren, Contents: stored, Now: cfg.Now, Events: events}
+	ren := &rendering.Controller{
+		Client: c, Live: live, Contents: stored, Renderer: &rendercache.Renderer{},
+		Defaults: cfg.Defaults, Version: cfg.Version, Now: cfg.Now, Events: events, ReportLatency: numbers.Rendered,
+	}
+	dr := &draining.Controller{
+		Client: c, Clients: clients, Now: cfg.Now, Events: events,
+		ReportStuck: numbers.DrainError,
+	}
+	gc := &garbage.Controller{
+		Client: c, Live: live, Source: src, Render: ren, Contents: stored, Now: cfg.Now,
+		Events: events,
+	}
 	app := &approval.Controller{Client: c, Live: live, Events: events, Metrics: numbers, Now: cfg.Now}
 	roll := &rollouts.Controller{
-		Client: c, Live: live, Fleet: rollouts.NewFleet(heartbeats), Gates: &gates.Evaluator{Live: live, Client: c, Now: cfg.Now, Events: events}, Metrics: numbers,
+		Client: c, Live: live, Fleet: rollouts.NewFleet(heartbeats), Gates: &gates.Evaluator{
+			Live: live, Client: c,
+			Now: cfg.Now, Events: events,
+		}, Metrics: numbers,
 		Now: cfg.Now, Events: events, Host: cfg.Node, Writers: maxConcurrentNodeWrites,
 	}
 	beat := &heartbeat.Reporter{
 		Client: c, Live: live, Namespace: cfg.Namespace, Replica: cfg.Replica, Version: cfg.Version,
-		Elected: mgr.Elected(), Listings: src.LastListings, FirstListing: firstListing, Synced: mgr.GetCache().WaitForCacheSync, Now: cfg.Now,
+		Elected: mgr.Elected(), Listings: src.LastListings, FirstListing: firstListing,
+		Synced: mgr.GetCache().WaitForCacheSync, Now: cfg.Now,
 	}
-	sum := &summary.Controller{Client: c, Live: live, Heartbeats: heartbeats, Namespace: cfg.Namespace, Version: cfg.Version, Now: cfg.Now}
+	sum := &summary.Controller{
+		Client: c, Live: live, Heartbeats: heartbeats, Namespace: cfg.Namespace,
+		Version: cfg.Version, Now: cfg.Now,
+	}
 	measured := func(name string, r reconcile.Reconciler) reconcile.Reconciler {
 		return kube.RequeueConflicts(numbers.Watch(name, r))
 	}
@@ -159,7 +184,8 @@ func addWebhook(mgr ctrl.Manager, cfg Config) error {
 		return err
 	}
 	return mgr.Add(&webhook.Receiver{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: cfg.SecretsNamespace, Address: cfg.Webhook, Now: cfg.Now, Requests: requests,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: cfg.SecretsNamespace, Address: cfg.Webhook,
+		Now: cfg.Now, Requests: requests,
 	})
 }
 

@@ -30,24 +30,32 @@ storage:
 func TestFollowing(t *testing.T) {
 	for sentence, story := range map[string]func(t *testing.T, w *world){
 		"the first commit applies its fragments, owned and marked, and records them last": func(t *testing.T, w *world) {
-			revision := w.repo.Push("say hello", controllertest.Files("worker/10-motd.bu=hello", "master/20-issue.bu=hi"))
+			revision := w.repo.Push("say hello", controllertest.Files("worker/10-motd.bu=hello",
+				"master/20-issue.bu=hi"))
 			w.follow()
 			controllertest.Equal(t, "what is there", w.Names(), "10-worker-motd 20-master-issue")
 			mc := w.Config("10-worker-motd")
 			controllertest.Equal(t, "its source", mc.Labels[v1alpha1.SourceLabel], "os")
 			controllertest.Equal(t, "its role", mc.Labels[v1alpha1.RoleLabel], "worker")
 			controllertest.Contains(t, "its content", string(mc.Spec.Config.Raw), `"/etc/10-motd"`, "data:,hello")
-			controllertest.Contains(t, "its files", mc.Annotations[v1alpha1.FileAnnotation], `"file":"pools/worker/10-motd.bu"`, `"blob":"`)
+			controllertest.Contains(t, "its files", mc.Annotations[v1alpha1.FileAnnotation],
+				`"file":"pools/worker/10-motd.bu"`, `"blob":"`)
 			s := w.GitSource().Status
 			controllertest.Equal(t, "the revision applied", s.AppliedRevision, revision)
-			controllertest.Equal(t, "the inventory", fmt.Sprintf("%d %s %t", len(s.Inventory), s.Inventory[0].Name, s.Inventory[0].Digest == mc.Annotations[v1alpha1.DigestAnnotation]), "2 10-worker-motd true")
-			controllertest.Equal(t, "the writes to the GitSource and their neighbours", w.Order(), "keep content, record what is applied, apply, apply, record the inventory, drop content")
+			controllertest.Equal(t, "the inventory", fmt.Sprintf("%d %s %t", len(s.Inventory), s.Inventory[0].Name,
+				s.Inventory[0].Digest == mc.Annotations[v1alpha1.DigestAnnotation]), "2 10-worker-motd true")
+			controllertest.Equal(t, "the writes to the GitSource and their neighbours", w.Order(),
+				"keep content, record what is applied, apply, apply, record the inventory, drop content")
 			controllertest.Equal(t, "Ready", w.Condition("Ready"), "True|Succeeded|applied revision "+revision)
-			controllertest.Contains(t, "the event", w.LastEvent(), "Normal NewRevision: applied main@sha1:", `"say hello" by Ada`)
+			controllertest.Contains(t, "the event", w.LastEvent(), "Normal NewRevision: applied main@sha1:",
+				`"say hello" by Ada`)
 		},
 		"a mark of secret paths on a document is on the MachineConfig, follows the commits, and goes": func(t *testing.T, w *world) {
 			document := func(metadata string) string {
-				return "-- pools/worker/20-b.yaml --\napiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\nmetadata:\n  name: 20-worker-b\n  labels: {machineconfiguration.openshift.io/role: worker}\n" + metadata + "spec: {kernelArguments: [quiet]}\n"
+				return "-- pools/worker/20-b.yaml --\napiVersion: machineconfiguration.openshift.io/v1\n" +
+					"kind: MachineConfig\nmetadata:\n  name: 20-worker-b\n" +
+					"  labels: {machineconfiguration.openshift.io/role: worker}\n" + metadata +
+					"spec: {kernelArguments: [quiet]}\n"
 			}
 			for _, mark := range []string{"/etc/a", "/etc/b,c.service", ""} {
 				metadata := ""
@@ -58,7 +66,8 @@ func TestFollowing(t *testing.T) {
 				w.tick()
 				w.follow()
 				controllertest.Equal(t, "the revision applied", w.GitSource().Status.AppliedRevision, revision)
-				controllertest.Equal(t, "the mark", w.Config("20-worker-b").Annotations[v1alpha1.SecretPathsAnnotation], mark)
+				controllertest.Equal(t, "the mark", w.Config("20-worker-b").Annotations[v1alpha1.SecretPathsAnnotation],
+					mark)
 			}
 		},
 		"a commit that touches only a README rewrites no object": func(t *testing.T, w *world) {
@@ -90,20 +99,25 @@ func TestFollowing(t *testing.T) {
 			if diff := gocmp.Diff(inventory, s.Inventory); diff != "" {
 				t.Errorf("the inventory moved:\n%s", diff)
 			}
-			controllertest.Contains(t, "Ready", w.Condition("Ready"), "False|TranspileFailed|pools/worker/10-motd.bu:6:")
+			controllertest.Contains(t, "Ready", w.Condition("Ready"),
+				"False|TranspileFailed|pools/worker/10-motd.bu:6:")
 			controllertest.Contains(t, "Stalled", w.Condition("Stalled"), "True|TranspileFailed|")
-			controllertest.Contains(t, "the event", w.LastEvent(), "Warning TranspileFailed: pools/worker/10-motd.bu:6:")
+			controllertest.Contains(t, "the event", w.LastEvent(),
+				"Warning TranspileFailed: pools/worker/10-motd.bu:6:")
 			w.repo.Push("better", controllertest.Files("worker/10-motd.bu=hello again"))
 			w.tick()
 			w.follow()
 			controllertest.Contains(t, "Ready", w.Condition("Ready"), "True|Succeeded")
 			controllertest.Equal(t, "Stalled", w.Condition("Stalled"), "absent")
-			controllertest.Contains(t, "the content", string(w.Config("10-worker-motd").Spec.Config.Raw), "hello%20again")
+			controllertest.Contains(t, "the content", string(w.Config("10-worker-motd").Spec.Config.Raw),
+				"hello%20again")
 		},
 		"a fragment that was edited by hand is put back": func(t *testing.T, w *world) {
 			w.repo.Push("say hello", controllertest.Files("worker/10-motd.bu=hello"))
 			w.follow()
-			controllertest.Modify(w.Cluster, w.Config("10-worker-motd"), func(mc *mcfgv1.MachineConfig) { mc.Spec.KernelArguments = []string{"quiet"} })
+			controllertest.Modify(w.Cluster, w.Config("10-worker-motd"), func(mc *mcfgv1.MachineConfig) {
+				mc.Spec.KernelArguments = []string{"quiet"}
+			})
 			w.follow()
 			controllertest.Equal(t, "kernel arguments", len(w.Config("10-worker-motd").Spec.KernelArguments), 0)
 			controllertest.Equal(t, "ref listings", w.repo.Lists, 1)
@@ -111,7 +125,9 @@ func TestFollowing(t *testing.T) {
 		"a fragment whose role was changed by hand is put back": func(t *testing.T, w *world) {
 			w.repo.Push("say hello", controllertest.Files("worker/10-motd.bu=hello"))
 			w.follow()
-			controllertest.Modify(w.Cluster, w.Config("10-worker-motd"), func(mc *mcfgv1.MachineConfig) { mc.Labels[v1alpha1.RoleLabel] = "master" })
+			controllertest.Modify(w.Cluster, w.Config("10-worker-motd"), func(mc *mcfgv1.MachineConfig) {
+				mc.Labels[v1alpha1.RoleLabel] = "master"
+			})
 			w.follow()
 			controllertest.Equal(t, "the role", w.Config("10-worker-motd").Labels[v1alpha1.RoleLabel], "worker")
 		},
@@ -131,7 +147,8 @@ func TestFollowing(t *testing.T) {
 			w.Remove(w.Config("10-worker-motd"))
 			w.follow()
 			controllertest.Equal(t, "what is there", w.Names(), "10-worker-motd")
-			controllertest.Contains(t, "Ready", w.Condition("Ready"), "False|TranspileFailed|pools/worker/10-motd.bu:6:")
+			controllertest.Contains(t, "Ready", w.Condition("Ready"),
+				"False|TranspileFailed|pools/worker/10-motd.bu:6:")
 		},
 		"what the API server refuses is named, renders nothing, and does not take turns with what was there": func(t *testing.T, w *world) {
 			w.repo.Push("one", controllertest.Files("worker/10-motd.bu=one", "worker/20-issue.bu=one"))
@@ -141,13 +158,15 @@ func TestFollowing(t *testing.T) {
 			w.repo.Push("two", controllertest.Files("worker/10-motd.bu=two", "worker/20-issue.bu=two"))
 			w.tick()
 			w.follow()
-			controllertest.Contains(t, "Stalled", w.Condition("Stalled"), "True|ApplyFailed|pools/worker/20-issue.bu: applying MachineConfig", "20-worker-issue")
+			controllertest.Contains(t, "Stalled", w.Condition("Stalled"),
+				"True|ApplyFailed|pools/worker/20-issue.bu: applying MachineConfig", "20-worker-issue")
 			version := w.Config("10-worker-motd").ResourceVersion
 			for range 5 {
 				w.follow()
 				controllertest.Equal(t, "the rendered config", w.renderPool("worker"), before)
 			}
-			controllertest.Equal(t, "the version of the other fragment", w.Config("10-worker-motd").ResourceVersion, version)
+			controllertest.Equal(t, "the version of the other fragment", w.Config("10-worker-motd").ResourceVersion,
+				version)
 		},
 		"a document that is gone from the repository is pruned, and what others made stays": func(t *testing.T, w *world) {
 			w.Create(controllertest.ManualConfig("99-worker-mine", "worker", "{}"))
@@ -177,13 +196,16 @@ func TestFollowing(t *testing.T) {
 			w.follow()
 			controllertest.Equal(t, "what is there", w.Names(), "10-worker-motd")
 			controllertest.Equal(t, "its content", string(w.Config("10-worker-motd").Spec.Config.Raw), "{}")
-			controllertest.Contains(t, "Stalled", w.Condition("Stalled"), "True|OwnershipConflict|pools/worker/10-motd.bu: ", `"10-worker-motd"`, "rename the file or delete that object", "\nin main@sha1:", "; nothing of it is applied")
+			controllertest.Contains(t, "Stalled", w.Condition("Stalled"),
+				"True|OwnershipConflict|pools/worker/10-motd.bu: ", `"10-worker-motd"`,
+				"rename the file or delete that object", "\nin main@sha1:", "; nothing of it is applied")
 		},
 		"a pool directory without a pool is refused, with the way out": func(t *testing.T, w *world) {
 			w.repo.Push("gpu", controllertest.Files("gpu/10-motd.bu=hello", "worker/10-motd.bu=hello"))
 			w.follow()
 			controllertest.Equal(t, "what is there", w.Names(), "")
-			controllertest.Contains(t, "Stalled", w.Condition("Stalled"), "True|PoolMissing|pools/gpu: ", "add cluster/gpu.yaml", "rename the directory", "\nin main@sha1:", "; nothing of it is applied")
+			controllertest.Contains(t, "Stalled", w.Condition("Stalled"), "True|PoolMissing|pools/gpu: ",
+				"add cluster/gpu.yaml", "rename the directory", "\nin main@sha1:", "; nothing of it is applied")
 			w.Create(controllertest.Pool("gpu"))
 			w.follow()
 			controllertest.Equal(t, "once the pool is there", w.Names(), "10-gpu-motd 10-worker-motd")
@@ -200,7 +222,8 @@ func TestFollowing(t *testing.T) {
 			w.tick()
 			controllertest.Equal(t, "the next look", w.follow().RequeueAfter, until.Sub(w.Now))
 			controllertest.Equal(t, "listings", w.repo.Lists, 1)
-			controllertest.Contains(t, "Ready", w.Condition("Ready"), "True|Suspended|suspended until 2026-01-02T13:00:00Z; revision main@sha1:")
+			controllertest.Contains(t, "Ready", w.Condition("Ready"),
+				"True|Suspended|suspended until 2026-01-02T13:00:00Z; revision main@sha1:")
 			w.Now = until.Time
 			w.follow()
 			controllertest.Equal(t, "applied", w.GitSource().Status.AppliedRevision, w.repo.Revision())
@@ -239,7 +262,8 @@ func TestFollowing(t *testing.T) {
 			controllertest.Modify(w.Cluster, w.GitSource(), func(s *v1alpha1.GitSource) { s.Spec.Ref.Branch = "main" })
 			w.follow()
 			controllertest.Equal(t, "ref listings", w.repo.Lists, 2)
-			controllertest.Equal(t, "the generation applied", w.GitSource().Status.AppliedGeneration, w.GitSource().Generation)
+			controllertest.Equal(t, "the generation applied", w.GitSource().Status.AppliedGeneration,
+				w.GitSource().Generation)
 		},
 		"an unreachable repository keeps the last state and the controller will try again": func(t *testing.T, w *world) {
 			revision := w.repo.Push("say hello", controllertest.Files("worker/10-motd.bu=hello"))
@@ -248,7 +272,8 @@ func TestFollowing(t *testing.T) {
 			w.repo.Down = fault.NewRetry(v1alpha1.ReasonUnreachable, errors.New("listing refs: no route to host"))
 			w.tick()
 			w.follow()
-			controllertest.Contains(t, "Ready", w.Condition("Ready"), "False|RepositoryUnreachable|listing refs: no route to host")
+			controllertest.Contains(t, "Ready", w.Condition("Ready"), "False|RepositoryUnreachable|listing refs: no "+
+				"route to host")
 			controllertest.Contains(t, "Reconciling", w.Condition("Reconciling"), "True|RepositoryUnreachable")
 			controllertest.Equal(t, "the revision applied", w.GitSource().Status.AppliedRevision, revision)
 			if diff := gocmp.Diff(before, w.Versions()); diff != "" {
@@ -260,17 +285,21 @@ func TestFollowing(t *testing.T) {
 			controllertest.Contains(t, "Ready", w.Condition("Ready"), "True|Succeeded")
 		},
 		"a Secret that is missing is named": func(t *testing.T, w *world) {
-			controllertest.Modify(w.Cluster, w.GitSource(), func(s *v1alpha1.GitSource) { s.Spec.SecretRef = &v1alpha1.SecretReference{Name: "deploy-key"} })
+			controllertest.Modify(w.Cluster, w.GitSource(), func(s *v1alpha1.GitSource) {
+				s.Spec.SecretRef = &v1alpha1.SecretReference{Name: "deploy-key"}
+			})
 			w.repo.Push("say hello", controllertest.Files("worker/10-motd.bu=hello"))
 			w.follow()
-			controllertest.Contains(t, "Ready", w.Condition("Ready"), "False|AuthenticationFailed|reading Secret bunsen-system/deploy-key: ")
+			controllertest.Contains(t, "Ready", w.Condition("Ready"), "False|AuthenticationFailed|reading Secret "+
+				"bunsen-system/deploy-key: ")
 			controllertest.Equal(t, "ref listings", w.repo.Lists, 0)
 		},
 		"warnings of a revision stay in the condition while nothing new happens": func(t *testing.T, w *world) {
 			w.repo.Push("a stray file", controllertest.Files("worker/10-motd.bu=hello", "-- pools/README --\nHi.\n"))
 			w.follow()
 			w.follow()
-			controllertest.Contains(t, "Ready", w.Condition("Ready"), "True|Succeeded|applied revision main@sha1:", "; pools/README: warning:")
+			controllertest.Contains(t, "Ready", w.Condition("Ready"), "True|Succeeded|applied revision main@sha1:",
+				"; pools/README: warning:")
 		},
 		"history says what each pool got from a revision, reverts included": func(t *testing.T, w *world) {
 			one, two := controllertest.Files("worker/10-motd.bu=one"), controllertest.Files("worker/10-motd.bu=two")
@@ -305,7 +334,8 @@ func TestPolling(t *testing.T) {
 	for interval := 1; interval <= 5; interval++ {
 		for range 10 { // events of pools and fragments
 			result := w.follow()
-			if got := w.Now.Add(result.RequeueAfter); got.After(due.Add(time.Second)) || got.Before(w.Now.Add(time.Second)) {
+			if got := w.Now.Add(result.RequeueAfter); got.After(due.Add(time.Second)) ||
+				got.Before(w.Now.Add(time.Second)) {
 				t.Fatalf("interval %d: the next look is at %s, want by %s", interval, got, due)
 			}
 			w.Now = w.Now.Add(time.Second)
@@ -325,7 +355,9 @@ func TestPolling(t *testing.T) {
 func TestPollingARemoteThatIsDown(t *testing.T) {
 	w := newWorld(t)
 	w.repo.Push("say hello", controllertest.Files("worker/10-motd.bu=hello"))
-	controllertest.Modify(w.Cluster, w.GitSource(), func(s *v1alpha1.GitSource) { s.Spec.Interval.Duration = 10 * time.Minute })
+	controllertest.Modify(w.Cluster, w.GitSource(), func(s *v1alpha1.GitSource) {
+		s.Spec.Interval.Duration = 10 * time.Minute
+	})
 	w.follow()
 	w.Now = w.Now.Add(11 * time.Minute)
 	w.repo.Down = fault.NewRetry(v1alpha1.ReasonUnreachable, errors.New("no route to host"))
@@ -354,7 +386,10 @@ func TestPollingARemoteThatIsDown(t *testing.T) {
 // TestARemoteThatAsksToWait: its limit counts, also beyond the interval. A request of a user is not delayed.
 func TestARemoteThatAsksToWait(t *testing.T) {
 	w := newWorld(t)
-	w.repo.Down = &fault.Error{Kind: fault.Retry, Reason: v1alpha1.ReasonUnreachable, Err: errors.New("429 Too Many Requests"), After: 30 * time.Minute}
+	w.repo.Down = &fault.Error{
+		Kind: fault.Retry, Reason: v1alpha1.ReasonUnreachable,
+		Err: errors.New("429 Too Many Requests"), After: 30 * time.Minute,
+	}
 	wait := w.follow().RequeueAfter
 	if wait < 30*time.Minute || wait > 33*time.Minute {
 		t.Errorf("the next attempt comes after %s", wait)
@@ -406,7 +441,8 @@ func TestClusterObjects(t *testing.T) {
 		},
 		"what others write to a pool stays": func(t *testing.T, w *world) {
 			name := w.renderPool("infra")
-			w.repo.Push("three at a time", controllertest.Files("worker/10-motd.bu=hello", strings.Replace(clusterFiles, "maxUnavailable: 2", "maxUnavailable: 3", 1)))
+			w.repo.Push("three at a time", controllertest.Files("worker/10-motd.bu=hello",
+				strings.Replace(clusterFiles, "maxUnavailable: 2", "maxUnavailable: 3", 1)))
 			w.tick()
 			w.follow()
 			p := w.Pool("infra")
@@ -419,7 +455,9 @@ func TestClusterObjects(t *testing.T) {
 			controllertest.Equal(t, "the owner", w.Pool("infra").Labels[v1alpha1.SourceLabel], "os")
 		},
 		"a field that was edited by hand is put back": func(t *testing.T, w *world) {
-			controllertest.Modify(w.Cluster, w.Pool("infra"), func(p *mcfgv1.MachineConfigPool) { p.Spec.MaxUnavailable.IntVal = 50 })
+			controllertest.Modify(w.Cluster, w.Pool("infra"), func(p *mcfgv1.MachineConfigPool) {
+				p.Spec.MaxUnavailable.IntVal = 50
+			})
 			w.follow()
 			controllertest.Equal(t, "maxUnavailable", w.Pool("infra").Spec.MaxUnavailable.IntValue(), 2)
 		},
@@ -438,9 +476,12 @@ func TestClusterObjects(t *testing.T) {
 			controllertest.Contains(t, "Ready", w.Condition("Ready"), "True|Succeeded")
 		},
 		"a pool of another source is refused, with the line": func(t *testing.T, w *world) {
-			controllertest.Modify(w.Cluster, w.Pool("infra"), func(p *mcfgv1.MachineConfigPool) { p.Labels[v1alpha1.SourceLabel] = "other" })
+			controllertest.Modify(w.Cluster, w.Pool("infra"), func(p *mcfgv1.MachineConfigPool) {
+				p.Labels[v1alpha1.SourceLabel] = "other"
+			})
 			w.follow()
-			controllertest.Contains(t, "Stalled", w.Condition("Stalled"), "True|OwnershipConflict|cluster/infra.yaml:1: ", `belongs to GitSource "other"`)
+			controllertest.Contains(t, "Stalled", w.Condition("Stalled"),
+				"True|OwnershipConflict|cluster/infra.yaml:1: ", `belongs to GitSource "other"`)
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {

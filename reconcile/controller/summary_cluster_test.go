@@ -24,10 +24,12 @@ import (
 // summary checks the object, its columns and its rules on a real API server.
 func (s *stage) summary() {
 	s.t.Helper()
-	s.shows("NAME VERSION AVAILABLE PROGRESSING DEGRADED MESSAGE\ncluster test False False False no machine-config-daemon of 2 nodes reports", "get", "bunsenstatuses")
+	s.shows("NAME VERSION AVAILABLE PROGRESSING DEGRADED MESSAGE\ncluster test False False False no "+
+		"machine-config-daemon of 2 nodes reports", "get", "bunsenstatuses")
 	s.kubectl("wait", "--for=condition=Progressing=False", "bunsenstatus/cluster", "--timeout=30s")
 	second := &v1alpha1.BunsenStatus{ObjectMeta: metav1.ObjectMeta{Name: "second"}}
-	if err := s.admin.Create(s.t.Context(), second); err == nil || !strings.Contains(err.Error(), "the only BunsenStatus is named cluster") {
+	if err := s.admin.Create(s.t.Context(), second); err == nil ||
+		!strings.Contains(err.Error(), "the only BunsenStatus is named cluster") {
 		s.t.Errorf("creating a second BunsenStatus: %v", err)
 	}
 	deleted := &v1alpha1.BunsenStatus{}
@@ -48,13 +50,19 @@ func TestTheSummaryOfTheCluster(t *testing.T) {
 	seconds, until := int32(35), metav1.NewMicroTime(controllertest.Noon)
 	lease := func(name, component, annotation, report string) *coordinationv1.Lease {
 		return &coordinationv1.Lease{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "bunsen-system", Labels: map[string]string{v1alpha1.ServerLabel: component}, Annotations: map[string]string{annotation: report}},
-			Spec:       coordinationv1.LeaseSpec{RenewTime: &until, LeaseDurationSeconds: &seconds},
+			ObjectMeta: metav1.ObjectMeta{
+				Name: name, Namespace: "bunsen-system",
+				Labels:      map[string]string{v1alpha1.ServerLabel: component},
+				Annotations: map[string]string{annotation: report},
+			},
+			Spec: coordinationv1.LeaseSpec{RenewTime: &until, LeaseDurationSeconds: &seconds},
 		}
 	}
-	w.Create(lease("c-0", v1alpha1.ControllerComponent, v1alpha1.ControllerAnnotation, v1alpha1.ControllerReport{Version: "v2", Leader: true}.String()))
+	w.Create(lease("c-0", v1alpha1.ControllerComponent, v1alpha1.ControllerAnnotation,
+		v1alpha1.ControllerReport{Version: "v2", Leader: true}.String()))
 	w.Create(lease("c-1", v1alpha1.ControllerComponent, v1alpha1.ControllerAnnotation, "{"))
-	w.Create(lease("s-0", v1alpha1.ServerComponent, v1alpha1.ServerAnnotation, v1alpha1.ServerReport{Version: "v1"}.String()))
+	w.Create(lease("s-0", v1alpha1.ServerComponent, v1alpha1.ServerAnnotation,
+		v1alpha1.ServerReport{Version: "v1"}.String()))
 	for name, version := range map[string]string{"n0": "v2", "n1": "v1"} {
 		w.Create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		w.Create(&mcfgv1.MachineConfigNode{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
@@ -78,17 +86,21 @@ func TestTheSummaryOfTheCluster(t *testing.T) {
 		versions = append(versions, fmt.Sprintf("%s %s %d", v.Component, v.Version, v.Count))
 	}
 	controllertest.Equal(t, "the versions", strings.Join(versions, ", "),
-		"machine-config-controller unknown 1, machine-config-controller v2 1, machine-config-daemon v1 1, machine-config-daemon v2 1, machine-config-server v1 1")
-	if !meta.IsStatusConditionTrue(got.Conditions, v1alpha1.AvailableCondition) || meta.IsStatusConditionTrue(got.Conditions, v1alpha1.UpgradeableCondition) {
+		"machine-config-controller unknown 1, machine-config-controller v2 1, machine-config-daemon v1 1, "+
+			"machine-config-daemon v2 1, machine-config-server v1 1")
+	if !meta.IsStatusConditionTrue(got.Conditions, v1alpha1.AvailableCondition) ||
+		meta.IsStatusConditionTrue(got.Conditions, v1alpha1.UpgradeableCondition) {
 		t.Errorf("the conditions are %+v", got.Conditions)
 	}
 
 	w.Now = w.Now.Add(time.Minute) // the Leases have expired
-	if reason := meta.FindStatusCondition(summarize().Conditions, v1alpha1.AvailableCondition).Reason; reason != v1alpha1.ReasonNoServers {
+	if reason := meta.FindStatusCondition(summarize().Conditions, v1alpha1.AvailableCondition).
+		Reason; reason != v1alpha1.ReasonNoServers {
 		t.Errorf("without servers, the reason of Available is %s", reason)
 	}
 	w.Now = w.Now.Add(10 * time.Minute) // the heartbeats are old
-	if reason := meta.FindStatusCondition(summarize().Conditions, v1alpha1.AvailableCondition).Reason; reason != v1alpha1.ReasonNoDaemons {
+	if reason := meta.FindStatusCondition(summarize().Conditions, v1alpha1.AvailableCondition).
+		Reason; reason != v1alpha1.ReasonNoDaemons {
 		t.Errorf("with silent daemons, the reason of Available is %s", reason)
 	}
 
@@ -103,10 +115,16 @@ func TestTheSummaryOfTheCluster(t *testing.T) {
 // TestAClusterWithoutTheKindOfTheSummary is one whose CRDs are of an earlier version than its controller.
 func TestAClusterWithoutTheKindOfTheSummary(t *testing.T) {
 	w := controllertest.NewCluster(t)
-	live := interceptor.NewClient(w.Admin, interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
-		return &meta.NoKindMatchError{GroupKind: v1alpha1.GroupVersion.WithKind("BunsenStatus").GroupKind()}
-	}})
-	c := &summary.Controller{Client: w.Client, Live: live, Heartbeats: &daemons.Heartbeats{}, Namespace: "bunsen-system", Now: func() time.Time { return w.Now }}
+	live := interceptor.NewClient(w.Admin,
+		interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object,
+			...client.GetOption,
+		) error {
+			return &meta.NoKindMatchError{GroupKind: v1alpha1.GroupVersion.WithKind("BunsenStatus").GroupKind()}
+		}})
+	c := &summary.Controller{
+		Client: w.Client, Live: live, Heartbeats: &daemons.Heartbeats{},
+		Namespace: "bunsen-system", Now: func() time.Time { return w.Now },
+	}
 	result, err := c.Reconcile(t.Context(), controllertest.Request(v1alpha1.BunsenStatusName))
 	if err != nil || result.RequeueAfter == 0 {
 		t.Errorf("%+v, %v; want a later attempt", result, err)

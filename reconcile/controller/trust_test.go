@@ -44,7 +44,10 @@ func newCheckout(t *testing.T, key string) *checkout {
 // git runs git in the repository, or elsewhere if dir is empty.
 func (c *checkout) git(dir string, args ...string) string {
 	c.t.Helper()
-	run := exec.Command("git", append([]string{"-c", "gpg.format=ssh", "-c", "user.signingkey=" + c.key, "-c", "user.name=Ada", "-c", "user.email=ada@example.com"}, args...)...)
+	run := exec.Command("git", append([]string{
+		"-c", "gpg.format=ssh", "-c", "user.signingkey=" + c.key, "-c",
+		"user.name=Ada", "-c", "user.email=ada@example.com",
+	}, args...)...)
 	run.Dir = dir
 	run.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null")
 	out, err := run.CombinedOutput()
@@ -91,8 +94,8 @@ func (c *checkout) tag(name, commit string) {
 	c.run("tag", "-f", "-s", "-m", name, name, commit)
 }
 
-// A push, and what becomes of it under each mode. Each word is the outcome under the policies Allow, Warn and Block: a: applied;
-// w: applied with a warning and one event; r: refused as HistoryRewritten; u: refused as SignatureMissing.
+// A push, and what becomes of it under each mode. Each word is the outcome under the policies Allow, Warn and Block: a:
+// applied; w: applied with a warning and one event; r: refused as HistoryRewritten; u: refused as SignatureMissing.
 type push struct {
 	ref    v1alpha1.GitRef
 	before func(c *checkout) // of the first look
@@ -101,7 +104,8 @@ type push struct {
 }
 
 func pushes() map[string]push {
-	const none, head, tag, both, all = "", v1alpha1.VerifyHead, v1alpha1.VerifyTag, v1alpha1.VerifyTagAndHead, v1alpha1.VerifyRange
+	const none, head, tag, both, all = "", v1alpha1.VerifyHead, v1alpha1.VerifyTag, v1alpha1.VerifyTagAndHead,
+		v1alpha1.VerifyRange
 	type modes = map[v1alpha1.VerificationMode]string
 	main, v1, versions := v1alpha1.GitRef{Branch: "main"}, v1alpha1.GitRef{Tag: "v1.0.0"}, v1alpha1.GitRef{SemVer: "1"}
 	nothing := func(*checkout) {}
@@ -141,7 +145,8 @@ func pushes() map[string]push {
 // TestTrustInPushes: what becomes of each kind of push under each policy and mode, in a real repository.
 func TestTrustInPushes(t *testing.T) {
 	key := filepath.Join(t.TempDir(), "key")
-	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", key).CombinedOutput(); err != nil {
+	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f",
+		key).CombinedOutput(); err != nil {
 		t.Fatalf("ssh-keygen (make setup installs it): %v\n%s", err, out)
 	}
 	public, err := os.ReadFile(key + ".pub")
@@ -159,13 +164,19 @@ func TestTrustInPushes(t *testing.T) {
 		}
 		p.push(after)
 		for mode, outcomes := range p.want {
-			for i, policy := range []v1alpha1.HistoryPolicy{v1alpha1.HistoryAllow, v1alpha1.HistoryWarn, v1alpha1.HistoryBlock} {
+			for i, policy := range []v1alpha1.HistoryPolicy{
+				v1alpha1.HistoryAllow, v1alpha1.HistoryWarn,
+				v1alpha1.HistoryBlock,
+			} {
 				tried++
 				t.Run(fmt.Sprintf("%s, mode %q, %s", name, mode, policy), func(t *testing.T) {
 					w := newTrustingWorld(t, before, keys, func(s *v1alpha1.GitSource) {
 						s.Spec.Ref, s.Spec.HistoryPolicy = p.ref, policy
 						if mode != "" {
-							s.Spec.Verify = &v1alpha1.Verification{Mode: mode, SecretRef: v1alpha1.SecretReference{Name: "keys"}}
+							s.Spec.Verify = &v1alpha1.Verification{
+								Mode:      mode,
+								SecretRef: v1alpha1.SecretReference{Name: "keys"},
+							}
 						}
 					})
 					w.playPush(after, string(outcomes[i]))
@@ -183,9 +194,14 @@ type trustingWorld struct {
 	trees *store.Store
 }
 
-func newTrustingWorld(t *testing.T, at *checkout, keys map[string][]byte, change func(*v1alpha1.GitSource)) *trustingWorld {
+func newTrustingWorld(t *testing.T, at *checkout, keys map[string][]byte,
+	change func(*v1alpha1.GitSource),
+) *trustingWorld {
 	t.Helper()
-	w := &trustingWorld{newWorld(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "bunsen-system", Name: "keys"}, Data: keys}), at.dir, nil}
+	w := &trustingWorld{newWorld(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "bunsen-system",
+		Name:      "keys",
+	}, Data: keys}), at.dir, nil}
 	controllertest.Modify(w.Cluster, w.GitSource(), change)
 	trees, err := store.Open(filepath.Join(t.TempDir(), "store"), 2)
 	if err != nil {
@@ -205,7 +221,8 @@ func (w *trustingWorld) open() {
 	}
 }
 
-// playPush applies the repository, replaces it by the pushed one, and checks the outcome. A refused commit is then accepted.
+// playPush applies the repository, replaces it by the pushed one, and checks the outcome. A refused commit is then
+// accepted.
 func (w *trustingWorld) playPush(after *checkout, want string) {
 	t := w.T
 	w.follow()
@@ -224,11 +241,14 @@ func (w *trustingWorld) playPush(after *checkout, want string) {
 	switch want {
 	case "a", "w":
 		controllertest.Contains(t, "Ready", w.Condition("Ready"), "True|Succeeded")
-		controllertest.Equal(t, "the new revision is applied", s.Status.AppliedRevision != old && s.Status.AppliedRevision == s.Status.ObservedRevision, true)
-		controllertest.Equal(t, "events of a rewritten history", strings.Count(events, "Warning HistoryRewritten: "), len(strings.Trim(want, "a")))
+		controllertest.Equal(t, "the new revision is applied", s.Status.AppliedRevision != old &&
+			s.Status.AppliedRevision == s.Status.ObservedRevision, true)
+		controllertest.Equal(t, "events of a rewritten history", strings.Count(events, "Warning HistoryRewritten: "),
+			len(strings.Trim(want, "a")))
 		controllertest.Equal(t, "warnings", len(s.Status.Warnings) > 0, want == "w")
 		if s.Spec.Verify != nil {
-			controllertest.Contains(t, "SourceVerified", verified, "True|SignatureValid|revision "+s.Status.AppliedRevision+" is signed by ssh SHA256:")
+			controllertest.Contains(t, "SourceVerified", verified, "True|SignatureValid|revision "+
+				s.Status.AppliedRevision+" is signed by ssh SHA256:")
 		}
 		if want == "w" {
 			was, _ := source.ParseRevision(old)
@@ -263,12 +283,13 @@ func (w *trustingWorld) accept(want string) {
 	if want == "r" {
 		controllertest.Equal(t, "the accepted revision", s.Status.AppliedRevision, s.Status.ObservedRevision)
 	} else if !ofRange {
-		controllertest.Contains(t, "Ready of an accepted commit without a signature", w.Condition("Ready"), "False|SignatureMissing")
+		controllertest.Contains(t, "Ready of an accepted commit without a signature", w.Condition("Ready"),
+			"False|SignatureMissing")
 	}
 }
 
-// TestAfterARefusedRewrite: a change of the spec that is not about the repository opens no gap, and the next commit that descends
-// from the applied one is applied.
+// TestAfterARefusedRewrite: a change of the spec that is not about the repository opens no gap, and the next commit
+// that descends from the applied one is applied.
 func TestAfterARefusedRewrite(t *testing.T) {
 	first := newCheckout(t, "")
 	first.unsigned("third")
@@ -314,7 +335,10 @@ func TestAfterARefusedRewrite(t *testing.T) {
 	controllertest.Contains(t, "Ready after a later commit", w.Condition("Ready"), "True|Succeeded")
 	controllertest.Equal(t, "another revision is applied", w.GitSource().Status.AppliedRevision != old, true)
 	w.dir = prod.dir
-	controllertest.Modify(w.Cluster, w.GitSource(), func(s *v1alpha1.GitSource) { s.Spec.Ref.Branch = "prod"; s.Generation++ })
+	controllertest.Modify(w.Cluster, w.GitSource(), func(s *v1alpha1.GitSource) {
+		s.Spec.Ref.Branch = "prod"
+		s.Generation++
+	})
 	w.follow()
 	controllertest.Contains(t, "Ready after the spec names another branch", w.Condition("Ready"), "True|Succeeded")
 }

@@ -29,11 +29,17 @@ type hooked struct {
 
 func newHooked(t *testing.T) *hooked {
 	t.Helper()
-	w := &hooked{world: newWorld(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "bunsen-system", Name: "hook"}, Data: map[string][]byte{"token": []byte(hookSecret + "\n")}})}
+	w := &hooked{world: newWorld(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "bunsen-system",
+		Name:      "hook",
+	}, Data: map[string][]byte{"token": []byte(hookSecret + "\n")}})}
 	w.restartReceiver()
 	controllertest.Modify(w.Cluster, w.GitSource(), func(s *v1alpha1.GitSource) {
 		s.Generation = 2
-		s.Spec.Webhook = &v1alpha1.Webhook{Type: v1alpha1.WebhookGitHub, SecretRef: v1alpha1.SecretReference{Name: "hook"}}
+		s.Spec.Webhook = &v1alpha1.Webhook{
+			Type:      v1alpha1.WebhookGitHub,
+			SecretRef: v1alpha1.SecretReference{Name: "hook"},
+		}
 	})
 	w.repo.Push("say hello", controllertest.Files("worker/10-motd.bu=hello"))
 	w.follow()
@@ -41,7 +47,9 @@ func newHooked(t *testing.T) *hooked {
 }
 
 func (w *hooked) restartReceiver() {
-	w.handler = (&webhook.Receiver{Client: w.Client, Live: w.Client, Namespace: "bunsen-system", Now: func() time.Time { return w.Now }}).Handler()
+	w.handler = (&webhook.Receiver{Client: w.Client, Live: w.Client, Namespace: "bunsen-system", Now: func() time.Time {
+		return w.Now
+	}}).Handler()
 }
 
 // send sends a request as GitHub does, and returns the status code and the answer.
@@ -59,7 +67,8 @@ func (w *hooked) send(method, path, secret, event, body string) (int, string) {
 // announce announces that main is at a commit.
 func (w *hooked) announce(commit string) {
 	w.T.Helper()
-	if code, text := w.send("POST", "/hook/os", hookSecret, "push", fmt.Sprintf(`{"ref":"refs/heads/main","after":%q}`, commit)); code != http.StatusAccepted {
+	if code, text := w.send("POST", "/hook/os", hookSecret, "push", fmt.Sprintf(`{"ref":"refs/heads/main","after":%q}`,
+		commit)); code != http.StatusAccepted {
 		w.T.Fatalf("%d %s", code, text)
 	}
 }
@@ -140,7 +149,10 @@ func TestAnnouncedPushes(t *testing.T) {
 			w.Now = w.Now.Add(2 * time.Second)
 			meta := metav1.ObjectMeta{Namespace: "bunsen-system", Name: "hook"}
 			w.Remove(&corev1.Secret{ObjectMeta: meta})
-			w.Create(&corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{"token": []byte("another secret of this webhook")}})
+			w.Create(&corev1.Secret{
+				ObjectMeta: meta,
+				Data:       map[string][]byte{"token": []byte("another secret of this webhook")},
+			})
 			code, _ := w.send("POST", "/hook/os", "another secret of this webhook", "push", `{"ref":"refs/heads/main"}`)
 			controllertest.Equal(t, "status code", code, http.StatusAccepted)
 			code, _ = w.send("POST", "/hook/os", hookSecret, "push", `{"ref":"refs/heads/main"}`)
@@ -175,7 +187,10 @@ func TestWebhookRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newHooked(t)
-			w.Create(&v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Name: "plain"}, Spec: v1alpha1.GitSourceSpec{URL: "https://git.example.com/plain"}})
+			w.Create(&v1alpha1.GitSource{
+				ObjectMeta: metav1.ObjectMeta{Name: "plain"},
+				Spec:       v1alpha1.GitSourceSpec{URL: "https://git.example.com/plain"},
+			})
 			code, text := w.send(test.method, test.path, test.secret, test.event, test.body)
 			controllertest.Contains(t, "answer", fmt.Sprintf("%d %s", code, text), test.want)
 			if written := w.GitSource().Status.LastPush != nil; written != test.written {

@@ -48,10 +48,12 @@ func TestWholeRevisions(t *testing.T) {
 		"what the API server would refuse is refused before the first write": func(t *testing.T, w *world) {
 			before := len(w.Writes.Done)
 			w.Refuse = "careful"
-			w.repo.Push("two", controllertest.Files("worker/10-motd.bu=two", "gpu/20-driver.bu=two", strings.Replace(gpuAlone, "maxUnavailable: 1", "maxUnavailable: 2", 1)))
+			w.repo.Push("two", controllertest.Files("worker/10-motd.bu=two", "gpu/20-driver.bu=two",
+				strings.Replace(gpuAlone, "maxUnavailable: 1", "maxUnavailable: 2", 1)))
 			w.tick()
 			w.follow()
-			controllertest.Contains(t, "Stalled", w.Condition("Stalled"), "True|ApplyFailed|cluster/gpu.yaml:11: applying RolloutPolicy", "careful", "\nin main@sha1:", "; nothing of it is applied")
+			controllertest.Contains(t, "Stalled", w.Condition("Stalled"), "True|ApplyFailed|cluster/gpu.yaml:11: "+
+				"applying RolloutPolicy", "careful", "\nin main@sha1:", "; nothing of it is applied")
 			for _, write := range w.Writes.Done[before:] {
 				if !strings.HasPrefix(write, "update status *v1alpha1.GitSource") {
 					t.Errorf("a refused commit led to a write: %s", write)
@@ -134,13 +136,18 @@ func TestWholeRevisions(t *testing.T) {
 			was := w.Objects()
 			w.repo.Down = errors.New("no route to host")
 			w.restart()
-			controllertest.Modify(w.Cluster, w.Config("10-worker-motd"), func(mc *mcfgv1.MachineConfig) { mc.Spec.KernelArguments = []string{"quiet"} })
+			controllertest.Modify(w.Cluster, w.Config("10-worker-motd"), func(mc *mcfgv1.MachineConfig) {
+				mc.Spec.KernelArguments = []string{"quiet"}
+			})
 			w.Remove(w.Config("20-gpu-driver"))
-			controllertest.Modify(w.Cluster, w.Pool("gpu"), func(p *mcfgv1.MachineConfigPool) { p.Spec.NodeSelector.MatchLabels = map[string]string{"a": "b"} })
+			controllertest.Modify(w.Cluster, w.Pool("gpu"), func(p *mcfgv1.MachineConfigPool) {
+				p.Spec.NodeSelector.MatchLabels = map[string]string{"a": "b"}
+			})
 			w.tick()
 			w.follow()
 			controllertest.Equal(t, "the objects", w.Objects(), was)
-			controllertest.Contains(t, "the event", strings.Join(w.Events.Lines, "\n"), "MachineConfig 10-worker-motd, MachineConfig 20-gpu-driver, MachineConfigPool gpu")
+			controllertest.Contains(t, "the event", strings.Join(w.Events.Lines, "\n"),
+				"MachineConfig 10-worker-motd, MachineConfig 20-gpu-driver, MachineConfigPool gpu")
 		},
 		"a pool that was not the source's before is put back as it was": func(t *testing.T, w *world) {
 			infra := controllertest.Pool("infra")
@@ -148,7 +155,9 @@ func TestWholeRevisions(t *testing.T) {
 			infra.Spec.NodeSelector.MatchLabels = map[string]string{"mine": "yes"}
 			w.Create(infra)
 			w.Refuse, w.Lenient = "careful", true
-			w.repo.Push("two", controllertest.Files("worker/10-motd.bu=two", strings.ReplaceAll(clusterFiles, "openshift.io/v1\nkind: MachineConfigPool", "openshift.io/v1\nkind: MachineConfigPool"),
+			w.repo.Push("two", controllertest.Files("worker/10-motd.bu=two",
+				strings.ReplaceAll(clusterFiles, "openshift.io/v1\nkind: MachineConfigPool",
+					"openshift.io/v1\nkind: MachineConfigPool"),
 				strings.Replace(gpuAlone, "maxUnavailable: 1", "maxUnavailable: 2", 1)))
 			w.tick()
 			w.follow()
@@ -159,7 +168,8 @@ func TestWholeRevisions(t *testing.T) {
 			controllertest.Equal(t, "its nodes", metav1.FormatLabelSelector(got.Spec.NodeSelector), "mine=yes")
 		},
 		"a pool that waits for a whole revision looks again by itself: no event of a pool tells that a policy is restored": func(t *testing.T, w *world) {
-			controllertest.Modify(w.Cluster, controllertest.Get(w.Cluster, "careful", &v1alpha1.RolloutPolicy{}), func(p *v1alpha1.RolloutPolicy) { p.Spec.MaxUnavailable = nil })
+			controllertest.Modify(w.Cluster, controllertest.Get(w.Cluster, "careful", &v1alpha1.RolloutPolicy{}),
+				func(p *v1alpha1.RolloutPolicy) { p.Spec.MaxUnavailable = nil })
 			again, err := w.render.Reconcile(t.Context(), controllertest.Request("worker"))
 			if err != nil || again.RequeueAfter == 0 || again.RequeueAfter > time.Second {
 				t.Errorf("it looks again after %s, %v", again.RequeueAfter, err)
@@ -171,7 +181,8 @@ func TestWholeRevisions(t *testing.T) {
 			if w.Pool("worker").Spec.MachineConfigSelector == nil {
 				t.Error("it selects nothing")
 			}
-			controllertest.Contains(t, "the event", w.LastEvent(), "Warning Restored: MachineConfigPool worker was deleted and is created again")
+			controllertest.Contains(t, "the event", w.LastEvent(), "Warning Restored: MachineConfigPool worker was "+
+				"deleted and is created again")
 		},
 		"a standard pool that a user edits is restored, and what the controller never set stays": func(t *testing.T, w *world) {
 			w.Remove(w.Pool("worker"))
@@ -184,19 +195,24 @@ func TestWholeRevisions(t *testing.T) {
 			})
 			w.renderPool("worker")
 			got := w.Pool("worker").Spec
-			controllertest.Equal(t, "its nodes", metav1.FormatLabelSelector(got.NodeSelector), metav1.FormatLabelSelector(created))
-			controllertest.Equal(t, "its pause and maxUnavailable", fmt.Sprint(got.Paused, got.MaxUnavailable), "true 2")
-			controllertest.Contains(t, "the event", w.LastEvent(), "Warning Restored: restored spec.nodeSelector of MachineConfigPool worker, changed through the API")
+			controllertest.Equal(t, "its nodes", metav1.FormatLabelSelector(got.NodeSelector),
+				metav1.FormatLabelSelector(created))
+			controllertest.Equal(t, "its pause and maxUnavailable", fmt.Sprint(got.Paused, got.MaxUnavailable),
+				"true 2")
+			controllertest.Contains(t, "the event", w.LastEvent(), "Warning Restored: restored spec.nodeSelector of "+
+				"MachineConfigPool worker, changed through the API")
 			w.renderPool("worker")
 			w.renderPool("worker")
-			controllertest.Equal(t, "restores", strings.Count(strings.Join(w.Events.Lines, "; "), "Warning Restored: restored"), 1)
+			controllertest.Equal(t, "restores", strings.Count(strings.Join(w.Events.Lines, "; "),
+				"Warning Restored: restored"), 1)
 		},
 		"a standard pool that a user created before the controller stays the user's": func(t *testing.T, w *world) {
 			controllertest.Modify(w.Cluster, w.Pool("worker"), func(p *mcfgv1.MachineConfigPool) {
 				p.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"mine": "yes"}}
 			})
 			w.renderPool("worker")
-			controllertest.Equal(t, "its nodes", metav1.FormatLabelSelector(w.Pool("worker").Spec.NodeSelector), "mine=yes")
+			controllertest.Equal(t, "its nodes", metav1.FormatLabelSelector(w.Pool("worker").Spec.NodeSelector),
+				"mine=yes")
 		},
 		"a suspended source is restored too where an apply was interrupted": func(t *testing.T, w *world) {
 			was := w.Objects()
@@ -232,7 +248,8 @@ func TestAFirstRevision(t *testing.T) {
 	w.follow()
 	controllertest.Contains(t, "Stalled", w.Condition("Stalled"), "True|ApplyFailed|", `"careful"`)
 	controllertest.Equal(t, "what is there", w.Names(), "10-worker-motd")
-	controllertest.Equal(t, "its content", string(w.Config("10-worker-motd").Spec.Config.Raw), `{"ignition":{"version":"3.5.0"}}`)
+	controllertest.Equal(t, "its content", string(w.Config("10-worker-motd").Spec.Config.Raw),
+		`{"ignition":{"version":"3.5.0"}}`)
 	if err := w.Admin.Get(t.Context(), client.ObjectKey{Name: "gpu"}, &mcfgv1.MachineConfigPool{}); err == nil {
 		t.Error("pool gpu, which the refused revision created, is still there")
 	}
@@ -257,7 +274,9 @@ func TestContentsAreDropped(t *testing.T) {
 	}
 	controllertest.Equal(t, "contents", len(kept.Items), 1)
 	controllertest.Equal(t, "its digest", kept.Items[0].Spec.Digest, w.GitSource().Status.AppliedContent)
-	if !slices.ContainsFunc(kept.Items[0].OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "GitSource" }) {
+	if !slices.ContainsFunc(kept.Items[0].OwnerReferences, func(o metav1.OwnerReference) bool {
+		return o.Kind == "GitSource"
+	}) {
 		t.Error("it does not go with its GitSource")
 	}
 }

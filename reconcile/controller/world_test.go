@@ -30,7 +30,10 @@ type world struct {
 // newWorld returns a cluster as newCluster does, with an empty repository.
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
-	w := &world{Cluster: controllertest.NewCluster(t, objects...), repo: &controllertest.Repository{T: t, Trees: map[string]source.Tree{}}, transpiler: &transpile.Transpiler{}}
+	w := &world{Cluster: controllertest.NewCluster(t, objects...), repo: &controllertest.Repository{
+		T:     t,
+		Trees: map[string]source.Tree{},
+	}, transpiler: &transpile.Transpiler{}}
 	w.restart()
 	return w
 }
@@ -40,10 +43,16 @@ func (w *world) restart() {
 	w.Writes.Left = -1 // a dead controller lives again
 	clock := func() time.Time { return w.Now }
 	w.source = &gitsource.Controller{
-		Client: w.Client, Live: w.Client, Applier: &applier.Applier{Client: w.Client, Live: w.Client, Now: clock, Events: w.Events}, Transpiler: w.transpiler, Namespace: "bunsen-system", Now: clock, Events: w.Events,
+		Client: w.Client, Live: w.Client, Applier: &applier.Applier{
+			Client: w.Client, Live: w.Client, Now: clock,
+			Events: w.Events,
+		}, Transpiler: w.transpiler, Namespace: "bunsen-system", Now: clock, Events: w.Events,
 		Open: func(v1alpha1.GitSourceSpec, gitsource.Secrets) (gitsource.Repository, error) { return w.repo, nil },
 	}
-	w.render = &rendering.Controller{Client: w.Client, Live: w.Admin, Renderer: &rendercache.Renderer{}, Version: "v1", Now: clock, Events: w.Events}
+	w.render = &rendering.Controller{
+		Client: w.Client, Live: w.Admin, Renderer: &rendercache.Renderer{}, Version: "v1",
+		Now: clock, Events: w.Events,
+	}
 }
 
 // follow lets the source controller look once.

@@ -69,7 +69,8 @@ func ReadAnswer(s *metav1.Status, pod *corev1.Pod, budgets []*policyv1.PodDisrup
 	}
 	causes := causesOf(s)
 	switch {
-	case s.Reason == metav1.StatusReasonNotFound, s.Reason == metav1.StatusReasonConflict && strings.Contains(s.Message, "UID in"):
+	case s.Reason == metav1.StatusReasonNotFound, s.Reason == metav1.StatusReasonConflict && strings.Contains(s.Message,
+		"UID in"):
 		a.Kind = Gone // A conflict means that another pod has the name by now.
 	// An answer with the code 429 but without this cause is the server's own limit on requests.
 	case causes[policyv1.DisruptionBudgetCause] != "":
@@ -105,7 +106,8 @@ func (a Answer) age(now time.Time) time.Duration {
 func ReadDeletion(s *metav1.Status, pod *corev1.Pod, now time.Time) Answer {
 	a := ReadAnswer(s, pod, nil, now)
 	a.Past = true
-	if a.Kind == Refused || a.Kind == Failed { // PodDisruptionBudgets do not limit deletions, so the answer has no budgets.
+	// PodDisruptionBudgets do not limit deletions, so the answer has no budgets.
+	if a.Kind == Refused || a.Kind == Failed {
 		a.Kind, a.Budgets, a.Why = Failed, nil, "deleting it: "+s.Message
 	}
 	return a
@@ -136,7 +138,9 @@ var (
 // inTheWay returns the PodDisruptionBudget that refused, and the reason as text. The result never is true if the budget
 // never allows an eviction. inTheWay reads the numbers from the budget object, which has the expected pods, or else
 // from the server's text.
-func inTheWay(message, cause string, pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget) (names []string, why string, never bool) {
+func inTheWay(message, cause string, pod *corev1.Pod,
+	budgets []*policyv1.PodDisruptionBudget,
+) (names []string, why string, never bool) {
 	name, says := "", strings.TrimSpace(message+" "+cause)
 	if m := counted.FindStringSubmatch(cause); m != nil {
 		name, says = m[1], fmt.Sprintf("it requires %s healthy pods, and %s are healthy", m[2], m[3])
@@ -178,7 +182,8 @@ func numbers(b *policyv1.PodDisruptionBudget) (text string, never bool) {
 	case s.ExpectedPods > 0 && s.DesiredHealthy >= s.ExpectedPods:
 		return fmt.Sprintf("all %d pods must stay healthy", s.ExpectedPods), true
 	}
-	return fmt.Sprintf("%d of %d pods must stay healthy, and %d are healthy", s.DesiredHealthy, s.ExpectedPods, s.CurrentHealthy), false
+	return fmt.Sprintf("%d of %d pods must stay healthy, and %d are healthy", s.DesiredHealthy, s.ExpectedPods,
+		s.CurrentHealthy), false
 }
 
 // tooMany returns the budgets of a pod that has more than one; the server never evicts such a pod.
@@ -192,7 +197,8 @@ func tooMany(pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget) ([]string
 	if len(names) > 0 {
 		which = " (" + strings.Join(names, ", ") + ")"
 	}
-	return names, "more than one PodDisruptionBudget selects it" + which + ", so that it can never be evicted: change or delete all but one of them"
+	return names, "more than one PodDisruptionBudget selects it" + which + ", so that it can never be evicted: " +
+		"change or delete all but one of them"
 }
 
 // selecting returns the budgets that select a pod, by name.

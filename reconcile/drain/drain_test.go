@@ -21,7 +21,10 @@ import (
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 func pod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{"app": "web"}}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: name, UID: types.UID("uid-" + name),
+		Labels: map[string]string{"app": "web"},
+	}}
 	for _, c := range change {
 		c(p)
 	}
@@ -30,7 +33,10 @@ func pod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 
 func ownedBy(kind, name string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
-		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: name, Controller: new(true)}}
+		p.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: "apps/v1", Kind: kind, Name: name,
+			Controller: new(true),
+		}}
 	}
 }
 
@@ -46,8 +52,12 @@ func ends(at time.Time, grace int64, finalizers ...string) func(*corev1.Pod) {
 // refusal is what the API server says where a budget has no room.
 func refusal(cause string) *metav1.Status {
 	return &metav1.Status{
-		Code: 429, Reason: metav1.StatusReasonTooManyRequests, Message: "Cannot evict pod as it would violate the pod's disruption budget.",
-		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: cause}}},
+		Code: 429, Reason: metav1.StatusReasonTooManyRequests, Message: "Cannot evict pod as it would violate the " +
+			"pod's disruption budget.",
+		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{
+			Type:    policyv1.DisruptionBudgetCause,
+			Message: cause,
+		}}},
 	}
 }
 
@@ -56,8 +66,13 @@ const needsTwo = "The disruption budget web needs 2 healthy pods and has 2 curre
 func budget(name string, allowed int32) *policyv1.PodDisruptionBudget {
 	return &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
-		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
-		Status:     policyv1.PodDisruptionBudgetStatus{DesiredHealthy: 2, CurrentHealthy: 2, ExpectedPods: 3, DisruptionsAllowed: allowed},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+		},
+		Status: policyv1.PodDisruptionBudgetStatus{
+			DesiredHealthy: 2, CurrentHealthy: 2, ExpectedPods: 3,
+			DisruptionsAllowed: allowed,
+		},
 	}
 }
 
@@ -84,9 +99,11 @@ func TestProgress(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			p := drain.Decide(drain.Facts{Started: noon.Add(-tc.age), Pods: []drain.Pod{blocked}}, noon)
 			if p.Done || p.Next != tc.next || p.Alarm.Event() != tc.event {
-				t.Errorf("done %t, next %s, event %q; want false, %s, %q", p.Done, p.Next, p.Alarm.Event(), tc.next, tc.event)
+				t.Errorf("done %t, next %s, event %q; want false, %s, %q", p.Done, p.Next, p.Alarm.Event(), tc.next,
+					tc.event)
 			}
-			if want := "1 pod left: default/web-0: blocked by PodDisruptionBudget default/web: it requires 2 healthy pods, and 2 are healthy"; p.Status != want {
+			if want := "1 pod left: default/web-0: blocked by PodDisruptionBudget default/web: it requires 2 healthy " +
+				"pods, and 2 are healthy"; p.Status != want {
 				t.Errorf("status\n got %s\nwant %s", p.Status, want)
 			}
 		})
@@ -109,7 +126,10 @@ func TestTheStatusLineStaysShort(t *testing.T) {
 
 // TestADrainWithNothingToDoIsDone: only pods that may stay.
 func TestADrainWithNothingToDoIsDone(t *testing.T) {
-	p := drain.Decide(drain.Facts{Started: noon.Add(-2 * time.Hour), Pods: []drain.Pod{{Pod: pod("cni", ownedBy("DaemonSet", "cni"))}}}, noon)
+	p := drain.Decide(drain.Facts{
+		Started: noon.Add(-2 * time.Hour),
+		Pods:    []drain.Pod{{Pod: pod("cni", ownedBy("DaemonSet", "cni"))}},
+	}, noon)
 	if !p.Done || p.Next != 0 || p.Alarm != drain.Quiet || p.Status != "drained" {
 		t.Errorf("%+v", p)
 	}
@@ -128,7 +148,10 @@ func TestTheOrderOfPodsDoesNotMatter(t *testing.T) {
 			if r.Intn(4) == 0 {
 				ends(noon.Add(time.Duration(r.Intn(200)-100)*time.Second), int64(r.Intn(90)))(p.Pod)
 			}
-			p.Answer = drain.Answer{Kind: drain.AnswerKind(r.Intn(5)), At: noon.Add(-time.Duration(r.Intn(90)) * time.Second), Why: "x"}
+			p.Answer = drain.Answer{
+				Kind: drain.AnswerKind(r.Intn(5)),
+				At:   noon.Add(-time.Duration(r.Intn(90)) * time.Second), Why: "x",
+			}
 			f.Pods = append(f.Pods, p)
 		}
 		if r.Intn(3) == 0 {
@@ -192,7 +215,10 @@ func TestReadNode(t *testing.T) {
 		v1alpha1.DrainStartedAnnotation: "2026-01-02T11:00:00Z", v1alpha1.DrainStatusAnnotation: "drained",
 	}}, Spec: corev1.NodeSpec{Unschedulable: true}}
 	want := drain.Node{
-		Name: "n0", Request: drain.Request{Verb: "drain", Config: "v1"}, Cordoned: drain.Cordoned{Unschedulable: true, For: "v1"},
+		Name: "n0", Request: drain.Request{Verb: "drain", Config: "v1"}, Cordoned: drain.Cordoned{
+			Unschedulable: true,
+			For:           "v1",
+		},
 		Started: noon.Add(-time.Hour), Status: "drained",
 	}
 	got, err := drain.ReadNode(n)
@@ -205,10 +231,12 @@ func TestReadNode(t *testing.T) {
 	}
 }
 
-// TestARevertDuringADrain: the daemon asks for the uncordon that is acknowledged already, so only our cordon is left to lift.
+// TestARevertDuringADrain: the daemon asks for the uncordon that is acknowledged already, so only our cordon is left to
+// lift.
 func TestARevertDuringADrain(t *testing.T) {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
-		v1alpha1.DesiredDrainAnnotation: "uncordon-v0", v1alpha1.LastAppliedDrainAnnotation: "uncordon-v0", v1alpha1.CordonedAnnotation: "v1",
+		v1alpha1.DesiredDrainAnnotation: "uncordon-v0", v1alpha1.LastAppliedDrainAnnotation: "uncordon-v0",
+		v1alpha1.CordonedAnnotation: "v1",
 	}}, Spec: corev1.NodeSpec{Unschedulable: true}}
 	node, err := drain.ReadNode(n)
 	if want := (drain.Change{Needed: true}); err != nil || node.Rest() != want {
@@ -223,7 +251,8 @@ func TestARevertDuringADrain(t *testing.T) {
 
 // TestCordons says who may cordon and uncordon.
 func TestCordons(t *testing.T) {
-	open, ours, theirs := drain.Cordoned{}, drain.Cordoned{Unschedulable: true, For: "v1"}, drain.Cordoned{Unschedulable: true}
+	open, ours, theirs := drain.Cordoned{}, drain.Cordoned{Unschedulable: true, For: "v1"},
+		drain.Cordoned{Unschedulable: true}
 	stale := drain.Cordoned{For: "v1"}
 	older := drain.Cordoned{Unschedulable: true, For: "v0"}
 	same := func(c drain.Cordoned) drain.Change { return drain.Change{To: c} }

@@ -33,7 +33,8 @@ func stays(p Pod) string {
 		return fmt.Sprintf("finished (%s): nothing of it runs", p.Pod.Status.Phase)
 	}
 	if hasEnded(p.Pod) && len(p.Pod.Finalizers) > 0 {
-		return fmt.Sprintf("finished (%s): only its finalizer %s keeps the object", p.Pod.Status.Phase, strings.Join(p.Pod.Finalizers, ", "))
+		return fmt.Sprintf("finished (%s): only its finalizer %s keeps the object", p.Pod.Status.Phase,
+			strings.Join(p.Pod.Finalizers, ", "))
 	}
 	return ""
 }

@@ -55,7 +55,10 @@ func TestTheReport(t *testing.T) {
 func TestSinceWhen(t *testing.T) {
 	hour := new(metav1.NewTime(noon.Add(-time.Hour)))
 	last := func(state v1alpha1.DrainedPodState, budget string) drain.Facts {
-		return drain.Facts{Last: v1alpha1.DrainReport{Pods: []v1alpha1.DrainedPod{{Pod: "default/web-0", State: state, Budget: budget, Since: hour}}}}
+		return drain.Facts{Last: v1alpha1.DrainReport{Pods: []v1alpha1.DrainedPod{{
+			Pod: "default/web-0", State: state,
+			Budget: budget, Since: hour,
+		}}}}
 	}
 	blocked := asked(2, refusal(needsTwo))
 	past := asked(2, nil)
@@ -96,7 +99,8 @@ func TestSinceWhen(t *testing.T) {
 // controller that knows nothing but the last one.
 func TestALostMemoryLosesNoClock(t *testing.T) {
 	statuses := []*metav1.Status{
-		refusal(needsTwo), refusal("The disruption budget all needs 1 healthy pods and has 1 currently"), said(500, "", "out of order"),
+		refusal(needsTwo), refusal("The disruption budget all needs 1 healthy pods and has 1 currently"),
+		said(500, "", "out of order"),
 	}
 	for seed := range int64(500) {
 		r := rand.New(rand.NewSource(seed))
@@ -120,17 +124,22 @@ func TestALostMemoryLosesNoClock(t *testing.T) {
 
 // TestAReportThatNothingChangedIsTheSame: a later look, with a later answer, writes nothing.
 func TestAReportThatNothingChangedIsTheSame(t *testing.T) {
-	f := drain.Facts{Config: "v1", Started: noon.Add(-time.Hour), NotReadySince: noon.Add(-time.Second), Pods: []drain.Pod{
-		web(asked(0, refusal(needsTwo)), named("a")), web(asked(0, nil), named("b")), web(drain.Answer{}, named("c"), ends(noon.Add(20*time.Minute), 1200)),
-		{Pod: pod("d", static)},
-	}}
+	f := drain.Facts{
+		Config: "v1", Started: noon.Add(-time.Hour), NotReadySince: noon.Add(-time.Second),
+		Pods: []drain.Pod{
+			web(asked(0, refusal(needsTwo)), named("a")), web(asked(0, nil), named("b")),
+			web(drain.Answer{}, named("c"), ends(noon.Add(20*time.Minute), 1200)),
+			{Pod: pod("d", static)},
+		},
+	}
 	first := drain.Decide(f, noon)
 	f.Last = first.Report
 	later := noon.Add(10 * time.Second)
 	f.Pods[0].Answer = drain.ReadAnswer(refusal(needsTwo), f.Pods[0].Pod, nil, later).Following(f.Pods[0].Answer)
 	ends(later.Add(19*time.Second), 30)(f.Pods[1].Pod)
 	second := drain.Decide(f, later)
-	if diff := gocmp.Diff(drain.ReportText(first.Report), drain.ReportText(second.Report)); diff != "" || first.Status != second.Status {
+	if diff := gocmp.Diff(drain.ReportText(first.Report), drain.ReportText(second.Report)); diff != "" ||
+		first.Status != second.Status {
 		t.Errorf("%s\n%s\n%s", diff, first.Status, second.Status)
 	}
 }
@@ -139,11 +148,13 @@ func TestAReportThatNothingChangedIsTheSame(t *testing.T) {
 func TestTheReportHasItsRoom(t *testing.T) {
 	f := drain.Facts{Config: "rendered-worker-0123456789abcdef0123456789abcdef", Started: noon}
 	for i := range 250 {
-		long := refusal("The disruption budget web does not allow evicting pods currently: " + strings.Repeat(`no "way" `, 100))
+		long := refusal("The disruption budget web does not allow evicting pods currently: " +
+			strings.Repeat(`no "way" `, 100))
 		f.Pods = append(f.Pods, web(asked(1, long), named(fmt.Sprintf("web-%03d", i))))
 	}
 	r := drain.Decide(f, noon).Report
-	if text := drain.ReportText(r); len(text) > 8<<10 || len(text) < 7<<10 || r.More+len(r.Pods) != 250 || !json.Valid([]byte(text)) {
+	if text := drain.ReportText(r); len(text) > 8<<10 || len(text) < 7<<10 || r.More+len(r.Pods) != 250 ||
+		!json.Valid([]byte(text)) {
 		t.Errorf("%d bytes, %d pods and %d more", len(text), len(r.Pods), r.More)
 	}
 }
@@ -151,14 +162,16 @@ func TestTheReportHasItsRoom(t *testing.T) {
 // TestWhatOneEventIsAbout: a drain that begins to wait for a budget.
 func TestWhatOneEventIsAbout(t *testing.T) {
 	one := func(name string) drain.Pod { return web(asked(1, refusal(needsTwo)), named(name)) }
-	other := web(asked(1, refusal("The disruption budget all needs 1 healthy pods and has 1 currently")), named("other"))
+	other := web(asked(1, refusal("The disruption budget all needs 1 healthy pods and has 1 currently")),
+		named("other"))
 	waits := func(budgets ...string) (r v1alpha1.DrainReport) {
 		for _, b := range budgets {
 			r.Pods = append(r.Pods, v1alpha1.DrainedPod{Pod: "default/z", State: v1alpha1.PodWaiting, Budget: b})
 		}
 		return r
 	}
-	const web0 = "default/web-0: blocked by PodDisruptionBudget default/web: it requires 2 healthy pods, and 2 are healthy"
+	const web0 = "default/web-0: blocked by PodDisruptionBudget default/web: it requires 2 healthy pods, and 2 are " +
+		"healthy"
 	for sentence, tc := range map[string]struct {
 		pods []drain.Pod
 		last v1alpha1.DrainReport
@@ -184,14 +197,18 @@ func TestQueues(t *testing.T) {
 	ready := func(p *corev1.Pod) {
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	}
-	two := said(500, "", "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")
+	two := said(500, "", "This pod has more than one PodDisruptionBudget, which the eviction subresource does not "+
+		"support.")
 	pods := []drain.Pod{
 		web(drain.Answer{}, named("new-1"), ready), web(drain.Answer{}, named("new-2"), ready),
-		web(asked(10, refusal(needsTwo)), named("web-1"), ready), web(asked(20, refusal(needsTwo)), named("web-2"), ready),
+		web(asked(10, refusal(needsTwo)), named("web-1"), ready), web(asked(20, refusal(needsTwo)), named("web-2"),
+			ready),
 		web(asked(30, refusal(needsTwo)), named("sick-1")), web(asked(29, refusal(needsTwo)), named("sick-2")),
-		web(asked(40, refusal("The disruption budget all needs 1 healthy pods and has 1 currently")), named("all-1"), ready),
+		web(asked(40, refusal("The disruption budget all needs 1 healthy pods and has 1 currently")), named("all-1"),
+			ready),
 		web(asked(50, said(500, "", "out of order")), named("broken"), ready),
-		web(asked(14, two, budget("a", 1), budget("b", 1)), named("two-1"), ready), web(asked(13, two, budget("a", 1), budget("b", 1)), named("two-2"), ready),
+		web(asked(14, two, budget("a", 1), budget("b", 1)), named("two-1"), ready),
+		web(asked(13, two, budget("a", 1), budget("b", 1)), named("two-2"), ready),
 		web(asked(1, refusal(needsTwo)), named("fresh"), ready),
 		{Pod: pod("etcd", static)},
 	}
@@ -207,11 +224,13 @@ func TestQueues(t *testing.T) {
 		}
 		return strings.Join(lines, ", ")
 	}
-	if got, want := show(f), "new-1, new-2, broken, all-1, sick-1 then sick-2, web-2 then web-1, two-1 then two-2"; got != want {
+	if got, want := show(f),
+		"new-1, new-2, broken, all-1, sick-1 then sick-2, web-2 then web-1, two-1 then two-2"; got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}
 	f.Started, f.Pace = noon.Add(-2*time.Hour), pace.Drain{WhenBlocked: v1alpha1.DrainDelete, After: time.Hour}
-	if got, want := show(f), "new-1, new-2, broken, all-1, sick-1, sick-2, web-2, two-1, two-2, web-1, fresh"; got != want {
+	if got, want := show(f),
+		"new-1, new-2, broken, all-1, sick-1, sick-2, web-2, two-1, two-2, web-1, fresh"; got != want {
 		t.Errorf("what is deleted needs no turns:\n got %s\nwant %s", got, want)
 	}
 }

@@ -34,7 +34,8 @@ func Parse(desired, lastApplied string) (Request, error) {
 	}
 	verb, config, ok := strings.Cut(desired, "-")
 	if !ok || config == "" || verb != v1alpha1.DrainVerb && verb != v1alpha1.UncordonVerb {
-		return Request{}, fmt.Errorf("reading annotation %s: %q is neither %s-<config> nor %s-<config>; the machine-config-daemon of this node is of another version",
+		return Request{}, fmt.Errorf("reading annotation %s: %q is neither %s-<config> nor %s-<config>; the "+
+			"machine-config-daemon of this node is of another version",
 			v1alpha1.DesiredDrainAnnotation, desired, v1alpha1.DrainVerb, v1alpha1.UncordonVerb)
 	}
 	return Request{Verb: verb, Config: config}, nil
@@ -70,7 +71,8 @@ func ReadNode(n *corev1.Node) (Node, error) {
 		Status:   a[v1alpha1.DrainStatusAnnotation],
 	}
 	asked := a[v1alpha1.DesiredDrainAnnotation]
-	node.CalledOff = strings.HasPrefix(asked, v1alpha1.UncordonVerb+"-") && asked == a[v1alpha1.LastAppliedDrainAnnotation]
+	node.CalledOff = strings.HasPrefix(asked, v1alpha1.UncordonVerb+"-") &&
+		asked == a[v1alpha1.LastAppliedDrainAnnotation]
 	if t, err := time.Parse(time.RFC3339, a[v1alpha1.DrainStartedAnnotation]); err == nil {
 		node.Started = t
 	}

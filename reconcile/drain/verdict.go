@@ -131,16 +131,20 @@ func (f Facts) ending(v *Verdict, pod *corev1.Pod, now time.Time) {
 	switch {
 	case counts && !now.Before(lost):
 		v.Do, v.State, v.Since = Skip, v1alpha1.PodSkipped, time.Time{}
-		v.Why = fmt.Sprintf("counts as gone: the node has not been Ready since %s, longer than the grace period %s of the pod, so no kubelet reports its end",
+		v.Why = fmt.Sprintf("counts as gone: the node has not been Ready since %s, longer than the grace period %s "+
+			"of the pod, so no kubelet reports its end",
 			moment(f.NotReadySince), grace)
 	case now.Before(end.Add(overdue)):
 		v.Why = inGrace(grace, end.Add(-grace)) + loses(pod, f.Alone)
 	case len(pod.Finalizers) > 0:
-		v.Why = fmt.Sprintf("should have ended at %s, but waits for its finalizer %s", moment(end), strings.Join(pod.Finalizers, ", "))
+		v.Why = fmt.Sprintf("should have ended at %s, but waits for its finalizer %s", moment(end),
+			strings.Join(pod.Finalizers, ", "))
 	case counts:
-		v.Why = fmt.Sprintf("should have ended at %s; the node is not Ready since %s, and the pod counts as gone at %s", moment(end), moment(f.NotReadySince), moment(lost))
+		v.Why = fmt.Sprintf("should have ended at %s; the node is not Ready since %s, and the pod counts as gone at %s",
+			moment(end), moment(f.NotReadySince), moment(lost))
 	default:
-		v.Why = fmt.Sprintf("should have ended at %s (grace period %s); the node's kubelet has not confirmed it", moment(end), grace)
+		v.Why = fmt.Sprintf("should have ended at %s (grace period %s); the node's kubelet has not confirmed it",
+			moment(end), grace)
 	}
 }
 

@@ -31,7 +31,10 @@ func grace(seconds int64) func(*corev1.Pod) {
 }
 
 func emptyDir(pod *corev1.Pod) {
-	pod.Spec.Volumes = []corev1.Volume{{Name: "cache", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	pod.Spec.Volumes = []corev1.Volume{{
+		Name:         "cache",
+		VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}},
+	}}
 }
 
 func static(pod *corev1.Pod) {
@@ -63,10 +66,13 @@ func TestVerdicts(t *testing.T) {
 		"a failed pod stays as well":                         {web(drain.Answer{}, phase(corev1.PodFailed)), drain.Facts{}, "Skip Skipped: finished (Failed): nothing of it runs"},
 		"a finished pod that a finalizer keeps holds nobody": {web(drain.Answer{}, phase(corev1.PodSucceeded), ends(noon, 30, "batch.kubernetes.io/job-tracking")), drain.Facts{}, "Skip Skipped: finished (Succeeded): only its finalizer batch.kubernetes.io/job-tracking keeps the object"},
 		"a pod that is gone needs nothing, and is in no report": {
-			web(asked(0, said(404, metav1.StatusReasonNotFound, "pods \"web-0\" not found"))), drain.Facts{}, "Skip: gone",
+			web(asked(0, said(404, metav1.StatusReasonNotFound, "pods \"web-0\" not found"))),
+			drain.Facts{},
+			"Skip: gone",
 		},
 		"a pod whose name another one has by now is gone": {
-			web(asked(0, said(409, metav1.StatusReasonConflict, "the UID in the precondition (a) does not match the UID in record (b)"))), drain.Facts{}, "Skip: gone",
+			web(asked(0, said(409, metav1.StatusReasonConflict, "the UID in the precondition (a) does not match the "+
+				"UID in record (b)"))), drain.Facts{}, "Skip: gone",
 		},
 		"an evicted pod is given time to begin to end":              {web(asked(1, nil)), drain.Facts{}, "Wait Evicted: terminating (grace period 30s)"},
 		"an eviction without effect is repeated":                    {web(asked(60, nil)), drain.Facts{}, "Evict Waiting: evicted before, and still not terminating"},
@@ -76,7 +82,8 @@ func TestVerdicts(t *testing.T) {
 		"a pod past its end names the kubelet": {
 			web(drain.Answer{}, ends(noon.Add(-time.Minute), 30)),
 			drain.Facts{},
-			"Wait Evicted: should have ended at 2026-01-02T11:59:00Z (grace period 30s); the node's kubelet has not confirmed it",
+			"Wait Evicted: should have ended at 2026-01-02T11:59:00Z (grace period 30s); the node's kubelet has not " +
+				"confirmed it",
 		},
 		"a pod past its end with a finalizer names the finalizer": {
 			web(drain.Answer{}, ends(noon.Add(-time.Minute), 30, "example.com/hold")),
@@ -84,16 +91,20 @@ func TestVerdicts(t *testing.T) {
 			"Wait Evicted: should have ended at 2026-01-02T11:59:00Z, but waits for its finalizer example.com/hold",
 		},
 		"a pod with local storage is evicted, and it is said what is lost": {
-			web(asked(0, nil), emptyDir), drain.Facts{}, "Wait Evicted: terminating (grace period 30s); what it kept in emptyDir is lost",
+			web(asked(0, nil), emptyDir), drain.Facts{}, "Wait Evicted: terminating (grace period 30s); what it kept " +
+				"in emptyDir is lost",
 		},
 		"a pod that nobody puts back is evicted, and that is said": {
-			drain.Pod{Pod: pod("web-0"), Answer: asked(0, nil)}, drain.Facts{}, "Wait Evicted: terminating (grace period 30s); no controller puts it back",
+			drain.Pod{Pod: pod("web-0"), Answer: asked(0, nil)},
+			drain.Facts{},
+			"Wait Evicted: terminating (grace period 30s); no controller puts it back",
 		},
 		"on the only node a pod is not evicted": {
 			web(drain.Answer{}), drain.Facts{Alone: true}, "Skip Skipped: no other node can run it",
 		},
 		"a pod that was evicted before its node was the only one leaves": {
-			web(asked(0, nil)), drain.Facts{Alone: true}, "Wait Evicted: terminating (grace period 30s); there is no other node: Pending until this one is back",
+			web(asked(0, nil)), drain.Facts{Alone: true}, "Wait Evicted: terminating (grace period 30s); there is no " +
+				"other node: Pending until this one is back",
 		},
 	})
 }
@@ -104,19 +115,23 @@ func TestAnUnreachableKubelet(t *testing.T) {
 	testVerdicts(t, map[string]podCase{
 		"a pod there is evicted as any other": {web(drain.Answer{}), since(time.Hour), "Evict Waiting"},
 		"a pod has its grace period there as well": {
-			web(drain.Answer{}, ends(noon.Add(time.Second), 30)), since(time.Hour), "Wait Evicted: terminating (grace period 30s)",
+			web(drain.Answer{}, ends(noon.Add(time.Second), 30)), since(time.Hour),
+			"Wait Evicted: terminating (grace period 30s)",
 		},
 		"past its end it is said when it counts as gone": {
 			web(drain.Answer{}, ends(noon.Add(-time.Minute), 600)), since(5 * time.Minute),
-			"Wait Evicted: should have ended at 2026-01-02T11:59:00Z; the node is not Ready since 2026-01-02T11:55:00Z, and the pod counts as gone at 2026-01-02T12:05:30Z",
+			"Wait Evicted: should have ended at 2026-01-02T11:59:00Z; the node is not Ready since " +
+				"2026-01-02T11:55:00Z, and the pod counts as gone at 2026-01-02T12:05:30Z",
 		},
 		"a node that is not Ready for longer than the grace period cannot hold the drain up": {
 			web(drain.Answer{}, ends(noon.Add(-time.Minute), 600)), since(11 * time.Minute),
-			"Skip Skipped: counts as gone: the node has not been Ready since 2026-01-02T11:49:00Z, longer than the grace period 10m0s of the pod, so no kubelet reports its end",
+			"Skip Skipped: counts as gone: the node has not been Ready since 2026-01-02T11:49:00Z, longer than the " +
+				"grace period 10m0s of the pod, so no kubelet reports its end",
 		},
 		"even a finalizer there cannot": {
 			web(drain.Answer{}, ends(noon.Add(-time.Hour), 30, "example.com/hold")), since(time.Hour),
-			"Skip Skipped: counts as gone: the node has not been Ready since 2026-01-02T11:00:00Z, longer than the grace period 30s of the pod, so no kubelet reports its end",
+			"Skip Skipped: counts as gone: the node has not been Ready since 2026-01-02T11:00:00Z, longer than the " +
+				"grace period 30s of the pod, so no kubelet reports its end",
 		},
 	})
 }
@@ -127,51 +142,68 @@ func TestRefusals(t *testing.T) {
 		"a refusal names the budget and its numbers": {
 			web(asked(1, refusal(needsTwo), budget("web", 0))),
 			drain.Facts{},
-			"Wait Waiting default/web: blocked by PodDisruptionBudget default/web: 2 of 3 pods must stay healthy, and 2 are healthy",
+			"Wait Waiting default/web: blocked by PodDisruptionBudget default/web: 2 of 3 pods must stay healthy, " +
+				"and 2 are healthy",
 		},
 		"a refusal by a budget that was not read has the server's numbers": {
-			web(asked(1, refusal(needsTwo))), drain.Facts{}, "Wait Waiting default/web: blocked by PodDisruptionBudget default/web: it requires 2 healthy pods, and 2 are healthy",
+			web(asked(1, refusal(needsTwo))), drain.Facts{}, "Wait Waiting default/web: blocked by " +
+				"PodDisruptionBudget default/web: it requires 2 healthy pods, and 2 are healthy",
 		},
 		"a refusal without a name is laid to the budget without room": {
 			web(asked(1, refusal(""), budget("roomy", 1), budget("tight", 0))),
 			drain.Facts{},
-			"Wait Waiting default/tight: blocked by PodDisruptionBudget default/tight: 2 of 3 pods must stay healthy, and 2 are healthy",
+			"Wait Waiting default/tight: blocked by PodDisruptionBudget default/tight: 2 of 3 pods must stay " +
+				"healthy, and 2 are healthy",
 		},
 		"a budget that the cluster has not counted yet says who does that": {
-			web(asked(1, refusal("The disruption budget web is still being processed by the server."), budget("web", 0))),
+			web(asked(1, refusal("The disruption budget web is still being processed by the server."),
+				budget("web", 0))),
 			drain.Facts{},
-			"Wait Waiting default/web: blocked by PodDisruptionBudget default/web: kube-controller-manager has not counted its pods yet",
+			"Wait Waiting default/web: blocked by PodDisruptionBudget default/web: kube-controller-manager has not " +
+				"counted its pods yet",
 		},
 		"a budget that cannot be counted says why": {
-			web(asked(1, refusal("The disruption budget web does not allow evicting pods currently because it failed sync: found no controllers for pod \"web-0\""), budget("web", 0))),
+			web(asked(1, refusal("The disruption budget web does not allow evicting pods currently because it failed "+
+				"sync: found no controllers for pod \"web-0\""), budget("web", 0))),
 			drain.Facts{},
 			`Wait Waiting default/web: blocked by PodDisruptionBudget default/web: The disruption budget web does not allow evicting pods currently because it failed sync: found no controllers for pod "web-0"`,
 		},
 		"two budgets on one pod are both named, as the server never evicts it": {
-			web(asked(1, said(500, "", "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."), budget("web", 1), budget("all", 1), elsewhere())),
+			web(asked(1, said(500, "", "This pod has more than one PodDisruptionBudget, which the eviction "+
+				"subresource does not support."), budget("web", 1), budget("all", 1), elsewhere())),
 			drain.Facts{},
-			"Wait Waiting default/all: more than one PodDisruptionBudget selects it (default/all, default/web), so that it can never be evicted: change or delete all but one of them",
+			"Wait Waiting default/all: more than one PodDisruptionBudget selects it (default/all, default/web), so " +
+				"that it can never be evicted: change or delete all but one of them",
 		},
 		"after a pause a refused eviction is asked for again, and still says why": {
-			web(asked(5, refusal(needsTwo))), drain.Facts{}, "Evict Waiting default/web: blocked by PodDisruptionBudget default/web: it requires 2 healthy pods, and 2 are healthy",
+			web(asked(5, refusal(needsTwo))), drain.Facts{}, "Evict Waiting default/web: blocked by " +
+				"PodDisruptionBudget default/web: it requires 2 healthy pods, and 2 are healthy",
 		},
 		"a pod of a namespace that is being deleted goes with it": {
-			web(asked(1, said(403, metav1.StatusReasonForbidden, "pods \"web-0\" is forbidden", metav1.StatusCause{Type: corev1.NamespaceTerminatingCause, Message: "namespace default is being terminated"}))),
+			web(asked(1, said(403, metav1.StatusReasonForbidden, "pods \"web-0\" is forbidden",
+				metav1.StatusCause{Type: corev1.NamespaceTerminatingCause, Message: "namespace default is being " +
+					"terminated"}))),
 			drain.Facts{},
 			"Wait Waiting: its namespace default is being deleted, and the pod with it",
 		},
 		"a server short of breath is not a budget": {
-			web(asked(1, said(429, metav1.StatusReasonTooManyRequests, "too many requests"))), drain.Facts{}, "Wait Waiting: evicting it: too many requests",
+			web(asked(1, said(429, metav1.StatusReasonTooManyRequests, "too many requests"))),
+			drain.Facts{},
+			"Wait Waiting: evicting it: too many requests",
 		},
 		"a server that does not answer is asked again later": {
-			web(asked(1, &metav1.Status{Message: "context deadline exceeded"})), drain.Facts{}, "Wait Waiting: evicting it: context deadline exceeded",
+			web(asked(1, &metav1.Status{Message: "context deadline exceeded"})),
+			drain.Facts{},
+			"Wait Waiting: evicting it: context deadline exceeded",
 		},
 		"a clock that was set back does not put off the next try": {
-			web(asked(-7200, refusal(needsTwo))), drain.Facts{}, "Evict Waiting default/web: blocked by PodDisruptionBudget default/web: it requires 2 healthy pods, and 2 are healthy",
+			web(asked(-7200, refusal(needsTwo))), drain.Facts{}, "Evict Waiting default/web: blocked by " +
+				"PodDisruptionBudget default/web: it requires 2 healthy pods, and 2 are healthy",
 		},
 		"a controller that has just begun knows from the report what a pod waits for": {
 			web(drain.Answer{}), drain.Facts{Last: v1alpha1.DrainReport{Pods: []v1alpha1.DrainedPod{{
-				Pod: "default/web-0", State: v1alpha1.PodWaiting, Why: "blocked by PodDisruptionBudget default/web", Budget: "default/web", Since: new(metav1.NewTime(noon)),
+				Pod: "default/web-0", State: v1alpha1.PodWaiting, Why: "blocked by PodDisruptionBudget default/web",
+				Budget: "default/web", Since: new(metav1.NewTime(noon)),
 			}}}}, "Evict Waiting default/web: blocked by PodDisruptionBudget default/web",
 		},
 	})
@@ -191,7 +223,8 @@ func TestDeletePastBudgets(t *testing.T) {
 	blocked := asked(1, refusal(needsTwo))
 	past := asked(1, nil)
 	past.Past = true
-	refused := drain.ReadDeletion(said(403, metav1.StatusReasonForbidden, "pods \"web-0\" is forbidden"), pod("web-0"), noon.Add(-time.Second))
+	refused := drain.ReadDeletion(said(403, metav1.StatusReasonForbidden, "pods \"web-0\" is forbidden"), pod("web-0"),
+		noon.Add(-time.Second))
 	testVerdicts(t, map[string]podCase{
 		"before its time is over nothing is deleted":                          {web(blocked), after(v1alpha1.DrainDelete, 29*time.Minute), "Wait Waiting default/web: blocked by PodDisruptionBudget default/web: it requires 2 healthy pods, and 2 are healthy"},
 		"then what is left is deleted, whatever forbids it":                   {web(blocked), after(v1alpha1.DrainDelete, 30*time.Minute), "Delete Waiting default/web: blocked by PodDisruptionBudget default/web: it requires 2 healthy pods, and 2 are healthy"},
@@ -203,7 +236,10 @@ func TestDeletePastBudgets(t *testing.T) {
 		"a policy that waits never deletes":                                   {web(blocked), after(v1alpha1.DrainWait, 24*time.Hour), "Wait Waiting default/web: blocked by PodDisruptionBudget default/web: it requires 2 healthy pods, and 2 are healthy"},
 		"a policy that moves on never deletes":                                {web(blocked), after(v1alpha1.DrainMoveOn, 24*time.Hour), "Wait Waiting default/web: blocked by PodDisruptionBudget default/web: it requires 2 healthy pods, and 2 are healthy"},
 	})
-	p := drain.Decide(drain.Facts{Started: noon.Add(-30*time.Minute + 7*time.Second), Pods: []drain.Pod{web(blocked)}, Pace: pace.Drain{WhenBlocked: v1alpha1.DrainDelete, After: 30 * time.Minute}}, noon)
+	p := drain.Decide(drain.Facts{
+		Started: noon.Add(-30*time.Minute + 7*time.Second), Pods: []drain.Pod{web(blocked)},
+		Pace: pace.Drain{WhenBlocked: v1alpha1.DrainDelete, After: 30 * time.Minute},
+	}, noon)
 	if p.Next != 7*time.Second {
 		t.Errorf("it looks again after %s, not when the time is over, in 7 s", p.Next)
 	}

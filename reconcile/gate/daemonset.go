@@ -46,7 +46,8 @@ func PodsByNode(ds *appsv1.DaemonSet, pods []corev1.Pod) map[string][]Pod {
 // the DaemonSet requires no pod on the node. The pods are not needed either if all pods of the DaemonSet are ready and
 // the node has been Ready for a long time.
 func NeedsPods(ds *appsv1.DaemonSet, n *corev1.Node, now time.Time) bool {
-	allReady := ds.Status.ObservedGeneration == ds.Generation && ds.Status.NumberReady == ds.Status.DesiredNumberScheduled
+	allReady := ds.Status.ObservedGeneration == ds.Generation &&
+		ds.Status.NumberReady == ds.Status.DesiredNumberScheduled
 	return !(allReady && readyFor(n, now) >= settled) && wantsPod(ds, n)
 }
 
@@ -115,12 +116,16 @@ func wantsPod(ds *appsv1.DaemonSet, n *corev1.Node) bool {
 	if spec.NodeName != "" && spec.NodeName != n.Name {
 		return false
 	}
-	if matches, err := nodeaffinity.NewRequiredNodeAffinity(spec.NodeSelector, spec.Affinity).Match(n); err != nil || !matches {
+	if matches, err := nodeaffinity.NewRequiredNodeAffinity(spec.NodeSelector, spec.Affinity).Match(n); err != nil ||
+		!matches {
 		return false // For an invalid affinity, the DaemonSet controller creates no pod either.
 	}
 	tolerations := append(daemonTolerations[:len(daemonTolerations):len(daemonTolerations)], spec.Tolerations...)
 	if spec.HostNetwork {
-		tolerations = append(tolerations, corev1.Toleration{Key: corev1.TaintNodeNetworkUnavailable, Operator: corev1.TolerationOpExists})
+		tolerations = append(tolerations, corev1.Toleration{
+			Key:      corev1.TaintNodeNetworkUnavailable,
+			Operator: corev1.TolerationOpExists,
+		})
 	}
 	repels := func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }
 	_, repelled := schedulingv1.FindMatchingUntoleratedTaint(logr.Discard(), n.Spec.Taints, tolerations, repels, false)
@@ -140,7 +145,8 @@ func notReady(p *corev1.Pod) string {
 		for _, c := range list {
 			switch {
 			case c.State.Waiting != nil && c.State.Waiting.Reason != "" && c.State.Waiting.Reason != "PodInitializing":
-				return Line("container " + c.Name + ": " + c.State.Waiting.Reason + prefixed(": ", c.State.Waiting.Message))
+				return Line("container " + c.Name + ": " + c.State.Waiting.Reason +
+					prefixed(": ", c.State.Waiting.Message))
 			case c.State.Terminated != nil && c.State.Terminated.ExitCode != 0:
 				return fmt.Sprintf("container %s ended with code %d", c.Name, c.State.Terminated.ExitCode)
 			}

@@ -35,7 +35,8 @@ func NewJob(cron *batchv1.CronJob, name string, q Question, gate string) *batchv
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: cron.Namespace, Name: name, Labels: map[string]string{}, Annotations: map[string]string{},
 			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "CronJob", Name: cron.Name, UID: cron.UID, Controller: &yes,
+				APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "CronJob", Name: cron.Name, UID: cron.UID,
+				Controller: &yes,
 			}},
 		},
 		Spec: template.Spec,
@@ -45,7 +46,9 @@ func NewJob(cron *batchv1.CronJob, name string, q Question, gate string) *batchv
 	job.Labels[v1alpha1.GateLabel], job.Labels[poolLabel] = label(gate), label(q.Pool)
 	job.Annotations["cronjob.kubernetes.io/instantiate"], job.Annotations[configAnnotation] = "manual", q.Config
 	env := []corev1.EnvVar{
-		{Name: "BUNSEN_POOL", Value: q.Pool}, {Name: "BUNSEN_CONFIG", Value: q.Config}, {Name: "BUNSEN_STEP", Value: strconv.Itoa(q.Step)},
+		{Name: "BUNSEN_POOL", Value: q.Pool},
+		{Name: "BUNSEN_CONFIG", Value: q.Config},
+		{Name: "BUNSEN_STEP", Value: strconv.Itoa(q.Step)},
 	}
 	pod := &job.Spec.Template.Spec
 	for i := range pod.InitContainers {
@@ -61,7 +64,8 @@ func NewJob(cron *batchv1.CronJob, name string, q Question, gate string) *batchv
 func withEnv(have, add []corev1.EnvVar) []corev1.EnvVar {
 	out := append([]corev1.EnvVar{}, add...)
 	for _, e := range have {
-		if !strings.HasPrefix(e.Name, "BUNSEN_") || e.Name != add[0].Name && e.Name != add[1].Name && e.Name != add[2].Name {
+		if !strings.HasPrefix(e.Name, "BUNSEN_") || e.Name != add[0].Name && e.Name != add[1].Name &&
+			e.Name != add[2].Name {
 			out = append(out, e)
 		}
 	}
@@ -79,7 +83,8 @@ func Job(job *batchv1.Job) (answer poolstate.Gate, failedAt time.Time) {
 		case batchv1.JobComplete:
 			return Open(), time.Time{}
 		case batchv1.JobFailed:
-			why := Line(fmt.Sprintf("job %s failed: %s", name, cmp.Or(c.Reason, "no reason given")+prefixed(": ", c.Message)))
+			why := Line(fmt.Sprintf("job %s failed: %s", name, cmp.Or(c.Reason, "no reason given")+
+				prefixed(": ", c.Message)))
 			return poolstate.Gate{Verdict: poolstate.GateFailed, Why: why}, c.LastTransitionTime.Time
 		case batchv1.JobSuspended:
 			return Waits("job %s is suspended: the template of its CronJob or a user suspended it", name), time.Time{}
@@ -95,7 +100,10 @@ func Job(job *batchv1.Job) (answer poolstate.Gate, failedAt time.Time) {
 // because a later rollout may have a config with the same name. A job's name is a label of its pods, so it has at most
 // 63 characters.
 func JobName(q Question, gate *v1alpha1.HealthGate, attempt time.Time) string {
-	text := strings.Join([]string{q.Pool, q.Config, q.Began.UTC().Format(time.RFC3339), strconv.Itoa(q.Step), gate.Name, gate.Job.CronJob.Name}, "\n")
+	text := strings.Join([]string{
+		q.Pool, q.Config, q.Began.UTC().Format(time.RFC3339), strconv.Itoa(q.Step), gate.Name,
+		gate.Job.CronJob.Name,
+	}, "\n")
 	if !attempt.IsZero() {
 		text += "\n" + attempt.UTC().Format(time.RFC3339)
 	}

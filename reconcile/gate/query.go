@@ -21,7 +21,8 @@ func Query(value model.Value, server string) poolstate.Gate {
 	case model.Vector:
 		return vector(v, server)
 	}
-	return Waits("%s answers a %s, which is neither true nor false: write a query for one moment, such as up == 1", server, kindOf(value))
+	return Waits("%s answers a %s, which is neither true nor false: write a query for one moment, such as up == 1",
+		server, kindOf(value))
 }
 
 func vector(v model.Vector, server string) poolstate.Gate {
@@ -32,9 +33,11 @@ func vector(v model.Vector, server string) poolstate.Gate {
 	for _, s := range v {
 		switch {
 		case s.Histogram != nil:
-			return Waits("%s answers a histogram, which is neither true nor false: compare it, such as histogram_quantile(0.99, …) < 1", server)
+			return Waits("%s answers a histogram, which is neither true nor false: compare it, such as "+
+				"histogram_quantile(0.99, …) < 1", server)
 		case isFalse(s.Value):
-			against = append(against, fmt.Sprintf("%s is %s", s.Metric, strconv.FormatFloat(float64(s.Value), 'g', -1, 64)))
+			against = append(against, fmt.Sprintf("%s is %s", s.Metric, strconv.FormatFloat(float64(s.Value), 'g', -1,
+				64)))
 		}
 	}
 	switch len(against) {

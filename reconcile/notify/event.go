@@ -86,7 +86,8 @@ func (f Facts) Events(spec v1alpha1.NotificationSpec) []Event {
 		}
 	}
 	for _, p := range f.Pools {
-		if e, ok := f.poolEvent(p); ok && selects(spec.Pools, p.Name) && (len(spec.Sources) == 0 || f.feeds(spec.Sources, p.Name)) {
+		if e, ok := f.poolEvent(p); ok && selects(spec.Pools, p.Name) &&
+			(len(spec.Sources) == 0 || f.feeds(spec.Sources, p.Name)) {
 			out = append(out, e)
 		}
 	}
@@ -115,7 +116,10 @@ func (f Facts) sourceEvent(s *v1alpha1.GitSource) (Event, bool) {
 		return Event{}, false
 	}
 	h := s.Status.History[0]
-	e := Event{Event: v1alpha1.EventApplied, Cluster: f.Cluster, Source: s.Name, EventCommit: EventCommit{h.Revision, line(h.Subject), line(h.Author)}}
+	e := Event{Event: v1alpha1.EventApplied, Cluster: f.Cluster, Source: s.Name, EventCommit: EventCommit{
+		h.Revision,
+		line(h.Subject), line(h.Author),
+	}}
 	if h.Refused != nil {
 		e.Event, e.Reason, e.Message = v1alpha1.EventRefused, h.Refused.Reason, line(h.Refused.Message)
 	}
@@ -130,8 +134,14 @@ func (f Facts) poolEvent(p *mcfgv1.MachineConfigPool) (Event, bool) {
 		return Event{}, false
 	}
 	e := Event{
-		Event: v1alpha1.EventRolloutStarted, Cluster: f.Cluster, Pool: p.Name, EventCommit: EventCommit{record.Revision, line(record.Subject), line(record.Author)},
-		EventRollout: EventRollout{target, int(p.Status.UpdatedMachineCount), int(p.Status.MachineCount), int(p.Status.DegradedMachineCount)},
+		Event: v1alpha1.EventRolloutStarted, Cluster: f.Cluster, Pool: p.Name, EventCommit: EventCommit{
+			record.Revision,
+			line(record.Subject), line(record.Author),
+		},
+		EventRollout: EventRollout{
+			target, int(p.Status.UpdatedMachineCount), int(p.Status.MachineCount),
+			int(p.Status.DegradedMachineCount),
+		},
 	}
 	degraded, blocked := condition(p, mcfgv1.MachineConfigPoolDegraded), condition(p, rolloutBlocked)
 	switch {
@@ -152,7 +162,10 @@ const applying = "Applying"
 
 // failedCondition names the condition that makes a pool degraded.
 func failedCondition(p *mcfgv1.MachineConfigPool) string {
-	for _, kind := range []mcfgv1.MachineConfigPoolConditionType{mcfgv1.MachineConfigPoolNodeDegraded, mcfgv1.MachineConfigPoolRenderDegraded} {
+	for _, kind := range []mcfgv1.MachineConfigPoolConditionType{
+		mcfgv1.MachineConfigPoolNodeDegraded,
+		mcfgv1.MachineConfigPoolRenderDegraded,
+	} {
 		if condition(p, kind).Status == corev1.ConditionTrue {
 			return string(kind)
 		}

@@ -132,7 +132,8 @@ func isFresh(pool *mcfgv1.MachineConfigPool) bool {
 // node that becomes unavailable or joins later does not begin the rollout again. New secrets of the same config do not
 // begin it again either. A pool without nodes has finished.
 func hasFinished(pool *mcfgv1.MachineConfigPool, record v1alpha1.RolloutRecord) bool {
-	return record.Ended != nil || record.ChangesSecrets() || condition(pool, mcfgv1.MachineConfigPoolUpdated).Status == corev1.ConditionTrue && pool.Status.Configuration.Name == pool.Spec.Configuration.Name
+	return record.Ended != nil || record.ChangesSecrets() || condition(pool, mcfgv1.MachineConfigPoolUpdated).
+		Status == corev1.ConditionTrue && pool.Status.Configuration.Name == pool.Spec.Configuration.Name
 }
 
 // recordOf returns the record of the pool's rollout, or the zero record if it cannot be read.
@@ -144,7 +145,9 @@ func recordOf(pool *mcfgv1.MachineConfigPool) v1alpha1.RolloutRecord {
 	return record
 }
 
-func condition(pool *mcfgv1.MachineConfigPool, kind mcfgv1.MachineConfigPoolConditionType) mcfgv1.MachineConfigPoolCondition {
+func condition(pool *mcfgv1.MachineConfigPool,
+	kind mcfgv1.MachineConfigPoolConditionType,
+) mcfgv1.MachineConfigPoolCondition {
 	for _, c := range pool.Status.Conditions {
 		if c.Type == kind {
 			return c

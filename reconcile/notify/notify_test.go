@@ -20,7 +20,10 @@ var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 const hashA, hashB = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 
 func entry(hash string, pools map[string]string) v1alpha1.HistoryEntry {
-	return v1alpha1.HistoryEntry{CommitInfo: v1alpha1.CommitInfo{Revision: "main@sha1:" + hash, Subject: "chrony: site NTP", Author: "Ada <ada@example.org>"}, Pools: pools}
+	return v1alpha1.HistoryEntry{CommitInfo: v1alpha1.CommitInfo{
+		Revision: "main@sha1:" + hash,
+		Subject:  "chrony: site NTP", Author: "Ada <ada@example.org>",
+	}, Pools: pools}
 }
 
 func source(history ...v1alpha1.HistoryEntry) *v1alpha1.GitSource {
@@ -38,11 +41,19 @@ func source(history ...v1alpha1.HistoryEntry) *v1alpha1.GitSource {
 }
 
 // pool returns the pool worker with a target that a number of its 40 nodes run.
-func pool(target string, updated int32, change ...func(*mcfgv1.MachineConfigPool, *v1alpha1.RolloutRecord)) *mcfgv1.MachineConfigPool {
-	p := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "worker", Generation: 3, Annotations: map[string]string{}}}
+func pool(target string, updated int32, change ...func(*mcfgv1.MachineConfigPool,
+	*v1alpha1.RolloutRecord),
+) *mcfgv1.MachineConfigPool {
+	p := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{
+		Name: "worker", Generation: 3,
+		Annotations: map[string]string{},
+	}}
 	p.Spec.Configuration.Name = target
 	p.Status.ObservedGeneration, p.Status.MachineCount, p.Status.UpdatedMachineCount = 3, 40, updated
-	record := v1alpha1.RolloutRecord{Config: target, Began: metav1.NewTime(noon.Add(-12 * time.Minute)), Requester: v1alpha1.Requester{Revision: "main@sha1:" + hashB, Subject: "chrony: site NTP"}}
+	record := v1alpha1.RolloutRecord{
+		Config: target, Began: metav1.NewTime(noon.Add(-12 * time.Minute)),
+		Requester: v1alpha1.Requester{Revision: "main@sha1:" + hashB, Subject: "chrony: site NTP"},
+	}
 	if updated == p.Status.MachineCount {
 		set(p, mcfgv1.MachineConfigPoolUpdated, "", "")
 		p.Status.Configuration.Name = target
@@ -57,7 +68,10 @@ func pool(target string, updated int32, change ...func(*mcfgv1.MachineConfigPool
 }
 
 func set(p *mcfgv1.MachineConfigPool, kind mcfgv1.MachineConfigPoolConditionType, reason, message string) {
-	p.Status.Conditions = append(p.Status.Conditions, mcfgv1.MachineConfigPoolCondition{Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: message})
+	p.Status.Conditions = append(p.Status.Conditions, mcfgv1.MachineConfigPoolCondition{
+		Type:   kind,
+		Status: corev1.ConditionTrue, Reason: reason, Message: message,
+	})
 }
 
 func facts(src *v1alpha1.GitSource, pools ...*mcfgv1.MachineConfigPool) notify.Facts {
@@ -69,7 +83,8 @@ func lines(commits []notify.Commit) string {
 	var out []string
 	for _, c := range commits {
 		for _, s := range c.Statuses {
-			out = append(out, fmt.Sprintf("%s %s %s: %s", c.Hash[:2], strings.TrimPrefix(s.Context, "bunsen/prod/config/"), s.State, s.Description))
+			out = append(out, fmt.Sprintf("%s %s %s: %s", c.Hash[:2],
+				strings.TrimPrefix(s.Context, "bunsen/prod/config/"), s.State, s.Description))
 		}
 	}
 	return strings.Join(out, "\n")
@@ -82,13 +97,20 @@ func TestCommits(t *testing.T) {
 	stale := func(p *mcfgv1.MachineConfigPool, _ *v1alpha1.RolloutRecord) { p.Status.ObservedGeneration = 2 }
 	reading := source(entry(hashA, of("a")))
 	reading.Status.ObservedRevision = "main@sha1:" + hashB
-	reading.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "Unknown", Reason: "Progressing", Message: "checks 12 objects"}}
+	reading.Status.Conditions = []metav1.Condition{{
+		Type: "Ready", Status: "Unknown", Reason: "Progressing",
+		Message: "checks 12 objects",
+	}}
 	refused := one
 	refused.Refused = &v1alpha1.Refusal{Reason: "TranspileFailed", Message: "pools/worker/x.bu:3:1: unknown key\nmore"}
 	failed := entry(hashB, of("b"))
 	failed.NotRendered = map[string]string{"gpu": "two files /etc/a"}
 	replaced := pool("rendered-worker-c", 3, func(p *mcfgv1.MachineConfigPool, _ *v1alpha1.RolloutRecord) {
-		p.Annotations[v1alpha1.RolloutHistoryAnnotation] = v1alpha1.AddRolloutOutcome("", v1alpha1.RolloutOutcome{Config: "rendered-worker-a", Result: v1alpha1.RolloutSuperseded, Updated: 17, Nodes: 40})
+		p.Annotations[v1alpha1.RolloutHistoryAnnotation] = v1alpha1.AddRolloutOutcome("",
+			v1alpha1.RolloutOutcome{
+				Config: "rendered-worker-a", Result: v1alpha1.RolloutSuperseded, Updated: 17,
+				Nodes: 40,
+			})
 	})
 	for sentence, tc := range map[string]struct {
 		facts notify.Facts
@@ -100,11 +122,13 @@ func TestCommits(t *testing.T) {
 		"a pool without the config yet": {facts(source(one), pool("rendered-worker-a", 40)), "bb render success: 1 pool rendered\nbb rollout pending: 0/40 nodes updated"},
 		"a halted rollout": {facts(source(one), pool("rendered-worker-b", 17, func(_ *mcfgv1.MachineConfigPool, r *v1alpha1.RolloutRecord) {
 			r.RolloutEnd = v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutHalted, Why: "worker-3 failed", Updated: 17}
-		})), "bb render success: 1 pool rendered\nbb rollout failure: 17/40 nodes updated; worker: Halted: worker-3 failed"},
+		})), "bb render success: 1 pool rendered\nbb rollout failure: 17/40 nodes updated; worker: Halted: " +
+			"worker-3 failed"},
 		"a failed node": {facts(source(one), pool("rendered-worker-b", 17, func(p *mcfgv1.MachineConfigPool, _ *v1alpha1.RolloutRecord) {
 			p.Status.DegradedMachineCount = 1
 			set(p, mcfgv1.MachineConfigPoolNodeDegraded, "", "Node worker-3 is reporting: \x1b[31mno space")
-		})), "bb render success: 1 pool rendered\nbb rollout failure: 17/40 nodes updated; worker: Node worker-3 is reporting: \\x1b[31mno space"},
+		})), "bb render success: 1 pool rendered\nbb rollout failure: 17/40 nodes updated; worker: Node worker-3 is " +
+			"reporting: \\x1b[31mno space"},
 		"a blocked rollout": {facts(source(one), pool("rendered-worker-b", 17, func(p *mcfgv1.MachineConfigPool, _ *v1alpha1.RolloutRecord) {
 			set(p, "RolloutBlocked", "Paused", "the pool is paused")
 		})), "bb render success: 1 pool rendered\nbb rollout pending: 17/40 nodes updated; worker: the pool is paused"},
@@ -124,11 +148,15 @@ func TestCommits(t *testing.T) {
 	}
 }
 
-// TestDue: a status is set on change only, at most once a minute, and not on commits before the newest one without an open status.
+// TestDue: a status is set on change only, at most once a minute, and not on commits before the newest one without an
+// open status.
 func TestDue(t *testing.T) {
 	want := notify.Status{Context: "c", State: notify.Success, Description: "40/40"}
 	have := func(s notify.State, age time.Duration) []notify.Posted {
-		return []notify.Posted{{Status: notify.Status{Context: "c", State: s, Description: map[notify.State]string{notify.Success: "40/40"}[s]}, Time: noon.Add(-age)}}
+		return []notify.Posted{{Status: notify.Status{
+			Context: "c", State: s,
+			Description: map[notify.State]string{notify.Success: "40/40"}[s],
+		}, Time: noon.Add(-age)}}
 	}
 	for sentence, tc := range map[string]struct {
 		newest bool
@@ -145,14 +173,16 @@ func TestDue(t *testing.T) {
 		"an older commit, still pending":   {false, have(notify.Pending, time.Hour), 1, 0},
 		"an older commit that has failed":  {false, have(notify.Failure, time.Hour), 0, 0},
 	} {
-		due, next := notify.Due(notify.Commit{Newest: tc.newest, Statuses: []notify.Status{want}}, tc.have, noon, time.Minute)
+		due, next := notify.Due(notify.Commit{Newest: tc.newest, Statuses: []notify.Status{want}}, tc.have, noon,
+			time.Minute)
 		if len(due) != tc.due || tc.next == 0 != next.IsZero() || tc.next != 0 && !next.Equal(noon.Add(tc.next)) {
 			t.Errorf("%s: %v, %v", sentence, due, next)
 		}
 	}
 }
 
-const review = "<!-- bunsen:plan:v1:prod -->\n### OS config plan\n\n| Pool | Rendered | Files | Units | Other | Action | Nodes | Reboots | Takes |\n|---|---|---|---|---|---|---|---|---|\n" +
+const review = "<!-- bunsen:plan:v1:prod -->\n### OS config plan\n\n| Pool | Rendered | Files | Units | Other | " +
+	"Action | Nodes | Reboots | Takes |\n|---|---|---|---|---|---|---|---|---|\n" +
 	"| `gpu` | `bc5b2` → `da230` |  | ~1 | +1 | drain + **reboot** | 8 | **8** | 10 min – 2 h (2 at a time) |\n" +
 	"| `worker` | `bc5b2` → `da230` | ~1 |  |  | restart chronyd.service | 1,040 | 0 | up to 10 min |\n" +
 	"| `master` | unchanged | | | | – | 3 | 0 | – |\n"
@@ -163,19 +193,24 @@ func TestForecast(t *testing.T) {
 	if want := (notify.Forecast{Nodes: 1048, Reboots: 8, Drains: 8, Takes: "10 min – 2 h"}); !ok || got != want {
 		t.Errorf("got %+v, %v", got, ok)
 	}
-	for _, hostile := range []string{"", "hello", strings.Replace(review, "plan:v1", "x", 1), strings.Replace(review, "| 8 |", "| -8 |", 1), strings.Replace(review, "| 8 |", "| unknown |", 1)} {
+	for _, hostile := range []string{
+		"", "hello", strings.Replace(review, "plan:v1", "x", 1),
+		strings.Replace(review, "| 8 |", "| -8 |", 1), strings.Replace(review, "| 8 |", "| unknown |", 1),
+	} {
 		if f, ok := notify.ParseForecast(hostile); ok {
 			t.Errorf("%q: %+v", hostile, f)
 		}
 	}
-	if f, _ := notify.ParseForecast(strings.ReplaceAll(strings.ReplaceAll(review, "10 min – 2 h", "@everyone"), "up to 10 min", "[x](http://evil)")); f.Takes != "" {
+	if f, _ := notify.ParseForecast(strings.ReplaceAll(strings.ReplaceAll(review, "10 min – 2 h", "@everyone"),
+		"up to 10 min", "[x](http://evil)")); f.Takes != "" {
 		t.Errorf("takes %q", f.Takes)
 	}
 }
 
 // TestOutcome: the comment has the forecast beside what happened, and changes once, at the end of the rollout.
 func TestOutcome(t *testing.T) {
-	src := source(entry(hashB, map[string]string{"worker": "rendered-worker-b1234567", "gpu": "g"}), entry(hashA, map[string]string{"worker": "rendered-worker-a", "gpu": "g"}))
+	src := source(entry(hashB, map[string]string{"worker": "rendered-worker-b1234567", "gpu": "g"}),
+		entry(hashA, map[string]string{"worker": "rendered-worker-a", "gpu": "g"}))
 	gpu := pool("g", 40)
 	gpu.Name = "gpu"
 	body := func(updated int32, f *notify.Forecast, machines ...mcfgv1.MachineConfigNode) string {
@@ -184,17 +219,23 @@ func TestOutcome(t *testing.T) {
 	if a, b := body(3, nil), body(17, nil); a != b {
 		t.Errorf("the comment changes with each node: %s", cmp.Diff(a, b))
 	}
-	drained := mcfgv1.MachineConfigNode{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(noon.AddDate(-1, 0, 0))}}
+	drained := mcfgv1.MachineConfigNode{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(noon.AddDate(-1,
+		0, 0))}}
 	drained.Spec.Pool.Name = "worker"
 	drained.Status.Conditions = []metav1.Condition{
 		{Type: string(mcfgv1.MachineConfigNodeUpdateDrained), LastTransitionTime: metav1.NewTime(noon.Add(-5 * time.Minute))},
 		{Type: string(mcfgv1.MachineConfigNodeUpdateRebooted), LastTransitionTime: metav1.NewTime(noon.AddDate(0, -1, 0))},
 	}
 	want := "<!-- bunsen:outcome:v1:prod/config -->\n### OS config rollout · `prod` · `bbbbbbbb`\n\n**Rolled out.**\n\n" +
-		"| | Forecast | Happened |\n|---|---|---|\n| Nodes | 40 | 40 of 40 updated |\n| Reboots | 40 | 0 |\n| Drains | 40 | 1 |\n| Time | up to 2 h | 12 min |\n\n" +
+		"| | Forecast | Happened |\n|---|---|---|\n| Nodes | 40 | 40 of 40 updated |\n| Reboots | 40 | 0 |\n" +
+		"| Drains | 40 | 1 |\n| Time | up to 2 h | 12 min |\n\n" +
 		"The forecast is from the review by `ci'bot`.\n\n" +
-		"| Pool | Config | Result | Nodes | Time |\n|---|---|---|---|---|\n| `worker` | `b1234` | rolled out | 40/40 | 12 min |\n\nThe commit does not change 1 other pool.\n"
-	if diff := cmp.Diff(want, body(40, &notify.Forecast{Author: "ci`bot", Nodes: 40, Reboots: 40, Drains: 40, Takes: "up to 2 h"}, drained)); diff != "" {
+		"| Pool | Config | Result | Nodes | Time |\n|---|---|---|---|---|\n" +
+		"| `worker` | `b1234` | rolled out | 40/40 | 12 min |\n\nThe commit does not change 1 other pool.\n"
+	if diff := cmp.Diff(want, body(40, &notify.Forecast{
+		Author: "ci`bot", Nodes: 40, Reboots: 40, Drains: 40,
+		Takes: "up to 2 h",
+	}, drained)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -206,7 +247,13 @@ func notification(spec v1alpha1.NotificationSpec, sent ...v1alpha1.SentState) *v
 
 // TestQuietHoursLoseNoState: during quiet hours nothing is sent, and at their end the last state, once.
 func TestQuietHoursLoseNoState(t *testing.T) {
-	n := notification(v1alpha1.NotificationSpec{Type: v1alpha1.NotifySlack, QuietHours: []v1alpha1.QuietHours{{Schedule: "0 11 * * *", Duration: metav1.Duration{Duration: 2 * time.Hour}}}})
+	n := notification(v1alpha1.NotificationSpec{
+		Type: v1alpha1.NotifySlack,
+		QuietHours: []v1alpha1.QuietHours{{
+			Schedule: "0 11 * * *",
+			Duration: metav1.Duration{Duration: 2 * time.Hour},
+		}},
+	})
 	src := source(entry(hashB, map[string]string{"worker": "b"}))
 	for _, updated := range []int32{3, 17, 40} {
 		d, err := notify.Decide(n, facts(src, pool("b", updated)), noon)
@@ -257,7 +304,10 @@ func TestSelection(t *testing.T) {
 
 // TestTemplates: a template is text and fields, in bounded time and size.
 func TestTemplates(t *testing.T) {
-	e := notify.Event{Pool: "worker", Event: v1alpha1.EventRolloutFinished, EventRollout: notify.EventRollout{Updated: 3, Nodes: 3}, Reason: `a"b`}
+	e := notify.Event{
+		Pool: "worker", Event: v1alpha1.EventRolloutFinished,
+		EventRollout: notify.EventRollout{Updated: 3, Nodes: 3}, Reason: `a"b`,
+	}
 	tpl, err := notify.ParseTemplate(`{{if eq .Updated .Nodes}}done{{else}}not{{end}} {{upper .Pool}} {{json .Reason}}`)
 	if err != nil {
 		t.Fatal(err)

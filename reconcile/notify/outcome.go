@@ -97,7 +97,8 @@ func ParseForecast(body string) (Forecast, bool) {
 	found := false
 	for _, l := range lines {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(l), "|"), "|")
-		if len(cells) != 9 || strings.Contains(cells[1], "Rendered") || strings.Contains(cells[0], "---") || strings.TrimSpace(cells[1]) == "unchanged" {
+		if len(cells) != 9 || strings.Contains(cells[1], "Rendered") || strings.Contains(cells[0], "---") ||
+			strings.TrimSpace(cells[1]) == "unchanged" {
 			continue
 		}
 		nodes, ok := number(cells[6])
@@ -126,7 +127,10 @@ func number(cell string) (int, bool) {
 func isEstimate(text string) bool {
 	words := strings.Fields(text)
 	for _, w := range words {
-		if _, err := strconv.Atoi(w); err != nil && !slices.Contains([]string{"up", "to", "min", "h", "d", "–", "-", "less", "than", "about"}, w) {
+		if _, err := strconv.Atoi(w); err != nil && !slices.Contains([]string{
+			"up", "to", "min", "h", "d", "–", "-",
+			"less", "than", "about",
+		}, w) {
 			return false
 		}
 	}
@@ -160,7 +164,8 @@ func longer(a, b string) string {
 // rebooted. The first line of the body is its marker.
 func (o Outcome) Body(review *Forecast, nodes []mcfgv1.MachineConfigNode) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n### OS config rollout · %s · %s\n\n%s\n", o.marker, code(o.cluster), code(o.revision), o.headline())
+	fmt.Fprintf(&b, "%s\n### OS config rollout · %s · %s\n\n%s\n", o.marker, code(o.cluster), code(o.revision),
+		o.headline())
 	if o.refused != "" || len(o.changed) == 0 {
 		return b.String()
 	}
@@ -173,7 +178,8 @@ func (o Outcome) Body(review *Forecast, nodes []mcfgv1.MachineConfigNode) string
 			// with each node.
 			count, took = itoa(p.nodes), "–"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", code(p.pool), code(shortConfig(p)), resultText(p.state), count, took)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", code(p.pool), code(shortConfig(p)), resultText(p.state), count,
+			took)
 	}
 	if o.unchanged > 0 {
 		fmt.Fprintf(&b, "\nThe commit does not change %s.\n", plural(o.unchanged, "other pool"))
@@ -229,7 +235,8 @@ func (o Outcome) writeComparison(b *strings.Builder, review *Forecast, machines 
 		fmt.Fprintf(b, "\nThe forecast is from the review by %s.\n", code(review.Author))
 		return
 	}
-	b.WriteString("\nThe pull request has no review with numbers, so the forecast has only the nodes of the changed pools.\n")
+	b.WriteString("\nThe pull request has no review with numbers, so the forecast has only the nodes of the changed " +
+		"pools.\n")
 }
 
 // Disruptions counts the nodes of a pool that rebooted and were drained during a rollout. A zero end means that the
@@ -240,12 +247,14 @@ func Disruptions(pool string, began, ended time.Time, machines []mcfgv1.MachineC
 	for i := range machines {
 		n := &machines[i]
 		if n.Spec.Pool.Name != pool || !n.CreationTimestamp.Time.Before(began) {
-			continue // The conditions of a new object have the time of its creation, so they prove no drain and no reboot.
+			// The conditions of a new object have the time of its creation, so they prove no drain and no reboot.
+			continue
 		}
 		happened := func(kind mcfgv1.StateProgress) bool {
 			return slices.ContainsFunc(n.Status.Conditions, func(c metav1.Condition) bool {
 				at := c.LastTransitionTime.Time
-				return c.Type == string(kind) && !at.Before(began) && (ended.IsZero() || !at.After(ended.Add(time.Minute)))
+				return c.Type == string(kind) && !at.Before(began) &&
+					(ended.IsZero() || !at.After(ended.Add(time.Minute)))
 			})
 		}
 		if happened(mcfgv1.MachineConfigNodeUpdateRebooted) {

@@ -29,9 +29,13 @@ func Recorded(sent []v1alpha1.SentState, s v1alpha1.SentState) []v1alpha1.SentSt
 func Check(spec v1alpha1.NotificationSpec) error {
 	var errs []error
 	if spec.Type.IsGitHost() {
-		for field, set := range map[string]bool{"events": len(spec.Events) > 0, "pools": len(spec.Pools) > 0, "template": spec.Template != "", "quietHours": len(spec.QuietHours) > 0} {
+		for field, set := range map[string]bool{
+			"events": len(spec.Events) > 0, "pools": len(spec.Pools) > 0,
+			"template": spec.Template != "", "quietHours": len(spec.QuietHours) > 0,
+		} {
 			if set {
-				errs = append(errs, fmt.Errorf("spec.%s has no effect for type %s, which gets commit statuses: remove it", field, spec.Type))
+				errs = append(errs, fmt.Errorf("spec.%s has no effect for type %s, which gets commit statuses: "+
+					"remove it", field, spec.Type))
 			}
 		}
 		slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })

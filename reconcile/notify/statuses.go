@@ -73,13 +73,16 @@ func (f Facts) Commits(src *v1alpha1.GitSource) []Commit {
 	newest := true
 	for i, h := range src.Status.History[:min(len(src.Status.History), maxEarlier+1)] {
 		if h.Refused != nil {
-			if c := add(h.Revision, newest, Status{render, Failure, shorten(h.Refused.Reason+": "+line(h.Refused.Message), maxDescription)}); c != nil {
+			if c := add(h.Revision, newest,
+				Status{render, Failure, shorten(h.Refused.Reason+": "+line(h.Refused.Message),
+					maxDescription)}); c != nil {
 				c.Outcome = f.refused(src.Name, h)
 			}
 			continue
 		}
 		rolled := f.rolloutOf(h)
-		if c := add(h.Revision, newest, renderStatus(render, src, h), rolloutStatus(rollout, src, h, rolled)); c != nil {
+		if c := add(h.Revision, newest, renderStatus(render, src, h),
+			rolloutStatus(rollout, src, h, rolled)); c != nil {
 			c.Outcome = f.outcome(src.Name, h, rolled, poolsBefore(src.Status.History[i+1:]))
 		}
 		newest = false
@@ -129,7 +132,8 @@ func renderStatus(context string, src *v1alpha1.GitSource, h v1alpha1.HistoryEnt
 	switch {
 	case len(pools) > 0:
 		s.State = Failure
-		s.Description = shorten(fmt.Sprintf("%s not rendered: %s: %s", plural(len(pools), "pool"), pools[0], line(h.NotRendered[pools[0]])), maxDescription)
+		s.Description = shorten(fmt.Sprintf("%s not rendered: %s: %s", plural(len(pools), "pool"), pools[0],
+			line(h.NotRendered[pools[0]])), maxDescription)
 	case len(h.Pools) == 0 && feedsPools(src):
 		s.State, s.Description = Pending, "applied; no pool is rendered yet"
 	case len(h.Pools) == 0:
@@ -142,7 +146,9 @@ func renderStatus(context string, src *v1alpha1.GitSource, h v1alpha1.HistoryEnt
 
 // feedsPools reports whether the applied revision has configs of pools.
 func feedsPools(src *v1alpha1.GitSource) bool {
-	return slices.ContainsFunc(src.Status.Inventory, func(e v1alpha1.InventoryEntry) bool { return e.Kind == "MachineConfig" })
+	return slices.ContainsFunc(src.Status.Inventory, func(e v1alpha1.InventoryEntry) bool {
+		return e.Kind == "MachineConfig"
+	})
 }
 
 // rolloutStatus summarizes the rollouts of a commit in its pools. If one pool failed, the status is failed. If one pool

@@ -30,7 +30,10 @@ func ParseTemplate(text string) (Template, error) {
 	if text == "" {
 		return Template{}, nil
 	}
-	t, err := template.New("message").Option("missingkey=error").Funcs(template.FuncMap{"upper": strings.ToUpper, "lower": strings.ToLower, "json": asJSON}).Parse(text)
+	t, err := template.New("message").Option("missingkey=error").Funcs(template.FuncMap{
+		"upper": strings.ToUpper,
+		"lower": strings.ToLower, "json": asJSON,
+	}).Parse(text)
 	if err != nil {
 		return Template{}, fmt.Errorf("reading spec.template: %w", err)
 	}
@@ -71,7 +74,8 @@ func checkNode(n parse.Node) error {
 			}
 		}
 		return nil
-	case *parse.TextNode, *parse.CommentNode, *parse.FieldNode, *parse.DotNode, *parse.StringNode, *parse.NumberNode, *parse.BoolNode, *parse.NilNode:
+	case *parse.TextNode, *parse.CommentNode, *parse.FieldNode, *parse.DotNode, *parse.StringNode, *parse.NumberNode,
+		*parse.BoolNode, *parse.NilNode:
 		return nil
 	case *parse.ActionNode:
 		return checkNode(n.Pipe)

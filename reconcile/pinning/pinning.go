@@ -11,8 +11,8 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 )
 
-// MaxPulling is how many nodes of a pool pull images at a time, so that registries do not get the requests of all nodes at
-// once. A node that fails, or does not report for a long time, takes no place.
+// MaxPulling is how many nodes of a pool pull images at a time, so that registries do not get the requests of all nodes
+// at once. A node that fails, or does not report for a long time, takes no place.
 const MaxPulling = 20
 
 // Write changes the PinAnnotation of a node.
@@ -21,10 +21,12 @@ type Write struct {
 	Node, Value string
 }
 
-// Next returns the writes for the nodes of a pool, in the order of names. The parameter want names the sets of the pool; its
-// Since is not used. The result again is when the next node gets a place without an event; zero for never.
+// Next returns the writes for the nodes of a pool, in the order of names. The parameter want names the sets of the
+// pool; its Since is not used. The result again is when the next node gets a place without an event; zero for never.
 func Next(nodes []nodestate.Node, want v1alpha1.PinRequest, now time.Time) (writes []Write, again time.Time) {
-	nodes = slices.SortedFunc(slices.Values(nodes), func(a, b nodestate.Node) int { return strings.Compare(a.Name, b.Name) })
+	nodes = slices.SortedFunc(slices.Values(nodes), func(a, b nodestate.Node) int {
+		return strings.Compare(a.Name, b.Name)
+	})
 	left := MaxPulling
 	var waiting []string
 	for i := range nodes {

@@ -67,7 +67,8 @@ func TestHowManyNodesPull(t *testing.T) {
 			}
 			for _, w := range writes {
 				r, err := v1alpha1.ParsePinRequest(w.Value)
-				if err != nil || r.Digest != c.digest || c.digest != "" && (len(r.Sets) != 1 || r.Since == nil || !r.Since.Time.Equal(noon)) {
+				if err != nil || r.Digest != c.digest || c.digest != "" &&
+					(len(r.Sets) != 1 || r.Since == nil || !r.Since.Time.Equal(noon)) {
 					t.Fatalf("%s is told %q: %v", w.Node, w.Value, err)
 				}
 			}

@@ -46,8 +46,12 @@ func startCluster(t *testing.T) *cluster {
 	if _, err := os.Stat(filepath.Join(assets, "kube-apiserver")); err != nil {
 		t.Fatalf("there is no kube-apiserver to test against: %v; make assets builds one", err)
 	}
-	env := &envtest.Environment{BinaryAssetsDirectory: assets, UseExistingCluster: new(false), ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute}
-	env.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "Node,RBAC").Append("enable-admission-plugins", "NodeRestriction").
+	env := &envtest.Environment{
+		BinaryAssetsDirectory: assets, UseExistingCluster: new(false),
+		ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute,
+	}
+	env.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "Node,RBAC").
+		Append("enable-admission-plugins", "NodeRestriction").
 		Set("request-timeout", "3s") // how long it waits for watches when it stops
 	env.ControlPlane.GetAPIServer().CertDir = t.TempDir() // the restarted server has the same certificates
 	if _, err := env.Start(); err != nil {
@@ -57,10 +61,12 @@ func startCluster(t *testing.T) *cluster {
 	c := &cluster{t: t, env: env, kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
 	var config *rest.Config
 	config, c.admin = c.connect(envtest.User{Name: "admin", Groups: []string{"system:masters"}}, c.kubeconfig)
-	_, c.worker = c.connect(envtest.User{Name: "system:node:worker-0", Groups: []string{"system:nodes"}}, filepath.Join(t.TempDir(), "kubelet"))
+	_, c.worker = c.connect(envtest.User{Name: "system:node:worker-0", Groups: []string{"system:nodes"}},
+		filepath.Join(t.TempDir(), "kubelet"))
 	c.controller = rest.CopyConfig(config)
 	c.controller.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:bunsen-system:machine-config-controller", Groups: []string{"system:serviceaccounts", "system:authenticated"},
+		UserName: "system:serviceaccount:bunsen-system:machine-config-controller",
+		Groups:   []string{"system:serviceaccounts", "system:authenticated"},
 	}
 	return c
 }
@@ -107,7 +113,8 @@ func (c *cluster) run(name string, test func(*cluster)) {
 
 func (c *cluster) kubectl(args ...string) {
 	c.t.Helper()
-	cmd := exec.CommandContext(c.t.Context(), filepath.Join(c.env.BinaryAssetsDirectory, "kubectl"), append([]string{"--kubeconfig", c.kubeconfig}, args...)...)
+	cmd := exec.CommandContext(c.t.Context(), filepath.Join(c.env.BinaryAssetsDirectory, "kubectl"),
+		append([]string{"--kubeconfig", c.kubeconfig}, args...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		c.t.Fatalf("kubectl %q: %v\n%s", args, err, out)
 	}
@@ -117,7 +124,8 @@ func (c *cluster) kubectl(args ...string) {
 func (c *cluster) startReconciler() func() {
 	c.t.Helper()
 	mgr, err := ctrl.NewManager(c.controller, ctrl.Options{
-		Scheme: scheme(c.t), Metrics: metricsserver.Options{BindAddress: "0"}, Logger: testr.New(c.t), Controller: config.Controller{SkipNameValidation: new(true)},
+		Scheme: scheme(c.t), Metrics: metricsserver.Options{BindAddress: "0"}, Logger: testr.New(c.t),
+		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	c.must(err)
 	c.must(poollabels.Register(mgr, "bunsen-system"))
@@ -145,7 +153,8 @@ func (c *cluster) restart() {
 // heartbeat writes the Node as its kubelet does. Every heartbeat of the test must succeed at the first attempt.
 func (c *cluster) heartbeat() {
 	c.t.Helper()
-	patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":"True","lastHeartbeatTime":%q}]}}`, time.Now().UTC().Format(time.RFC3339))
+	patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":"True","lastHeartbeatTime":%q}]}}`,
+		time.Now().UTC().Format(time.RFC3339))
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-0"}}
 	c.must(c.worker.Status().Patch(c.t.Context(), node, client.RawPatch(types.StrategicMergePatchType, patch)))
 }
@@ -153,7 +162,8 @@ func (c *cluster) heartbeat() {
 // label lets the kubelet add a label to its Node. It is a dry run.
 func (c *cluster) label(key string) error {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-0"}}
-	return c.worker.Patch(c.t.Context(), node, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:"x"}}}`, key)), client.DryRunAll)
+	return c.worker.Patch(c.t.Context(), node, client.RawPatch(types.MergePatchType,
+		fmt.Appendf(nil, `{"metadata":{"labels":{%q:"x"}}}`, key)), client.DryRunAll)
 }
 
 // await repeats a check until it is true, with a heartbeat before each attempt.
@@ -187,17 +197,22 @@ func (c *cluster) awaitData(want map[string]string) {
 	c.t.Helper()
 	c.await(fmt.Sprintf("the data %q", want), func() (bool, error) {
 		configMap := &corev1.ConfigMap{}
-		err := c.admin.Get(c.t.Context(), client.ObjectKey{Namespace: "bunsen-system", Name: poollabels.ConfigMapName}, configMap)
-		return err == nil && maps.Equal(configMap.Data, want), fmt.Errorf("the ConfigMap has %q: %w", configMap.Data, err)
+		err := c.admin.Get(c.t.Context(), client.ObjectKey{Namespace: "bunsen-system", Name: poollabels.ConfigMapName},
+			configMap)
+		return err == nil && maps.Equal(configMap.Data, want), fmt.Errorf("the ConfigMap has %q: %w", configMap.Data,
+			err)
 	})
 }
 
 func (c *cluster) configMap(data map[string]string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "bunsen-system", Name: poollabels.ConfigMapName}, Data: data}
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "bunsen-system", Name: poollabels.ConfigMapName},
+		Data:       data,
+	}
 }
 
-// TestNodesStayWritable: whatever happens to the API server and to the CRD of pools, no write to a Node fails. Meanwhile the reconciler
-// follows the pools, and restores the ConfigMap.
+// TestNodesStayWritable: whatever happens to the API server and to the CRD of pools, no write to a Node fails.
+// Meanwhile the reconciler follows the pools, and restores the ConfigMap.
 func TestNodesStayWritable(t *testing.T) {
 	c := startCluster(t)
 	c.kubectl("apply", "-k", filepath.Join("..", "..", "config"))
@@ -205,7 +220,8 @@ func TestNodesStayWritable(t *testing.T) {
 	c.heartbeat()
 	c.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
 
-	gpu, racked := pool("gpu", exists("example.com/gpu")), pool("racked", &metav1.LabelSelector{MatchLabels: map[string]string{"example.com/rack": "a"}})
+	gpu, racked := pool("gpu", exists("example.com/gpu")),
+		pool("racked", &metav1.LabelSelector{MatchLabels: map[string]string{"example.com/rack": "a"}})
 	stop := c.startReconciler()
 	c.must(c.admin.Create(t.Context(), gpu.DeepCopy()))
 	c.must(c.admin.Create(t.Context(), racked.DeepCopy()))
@@ -218,7 +234,8 @@ func TestNodesStayWritable(t *testing.T) {
 	c.run("the reconciler restores the ConfigMap", func(c *cluster) {
 		c.must(c.admin.Delete(c.t.Context(), c.configMap(nil)))
 		c.awaitData(both)
-		c.must(c.admin.Update(c.t.Context(), c.configMap(map[string]string{"gpu": "example.com/x", "other": "example.com/disk"})))
+		c.must(c.admin.Update(c.t.Context(),
+			c.configMap(map[string]string{"gpu": "example.com/x", "other": "example.com/disk"})))
 		c.awaitData(both)
 		c.must(c.admin.Delete(c.t.Context(), racked.DeepCopy()))
 		c.awaitData(map[string]string{"gpu": "example.com/gpu"})

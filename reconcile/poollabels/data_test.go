@@ -11,13 +11,19 @@ import (
 )
 
 func pool(name string, selector *metav1.LabelSelector) mcfgv1.MachineConfigPool {
-	return mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: mcfgv1.MachineConfigPoolSpec{NodeSelector: selector}}
+	return mcfgv1.MachineConfigPool{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       mcfgv1.MachineConfigPoolSpec{NodeSelector: selector},
+	}
 }
 
 func exists(keys ...string) *metav1.LabelSelector {
 	s := &metav1.LabelSelector{}
 	for _, key := range keys {
-		s.MatchExpressions = append(s.MatchExpressions, metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpExists})
+		s.MatchExpressions = append(s.MatchExpressions, metav1.LabelSelectorRequirement{
+			Key:      key,
+			Operator: metav1.LabelSelectorOpExists,
+		})
 	}
 	return s
 }
@@ -42,7 +48,10 @@ func TestData(t *testing.T) {
 			if test.want != "" {
 				want["p"] = test.want
 			}
-			if data := poollabels.Data([]mcfgv1.MachineConfigPool{pool("p", test.selector), pool("other", exists("c"))}); !maps.Equal(data, want) {
+			if data := poollabels.Data([]mcfgv1.MachineConfigPool{
+				pool("p", test.selector),
+				pool("other", exists("c")),
+			}); !maps.Equal(data, want) {
 				t.Errorf("got %q, want %q", data, want)
 			}
 		})

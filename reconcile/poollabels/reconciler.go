@@ -48,7 +48,9 @@ func Register(mgr ctrl.Manager, namespace string) error {
 	// The controller may read only this ConfigMap of its namespace, so the manager's cache cannot read it.
 	configMaps, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-		DefaultNamespaces: map[string]cache.Config{namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", ConfigMapName)}},
+		DefaultNamespaces: map[string]cache.Config{
+			namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", ConfigMapName)},
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("creating a cache for ConfigMap %q: %w", ConfigMapName, err)
@@ -58,8 +60,10 @@ func Register(mgr ctrl.Manager, namespace string) error {
 	}
 	r := &Reconciler{Client: mgr.GetClient(), ConfigMaps: configMaps, Namespace: namespace}
 	return ctrl.NewControllerManagedBy(mgr).Named("pool-labels").
-		Watches(&mcfgv1.MachineConfigPool{}, handler.EnqueueRequestsFromMapFunc(r.request), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WatchesRawSource(source.Kind(configMaps, &corev1.ConfigMap{}, &handler.TypedEnqueueRequestForObject[*corev1.ConfigMap]{})).
+		Watches(&mcfgv1.MachineConfigPool{}, handler.EnqueueRequestsFromMapFunc(r.request),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(source.Kind(configMaps, &corev1.ConfigMap{},
+			&handler.TypedEnqueueRequestForObject[*corev1.ConfigMap]{})).
 		Complete(r)
 }
 
@@ -89,7 +93,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	case err == nil && !maps.Equal(current.Data, data):
 		changed := current.DeepCopy()
 		changed.Data = data
-		err = r.Client.Patch(ctx, changed, client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{}), fieldOwner)
+		err = r.Client.Patch(ctx, changed, client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{}),
+			fieldOwner)
 	}
 	if apierrors.IsConflict(err) { // The cache is stale; an event will report the other client's change.
 		return reconcile.Result{RequeueAfter: 200 * time.Millisecond}, nil

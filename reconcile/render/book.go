@@ -74,7 +74,10 @@ func (b *book) nested() {
 }
 
 // beside are the kinds of entries that a MachineConfig has outside its Ignition config.
-var beside = []policy.ChangeKind{policy.KindKargs, policy.KindExtensions, policy.KindFIPS, policy.KindKernelType, policy.KindOSImage, policy.KindIgnition}
+var beside = []policy.ChangeKind{
+	policy.KindKargs, policy.KindExtensions, policy.KindFIPS, policy.KindKernelType,
+	policy.KindOSImage, policy.KindIgnition,
+}
 
 // last returns the input that last set an entry, or "".
 func (b *book) last(e entry) string {
@@ -157,7 +160,10 @@ func (b *book) ignition(input string, c ign.Config) {
 	for _, g := range c.Passwd.Groups {
 		b.set(input, policy.KindGroup, g.Name)
 	}
-	for _, list := range [][]string{keys(nil, c.Storage.Disks), keys(nil, c.Storage.Filesystems), keys(nil, c.Storage.Raid), keys(nil, c.Storage.Luks)} {
+	for _, list := range [][]string{
+		keys(nil, c.Storage.Disks), keys(nil, c.Storage.Filesystems),
+		keys(nil, c.Storage.Raid), keys(nil, c.Storage.Luks),
+	} {
 		for _, name := range list {
 			b.set(input, policy.KindStorage, name)
 		}
@@ -191,7 +197,8 @@ func (b *book) explain(err error) string {
 	text = list + " " + rest + text[len(place):]
 	var about entry // The longest name that matches counts, because names may contain blanks.
 	for e := range b.open() {
-		if isIn(e.kind, list) && len(e.name) > len(about.name) && (rest == e.name || strings.HasPrefix(rest, e.name+" ")) {
+		if isIn(e.kind, list) && len(e.name) > len(about.name) &&
+			(rest == e.name || strings.HasPrefix(rest, e.name+" ")) {
 			about = e
 		}
 	}

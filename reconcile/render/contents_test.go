@@ -14,8 +14,8 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
 
-// TestFilesMoveByContentAlone: for random documents in random order, the same files move, every byte is in the config or in the
-// contents, and the result fits into an object.
+// TestFilesMoveByContentAlone: for random documents in random order, the same files move, every byte is in the config
+// or in the contents, and the result fits into an object.
 func TestFilesMoveByContentAlone(t *testing.T) {
 	for seed := range int64(10) {
 		r := rand.New(rand.NewSource(seed))
@@ -25,7 +25,8 @@ func TestFilesMoveByContentAlone(t *testing.T) {
 			size := 1 + r.Intn(500_000)
 			path := fmt.Sprintf("/opt/%d", i)
 			want[path] = size
-			mcs = append(mcs, mc(fmt.Sprintf("%d-a", 10+i), "worker", file(path, `,"contents":{"source":"data:;base64,`+base64.StdEncoding.EncodeToString(make([]byte, size))+`"}`)))
+			mcs = append(mcs, mc(fmt.Sprintf("%d-a", 10+i), "worker", file(path, `,"contents":{"source":"data:;base64,`+
+				base64.StdEncoding.EncodeToString(make([]byte, size))+`"}`)))
 		}
 		first := merged(t, mcs...)
 		r.Shuffle(len(mcs), func(i, j int) { mcs[i], mcs[j] = mcs[j], mcs[i] })
@@ -62,17 +63,19 @@ func TestFilesThatMayNotMove(t *testing.T) {
 		"a unit":   file("/etc/systemd/system/a.service", `,"contents":{"source":"data:,`+big+`"}`),
 		"a preset": file("/etc/systemd/system-preset/a.preset", `,"contents":{"source":"data:,`+big+`"}`),
 	} {
-		if r, err := render.Merge("worker", []*mcfgv1.MachineConfig{mc("10-a", "worker", f)}, render.Defaults{}); len(r.Contents) > 0 {
+		if r, err := render.Merge("worker", []*mcfgv1.MachineConfig{mc("10-a", "worker", f)}, render.Defaults{}); len(
+			r.Contents) > 0 {
 			t.Errorf("%s: %v moved, %v", name, r.Contents[0].Path, err)
 		}
 	}
 }
 
-// TestAStoredFileIsOverridden: a later document replaces a file of the content store by contents of its own, and the other way
-// round.
+// TestAStoredFileIsOverridden: a later document replaces a file of the content store by contents of its own, and the
+// other way round.
 func TestAStoredFileIsOverridden(t *testing.T) {
 	hash := "sha512-" + strings.Repeat("0a", 64)
-	stored := mc("10-a", "worker", file("/opt/a", `,"contents":{"source":"`+machineconfig.StoredSource(hash)+`","verification":{"hash":"`+hash+`"}}`))
+	stored := mc("10-a", "worker", file("/opt/a", `,"contents":{"source":"`+machineconfig.StoredSource(hash)+
+		`","verification":{"hash":"`+hash+`"}}`))
 	inline := mc("20-a", "worker", file("/opt/a", `,"contents":{"source":"data:,x"}`))
 	if r := merged(t, stored, inline); len(machineconfig.RemoteFiles(r.Config)) != 0 {
 		t.Errorf("it downloads %v", machineconfig.RemoteFiles(r.Config))

@@ -18,7 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/digests.txt from what testdata/corpus.json renders to")
 
-// corpusCase is one pool of testdata/corpus.json, which stays as it is: it has every kind of entry, and configs that meet.
+// corpusCase is one pool of testdata/corpus.json, which stays as it is: it has every kind of entry, and configs that
+// meet.
 type corpusCase struct {
 	Pool           string
 	MachineConfigs []struct {
@@ -49,7 +50,11 @@ func TestRenderingIsTheSameEverywhere(t *testing.T) {
 	for n, c := range cases {
 		var mcs []*mcfgv1.MachineConfig
 		for _, m := range c.MachineConfigs {
-			mcs = append(mcs, &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: m.Name, Labels: map[string]string{RoleLabel: m.Role}}, Spec: m.Spec})
+			mcs = append(mcs,
+				&mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{
+					Name:   m.Name,
+					Labels: map[string]string{RoleLabel: m.Role},
+				}, Spec: m.Spec})
 		}
 		first := digestLine(Merge(c.Pool, mcs, Defaults{}))
 		for range 5 {

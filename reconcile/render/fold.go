@@ -69,7 +69,10 @@ func (f *fold) known(paths []string) map[string]bool {
 
 // lists returns the lists of the result so far.
 func (f *fold) lists() lists {
-	return lists{attach(f.files.list()), f.directories.list(), f.links.list(), f.units.list(), f.users.list(), f.groups.list()}
+	return lists{
+		attach(f.files.list()), f.directories.list(), f.links.list(), f.units.list(), f.users.list(),
+		f.groups.list(),
+	}
 }
 
 // detach explicitly sets contents to "not compressed" or "not verified" if the config sets neither compression nor

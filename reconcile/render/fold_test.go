@@ -57,7 +57,10 @@ func sequential(list []ign.Config) ign.Config {
 func randomConfig(r *rand.Rand) ign.Config {
 	c := ign.Config{Ignition: ign.Ignition{Version: "3.5.0"}}
 	for _, p := range r.Perm(5) {
-		switch node := (ign.Node{Path: fmt.Sprintf("/p%d", p), User: ign.NodeUser{Name: some(r, "alice", "bob")}}); r.Intn(6) {
+		switch node := (ign.Node{
+			Path: fmt.Sprintf("/p%d", p),
+			User: ign.NodeUser{Name: some(r, "alice", "bob")},
+		}); r.Intn(6) {
 		case 0, 1, 2:
 			c.Storage.Files = append(c.Storage.Files, randomFile(r, node))
 		case 3:
@@ -67,7 +70,8 @@ func randomConfig(r *rand.Rand) ign.Config {
 			}
 			c.Storage.Directories = append(c.Storage.Directories, d)
 		case 4:
-			c.Storage.Links = append(c.Storage.Links, ign.Link{Node: node, LinkEmbedded1: ign.LinkEmbedded1{Target: some(r, "/t1", "/t2")}})
+			c.Storage.Links = append(c.Storage.Links,
+				ign.Link{Node: node, LinkEmbedded1: ign.LinkEmbedded1{Target: some(r, "/t1", "/t2")}})
 		}
 	}
 	for _, n := range r.Perm(3)[:r.Intn(3)] {
@@ -110,7 +114,10 @@ func randomRest(r *rand.Rand, c *ign.Config) {
 		c.Passwd.Users = append(c.Passwd.Users, u)
 	}
 	for _, n := range r.Perm(3)[:r.Intn(2)] {
-		c.Passwd.Groups = append(c.Passwd.Groups, ign.PasswdGroup{Name: fmt.Sprintf("group%d", n), Gid: util.IntToPtr(r.Intn(9))})
+		c.Passwd.Groups = append(c.Passwd.Groups, ign.PasswdGroup{
+			Name: fmt.Sprintf("group%d", n),
+			Gid:  util.IntToPtr(r.Intn(9)),
+		})
 	}
 	for _, n := range r.Perm(4)[:r.Intn(3)] {
 		arg := ign.KernelArgument(fmt.Sprintf("k%d", n))
@@ -121,7 +128,8 @@ func randomRest(r *rand.Rand, c *ign.Config) {
 		}
 	}
 	if r.Intn(4) == 0 {
-		c.Storage.Filesystems = append(c.Storage.Filesystems, ign.Filesystem{Device: "/dev/sd" + string(rune('a'+r.Intn(2))), Format: some(r, "xfs", "ext4")})
+		c.Storage.Filesystems = append(c.Storage.Filesystems,
+			ign.Filesystem{Device: "/dev/sd" + string(rune('a'+r.Intn(2))), Format: some(r, "xfs", "ext4")})
 	}
 }
 

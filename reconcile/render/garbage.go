@@ -95,7 +95,10 @@ func Missing(h Holders) []Lost {
 		for i := range h.Pools {
 			if p := &h.Pools[i]; isNameOf(name, p.Name) {
 				target := p.Spec.Configuration.Name
-				out = append(out, Lost{Name: name, Pool: p.Name, For: need, Target: target == name || slices.Contains(h.nodeConfigs(target).All(), name)})
+				out = append(out, Lost{
+					Name: name, Pool: p.Name, For: need,
+					Target: target == name || slices.Contains(h.nodeConfigs(target).All(), name),
+				})
 				break
 			}
 		}
@@ -131,7 +134,8 @@ func (h Holders) needed() needs {
 		}
 		record, err := v1alpha1.ParseRolloutRecord(p.Annotations[v1alpha1.RolloutAnnotation])
 		if err != nil {
-			continue // The rollout controller reports the invalid record, and other objects that use the configs keep them.
+			// The rollout controller reports the invalid record, and other objects that use the configs keep them.
+			continue
 		}
 		n.add(record.Back, "pool "+p.Name+" returns to it")
 		n.add(record.Healthy, "pool "+p.Name+" was last healthy with it")
@@ -154,7 +158,8 @@ func (h Holders) needed() needs {
 	return n
 }
 
-// nodeConfigs returns the configs of single nodes that a config of a pool names. An invalid annotation counts as absent.
+// nodeConfigs returns the configs of single nodes that a config of a pool names. An invalid annotation counts as
+// absent.
 func (h Holders) nodeConfigs(config string) v1alpha1.NodeConfigs {
 	for i := range h.Configs {
 		if h.Configs[i].Name == config {
@@ -165,7 +170,8 @@ func (h Holders) nodeConfigs(config string) v1alpha1.NodeConfigs {
 	return v1alpha1.NodeConfigs{}
 }
 
-// IsOwnConfigOf reports whether a config is that of single nodes, or of the nodes without their own, of a config of a pool.
+// IsOwnConfigOf reports whether a config is that of single nodes, or of the nodes without their own, of a config of a
+// pool.
 func (h Holders) IsOwnConfigOf(config, of string) bool {
 	return slices.Contains(h.nodeConfigs(of).All(), config)
 }
@@ -173,7 +179,8 @@ func (h Holders) IsOwnConfigOf(config, of string) bool {
 // madeFor reports whether Bunsen rendered a MachineConfig, and returns its pool.
 func madeFor(mc *mcfgv1.MachineConfig, pools map[string]*mcfgv1.MachineConfigPool) (string, bool) {
 	owner := metav1.GetControllerOfNoCopy(mc)
-	if owner == nil || owner.Kind != "MachineConfigPool" || mc.Annotations[v1alpha1.GeneratedByAnnotation] == "" || mc.DeletionTimestamp != nil {
+	if owner == nil || owner.Kind != "MachineConfigPool" || mc.Annotations[v1alpha1.GeneratedByAnnotation] == "" ||
+		mc.DeletionTimestamp != nil {
 		return "", false
 	}
 	pool := pools[owner.Name]

@@ -30,9 +30,11 @@ func rendered(pool string, first, last int) []mcfgv1.MachineConfig {
 	for n := first; n <= last; n++ {
 		owner := garbagePool(pool)
 		out = append(out, mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{
-			Name: nth(pool, n), CreationTimestamp: metav1.NewTime(garbageDay.Add(-24 * time.Hour).Add(time.Duration(n) * time.Minute)),
-			Annotations:     map[string]string{v1alpha1.GeneratedByAnnotation: "v1"},
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(&owner, mcfgv1.GroupVersion.WithKind("MachineConfigPool"))},
+			Name:              nth(pool, n),
+			CreationTimestamp: metav1.NewTime(garbageDay.Add(-24 * time.Hour).Add(time.Duration(n) * time.Minute)),
+			Annotations:       map[string]string{v1alpha1.GeneratedByAnnotation: "v1"},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(&owner,
+				mcfgv1.GroupVersion.WithKind("MachineConfigPool"))},
 		}})
 	}
 	return out
@@ -93,7 +95,8 @@ func TestUnused(t *testing.T) {
 		}, "1 3 4"},
 		"one that is younger than an hour stays, even if ten younger ones are there": {func(h *render.Holders) {
 			for i := range h.Configs {
-				h.Configs[i].CreationTimestamp = metav1.NewTime(garbageDay.Add(-time.Hour + time.Duration(i)*time.Second))
+				h.Configs[i].CreationTimestamp = metav1.NewTime(
+					garbageDay.Add(-time.Hour + time.Duration(i)*time.Second))
 			}
 		}, "1"},
 		"one of a pool that is gone is not ours to delete":        {func(h *render.Holders) { h.Pools = nil }, ""},
@@ -104,7 +107,10 @@ func TestUnused(t *testing.T) {
 		"nor one that is being deleted":                           {func(h *render.Holders) { h.Configs[2].DeletionTimestamp = &metav1.Time{Time: garbageDay} }, "1 2"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			h := render.Holders{Pools: []mcfgv1.MachineConfigPool{garbagePool("worker")}, Configs: rendered("worker", 1, 13)}
+			h := render.Holders{
+				Pools:   []mcfgv1.MachineConfigPool{garbagePool("worker")},
+				Configs: rendered("worker", 1, 13),
+			}
 			c.change(&h)
 			if got := numbers(render.Unused(h, garbageDay)); got != c.want {
 				t.Errorf("unused are %q, want %q", got, c.want)

@@ -25,7 +25,10 @@ type Identity struct {
 // Identify reads the metadata of a MachineConfig.
 func Identify(mc *mcfgv1.MachineConfig) Identity {
 	_, generated := mc.Annotations[generatedBy]
-	return Identity{Name: mc.Name, Worker: isWorker(mc), Generated: generated, Labelled: len(mc.Labels) > 0, Table: nodetable.PoolOf(mc)}
+	return Identity{
+		Name: mc.Name, Worker: isWorker(mc), Generated: generated, Labelled: len(mc.Labels) > 0,
+		Table: nodetable.PoolOf(mc),
+	}
 }
 
 // Input is one MachineConfig in the form that a merge needs. Input depends only on the Identity and the spec, and is

@@ -46,7 +46,10 @@ var listTable = [listCount]struct {
 
 // take returns the lists of a config. The lists and the config share their items.
 func take(c ign.Config) lists {
-	return lists{c.Storage.Files, c.Storage.Directories, c.Storage.Links, c.Systemd.Units, c.Passwd.Users, c.Passwd.Groups}
+	return lists{
+		c.Storage.Files, c.Storage.Directories, c.Storage.Links, c.Systemd.Units, c.Passwd.Users,
+		c.Passwd.Groups,
+	}
 }
 
 // into returns the config with these lists.
@@ -62,7 +65,8 @@ func withoutLists(c ign.Config) ign.Config { return lists{}.into(c) }
 // keys returns the keys of each list.
 func (l lists) keys() [listCount][]string {
 	return [listCount][]string{
-		keys(nil, l.files), keys(nil, l.directories), keys(nil, l.links), keys(nil, l.units), keys(nil, l.users), keys(nil, l.groups),
+		keys(nil, l.files), keys(nil, l.directories), keys(nil, l.links), keys(nil, l.units), keys(nil, l.users),
+		keys(nil, l.groups),
 	}
 }
 

@@ -31,14 +31,15 @@ type Rendered struct {
 	Name string
 	// Nodes are the configs of the nodes, if any has its own.
 	Nodes v1alpha1.NodeConfigs
-	// VariantOf is the config of the pool from which the config of single nodes was merged; empty for the config of a pool.
+	// VariantOf is the config of the pool from which the config of single nodes was merged; empty for the config of a
+	// pool.
 	VariantOf string
 	// Spec is the spec in canonical form. It is that of the nodes without a config of their own.
 	Spec mcfgv1.MachineConfigSpec
 	// Config is the parsed Spec.
 	Config machineconfig.Config
-	// Contents are the files that this merge moved to the content store, because the config would not fit into an object.
-	// Files that the inputs have there are not in the list.
+	// Contents are the files that this merge moved to the content store, because the config would not fit into an
+	// object. Files that the inputs have there are not in the list.
 	Contents []contentstore.File
 	// Inputs are the names of the MachineConfigs in the order of merging. Later inputs override earlier inputs.
 	Inputs []string
@@ -84,11 +85,13 @@ func MergeInputs(pool string, inputs []Input, d Defaults) (Rendered, error) {
 	return MergeAfter(Rendered{}, pool, inputs, d)
 }
 
-// MergeAfter is MergeInputs that uses the result of an earlier merge. The configs of nodes are not merged again if their
-// documents and the config of the pool are the same as before. The earlier result may be the zero value.
+// MergeAfter is MergeInputs that uses the result of an earlier merge. The configs of nodes are not merged again if
+// their documents and the config of the pool are the same as before. The earlier result may be the zero value.
 func MergeAfter(earlier Rendered, pool string, inputs []Input, d Defaults) (Rendered, error) {
 	inputs, table := withoutTables(pool, inputs)
-	inputs = slices.SortedStableFunc(slices.Values(inputs), func(a, b Input) int { return compare(a.Worker, b.Worker, a.Name, b.Name) })
+	inputs = slices.SortedStableFunc(slices.Values(inputs), func(a, b Input) int {
+		return compare(a.Worker, b.Worker, a.Name, b.Name)
+	})
 	if err := checkInputs(append(slices.Clip(inputs), table...)); err != nil {
 		return Rendered{}, err
 	}
@@ -132,7 +135,8 @@ func mergeSorted(pool string, inputs []Input, d Defaults) (Rendered, error) {
 // checkInputs returns all problems of sorted inputs.
 func checkInputs(inputs []Input) error {
 	if len(inputs) == 0 {
-		return errors.New("no MachineConfigs are selected: label some for the pool, or change its machineConfigSelector")
+		return errors.New(
+			"no MachineConfigs are selected: label some for the pool, or change its machineConfigSelector")
 	}
 	count := map[string]int{}
 	for _, in := range inputs {
@@ -141,7 +145,8 @@ func checkInputs(inputs []Input) error {
 	var bad []error
 	for _, in := range inputs {
 		if !in.Labelled {
-			bad = append(bad, fmt.Errorf("MachineConfig %s: it has no labels, so that no pool can mean it: label it %s=<role>", in.Name, RoleLabel))
+			bad = append(bad, fmt.Errorf("MachineConfig %s: it has no labels, so that no pool can mean it: label it "+
+				"%s=<role>", in.Name, RoleLabel))
 		}
 		if count[in.Name] > 1 {
 			bad = append(bad, fmt.Errorf("MachineConfig %s: there are two of this name: rename one", in.Name))
@@ -172,7 +177,10 @@ func mergeIgnition(inputs []Input) ign.Config {
 // plainOf merges the fields outside Ignition. FIPS is on if any input sets FIPS. plainOf appends lists, with their
 // repetitions. For single values, the last input counts.
 func plainOf(inputs []Input, d Defaults) machineconfig.Config {
-	out := machineconfig.Config{HasIgnition: true, KernelType: "default", OSImageURL: d.OSImageURL, ExtensionsImage: d.ExtensionsImage}
+	out := machineconfig.Config{
+		HasIgnition: true, KernelType: "default", OSImageURL: d.OSImageURL,
+		ExtensionsImage: d.ExtensionsImage,
+	}
 	for _, in := range inputs {
 		c := &in.Config
 		out.KernelArguments = append(out.KernelArguments, c.KernelArguments...)

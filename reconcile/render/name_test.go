@@ -17,25 +17,46 @@ import (
 
 // hardTexts are texts for which a YAML writer has to decide on quotes, folding, escapes or a type.
 var hardTexts = []string{
-	"", "y", "Y", "yes", "No", "on", "OFF", "true", "True", "null", "Null", "~", "1e3", "1E+3", "0x1F", "0o17", "017", "0b101", "1_000", "-0", "+1", ".5", "5.", ".inf", "-.INF",
-	".nan", "190:20:30", "2026-01-02", "2026-01-02T03:04:05Z", "<<", "=", "!", "!!binary x", "&a", "*a", "%YAML 1.1", "@", "`", "|", ">", "?", "? x", "- x", "-", "---", "...", "a: b",
-	"a:b", "a:", ":a", "a #b", "#a", "[a]", "{a}", "a,b", "'", `"`, `\`, `\n`, "it's", " lead", "trail ", "\tlead", "trail\t", "in\tside", "\n", "\n\n", "a\n", "a\n\n", "\na", " \na", "a\n b\n\tc\n",
-	"a\r\nb", "\r", "\x00", "\x1b[0m", "\x7f", "\u0080", "\u0085", "\u00a0", "\u2028", "\u2029", "\ufeff", "\ufeffa", "\ufffd", "ä", "日本語", "😀", "\U0010ffff", "a\u200bb", "e\u0301",
-	strings.Repeat("word ", 60), strings.Repeat("x", 300), strings.Repeat("long words that fold\n", 12), strings.Repeat("ä ", 90), strings.Repeat("a  b ", 40), "9223372036854775807", "9223372036854775808",
-	"18446744073709551616", "0.1", "1.0", "1e400", "<&>", "data:,a%0Ab", "data:;base64,QUJD==", "http://[::1]:80/", "0", "00", "08", "1.2.3", "1:2", "12e03", "-2E+05", "0e0",
+	"", "y", "Y", "yes", "No", "on", "OFF", "true", "True", "null", "Null", "~", "1e3", "1E+3", "0x1F", "0o17", "017",
+	"0b101", "1_000", "-0", "+1", ".5", "5.", ".inf", "-.INF",
+	".nan", "190:20:30", "2026-01-02", "2026-01-02T03:04:05Z", "<<", "=", "!", "!!binary x", "&a", "*a", "%YAML 1.1",
+	"@", "`", "|", ">", "?", "? x", "- x", "-", "---", "...", "a: b",
+	"a:b", "a:", ":a", "a #b", "#a", "[a]", "{a}", "a,b", "'", `"`, `\`, `\n`, "it's", " lead", "trail ", "\tlead",
+	"trail\t", "in\tside", "\n", "\n\n", "a\n", "a\n\n", "\na", " \na", "a\n b\n\tc\n",
+	"a\r\nb", "\r", "\x00", "\x1b[0m", "\x7f", "\u0080", "\u0085", "\u00a0", "\u2028", "\u2029", "\ufeff", "\ufeffa",
+	"\ufffd", "ä", "日本語", "😀", "\U0010ffff", "a\u200bb", "e\u0301",
+	strings.Repeat("word ", 60), strings.Repeat("x", 300), strings.Repeat("long words that fold\n", 12),
+	strings.Repeat("ä ", 90), strings.Repeat("a  b ", 40), "9223372036854775807", "9223372036854775808",
+	"18446744073709551616", "0.1", "1.0", "1e400", "<&>", "data:,a%0Ab", "data:;base64,QUJD==", "http://[::1]:80/", "0",
+	"00", "08", "1.2.3", "1:2", "12e03", "-2E+05", "0e0",
 }
 
 // hardConfigs are one config for each hard text, with the text in many places, and random ones after that.
 func hardConfigs() (all []machineconfig.Config) {
 	for _, s := range hardTexts {
-		c := machineconfig.Config{HasIgnition: true, KernelType: s, OSImageURL: s, KernelArguments: []string{s, "a=" + s}}
+		c := machineconfig.Config{
+			HasIgnition: true, KernelType: s, OSImageURL: s,
+			KernelArguments: []string{s, "a=" + s},
+		}
 		c.Ignition = lists{
-			files:       []ign.File{{Node: ign.Node{Path: "/etc/" + s}, FileEmbedded1: ign.FileEmbedded1{Contents: ign.Resource{Source: util.StrToPtr(s)}, Mode: util.IntToPtr(len(s))}}},
+			files: []ign.File{{
+				Node: ign.Node{Path: "/etc/" + s},
+				FileEmbedded1: ign.FileEmbedded1{
+					Contents: ign.Resource{Source: util.StrToPtr(s)},
+					Mode:     util.IntToPtr(len(s)),
+				},
+			}},
 			directories: []ign.Directory{{Node: ign.Node{Path: s, User: ign.NodeUser{Name: util.StrToPtr(s)}}}},
-			links:       []ign.Link{{Node: ign.Node{Path: s}, LinkEmbedded1: ign.LinkEmbedded1{Target: util.StrToPtr(s), Hard: util.BoolToPtr(len(s)%2 == 0)}}},
-			units:       []ign.Unit{{Name: s, Contents: util.StrToPtr(s), Dropins: []ign.Dropin{{Name: s, Contents: util.StrToPtr(s + "\n" + s)}}}},
-			users:       []ign.PasswdUser{{Name: s, SSHAuthorizedKeys: []ign.SSHAuthorizedKey{ign.SSHAuthorizedKey(s)}}},
-			groups:      []ign.PasswdGroup{{Name: s, Gid: util.IntToPtr(1 << 30)}},
+			links: []ign.Link{{Node: ign.Node{Path: s}, LinkEmbedded1: ign.LinkEmbedded1{
+				Target: util.StrToPtr(s),
+				Hard:   util.BoolToPtr(len(s)%2 == 0),
+			}}},
+			units: []ign.Unit{{
+				Name: s, Contents: util.StrToPtr(s),
+				Dropins: []ign.Dropin{{Name: s, Contents: util.StrToPtr(s + "\n" + s)}},
+			}},
+			users:  []ign.PasswdUser{{Name: s, SSHAuthorizedKeys: []ign.SSHAuthorizedKey{ign.SSHAuthorizedKey(s)}}},
+			groups: []ign.PasswdGroup{{Name: s, Gid: util.IntToPtr(1 << 30)}},
 		}.into(c.Ignition)
 		all = append(all, c)
 	}
@@ -43,7 +64,8 @@ func hardConfigs() (all []machineconfig.Config) {
 	for range 400 {
 		c := oddRest(r)
 		if r.Intn(2) == 0 {
-			c.KernelArguments = append(c.KernelArguments, hardTexts[r.Intn(len(hardTexts))]+hardTexts[r.Intn(len(hardTexts))])
+			c.KernelArguments = append(c.KernelArguments, hardTexts[r.Intn(len(hardTexts))]+
+				hardTexts[r.Intn(len(hardTexts))])
 		}
 		c.Ignition = oddLists(r).into(c.Ignition)
 		all = append(all, c)
@@ -108,13 +130,21 @@ func oddLists(r *rand.Rand) (l lists) {
 		l.directories = append(l.directories, ign.Directory{Node: node()})
 	}
 	for range r.Intn(2) {
-		l.links = append(l.links, ign.Link{Node: node(), LinkEmbedded1: ign.LinkEmbedded1{Target: util.StrToPtr(oddText(r))}})
+		l.links = append(l.links,
+			ign.Link{Node: node(), LinkEmbedded1: ign.LinkEmbedded1{Target: util.StrToPtr(oddText(r))}})
 	}
 	for range r.Intn(3) {
-		l.units = append(l.units, ign.Unit{Name: oddText(r), Contents: util.StrToPtr(oddText(r)), Dropins: []ign.Dropin{{Name: oddText(r)}}})
+		l.units = append(l.units, ign.Unit{
+			Name: oddText(r), Contents: util.StrToPtr(oddText(r)),
+			Dropins: []ign.Dropin{{Name: oddText(r)}},
+		})
 	}
 	for range r.Intn(2) {
-		l.users = append(l.users, ign.PasswdUser{Name: oddText(r), SSHAuthorizedKeys: []ign.SSHAuthorizedKey{ign.SSHAuthorizedKey(oddText(r))}})
+		l.users = append(l.users,
+			ign.PasswdUser{
+				Name:              oddText(r),
+				SSHAuthorizedKeys: []ign.SSHAuthorizedKey{ign.SSHAuthorizedKey(oddText(r))},
+			})
 	}
 	for range r.Intn(2) {
 		l.groups = append(l.groups, ign.PasswdGroup{Name: oddText(r)})
@@ -141,8 +171,10 @@ func oddSource(r *rand.Rand) string {
 // oddText is text of which YAML has to think how to write it.
 func oddText(r *rand.Rand) string {
 	parts := []string{
-		"a", " ", "\n", "\n\n", ": ", "# ", "'", `"`, "\\", "\t", "ä", "😀", "- ", "{", "true", "0644", "~", "<&>", "\r", "items-of-files", "\n    - path: items-of-files\n",
-		`{"path":"items-of-files"}`, `"files":[`, "a long run of words that goes on and on and on until every line that folds has folded ",
+		"a", " ", "\n", "\n\n", ": ", "# ", "'", `"`, "\\", "\t", "ä", "😀", "- ", "{", "true", "0644", "~", "<&>", "\r",
+		"items-of-files", "\n    - path: items-of-files\n",
+		`{"path":"items-of-files"}`, `"files":[`, "a long run of words that goes on and on and on until every line " +
+			"that folds has folded ",
 	}
 	text := ""
 	for range r.Intn(6) {

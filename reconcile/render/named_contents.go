@@ -8,9 +8,10 @@ import (
 	"github.com/bunsen-os/bunsen/api/contentstore"
 )
 
-// NamedContents returns the hashes of the files of the content store that a cluster needs: those in MachineConfigs that Bunsen
-// did not render, in rendered configs that something uses now, and in young rendered configs. An old rendered config that
-// only a history names does not count, because a return to it renders it from its commit, and so writes its files again.
+// NamedContents returns the hashes of the files of the content store that a cluster needs: those in MachineConfigs that
+// Bunsen did not render, in rendered configs that something uses now, and in young rendered configs. An old rendered
+// config that only a history names does not count, because a return to it renders it from its commit, and so writes its
+// files again.
 func NamedContents(h Holders, now time.Time) map[string]bool {
 	needed := h.needed()
 	named := map[string]bool{}

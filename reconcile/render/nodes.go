@@ -22,8 +22,8 @@ const (
 	maxNodeConfigs = maxAnnotations - 64<<10
 )
 
-// ownConfigs are the configs of single nodes of a pool. They are merged again when a caller needs their content, because
-// a cluster of thousands of nodes has as many.
+// ownConfigs are the configs of single nodes of a pool. They are merged again when a caller needs their content,
+// because a cluster of thousands of nodes has as many.
 type ownConfigs struct {
 	base  Input
 	table nodetable.Table
@@ -35,8 +35,8 @@ type ownConfigs struct {
 
 type nodeKey [sha256.Size]byte
 
-// withoutTables separates the inputs of a pool from its table of nodes. A pool ignores the tables of other pools, such as
-// that of worker.
+// withoutTables separates the inputs of a pool from its table of nodes. A pool ignores the tables of other pools, such
+// as that of worker.
 func withoutTables(pool string, inputs []Input) (others, table []Input) {
 	for _, in := range inputs {
 		switch in.Table {
@@ -52,7 +52,10 @@ func withoutTables(pool string, inputs []Input) (others, table []Input) {
 // withNodes adds the configs of the nodes of a table to the config of a pool.
 func withNodes(r, earlier Rendered, table Input) (Rendered, error) {
 	base := r.Name
-	r.own = ownConfigs{base: Input{Identity: Identity{Name: base, Labelled: true}, Config: r.Config}, table: table.Nodes, names: map[nodeKey]string{}}
+	r.own = ownConfigs{
+		base:  Input{Identity: Identity{Name: base, Labelled: true}, Config: r.Config},
+		table: table.Nodes, names: map[nodeKey]string{},
+	}
 	var err error
 	if r.own.shared, err = keyOf(table.Nodes.Shared); err != nil {
 		return Rendered{}, err
@@ -91,10 +94,12 @@ func withNodes(r, earlier Rendered, table Input) (Rendered, error) {
 // refuseNodes refuses a pool whose nodes cannot have configs of their own.
 func refuseNodes(r Rendered) error {
 	if size := len(r.Nodes.String()); size > maxNodeConfigs {
-		return fmt.Errorf("the list of the configs of %d nodes of pool %s has %d bytes, and an annotation can have %d: split the pool", len(r.Nodes.Nodes), r.Pool, size, maxNodeConfigs)
+		return fmt.Errorf("the list of the configs of %d nodes of pool %s has %d bytes, and an annotation can have "+
+			"%d: split the pool", len(r.Nodes.Nodes), r.Pool, size, maxNodeConfigs)
 	}
 	if size := len(r.Spec.Config.Raw) + len(r.Nodes.String()) + metadata; size > MaxSize {
-		return fmt.Errorf("the config of pool %s has %d bytes with its list of nodes, the limit is %d: make files smaller, or split the pool", r.Pool, size, MaxSize)
+		return fmt.Errorf("the config of pool %s has %d bytes with its list of nodes, the limit is %d: make files "+
+			"smaller, or split the pool", r.Pool, size, MaxSize)
 	}
 	return nil
 }
@@ -199,8 +204,8 @@ func (r Rendered) NodeOf(config string) (node string, ok bool) {
 // Table returns the facts and the documents of the nodes of the pool, from which their configs are merged.
 func (r Rendered) Table() nodetable.Table { return r.own.table }
 
-// References returns the config of a node with the references to facts in place of the values. It shows what nodes with the
-// same documents have in common.
+// References returns the config of a node with the references to facts in place of the values. It shows what nodes with
+// the same documents have in common.
 func (r Rendered) References(name string) (Rendered, error) {
 	node := r.own.table.Nodes[name]
 	documents := node.Documents
@@ -210,7 +215,8 @@ func (r Rendered) References(name string) (Rendered, error) {
 	return r.own.mergeDocuments(r.Pool, name, documents)
 }
 
-// WithTable returns the config of a pool with the configs of the nodes of a table, which a MachineConfig of the pool stores.
+// WithTable returns the config of a pool with the configs of the nodes of a table, which a MachineConfig of the pool
+// stores.
 func WithTable(r Rendered, table *mcfgv1.MachineConfig) (Rendered, error) {
 	in := Read(table)
 	if err := errors.Join(in.Problems...); err != nil {

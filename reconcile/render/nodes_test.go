@@ -18,12 +18,16 @@ import (
 )
 
 func fileSpec(path, text string) mcfgv1.MachineConfigSpec {
-	raw := fmt.Sprintf(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":%q,"contents":{"source":%q}}]}}`, path, "data:,"+text)
+	raw := fmt.Sprintf(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":%q,"contents":{"source":%q}}]}}`,
+		path, "data:,"+text)
 	return mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(raw)}}
 }
 
 func ofPool(name, pool string, spec mcfgv1.MachineConfigSpec) *mcfgv1.MachineConfig {
-	return &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{RoleLabel: pool}}, Spec: spec}
+	return &mcfgv1.MachineConfig{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{RoleLabel: pool}},
+		Spec:       spec,
+	}
 }
 
 func tableOf(t *testing.T, pool string, nodes map[string]nodetable.Node) *mcfgv1.MachineConfig {
@@ -53,7 +57,10 @@ func merged(t *testing.T, pool string, mcs ...*mcfgv1.MachineConfig) Rendered {
 func TestNodesWithoutRowsKeepTheConfigOfThePool(t *testing.T) {
 	chrony := ofPool("50-worker-chrony", "worker", fileSpec("/etc/chrony.conf", "a"))
 	plain := merged(t, "worker", chrony)
-	r := merged(t, "worker", chrony, tableOf(t, "worker", map[string]nodetable.Node{"a": rowOf("192.0.2.1"), "b": rowOf("192.0.2.2"), "c": rowOf("192.0.2.1")}))
+	r := merged(t, "worker", chrony, tableOf(t, "worker", map[string]nodetable.Node{
+		"a": rowOf("192.0.2.1"),
+		"b": rowOf("192.0.2.2"), "c": rowOf("192.0.2.1"),
+	}))
 	if r.Nodes.Base != plain.Name || !reflect.DeepEqual(r.Spec, plain.Spec) || r.Nodes.Of("other") != plain.Name {
 		t.Errorf("the config of the other nodes is %s, want %s", r.Nodes.Of("other"), plain.Name)
 	}
@@ -61,10 +68,14 @@ func TestNodesWithoutRowsKeepTheConfigOfThePool(t *testing.T) {
 		t.Errorf("equal contents share one config, others do not: %+v", r.Nodes)
 	}
 	own, err := r.Node("b")
-	if err != nil || own.Name != r.Nodes.Of("b") || !strings.Contains(string(own.Spec.Config.Raw), "data:,192.0.2.2") || !strings.Contains(string(own.Spec.Config.Raw), "/etc/chrony.conf") {
+	if err != nil || own.Name != r.Nodes.Of("b") || !strings.Contains(string(own.Spec.Config.Raw), "data:,192.0.2.2") ||
+		!strings.Contains(string(own.Spec.Config.Raw), "/etc/chrony.conf") {
 		t.Errorf("the config of b is %s %s, %v", own.Name, own.Spec.Config.Raw, err)
 	}
-	mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: r.Name, Annotations: map[string]string{"bunsen.dev/node-configs": r.Nodes.String()}}, Spec: r.Spec}
+	mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{
+		Name:        r.Name,
+		Annotations: map[string]string{"bunsen.dev/node-configs": r.Nodes.String()},
+	}, Spec: r.Spec}
 	if err := machineconfig.CheckName("worker", mc, mc.Spec); err != nil {
 		t.Error(err)
 	}
@@ -110,9 +121,15 @@ func TestTheOrderOfRowsDoesNotMatter(t *testing.T) {
 
 func TestADocumentOfANodeOverridesThePoolAndIsThatNodesAlone(t *testing.T) {
 	chrony := ofPool("50-worker-chrony", "worker", fileSpec("/etc/chrony.conf", "pool"))
-	r := merged(t, "worker", chrony, tableOf(t, "worker", map[string]nodetable.Node{"a": {Documents: []nodetable.Document{{Name: "10-worker-chrony", Spec: fileSpec("/etc/chrony.conf", "node")}}}}))
+	r := merged(t, "worker", chrony,
+		tableOf(t, "worker",
+			map[string]nodetable.Node{
+				"a": {Documents: []nodetable.Document{{Name: "10-worker-chrony", Spec: fileSpec("/etc/chrony.conf",
+					"node")}}},
+			}))
 	own, err := r.Node("a")
-	if err != nil || !strings.Contains(string(own.Spec.Config.Raw), "data:,node") || strings.Contains(string(own.Spec.Config.Raw), "/etc/address") {
+	if err != nil || !strings.Contains(string(own.Spec.Config.Raw), "data:,node") ||
+		strings.Contains(string(own.Spec.Config.Raw), "/etc/address") {
 		t.Errorf("%s, %v", own.Spec.Config.Raw, err)
 	}
 }
@@ -149,8 +166,18 @@ func TestOneChangedRowMergesOneConfig(t *testing.T) {
 
 // TestATargetSaysThatItsConfigsReferToSecrets: the server and the rollout read it from the target alone.
 func TestATargetSaysThatItsConfigsReferToSecrets(t *testing.T) {
-	spec := mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/s","mode":384,"contents":{"source":"data:application/vnd.bunsen.template,%24%7Bsecret:a/b%7D"}}]}}`)}}
-	plain := mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/p","contents":{"source":"data:,p"}}]}}`)}}
+	spec := mcfgv1.MachineConfigSpec{
+		Config: runtime.RawExtension{
+			Raw: []byte(
+				`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/s","mode":384,"contents":{"source":"data:application/vnd.bunsen.template,%24%7Bsecret:a/b%7D"}}]}}`),
+		},
+	}
+	plain := mcfgv1.MachineConfigSpec{
+		Config: runtime.RawExtension{
+			Raw: []byte(
+				`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/p","contents":{"source":"data:,p"}}]}}`),
+		},
+	}
 	for says, c := range map[string]struct {
 		base, own mcfgv1.MachineConfigSpec
 		want      bool
@@ -161,7 +188,10 @@ func TestATargetSaysThatItsConfigsReferToSecrets(t *testing.T) {
 	} {
 		row := rowOf("192.0.2.1")
 		row.Documents = []nodetable.Document{{Name: "50-own", Spec: c.own}}
-		r, err := Merge("worker", []*mcfgv1.MachineConfig{ofPool("50-worker-base", "worker", c.base), tableOf(t, "worker", map[string]nodetable.Node{"a": row})}, Defaults{})
+		r, err := Merge("worker", []*mcfgv1.MachineConfig{
+			ofPool("50-worker-base", "worker", c.base),
+			tableOf(t, "worker", map[string]nodetable.Node{"a": row}),
+		}, Defaults{})
 		if err != nil || r.Nodes.Secrets != c.want || strings.Contains(r.Nodes.String(), "secrets") != c.want {
 			t.Errorf("%s: %s, %v", says, r.Nodes, err)
 		}
@@ -197,7 +227,10 @@ func TestValuesCannotChangeTheStructure(t *testing.T) {
 	}
 	spec := fileSpec("/etc/x", "a=%24%7Bnode.value%7D")
 	want := shape(spec)
-	for _, value := range []string{`"}},{"path":"/etc/passwd"`, "%0Aroot:x:0:0", "a\nb: c", "{{x}}", "\u202e", "$${node.value}", `\u0022`, "data:,x", ","} {
+	for _, value := range []string{
+		`"}},{"path":"/etc/passwd"`, "%0Aroot:x:0:0", "a\nb: c", "{{x}}", "\u202e",
+		"$${node.value}", `\u0022`, "data:,x", ",",
+	} {
 		out, err := nodetable.Expand(spec, map[string]string{"value": value})
 		if err != nil {
 			t.Fatal(err)
@@ -209,7 +242,8 @@ func TestValuesCannotChangeTheStructure(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text, err := machineconfig.Contents(config.Ignition.Storage.Files[0].Contents); err != nil || string(text) != "a="+value {
+		if text, err := machineconfig.Contents(config.Ignition.Storage.Files[0].Contents); err != nil ||
+			string(text) != "a="+value {
 			t.Errorf("%q becomes %q, %v", value, text, err)
 		}
 	}

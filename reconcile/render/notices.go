@@ -148,7 +148,8 @@ func notices(inputs []Input, set setBy, merged lists) (out []Notice) {
 	for list, keys := range set.only(merged).keys() {
 		for _, key := range slices.Sorted(slices.Values(keys)) {
 			at := item{listTable[list].space, key}
-			out = append(out, itemNotices(inputs, listTable[list].kind, key, amongInputs(set[at], clashesOfItem(statements[at])))...)
+			out = append(out, itemNotices(inputs, listTable[list].kind, key,
+				amongInputs(set[at], clashesOfItem(statements[at])))...)
 		}
 	}
 	for _, c := range kargClashes(inputs) {
@@ -194,8 +195,10 @@ func itemNotices(inputs []Input, kind policy.ChangeKind, name string, clashes []
 // repeated are kernel arguments that a command line may contain several times. Arguments that begin with rd may also
 // occur several times.
 var repeated = []string{
-	"acpi_osi", "blacklist", "bond", "bridge", "console", "crashkernel", "dyndbg", "earlycon", "earlyprintk", "hugepages", "hugepagesz",
-	"ifname", "ip", "memmap", "modprobe.blacklist", "module_blacklist", "nameserver", "netdev", "pci", "rootflags", "systemd.mask",
+	"acpi_osi", "blacklist", "bond", "bridge", "console", "crashkernel", "dyndbg", "earlycon", "earlyprintk",
+	"hugepages", "hugepagesz",
+	"ifname", "ip", "memmap", "modprobe.blacklist", "module_blacklist", "nameserver", "netdev", "pci", "rootflags",
+	"systemd.mask",
 	"systemd.setenv", "systemd.wants", "team", "trace_event", "video", "vlan",
 }
 

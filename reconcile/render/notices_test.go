@@ -40,11 +40,16 @@ func TestNotices(t *testing.T) {
 		"another gid":                                {[]string{`"passwd":{"groups":[{"name":"g","gid":1}]}`, `"passwd":{"groups":[{"name":"g","gid":2}]}`}, "same-group: group g: gid: 20-b wins over 10-a [10-a 20-b]"},
 		"the pool's own over what it inherits":       {[]string{plain("/a", "1"), "!" + plain("/a", "2")}, "overrides-worker: file /a: contents: 20-b wins over 10-a [10-a 20-b]"},
 		"two of the pool's own, and what it inherits": {
-			[]string{plain("/a", "1"), "!" + plain("/a", "2"), "!" + plain("/a", "3")}, "same-file: file /a: contents: 30-c wins over 10-a, 20-b [10-a 20-b 30-c]",
+			[]string{plain("/a", "1"), "!" + plain("/a", "2"), "!" + plain("/a", "3")},
+			"same-file: file /a: contents: 30-c wins over 10-a, 20-b [10-a 20-b 30-c]",
 		},
 		"in the order of lists and names": {
-			[]string{unit(`,"enabled":true`) + "," + `"storage":{"files":[{"path":"/b","mode":1},{"path":"/a","mode":1}]}`, unit(`,"enabled":false`) + "," + `"storage":{"files":[{"path":"/a","mode":2},{"path":"/b","mode":2}]}`},
-			"same-file: file /a: mode: 20-b wins over 10-a [10-a 20-b]\nsame-file: file /b: mode: 20-b wins over 10-a [10-a 20-b]\nsame-unit: unit a.service: enabled: 20-b wins over 10-a [10-a 20-b]",
+			[]string{unit(`,"enabled":true`) + "," +
+				`"storage":{"files":[{"path":"/b","mode":1},{"path":"/a","mode":1}]}`, unit(`,"enabled":false`) + "," +
+				`"storage":{"files":[{"path":"/a","mode":2},{"path":"/b","mode":2}]}`},
+			"same-file: file /a: mode: 20-b wins over 10-a [10-a 20-b]\n" +
+				"same-file: file /b: mode: 20-b wins over 10-a [10-a 20-b]\n" +
+				"same-unit: unit a.service: enabled: 20-b wins over 10-a [10-a 20-b]",
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {

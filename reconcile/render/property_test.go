@@ -19,8 +19,8 @@ import (
 	"github.com/bunsen-os/bunsen/internal/policy"
 )
 
-// TestAMergeValidatesAsMuchAsTheWholeNeeds edits lists of MachineConfigs at random, and holds each answer against one that
-// validates the whole merged config, and against the same inputs in another order.
+// TestAMergeValidatesAsMuchAsTheWholeNeeds edits lists of MachineConfigs at random, and holds each answer against one
+// that validates the whole merged config, and against the same inputs in another order.
 func TestAMergeValidatesAsMuchAsTheWholeNeeds(t *testing.T) {
 	good, bad := 0, 0
 	for seed := range int64(280) {
@@ -38,7 +38,8 @@ func TestAMergeValidatesAsMuchAsTheWholeNeeds(t *testing.T) {
 			other, otherErr := Merge(pool, e.mcs, e.defaults)
 			whole, wholeErr := wholly(pool, e.mcs, e.defaults)
 			if (err == nil) != (otherErr == nil) || (err == nil) != (wholeErr == nil) {
-				t.Fatalf("seed %d, step %d:\n%v\nin another order %v\nvalidated wholly %v", seed, step, err, otherErr, wholeErr)
+				t.Fatalf("seed %d, step %d:\n%v\nin another order %v\nvalidated wholly %v", seed, step, err, otherErr,
+					wholeErr)
 			}
 			if err != nil {
 				bad++
@@ -52,7 +53,8 @@ func TestAMergeValidatesAsMuchAsTheWholeNeeds(t *testing.T) {
 				t.Fatalf("seed %d, step %d, who set what (-first order +another):\n%s", seed, step, diff)
 			}
 			if got.Name != whole.Name || string(got.Spec.Config.Raw) != string(whole.Spec.Config.Raw) {
-				t.Fatalf("seed %d, step %d: %s is %s\n%s", seed, step, got.Name, whole.Name, cmp.Diff(string(whole.Spec.Config.Raw), string(got.Spec.Config.Raw)))
+				t.Fatalf("seed %d, step %d: %s is %s\n%s", seed, step, got.Name, whole.Name,
+					cmp.Diff(string(whole.Spec.Config.Raw), string(got.Spec.Config.Raw)))
 			}
 			if diff := cmp.Diff(whole.Config, got.Config, cmpopts.EquateEmpty()); diff != "" {
 				t.Fatalf("seed %d, step %d, parsed (-wholly +got):\n%s", seed, step, diff)
@@ -117,7 +119,10 @@ type editor struct {
 func (e *editor) add() { e.mcs = append(e.mcs, e.object(fmt.Sprintf("%03d", e.r.Intn(1000)))) }
 
 func (e *editor) object(name string) *mcfgv1.MachineConfig {
-	c := machineconfig.Config{HasIgnition: e.r.Intn(8) > 0, Ignition: soundConfig(e.r), KernelType: []string{"", "default", "realtime"}[max(0, e.r.Intn(12)-9)]}
+	c := machineconfig.Config{
+		HasIgnition: e.r.Intn(8) > 0, Ignition: soundConfig(e.r),
+		KernelType: []string{"", "default", "realtime"}[max(0, e.r.Intn(12)-9)],
+	}
 	c.KernelArguments = [][]string{nil, {"a=1 console=x"}, {"a=2", "quiet"}}[e.r.Intn(3)]
 	c.Extensions = [][]string{nil, {"ipsec"}, {"kernel-devel"}}[max(0, e.r.Intn(12)-9)]
 	c.FIPS = e.r.Intn(9) == 0
@@ -126,7 +131,10 @@ func (e *editor) object(name string) *mcfgv1.MachineConfig {
 	if err != nil {
 		panic(err)
 	}
-	mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{RoleLabel: []string{"worker", "infra"}[e.r.Intn(2)]}}, Spec: spec}
+	mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{
+		Name:   name,
+		Labels: map[string]string{RoleLabel: []string{"worker", "infra"}[e.r.Intn(2)]},
+	}, Spec: spec}
 	if e.r.Intn(2) == 0 {
 		e.stamp++
 		mc.UID, mc.ResourceVersion = types.UID(name), fmt.Sprint(e.stamp)
@@ -164,7 +172,8 @@ func (e *editor) edit() {
 	case 11:
 		e.defaults.OSImageURL = []string{"", "cluster:1"}[e.r.Intn(2)]
 		if mc.ResourceVersion == "" && len(mc.Spec.Config.Raw) > 0 { // bytes that nobody vouches for
-			mc.Spec.Config.Raw = slices.Replace(slices.Clone(mc.Spec.Config.Raw), 0, len(mc.Spec.Config.Raw), e.object("x").Spec.Config.Raw...)
+			mc.Spec.Config.Raw = slices.Replace(slices.Clone(mc.Spec.Config.Raw), 0, len(mc.Spec.Config.Raw),
+				e.object("x").Spec.Config.Raw...)
 		}
 	}
 }
@@ -227,7 +236,8 @@ func TestTheWinnerIsTheLastOfTheBook(t *testing.T) {
 		if got := r.Winner(at.kind, at.name); got != names[len(names)-1] {
 			t.Errorf("%v: %s, want the last of %v", at, got, names)
 		}
-		if list := listOf(at.kind); list != "" && at.kind != policy.KindStorage && r.book.lastOf(at) != r.Winner(at.kind, at.name) {
+		if list := listOf(at.kind); list != "" && at.kind != policy.KindStorage &&
+			r.book.lastOf(at) != r.Winner(at.kind, at.name) {
 			t.Errorf("%v: %s when looked for, %s by the book", at, r.book.lastOf(at), r.Winner(at.kind, at.name))
 		}
 	}

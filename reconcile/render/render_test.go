@@ -23,7 +23,9 @@ func mc(name, role, body string) *mcfgv1.MachineConfig {
 	}
 	return &mcfgv1.MachineConfig{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{render.RoleLabel: role}},
-		Spec:       mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(`{"ignition":{"version":"3.5.0"}` + body + `}`)}},
+		Spec: mcfgv1.MachineConfigSpec{
+			Config: runtime.RawExtension{Raw: []byte(`{"ignition":{"version":"3.5.0"}` + body + `}`)},
+		},
 	}
 }
 
@@ -101,7 +103,8 @@ func TestImagesComeFromPeopleThenFromTheCluster(t *testing.T) {
 	d := render.Defaults{OSImageURL: "cluster", ExtensionsImage: "ext"}
 	r, err := render.Merge("worker", []*mcfgv1.MachineConfig{generated, ours}, d)
 	if err != nil || r.Spec.OSImageURL != "cluster" || r.Spec.BaseOSExtensionsContainerImage != "ext" {
-		t.Errorf("got %q, %q, %v: a generated config's image counts, or the default does not", r.Spec.OSImageURL, r.Spec.BaseOSExtensionsContainerImage, err)
+		t.Errorf("got %q, %q, %v: a generated config's image counts, or the default does not", r.Spec.OSImageURL,
+			r.Spec.BaseOSExtensionsContainerImage, err)
 	}
 	ours.Spec.OSImageURL = "mine"
 	r, err = render.Merge("worker", []*mcfgv1.MachineConfig{generated, ours}, d)
@@ -117,7 +120,8 @@ func TestEveryProblemOfEveryMachineConfigAtOnce(t *testing.T) {
 	unlabelled := mc("40", "worker", "")
 	unlabelled.Labels = nil
 	_, err := render.Merge("worker", []*mcfgv1.MachineConfig{
-		mc("10", "worker", file("etc/a", "")), mc("20", "worker", file("/b", `,"mode":2541`)), zen, unlabelled, mc("10", "infra", ""),
+		mc("10", "worker", file("etc/a", "")), mc("20", "worker", file("/b", `,"mode":2541`)), zen, unlabelled,
+		mc("10", "infra", ""),
 	}, render.Defaults{})
 	if err == nil {
 		t.Fatal("all of it was taken")
@@ -139,7 +143,9 @@ func TestEveryProblemOfEveryMachineConfigAtOnce(t *testing.T) {
 // merging is a MachineConfig that merges another config.
 func merging(name, config string) *mcfgv1.MachineConfig {
 	out := mc(name, "worker", "")
-	out.Spec.Config.Raw = fmt.Appendf(nil, `{"ignition":{"version":"3.5.0","config":{"merge":[{"source":"data:;base64,%s"}]}}}`, base64.StdEncoding.EncodeToString([]byte(config)))
+	out.Spec.Config.Raw = fmt.Appendf(nil,
+		`{"ignition":{"version":"3.5.0","config":{"merge":[{"source":"data:;base64,%s"}]}}}`,
+		base64.StdEncoding.EncodeToString([]byte(config)))
 	return out
 }
 
@@ -171,10 +177,13 @@ func TestMergingCanBreakWhatWasGoodAlone(t *testing.T) {
 }
 
 func TestWinnerIsWhoSetItLast(t *testing.T) {
-	devel := mc("30-c", "worker", `"systemd":{"units":[{"name":"a.service","enabled":true}]},"passwd":{"users":[{"name":"core","sshAuthorizedKeys":["k"]}]}`)
+	devel := mc("30-c", "worker",
+		`"systemd":{"units":[{"name":"a.service","enabled":true}]},"passwd":{"users":[{"name":"core","sshAuthorizedKeys":["k"]}]}`)
 	devel.Spec.KernelArguments = []string{"a=1 b"}
-	r := merged(t, mc("10-a", "worker", plain("/etc/a", "1")), mc("20-b", "worker", file("/etc/a", `,"mode":384`)), devel,
-		mc("40-d", "worker", plain("/etc/l", "1")), mc("50-e", "worker", `"storage":{"links":[{"path":"/etc/l","target":"/x"}]}`))
+	r := merged(t, mc("10-a", "worker", plain("/etc/a", "1")), mc("20-b", "worker", file("/etc/a", `,"mode":384`)),
+		devel,
+		mc("40-d", "worker", plain("/etc/l", "1")),
+		mc("50-e", "worker", `"storage":{"links":[{"path":"/etc/l","target":"/x"}]}`))
 	for _, c := range []struct {
 		kind       policy.ChangeKind
 		name, want string
@@ -197,9 +206,13 @@ func TestRenderingARenderedConfigGivesItself(t *testing.T) {
 	r := rand.New(rand.NewSource(4))
 	for range 200 {
 		first := merged(t, randomMCs(r)...)
-		again := merged(t, &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: first.Name, Labels: map[string]string{render.RoleLabel: "worker"}}, Spec: first.Spec})
+		again := merged(t, &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{
+			Name:   first.Name,
+			Labels: map[string]string{render.RoleLabel: "worker"},
+		}, Spec: first.Spec})
 		if first.Name != again.Name {
-			t.Fatalf("%s became %s:\n%s", first.Name, again.Name, cmp.Diff(string(first.Spec.Config.Raw), string(again.Spec.Config.Raw)))
+			t.Fatalf("%s became %s:\n%s", first.Name, again.Name, cmp.Diff(string(first.Spec.Config.Raw),
+				string(again.Spec.Config.Raw)))
 		}
 	}
 }
@@ -222,7 +235,8 @@ func randomMCs(r *rand.Rand) (mcs []*mcfgv1.MachineConfig) {
 		m := mc(fmt.Sprintf("%02d", i), []string{"worker", "infra"}[r.Intn(2)], []string{
 			plain(fmt.Sprintf("/etc/%d", r.Intn(4)), fmt.Sprint(r.Intn(100))),
 			file(fmt.Sprintf("/etc/%d", r.Intn(4)), fmt.Sprintf(`,"mode":%d`, r.Intn(0o777))),
-			fmt.Sprintf(`"systemd":{"units":[{"name":"u%d.service","enabled":%v,"dropins":[{"name":"%d.conf","contents":"[x]"}]}]}`, r.Intn(2), r.Intn(2) == 0, r.Intn(3)),
+			fmt.Sprintf(
+				`"systemd":{"units":[{"name":"u%d.service","enabled":%v,"dropins":[{"name":"%d.conf","contents":"[x]"}]}]}`, r.Intn(2), r.Intn(2) == 0, r.Intn(3)),
 			"",
 		}[r.Intn(4)])
 		m.Spec.KernelType = []string{"", "default", "realtime"}[r.Intn(3)]
@@ -245,23 +259,30 @@ func TestSize(t *testing.T) {
 		t.Errorf("500 kB are warned of: %q", r.Warnings)
 	}
 	r := merged(t, of(400_000)...)
-	if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "34 % of the most that a cluster stores; the largest are file /etc/big (533349 bytes, from MachineConfig 20-big), file /etc/small") {
+	if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "34 % of the most that a cluster stores; the largest "+
+		"are file /etc/big (533349 bytes, from MachineConfig 20-big), file /etc/small") {
 		t.Errorf("warnings %q", r.Warnings)
 	}
-	unit := mc("20-big", "worker", `"systemd":{"units":[{"name":"big.service","contents":"[Unit]\n`+strings.Repeat("# "+strings.Repeat("x", 1000)+`\n`, 1562)+`"}]}`)
-	_, err := render.Merge("worker", []*mcfgv1.MachineConfig{of(1)[0], unit}, render.Defaults{}) // alone its spec would pass
-	if err == nil || !strings.Contains(err.Error(), "a cluster stores at most 1572864") || !strings.Contains(err.Error(), "unit big.service (1566693 bytes, from MachineConfig 20-big), file /etc/small") {
+	unit := mc("20-big", "worker", `"systemd":{"units":[{"name":"big.service","contents":"[Unit]\n`+
+		strings.Repeat("# "+strings.Repeat("x", 1000)+`\n`, 1562)+`"}]}`)
+	// alone its spec would pass
+	_, err := render.Merge("worker", []*mcfgv1.MachineConfig{of(1)[0], unit}, render.Defaults{})
+	if err == nil || !strings.Contains(err.Error(), "a cluster stores at most 1572864") ||
+		!strings.Contains(err.Error(), "unit big.service (1566693 bytes, from MachineConfig 20-big), file /etc/small") {
 		t.Errorf("got %v", err)
 	}
 	r = merged(t, of(1_175_000)...)
-	if len(r.Contents) != 1 || r.Contents[0].Path != "/etc/big" || r.Contents[0].Size != 1_175_000 || len(r.Spec.Config.Raw) > 2000 || len(r.Warnings) > 0 {
-		t.Errorf("a config that is too large has %d bytes, warnings %q and the contents %v", len(r.Spec.Config.Raw), r.Warnings, r.Contents)
+	if len(r.Contents) != 1 || r.Contents[0].Path != "/etc/big" || r.Contents[0].Size != 1_175_000 ||
+		len(r.Spec.Config.Raw) > 2000 || len(r.Warnings) > 0 {
+		t.Errorf("a config that is too large has %d bytes, warnings %q and the contents %v", len(r.Spec.Config.Raw),
+			r.Warnings, r.Contents)
 	}
 	var many []*mcfgv1.MachineConfig
 	for i := range 3000 {
 		many = append(many, mc(fmt.Sprintf("%05d", i), "worker", ""))
 	}
-	if _, err := render.Merge("worker", many, render.Defaults{}); err == nil || !strings.Contains(err.Error(), "3000 MachineConfigs. Their list") {
+	if _, err := render.Merge("worker", many, render.Defaults{}); err == nil ||
+		!strings.Contains(err.Error(), "3000 MachineConfigs. Their list") {
 		t.Errorf("got %v", err)
 	}
 }

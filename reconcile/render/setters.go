@@ -51,7 +51,9 @@ func (s setBy) only(all lists) lists {
 }
 
 func among[T util.Keyed](s setBy, list int, items []T) []T {
-	return slices.DeleteFunc(slices.Clone(items), func(x T) bool { return s[item{listTable[list].space, x.Key()}] == nil })
+	return slices.DeleteFunc(slices.Clone(items), func(x T) bool {
+		return s[item{listTable[list].space, x.Key()}] == nil
+	})
 }
 
 // contested returns a config with only those items that more than one input sets. All other items were validated in

@@ -68,13 +68,18 @@ func guardSize(r Rendered) (warnings []string, err error) {
 		return nil, err
 	}
 	if inputs+metadata > maxAnnotations {
-		return nil, fmt.Errorf("the rendered config of pool %s consists of %d MachineConfigs. Their list needs %d bytes, and an annotation can have %d: combine documents", r.Pool, len(r.Inputs), inputs, maxAnnotations-metadata)
+		return nil, fmt.Errorf("the rendered config of pool %s consists of %d MachineConfigs. Their list needs %d "+
+			"bytes, and an annotation can have %d: combine documents", r.Pool, len(r.Inputs), inputs,
+			maxAnnotations-metadata)
 	}
 	switch {
 	case size > MaxSize:
-		return nil, fmt.Errorf("the rendered config of pool %s has %d bytes with its metadata, and a cluster stores at most %d. Units, and files with secrets or facts, cannot go to the content store. Make these parts smaller: %s", r.Pool, size, MaxSize, largest(r))
+		return nil, fmt.Errorf("the rendered config of pool %s has %d bytes with its metadata, and a cluster stores "+
+			"at most %d. Units, and files with secrets or facts, cannot go to the content store. Make these parts "+
+			"smaller: %s", r.Pool, size, MaxSize, largest(r))
 	case size > WarnSize:
-		return []string{fmt.Sprintf("the rendered config of pool %s has %d bytes with its metadata, %d %% of the most that a cluster stores; the largest are %s", r.Pool, size, size*100/MaxSize, largest(r))}, nil
+		return []string{fmt.Sprintf("the rendered config of pool %s has %d bytes with its metadata, %d %% of the "+
+			"most that a cluster stores; the largest are %s", r.Pool, size, size*100/MaxSize, largest(r))}, nil
 	}
 	return nil, nil
 }
@@ -115,7 +120,8 @@ func largest(r Rendered) string {
 	}
 	parts := make([]string, len(top))
 	for i, s := range top {
-		parts[i] = fmt.Sprintf("%s %s (%d bytes, from MachineConfig %s)", s.kind, s.name, s.bytes, r.book.lastOf(s.entry))
+		parts[i] = fmt.Sprintf("%s %s (%d bytes, from MachineConfig %s)", s.kind, s.name, s.bytes,
+			r.book.lastOf(s.entry))
 	}
 	return strings.Join(parts, ", ")
 }

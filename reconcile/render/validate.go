@@ -17,7 +17,10 @@ import (
 // The valid values of kernelType and of extensions.
 var (
 	kernelTypes = []string{"", "default", "realtime", "64k-pages"}
-	extensions  = []string{"ipsec", "kerberos", "kernel-devel", "sandboxed-containers", "sysstat", "two-node-ha", "usbguard"}
+	extensions  = []string{
+		"ipsec", "kerberos", "kernel-devel", "sandboxed-containers", "sysstat", "two-node-ha",
+		"usbguard",
+	}
 )
 
 // judge parses and validates the spec of a MachineConfig.
@@ -37,11 +40,13 @@ func judge(spec mcfgv1.MachineConfigSpec) (machineconfig.Config, []error) {
 	}
 	for i, e := range spec.Extensions {
 		if !slices.Contains(extensions, e) {
-			bad = append(bad, fmt.Errorf("extensions[%d]: %q is an invalid extension: use any of %s", i, e, strings.Join(extensions, ", ")))
+			bad = append(bad, fmt.Errorf("extensions[%d]: %q is an invalid extension: use any of %s", i, e,
+				strings.Join(extensions, ", ")))
 		}
 	}
 	if kernelDevel(spec.Extensions) && !defaultKernel(spec.KernelType) {
-		bad = append(bad, fmt.Errorf("extension kernel-devel needs the default kernel, not kernelType %s: remove one of them", spec.KernelType))
+		bad = append(bad, fmt.Errorf("extension kernel-devel needs the default kernel, not kernelType %s: remove one "+
+			"of them", spec.KernelType))
 	}
 	return c, bad
 }
@@ -72,7 +77,8 @@ func flatten(err error) []error {
 func validateMerged(c machineconfig.Config, set setBy, b *book) (bad []error) {
 	contested := set.contested(c)
 	found := map[string]bool{}
-	for _, err := range slices.Concat(machineconfig.Validate(contested), machineconfig.Check(contested), validateBetween(c), validateNested(c)) {
+	for _, err := range slices.Concat(machineconfig.Validate(contested), machineconfig.Check(contested),
+		validateBetween(c), validateNested(c)) {
 		found[b.explain(err)] = true // found is a set, because several checks may return the same error.
 	}
 	if len(found) == 0 {
@@ -84,8 +90,10 @@ func validateMerged(c machineconfig.Config, set setBy, b *book) (bad []error) {
 		bad = append(bad, errors.New(text))
 	}
 	if kernelDevel(c.Extensions) && !defaultKernel(c.KernelType) {
-		bad = append(bad, fmt.Errorf("extension kernel-devel (of MachineConfig %s) needs the default kernel, not %s (of MachineConfig %s): remove one of them",
-			b.last(entry{policy.KindExtensions, "kernel-devel"}), c.KernelType, b.last(entry{policy.KindKernelType, ""})))
+		bad = append(bad, fmt.Errorf("extension kernel-devel (of MachineConfig %s) needs the default kernel, not %s "+
+			"(of MachineConfig %s): remove one of them",
+			b.last(entry{policy.KindExtensions, "kernel-devel"}), c.KernelType,
+			b.last(entry{policy.KindKernelType, ""})))
 	}
 	return bad
 }

@@ -34,9 +34,10 @@ type Content struct {
 func (c Content) After(base Content, prunes bool) Content {
 	named := c.names()
 	if !prunes {
-		c.Configs = append(slices.Clone(c.Configs), slices.DeleteFunc(slices.Clone(base.Configs), func(mc *mcfgv1.MachineConfig) bool {
-			return named[Key(KindMachineConfig, mc.Name)]
-		})...)
+		c.Configs = append(slices.Clone(c.Configs), slices.DeleteFunc(slices.Clone(base.Configs),
+			func(mc *mcfgv1.MachineConfig) bool {
+				return named[Key(KindMachineConfig, mc.Name)]
+			})...)
 		c.Objects = append(slices.Clone(c.Objects), others(base.Objects, named)...)
 	}
 	c.Foreign = append(slices.Clone(c.Foreign), others(base.Foreign, named)...)
@@ -68,7 +69,9 @@ func (c Content) names() map[string]bool {
 
 // others returns the objects without a name in the set.
 func others(objects []*unstructured.Unstructured, named map[string]bool) []*unstructured.Unstructured {
-	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool { return named[Key(o.GetKind(), o.GetName())] })
+	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool {
+		return named[Key(o.GetKind(), o.GetName())]
+	})
 }
 
 // Inventory lists every object of the content.
@@ -79,7 +82,10 @@ func (c Content) Inventory() ([]v1alpha1.InventoryEntry, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, v1alpha1.InventoryEntry{Kind: KindMachineConfig, Name: mc.Name, Digest: digest, Role: mc.Labels[v1alpha1.RoleLabel]})
+		out = append(out, v1alpha1.InventoryEntry{
+			Kind: KindMachineConfig, Name: mc.Name, Digest: digest,
+			Role: mc.Labels[v1alpha1.RoleLabel],
+		})
 	}
 	for _, o := range c.Objects {
 		_, digest, err := Wanted(o)
@@ -127,7 +133,10 @@ const mostContent = 256 << 20
 func Encode(c Content) (parts [][]byte, digest string, err error) {
 	stored := storedContent{}
 	for _, mc := range c.Configs {
-		stored.Configs = append(stored.Configs, storedConfig{mc.Name, mc.Labels[v1alpha1.RoleLabel], mc.Annotations[v1alpha1.FileAnnotation], mc.Spec, mc.Annotations[v1alpha1.SecretPathsAnnotation]})
+		stored.Configs = append(stored.Configs, storedConfig{
+			mc.Name, mc.Labels[v1alpha1.RoleLabel],
+			mc.Annotations[v1alpha1.FileAnnotation], mc.Spec, mc.Annotations[v1alpha1.SecretPathsAnnotation],
+		})
 	}
 	for _, o := range c.Objects {
 		stored.Objects = append(stored.Objects, o.Object)
@@ -163,7 +172,8 @@ func Decode(parts [][]byte, digest string) (Content, error) {
 		return Content{}, fmt.Errorf("unpacking the content of a revision: %w", err)
 	}
 	if digestOf(raw) != digest {
-		return Content{}, errors.New("reading the content of a revision: its digest does not match: a user changed a RevisionContent")
+		return Content{}, errors.New("reading the content of a revision: its digest does not match: a user changed a " +
+			"RevisionContent")
 	}
 	var stored storedContent
 	if err := json.Unmarshal(raw, &stored); err != nil {

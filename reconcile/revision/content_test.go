@@ -21,9 +21,13 @@ func config(name, role, ignition string) *mcfgv1.MachineConfig {
 	return &mcfgv1.MachineConfig{
 		TypeMeta: metav1.TypeMeta{APIVersion: "machineconfiguration.openshift.io/v1", Kind: "MachineConfig"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Labels: map[string]string{v1alpha1.RoleLabel: role}, Annotations: map[string]string{v1alpha1.FileAnnotation: `[{"file":"a.bu","blob":"1"}]`},
+			Name: name, Labels: map[string]string{v1alpha1.RoleLabel: role},
+			Annotations: map[string]string{v1alpha1.FileAnnotation: `[{"file":"a.bu","blob":"1"}]`},
 		},
-		Spec: mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(ignition)}, KernelArguments: []string{"quiet"}},
+		Spec: mcfgv1.MachineConfigSpec{
+			Config:          runtime.RawExtension{Raw: []byte(ignition)},
+			KernelArguments: []string{"quiet"},
+		},
 	}
 }
 
@@ -37,7 +41,10 @@ func TestContentComesBack(t *testing.T) {
 				noise[i] = "abcdefghijklmnopqrstuvwxyz0123456789"[random.IntN(36)]
 			}
 			c := revision.Content{
-				Configs: []*mcfgv1.MachineConfig{config("20-b", "worker", `{"ignition":{"version":"3.5.0"}}`), config("10-a", "worker", `{"noise":"`+string(noise)+`"}`)},
+				Configs: []*mcfgv1.MachineConfig{
+					config("20-b", "worker", `{"ignition":{"version":"3.5.0"}}`),
+					config("10-a", "worker", `{"noise":"`+string(noise)+`"}`),
+				},
 				Objects: []*unstructured.Unstructured{object(t, infra), object(t, careful)},
 				Foreign: []*unstructured.Unstructured{object(t, infra)},
 			}
@@ -67,7 +74,8 @@ func TestContentComesBack(t *testing.T) {
 			if len(back.Foreign) != 1 || back.Configs[0].Annotations[v1alpha1.FileAnnotation] == "" {
 				t.Error("something is missing")
 			}
-			if back.Configs[1].Annotations[v1alpha1.SecretPathsAnnotation] != "/etc/a" || back.Configs[0].Annotations[v1alpha1.SecretPathsAnnotation] != "" {
+			if back.Configs[1].Annotations[v1alpha1.SecretPathsAnnotation] != "/etc/a" ||
+				back.Configs[0].Annotations[v1alpha1.SecretPathsAnnotation] != "" {
 				t.Error("the marks of secret paths are not those of the content")
 			}
 			slices.Reverse(c.Configs)
@@ -86,7 +94,8 @@ func TestContentComesBack(t *testing.T) {
 
 // FuzzDecode: whatever a RevisionContent holds, reading it returns a content of that digest or an error.
 func FuzzDecode(f *testing.F) {
-	parts, digest, err := revision.Encode(revision.Content{Configs: []*mcfgv1.MachineConfig{config("10-a", "worker", `{}`)}})
+	parts, digest,
+		err := revision.Encode(revision.Content{Configs: []*mcfgv1.MachineConfig{config("10-a", "worker", `{}`)}})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -54,7 +54,10 @@ func (d *Digests) Of(mc *mcfgv1.MachineConfig) (string, error) {
 // Entry returns the inventory entry of mc.
 func (d *Digests) Entry(mc *mcfgv1.MachineConfig) (v1alpha1.InventoryEntry, error) {
 	digest, err := d.Of(mc)
-	return v1alpha1.InventoryEntry{Kind: KindMachineConfig, Name: mc.Name, Digest: digest, Role: mc.Labels[v1alpha1.RoleLabel]}, err
+	return v1alpha1.InventoryEntry{
+		Kind: KindMachineConfig, Name: mc.Name, Digest: digest,
+		Role: mc.Labels[v1alpha1.RoleLabel],
+	}, err
 }
 
 // Digest returns the digest of the fields on which a render depends: the role and the spec. Digest sorts keys, because

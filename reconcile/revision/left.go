@@ -21,8 +21,10 @@ func Left(was v1alpha1.PoolTarget, f TargetFacts, recorded map[string]string) er
 			before, known = s.Inputs, true
 		}
 		if known && before != now[name] || !known && !f.hasOnly(recorded) {
-			return fmt.Errorf("GitSource %q was deleted, and its MachineConfigs differ from those in the last config of pool %s. They may be half a commit: "+
-				"create the GitSource again, or remove the label %s from its MachineConfigs to use them as they are", name, f.Pool, v1alpha1.SourceLabel)
+			return fmt.Errorf("GitSource %q was deleted, and its MachineConfigs differ from those in the last config "+
+				"of pool %s. They may be half a commit: "+
+				"create the GitSource again, or remove the label %s from its MachineConfigs to use them as they are",
+				name, f.Pool, v1alpha1.SourceLabel)
 		}
 	}
 	return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/revision"
 )
 
-// TestLeft: what a GitSource left that was deleted holds up a pool only where it may be half a revision. The pool was last rendered
-// from motd and net of GitSource os, and from hand, which a user created.
+// TestLeft: what a GitSource left that was deleted holds up a pool only where it may be half a revision. The pool was
+// last rendered from motd and net of GitSource os, and from hand, which a user created.
 func TestLeft(t *testing.T) {
 	const was = "motd 1 os, net 1 os, hand 1"
 	for sentence, c := range map[string]struct {
@@ -35,7 +35,10 @@ func TestLeft(t *testing.T) {
 		"an older controller rendered something that is gone by now": {inputs: was, recorded: map[string]string{"motd": "1", "net": "1", "hand": "1", "more": "1"}, held: true},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			facts := revision.TargetFacts{Pool: "worker", Config: "r1", Inputs: inputs(was), Sources: map[string]string{"os": "1"}}
+			facts := revision.TargetFacts{
+				Pool: "worker", Config: "r1", Inputs: inputs(was),
+				Sources: map[string]string{"os": "1"},
+			}
 			old := revision.NextTarget(v1alpha1.PoolTarget{}, facts)
 			now := revision.TargetFacts{Pool: "worker", Inputs: inputs(c.inputs), Sources: c.sources}
 			if c.recorded != nil {
@@ -47,7 +50,8 @@ func TestLeft(t *testing.T) {
 			}
 			for when, record := range records {
 				err := revision.Left(record, now, c.recorded)
-				if (err != nil) != c.held || c.held && !strings.Contains(err.Error(), "differ from those in the last config") {
+				if (err != nil) != c.held || c.held && !strings.Contains(err.Error(),
+					"differ from those in the last config") {
 					t.Errorf("with the record of %s: %v", when, err)
 				}
 			}

@@ -76,8 +76,10 @@ func ofObject(live *unstructured.Unstructured) string {
 // 1h30m0s.
 func typed(u *unstructured.Unstructured) (map[string]any, error) {
 	into, ok := map[string]any{
-		KindMachineConfigPool: &mcfgv1.MachineConfigPool{}, KindMachineConfiguration: &operatorv1.MachineConfiguration{},
-		KindDriftPolicy: &v1alpha1.DriftPolicy{}, KindRolloutPolicy: &v1alpha1.RolloutPolicy{}, KindPinnedImageSet: &mcfgv1.PinnedImageSet{},
+		KindMachineConfigPool:    &mcfgv1.MachineConfigPool{},
+		KindMachineConfiguration: &operatorv1.MachineConfiguration{},
+		KindDriftPolicy:          &v1alpha1.DriftPolicy{}, KindRolloutPolicy: &v1alpha1.RolloutPolicy{},
+		KindPinnedImageSet: &mcfgv1.PinnedImageSet{},
 	}[u.GetKind()]
 	if !ok {
 		return nil, fmt.Errorf("reading %s %q: no repository holds this kind", u.GetKind(), u.GetName())
@@ -190,7 +192,8 @@ func contains(live, want any) bool {
 			return ok || live == nil
 		}
 		for k, v := range want {
-			ok = ok && (contains(have[k], v) && (!isSelector(k) || reflect.DeepEqual(withoutEmpty(have[k]), withoutEmpty(v))))
+			ok = ok && (contains(have[k], v) && (!isSelector(k) || reflect.DeepEqual(withoutEmpty(have[k]),
+				withoutEmpty(v))))
 		}
 		return ok
 	case []any:

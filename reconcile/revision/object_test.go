@@ -71,7 +71,9 @@ func TestAnObjectIsInForce(t *testing.T) {
 			_ = unstructured.SetNestedStringSlice(o.Object, []string{"infra", "worker"}, "spec", "pools")
 		}, false},
 		"a forged annotation": {infra, func(o *unstructured.Unstructured) {
-			o.SetAnnotations(map[string]string{v1alpha1.WantedAnnotation: strings.Replace(o.GetAnnotations()[v1alpha1.WantedAnnotation], `"maxUnavailable":2`, `"maxUnavailable":3`, 1)})
+			o.SetAnnotations(
+				map[string]string{v1alpha1.WantedAnnotation: strings.Replace(
+					o.GetAnnotations()[v1alpha1.WantedAnnotation], `"maxUnavailable":2`, `"maxUnavailable":3`, 1)})
 			set(o, int64(3), "spec", "maxUnavailable")
 		}, false},
 		"no annotation": {infra, func(o *unstructured.Unstructured) { o.SetAnnotations(nil) }, false},
@@ -92,7 +94,8 @@ func TestAnObjectIsInForce(t *testing.T) {
 				return
 			}
 			revision.Replace(live, want)
-			if got := (&revision.Digests{}).OfObject(live); got != digest && sentence != "with another value of a label" {
+			if got := (&revision.Digests{}).OfObject(live); got != digest &&
+				sentence != "with another value of a label" {
 				t.Errorf("once it is replaced, it has the digest %q and not %q", got, digest)
 			}
 		})

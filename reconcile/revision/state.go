@@ -73,7 +73,8 @@ func Unsettled(pool *mcfgv1.MachineConfigPool, states []State) (string, error) {
 			return fmt.Sprintf("GitSource %s: %s is being applied", s.Source.Name, nameOf(a.Revision)), nil
 		}
 		kind, name := SplitKey(Difference(s.Source.Status.Inventory, s.Live))
-		return fmt.Sprintf("GitSource %s: %s %s is not as %s has it", s.Source.Name, kind, name, nameOf(s.Source.Status.AppliedRevision)), nil
+		return fmt.Sprintf("GitSource %s: %s %s is not as %s has it", s.Source.Name, kind, name,
+			nameOf(s.Source.Status.AppliedRevision)), nil
 	}
 	return "", nil
 }
@@ -94,7 +95,8 @@ func Moving(states []State) string {
 		for _, want := range sets {
 			if key := Difference(want, have); key != "" {
 				_, name := SplitKey(key)
-				return fmt.Sprintf("GitSource %s: MachineConfigPool %s, which decides which nodes are its own, is not as one whole revision has it", s.Source.Name, name)
+				return fmt.Sprintf("GitSource %s: MachineConfigPool %s, which decides which nodes are its own, is "+
+					"not as one whole revision has it", s.Source.Name, name)
 			}
 		}
 	}

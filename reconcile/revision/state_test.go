@@ -28,7 +28,9 @@ func inventory(text string) []v1alpha1.InventoryEntry {
 // TestUnsettled: a pool waits for the sources that feed it, and for no other.
 func TestUnsettled(t *testing.T) {
 	worker := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}
-	worker.Spec.MachineConfigSelector = &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.RoleLabel: "worker"}}
+	worker.Spec.MachineConfigSelector = &metav1.LabelSelector{
+		MatchLabels: map[string]string{v1alpha1.RoleLabel: "worker"},
+	}
 	for sentence, c := range map[string]struct {
 		applied, applying, live string
 		want                    string
@@ -48,7 +50,8 @@ func TestUnsettled(t *testing.T) {
 		"the disruption policy was deleted":                                  {applied: "MachineConfiguration/cluster 1", want: "MachineConfiguration cluster is not as"},
 		"a drift policy of a source that feeds other pools has no say in it": {applied: "DriftPolicy/d 1\nMachineConfig/a 1 master", live: "MachineConfig/a 1 master"},
 		"a drift policy of a source that feeds the pool belongs to its revision": {
-			applied: "DriftPolicy/d 1\nMachineConfig/a 1 worker", live: "MachineConfig/a 1 worker", want: "DriftPolicy d is not as",
+			applied: "DriftPolicy/d 1\nMachineConfig/a 1 worker", live: "MachineConfig/a 1 worker",
+			want: "DriftPolicy d is not as",
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -58,7 +61,10 @@ func TestUnsettled(t *testing.T) {
 				src.Status.AppliedRevision = "main@sha1:1"
 			}
 			if c.applying != "" {
-				src.Status.Applying = &v1alpha1.ApplyingRevision{Revision: "main@sha1:2", Inventory: inventory(c.applying)}
+				src.Status.Applying = &v1alpha1.ApplyingRevision{
+					Revision:  "main@sha1:2",
+					Inventory: inventory(c.applying),
+				}
 			}
 			got, err := revision.Unsettled(worker, []revision.State{{Source: src, Live: inventory(c.live)}})
 			if err != nil {
@@ -90,7 +96,10 @@ func TestMoving(t *testing.T) {
 			src := &v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Name: "config"}}
 			src.Status.Inventory = inventory(c.applied)
 			if c.applying != "" {
-				src.Status.Applying = &v1alpha1.ApplyingRevision{Revision: "main@sha1:2", Inventory: inventory(c.applying)}
+				src.Status.Applying = &v1alpha1.ApplyingRevision{
+					Revision:  "main@sha1:2",
+					Inventory: inventory(c.applying),
+				}
 			}
 			got := revision.Moving([]revision.State{{Source: src, Live: inventory(c.live)}})
 			if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
@@ -108,7 +117,9 @@ func TestSelect(t *testing.T) {
 	}
 	for selects, want := range map[string]string{"gpu": "theirs", v1alpha1.RoleLabel: "ours theirs"} {
 		pool := &mcfgv1.MachineConfigPool{}
-		pool.Spec.MachineConfigSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: selects, Operator: metav1.LabelSelectorOpExists}}}
+		pool.Spec.MachineConfigSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: selects, Operator: metav1.LabelSelectorOpExists},
+		}}
 		selector, err := revision.Selector(pool)
 		if err != nil {
 			t.Fatal(err)
@@ -121,7 +132,8 @@ func TestSelect(t *testing.T) {
 			t.Errorf("a selector of label %s takes %q, want %q", selects, got, want)
 		}
 	}
-	if selector, err := revision.Selector(&mcfgv1.MachineConfigPool{}); err != nil || len(revision.Select(selector, all)) > 0 {
+	if selector, err := revision.Selector(&mcfgv1.MachineConfigPool{}); err != nil ||
+		len(revision.Select(selector, all)) > 0 {
 		t.Errorf("a pool without a selector takes something: %v", err)
 	}
 }

@@ -40,7 +40,8 @@ func NextTarget(was v1alpha1.PoolTarget, f TargetFacts) v1alpha1.PoolTarget {
 		return t // The target is the pool's first config, with all existing inputs.
 	}
 	if was.Config != "" && was.Inputs == nil && was.Sources == nil {
-		return t // The controller that rendered the last config recorded no inputs, so there is nothing to compare with.
+		// The controller that rendered the last config recorded no inputs, so there is nothing to compare with.
+		return t
 	}
 	changes, commit := f.differences(was, t)
 	inForce, after := f.inForce(was, changes, commit)
@@ -84,7 +85,9 @@ func lastCommit(t v1alpha1.PoolTarget) v1alpha1.Requester {
 
 // inForce returns two lists. The list inForce has the changes through the API that are in the new config and in no
 // commit's config, the newest first. The list after has the changes that reversed earlier changes.
-func (f TargetFacts) inForce(was v1alpha1.PoolTarget, changes []v1alpha1.ChangeInForce, commit bool) (inForce []v1alpha1.ChangeInForce, after []v1alpha1.APIChange) {
+func (f TargetFacts) inForce(was v1alpha1.PoolTarget, changes []v1alpha1.ChangeInForce,
+	commit bool,
+) (inForce []v1alpha1.ChangeInForce, after []v1alpha1.APIChange) {
 	var earlier []v1alpha1.ChangeInForce
 	for _, c := range was.InForce {
 		c.Healthy = c.Healthy || was.Config == f.Healthy
@@ -93,7 +96,9 @@ func (f TargetFacts) inForce(was v1alpha1.PoolTarget, changes []v1alpha1.ChangeI
 		}
 	}
 	for _, c := range changes {
-		at := slices.IndexFunc(earlier, func(o v1alpha1.ChangeInForce) bool { return o.Kind == c.Kind && o.Name == c.Name })
+		at := slices.IndexFunc(earlier, func(o v1alpha1.ChangeInForce) bool {
+			return o.Kind == c.Kind && o.Name == c.Name
+		})
 		if at >= 0 {
 			c.Was = earlier[at].Was
 			earlier = slices.Delete(earlier, at, at+1)
@@ -203,7 +208,10 @@ func (d *Digests) Inputs(configs []*mcfgv1.MachineConfig) ([]v1alpha1.TargetInpu
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, v1alpha1.TargetInput{Name: mc.Name, Digest: shorten(digest), Source: mc.Labels[v1alpha1.SourceLabel]})
+		out = append(out, v1alpha1.TargetInput{
+			Name: mc.Name, Digest: shorten(digest),
+			Source: mc.Labels[v1alpha1.SourceLabel],
+		})
 	}
 	slices.SortFunc(out, func(a, b v1alpha1.TargetInput) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
@@ -223,9 +231,14 @@ func (f TargetFacts) differences(was, now v1alpha1.PoolTarget) (changes []v1alph
 	if reselected && anyMoved { // A commit of another source has changed the pool's selector.
 		commit = true
 	} else if reselected {
-		changes = append(changes, v1alpha1.ChangeInForce{APIChange: v1alpha1.APIChange{Kind: KindMachineConfigPool, Name: f.Pool, Action: v1alpha1.APIChanged}, Was: was.Config})
+		changes = append(changes, v1alpha1.ChangeInForce{APIChange: v1alpha1.APIChange{
+			Kind: KindMachineConfigPool,
+			Name: f.Pool, Action: v1alpha1.APIChanged,
+		}, Was: was.Config})
 	}
-	slices.SortFunc(changes, func(a, b v1alpha1.ChangeInForce) int { return strings.Compare(a.Kind+"/"+a.Name, b.Kind+"/"+b.Name) })
+	slices.SortFunc(changes, func(a, b v1alpha1.ChangeInForce) int {
+		return strings.Compare(a.Kind+"/"+a.Name, b.Kind+"/"+b.Name)
+	})
 	return changes, commit
 }
 
@@ -234,7 +247,10 @@ func (f TargetFacts) differences(was, now v1alpha1.PoolTarget) (changes []v1alph
 func (f TargetFacts) apiChanges(was, now v1alpha1.PoolTarget) []v1alpha1.ChangeInForce {
 	var out []v1alpha1.ChangeInForce
 	add := func(name, before string, action v1alpha1.APIAction) {
-		out = append(out, v1alpha1.ChangeInForce{APIChange: v1alpha1.APIChange{Kind: KindMachineConfig, Name: name, Action: action}, Was: before})
+		out = append(out, v1alpha1.ChangeInForce{APIChange: v1alpha1.APIChange{
+			Kind: KindMachineConfig, Name: name,
+			Action: action,
+		}, Was: before})
 	}
 	for _, in := range now.Inputs {
 		old, had := inputNamed(was.Inputs, in.Name)

@@ -21,7 +21,8 @@ func inputs(text string) []v1alpha1.TargetInput {
 	return out
 }
 
-// TestNextTarget: who asked for the config that a pool was rendered to. The pool was at config r1, from main@sha1:1 of GitSource os.
+// TestNextTarget: who asked for the config that a pool was rendered to. The pool was at config r1, from main@sha1:1 of
+// GitSource os.
 func TestNextTarget(t *testing.T) {
 	const was = "motd 1 os, hand 1"
 	for sentence, c := range map[string]struct {
@@ -54,13 +55,15 @@ func TestNextTarget(t *testing.T) {
 				before = nil
 			}
 			old := revision.NextTarget(v1alpha1.PoolTarget{}, revision.TargetFacts{
-				Pool: "worker", Config: "r1", Commit: v1alpha1.CommitInfo{Revision: "os@1"}, Inputs: inputs(c.was), Sources: before,
+				Pool: "worker", Config: "r1", Commit: v1alpha1.CommitInfo{Revision: "os@1"}, Inputs: inputs(c.was),
+				Sources: before,
 			})
 			if c.was == "" {
 				old = v1alpha1.PoolTarget{Config: "r1", Requester: old.Requester}
 			}
 			got := revision.NextTarget(old, revision.TargetFacts{
-				Pool: "worker", Config: c.config, Commit: v1alpha1.CommitInfo{Revision: "os@" + c.sources["os"]}, Inputs: inputs(c.inputs), Sources: c.sources,
+				Pool: "worker", Config: c.config, Commit: v1alpha1.CommitInfo{Revision: "os@" + c.sources["os"]},
+				Inputs: inputs(c.inputs), Sources: c.sources,
 			})
 			text := got.Revision
 			if got.Before != "" {
@@ -79,63 +82,97 @@ func TestNextTarget(t *testing.T) {
 	}
 }
 
-// TestNextTargetOfSeveral: who asked after several renders. Every step is `config = inputs @ revision of os`; `healthy` after it means
-// that the whole pool was healthy with the config before the next step.
+// TestNextTargetOfSeveral: who asked after several renders. Every step is `config = inputs @ revision of os`; `healthy`
+// after it means that the whole pool was healthy with the config before the next step.
 func TestNextTargetOfSeveral(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		steps []string
 		want  string
 	}{
 		"a user took a new MachineConfig back": {
-			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1", "r1 = motd 1 os @ 1"}, "os@1 after Deleted hand",
+			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1", "r1 = motd 1 os @ 1"},
+			"os@1 after Deleted hand",
 		},
 		"a user took one back with which the pool was healthy": {
-			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1 healthy", "r1 = motd 1 os @ 1"}, "os@1 after Deleted hand",
+			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1 healthy", "r1 = motd 1 os @ 1"},
+			"os@1 after Deleted hand",
 		},
 		"a commit without effect came in between": {
-			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1", "r2 = motd 1 os, hand 1 @ 2", "r1 = motd 1 os @ 2"}, "os@1 after Deleted hand",
+			[]string{
+				"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1", "r2 = motd 1 os, hand 1 @ 2",
+				"r1 = motd 1 os @ 2",
+			}, "os@1 after Deleted hand",
 		},
 		"a user took a change back after another change": {
-			[]string{"r1 = motd 1 os, hand 1 @ 1 healthy", "r2 = motd 1 os, hand 2 @ 1", "r3 = motd 1 os, hand 3 @ 1", "r1 = motd 1 os, hand 1 @ 1"}, "os@1 after Changed hand",
+			[]string{
+				"r1 = motd 1 os, hand 1 @ 1 healthy", "r2 = motd 1 os, hand 2 @ 1", "r3 = motd 1 os, hand 3 @ 1",
+				"r1 = motd 1 os, hand 1 @ 1",
+			}, "os@1 after Changed hand",
 		},
 		"a user made a deleted one again": {
-			[]string{"r1 = motd 1 os, hand 1 @ 1 healthy", "r2 = motd 1 os @ 1", "r1 = motd 1 os, hand 1 @ 1"}, "os@1 after Created hand",
+			[]string{"r1 = motd 1 os, hand 1 @ 1 healthy", "r2 = motd 1 os @ 1", "r1 = motd 1 os, hand 1 @ 1"},
+			"os@1 after Created hand",
 		},
 		"a commit came on a change that is not healthy": {
-			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1", "r3 = motd 2 os, hand 1 @ 2"}, "Created hand; os@2",
+			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1", "r3 = motd 2 os, hand 1 @ 2"},
+			"Created hand; os@2",
 		},
 		"and another one": {
-			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1", "r3 = motd 2 os, hand 1 @ 2", "r4 = motd 3 os, hand 1 @ 3"}, "Created hand; os@3",
+			[]string{
+				"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1", "r3 = motd 2 os, hand 1 @ 2",
+				"r4 = motd 3 os, hand 1 @ 3",
+			}, "Created hand; os@3",
 		},
 		"then a user took it back, so the config is that of the newest commit alone": {
-			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1", "r3 = motd 2 os, hand 1 @ 2", "r4 = motd 2 os @ 2"}, "os@2 after Deleted hand",
+			[]string{
+				"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1", "r3 = motd 2 os, hand 1 @ 2",
+				"r4 = motd 2 os @ 2",
+			}, "os@2 after Deleted hand",
 		},
 		"a commit came on a change that is healthy": {
-			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1 healthy", "r3 = motd 2 os, hand 1 @ 2"}, "os@2",
+			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1 healthy", "r3 = motd 2 os, hand 1 @ 2"},
+			"os@2",
 		},
 		"the whole pool was healthy before the commit, and a user deleted what was there": {
-			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1 healthy", "r3 = motd 2 os, hand 1 @ 2", "r4 = motd 2 os @ 2"}, "Deleted hand on os@2",
+			[]string{
+				"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1 healthy", "r3 = motd 2 os, hand 1 @ 2",
+				"r4 = motd 2 os @ 2",
+			}, "Deleted hand on os@2",
 		},
 		"a user made one on a commit with which the pool was not healthy": {
-			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 2 os @ 2", "r3 = motd 2 os, hand 1 @ 2"}, "Created hand on os@2",
+			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 2 os @ 2", "r3 = motd 2 os, hand 1 @ 2"},
+			"Created hand on os@2",
 		},
 		"and another one after a commit without effect": {
-			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 2 os @ 2", "r3 = motd 2 os, hand 1 @ 2", "r4 = motd 2 os, hand 1, more 1 @ 3"}, "Created more; Created hand on os@2",
+			[]string{
+				"r1 = motd 1 os @ 1 healthy", "r2 = motd 2 os @ 2", "r3 = motd 2 os, hand 1 @ 2",
+				"r4 = motd 2 os, hand 1, more 1 @ 3",
+			}, "Created more; Created hand on os@2",
 		},
 		"and took back what the commit did": {
-			[]string{"r1 = motd 1 os, hand 1 @ 1 healthy", "r2 = motd 1 os, hand 1, more 1 os @ 2", "r1 = motd 1 os, hand 1 @ 3"}, "os@3",
+			[]string{
+				"r1 = motd 1 os, hand 1 @ 1 healthy", "r2 = motd 1 os, hand 1, more 1 os @ 2",
+				"r1 = motd 1 os, hand 1 @ 3",
+			}, "os@3",
 		},
 		"no config of the pool was healthy yet, so no commit is told from the changes": {
 			[]string{"r1 = motd 1 os @ 1", "r2 = motd 2 os @ 2", "r3 = motd 2 os, hand 1 @ 2"}, "Created hand",
 		},
 		"of two changes one was taken back": {
-			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1", "r3 = motd 1 os, hand 1, more 1 @ 1", "r4 = motd 1 os, more 1 @ 1"}, "Created more after Deleted hand",
+			[]string{
+				"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1", "r3 = motd 1 os, hand 1, more 1 @ 1",
+				"r4 = motd 1 os, more 1 @ 1",
+			}, "Created more after Deleted hand",
 		},
 		"only the change that is not healthy is named": {
-			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1 healthy", "r3 = motd 1 os, hand 1, more 1 @ 1", "r4 = motd 2 os, hand 1, more 1 @ 2"}, "Created more; os@2",
+			[]string{
+				"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1 healthy",
+				"r3 = motd 1 os, hand 1, more 1 @ 1", "r4 = motd 2 os, hand 1, more 1 @ 2",
+			}, "Created more; os@2",
 		},
 		"the selector is as it was": {
-			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = hand 1 @ 1", "r1 = motd 1 os @ 1"}, "os@1 after Deleted hand after Changed worker",
+			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = hand 1 @ 1", "r1 = motd 1 os @ 1"},
+			"os@1 after Deleted hand after Changed worker",
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -146,7 +183,9 @@ func TestNextTargetOfSeveral(t *testing.T) {
 				config, rest, _ := strings.Cut(step, " = ")
 				in, applied, _ := strings.Cut(rest, " @ ")
 				got = revision.NextTarget(got, revision.TargetFacts{
-					Pool: "worker", Config: config, Healthy: healthy, Commit: v1alpha1.CommitInfo{Revision: "os@" + applied}, Inputs: inputs(in), Sources: map[string]string{"os": applied},
+					Pool: "worker", Config: config, Healthy: healthy,
+					Commit: v1alpha1.CommitInfo{Revision: "os@" + applied}, Inputs: inputs(in),
+					Sources: map[string]string{"os": applied},
 				})
 				if isHealthy {
 					healthy = config
@@ -177,7 +216,10 @@ func TestNextTargetOfSeveral(t *testing.T) {
 func TestATargetFitsIntoAnAnnotation(t *testing.T) {
 	var in []v1alpha1.TargetInput
 	for i := range 5000 {
-		in = append(in, v1alpha1.TargetInput{Name: fmt.Sprintf("%04d-%s", i, strings.Repeat("x", 200)), Digest: strings.Repeat("d", 16), Source: []string{"", "os"}[min(i/200, 1)]})
+		in = append(in, v1alpha1.TargetInput{
+			Name:   fmt.Sprintf("%04d-%s", i, strings.Repeat("x", 200)),
+			Digest: strings.Repeat("d", 16), Source: []string{"", "os"}[min(i/200, 1)],
+		})
 	}
 	facts := revision.TargetFacts{Pool: "worker", Config: "r1", Inputs: in, Sources: map[string]string{"os": "1"}}
 	if text := revision.NextTarget(v1alpha1.PoolTarget{}, facts).String(); len(text) > 64<<10 {
@@ -193,7 +235,10 @@ func TestATargetFitsIntoAnAnnotation(t *testing.T) {
 func TestGivenBy(t *testing.T) {
 	sources := map[string]string{"os": "1"}
 	next := func(was v1alpha1.PoolTarget, config, in string) v1alpha1.PoolTarget {
-		return revision.NextTarget(was, revision.TargetFacts{Pool: "worker", Config: config, Commit: v1alpha1.CommitInfo{Revision: "os@1"}, Inputs: inputs(in), Sources: sources})
+		return revision.NextTarget(was, revision.TargetFacts{
+			Pool: "worker", Config: config,
+			Commit: v1alpha1.CommitInfo{Revision: "os@1"}, Inputs: inputs(in), Sources: sources,
+		})
 	}
 	first := next(v1alpha1.PoolTarget{}, "r1", "motd 1 os")
 	second := next(first, "r2", "motd 1 os, hand 1")

@@ -18,7 +18,8 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// fleet is a pool in the middle of a rollout: some nodes run v1, as many as the budget has places are at work, the rest wait.
+// fleet is a pool in the middle of a rollout: some nodes run v1, as many as the budget has places are at work, the rest
+// wait.
 func fleet(size, updated, atWork int) []*corev1.Node {
 	nodes := make([]*corev1.Node, size)
 	for i := range nodes {
@@ -31,13 +32,17 @@ func fleet(size, updated, atWork int) []*corev1.Node {
 		}
 		nodes[i] = &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{
-				Name: fmt.Sprintf("worker-%05d", i), CreationTimestamp: metav1.NewTime(noon.Add(-time.Duration(i*7919%size) * time.Minute)),
+				Name:              fmt.Sprintf("worker-%05d", i),
+				CreationTimestamp: metav1.NewTime(noon.Add(-time.Duration(i*7919%size) * time.Minute)),
 				Labels: map[string]string{
-					"node-role.kubernetes.io/worker": "", corev1.LabelTopologyZone: string(rune('a' + i%3)), "kubernetes.io/hostname": fmt.Sprintf("worker-%05d", i),
-					corev1.LabelOSStable: "linux", "kubernetes.io/arch": "amd64", "node.kubernetes.io/instance-type": "m5.large",
+					"node-role.kubernetes.io/worker": "", corev1.LabelTopologyZone: string(rune('a' + i%3)),
+					"kubernetes.io/hostname": fmt.Sprintf("worker-%05d", i),
+					corev1.LabelOSStable:     "linux", "kubernetes.io/arch": "amd64",
+					"node.kubernetes.io/instance-type": "m5.large",
 				},
 				Annotations: map[string]string{
-					v1alpha1.CurrentConfigAnnotation: config[0], v1alpha1.DesiredConfigAnnotation: config[1], v1alpha1.StateAnnotation: config[2],
+					v1alpha1.CurrentConfigAnnotation: config[0], v1alpha1.DesiredConfigAnnotation: config[1],
+					v1alpha1.StateAnnotation: config[2],
 				},
 			},
 			Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
@@ -50,7 +55,10 @@ func fleet(size, updated, atWork int) []*corev1.Node {
 
 // careful is a pace with a word on everything.
 func careful() pace.Pace {
-	windows, err := window.Parse([]window.Window{{Name: "day", Schedule: "0 8 * * *", Duration: 10 * time.Hour, Zone: "Europe/Berlin"}})
+	windows, err := window.Parse([]window.Window{{
+		Name: "day", Schedule: "0 8 * * *", Duration: 10 * time.Hour,
+		Zone: "Europe/Berlin",
+	}})
 	if err != nil {
 		panic(err)
 	}
@@ -61,7 +69,10 @@ func careful() pace.Pace {
 			{Canary: true, Selector: labels.SelectorFromSet(labels.Set{"canary": "true"}), Soak: time.Minute},
 			{UpTo: intstr.FromString("100%"), Soak: time.Minute},
 		},
-		Gates:    []v1alpha1.HealthGate{{Name: "ready", Ready: &v1alpha1.ReadyGate{For: metav1.Duration{Duration: time.Minute}}}},
+		Gates: []v1alpha1.HealthGate{{
+			Name:  "ready",
+			Ready: &v1alpha1.ReadyGate{For: metav1.Duration{Duration: time.Minute}},
+		}},
 		Failures: pace.Failures{After: 1, Action: v1alpha1.FailureRevert, NodeDeadline: time.Hour},
 		Windows:  windows,
 		Drain:    pace.Drain{WhenBlocked: v1alpha1.DrainMoveOn, After: time.Hour},
@@ -70,15 +81,18 @@ func careful() pace.Pace {
 
 func rolling(size int, nodes []*corev1.Node) poolstate.Facts {
 	f := poolstate.Facts{Pool: "worker", Target: "v1", MaxUnavailable: size / 10}
-	f.Care = poolstate.Care{Pace: careful(), Healthy: "v0", Record: v1alpha1.RolloutRecord{Config: "v1", Began: metav1.NewTime(noon.Add(-time.Hour)), Steps: 1}}
+	f.Care = poolstate.Care{Pace: careful(), Healthy: "v0", Record: v1alpha1.RolloutRecord{
+		Config: "v1",
+		Began:  metav1.NewTime(noon.Add(-time.Hour)), Steps: 1,
+	}}
 	for _, n := range nodes {
 		f.Nodes = append(f.Nodes, nodestate.Read(n))
 	}
 	return f
 }
 
-// BenchmarkDecision decides for a pool in the middle of a rollout, with a pace: once where the budget is used up, and once
-// where a tenth of the pool may be told.
+// BenchmarkDecision decides for a pool in the middle of a rollout, with a pace: once where the budget is used up, and
+// once where a tenth of the pool may be told.
 func BenchmarkDecision(b *testing.B) {
 	for _, size := range []int{100, 1000, 5000, 10000} {
 		for name, atWork := range map[string]int{"full": size / 10, "telling": 0} {

@@ -29,7 +29,10 @@ func findBlockers(e evaluation, c capacity) blockers {
 	reverting := e.record.Verdict == v1alpha1.RolloutReverted
 	if names := retriedNodes(e.record); len(names) > 0 {
 		until := patientUntil(e)
-		b.holds = append(b.holds, Block{Cause: CauseFailed, Reason: retryText(e.nodes.Target, names, until), Until: until})
+		b.holds = append(b.holds, Block{
+			Cause: CauseFailed, Reason: retryText(e.nodes.Target, names, until),
+			Until: until,
+		})
 	}
 	b.holds = slices.Concat(cycleBlocks(e.Care), b.holds, poolsBefore(e, reverting))
 	w := checkWindow(e)
@@ -74,7 +77,8 @@ func invalidBlocks(c poolstate.Care) []Block {
 // verdictBlock returns the block of a halted or reverted rollout.
 func verdictBlock(pool string, r v1alpha1.RolloutRecord) Block {
 	if r.Verdict == v1alpha1.RolloutReverted {
-		return Block{Cause: CauseReverted, Reason: fmt.Sprintf("pool %s was reverted from %s to %s: %s", pool, r.Target(), r.ReturnsTo(), r.Why)}
+		return Block{Cause: CauseReverted, Reason: fmt.Sprintf("pool %s was reverted from %s to %s: %s", pool,
+			r.Target(), r.ReturnsTo(), r.Why)}
 	}
 	return Block{Cause: CauseHalted, Reason: fmt.Sprintf("the rollout of %s is halted: %s", r.Target(), r.Why)}
 }
@@ -84,7 +88,8 @@ func cycleBlocks(c poolstate.Care) []Block {
 	if len(c.Around.Cycle) == 0 {
 		return nil
 	}
-	return []Block{{Cause: CauseInvalid, Reason: fmt.Sprintf("pools %s wait for each other; remove one of them from `after` of its RolloutPolicy",
+	return []Block{{Cause: CauseInvalid, Reason: fmt.Sprintf("pools %s wait for each other; remove one of them from "+
+		"`after` of its RolloutPolicy",
 		strings.Join(slices.Concat(c.Around.Cycle, c.Around.Cycle[:1]), ", ")), Policies: c.Pace.Policies}}
 }
 
@@ -95,10 +100,13 @@ func poolsBefore(e evaluation, reverting bool) []Block {
 		switch {
 		case a.Done, reverting, a.Pool == membership.Master && arbiterIsOut(e):
 		case a.Missing: // The pool does not exist, so only a user can end this wait.
-			blocks = append(blocks, Block{Cause: CauseInvalid, Reason: fmt.Sprintf("`after` of RolloutPolicy %s names pool %s, which does not exist",
-				strings.Join(e.Care.Pace.Policies, ", "), a.Pool), Policies: e.Care.Pace.Policies})
+			blocks = append(blocks,
+				Block{Cause: CauseInvalid, Reason: fmt.Sprintf("`after` of RolloutPolicy %s names pool %s, which "+
+					"does not exist",
+					strings.Join(e.Care.Pace.Policies, ", "), a.Pool), Policies: e.Care.Pace.Policies})
 		default:
-			blocks = append(blocks, Block{Cause: CauseAfterPool, Reason: "pool " + a.Pool + " is updated first: " + a.Why})
+			blocks = append(blocks, Block{Cause: CauseAfterPool, Reason: "pool " + a.Pool + " is updated first: " +
+				a.Why})
 		}
 	}
 	return blocks
@@ -107,7 +115,8 @@ func poolsBefore(e evaluation, reverting bool) []Block {
 // arbiterIsOut reports whether the arbiter is out of service with its current config. In this case, the masters wait
 // for the arbiter, because they need it for their quorum, and the arbiter does not wait for the masters.
 func arbiterIsOut(e evaluation) bool {
-	return e.Pool == poolstate.ArbiterPool && (len(e.nodes.Candidates[nodestate.CandidateDegraded]) > 0 || slices.ContainsFunc(e.nodes.NotReady, func(m *nodestate.Member) bool { return !m.Changing() }))
+	return e.Pool == poolstate.ArbiterPool && (len(e.nodes.Candidates[nodestate.CandidateDegraded]) > 0 ||
+		slices.ContainsFunc(e.nodes.NotReady, func(m *nodestate.Member) bool { return !m.Changing() }))
 }
 
 // checkWindow blocks the pool outside its maintenance windows.

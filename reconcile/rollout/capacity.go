@@ -43,11 +43,14 @@ func measure(e evaluation) capacity {
 	}
 	if pace.PerZone != nil {
 		if _, err := poolstate.ScaleLimit(pace.PerZone, nodes); err != nil {
-			c.invalid = append(c.invalid, Block{Cause: CauseInvalid, Reason: fmt.Sprintf("reading maxUnavailablePerZone %q for pool %s: %v", pace.PerZone, e.Pool, err)})
+			c.invalid = append(c.invalid,
+				Block{Cause: CauseInvalid, Reason: fmt.Sprintf("reading maxUnavailablePerZone %q for pool %s: %v",
+					pace.PerZone, e.Pool, err)})
 		}
 	}
 	c.used = counts(e, c.settling).Places
-	limit := max(0, c.max) // max comes first, because the difference of the least integer and a positive number overflows.
+	// max comes first, because the difference of the least integer and a positive number overflows.
+	limit := max(0, c.max)
 	c.inService = max(0, limit-c.used)
 	c.starts = max(0, limit-e.nodes.AtWork)
 	c.degraded = max(0, limit-c.used+len(e.nodes.Candidates[nodestate.CandidateDegraded]))

@@ -62,7 +62,10 @@ func carefulFacts(r random) poolstate.Facts {
 	}
 	for _, g := range c.Pace.Gates {
 		if g.Ready == nil && !r.one(4) {
-			c.Gates = append(c.Gates, poolstate.Gate{Name: g.Name, Verdict: []poolstate.GateVerdict{poolstate.GateOpen, poolstate.GateOpen, poolstate.GateWaits, poolstate.GateFailed}[r.Intn(4)], Why: "so"})
+			c.Gates = append(c.Gates, poolstate.Gate{Name: g.Name, Verdict: []poolstate.GateVerdict{
+				poolstate.GateOpen,
+				poolstate.GateOpen, poolstate.GateWaits, poolstate.GateFailed,
+			}[r.Intn(4)], Why: "so"})
 		}
 	}
 	c.Fetches = r.one(3)
@@ -83,7 +86,10 @@ func (r random) download(n *nodestate.Node) {
 		n.Next = v1alpha1.NextConfig{Config: r.of("v1", "v1", "v0", "vbad"), Since: r.time()}
 	}
 	if r.one(2) {
-		n.Fetched = v1alpha1.FetchReport{Config: r.of("v1", "v1", "v0"), Problem: r.of("", "downloading https://x.example/f: the server answers 404")}
+		n.Fetched = v1alpha1.FetchReport{
+			Config:  r.of("v1", "v1", "v0"),
+			Problem: r.of("", "downloading https://x.example/f: the server answers 404"),
+		}
 	}
 }
 
@@ -113,7 +119,10 @@ func (r random) dress(n *nodestate.Node) {
 }
 
 func (r random) pace() pace.Pace {
-	p := pace.Pace{Policies: []string{"careful"}, Failures: pace.Failures{After: 1 + r.Intn(3), Action: v1alpha1.FailureHalt}}
+	p := pace.Pace{Policies: []string{"careful"}, Failures: pace.Failures{
+		After:  1 + r.Intn(3),
+		Action: v1alpha1.FailureHalt,
+	}}
 	if r.one(2) {
 		p.Failures.Action = v1alpha1.FailureRevert
 	}
@@ -127,10 +136,16 @@ func (r random) pace() pace.Pace {
 		p.PerZone = new(intstr.Parse(r.of("1", "2", "50%")))
 	}
 	if r.one(3) {
-		p.Steps = append(p.Steps, pace.Step{Canary: true, Selector: labels.SelectorFromSet(labels.Set{"canary": ""}), Soak: 10 * time.Minute})
+		p.Steps = append(p.Steps, pace.Step{
+			Canary: true, Selector: labels.SelectorFromSet(labels.Set{"canary": ""}),
+			Soak: 10 * time.Minute,
+		})
 	}
 	for range r.Intn(3) {
-		p.Steps = append(p.Steps, pace.Step{UpTo: intstr.Parse(r.of("1", "3", "30%", "100%")), Soak: time.Duration(r.Intn(2)) * 10 * time.Minute})
+		p.Steps = append(p.Steps, pace.Step{
+			UpTo: intstr.Parse(r.of("1", "3", "30%", "100%")),
+			Soak: time.Duration(r.Intn(2)) * 10 * time.Minute,
+		})
 	}
 	for i := range r.Intn(4) {
 		p.Gates = append(p.Gates, []v1alpha1.HealthGate{
@@ -192,7 +207,8 @@ func disturbs(n nodestate.Node, a rollout.Assignment) bool {
 	return !runs && !n.Unavailable()
 }
 
-// TestNoBudgetIsEverOverdrawn: what a decision adds to what is out of service fits into every budget that the pool is in.
+// TestNoBudgetIsEverOverdrawn: what a decision adds to what is out of service fits into every budget that the pool is
+// in.
 func TestNoBudgetIsEverOverdrawn(t *testing.T) {
 	tryCareful(t, func(t *testing.T, _ random, f poolstate.Facts, w rollout.Decision) {
 		nodes, adds := byNames(f), 0
@@ -236,8 +252,8 @@ func TestNoBudgetIsEverOverdrawn(t *testing.T) {
 	})
 }
 
-// TestAStepIsNeverOverrun: a step lets no more be told than it is for, those apart that failed another config, are lost,
-// or run the target already.
+// TestAStepIsNeverOverrun: a step lets no more be told than it is for, those apart that failed another config, are
+// lost, or run the target already.
 func TestAStepIsNeverOverrun(t *testing.T) {
 	tryCareful(t, func(t *testing.T, _ random, f poolstate.Facts, w rollout.Decision) {
 		if w.Stage.Step == w.Stage.Of || w.Target != f.Target {
@@ -261,8 +277,8 @@ func TestAStepIsNeverOverrun(t *testing.T) {
 	})
 }
 
-// TestWhoIsHeldIsNotDisturbed: a paused, halted or unreadable pool tells nobody; a closed window or a pool that comes first
-// keeps all those as they are who are in service.
+// TestWhoIsHeldIsNotDisturbed: a paused, halted or unreadable pool tells nobody; a closed window or a pool that comes
+// first keeps all those as they are who are in service.
 func TestWhoIsHeldIsNotDisturbed(t *testing.T) {
 	tryCareful(t, func(t *testing.T, _ random, f poolstate.Facts, w rollout.Decision) {
 		for _, b := range w.Blocks {
@@ -282,8 +298,9 @@ func TestWhoIsHeldIsNotDisturbed(t *testing.T) {
 	})
 }
 
-// TestADecisionMadeTwiceIsTheSame: whoever stored the record and crashed before he told the nodes, comes to the same orders
-// from the record that he finds; and the record is then as it was. A step that ended by it may be followed by the next one.
+// TestADecisionMadeTwiceIsTheSame: whoever stored the record and crashed before he told the nodes, comes to the same
+// orders from the record that he finds; and the record is then as it was. A step that ended by it may be followed by
+// the next one.
 func TestADecisionMadeTwiceIsTheSame(t *testing.T) {
 	tryCareful(t, func(t *testing.T, _ random, f poolstate.Facts, w rollout.Decision) {
 		stored, err := v1alpha1.ParseRolloutRecord(w.Record.String())
@@ -311,7 +328,8 @@ func TestADecisionMadeTwiceIsTheSame(t *testing.T) {
 	})
 }
 
-// TestNoClockUndoesAVerdict: whatever time it is, a verdict stands until somebody asks to retry or all nodes run the config.
+// TestNoClockUndoesAVerdict: whatever time it is, a verdict stands until somebody asks to retry or all nodes run the
+// config.
 func TestNoClockUndoesAVerdict(t *testing.T) {
 	tryCareful(t, func(t *testing.T, r random, f poolstate.Facts, _ rollout.Decision) {
 		was := f.Care.Record
@@ -326,15 +344,17 @@ func TestNoClockUndoesAVerdict(t *testing.T) {
 	})
 }
 
-// TestAPoolThatStandsStillSaysWhy: where nodes are left, and nobody is told anything, and nobody is on the way, there is a
-// block.
+// TestAPoolThatStandsStillSaysWhy: where nodes are left, and nobody is told anything, and nobody is on the way, there
+// is a block.
 func TestAPoolThatStandsStillSaysWhy(t *testing.T) {
 	tryCareful(t, func(t *testing.T, _ random, f poolstate.Facts, w rollout.Decision) {
-		if len(w.Blocks) > 0 || len(w.Assign)+len(w.Release)+len(w.Announce) > 0 || w.RequeueAfter > 0 && w.RequeueAfter <= time.Second {
+		if len(w.Blocks) > 0 || len(w.Assign)+len(w.Release)+len(w.Announce) > 0 || w.RequeueAfter > 0 &&
+			w.RequeueAfter <= time.Second {
 			return
 		}
 		for _, n := range f.Nodes {
-			if n.Config.Current != n.Config.Desired && !n.Failing() || n.Ahead && n.Of("v1", noon) == nodestate.Downloading {
+			if n.Config.Current != n.Config.Desired && !n.Failing() || n.Ahead &&
+				n.Of("v1", noon) == nodestate.Downloading {
 				return
 			}
 		}

@@ -16,8 +16,8 @@ type Decision struct {
 	// Past is how the previous rollout ended. The caller adds Past to the pool's history in the write that stores
 	// Record. Past is nil if Record continues the same rollout.
 	Past *v1alpha1.RolloutOutcome
-	// Target is the config that nodes are assigned, with the revision of its secrets: Facts.Target, or the config to which a
-	// reverted pool returns; empty for none.
+	// Target is the config that nodes are assigned, with the revision of its secrets: Facts.Target, or the config to
+	// which a reverted pool returns; empty for none.
 	Target string
 	// Assign are the nodes that the controller assigns the target, in this order.
 	Assign []Assignment
@@ -38,8 +38,8 @@ type Decision struct {
 
 // Assignment is the assignment of a config to one node.
 type Assignment struct {
-	// Node is the node to write. Config is the rendered config to write as desiredConfig, with the revision of its secrets to
-	// write as desiredSecrets; see v1alpha1.ConfigAt. It is the node's own config if the node has one.
+	// Node is the node to write. Config is the rendered config to write as desiredConfig, with the revision of its
+	// secrets to write as desiredSecrets; see v1alpha1.ConfigAt. It is the node's own config if the node has one.
 	Node, Config string
 	// Was is the earlier desired config; empty for none.
 	Was string

@@ -69,7 +69,8 @@ func print(f poolstate.Facts, w rollout.Decision) string {
 		b.WriteString("\n")
 	}
 	for _, a := range w.Announce {
-		fmt.Fprintf(&b, "announce %s %s%s\n", a.Node, cmp.Or(a.Next, "nothing"), map[bool]string{true: ", taint"}[a.Taint]+map[bool]string{true: ", untaint"}[a.Untaint])
+		fmt.Fprintf(&b, "announce %s %s%s\n", a.Node, cmp.Or(a.Next, "nothing"),
+			map[bool]string{true: ", taint"}[a.Taint]+map[bool]string{true: ", untaint"}[a.Untaint])
 	}
 	for _, x := range rollout.Explain(f, w, noon) {
 		fmt.Fprintf(&b, "%s waits, %s: %s\n", x.Node, x.Cause, x.Reason)
@@ -118,6 +119,7 @@ func print(f poolstate.Facts, w rollout.Decision) string {
 		fmt.Fprintf(&b, "target %s\n", w.Target)
 	}
 	c := w.Counts
-	fmt.Fprintf(&b, "%d machines: %d updated, %d ready, %d unavailable, %d degraded\n", c.Machines, c.Updated, c.Ready, c.Unavailable, c.Degraded)
+	fmt.Fprintf(&b, "%d machines: %d updated, %d ready, %d unavailable, %d degraded\n", c.Machines, c.Updated, c.Ready,
+		c.Unavailable, c.Degraded)
 	return b.String()
 }

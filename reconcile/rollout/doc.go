@@ -11,10 +11,11 @@
 //	postponeDrains postpone.go   the drains that are postponed in favour of other nodes
 //
 // poolBlocks (pool_blocks.go) and Explain (explain.go) say why the pool and its nodes wait. The texts of their answers
-// are in text.go. Package nodestate reads and classifies nodes, and package poolstate reads pools and policies. Package nodemark
-// decides on labels, taints, and what nodes download before they are assigned the target.
+// are in text.go. Package nodestate reads and classifies nodes, and package poolstate reads pools and policies. Package
+// nodemark decides on labels, taints, and what nodes download before they are assigned the target.
 //
-// Everything that a later decision needs is in Decision.Record. After a crash, calling Next again continues the rollout.
+// Everything that a later decision needs is in Decision.Record. After a crash, calling Next again continues the
+// rollout.
 //
 // In: poolstate.Facts and now. Out: a Decision, counts, why a node waits. Never: a clock, a write to a node, or more
 // unavailable nodes than each budget allows.

@@ -24,8 +24,8 @@ type evaluation struct {
 	again time.Time
 }
 
-// evaluate reads what the nodes report: it updates the record, ends the rollout if too many nodes failed, and classifies the nodes for
-// the config that they are assigned.
+// evaluate reads what the nodes report: it updates the record, ends the rollout if too many nodes failed, and
+// classifies the nodes for the config that they are assigned.
 func evaluate(f poolstate.Facts, now time.Time) evaluation {
 	byName := func(a, b nodestate.Node) int { return strings.Compare(a.Name, b.Name) }
 	if !slices.IsSortedFunc(f.Nodes, byName) {
@@ -59,8 +59,8 @@ func classifyFor(f poolstate.Facts, target string) nodestate.Members {
 	return nodestate.Classify(f.Care.NodeConfigs.InTermsOf(f.Nodes, f.Preferred(target)...), target, p)
 }
 
-// assignedConfig returns the config that nodes are assigned, with the revision of its secrets: the pool's target or, in a
-// reverted pool, the earlier config.
+// assignedConfig returns the config that nodes are assigned, with the revision of its secrets: the pool's target or, in
+// a reverted pool, the earlier config.
 func assignedConfig(f poolstate.Facts, r v1alpha1.RolloutRecord) string {
 	if r.Verdict == v1alpha1.RolloutReverted {
 		return r.ReturnsTo()
@@ -73,13 +73,17 @@ func assignedConfig(f poolstate.Facts, r v1alpha1.RolloutRecord) string {
 // is not caused by the config. A node that fails later keeps its place in the budget.
 func judge(e evaluation) evaluation {
 	r := e.record
-	if r.Ended == nil && r.Verdict != v1alpha1.RolloutReverted && e.nodes.Total.Nodes > 0 && e.nodes.Total.Healthy == e.nodes.Total.Nodes {
+	if r.Ended == nil && r.Verdict != v1alpha1.RolloutReverted && e.nodes.Total.Nodes > 0 &&
+		e.nodes.Total.Healthy == e.nodes.Total.Nodes {
 		settling := findSettling(e)
 		e.again = earliest(e.again, settling.again)
 		if settling.nodes == 0 {
 			at := stamp(e.now)
 			// The new record also ends a halt.
-			e.record = v1alpha1.RolloutRecord{Requester: r.Requester, Began: r.Began, UpdatedBefore: r.UpdatedBefore, Steps: r.Steps, Ended: &at, Fetches: r.Fetches}
+			e.record = v1alpha1.RolloutRecord{
+				Requester: r.Requester, Began: r.Began, UpdatedBefore: r.UpdatedBefore,
+				Steps: r.Steps, Ended: &at, Fetches: r.Fetches,
+			}
 			e.record.SetTarget(r.Target())
 			e.record.SetLastHealthy(r.Target())
 			r = e.record
@@ -105,7 +109,8 @@ func judge(e evaluation) evaluation {
 	}
 	e.record.RolloutEnd, e.record.WellSince, e.record.Forgiven = end, nil, nil
 	back := e.Facts.Secrets.AtReturn(r.LastHealthy(), e.Target)
-	if e.Care.Pace.Failures.Action == v1alpha1.FailureRevert && e.Care.Healthy != "" && back != "" && back != e.Target && e.Care.NodeConfigs.Knows(back) {
+	if e.Care.Pace.Failures.Action == v1alpha1.FailureRevert && e.Care.Healthy != "" && back != "" &&
+		back != e.Target && e.Care.NodeConfigs.Knows(back) {
 		e.record.Verdict = v1alpha1.RolloutReverted
 		e.record.SetReturnsTo(back)
 	}
@@ -117,7 +122,8 @@ func judge(e evaluation) evaluation {
 func findFailure(e evaluation) (end v1alpha1.RolloutEnd, again time.Time) {
 	for _, g := range e.Care.Gates {
 		if g.Verdict == poolstate.GateFailed {
-			return v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutHalted, Gate: g.Name, Why: "gate " + g.Name + " failed" + nodestate.Quote(g.Why, nodestate.MaxVerdictReason)}, again
+			return v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutHalted, Gate: g.Name, Why: "gate " + g.Name +
+				" failed" + nodestate.Quote(g.Why, nodestate.MaxVerdictReason)}, again
 		}
 	}
 	failed, again := failedNodes(e)

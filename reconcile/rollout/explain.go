@@ -18,7 +18,10 @@ func Explain(f poolstate.Facts, w Decision, now time.Time) []Waiting {
 	}
 	p := newPlan(f, now)
 	x := explanation{
-		plan: p, wording: nodestate.Wording{Now: now, Target: p.nodes.Target, Stable: f.Timestamps, Most: nodestate.MaxReason}, released: map[string]bool{},
+		plan: p, wording: nodestate.Wording{
+			Now: now, Target: p.nodes.Target, Stable: f.Timestamps,
+			Most: nodestate.MaxReason,
+		}, released: map[string]bool{},
 		step: Block{Cause: CauseStep, Reason: stepText(p.step)},
 	}
 	x.budget = budgetText(p, x.wording)

@@ -20,8 +20,8 @@ import (
 )
 
 // A pool as text: a line for the pool, lines for what its policy, its record and other pools say, and a line per node,
-// `name current desired state [key[=value]]…`. A word is key=value; an underscore in a text is a blank; a time is how long
-// ago it was, negative for one to come.
+// `name current desired state [key[=value]]…`. A word is key=value; an underscore in a text is a blank; a time is how
+// long ago it was, negative for one to come.
 
 // reader reads one.
 type reader struct {
@@ -39,7 +39,8 @@ func parseFacts(t *testing.T, text string) poolstate.Facts {
 			continue
 		}
 		read := map[string]func(key, value string) bool{
-			"pool": r.pool, "policy": r.policy, "step": r.step(), "gate": r.gate(), "record": r.record, "ahead": r.ahead,
+			"pool": r.pool, "policy": r.policy, "step": r.step(), "gate": r.gate(), "record": r.record,
+			"ahead":    r.ahead,
 			"together": r.together(), "custom": r.custom(),
 		}[words[0]]
 		if read == nil {
@@ -110,7 +111,8 @@ func (r *reader) pool(key, value string) bool {
 	return true
 }
 
-// policy reads what a RolloutPolicy comes to; there is one as soon as there is such a line, and it halts after one failure.
+// policy reads what a RolloutPolicy comes to; there is one as soon as there is such a line, and it halts after one
+// failure.
 func (r *reader) policy(key, value string) bool {
 	p := &r.f.Care.Pace
 	if p.Policies == nil {
@@ -130,7 +132,10 @@ func (r *reader) policy(key, value string) bool {
 	case "moveon":
 		p.Drain = pace.Drain{WhenBlocked: v1alpha1.DrainMoveOn, After: r.duration(value)}
 	case "window": // open for two hours from then
-		set, err := window.Parse([]window.Window{{Name: "night", Schedule: "0 " + value + " * * *", Duration: 2 * time.Hour}})
+		set, err := window.Parse([]window.Window{{
+			Name: "night", Schedule: "0 " + value + " * * *",
+			Duration: 2 * time.Hour,
+		}})
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -171,7 +176,10 @@ func (r *reader) gate() func(key, value string) bool {
 	return func(key, value string) bool {
 		switch key {
 		case "ready":
-			c.Pace.Gates = append(c.Pace.Gates, v1alpha1.HealthGate{Name: "ready", Ready: &v1alpha1.ReadyGate{For: metav1.Duration{Duration: r.duration(value)}}})
+			c.Pace.Gates = append(c.Pace.Gates, v1alpha1.HealthGate{
+				Name:  "ready",
+				Ready: &v1alpha1.ReadyGate{For: metav1.Duration{Duration: r.duration(value)}},
+			})
 		case "job":
 			name = value
 			c.Pace.Gates = append(c.Pace.Gates, v1alpha1.HealthGate{Name: name, Job: &v1alpha1.JobGate{}})
@@ -225,7 +233,10 @@ func (r *reader) ahead(key, value string) bool {
 	if key == "" {
 		return true
 	}
-	r.f.Care.Around.Ahead = append(r.f.Care.Around.Ahead, poolstate.Ahead{Pool: key, Done: value == "", Why: blanks(value)})
+	r.f.Care.Around.Ahead = append(r.f.Care.Around.Ahead, poolstate.Ahead{
+		Pool: key, Done: value == "",
+		Why: blanks(value),
+	})
 	return true
 }
 
@@ -327,7 +338,10 @@ func (r *reader) stepWord(n *nodestate.Node, key, value string) bool {
 	case "drains": // how often they were postponed, before the first that began 3 hours ago
 		n.Drains = nodestate.Drains{For: n.Config.Desired, First: noon.Add(-3 * time.Hour), Postponed: r.number(value)}
 	case "answered": // the retry that its failure answers
-		n.Failure = v1alpha1.Failure{Config: n.Config.Desired, Cause: v1alpha1.FailureApply, Retry: new(metav1.NewTime(r.ago(value)))}
+		n.Failure = v1alpha1.Failure{
+			Config: n.Config.Desired, Cause: v1alpha1.FailureApply,
+			Retry: new(metav1.NewTime(r.ago(value))),
+		}
 	case "booted":
 		n.Booted = value
 	case "attested": // the pool for which the server let it in; "no": its records name none

@@ -12,8 +12,8 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// TestNoNodeInServiceIsToldAConfigWithoutItsFiles: a node that can download ahead gets the config after that, whatever else
-// there is. What is announced is announced once.
+// TestNoNodeInServiceIsToldAConfigWithoutItsFiles: a node that can download ahead gets the config after that, whatever
+// else there is. What is announced is announced once.
 func TestNoNodeInServiceIsToldAConfigWithoutItsFiles(t *testing.T) {
 	told := 0
 	for seed := range int64(rounds) {
@@ -23,7 +23,8 @@ func TestNoNodeInServiceIsToldAConfigWithoutItsFiles(t *testing.T) {
 		nodes := byNames(f)
 		for _, a := range w.Assign {
 			n := nodes[a.Node]
-			if w.Record.Fetches && w.Target == f.Target && n.Ahead && n.Ready() && n.Done() && n.Config.Current != a.Config && n.Of(a.Config, noon) != nodestate.Downloaded {
+			if w.Record.Fetches && w.Target == f.Target && n.Ahead && n.Ready() && n.Done() &&
+				n.Config.Current != a.Config && n.Of(a.Config, noon) != nodestate.Downloaded {
 				t.Fatalf("seed %d: %s is assigned %s without its files", seed, a.Node, a.Config)
 			}
 		}
@@ -61,9 +62,15 @@ func TestHowManyNodesDownload(t *testing.T) {
 		"all have daemons of an earlier version": {func(n *nodestate.Node, _ int) { n.Ahead = false }, 0},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			f := poolstate.Facts{Pool: "worker", Target: "v1", MaxUnavailable: 3, Care: poolstate.Care{Healthy: "v0", Fetches: true}}
+			f := poolstate.Facts{Pool: "worker", Target: "v1", MaxUnavailable: 3, Care: poolstate.Care{
+				Healthy: "v0",
+				Fetches: true,
+			}}
 			for i := range 200 {
-				n := nodestate.Node{Name: fmt.Sprintf("n%03d", i), State: v1alpha1.StateDone, Config: nodestate.Configs{Current: "v0", Desired: "v0"}}
+				n := nodestate.Node{
+					Name: fmt.Sprintf("n%03d", i), State: v1alpha1.StateDone,
+					Config: nodestate.Configs{Current: "v0", Desired: "v0"},
+				}
 				n.Ahead = true
 				c.node(&n, i)
 				f.Nodes = append(f.Nodes, n)

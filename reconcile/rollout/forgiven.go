@@ -105,7 +105,8 @@ func hasChanged(e evaluation, entry string) bool {
 // failedAgain reports whether a node failed the target once more after a user requested a retry, as its daemon reports.
 func failedAgain(e evaluation, m *nodestate.Member) bool {
 	requested := e.Care.RetryAt
-	return m.Failed && m.Failure.Config == e.nodes.Target && m.Failure.Retry != nil && !requested.IsZero() && !m.Failure.Retry.Time.Before(requested)
+	return m.Failed && m.Failure.Config == e.nodes.Target && m.Failure.Retry != nil && !requested.IsZero() &&
+		!m.Failure.Retry.Time.Before(requested)
 }
 
 // patientUntil returns until when other nodes wait for retried nodes.

@@ -8,8 +8,8 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
 )
 
-// TestHealthyConfigOfSilentNodes: which config counts as the last healthy one when the pool gets another target. The pool was healthy
-// with v0, and v1 is replaced by v2.
+// TestHealthyConfigOfSilentNodes: which config counts as the last healthy one when the pool gets another target. The
+// pool was healthy with v0, and v1 is replaced by v2.
 func TestHealthyConfigOfSilentNodes(t *testing.T) {
 	const done = "n0 v1 v1 Done\nn1 v1 v1 Done\n"
 	for sentence, c := range map[string]struct{ nodes, want string }{
@@ -31,8 +31,8 @@ func TestHealthyConfigOfSilentNodes(t *testing.T) {
 	}
 }
 
-// TestHealthyConfigWithoutRecord: which config counts as the last healthy one where no record names one, such as that of a pool that was
-// deleted and created again. The pool's target is rendered-worker-bad.
+// TestHealthyConfigWithoutRecord: which config counts as the last healthy one where no record names one, such as that
+// of a pool that was deleted and created again. The pool's target is rendered-worker-bad.
 func TestHealthyConfigWithoutRecord(t *testing.T) {
 	const good, older, bad = "rendered-worker-good", "rendered-worker-older", "rendered-worker-bad"
 	runs := func(current, desired, rest string) string { return "n " + current + " " + desired + " " + rest + "\n" }

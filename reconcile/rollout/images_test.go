@@ -13,13 +13,14 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// TestNodesPullImagesBeforeTheyGetAConfig: a node in service with a daemon that pulls is assigned a config once it has the
-// images of its pool's sets. The other node of the pool is updated meanwhile.
+// TestNodesPullImagesBeforeTheyGetAConfig: a node in service with a daemon that pulls is assigned a config once it has
+// the images of its pool's sets. The other node of the pool is updated meanwhile.
 func TestNodesPullImagesBeforeTheyGetAConfig(t *testing.T) {
 	ago := func(d time.Duration) *metav1.Time { at := metav1.NewTime(noon.Add(-d)); return &at }
 	for sentence, c := range map[string]struct {
 		node func(*nodestate.Node)
-		// assigned is whether the node is assigned the config; why is what Explain says; blocked is the cause of the pool's block.
+		// assigned is whether the node is assigned the config; why is what Explain says; blocked is the cause of the
+		// pool's block.
 		assigned     bool
 		why, blocked string
 	}{
@@ -34,10 +35,16 @@ func TestNodesPullImagesBeforeTheyGetAConfig(t *testing.T) {
 		"it failed another config already": {func(n *nodestate.Node) { n.State, n.Config.Desired = v1alpha1.StateDegraded, "v0b" }, true, "", ""},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			n := nodestate.Node{Name: "n1", State: v1alpha1.StateDone, Config: nodestate.Configs{Current: "v0", Desired: "v0"}}
+			n := nodestate.Node{Name: "n1", State: v1alpha1.StateDone, Config: nodestate.Configs{
+				Current: "v0",
+				Desired: "v0",
+			}}
 			n.Images, n.Pins = "d2", true
 			c.node(&n)
-			f := poolstate.Facts{Pool: "worker", Target: "v1", MaxUnavailable: 1, Care: poolstate.Care{Healthy: "v0"}, Nodes: []nodestate.Node{n}}
+			f := poolstate.Facts{
+				Pool: "worker", Target: "v1", MaxUnavailable: 1, Care: poolstate.Care{Healthy: "v0"},
+				Nodes: []nodestate.Node{n},
+			}
 			w := rollout.Next(f, noon)
 			if (len(w.Assign) == 1) != c.assigned {
 				t.Errorf("it assigns %v", w.Assign)
@@ -59,7 +66,10 @@ func TestNodesPullImagesBeforeTheyGetAConfig(t *testing.T) {
 			if c.why != "" && strings.HasPrefix(c.why, "pulls the images of") && w.RequeueAfter == 0 {
 				t.Error("nothing looks again when the pull takes too long")
 			}
-			other := nodestate.Node{Name: "n2", State: v1alpha1.StateDone, Config: nodestate.Configs{Current: "v0", Desired: "v0"}}
+			other := nodestate.Node{Name: "n2", State: v1alpha1.StateDone, Config: nodestate.Configs{
+				Current: "v0",
+				Desired: "v0",
+			}}
 			other.Images, other.Pins, other.Pinned.Digest = n.Images, true, n.Images
 			f.Nodes = append(f.Nodes, other)
 			if w := rollout.Next(f, noon); !c.assigned && (len(w.Assign) != 1 || w.Assign[0].Node != "n2") {
@@ -73,8 +83,14 @@ func TestNodesPullImagesBeforeTheyGetAConfig(t *testing.T) {
 func TestARevertWaitsForNoImages(t *testing.T) {
 	n := nodestate.Node{Name: "n1", State: v1alpha1.StateDone, Config: nodestate.Configs{Current: "v1", Desired: "v1"}}
 	n.Images, n.Pins = "d2", true
-	f := poolstate.Facts{Pool: "worker", Target: "v1", MaxUnavailable: 1, Care: poolstate.Care{Healthy: "v0"}, Nodes: []nodestate.Node{n}}
-	f.Care.Record = v1alpha1.RolloutRecord{Config: "v1", Healthy: "v0", RolloutEnd: v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutReverted, Back: "v0"}}
+	f := poolstate.Facts{
+		Pool: "worker", Target: "v1", MaxUnavailable: 1, Care: poolstate.Care{Healthy: "v0"},
+		Nodes: []nodestate.Node{n},
+	}
+	f.Care.Record = v1alpha1.RolloutRecord{
+		Config: "v1", Healthy: "v0",
+		RolloutEnd: v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutReverted, Back: "v0"},
+	}
 	if w := rollout.Next(f, noon); len(w.Assign) != 1 || w.Assign[0].Config != "v0" {
 		t.Errorf("it assigns %v, and is blocked by %v", w.Assign, w.Blocks)
 	}

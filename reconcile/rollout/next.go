@@ -61,16 +61,19 @@ func Next(f poolstate.Facts, now time.Time) Decision {
 		return Decision{Record: e.record, Counts: counts(e, settling{}), Blocks: invalidBlocks(f.Care)}
 	}
 	if f.Secrets.Unresolved != "" {
-		return Decision{Record: f.Care.Record, Counts: Count(f), Blocks: append(invalidBlocks(f.Care), Block{Cause: CauseSecrets, Reason: f.Secrets.Unresolved})}
+		return Decision{Record: f.Care.Record, Counts: Count(f), Blocks: append(invalidBlocks(f.Care),
+			Block{Cause: CauseSecrets, Reason: f.Secrets.Unresolved})}
 	}
 	p := newPlan(f, now)
 	w := Decision{
-		Record: p.record, Past: pastOutcome(p.evaluation), Target: p.nodes.Target, Assign: assignmentsOf(p), Release: p.released,
-		Counts: counts(p.evaluation, p.capacity.settling), Stage: p.step.Stage,
+		Record: p.record, Past: pastOutcome(p.evaluation), Target: p.nodes.Target, Assign: assignmentsOf(p),
+		Release: p.released,
+		Counts:  counts(p.evaluation, p.capacity.settling), Stage: p.step.Stage,
 	}
 	w.Marks = marksOf(p)
 	blocks, again := poolBlocks(p)
-	w.Blocks, again = blocks, earliest(p.again, again, content(p.evaluation).Late(p.nodes.Candidates[nodestate.CandidateInService]))
+	w.Blocks, again = blocks,
+		earliest(p.again, again, content(p.evaluation).Late(p.nodes.Candidates[nodestate.CandidateInService]))
 	if p.nodes.Total.Changing > 0 || len(w.Assign) > 0 {
 		again = earliest(again, now.Add(recheckNodes))
 	}
@@ -107,28 +110,35 @@ func assignmentsOf(p plan) []Assignment {
 	var out []Assignment
 	for _, m := range p.assigned.members {
 		out = append(out, Assignment{
-			Node: m.Name, Config: p.Care.NodeConfigs.Own(p.nodes.Target, m.Name), Was: p.Care.NodeConfigs.Own(m.Config.Desired, m.Name), DropImage: m.Config.DesiredImage != "", Untaint: m.Tainted,
+			Node: m.Name, Config: p.Care.NodeConfigs.Own(p.nodes.Target, m.Name),
+			Was: p.Care.NodeConfigs.Own(m.Config.Desired, m.Name), DropImage: m.Config.DesiredImage != "",
+			Untaint:  m.Tainted,
 			Recovery: m.Failing() && m.Candidate != nodestate.CandidateInService,
 		})
 	}
 	return out
 }
 
-// marksOf returns the writes for nodes without an assignment. Nodes of a paused pool get no new taints and labels, and are
-// told nothing to download.
+// marksOf returns the writes for nodes without an assignment. Nodes of a paused pool get no new taints and labels, and
+// are told nothing to download.
 func marksOf(p plan) nodemark.Marks {
 	written := p.assigned.set()
 	for _, r := range p.released {
 		written[p.nodes.ByName(r.Node)] = true
 	}
 	return nodemark.Of(nodemark.Pool{
-		Nodes: p.nodes, Customs: p.Care.Around.Customs, Content: content(p.evaluation), Written: func(m *nodestate.Member) bool { return written[m] },
-		Frozen: p.Paused || p.Care.Invalid != "", Stopped: len(p.blockers.stops) > 0, Canaries: p.step.policy.Selector != nil, Max: p.capacity.max,
+		Nodes: p.nodes, Customs: p.Care.Around.Customs, Content: content(p.evaluation),
+		Written: func(m *nodestate.Member) bool { return written[m] },
+		Frozen:  p.Paused || p.Care.Invalid != "", Stopped: len(p.blockers.stops) > 0,
+		Canaries: p.step.policy.Selector != nil, Max: p.capacity.max,
 	})
 }
 
-// content returns the content that nodes download before they are assigned the target. Nodes of a reverted pool have that of
-// the config to which they return.
+// content returns the content that nodes download before they are assigned the target. Nodes of a reverted pool have
+// that of the config to which they return.
 func content(e evaluation) nodemark.Content {
-	return nodemark.Content{Needed: e.record.Fetches && e.nodes.Target == e.Target, Images: e.nodes.Target == e.Target, Target: e.nodes.Target, Configs: e.Care.NodeConfigs, Now: e.now}
+	return nodemark.Content{
+		Needed: e.record.Fetches && e.nodes.Target == e.Target, Images: e.nodes.Target == e.Target,
+		Target: e.nodes.Target, Configs: e.Care.NodeConfigs, Now: e.now,
+	}
 }

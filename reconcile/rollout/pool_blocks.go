@@ -81,10 +81,12 @@ func stepBlocks(p plan) (blocks []Block, again time.Time) {
 		return []Block{g}, again
 	}
 	if !s.soaked.IsZero() {
-		return []Block{{Cause: CauseSoak, Until: s.soaked, Reason: fmt.Sprintf("%s; soaking until %s", stepText(s), nodestate.FormatDeadline(s.soaked, s.policy.Soak))}}, again
+		return []Block{{Cause: CauseSoak, Until: s.soaked, Reason: fmt.Sprintf("%s; soaking until %s", stepText(s),
+			nodestate.FormatDeadline(s.soaked, s.policy.Soak))}}, again
 	}
 	if s.policy.Selector != nil && s.Want == 0 {
-		return []Block{{Cause: CauseStep, Reason: fmt.Sprintf("the canary's nodeSelector %s matches no node of pool %s; label one, or correct the RolloutPolicy",
+		return []Block{{Cause: CauseStep, Reason: fmt.Sprintf("the canary's nodeSelector %s matches no node of pool "+
+			"%s; label one, or correct the RolloutPolicy",
 			s.policy.Selector, p.Pool)}}, again
 	}
 	if len(p.assigned.members) > 0 {
@@ -97,9 +99,12 @@ func stepBlocks(p plan) (blocks []Block, again time.Time) {
 	if b, closed := nodeGatesBlock(p); closed {
 		return []Block{b}, again
 	}
-	unavailable := nodestate.Filter(p.nodes.Occupying, func(m *nodestate.Member) bool { return s.policy.Selector == nil || m.Canary })
+	unavailable := nodestate.Filter(p.nodes.Occupying, func(m *nodestate.Member) bool {
+		return s.policy.Selector == nil || m.Canary
+	})
 	if len(unavailable) > 0 {
-		return []Block{{Cause: CauseStep, Reason: stepText(s) + ": " + nodestate.Describe(unavailable, stableWording(p.evaluation).State)}}, again
+		return []Block{{Cause: CauseStep, Reason: stepText(s) + ": " + nodestate.Describe(unavailable,
+			stableWording(p.evaluation).State)}}, again
 	}
 	return nil, again
 }
@@ -124,7 +129,8 @@ func nodeGatesBlock(p plan) (b Block, closed bool) {
 		texts = append(texts, fmt.Sprintf("and %d more", more))
 	}
 	if s := p.capacity.settling; s.nodes > 0 {
-		texts = append(texts, fmt.Sprintf("%d updated nodes have to stay Ready until %s", s.nodes, nodestate.FormatDeadline(s.until, s.required)))
+		texts = append(texts, fmt.Sprintf("%d updated nodes have to stay Ready until %s", s.nodes,
+			nodestate.FormatDeadline(s.until, s.required)))
 		b.Until = s.until
 	}
 	b.Reason = strings.Join(texts, "; ")
@@ -152,7 +158,8 @@ func placeBlocks(p plan, otherwise bool) (blocks []Block, again time.Time) {
 		return nil, again
 	}
 	blocks = placesTaken(p, otherwise)
-	if waiting := content(p.evaluation).Waiting(p.nodes.Candidates[nodestate.CandidateInService]); waiting != "" && !otherwise && len(blocks) == 0 {
+	if waiting := content(p.evaluation).Waiting(p.nodes.Candidates[nodestate.CandidateInService]); waiting != "" &&
+		!otherwise && len(blocks) == 0 {
 		blocks = []Block{{Cause: CauseFetch, Reason: waiting}}
 	}
 	return blocks, again
@@ -162,15 +169,21 @@ func placeBlocks(p plan, otherwise bool) (blocks []Block, again time.Time) {
 // candidate.
 func placesTaken(p plan, otherwise bool) []Block {
 	candidates := 0
-	for _, kind := range []nodestate.Candidate{nodestate.CandidateInService, nodestate.CandidateFailed, nodestate.CandidateChanging, nodestate.CandidateDegraded} {
+	for _, kind := range []nodestate.Candidate{
+		nodestate.CandidateInService, nodestate.CandidateFailed,
+		nodestate.CandidateChanging, nodestate.CandidateDegraded,
+	} {
 		candidates += len(p.nodes.Candidates[kind])
 	}
 	if candidates == 0 {
-		waiting := nodestate.Filter(p.nodes.Occupying, func(m *nodestate.Member) bool { return !m.Updated && !drainsSlowly(p, m) })
+		waiting := nodestate.Filter(p.nodes.Occupying, func(m *nodestate.Member) bool {
+			return !m.Updated && !drainsSlowly(p, m)
+		})
 		if otherwise || len(waiting) == 0 {
 			return nil
 		}
-		return []Block{{Cause: unavailableCause(p), Reason: nodestate.Describe(waiting, stableWording(p.evaluation).State)}}
+		return []Block{{Cause: unavailableCause(p), Reason: nodestate.Describe(waiting,
+			stableWording(p.evaluation).State)}}
 	}
 	var out []Block
 	if p.Care.Around.Quorum != "" {
@@ -182,7 +195,10 @@ func placesTaken(p plan, otherwise bool) []Block {
 		}
 	}
 	if p.capacity.used >= p.capacity.max {
-		return append(out, Block{Cause: CauseBudget, Reason: budgetText(p, stableWording(p.evaluation)), Closed: closedNodeGates(p)})
+		return append(out, Block{
+			Cause: CauseBudget, Reason: budgetText(p, stableWording(p.evaluation)),
+			Closed: closedNodeGates(p),
+		})
 	}
 	if otherwise || len(out) > 0 {
 		return out
@@ -227,8 +243,8 @@ func makesProgress(p plan) (moving bool, again time.Time) {
 }
 
 // madeNoProgress reports whether a node that changes its config takes too long: no daemon has ever reported from it,
-// its kubelet does not report, it is not Ready, its drain does not end, or it cannot get its secrets or files. If the daemon has
-// never reported or the kubelet does not report, again is when the node will have taken too long.
+// its kubelet does not report, it is not Ready, its drain does not end, or it cannot get its secrets or files. If the
+// daemon has never reported or the kubelet does not report, again is when the node will have taken too long.
 func madeNoProgress(p plan, m *nodestate.Member) (ended bool, again time.Time) {
 	if m.State == "" && !m.Created.IsZero() {
 		if age(p.now, m.Created) > slow {
@@ -236,7 +252,8 @@ func madeNoProgress(p plan, m *nodestate.Member) (ended bool, again time.Time) {
 		}
 		again = m.Created.Add(slow + time.Second)
 	}
-	if m.Health.Trouble != "" && age(p.now, m.Health.Since) > slow || m.LacksSecrets(p.Secrets.Revisions) || nodestate.LacksFiles(m.Node) {
+	if m.Health.Trouble != "" && age(p.now, m.Health.Since) > slow || m.LacksSecrets(p.Secrets.Revisions) ||
+		nodestate.LacksFiles(m.Node) {
 		return true, again
 	}
 	if m.Health.Silence != "" && !m.Step.Rebooting {
@@ -269,5 +286,6 @@ func drainBlocks(p plan) (blocks []Block, again time.Time) {
 	if len(delayed) == 0 {
 		return nil, again
 	}
-	return []Block{{Cause: CauseDrain, Reason: nodestate.Describe(delayed, stableWording(p.evaluation).Draining)}}, again
+	return []Block{{Cause: CauseDrain, Reason: nodestate.Describe(delayed, stableWording(p.evaluation).Draining)}},
+		again
 }

@@ -18,7 +18,8 @@ func postponeDrains(e evaluation, c capacity, s step, a assignments) (released [
 	}
 	var late []*nodestate.Member
 	for _, m := range e.nodes.Occupying {
-		if !m.Assigned || !m.Step.Draining || m.Step.DrainStarted.IsZero() || m.Config.Current == "" || m.Config.Current == target {
+		if !m.Assigned || !m.Step.Draining || m.Step.DrainStarted.IsZero() || m.Config.Current == "" ||
+			m.Config.Current == target {
 			continue
 		}
 		if due := m.Step.DrainStarted.Add(policy.After); e.now.Before(due) {
@@ -40,8 +41,9 @@ func postponeDrains(e evaluation, c capacity, s step, a assignments) (released [
 		}
 		used -= m.Places()
 		released = append(released, Release{
-			Node: m.Name, Config: e.Care.NodeConfigs.Own(m.Config.Current, m.Name), Postponed: nodestate.Postponed{For: target, At: e.now.Truncate(time.Second)}.String(),
-			Drains: m.Drains.Add(target, m.Step.DrainStarted).String(),
+			Node: m.Name, Config: e.Care.NodeConfigs.Own(m.Config.Current, m.Name),
+			Postponed: nodestate.Postponed{For: target, At: e.now.Truncate(time.Second)}.String(),
+			Drains:    m.Drains.Add(target, m.Step.DrainStarted).String(),
 		})
 	}
 	return released, again

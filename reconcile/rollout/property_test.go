@@ -21,7 +21,10 @@ const rounds = 5000
 // randomFacts makes a pool of up to 12 nodes in any state that annotations can express, sensible or not.
 func randomFacts(r *rand.Rand) poolstate.Facts {
 	configs := []string{"", "v0", "v1", "vbad"}
-	states := []string{"", v1alpha1.StateDone, v1alpha1.StateDone, v1alpha1.StateWorking, v1alpha1.StateDegraded, v1alpha1.StateUnreconcilable}
+	states := []string{
+		"", v1alpha1.StateDone, v1alpha1.StateDone, v1alpha1.StateWorking, v1alpha1.StateDegraded,
+		v1alpha1.StateUnreconcilable,
+	}
 	pick := func(words []string) string { return words[r.Intn(len(words))] }
 	f := poolstate.Facts{Pool: "worker", Target: "v1", Paused: r.Intn(8) == 0, MaxUnavailable: r.Intn(6) - 1}
 	for i := range r.Intn(13) {
@@ -70,8 +73,8 @@ func byNames(f poolstate.Facts) map[string]nodestate.Node {
 	return m
 }
 
-// TestADecisionIsNeverOverBudget: a decision takes nobody out of service that the budget has no room for, and never sets more
-// nodes to work at a time than the budget names.
+// TestADecisionIsNeverOverBudget: a decision takes nobody out of service that the budget has no room for, and never
+// sets more nodes to work at a time than the budget names.
 func TestADecisionIsNeverOverBudget(t *testing.T) {
 	try(t, func(t *testing.T, _ *rand.Rand, f poolstate.Facts, w rollout.Decision) {
 		nodes := byNames(f)
@@ -168,7 +171,10 @@ func TestTimeChangesWordsOnly(t *testing.T) {
 func TestAConvergedPoolGetsAnEmptyDecision(t *testing.T) {
 	try(t, func(t *testing.T, _ *rand.Rand, f poolstate.Facts, _ rollout.Decision) {
 		for i, n := range f.Nodes {
-			f.Nodes[i] = nodestate.Node{Name: n.Name, State: v1alpha1.StateDone, Config: nodestate.Configs{Current: f.Target, Desired: f.Target}}
+			f.Nodes[i] = nodestate.Node{
+				Name: n.Name, State: v1alpha1.StateDone,
+				Config: nodestate.Configs{Current: f.Target, Desired: f.Target},
+			}
 		}
 		if !rollout.Count(f).Converged() {
 			t.Error("not converged")
@@ -177,7 +183,8 @@ func TestAConvergedPoolGetsAnEmptyDecision(t *testing.T) {
 		if noted := got.Record.Ended != nil && got.Record.Healthy == f.Target; noted != (len(f.Nodes) > 0) {
 			t.Errorf("the end of the rollout to %d nodes is noted: %v", len(f.Nodes), noted)
 		}
-		got.Record, got.Target, got.Counts, got.Stage = v1alpha1.RolloutRecord{}, "", nodestate.Counts{}, rollout.Stage{}
+		got.Record, got.Target, got.Counts, got.Stage = v1alpha1.RolloutRecord{}, "", nodestate.Counts{},
+			rollout.Stage{}
 		if f.Paused || f.MaxUnavailable < 1 {
 			got.Blocks = nil
 		}
@@ -195,7 +202,10 @@ func TestABadConfigAndItsFix(t *testing.T) {
 		r := rand.New(rand.NewSource(seed))
 		f := poolstate.Facts{Pool: "worker", Target: "vbad", MaxUnavailable: 1 + r.Intn(3)}
 		for i := range 1 + r.Intn(9) {
-			f.Nodes = append(f.Nodes, nodestate.Node{Name: fmt.Sprintf("n%d", i), State: v1alpha1.StateDone, Config: nodestate.Configs{Current: "v0", Desired: "v0"}})
+			f.Nodes = append(f.Nodes, nodestate.Node{
+				Name: fmt.Sprintf("n%d", i), State: v1alpha1.StateDone,
+				Config: nodestate.Configs{Current: "v0", Desired: "v0"},
+			})
 		}
 		play := func(steps int) {
 			for range steps {
@@ -207,7 +217,8 @@ func TestABadConfigAndItsFix(t *testing.T) {
 					}
 				}
 				if out := rollout.Count(f).Unavailable; out > f.MaxUnavailable {
-					t.Fatalf("seed %d: %d nodes out of service with a budget of %d: %+v", seed, out, f.MaxUnavailable, f.Nodes)
+					t.Fatalf("seed %d: %d nodes out of service with a budget of %d: %+v", seed, out, f.MaxUnavailable,
+						f.Nodes)
 				}
 				advance(r, &f.Nodes[r.Intn(len(f.Nodes))])
 			}

@@ -131,20 +131,23 @@ const mostOfOutcome = 200
 // the record by the record of another config or other secrets, or lifts its verdict for a retry.
 func pastOutcome(e evaluation) *v1alpha1.RolloutOutcome {
 	r := e.Care.Record
-	lifted := r.Verdict != "" && r.At != nil && e.record.Ended == nil && (e.record.Verdict == "" || e.record.At != nil && e.record.At.After(r.At.Time))
+	lifted := r.Verdict != "" && r.At != nil && e.record.Ended == nil &&
+		(e.record.Verdict == "" || e.record.At != nil && e.record.At.After(r.At.Time))
 	if r.Config == "" || r.Target() == e.record.Target() && !lifted {
 		return nil
 	}
 	total := classifyFor(e.Facts, r.Target()).Total
 	o := &v1alpha1.RolloutOutcome{
-		Requester: r.Requester, Config: r.Config, Secrets: r.Secrets, Result: v1alpha1.RolloutSuperseded, Nodes: total.Nodes, Updated: total.Nodes - total.Behind, Began: r.Began,
+		Requester: r.Requester, Config: r.Config, Secrets: r.Secrets, Result: v1alpha1.RolloutSuperseded,
+		Nodes: total.Nodes, Updated: total.Nodes - total.Behind, Began: r.Began,
 		Ended: stamp(e.now), Failed: total.Failed, UpdatedBefore: r.UpdatedBefore,
 	}
 	switch {
 	case r.Ended != nil:
 		o.Result, o.Updated, o.Ended = v1alpha1.RolloutCompleted, o.Nodes, *r.Ended
 	case r.Verdict != "":
-		o.Result, o.Back, o.Why, o.Updated = v1alpha1.RolloutResult(r.Verdict), r.Back, nodestate.Shorten(r.Why, mostOfOutcome), max(o.Updated, r.Updated)
+		o.Result, o.Back, o.Why, o.Updated = v1alpha1.RolloutResult(r.Verdict), r.Back,
+			nodestate.Shorten(r.Why, mostOfOutcome), max(o.Updated, r.Updated)
 		if r.At != nil {
 			o.Ended = *r.At
 		}

@@ -12,9 +12,15 @@ import (
 // TestUpdatedBefore: a record says how many nodes did not have to be assigned its config.
 func TestUpdatedBefore(t *testing.T) {
 	runs := func(name, config string) nodestate.Node {
-		return nodestate.Node{Name: name, Config: nodestate.Configs{Current: config, Desired: config}, State: v1alpha1.StateDone}
+		return nodestate.Node{
+			Name: name, Config: nodestate.Configs{Current: config, Desired: config},
+			State: v1alpha1.StateDone,
+		}
 	}
-	failed := nodestate.Node{Name: "n1", Config: nodestate.Configs{Current: "v1", Desired: "v2"}, State: v1alpha1.StateDegraded}
+	failed := nodestate.Node{
+		Name: "n1", Config: nodestate.Configs{Current: "v1", Desired: "v2"},
+		State: v1alpha1.StateDegraded,
+	}
 	for sentence, c := range map[string]struct {
 		nodes []nodestate.Node
 		want  int

@@ -22,14 +22,19 @@ const (
 
 // secretsPool is a pool whose config is workerA, with a record.
 func secretsPool(record v1alpha1.RolloutRecord) *mcfgv1.MachineConfigPool {
-	p := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "worker", Annotations: map[string]string{v1alpha1.RolloutAnnotation: record.String()}}}
+	p := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{
+		Name:        "worker",
+		Annotations: map[string]string{v1alpha1.RolloutAnnotation: record.String()},
+	}}
 	p.Spec.Configuration.Name = workerA
 	return p
 }
 
 // published has one revision for each config.
 func published(revisions ...string) poolstate.Published {
-	p := poolstate.Published{Revisions: map[string]v1alpha1.SecretsRevision{}, Refers: func(config string) bool { return config == workerA }}
+	p := poolstate.Published{Revisions: map[string]v1alpha1.SecretsRevision{}, Refers: func(config string) bool {
+		return config == workerA
+	}}
 	for i := 0; i < len(revisions); i += 2 {
 		p.Revisions[revisions[i]] = v1alpha1.SecretsRevision{Revision: revisions[i+1]}
 	}
@@ -72,14 +77,17 @@ func TestASecretsRevisionIsATarget(t *testing.T) {
 			if c.cause == "" && c.assign == "" && len(w.Blocks)+len(w.Assign) > 0 {
 				t.Errorf("there is nothing to do, and the decision is %+v %v", w.Assign, w.Blocks)
 			}
-			if c.assign != "" && (len(w.Assign) != 1 || w.Assign[0].Config != c.assign || w.Assign[0].Node != "n0" || w.Record.Target() != c.assign) {
+			if c.assign != "" && (len(w.Assign) != 1 || w.Assign[0].Config != c.assign || w.Assign[0].Node != "n0" ||
+				w.Record.Target() != c.assign) {
 				t.Errorf("assigned %+v with record %s, want n0 to get %s alone", w.Assign, w.Record.Target(), c.assign)
 			}
 			if c.cause == "" {
 				return
 			}
-			if len(w.Blocks) != 1 || w.Blocks[0].Cause != c.cause || !strings.Contains(w.Blocks[0].Reason, c.says) || len(w.Assign) > 0 || w.Record.Config != c.record.Config {
-				t.Errorf("the decision is %+v %v, want only a block %s that says %q", w.Assign, w.Blocks, c.cause, c.says)
+			if len(w.Blocks) != 1 || w.Blocks[0].Cause != c.cause || !strings.Contains(w.Blocks[0].Reason, c.says) ||
+				len(w.Assign) > 0 || w.Record.Config != c.record.Config {
+				t.Errorf("the decision is %+v %v, want only a block %s that says %q", w.Assign, w.Blocks, c.cause,
+					c.says)
 			}
 			if waits := rollout.Explain(f, w, noon); len(waits) != 2 || waits[0].Cause != c.cause {
 				t.Errorf("nodes wait because of %v, want %s for both", waits, c.cause)
@@ -98,7 +106,10 @@ func withProblem() poolstate.Published {
 
 // TestAPoolReturnsToTheSecretsBefore: the verdict is about the revision, and the server's record names both.
 func TestAPoolReturnsToTheSecretsBefore(t *testing.T) {
-	failed := nodestate.Node{Name: "n0", Config: nodestate.Configs{Current: workerA + "@r1", Desired: workerA + "@r2"}, State: v1alpha1.StateDegraded}
+	failed := nodestate.Node{
+		Name: "n0", Config: nodestate.Configs{Current: workerA + "@r1", Desired: workerA + "@r2"},
+		State: v1alpha1.StateDegraded,
+	}
 	failed.Failure = v1alpha1.Failure{Config: workerA + "@r2", Cause: v1alpha1.FailureRejected}
 	was := healthyWith("r1")
 	began := v1alpha1.RolloutRecord{Began: metav1.NewTime(noon.Add(-time.Minute))}
@@ -122,14 +133,16 @@ func TestAPoolReturnsToTheSecretsBefore(t *testing.T) {
 			f.Nodes = []nodestate.Node{failed, runsAt("n1", workerA+"@r2")}
 			w := rollout.Next(f, noon)
 			if w.Record.Verdict != c.verdict || w.Record.ReturnsTo() != c.back {
-				t.Fatalf("the verdict is %q, back to %q; want %q and %q", w.Record.Verdict, w.Record.ReturnsTo(), c.verdict, c.back)
+				t.Fatalf("the verdict is %q, back to %q; want %q and %q", w.Record.Verdict, w.Record.ReturnsTo(),
+					c.verdict, c.back)
 			}
 			for _, a := range w.Assign {
 				if a.Config != c.back {
 					t.Errorf("%s is assigned %s, want %s", a.Node, a.Config, c.back)
 				}
 			}
-			if again, err := v1alpha1.ParseRolloutRecord(w.Record.String()); err != nil || again.String() != w.Record.String() || again.ReturnsTo() != c.back {
+			if again, err := v1alpha1.ParseRolloutRecord(w.Record.String()); err != nil ||
+				again.String() != w.Record.String() || again.ReturnsTo() != c.back {
 				t.Errorf("the record reads back as %s, %v", again, err)
 			}
 		})

@@ -58,7 +58,10 @@ func currentStep(e evaluation, c capacity) step {
 // returns to its last config.
 func stepNumber(number int, e evaluation, c capacity) step {
 	steps, total := e.Care.Pace.Steps, e.nodes.Total
-	s := step{Stage: Stage{Step: len(steps), Of: len(steps), Want: total.Nodes, Assigned: total.Assigned, Healthy: total.Healthy - c.settling.nodes}}
+	s := step{Stage: Stage{
+		Step: len(steps), Of: len(steps), Want: total.Nodes, Assigned: total.Assigned,
+		Healthy: total.Healthy - c.settling.nodes,
+	}}
 	if number >= len(steps) || e.record.Verdict != "" || settled(e) {
 		return s
 	}
@@ -130,7 +133,10 @@ func closedGate(e evaluation, kinds gateKinds) (Block, bool) {
 		if a.Verdict == "" {
 			a.Why = "not asked yet"
 		}
-		return Block{Cause: CauseGate, Reason: "gate " + g.Name + ": " + a.Why, Closed: []v1alpha1.ClosedGate{{Gate: g.Name, Why: a.Why}}}, true
+		return Block{
+			Cause: CauseGate, Reason: "gate " + g.Name + ": " + a.Why,
+			Closed: []v1alpha1.ClosedGate{{Gate: g.Name, Why: a.Why}},
+		}, true
 	}
 	return Block{}, false
 }

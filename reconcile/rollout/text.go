@@ -46,7 +46,8 @@ func SilentBlock(silent map[string]time.Time) Block {
 	if more := len(names) - len(texts); more > 0 {
 		texts = append(texts, fmt.Sprintf("and %d more", more))
 	}
-	return Block{Cause: CauseSilent, Reason: "no heartbeat of the machine-config-daemon of " + strings.Join(texts, ", ")}
+	return Block{Cause: CauseSilent, Reason: "no heartbeat of the machine-config-daemon of " + strings.Join(texts,
+		", ")}
 }
 
 func noBudgetText(pool string, limit int) string {
@@ -96,7 +97,8 @@ func budgetText(p plan, w nodestate.Wording) string {
 // sharedText returns a text that names the pools that take the places of a shared budget.
 func sharedText(p plan, t poolstate.Shared) string {
 	own := p.capacity.used + p.assigned.inService
-	text := fmt.Sprintf("RolloutPolicy %s allows %s in all its pools; in use: %d (%s %d", t.Policy, unavailableNodes(t.Max), t.Used+own, p.Pool, own)
+	text := fmt.Sprintf("RolloutPolicy %s allows %s in all its pools; in use: %d (%s %d", t.Policy,
+		unavailableNodes(t.Max), t.Used+own, p.Pool, own)
 	if t.Who != "" {
 		text += ", " + t.Who
 	}
@@ -119,5 +121,6 @@ func zoneText(p plan, zone string) string {
 		name = "(none)"
 	}
 	used := z.Places + p.capacity.settling.zones[zone] + p.assigned.zones[zone]
-	return fmt.Sprintf("zone %s: %d places used, maxUnavailablePerZone is %s of %d nodes", name, used, p.capacity.perZone, z.Nodes)
+	return fmt.Sprintf("zone %s: %d places used, maxUnavailablePerZone is %s of %d nodes", name, used,
+		p.capacity.perZone, z.Nodes)
 }

@@ -27,7 +27,8 @@ type ClusterFacts struct {
 	// Pools and Sources are all pools and all GitSources of the cluster.
 	Pools   []*mcfgv1.MachineConfigPool
 	Sources []*v1alpha1.GitSource
-	// Nodes is the number of nodes. Silent has the nodes whose daemons have stopped reporting, with their last heartbeats.
+	// Nodes is the number of nodes. Silent has the nodes whose daemons have stopped reporting, with their last
+	// heartbeats.
 	Nodes  int
 	Silent map[string]time.Time
 	// ServersGone is true if servers have reported before, and no server reports now.
@@ -50,10 +51,14 @@ func Cluster(old v1alpha1.ClusterStatus, f ClusterFacts, now time.Time) v1alpha1
 		}
 	}
 	want := []metav1.Condition{
-		clusterCondition(v1alpha1.AvailableCondition, metav1.ConditionFalse, unavailable, "the controller leads, and daemons report"),
-		clusterCondition(v1alpha1.ProgressingCondition, metav1.ConditionTrue, progressing, "no commit is being applied, and no pool is updating"),
-		clusterCondition(v1alpha1.DegradedCondition, metav1.ConditionTrue, degraded, "no pool, GitSource or daemon reports a problem"),
-		clusterCondition(v1alpha1.UpgradeableCondition, metav1.ConditionFalse, differing, "all programs run version "+f.Version),
+		clusterCondition(v1alpha1.AvailableCondition, metav1.ConditionFalse, unavailable,
+			"the controller leads, and daemons report"),
+		clusterCondition(v1alpha1.ProgressingCondition, metav1.ConditionTrue, progressing,
+			"no commit is being applied, and no pool is updating"),
+		clusterCondition(v1alpha1.DegradedCondition, metav1.ConditionTrue, degraded,
+			"no pool, GitSource or daemon reports a problem"),
+		clusterCondition(v1alpha1.UpgradeableCondition, metav1.ConditionFalse, differing, "all programs run version "+
+			f.Version),
 	}
 	s.Conditions = replace(s.Conditions, want, f.Generation, now)
 	s.Message = want[1].Message
@@ -68,7 +73,9 @@ func Cluster(old v1alpha1.ClusterStatus, f ClusterFacts, now time.Time) v1alpha1
 
 // clusterCondition returns a condition with the status abnormal and the reason of the first finding. If there are no
 // findings, the condition has the opposite status.
-func clusterCondition(kind string, abnormal metav1.ConditionStatus, findings []finding, normal string) metav1.Condition {
+func clusterCondition(kind string, abnormal metav1.ConditionStatus, findings []finding,
+	normal string,
+) metav1.Condition {
 	if len(findings) == 0 {
 		status := metav1.ConditionTrue
 		if abnormal == metav1.ConditionTrue {
@@ -80,7 +87,10 @@ func clusterCondition(kind string, abnormal metav1.ConditionStatus, findings []f
 	for i := range findings {
 		texts[i] = findings[i].message
 	}
-	return metav1.Condition{Type: kind, Status: abnormal, Reason: findings[0].reason, Message: list(texts, "; ", mostMessage)}
+	return metav1.Condition{
+		Type: kind, Status: abnormal, Reason: findings[0].reason,
+		Message: list(texts, "; ", mostMessage),
+	}
 }
 
 // unavailable returns why Bunsen cannot update nodes or start new machines.
@@ -92,10 +102,12 @@ func (f ClusterFacts) unavailable() (out []finding) {
 		}
 	}
 	if f.Nodes > 0 && reporting == 0 {
-		out = append(out, finding{v1alpha1.ReasonNoDaemons, fmt.Sprintf("no machine-config-daemon of %d nodes reports", f.Nodes)})
+		out = append(out, finding{v1alpha1.ReasonNoDaemons, fmt.Sprintf("no machine-config-daemon of %d nodes reports",
+			f.Nodes)})
 	}
 	if f.ServersGone {
-		out = append(out, finding{v1alpha1.ReasonNoServers, "no machine-config-server reports any more: new machines get no config"})
+		out = append(out, finding{v1alpha1.ReasonNoServers, "no machine-config-server reports any more: new machines " +
+			"get no config"})
 	}
 	return out
 }
@@ -103,7 +115,8 @@ func (f ClusterFacts) unavailable() (out []finding) {
 // progressing returns the pools that are updating and the sources that are being applied.
 func (f ClusterFacts) progressing() (out []finding) {
 	for _, src := range f.Sources {
-		if c := meta.FindStatusCondition(src.Status.Conditions, v1alpha1.ReadyCondition); c != nil && c.Status == metav1.ConditionUnknown {
+		if c := meta.FindStatusCondition(src.Status.Conditions, v1alpha1.ReadyCondition); c != nil &&
+			c.Status == metav1.ConditionUnknown {
 			out = append(out, finding{v1alpha1.ReasonSourcesApplying, "GitSource " + src.Name + ": " + c.Message})
 		}
 	}
@@ -123,7 +136,8 @@ func (f ClusterFacts) degraded() (out []finding) {
 		}
 	}
 	for _, src := range f.Sources {
-		if c := meta.FindStatusCondition(src.Status.Conditions, v1alpha1.ReadyCondition); c != nil && c.Status == metav1.ConditionFalse && c.Reason != v1alpha1.ReasonSuspended {
+		if c := meta.FindStatusCondition(src.Status.Conditions, v1alpha1.ReadyCondition); c != nil &&
+			c.Status == metav1.ConditionFalse && c.Reason != v1alpha1.ReasonSuspended {
 			out = append(out, finding{v1alpha1.ReasonSourcesFailing, "GitSource " + src.Name + ": " + c.Message})
 		}
 	}
@@ -140,7 +154,11 @@ func (f ClusterFacts) degraded() (out []finding) {
 func (f ClusterFacts) differing() (out []finding) {
 	for _, v := range f.Versions {
 		if v.Version != f.Version {
-			out = append(out, finding{v1alpha1.ReasonVersionsDiffer, fmt.Sprintf("%d %s with version %s, the controller has %s", v.Count, v.Component, v.Version, f.Version)})
+			out = append(out, finding{
+				v1alpha1.ReasonVersionsDiffer,
+				fmt.Sprintf("%d %s with version %s, the controller has %s", v.Count, v.Component, v.Version,
+					f.Version),
+			})
 		}
 	}
 	return out

@@ -17,17 +17,24 @@ import (
 
 func poolWith(name string, kind mcfgv1.MachineConfigPoolConditionType, message string) *mcfgv1.MachineConfigPool {
 	p := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	p.Status.Conditions = []mcfgv1.MachineConfigPoolCondition{{Type: kind, Status: corev1.ConditionTrue, Message: message}}
+	p.Status.Conditions = []mcfgv1.MachineConfigPoolCondition{{
+		Type: kind, Status: corev1.ConditionTrue,
+		Message: message,
+	}}
 	return p
 }
 
 func sourceWith(ready metav1.ConditionStatus, reason, message string) *v1alpha1.GitSource {
 	s := &v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Name: "os"}}
-	s.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ReadyCondition, Status: ready, Reason: reason, Message: message}}
+	s.Status.Conditions = []metav1.Condition{{
+		Type: v1alpha1.ReadyCondition, Status: ready, Reason: reason,
+		Message: message,
+	}}
 	return s
 }
 
-// TestClusterConditions has the state of the whole cluster: each line is a condition that differs from its normal state.
+// TestClusterConditions has the state of the whole cluster: each line is a condition that differs from its normal
+// state.
 func TestClusterConditions(t *testing.T) {
 	daemons := func(version string, count int32) v1alpha1.ComponentVersion {
 		return v1alpha1.ComponentVersion{Component: v1alpha1.DaemonComponent, Version: version, Count: count}

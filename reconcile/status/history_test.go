@@ -18,7 +18,10 @@ import (
 func tried(revision string, err error) status.SourceFacts {
 	return status.SourceFacts{
 		Generation: 1, Observed: revision, Err: err,
-		Tried: &v1alpha1.CommitInfo{Revision: revision, Subject: strings.Repeat("ä", 500), Author: "A <a@example.com>", Time: metav1.NewTime(noon)},
+		Tried: &v1alpha1.CommitInfo{
+			Revision: revision, Subject: strings.Repeat("ä", 500), Author: "A <a@example.com>",
+			Time: metav1.NewTime(noon),
+		},
 	}
 }
 
@@ -36,7 +39,8 @@ func showHistory(s v1alpha1.GitSourceStatus) string {
 
 // TestRefusedCommits: what the history says of commits that could not be applied.
 func TestRefusedCommits(t *testing.T) {
-	bad := fault.NewStalled(v1alpha1.ReasonTranspileFailed, errors.New("pools/worker/10-motd.bu:6:13: mode must be octal\nin main@sha1:bb"))
+	bad := fault.NewStalled(v1alpha1.ReasonTranspileFailed,
+		errors.New("pools/worker/10-motd.bu:6:13: mode must be octal\nin main@sha1:bb"))
 	late := fault.NewRetry(v1alpha1.ReasonApplyFailed, errors.New("applying MachineConfig: the API server is away"))
 	waits := fault.NewWait(v1alpha1.ReasonPoolMissing, errors.New("pool gpu is not there yet"))
 	first := status.SourceFacts{Generation: 1, Observed: "main@sha1:aa", Applied: applied("main@sha1:aa")}
@@ -50,13 +54,16 @@ func TestRefusedCommits(t *testing.T) {
 		"what waits for a pool is not refused":                       {[]status.SourceFacts{first, tried("main@sha1:bb", waits)}, "aa"},
 		"an error without a kind is tried again, so nothing refused": {[]status.SourceFacts{first, tried("main@sha1:bb", errors.New("conflict"))}, "aa"},
 		"a refused commit keeps its reason while the API server is away": {
-			[]status.SourceFacts{first, tried("main@sha1:bb", bad), tried("main@sha1:bb", late)}, "bb refused TranspileFailed, aa",
+			[]status.SourceFacts{first, tried("main@sha1:bb", bad), tried("main@sha1:bb", late)},
+			"bb refused TranspileFailed, aa",
 		},
 		"a refused commit that is applied in the end is not refused any more": {
-			[]status.SourceFacts{first, tried("main@sha1:bb", bad), {Generation: 1, Applied: applied("main@sha1:bb")}}, "bb, aa",
+			[]status.SourceFacts{first, tried("main@sha1:bb", bad), {Generation: 1, Applied: applied("main@sha1:bb")}},
+			"bb, aa",
 		},
 		"a refused commit stays below the one that fixed it": {
-			[]status.SourceFacts{first, tried("main@sha1:bb", bad), {Generation: 1, Applied: applied("main@sha1:cc")}}, "cc, bb refused TranspileFailed, aa",
+			[]status.SourceFacts{first, tried("main@sha1:bb", bad), {Generation: 1, Applied: applied("main@sha1:cc")}},
+			"cc, bb refused TranspileFailed, aa",
 		},
 		"the commit in force is never refused": {[]status.SourceFacts{first, tried("main@sha1:aa", bad)}, "aa"},
 	} {
@@ -72,7 +79,8 @@ func TestRefusedCommits(t *testing.T) {
 	}
 }
 
-// TestTheHistoryIsBounded: 20 applied commits and 10 refused ones, in whatever order they came, with texts of at most 200 characters.
+// TestTheHistoryIsBounded: 20 applied commits and 10 refused ones, in whatever order they came, with texts of at most
+// 200 characters.
 func TestTheHistoryIsBounded(t *testing.T) {
 	long := errors.New(strings.Repeat("ö", 5000) + "\nsecond line")
 	var s v1alpha1.GitSourceStatus
@@ -108,9 +116,12 @@ func TestTheHistoryIsBounded(t *testing.T) {
 
 // TestNotRendered: the reason of the newest look counts, and a pool that is rendered in the end has none.
 func TestNotRendered(t *testing.T) {
-	s := status.Source(v1alpha1.GitSourceStatus{}, status.SourceFacts{Generation: 1, Applied: applied("main@sha1:aa")}, noon)
-	s = status.Gave(s, "main@sha1:aa", map[string]string{"worker": "rendered-worker-1"}, map[string]string{"infra": "running nodes cannot take it"})
-	if got := s.History[0]; got.NotRendered["infra"] != "running nodes cannot take it" || got.Pools["worker"] != "rendered-worker-1" {
+	s := status.Source(v1alpha1.GitSourceStatus{}, status.SourceFacts{Generation: 1, Applied: applied("main@sha1:aa")},
+		noon)
+	s = status.Gave(s, "main@sha1:aa", map[string]string{"worker": "rendered-worker-1"},
+		map[string]string{"infra": "running nodes cannot take it"})
+	if got := s.History[0]; got.NotRendered["infra"] != "running nodes cannot take it" ||
+		got.Pools["worker"] != "rendered-worker-1" {
 		t.Fatalf("%+v", got)
 	}
 	s = status.Gave(s, "main@sha1:aa", map[string]string{"infra": "rendered-infra-1"}, nil)

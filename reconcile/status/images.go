@@ -39,13 +39,14 @@ func NewImageFacts(nodes []nodestate.Node, missing []string) (f ImageFacts) {
 	return f
 }
 
-// setImages sets the condition PinnedImageSetsDegraded and the counts of nodes. A pool that never had a set has neither, and
-// setImages does not change the condition of another program.
+// setImages sets the condition PinnedImageSetsDegraded and the counts of nodes. A pool that never had a set has
+// neither, and setImages does not change the condition of another program.
 func setImages(s *mcfgv1.MachineConfigPoolStatus, f ImageFacts, set func(mcfgv1.MachineConfigPoolCondition)) {
 	before := len(s.PoolSynchronizersStatus)
-	s.PoolSynchronizersStatus = slices.DeleteFunc(s.PoolSynchronizersStatus, func(p mcfgv1.PoolSynchronizerStatus) bool {
-		return p.PoolSynchronizerType == mcfgv1.PinnedImageSets
-	})
+	s.PoolSynchronizersStatus = slices.DeleteFunc(s.PoolSynchronizersStatus,
+		func(p mcfgv1.PoolSynchronizerStatus) bool {
+			return p.PoolSynchronizerType == mcfgv1.PinnedImageSets
+		})
 	if f.HasSets || len(s.PoolSynchronizersStatus) < before {
 		set(imagesDegraded(f))
 	}
@@ -54,8 +55,10 @@ func setImages(s *mcfgv1.MachineConfigPoolStatus, f ImageFacts, set func(mcfgv1.
 	}
 	available := max(s.MachineCount-s.UnavailableMachineCount, s.ReadyMachineCount)
 	s.PoolSynchronizersStatus = append(s.PoolSynchronizersStatus, mcfgv1.PoolSynchronizerStatus{
-		PoolSynchronizerType: mcfgv1.PinnedImageSets, MachineCount: int64(s.MachineCount), UpdatedMachineCount: min(int64(f.Updated), int64(s.MachineCount)),
-		ReadyMachineCount: int64(s.ReadyMachineCount), AvailableMachineCount: int64(available), UnavailableMachineCount: int64(s.UnavailableMachineCount),
+		PoolSynchronizerType: mcfgv1.PinnedImageSets, MachineCount: int64(s.MachineCount),
+		UpdatedMachineCount: min(int64(f.Updated), int64(s.MachineCount)),
+		ReadyMachineCount:   int64(s.ReadyMachineCount), AvailableMachineCount: int64(available),
+		UnavailableMachineCount: int64(s.UnavailableMachineCount),
 	})
 }
 
@@ -63,7 +66,8 @@ func setImages(s *mcfgv1.MachineConfigPoolStatus, f ImageFacts, set func(mcfgv1.
 func imagesDegraded(f ImageFacts) mcfgv1.MachineConfigPoolCondition {
 	var texts []string
 	if len(f.Missing) > 0 {
-		texts = append(texts, "there is no PinnedImageSet "+strings.Join(f.Missing, ", ")+": create it, or remove it from spec.pinnedImageSets of the pool")
+		texts = append(texts, "there is no PinnedImageSet "+strings.Join(f.Missing, ", ")+": create it, or remove it "+
+			"from spec.pinnedImageSets of the pool")
 	}
 	for i := range f.Failing {
 		texts = append(texts, "node "+f.Failing[i].Name+": "+cut(firstLine(f.Failing[i].Pinned.Problem), mostReason))
@@ -71,5 +75,6 @@ func imagesDegraded(f ImageFacts) mcfgv1.MachineConfigPoolCondition {
 	if len(texts) == 0 {
 		return poolCondition(mcfgv1.MachineConfigPoolPinnedImageSetsDegraded, false, "AsExpected", "")
 	}
-	return poolCondition(mcfgv1.MachineConfigPoolPinnedImageSetsDegraded, true, "PrefetchFailed", list(texts, "; ", mostMessage))
+	return poolCondition(mcfgv1.MachineConfigPoolPinnedImageSetsDegraded, true, "PrefetchFailed",
+		list(texts, "; ", mostMessage))
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/status"
 )
 
-// TestImagesOfAPool: the condition and the counts of a pool with PinnedImageSets. A pool that never had one has neither.
+// TestImagesOfAPool: the condition and the counts of a pool with PinnedImageSets. A pool that never had one has
+// neither.
 func TestImagesOfAPool(t *testing.T) {
 	with := func(name, reported, problem string) nodestate.Node {
 		n := node(name, "v1", "v1", v1alpha1.StateDone)
@@ -36,7 +37,8 @@ func TestImagesOfAPool(t *testing.T) {
 			f := facts("v1", c.nodes...)
 			f.Images = status.NewImageFacts(c.nodes, c.missing)
 			s := status.Pool(mcfgv1.MachineConfigPoolStatus{}, f, noon)
-			if got := show(s); c.want != "" && !strings.Contains(got, c.want) || c.want == "" && strings.Contains(got, "PinnedImageSets") {
+			if got := show(s); c.want != "" && !strings.Contains(got, c.want) || c.want == "" &&
+				strings.Contains(got, "PinnedImageSets") {
 				t.Errorf("the conditions are\n%s", got)
 			}
 			updated := int64(-1)
@@ -52,7 +54,8 @@ func TestImagesOfAPool(t *testing.T) {
 			f.Images = status.ImageFacts{}
 			after := status.Pool(s, f, noon)
 			for _, cond := range after.Conditions {
-				if cond.Type == mcfgv1.MachineConfigPoolPinnedImageSetsDegraded && cond.Status != corev1.ConditionFalse {
+				if cond.Type == mcfgv1.MachineConfigPoolPinnedImageSetsDegraded &&
+					cond.Status != corev1.ConditionFalse {
 					t.Error("without sets, the pool stays degraded")
 				}
 			}

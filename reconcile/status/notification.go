@@ -29,16 +29,21 @@ type NotificationFacts struct {
 func Notification(old v1alpha1.NotificationStatus, f NotificationFacts, now time.Time) v1alpha1.NotificationStatus {
 	s := *old.DeepCopy()
 	s.ObservedGeneration, s.Sent = f.Generation, f.Sent
-	c := metav1.Condition{Type: v1alpha1.ReadyCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSucceeded, Message: "the receiver has the last state"}
+	c := metav1.Condition{
+		Type: v1alpha1.ReadyCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSucceeded,
+		Message: "the receiver has the last state",
+	}
 	switch {
 	case f.Problem != "":
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, f.Reason, message(f.Problem)
 	case f.Suspended:
-		c.Reason, c.Message = v1alpha1.ReasonSuspended, "suspended; the receiver gets the last state when spec.suspend is false"
+		c.Reason, c.Message = v1alpha1.ReasonSuspended, "suspended; the receiver gets the last state when "+
+			"spec.suspend is false"
 	case f.Warning != "":
 		c.Message = message("the receiver has the last state, except for a comment: " + f.Warning)
 	case !f.Until.IsZero():
-		c.Message = "quiet hours until " + f.Until.UTC().Format(time.RFC3339) + "; the receiver then gets the last state"
+		c.Message = "quiet hours until " + f.Until.UTC().Format(time.RFC3339) + "; the receiver then gets the " +
+			"last state"
 	}
 	s.Conditions = replace(s.Conditions, []metav1.Condition{c}, f.Generation, now)
 	return s

@@ -44,7 +44,8 @@ type PoolFacts struct {
 }
 
 // Pool returns the status of a pool from its nodes: counts, configuration, and the conditions Updated, Updating,
-// NodeDegraded, PinnedImageSetsDegraded, Degraded and RolloutBlocked. Pool does not change RenderDegraded and conditions of other programs.
+// NodeDegraded, PinnedImageSetsDegraded, Degraded and RolloutBlocked. Pool does not change RenderDegraded and
+// conditions of other programs.
 func Pool(old mcfgv1.MachineConfigPoolStatus, f PoolFacts, now time.Time) mcfgv1.MachineConfigPoolStatus {
 	s := *old.DeepCopy()
 	f.count()
@@ -93,7 +94,9 @@ func (f *PoolFacts) count() {
 
 // Rendered returns the status of a pool after an attempt to render it: the conditions RenderDegraded and Degraded. A
 // nil error is success.
-func Rendered(old mcfgv1.MachineConfigPoolStatus, pool string, err error, now time.Time) mcfgv1.MachineConfigPoolStatus {
+func Rendered(old mcfgv1.MachineConfigPoolStatus, pool string, err error,
+	now time.Time,
+) mcfgv1.MachineConfigPoolStatus {
 	s := *old.DeepCopy()
 	c := poolCondition(mcfgv1.MachineConfigPoolRenderDegraded, false, "", "")
 	if err != nil {
@@ -121,13 +124,15 @@ func progress(f PoolFacts, converged bool) (updated, updating mcfgv1.MachineConf
 	case f.Decision.Record.Verdict == v1alpha1.RolloutHalted:
 		updating.Message = "Rollout is halted; will not update to MachineConfig " + target
 	case f.Decision.Record.Verdict == v1alpha1.RolloutReverted:
-		updating.Message = fmt.Sprintf("Rollout is reverted to MachineConfig %s; will not update to MachineConfig %s", f.Decision.Record.ReturnsTo(), target)
+		updating.Message = fmt.Sprintf("Rollout is reverted to MachineConfig %s; will not update to MachineConfig %s",
+			f.Decision.Record.ReturnsTo(), target)
 	case len(f.Decision.Blocks) > 0:
 		updating = poolCondition(updating.Type, true, "", waitsText(f))
 	case f.Decision.Counts.Updated == f.Decision.Counts.Machines:
 		updating = poolCondition(updating.Type, true, "", unavailableText(f))
 	default:
-		updating = poolCondition(updating.Type, true, "", "All nodes are updating to MachineConfig "+target+howFar(f.Decision.Counts))
+		updating = poolCondition(updating.Type, true, "", "All nodes are updating to MachineConfig "+target+
+			howFar(f.Decision.Counts))
 	}
 	return updated, updating
 }
@@ -151,7 +156,8 @@ func howFar(c nodestate.Counts) string {
 // unavailableText returns the message for a pool in which all nodes are updated, and some of them do not serve pods.
 func unavailableText(f PoolFacts) string {
 	c := f.Decision.Counts
-	return fmt.Sprintf("All nodes run MachineConfig %s; %d of %d are unavailable", f.Rollout.Target, c.Unavailable, c.Machines)
+	return fmt.Sprintf("All nodes run MachineConfig %s; %d of %d are unavailable", f.Rollout.Target, c.Unavailable,
+		c.Machines)
 }
 
 // waitsText returns the message of Updating while the rollout makes no progress. The message of the
@@ -159,12 +165,14 @@ func unavailableText(f PoolFacts) string {
 func waitsText(f PoolFacts) string {
 	c, cause := f.Decision.Counts, string(f.Decision.Blocks[0].Cause)
 	if c.Converged() {
-		return fmt.Sprintf("All nodes ran MachineConfig %s when they last reported (%s), see RolloutBlocked", f.Rollout.Target, cause)
+		return fmt.Sprintf("All nodes ran MachineConfig %s when they last reported (%s), see RolloutBlocked",
+			f.Rollout.Target, cause)
 	}
 	if c.Updated == c.Machines {
 		return unavailableText(f) + " (" + cause + "), see RolloutBlocked"
 	}
-	return fmt.Sprintf("%d of %d nodes run MachineConfig %s; the rollout waits (%s), see RolloutBlocked", c.Updated, c.Machines, f.Rollout.Target, cause)
+	return fmt.Sprintf("%d of %d nodes run MachineConfig %s; the rollout waits (%s), see RolloutBlocked", c.Updated,
+		c.Machines, f.Rollout.Target, cause)
 }
 
 // nodeDegraded returns a message that names every node that reports a failure, with its daemon's text, and the config
@@ -194,7 +202,8 @@ func nodeDegraded(f PoolFacts) mcfgv1.MachineConfigPoolCondition {
 		advice = "; for what to do: bunsen why node/" + failing
 	}
 	return poolCondition(mcfgv1.MachineConfigPoolNodeDegraded, true,
-		fmt.Sprintf("%d nodes are reporting degraded status on sync", len(nodes)), list(texts, ", ", mostMessage-len(advice))+advice)
+		fmt.Sprintf("%d nodes are reporting degraded status on sync", len(nodes)),
+		list(texts, ", ", mostMessage-len(advice))+advice)
 }
 
 // NodeFailures returns the message of the condition NodeDegraded; empty if no node is degraded.
@@ -224,7 +233,8 @@ func blocked(f PoolFacts, converged bool) mcfgv1.MachineConfigPoolCondition {
 	if converged && reason != rollout.CauseApplying || len(texts) == 0 { // A failed render blocks an updated pool, too.
 		// The pool is held: newer commits do not reach the pool, even if every node runs the pool's config.
 		if f.Rollout.Held != "" {
-			return poolCondition(RolloutBlocked, true, string(rollout.CauseHeld), message("pool "+f.Rollout.Pool+" is "+f.Rollout.Held))
+			return poolCondition(RolloutBlocked, true, string(rollout.CauseHeld),
+				message("pool "+f.Rollout.Pool+" is "+f.Rollout.Held))
 		}
 		return poolCondition(RolloutBlocked, false, "", "")
 	}
@@ -270,7 +280,9 @@ func isVerdict(reason string) bool {
 	return reason == string(rollout.CauseHalted) || reason == string(rollout.CauseReverted)
 }
 
-func poolCondition(kind mcfgv1.MachineConfigPoolConditionType, is bool, reason, text string) mcfgv1.MachineConfigPoolCondition {
+func poolCondition(kind mcfgv1.MachineConfigPoolConditionType, is bool, reason,
+	text string,
+) mcfgv1.MachineConfigPoolCondition {
 	status := corev1.ConditionFalse
 	if is {
 		status = corev1.ConditionTrue

@@ -23,7 +23,10 @@ import (
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 func node(name, current, desired, state string, reason ...string) nodestate.Node {
-	return nodestate.Node{Name: name, Config: nodestate.Configs{Current: current, Desired: desired}, State: state, Reason: strings.Join(reason, "")}
+	return nodestate.Node{
+		Name: name, Config: nodestate.Configs{Current: current, Desired: desired}, State: state,
+		Reason: strings.Join(reason, ""),
+	}
 }
 
 func facts(target string, nodes ...nodestate.Node) status.PoolFacts {
@@ -35,7 +38,10 @@ func facts(target string, nodes ...nodestate.Node) status.PoolFacts {
 }
 
 func configuration(name string) mcfgv1.MachineConfigPoolStatusConfiguration {
-	return mcfgv1.MachineConfigPoolStatusConfiguration{ObjectReference: corev1.ObjectReference{Name: name}, Source: []corev1.ObjectReference{{Name: "10-worker-chrony"}}}
+	return mcfgv1.MachineConfigPoolStatusConfiguration{
+		ObjectReference: corev1.ObjectReference{Name: name},
+		Source:          []corev1.ObjectReference{{Name: "10-worker-chrony"}},
+	}
 }
 
 // show prints conditions one a line: type, status, reason, message.
@@ -63,13 +69,25 @@ func TestPoolConditions(t *testing.T) {
 	known.Commits = map[string]string{"v1": `main@sha1:4f1c2ab1 "chrony: use site NTP"`}
 	drifted := facts("v1", node("n1", "v1", "v1", v1alpha1.StateDegraded, "drift"))
 	halted := facts("v1", done, node("n1", "v0", "v0", v1alpha1.StateDone))
-	halted.Decision.Record = v1alpha1.RolloutRecord{Config: "v1", RolloutEnd: v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutHalted}}
-	halted.Decision.Blocks = []rollout.Block{{Cause: rollout.CausePaused, Reason: "it is paused"}, {Cause: rollout.CauseHalted, Reason: "n7 failed v1"}}
+	halted.Decision.Record = v1alpha1.RolloutRecord{
+		Config:     "v1",
+		RolloutEnd: v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutHalted},
+	}
+	halted.Decision.Blocks = []rollout.Block{
+		{Cause: rollout.CausePaused, Reason: "it is paused"},
+		{Cause: rollout.CauseHalted, Reason: "n7 failed v1"},
+	}
 	reverted := facts("v1", node("n1", "v0", "v0", v1alpha1.StateDone))
-	reverted.Decision.Record = v1alpha1.RolloutRecord{Config: "v1", RolloutEnd: v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutReverted, Back: "v0"}}
+	reverted.Decision.Record = v1alpha1.RolloutRecord{
+		Config:     "v1",
+		RolloutEnd: v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutReverted, Back: "v0"},
+	}
 	reverted.Decision.Blocks = []rollout.Block{{Cause: rollout.CauseReverted, Reason: "n7 failed v1"}}
 	soaking := facts("v1", done, node("n1", "v0", "v0", v1alpha1.StateDone))
-	soaking.Decision.Blocks = []rollout.Block{{Cause: rollout.CauseSoak, Reason: "step 1 soaks"}, {Cause: rollout.CauseDrain, Reason: "n2 waits for default/web"}}
+	soaking.Decision.Blocks = []rollout.Block{
+		{Cause: rollout.CauseSoak, Reason: "step 1 soaks"},
+		{Cause: rollout.CauseDrain, Reason: "n2 waits for default/web"},
+	}
 	dead := facts("v1", done, node("n1", "v1", "v1", v1alpha1.StateDone))
 	dead.Rollout.Nodes[1].Health.Trouble = "not Ready"
 	dead.Decision.Blocks = []rollout.Block{{Cause: rollout.CauseNotReady, Reason: "n1 is dead"}}
@@ -92,11 +110,14 @@ func TestPoolConditions(t *testing.T) {
 			"\nRolloutBlocked=False||\n" +
 			`Degraded=True||Node n1 is reporting: "writing '/etc/chrony.conf': no space" (v1 from main@sha1:4f1c2ab1 "chrony: use site NTP")` + mend + "\n"},
 		"a node that is degraded in what it should run has failed no config": {drifted, "v0", "Updated=False||\nUpdating=True||All nodes are updating to MachineConfig v1: 0 of 1 run it, 1 unavailable, 1 degraded\n" +
-			"NodeDegraded=True|1 nodes are reporting degraded status on sync|Node n1 is reporting: \"drift\"\nRolloutBlocked=False||\nDegraded=True||Node n1 is reporting: \"drift\"\n"},
+			"NodeDegraded=True|1 nodes are reporting degraded status on sync|Node n1 is reporting: \"drift\"\n" +
+			"RolloutBlocked=False||\nDegraded=True||Node n1 is reporting: \"drift\"\n"},
 		"a halted rollout is blocked and degraded, also while it is paused": {halted, "v0", "Updated=False||\nUpdating=False||Rollout is halted; will not update to MachineConfig v1\n" +
-			"NodeDegraded=False||\nRolloutBlocked=True|Halted|it is paused; n7 failed v1; for what to do: bunsen why pool/worker\nDegraded=True||it is paused; n7 failed v1; for what to do: bunsen why pool/worker\n"},
+			"NodeDegraded=False||\nRolloutBlocked=True|Halted|it is paused; n7 failed v1; for what to do: bunsen why " +
+			"pool/worker\nDegraded=True||it is paused; n7 failed v1; for what to do: bunsen why pool/worker\n"},
 		"so is one that is reverted": {reverted, "v0", "Updated=False||\nUpdating=False||Rollout is reverted to MachineConfig v0; will not update to MachineConfig v1\n" +
-			"NodeDegraded=False||\nRolloutBlocked=True|Reverted|n7 failed v1; for what to do: bunsen why pool/worker\nDegraded=True||n7 failed v1; for what to do: bunsen why pool/worker\n"},
+			"NodeDegraded=False||\nRolloutBlocked=True|Reverted|n7 failed v1; for what to do: bunsen why " +
+			"pool/worker\nDegraded=True||n7 failed v1; for what to do: bunsen why pool/worker\n"},
 		"patience is no failure": {soaking, "v0", "Updated=False||\nUpdating=True||1 of 2 nodes run MachineConfig v1; the rollout waits (Soak), see RolloutBlocked\n" +
 			"NodeDegraded=False||\nRolloutBlocked=True|Soak|step 1 soaks; n2 waits for default/web\nDegraded=False||\n"},
 		"a dead node that runs the target keeps the pool from being updated": {dead, "v0", "Updated=False||\nUpdating=True||All nodes run MachineConfig v1; 1 of 2 are unavailable (NotReady), see RolloutBlocked\n" +
@@ -109,7 +130,8 @@ func TestPoolConditions(t *testing.T) {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
 			if got.Configuration.Name != tc.configuration || got.ObservedGeneration != 7 {
-				t.Errorf("configuration %q, generation %d; want %q, 7", got.Configuration.Name, got.ObservedGeneration, tc.configuration)
+				t.Errorf("configuration %q, generation %d; want %q, 7", got.Configuration.Name, got.ObservedGeneration,
+					tc.configuration)
 			}
 		})
 	}
@@ -117,7 +139,8 @@ func TestPoolConditions(t *testing.T) {
 
 // TestAPoolThatCannotBeRendered keeps saying so beside what its nodes report, until it can.
 func TestAPoolThatCannotBeRendered(t *testing.T) {
-	bad := status.Rendered(mcfgv1.MachineConfigPoolStatus{}, "worker", errors.New(`merging "10-worker-chrony": two files at /etc/chrony.conf`), noon)
+	bad := status.Rendered(mcfgv1.MachineConfigPoolStatus{}, "worker",
+		errors.New(`merging "10-worker-chrony": two files at /etc/chrony.conf`), noon)
 	bad = status.Pool(bad, facts("v1", node("n0", "v1", "v1", v1alpha1.StateDegraded, "drift")), noon)
 	want := `RenderDegraded=True||Failed to render configuration for pool worker: merging "10-worker-chrony": two files at /etc/chrony.conf
 Degraded=True||Node n0 is reporting: "drift"; Failed to render configuration for pool worker: merging "10-worker-chrony": two files at /etc/chrony.conf
@@ -129,18 +152,20 @@ RolloutBlocked=False||
 	if diff := gocmp.Diff(want, show(bad)); diff != "" {
 		t.Errorf("while it cannot (-want +got):\n%s", diff)
 	}
-	good := status.Pool(status.Rendered(bad, "worker", nil, noon), facts("v1", node("n0", "v1", "v1", v1alpha1.StateDone)), noon)
+	good := status.Pool(status.Rendered(bad, "worker", nil, noon),
+		facts("v1", node("n0", "v1", "v1", v1alpha1.StateDone)), noon)
 	if got := show(good); !strings.HasPrefix(got, "RenderDegraded=False||\nDegraded=False||\nUpdated=True|") {
 		t.Errorf("once it can:\n%s", got)
 	}
 }
 
-// TestAPoolThatWasCreatedAgain: a pool that was deleted and created again with its record says what all nodes ran last, also while they
-// fail its target.
+// TestAPoolThatWasCreatedAgain: a pool that was deleted and created again with its record says what all nodes ran last,
+// also while they fail its target.
 func TestAPoolThatWasCreatedAgain(t *testing.T) {
 	f := facts("v1", node("n0", "v0", "v1", v1alpha1.StateDegraded, "no space"))
 	f.Decision.Record = v1alpha1.RolloutRecord{Config: "v1", Healthy: "v0"}
-	if got := status.Pool(mcfgv1.MachineConfigPoolStatus{}, f, noon).Configuration; got.Name != "v0" || len(got.Source) > 0 {
+	if got := status.Pool(mcfgv1.MachineConfigPoolStatus{}, f, noon).Configuration; got.Name != "v0" ||
+		len(got.Source) > 0 {
 		t.Errorf("status.configuration is %+v", got)
 	}
 	f.Decision.Record.Healthy = ""
@@ -151,7 +176,8 @@ func TestAPoolThatWasCreatedAgain(t *testing.T) {
 
 // TestTransitionTimes: a condition's time moves where its status does, and nowhere else.
 func TestTransitionTimes(t *testing.T) {
-	one := status.Pool(mcfgv1.MachineConfigPoolStatus{}, facts("v1", node("n0", "v0", "v1", v1alpha1.StateWorking)), noon)
+	one := status.Pool(mcfgv1.MachineConfigPoolStatus{}, facts("v1", node("n0", "v0", "v1", v1alpha1.StateWorking)),
+		noon)
 	same := status.Pool(one, facts("v1", node("n0", "v0", "v1", v1alpha1.StateWorking)), noon.Add(time.Hour))
 	if diff := gocmp.Diff(one, same); diff != "" {
 		t.Errorf("equal facts give another status:\n%s", diff)
@@ -180,7 +206,10 @@ func TestTransitionTimes(t *testing.T) {
 // TestTheOldPoolStatusIsLeftAlone: what others wrote stays, and the old status is not written to.
 func TestTheOldPoolStatusIsLeftAlone(t *testing.T) {
 	old := mcfgv1.MachineConfigPoolStatus{
-		Conditions:  []mcfgv1.MachineConfigPoolCondition{{Type: mcfgv1.MachineConfigPoolPinnedImageSetsDegraded, Status: corev1.ConditionTrue, Message: "no room", LastTransitionTime: metav1.NewTime(noon)}},
+		Conditions: []mcfgv1.MachineConfigPoolCondition{{
+			Type:   mcfgv1.MachineConfigPoolPinnedImageSetsDegraded,
+			Status: corev1.ConditionTrue, Message: "no room", LastTransitionTime: metav1.NewTime(noon),
+		}},
 		CertExpirys: []mcfgv1.CertExpiry{{Bundle: "KubeAPIServerServingCAData"}},
 	}
 	before := old.DeepCopy()
@@ -191,7 +220,8 @@ func TestTheOldPoolStatusIsLeftAlone(t *testing.T) {
 	if diff := gocmp.Diff(old.CertExpirys, got.CertExpirys); diff != "" {
 		t.Errorf("certificate dates:\n%s", diff)
 	}
-	if got := show(got); !strings.Contains(got, "PinnedImageSetsDegraded=True||no room\n") || !strings.Contains(got, "\nDegraded=True||no room\n") {
+	if got := show(got); !strings.Contains(got, "PinnedImageSetsDegraded=True||no room\n") ||
+		!strings.Contains(got, "\nDegraded=True||no room\n") {
 		t.Errorf("another's condition is lost:\n%s", got)
 	}
 }
@@ -209,13 +239,16 @@ func TestTheOrderOfNodesDoesNotMatter(t *testing.T) {
 func TestManyBrokenNodesFitIntoAMessage(t *testing.T) {
 	var nodes []nodestate.Node
 	for i := range 5000 {
-		nodes = append(nodes, node(fmt.Sprintf("n%04d", i), "v0", "v1", v1alpha1.StateDegraded, strings.Repeat("ä", 1500)))
+		nodes = append(nodes, node(fmt.Sprintf("n%04d", i), "v0", "v1", v1alpha1.StateDegraded,
+			strings.Repeat("ä", 1500)))
 	}
 	for _, c := range status.Pool(mcfgv1.MachineConfigPoolStatus{}, facts("v1", nodes...), noon).Conditions {
 		if len(c.Message) > 32768 {
 			t.Errorf("%s has a message of %d bytes", c.Type, len(c.Message))
 		}
-		if c.Type == mcfgv1.MachineConfigPoolNodeDegraded && (!strings.Contains(c.Message, " more; for what to do: bunsen why node/n0000") || c.Reason != "5000 nodes are reporting degraded status on sync") {
+		if c.Type == mcfgv1.MachineConfigPoolNodeDegraded &&
+			(!strings.Contains(c.Message, " more; for what to do: bunsen why node/n0000") || c.Reason != "5000 nodes "+
+				"are reporting degraded status on sync") {
 			t.Errorf("reason %q, message ends with %q", c.Reason, c.Message[len(c.Message)-200:])
 		}
 	}
@@ -246,9 +279,13 @@ func TestSilentDaemons(t *testing.T) {
 // TestAnUpdatedPoolMayWait: that a pool cannot be rendered is said although all its nodes are updated.
 func TestAnUpdatedPoolMayWait(t *testing.T) {
 	f := facts("v1", node("n0", "v1", "v1", v1alpha1.StateDone))
-	f.Decision.Blocks = []rollout.Block{{Cause: rollout.CauseApplying, Reason: "GitSource config: MachineConfig a is not as main@sha1:1 has it"}}
+	f.Decision.Blocks = []rollout.Block{{Cause: rollout.CauseApplying, Reason: "GitSource config: MachineConfig a is " +
+		"not as main@sha1:1 has it"}}
 	got := show(status.Pool(mcfgv1.MachineConfigPoolStatus{}, f, noon))
-	for _, want := range []string{"Updated=True||All nodes are updated with MachineConfig v1\n", "RolloutBlocked=True|Applying|GitSource config: MachineConfig a is not as main@sha1:1 has it\n"} {
+	for _, want := range []string{
+		"Updated=True||All nodes are updated with MachineConfig v1\n",
+		"RolloutBlocked=True|Applying|GitSource config: MachineConfig a is not as main@sha1:1 has it\n",
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in\n%s", want, got)
 		}

@@ -97,8 +97,12 @@ func Source(old v1alpha1.GitSourceStatus, f SourceFacts, now time.Time) v1alpha1
 			s.Warnings = append(s.Warnings, cut(w, mostWarning))
 		}
 	}
-	if e := fault.Of(f.Err, v1alpha1.ReasonApplyFailed); f.Err != nil && f.Tried != nil && f.Tried.Revision != s.AppliedRevision && e.Kind == fault.Stalled {
-		s.History = refuse(s.History, *f.Tried, v1alpha1.Refusal{Reason: cmp.Or(e.Reason, v1alpha1.ReasonApplyFailed), Message: cut(firstLine(e.Error()), mostOutcome)})
+	if e := fault.Of(f.Err, v1alpha1.ReasonApplyFailed); f.Err != nil && f.Tried != nil &&
+		f.Tried.Revision != s.AppliedRevision && e.Kind == fault.Stalled {
+		s.History = refuse(s.History, *f.Tried, v1alpha1.Refusal{
+			Reason:  cmp.Or(e.Reason, v1alpha1.ReasonApplyFailed),
+			Message: cut(firstLine(e.Error()), mostOutcome),
+		})
 	}
 	s.Conditions = replace(s.Conditions, append(sourceConditions(s, f), verifiedCondition(s, f)...), f.Generation, now)
 	return s
@@ -186,15 +190,25 @@ func sourceConditions(s v1alpha1.GitSourceStatus, f SourceFacts) []metav1.Condit
 		text := message(e.Error())
 		switch e.Kind {
 		case fault.Stalled:
-			return []metav1.Condition{ready(metav1.ConditionFalse, e.Reason, text), also(v1alpha1.StalledCondition, e.Reason, text)}
+			return []metav1.Condition{
+				ready(metav1.ConditionFalse, e.Reason, text),
+				also(v1alpha1.StalledCondition, e.Reason, text),
+			}
 		case fault.Wait:
-			return []metav1.Condition{ready(metav1.ConditionUnknown, e.Reason, text), also(v1alpha1.ReconcilingCondition, e.Reason, text)}
+			return []metav1.Condition{
+				ready(metav1.ConditionUnknown, e.Reason, text),
+				also(v1alpha1.ReconcilingCondition, e.Reason, text),
+			}
 		default:
-			return []metav1.Condition{ready(metav1.ConditionFalse, e.Reason, text), also(v1alpha1.ReconcilingCondition, e.Reason, "the controller will try again")}
+			return []metav1.Condition{ready(metav1.ConditionFalse, e.Reason, text), also(v1alpha1.ReconcilingCondition,
+				e.Reason, "the controller will try again")}
 		}
 	case f.Doing != "":
 		text := message(f.Doing)
-		return []metav1.Condition{ready(metav1.ConditionUnknown, v1alpha1.ReasonProgressing, text), also(v1alpha1.ReconcilingCondition, v1alpha1.ReasonProgressing, text)}
+		return []metav1.Condition{
+			ready(metav1.ConditionUnknown, v1alpha1.ReasonProgressing, text),
+			also(v1alpha1.ReconcilingCondition, v1alpha1.ReasonProgressing, text),
+		}
 	}
 	texts := append([]string{"applied revision " + s.AppliedRevision}, f.Warnings...)
 	return []metav1.Condition{ready(metav1.ConditionTrue, v1alpha1.ReasonSucceeded, list(texts, "; ", mostMessage))}
@@ -204,7 +218,10 @@ func sourceConditions(s v1alpha1.GitSourceStatus, f SourceFacts) []metav1.Condit
 // if the spec requires no signature, or if the controller has not read a commit yet. If an attempt read no commit, the
 // condition stays.
 func verifiedCondition(s v1alpha1.GitSourceStatus, f SourceFacts) []metav1.Condition {
-	c := metav1.Condition{Type: v1alpha1.SourceVerifiedCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonVerified}
+	c := metav1.Condition{
+		Type: v1alpha1.SourceVerifiedCondition, Status: metav1.ConditionTrue,
+		Reason: v1alpha1.ReasonVerified,
+	}
 	applied := s.AppliedCommit
 	switch {
 	case !f.Verify:
@@ -213,7 +230,8 @@ func verifiedCondition(s v1alpha1.GitSourceStatus, f SourceFacts) []metav1.Condi
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonSignature, message(f.Err.Error())
 	case f.Tried != nil && f.Tried.VerifiedBy != "":
 		c.Message = signedBy(f.Tried)
-	case !f.Suspended && f.Err == nil && applied != nil && applied.VerifiedBy != "" && s.ObservedRevision == applied.Revision:
+	case !f.Suspended && f.Err == nil && applied != nil && applied.VerifiedBy != "" &&
+		s.ObservedRevision == applied.Revision:
 		c.Message = signedBy(applied)
 	default:
 		before := meta.FindStatusCondition(s.Conditions, c.Type)
@@ -230,7 +248,9 @@ func signedBy(c *v1alpha1.CommitInfo) string {
 }
 
 // suspended returns a Ready condition that is True if a revision is applied, because the revision stays applied.
-func suspended(s v1alpha1.GitSourceStatus, until *metav1.Time, ready func(metav1.ConditionStatus, string, string) metav1.Condition) metav1.Condition {
+func suspended(s v1alpha1.GitSourceStatus, until *metav1.Time, ready func(metav1.ConditionStatus, string,
+	string) metav1.Condition,
+) metav1.Condition {
 	text := "suspended"
 	if until != nil {
 		text += " until " + until.UTC().Format(time.RFC3339)
@@ -242,7 +262,10 @@ func suspended(s v1alpha1.GitSourceStatus, until *metav1.Time, ready func(metav1
 }
 
 // ours are the conditions of a GitSource that this package sets.
-var ours = []string{v1alpha1.ReadyCondition, v1alpha1.ReconcilingCondition, v1alpha1.StalledCondition, v1alpha1.SourceVerifiedCondition}
+var ours = []string{
+	v1alpha1.ReadyCondition, v1alpha1.ReconcilingCondition, v1alpha1.StalledCondition,
+	v1alpha1.SourceVerifiedCondition,
+}
 
 // replace replaces the conditions of this package, and keeps those of other programs. replace changes the transition
 // time of a condition only if its status changes.

@@ -18,7 +18,10 @@ import (
 
 func applied(revision string) *status.Applied {
 	return &status.Applied{
-		Commit:    v1alpha1.CommitInfo{Revision: revision, Subject: "chrony: use the pool", Author: "A <a@example.com>", Time: metav1.NewTime(noon)},
+		Commit: v1alpha1.CommitInfo{
+			Revision: revision, Subject: "chrony: use the pool", Author: "A <a@example.com>",
+			Time: metav1.NewTime(noon),
+		},
 		Inventory: []v1alpha1.InventoryEntry{{Kind: "MachineConfig", Name: "10-worker-chrony", Digest: "sha256:aa"}},
 	}
 }
@@ -33,7 +36,10 @@ func showSource(s v1alpha1.GitSourceStatus) string {
 
 // TestSourceConditions has the conditions of a GitSource after each kind of attempt.
 func TestSourceConditions(t *testing.T) {
-	before := status.Source(v1alpha1.GitSourceStatus{}, status.SourceFacts{Generation: 1, Observed: "main@sha1:aa", Applied: applied("main@sha1:aa")}, noon)
+	before := status.Source(v1alpha1.GitSourceStatus{}, status.SourceFacts{
+		Generation: 1, Observed: "main@sha1:aa",
+		Applied: applied("main@sha1:aa"),
+	}, noon)
 	bad := errors.New("pools/worker/10-chrony.bu:12:7: mode must be octal")
 	for sentence, tc := range map[string]struct {
 		old   v1alpha1.GitSourceStatus
@@ -69,10 +75,17 @@ func TestSourceConditions(t *testing.T) {
 func TestSourceVerified(t *testing.T) {
 	signed := applied("main@sha1:aa")
 	signed.Commit.VerifiedBy = "ssh SHA256:x (ada)"
-	before := status.Source(v1alpha1.GitSourceStatus{}, status.SourceFacts{Generation: 1, Verify: true, Observed: "main@sha1:aa", Applied: signed, Tried: &signed.Commit}, noon)
+	before := status.Source(v1alpha1.GitSourceStatus{}, status.SourceFacts{
+		Generation: 1, Verify: true,
+		Observed: "main@sha1:aa", Applied: signed, Tried: &signed.Commit,
+	}, noon)
 	isSigned := "SourceVerified=True|SignatureValid|revision main@sha1:aa is signed by ssh SHA256:x (ada)\n"
-	missing := fault.NewStalled(v1alpha1.ReasonSignature, errors.New("verifying main@sha1:bb: the commit is not signed"))
-	refused := status.Source(before, status.SourceFacts{Generation: 1, Verify: true, Observed: "main@sha1:bb", Err: missing}, noon)
+	missing := fault.NewStalled(v1alpha1.ReasonSignature,
+		errors.New("verifying main@sha1:bb: the commit is not signed"))
+	refused := status.Source(before, status.SourceFacts{
+		Generation: 1, Verify: true, Observed: "main@sha1:bb",
+		Err: missing,
+	}, noon)
 	isRefused := "SourceVerified=False|SignatureMissing|verifying main@sha1:bb: the commit is not signed\n"
 	next := v1alpha1.CommitInfo{Revision: "main@sha1:cc", VerifiedBy: "ssh SHA256:y (bob)"}
 	for sentence, tc := range map[string]struct {
@@ -107,10 +120,19 @@ func TestSourceVerified(t *testing.T) {
 
 // TestWhatWasAppliedStays through a bad commit; what was seen and answered moves on.
 func TestWhatWasAppliedStays(t *testing.T) {
-	old := status.Source(v1alpha1.GitSourceStatus{}, status.SourceFacts{Generation: 1, Observed: "main@sha1:aa", Applied: applied("main@sha1:aa")}, noon)
-	old.Conditions = append(old.Conditions, metav1.Condition{Type: "Others", Status: metav1.ConditionTrue, Reason: "Theirs"})
+	old := status.Source(v1alpha1.GitSourceStatus{}, status.SourceFacts{
+		Generation: 1, Observed: "main@sha1:aa",
+		Applied: applied("main@sha1:aa"),
+	}, noon)
+	old.Conditions = append(old.Conditions, metav1.Condition{
+		Type: "Others", Status: metav1.ConditionTrue,
+		Reason: "Theirs",
+	})
 	before := old.DeepCopy()
-	got := status.Source(old, status.SourceFacts{Generation: 2, Handled: "now", Observed: "main@sha1:bb", Err: fault.NewStalled(v1alpha1.ReasonTranspileFailed, errors.New("bad"))}, noon.Add(time.Hour))
+	got := status.Source(old, status.SourceFacts{
+		Generation: 2, Handled: "now", Observed: "main@sha1:bb",
+		Err: fault.NewStalled(v1alpha1.ReasonTranspileFailed, errors.New("bad")),
+	}, noon.Add(time.Hour))
 	if diff := gocmp.Diff(*before, old); diff != "" {
 		t.Errorf("the old status was written to:\n%s", diff)
 	}
@@ -123,7 +145,11 @@ func TestWhatWasAppliedStays(t *testing.T) {
 	if text := showSource(got); !strings.HasSuffix(text, "Others=True|Theirs|\n") {
 		t.Errorf("another's condition is lost:\n%s", text)
 	}
-	if again := status.Source(got, status.SourceFacts{Generation: 2, Observed: "main@sha1:bb", Err: fault.NewStalled(v1alpha1.ReasonTranspileFailed, errors.New("bad"))}, noon.Add(2*time.Hour)); !gocmp.Equal(got, again) {
+	if again := status.Source(got, status.SourceFacts{
+		Generation: 2, Observed: "main@sha1:bb",
+		Err: fault.NewStalled(v1alpha1.ReasonTranspileFailed, errors.New("bad")),
+	}, noon.Add(2*time.Hour)); !gocmp.Equal(
+		got, again) {
 		t.Errorf("equal facts give another status:\n%s", gocmp.Diff(got, again))
 	}
 }

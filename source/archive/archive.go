@@ -222,7 +222,8 @@ func (u *unpack) end() (*source.Inventory, error) {
 	}
 	var there []string
 	for p := range u.folders {
-		if dir := path.Dir(p); p != "" && (dir == parent || dir == "." && parent == "") && source.RefuseName(path.Base(p)) == "" {
+		if dir := path.Dir(p); p != "" && (dir == parent || dir == "." && parent == "") &&
+			source.RefuseName(path.Base(p)) == "" {
 			there = append(there, path.Base(p))
 		}
 	}

@@ -144,7 +144,8 @@ func sparse(t *testing.T) []byte {
 
 func TestASparseFileIsRefused(t *testing.T) {
 	files, v, err := read(t, sparse(t), "")
-	if err != nil || len(files) != 1 || files["b"] == "" || len(v.Refused()) != 1 || v.Refused()[0].Why != "sparse file" {
+	if err != nil || len(files) != 1 || files["b"] == "" || len(v.Refused()) != 1 ||
+		v.Refused()[0].Why != "sparse file" {
 		t.Errorf("got %v, %v, %v", files, v, err)
 	}
 }
@@ -188,7 +189,8 @@ func TestArchivesThatAreRefusedWhole(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := read(t, test.raw, test.folder)
 			var f *fault.Error
-			if err == nil || !strings.Contains(err.Error(), test.words) || errors.As(err, &f) != (test.reason != "") || f != nil && f.Reason != test.reason {
+			if err == nil || !strings.Contains(err.Error(), test.words) || errors.As(err, &f) != (test.reason != "") ||
+				f != nil && f.Reason != test.reason {
 				t.Errorf("got %v, want %s with %q", err, test.reason, test.words)
 			}
 		})

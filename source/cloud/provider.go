@@ -27,15 +27,18 @@ func CheckHost(provider v1alpha1.SourceProvider, at source.Address) error {
 	}
 	switch provider {
 	case v1alpha1.ProviderAzure:
-		if at.Scheme == "https" && standardPort && at.User == "" && at.Password == "" && (host == "dev.azure.com" || organization.MatchString(host)) {
+		if at.Scheme == "https" && standardPort && at.User == "" && at.Password == "" &&
+			(host == "dev.azure.com" || organization.MatchString(host)) {
 			return nil
 		}
-		return errors.New("spec.provider azure is for git repositories of Azure DevOps: write https://dev.azure.com/... without a user into spec.url, or remove spec.provider")
+		return errors.New("spec.provider azure is for git repositories of Azure DevOps: write " +
+			"https://dev.azure.com/... without a user into spec.url, or remove spec.provider")
 	case v1alpha1.ProviderGCP:
 		if at.Scheme == "oci" && standardPort && registry.MatchString(host) {
 			return nil
 		}
-		return errors.New("spec.provider gcp is for OCI repositories of Artifact Registry: write oci://LOCATION-docker.pkg.dev/... into spec.url, or remove spec.provider")
+		return errors.New("spec.provider gcp is for OCI repositories of Artifact Registry: write " +
+			"oci://LOCATION-docker.pkg.dev/... into spec.url, or remove spec.provider")
 	}
 	return fmt.Errorf("spec.provider %q is not supported: write generic, azure or gcp", provider)
 }
@@ -54,7 +57,10 @@ const (
 const devOpsScope = "499b84ac-1321-427f-aa17-267ca6975798/.default"
 
 // authorities are the hosts of Microsoft Entra ID.
-var authorities = []string{"https://login.microsoftonline.com", "https://login.microsoftonline.us", "https://login.partner.microsoftonline.cn"}
+var authorities = []string{
+	"https://login.microsoftonline.com", "https://login.microsoftonline.us",
+	"https://login.partner.microsoftonline.cn",
+}
 
 // id matches the IDs and names of tenants and clients. The ids become a part of an address.
 var id = regexp.MustCompile(`^[A-Za-z0-9.-]{1,128}$`)
@@ -68,7 +74,8 @@ func azureEndpoint(getenv func(string) string) (endpoint, client string, err err
 	tenant, client := getenv(azureTenant), getenv(azureClient)
 	for _, variable := range []string{azureTenant, azureClient, azureTokenFile} {
 		if getenv(variable) == "" {
-			return "", "", fmt.Errorf("the controller's pod has no identity of Azure, because %s is not set: bind one to its ServiceAccount", variable)
+			return "", "", fmt.Errorf("the controller's pod has no identity of Azure, because %s is not set: bind "+
+				"one to its ServiceAccount", variable)
 		}
 	}
 	known := false
@@ -76,7 +83,8 @@ func azureEndpoint(getenv func(string) string) (endpoint, client string, err err
 		known = known || a == authority
 	}
 	if !known {
-		return "", "", fmt.Errorf("%s of the controller's pod is not an address of Microsoft Entra ID: write %s", azureAuthority, authorities[0])
+		return "", "", fmt.Errorf("%s of the controller's pod is not an address of Microsoft Entra ID: write %s",
+			azureAuthority, authorities[0])
 	}
 	if !id.MatchString(tenant) || !id.MatchString(client) {
 		return "", "", fmt.Errorf("%s or %s of the controller's pod is not an ID: correct it", azureTenant, azureClient)

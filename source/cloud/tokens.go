@@ -70,7 +70,9 @@ type stored struct {
 // Credentials returns the keys of a Secret that read repositories of a provider. The client must not follow redirects.
 // Credentials does not use the client for requests to the metadata server of a machine. Errors are faults:
 // AuthenticationFailed if the provider refuses the identity, RepositoryUnreachable if the provider does not answer.
-func (t *Tokens) Credentials(ctx context.Context, access Access, client *http.Client, now time.Time) (map[string][]byte, error) {
+func (t *Tokens) Credentials(ctx context.Context, access Access, client *http.Client,
+	now time.Time,
+) (map[string][]byte, error) {
 	token, err := t.token(ctx, access, client, now)
 	if err != nil {
 		return nil, err
@@ -97,7 +99,8 @@ func (t *Tokens) token(ctx context.Context, access Access, client *http.Client, 
 	case at.lock <- struct{}{}:
 		defer func() { <-at.lock }()
 	case <-ctx.Done():
-		return "", fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("waiting for a token of %s: %w", access.Provider, context.Cause(ctx)))
+		return "", fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("waiting for a token of %s: %w",
+			access.Provider, context.Cause(ctx)))
 	}
 	if now.Before(at.until) {
 		return at.token, at.err
@@ -145,18 +148,21 @@ func (t *Tokens) requestAzure(ctx context.Context, client *http.Client) (string,
 	doing := "requesting a token of Azure from " + endpoint
 	assertion, err := os.ReadFile(t.Getenv(azureTokenFile))
 	if err != nil {
-		return "", 0, fault.NewRetry(v1alpha1.ReasonAuthentication, fmt.Errorf("%s: reading the projected token: %w", doing, err))
+		return "", 0, fault.NewRetry(v1alpha1.ReasonAuthentication, fmt.Errorf("%s: reading the projected token: %w",
+			doing, err))
 	}
 	form := url.Values{
 		"grant_type": {"client_credentials"}, "client_id": {id}, "scope": {devOpsScope},
-		"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"}, "client_assertion": {strings.TrimSpace(string(assertion))},
+		"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
+		"client_assertion":      {strings.TrimSpace(string(assertion))},
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, strings.NewReader(form.Encode()))
 	if err != nil {
 		return "", 0, fmt.Errorf("%s: %w", doing, err)
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	return send(client, r, doing, "Azure refuses the identity: check the client's ID, and the issuer, subject and audience of its federated credential")
+	return send(client, r, doing, "Azure refuses the identity: check the client's ID, and the issuer, subject and "+
+		"audience of its federated credential")
 }
 
 // requestGCP asks the metadata server of the pod or the machine. The request uses no proxy and no credentials.
@@ -165,11 +171,15 @@ func (t *Tokens) requestGCP(ctx context.Context, _ *http.Client) (string, time.D
 	if host == "" {
 		host = "metadata.google.internal"
 	}
-	endpoint := (&url.URL{Scheme: "http", Host: host, Path: "/computeMetadata/v1/instance/service-accounts/default/token"}).String()
+	endpoint := (&url.URL{
+		Scheme: "http", Host: host,
+		Path: "/computeMetadata/v1/instance/service-accounts/default/token",
+	}).String()
 	doing := "requesting a token of Google Cloud from " + endpoint
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, endpoint, nil)
 	if err != nil {
-		return "", 0, fault.NewStalled(v1alpha1.ReasonAuthentication, fmt.Errorf("reading %s of the controller's pod: it is not a host", gcpMetadata))
+		return "", 0, fault.NewStalled(v1alpha1.ReasonAuthentication,
+			fmt.Errorf("reading %s of the controller's pod: it is not a host", gcpMetadata))
 	}
 	r.Header.Set("Metadata-Flavor", "Google")
 	client := &http.Client{
@@ -177,7 +187,8 @@ func (t *Tokens) requestGCP(ctx context.Context, _ *http.Client) (string, time.D
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout:       30 * time.Second,
 	}
-	return send(client, r, doing, "the metadata server has no account for the controller: bind one to its ServiceAccount")
+	return send(client, r, doing, "the metadata server has no account for the controller: bind one to its "+
+		"ServiceAccount")
 }
 
 // wellFormed matches tokens that can be the value of an HTTP header.
@@ -194,7 +205,8 @@ func send(client *http.Client, r *http.Request, doing, refused string) (string, 
 		}
 		var untrusted *tls.CertificateVerificationError
 		if errors.As(err, &untrusted) {
-			err = fmt.Errorf("let the controller's system trust the server's certificate, because ca.crt of a Secret does not count here (%w)", err)
+			err = fmt.Errorf("let the controller's system trust the server's certificate, because ca.crt of a Secret "+
+				"does not count here (%w)", err)
 		}
 		return "", 0, fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: %w", doing, err))
 	}
@@ -203,7 +215,8 @@ func send(client *http.Client, r *http.Request, doing, refused string) (string, 
 	switch code := res.StatusCode; {
 	case code == http.StatusOK:
 	case code == http.StatusTooManyRequests || code >= 500:
-		return "", 0, fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: the server does not serve requests now; the controller tries again (%s)", doing, status))
+		return "", 0, fault.NewRetry(v1alpha1.ReasonUnreachable,
+			fmt.Errorf("%s: the server does not serve requests now; the controller tries again (%s)", doing, status))
 	default:
 		return "", 0, fault.NewStalled(v1alpha1.ReasonAuthentication, fmt.Errorf("%s: %s (%s)", doing, refused, status))
 	}
@@ -213,7 +226,8 @@ func send(client *http.Client, r *http.Request, doing, refused string) (string, 
 	}
 	err = json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(&answer)
 	life, errLife := answer.Expires.Int64()
-	if err = errors.Join(err, errLife); err != nil || !wellFormed.MatchString(answer.Token) || len(answer.Token) > maxToken || life <= 0 {
+	if err = errors.Join(err, errLife); err != nil || !wellFormed.MatchString(answer.Token) ||
+		len(answer.Token) > maxToken || life <= 0 {
 		return "", 0, fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: the answer has no token", doing))
 	}
 	return answer.Token, time.Duration(min(life, 86400)) * time.Second, nil

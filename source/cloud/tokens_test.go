@@ -75,9 +75,13 @@ func TestARefusedTokenIsNotUsedAgain(t *testing.T) {
 	}
 }
 
-// TestALifetimeIsANumberOrAString: some services write the number of seconds as a string. Any other lifetime is no answer.
+// TestALifetimeIsANumberOrAString: some services write the number of seconds as a string. Any other lifetime is no
+// answer.
 func TestALifetimeIsANumberOrAString(t *testing.T) {
-	for written, isValid := range map[string]bool{`3600`: true, `"3600"`: true, `""`: false, `"soon"`: false, `3600.5`: false, `-1`: false, `null`: false, `1e400`: false} {
+	for written, isValid := range map[string]bool{
+		`3600`: true, `"3600"`: true, `""`: false, `"soon"`: false,
+		`3600.5`: false, `-1`: false, `null`: false, `1e400`: false,
+	} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprintf(w, `{"access_token":"token","expires_in":%s}`, written)
 		}))
@@ -89,18 +93,24 @@ func TestALifetimeIsANumberOrAString(t *testing.T) {
 	}
 }
 
-// TestAFailureBehindOneProxyStaysThere: a source with a broken proxy must not stop the sources of the same provider with another one.
+// TestAFailureBehindOneProxyStaysThere: a source with a broken proxy must not stop the sources of the same provider
+// with another one.
 func TestAFailureBehindOneProxyStaysThere(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte("projected"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	tokens := &cloud.Tokens{Getenv: func(name string) string {
-		return map[string]string{"AZURE_TENANT_ID": "tenant", "AZURE_CLIENT_ID": "client", "AZURE_FEDERATED_TOKEN_FILE": file}[name]
+		return map[string]string{
+			"AZURE_TENANT_ID": "tenant", "AZURE_CLIENT_ID": "client",
+			"AZURE_FEDERATED_TOKEN_FILE": file,
+		}[name]
 	}}
-	broken, working := &http.Client{Transport: answer("")}, &http.Client{Transport: answer(`{"access_token":"token","expires_in":3600}`)}
+	broken, working := &http.Client{Transport: answer("")},
+		&http.Client{Transport: answer(`{"access_token":"token","expires_in":3600}`)}
 	now := time.Unix(0, 0)
-	if _, err := tokens.Credentials(t.Context(), cloud.Access{Provider: v1alpha1.ProviderAzure, Proxy: "broken"}, broken, now); err == nil {
+	if _, err := tokens.Credentials(t.Context(), cloud.Access{Provider: v1alpha1.ProviderAzure, Proxy: "broken"},
+		broken, now); err == nil {
 		t.Fatal("the broken proxy works")
 	}
 	got, err := tokens.Credentials(t.Context(), cloud.Access{Provider: v1alpha1.ProviderAzure}, working, now)

@@ -41,8 +41,8 @@ type GitRemote interface {
 	ListPrefixes(ctx context.Context, prefixes []string) ([]source.Ref, error)
 }
 
-// Open checks the configuration of a repository and sends no request. The parameter proxy is the data of the Secret with the
-// proxy; nil: none. Errors are Stalled faults: InvalidSpec for the URL, AuthenticationFailed for the Secrets.
+// Open checks the configuration of a repository and sends no request. The parameter proxy is the data of the Secret
+// with the proxy; nil: none. Errors are Stalled faults: InvalidSpec for the URL, AuthenticationFailed for the Secrets.
 func (c *Connector) Open(config git.Config, proxy map[string][]byte) (GitRemote, error) {
 	through, err := dial.ParseProxy(proxy)
 	if err != nil {

@@ -39,7 +39,8 @@ func run(t *testing.T, dir string, args ...string) string {
 	c := exec.Command("git", args...)
 	c.Dir = dir
 	c.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
-		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.org", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.org")
+		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.org", "GIT_COMMITTER_NAME=Ada",
+		"GIT_COMMITTER_EMAIL=ada@example.org")
 	out, err := c.CombinedOutput()
 	if err != nil {
 		t.Fatalf("git %v: %v\n%s", args, err, out)
@@ -61,7 +62,10 @@ func newGitHub(t *testing.T) *gitHub {
 	host := s.serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/api/v3/app/installations/815/access_tokens" {
 			w.WriteHeader(http.StatusCreated)
-			_ = json.NewEncoder(w).Encode(map[string]any{"token": s.token(s.tokens.Add(1)), "expires_at": time.Now().Add(time.Hour)})
+			_ = json.NewEncoder(w).Encode(map[string]any{
+				"token":      s.token(s.tokens.Add(1)),
+				"expires_at": time.Now().Add(time.Hour),
+			})
 			return
 		}
 		s.fetches.Add(1)
@@ -117,7 +121,8 @@ func TestSourcesReadAsAGitHubApp(t *testing.T) {
 		if got, err := os.ReadFile(filepath.Join(into, "a")); string(got) != "a\n" || err != nil {
 			t.Errorf("the file is %q, %v", got, err)
 		}
-		if e, err := remote.Evidence(t.Context(), source.Picked{Hash: s.head, Applied: s.head}); e.Descent != source.Descends || err != nil {
+		if e, err := remote.Evidence(t.Context(),
+			source.Picked{Hash: s.head, Applied: s.head}); e.Descent != source.Descends || err != nil {
 			t.Errorf("the commit descends from itself: %v, %v", e.Descent, err)
 		}
 		if remote.URL() != s.URL+"/cfg" {
@@ -129,7 +134,8 @@ func TestSourcesReadAsAGitHubApp(t *testing.T) {
 	}
 }
 
-// TestATokenThatTheHostRevoked: the token is refused once, its text appears nowhere, and the next poll gets another one.
+// TestATokenThatTheHostRevoked: the token is refused once, its text appears nowhere, and the next poll gets another
+// one.
 func TestATokenThatTheHostRevoked(t *testing.T) {
 	s := newGitHub(t)
 	c := &connect.Connector{Now: time.Now}
@@ -142,7 +148,8 @@ func TestATokenThatTheHostRevoked(t *testing.T) {
 	}
 	s.tokens.Add(1) // the first token is not the last one any more
 	_, err = remote.List(t.Context())
-	if why := fault.Of(err, ""); err == nil || why.Reason != v1alpha1.ReasonAuthentication || strings.Contains(err.Error(), "S3CR3T") {
+	if why := fault.Of(err, ""); err == nil || why.Reason != v1alpha1.ReasonAuthentication ||
+		strings.Contains(err.Error(), "S3CR3T") {
 		t.Errorf("a revoked token: %v", err)
 	}
 	if _, err := remote.List(t.Context()); err != nil {
@@ -168,7 +175,8 @@ func TestNoTokenForAHostThatTheSecretDoesNotName(t *testing.T) {
 		}
 		change(&config)
 		_, err := c.Open(config, nil)
-		if why := fault.Of(err, ""); err == nil || why.Kind != fault.Stalled || why.Reason != v1alpha1.ReasonAuthentication || strings.Contains(err.Error(), "S3CR3T") {
+		if why := fault.Of(err, ""); err == nil || why.Kind != fault.Stalled ||
+			why.Reason != v1alpha1.ReasonAuthentication || strings.Contains(err.Error(), "S3CR3T") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -102,7 +102,9 @@ func (r *issued) List(ctx context.Context) (refs []source.Ref, err error) {
 }
 
 // Tree puts the files of a commit into a directory, as Remote.Tree does.
-func (r *issued) Tree(ctx context.Context, picked source.Picked, path string, into source.Destination) (tree source.Tree, err error) {
+func (r *issued) Tree(ctx context.Context, picked source.Picked, path string,
+	into source.Destination,
+) (tree source.Tree, err error) {
 	err = r.with(ctx, func(remote Remote) error {
 		tree, err = remote.Tree(ctx, picked, path, into)
 		return err

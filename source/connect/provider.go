@@ -19,7 +19,9 @@ import (
 
 // OpenAs is Open with the identity of this process at a provider. With the provider "" or generic, OpenAs is the same
 // as Open.
-func (c *Connector) OpenAs(provider v1alpha1.SourceProvider, config git.Config, proxy map[string][]byte) (GitRemote, error) {
+func (c *Connector) OpenAs(provider v1alpha1.SourceProvider, config git.Config,
+	proxy map[string][]byte,
+) (GitRemote, error) {
 	if isGeneric(provider) {
 		return c.Open(config, proxy)
 	}
@@ -41,7 +43,9 @@ func (c *Connector) OpenAs(provider v1alpha1.SourceProvider, config git.Config, 
 
 // ArtifactsAs is Artifacts with the identity of this process at a provider. With the provider "" or generic,
 // ArtifactsAs is the same as Artifacts.
-func (c *Connector) ArtifactsAs(provider v1alpha1.SourceProvider, config oci.Config, keys, proxy map[string][]byte) (remote Remote, trust string, err error) {
+func (c *Connector) ArtifactsAs(provider v1alpha1.SourceProvider, config oci.Config, keys,
+	proxy map[string][]byte,
+) (remote Remote, trust string, err error) {
 	if isGeneric(provider) {
 		return c.Artifacts(config, keys, proxy)
 	}
@@ -64,7 +68,9 @@ func isGeneric(provider v1alpha1.SourceProvider) bool {
 
 // identify returns the issuer of a provider's credentials, and the list of hosts to which these may go: only the host
 // of the URL.
-func (c *Connector) identify(provider v1alpha1.SourceProvider, url string, secret, proxy map[string][]byte) (Issuer, map[string][]byte, error) {
+func (c *Connector) identify(provider v1alpha1.SourceProvider, url string, secret,
+	proxy map[string][]byte,
+) (Issuer, map[string][]byte, error) {
 	at, err := source.ParseURL(url)
 	if err != nil {
 		return nil, nil, err
@@ -73,7 +79,8 @@ func (c *Connector) identify(provider v1alpha1.SourceProvider, url string, secre
 		return nil, nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, err)
 	}
 	if c.Cloud == nil {
-		return nil, nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("this program has no identity at a cloud provider: remove spec.provider"))
+		return nil, nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec,
+			errors.New("this program has no identity at a cloud provider: remove spec.provider"))
 	}
 	if err := credentials.CheckKeys(secret, []string{"ca.crt"}); err != nil {
 		return nil, nil, stalledAuth(fmt.Errorf("spec.provider %s needs no credentials: %w", provider, err))
@@ -115,7 +122,8 @@ func (i *cloudIssuer) Credentials(ctx context.Context) (map[string][]byte, error
 // advice says what to do if the host refuses the credentials. Errors have this text in place of
 // credentials.CheckAdvice.
 func (i *cloudIssuer) advice() string {
-	return fmt.Sprintf("let the identity of the controller's pod read the repository, because spec.provider is %s", i.access.Provider)
+	return fmt.Sprintf("let the identity of the controller's pod read the repository, because spec.provider is %s",
+		i.access.Provider)
 }
 
 // Forget drops refused credentials.

@@ -33,7 +33,8 @@ const (
 func backend(t *testing.T, root string) http.Handler {
 	t.Helper()
 	return &cgi.Handler{
-		Path: filepath.Join(run(t, root, "--exec-path"), "git-http-backend"), Root: "/", Stderr: io.Discard, Logger: log.New(io.Discard, "", 0),
+		Path: filepath.Join(run(t, root, "--exec-path"), "git-http-backend"), Root: "/", Stderr: io.Discard,
+		Logger: log.New(io.Discard, "", 0),
 		Env: []string{
 			"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
 			"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*",
@@ -71,8 +72,9 @@ func issue(t *testing.T, until time.Time, names ...string) pair {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "git"}, NotBefore: until.Add(-time.Hour), NotAfter: until,
-		IsCA: true, BasicConstraintsValid: true,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "git"}, NotBefore: until.Add(-time.Hour),
+		NotAfter: until,
+		IsCA:     true, BasicConstraintsValid: true,
 	}
 	for _, name := range names {
 		if ip := net.ParseIP(name); ip != nil {
@@ -151,10 +153,14 @@ func httpsWays(t *testing.T, root string) chapter {
 	dumb := serveTLS(t, http.StripPrefix("/", http.FileServer(http.Dir(root))), own, "")
 	plain := strings.TrimPrefix(serveHTTP(t, backend(t, root)), "http://")
 	banner := listen(t, func(c net.Conn) { _, _ = io.WriteString(c, "SSH-2.0-"+marker+"\r\n") })
-	s := chapterSecret{"username": userName, "password": password, "ca.crt": own.certificate, "hosts": host + " " + page + " " + forbidden + " " + dumb + " " + banner}
+	s := chapterSecret{"username": userName, "password": password, "ca.crt": own.certificate, "hosts": host + " " +
+		page + " " + forbidden + " " + dumb + " " + banner}
 	url := "https://" + host + "/cfg"
 	public := data{"ca.crt": own.certificate}
-	return chapter{"https: credentials and addresses", data{host: "GIT", page: "PAGE", forbidden: "FORBIDDEN", dumb: "FILES", plain: "PLAIN", banner: "SSHD"}, []way{
+	return chapter{"https: credentials and addresses", data{
+		host: "GIT", page: "PAGE", forbidden: "FORBIDDEN",
+		dumb: "FILES", plain: "PLAIN", banner: "SSHD",
+	}, []way{
 		{name: "A password", url: url, secret: s.with()},
 		{name: "A token as bearerToken", url: url, secret: s.with("username", "", "password", "", "bearerToken", token)},
 		{name: "A token as the user name", url: url, secret: s.with("username", token, "password", "x-oauth-basic")},
@@ -205,7 +211,8 @@ func serveHTTP(t *testing.T, handler http.Handler) string {
 }
 
 func certificateWays(t *testing.T, root string) chapter {
-	good, expired, other := issue(t, soon(), "127.0.0.1"), issue(t, time.Now().Add(-time.Minute), "127.0.0.1"), issue(t, soon(), "git.example.org")
+	good, expired, other := issue(t, soon(), "127.0.0.1"), issue(t, time.Now().Add(-time.Minute), "127.0.0.1"),
+		issue(t, soon(), "git.example.org")
 	client, stranger, late := issue(t, soon()), issue(t, soon()), issue(t, time.Now().Add(-time.Minute))
 	open := serveTLS(t, backend(t, root), good, "")
 	old, elsewhere := serveTLS(t, backend(t, root), expired, ""), serveTLS(t, backend(t, root), other, "")
@@ -253,7 +260,10 @@ func redirectWays(t *testing.T, root string) chapter {
 	public := serveTLS(t, counted(backend(t, root)), own, "")
 	private := serveTLS(t, counted(guarded(backend(t, root))), own, "")
 	plain := serveHTTP(t, counted(backend(t, root)))
-	to := map[string]string{"/public": "https://" + public, "/private": "https://" + private, "/plain": plain, "/old": "", "/loop": "/loop"}
+	to := map[string]string{
+		"/public": "https://" + public, "/private": "https://" + private, "/plain": plain,
+		"/old": "", "/loop": "/loop",
+	}
 	main := guarded(backend(t, root))
 	host := serveTLS(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for prefix, target := range to {
@@ -269,7 +279,10 @@ func redirectWays(t *testing.T, root string) chapter {
 		main.ServeHTTP(w, r)
 	}), own, "")
 	s := chapterSecret{"username": userName, "password": password, "ca.crt": own.certificate, "hosts": host}
-	return chapter{"https: redirects", data{host: "GIT", public: "PUBLIC", private: "PRIVATE", strings.TrimPrefix(plain, "http://"): "PLAIN"}, []way{
+	return chapter{"https: redirects", data{
+		host: "GIT", public: "PUBLIC", private: "PRIVATE",
+		strings.TrimPrefix(plain, "http://"): "PLAIN",
+	}, []way{
 		{name: "To another path of the host", url: "https://" + host + "/old/cfg", secret: s.with()},
 		{name: "To another host, which requires no credentials", url: "https://" + host + "/public/cfg", secret: s.with()},
 		{name: "To another host, which requires credentials", url: "https://" + host + "/private/cfg", secret: s.with()},

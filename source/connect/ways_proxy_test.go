@@ -120,17 +120,27 @@ func proxyWays(t *testing.T, root string) chapter {
 	shell := newSSHD(t, []string{public})
 	own, proxyOwn := issue(t, soon(), "git.example.org"), issue(t, soon(), "127.0.0.1")
 	web := serveTLS(t, guarded(backend(t, root)), own, "")
-	known := routes{"git.example.org:443": web, "git.example.org:22": shell.addr, "closed.example.org:443": "127.0.0.1:1"}
+	known := routes{
+		"git.example.org:443": web, "git.example.org:22": shell.addr,
+		"closed.example.org:443": "127.0.0.1:1",
+	}
 	var tunnels atomic.Int64
-	plain, secure, socks := connectProxy(t, known, nil, &tunnels), connectProxy(t, known, &proxyOwn, &tunnels), socksProxy(t, known, &tunnels)
+	plain, secure, socks := connectProxy(t, known, nil, &tunnels), connectProxy(t, known, &proxyOwn, &tunnels),
+		socksProxy(t, known, &tunnels)
 	noProxy := listen(t, func(c net.Conn) { _, _ = io.WriteString(c, "SSH-2.0-"+marker+"\r\n\r\n") })
 	through := func(address string, changes ...string) data {
 		return chapterSecret{"address": address, "username": userName, "password": password}.with(changes...)
 	}
-	https := chapterSecret{"username": userName, "password": password, "hosts": "git.example.org closed.example.org forbidden.example.org", "ca.crt": own.certificate}.with()
+	https := chapterSecret{"username": userName, "password": password, "hosts": "git.example.org closed.example.org " +
+		"forbidden.example.org", "ca.crt": own.certificate}.with()
 	ssh := data{"identity": private, "known_hosts": "git.example.org " + shell.hostKey}
-	url, shellURL, scp := "https://git.example.org/cfg", "ssh://"+shell.account+"@git.example.org"+root+"/cfg", shell.account+"@git.example.org:"+root+"/cfg"
-	names := data{root: "/srv", shell.account + "@": "ACCOUNT@", strings.TrimPrefix(plain, "http://"): "PROXY", strings.TrimPrefix(secure, "https://"): "PROXY", strings.TrimPrefix(socks, "socks5://"): "PROXY", noProxy: "SSHD"}
+	url, shellURL, scp := "https://git.example.org/cfg", "ssh://"+shell.account+"@git.example.org"+root+"/cfg",
+		shell.account+"@git.example.org:"+root+"/cfg"
+	names := data{
+		root: "/srv", shell.account + "@": "ACCOUNT@", strings.TrimPrefix(plain, "http://"): "PROXY",
+		strings.TrimPrefix(secure, "https://"): "PROXY", strings.TrimPrefix(socks, "socks5://"): "PROXY",
+		noProxy: "SSHD",
+	}
 	return chapter{"Proxies (proxySecretRef)", names, []way{
 		{name: "https through an HTTP proxy", url: url, secret: https, proxy: through(plain)},
 		{name: "https through an HTTPS proxy", url: url, secret: https, proxy: through(secure, "ca.crt", proxyOwn.certificate)},

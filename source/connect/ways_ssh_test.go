@@ -23,7 +23,8 @@ type sshd struct {
 func keygen(t *testing.T, args ...string) (private, public string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "key")
-	if out, err := exec.Command("ssh-keygen", append([]string{"-q", "-f", file, "-C", ""}, args...)...).CombinedOutput(); err != nil {
+	if out, err := exec.Command("ssh-keygen", append([]string{"-q", "-f", file, "-C", ""}, args...)...).
+		CombinedOutput(); err != nil {
 		t.Fatalf("ssh-keygen %v: %v\n%s", args, err, out)
 	}
 	return readFile(t, file), strings.TrimSpace(readFile(t, file+".pub"))
@@ -46,12 +47,14 @@ func writeFile(t *testing.T, name, content string) string {
 	return name
 }
 
-// newSSHD starts a server that lets the account of this process in with the authorized keys. Settings are lines of sshd_config.
+// newSSHD starts a server that lets the account of this process in with the authorized keys. Settings are lines of
+// sshd_config.
 func newSSHD(t *testing.T, authorized []string, settings ...string) *sshd {
 	t.Helper()
 	program := "/usr/sbin/sshd"
 	if _, err := os.Stat(program); err != nil {
-		t.Fatalf("the ways over ssh need OpenSSH's server: run make setup as root, or apt-get install openssh-server (%v)", err)
+		t.Fatalf("the ways over ssh need OpenSSH's server: run make setup as root, or apt-get install "+
+			"openssh-server (%v)", err)
 	}
 	me, err := user.Current()
 	if err != nil {
@@ -67,8 +70,10 @@ func newSSHD(t *testing.T, authorized []string, settings ...string) *sshd {
 	s.hostKey = public
 	config := writeFile(t, filepath.Join(s.dir, "sshd_config"), strings.Join(append(settings,
 		"HostKey "+writeFile(t, filepath.Join(s.dir, "host"), private),
-		"AuthorizedKeysFile "+writeFile(t, filepath.Join(s.dir, "authorized_keys"), strings.Join(authorized, "\n")+"\n"),
-		"UsePAM no", "StrictModes no", "PermitRootLogin prohibit-password", "PasswordAuthentication no", "KbdInteractiveAuthentication no",
+		"AuthorizedKeysFile "+writeFile(t, filepath.Join(s.dir, "authorized_keys"), strings.Join(authorized, "\n")+
+			"\n"),
+		"UsePAM no", "StrictModes no", "PermitRootLogin prohibit-password", "PasswordAuthentication no",
+		"KbdInteractiveAuthentication no",
 		"PidFile none", "AcceptEnv GIT_PROTOCOL", "LogLevel ERROR", "PrintMotd no", "PermitUserRC no"), "\n"))
 	s.addr = listen(t, func(c net.Conn) {
 		file, err := c.(*net.TCPConn).File()
@@ -109,17 +114,25 @@ func sshWays(t *testing.T, root string) chapter {
 	closed, closedLine := forced("echo This account is not available.; exit 1")
 	denied, deniedLine := forced("echo FATAL: R any cfg deploy DENIED by fallthru >&2; exit 1")
 	silent, silentLine := forced("exit 0")
-	authorized := []string{public, rsaPublic, oldRSAPublic, ecdsaPublic, lockedPublic, textLine, errorTextLine, closedLine, deniedLine, silentLine}
+	authorized := []string{
+		public, rsaPublic, oldRSAPublic, ecdsaPublic, lockedPublic, textLine, errorTextLine,
+		closedLine, deniedLine, silentLine,
+	}
 	s := newSSHD(t, authorized)
-	greeting := newSSHD(t, authorized, "Banner "+writeFile(t, filepath.Join(t.TempDir(), "banner"), "Authorized users only\n"))
+	greeting := newSSHD(t, authorized, "Banner "+writeFile(t, filepath.Join(t.TempDir(), "banner"),
+		"Authorized users only\n"))
 	both := newSSHD(t, authorized, "AuthenticationMethods publickey,password", "PasswordAuthentication yes")
 	old := newSSHD(t, authorized, "KexAlgorithms diffie-hellman-group1-sha1")
 	notRSA := newSSHD(t, authorized, "PubkeyAcceptedAlgorithms ssh-ed25519")
 	own := issue(t, soon(), "127.0.0.1")
 	web := serveTLS(t, backend(t, root), own, "")
-	secret := chapterSecret{"identity": private, "known_hosts": s.known + greeting.known + both.known + old.known + notRSA.known}
+	secret := chapterSecret{"identity": private, "known_hosts": s.known + greeting.known + both.known + old.known +
+		notRSA.known}
 	repo := root + "/cfg"
-	names := data{s.addr: "SSHD", greeting.addr: "SSHD", both.addr: "SSHD", old.addr: "SSHD", notRSA.addr: "SSHD", web: "WEB", root: "/srv", s.account + "@": "ACCOUNT@"}
+	names := data{
+		s.addr: "SSHD", greeting.addr: "SSHD", both.addr: "SSHD", old.addr: "SSHD", notRSA.addr: "SSHD",
+		web: "WEB", root: "/srv", s.account + "@": "ACCOUNT@",
+	}
 	return chapter{"ssh: keys, accounts and commands", names, []way{
 		{name: "A key without a passphrase (ed25519)", url: s.url(repo), secret: secret.with()},
 		{name: "A key without a passphrase (rsa)", url: s.url(repo), secret: secret.with("identity", rsa)},
@@ -176,7 +189,10 @@ func hostKeyWays(t *testing.T, root string) chapter {
 	}
 	repo := root + "/cfg"
 	secret := chapterSecret{"identity": private, "known_hosts": s.known}
-	names := data{s.addr: "SSHD", signed.addr: "SIGNED", misnamed.addr: "MISNAMED", root: "/srv", s.account + "@": "ACCOUNT@"}
+	names := data{
+		s.addr: "SSHD", signed.addr: "SIGNED", misnamed.addr: "MISNAMED", root: "/srv",
+		s.account + "@": "ACCOUNT@",
+	}
 	return chapter{"ssh: host keys", names, []way{
 		{name: "The host key in known_hosts", url: s.url(repo), secret: secret.with()},
 		{name: "Hashed names in known_hosts", url: s.url(repo), secret: secret.with("known_hosts", readFile(t, hashed))},
@@ -197,7 +213,8 @@ func hostKeyWays(t *testing.T, root string) chapter {
 	}, nil}
 }
 
-// withHostCertificate starts a server whose host key has a certificate for a name, and returns the authority's public key.
+// withHostCertificate starts a server whose host key has a certificate for a name, and returns the authority's public
+// key.
 func withHostCertificate(t *testing.T, authorized []string, name string) (*sshd, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -206,7 +223,8 @@ func withHostCertificate(t *testing.T, authorized []string, name string) (*sshd,
 	private, public := keygen(t, "-t", "ed25519", "-N", "")
 	key := writeFile(t, filepath.Join(dir, "signed"), private)
 	writeFile(t, key+".pub", public+"\n")
-	if out, err := exec.Command("ssh-keygen", "-q", "-s", caFile, "-I", "host", "-h", "-n", name, key+".pub").CombinedOutput(); err != nil {
+	if out, err := exec.Command("ssh-keygen", "-q", "-s", caFile, "-I", "host", "-h", "-n", name, key+".pub").
+		CombinedOutput(); err != nil {
 		t.Fatalf("signing the host key: %v\n%s", err, out)
 	}
 	s := newSSHD(t, authorized, "HostKey "+key, "HostCertificate "+key+"-cert.pub")

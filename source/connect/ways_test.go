@@ -51,13 +51,16 @@ type chapter struct {
 	check func(t *testing.T) // after the ways
 }
 
-// TestWays: each way into a repository, right and wrong, with a real server. The golden file has the outcome of each; a person can
-// read it as a page. A source that fails has the same text each time, and no secret in it.
+// TestWays: each way into a repository, right and wrong, with a real server. The golden file has the outcome of each; a
+// person can read it as a page. A source that fails has the same text each time, and no secret in it.
 func TestWays(t *testing.T) {
 	root := newRepository(t)
 	var page strings.Builder
 	page.WriteString("Ways into a repository: the outcome of each, as a GitSource's status has it.\n")
-	for _, c := range []chapter{httpsWays(t, root), certificateWays(t, root), redirectWays(t, root), sshWays(t, root), hostKeyWays(t, root), proxyWays(t, root), appWays(t), registryWays(t), cloudWays(t, root)} {
+	for _, c := range []chapter{
+		httpsWays(t, root), certificateWays(t, root), redirectWays(t, root), sshWays(t, root),
+		hostKeyWays(t, root), proxyWays(t, root), appWays(t), registryWays(t), cloudWays(t, root),
+	} {
 		fmt.Fprintf(&page, "\n# %s\n", c.title)
 		for _, w := range c.ways {
 			t.Run(c.title+"/"+w.name, func(t *testing.T) {
@@ -135,10 +138,14 @@ func (w way) open() (connect.Remote, error) {
 	}
 	c := &connect.Connector{Now: time.Now, Cloud: tokens}
 	if strings.HasPrefix(w.url, "oci://") {
-		remote, _, err := c.ArtifactsAs(w.provider, oci.Config{URL: w.url, Ref: w.ref, Secret: bytesOf(w.secret), HostsRequired: true}, nil, bytesOf(w.proxy))
+		remote, _, err := c.ArtifactsAs(w.provider, oci.Config{
+			URL: w.url, Ref: w.ref, Secret: bytesOf(w.secret),
+			HostsRequired: true,
+		}, nil, bytesOf(w.proxy))
 		return remote, err
 	}
-	return c.OpenAs(w.provider, git.Config{URL: w.url, Secret: bytesOf(w.secret), HostsRequired: true}, bytesOf(w.proxy))
+	return c.OpenAs(w.provider, git.Config{URL: w.url, Secret: bytesOf(w.secret), HostsRequired: true},
+		bytesOf(w.proxy))
 }
 
 // bytesOf returns a Secret as the API server has it; nil for nil.

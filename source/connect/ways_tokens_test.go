@@ -118,9 +118,15 @@ func registryWays(t *testing.T) chapter {
 	own, other := issue(t, soon(), "127.0.0.1"), issue(t, soon(), "127.0.0.1")
 	artifacts := artifactRegistry(t)
 	host := serveTLS(t, guarded(artifacts), own, "")
-	forbidden := serveTLS(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, marker, http.StatusForbidden) }), own, "")
-	page := serveTLS(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>"+marker) }), own, "")
-	tokens := serveTLS(t, guarded(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, `{"token":%q}`, token) })), own, "")
+	forbidden := serveTLS(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, marker, http.StatusForbidden)
+	}), own, "")
+	page := serveTLS(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "<html>"+marker)
+	}), own, "")
+	tokens := serveTLS(t, guarded(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"token":%q}`, token)
+	})), own, "")
 	service := serveTLS(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") == "Bearer "+token {
 			artifacts.ServeHTTP(w, r)
@@ -134,7 +140,10 @@ func registryWays(t *testing.T) chapter {
 	all := strings.Join([]string{host, forbidden, page, service}, " ")
 	s := chapterSecret{"username": userName, "password": password, "ca.crt": own.certificate, "hosts": all}
 	url, tag := "oci://"+host+"/team/cfg", v1alpha1.GitRef{Tag: "1.0.0"}
-	names := data{host: "REGISTRY", forbidden: "FORBIDDEN", page: "PAGE", tokens: "TOKENS", service: "REGISTRY", strings.TrimPrefix(proxy, "http://"): "PROXY"}
+	names := data{
+		host: "REGISTRY", forbidden: "FORBIDDEN", page: "PAGE", tokens: "TOKENS", service: "REGISTRY",
+		strings.TrimPrefix(proxy, "http://"): "PROXY",
+	}
 	return chapter{"oci", names, []way{
 		{name: "A password", url: url, secret: s.with(), ref: tag},
 		{name: "A range of versions", url: url, secret: s.with(), ref: v1alpha1.GitRef{SemVer: "~1.0"}},

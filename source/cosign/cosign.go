@@ -42,8 +42,8 @@ type key struct {
 	public crypto.PublicKey
 }
 
-// ParseKeys reads a Secret whose values are public keys in PEM, as `cosign generate-key-pair` writes them: ECDSA, Ed25519, or
-// RSA with at least 2048 bits. The error is a Stalled SignatureMissing fault.
+// ParseKeys reads a Secret whose values are public keys in PEM, as `cosign generate-key-pair` writes them: ECDSA,
+// Ed25519, or RSA with at least 2048 bits. The error is a Stalled SignatureMissing fault.
 func ParseKeys(secret map[string][]byte) (Keys, error) {
 	var out Keys
 	var errs []error
@@ -56,7 +56,8 @@ func ParseKeys(secret map[string][]byte) (Keys, error) {
 		errs = append(errs, errors.New("the Secret has no key: add cosign.pub"))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return Keys{}, fault.NewStalled(v1alpha1.ReasonSignature, fmt.Errorf("reading the keys of spec.verify: %w", err))
+		return Keys{}, fault.NewStalled(v1alpha1.ReasonSignature, fmt.Errorf("reading the keys of spec.verify: %w",
+			err))
 	}
 	return out, nil
 }
@@ -69,7 +70,8 @@ func parse(name string, raw []byte) ([]key, error) {
 			return out, nil
 		}
 		if block == nil || block.Type != "PUBLIC KEY" {
-			return nil, fmt.Errorf("%s is not a public key in PEM (-----BEGIN PUBLIC KEY-----), which artifacts need: write the content of cosign.pub", name)
+			return nil, fmt.Errorf("%s is not a public key in PEM (-----BEGIN PUBLIC KEY-----), which artifacts "+
+				"need: write the content of cosign.pub", name)
 		}
 		public, err := x509.ParsePKIXPublicKey(block.Bytes)
 		if err != nil {

@@ -32,12 +32,13 @@ func IsEncrypted(raw []byte) bool {
 // encryptedTypes are the PEM types of cosign's encrypted keys. Earlier versions of cosign write the second type.
 var encryptedTypes = map[string]bool{"ENCRYPTED SIGSTORE PRIVATE KEY": true, "ENCRYPTED COSIGN PRIVATE KEY": true}
 
-// ParsePrivateKey reads a private key in PEM: the cosign.key that `cosign generate-key-pair` writes, which the password decrypts, or an
-// unencrypted ECDSA, Ed25519 or RSA key. No error contains a part of the key or of the password.
+// ParsePrivateKey reads a private key in PEM: the cosign.key that `cosign generate-key-pair` writes, which the password
+// decrypts, or an unencrypted ECDSA, Ed25519 or RSA key. No error contains a part of the key or of the password.
 func ParsePrivateKey(raw, password []byte) (PrivateKey, error) {
 	block, _ := pem.Decode(raw)
 	if block == nil {
-		return PrivateKey{}, errors.New("it is not a private key in PEM: name the file cosign.key that cosign generate-key-pair wrote")
+		return PrivateKey{}, errors.New("it is not a private key in PEM: name the file cosign.key that cosign " +
+			"generate-key-pair wrote")
 	}
 	var parsed any
 	var err error
@@ -55,7 +56,8 @@ func ParsePrivateKey(raw, password []byte) (PrivateKey, error) {
 	case block.Type == "RSA PRIVATE KEY":
 		parsed, err = x509.ParsePKCS1PrivateKey(block.Bytes)
 	default:
-		return PrivateKey{}, fmt.Errorf("a PEM block of type %q is not a private key for signatures: use ECDSA, Ed25519 or RSA, unencrypted or as cosign encrypts it", block.Type)
+		return PrivateKey{}, fmt.Errorf("a PEM block of type %q is not a private key for signatures: use ECDSA, "+
+			"Ed25519 or RSA, unencrypted or as cosign encrypts it", block.Type)
 	}
 	if err != nil {
 		return PrivateKey{}, errors.New("the private key is damaged: copy it again from the machine that created it")
@@ -84,8 +86,8 @@ func newPrivateKey(parsed any) (PrivateKey, error) {
 // Fingerprint returns `SHA256:<base64>` of the public key, as Keys.Names has it.
 func (k PrivateKey) Fingerprint() string { return k.name }
 
-// Sign returns the statement about an artifact, and its signature in base64. The digest is `sha256:<hex>`, and repository is
-// `registry/name`. The same key and artifact give the same bytes.
+// Sign returns the statement about an artifact, and its signature in base64. The digest is `sha256:<hex>`, and
+// repository is `registry/name`. The same key and artifact give the same bytes.
 func (k PrivateKey) Sign(repository, digest string) (text []byte, signature string, err error) {
 	text, err = json.Marshal(map[string]any{
 		"critical": map[string]any{
@@ -106,7 +108,8 @@ func (k PrivateKey) Sign(repository, digest string) (text []byte, signature stri
 	case *rsa.PrivateKey:
 		raw, err = rsa.SignPKCS1v15(nil, s, crypto.SHA256, sum[:])
 	case *ecdsa.PrivateKey:
-		raw, err = s.Sign(nil, sum[:], crypto.SHA256) // Without random input, the signature is deterministic, by RFC 6979.
+		// Without random input, the signature is deterministic, by RFC 6979.
+		raw, err = s.Sign(nil, sum[:], crypto.SHA256)
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("signing the statement: %w", err)
@@ -142,14 +145,17 @@ func decrypt(raw, password []byte) ([]byte, error) {
 	}
 	n, r, p := s.KDF.Params.N, s.KDF.Params.R, s.KDF.Params.P
 	if s.KDF.Name != "scrypt" || s.Cipher.Name != "nacl/secretbox" || len(s.Cipher.Nonce) != 24 {
-		return nil, errors.New("the key is encrypted in a form that is not supported: create it with cosign generate-key-pair")
+		return nil, errors.New("the key is encrypted in a form that is not supported: create it with cosign " +
+			"generate-key-pair")
 	}
 	if n < 2 || r < 1 || p < 1 || p > 16 || n > maxScrypt/128/r {
-		return nil, errors.New("the key derivation of the encrypted key is out of range: create the key with cosign generate-key-pair")
+		return nil, errors.New("the key derivation of the encrypted key is out of range: create the key with cosign " +
+			"generate-key-pair")
 	}
 	derived, err := scrypt.Key(password, s.KDF.Salt, n, r, p, 32)
 	if err != nil {
-		return nil, errors.New("the key derivation of the encrypted key is out of range: create the key with cosign generate-key-pair")
+		return nil, errors.New("the key derivation of the encrypted key is out of range: create the key with cosign " +
+			"generate-key-pair")
 	}
 	der, ok := secretbox.Open(nil, s.Ciphertext, (*[24]byte)(s.Cipher.Nonce), (*[32]byte)(derived))
 	if !ok {

@@ -29,9 +29,11 @@ func CheckHosts(a source.Address, secret map[string][]byte, required bool) error
 	hosts, listed := secret[HostsKey]
 	switch {
 	case listed && !NamesHost(string(hosts), a):
-		return fmt.Errorf("the key hosts of the Secret does not name %s, so the controller does not send the credentials there. Correct the URL, or add the host: %s below stringData", Endpoint(a), line)
+		return fmt.Errorf("the key hosts of the Secret does not name %s, so the controller does not send the "+
+			"credentials there. Correct the URL, or add the host: %s below stringData", Endpoint(a), line)
 	case !listed && required && a.Transport != source.SSH:
-		return fmt.Errorf("the Secret does not name the hosts for its credentials, so the controller does not send them: add the line %s below stringData", line)
+		return fmt.Errorf("the Secret does not name the hosts for its credentials, so the controller does not send "+
+			"them: add the line %s below stringData", line)
 	}
 	return checkEncrypted(a, secret)
 }
@@ -47,7 +49,8 @@ func checkEncrypted(a source.Address, secret map[string][]byte) error {
 	if err == nil && ip.IsLoopback() && (listed || !secretHolds(secret)) {
 		return nil
 	}
-	return errors.New("the controller does not send credentials over http://, because it is not encrypted: use https:// or ssh://, or remove the credentials")
+	return errors.New("the controller does not send credentials over http://, because it is not encrypted: use " +
+		"https:// or ssh://, or remove the credentials")
 }
 
 // holdsCredentials reports whether a client that connects to the address could send a secret or authenticate itself.
@@ -64,7 +67,9 @@ func holdsCredentials(a source.Address, secret map[string][]byte) bool {
 
 // secretHolds reports whether a Secret has a credential that a client sends.
 func secretHolds(secret map[string][]byte) bool {
-	return slices.ContainsFunc([]string{"username", "password", "bearerToken"}, func(key string) bool { return len(secret[key]) > 0 })
+	return slices.ContainsFunc([]string{"username", "password", "bearerToken"}, func(key string) bool {
+		return len(secret[key]) > 0
+	})
 }
 
 // NamesHost reports whether a list of hosts contains the address.
@@ -73,7 +78,9 @@ func NamesHost(list string, a source.Address) bool {
 	if port == "" {
 		port = standardPorts[a.Scheme]
 	}
-	for _, host := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\r' || r == '\t' }) {
+	for _, host := range strings.FieldsFunc(list, func(r rune) bool {
+		return r == ',' || r == ' ' || r == '\n' || r == '\r' || r == '\t'
+	}) {
 		other := source.Address{Scheme: a.Scheme, Host: host}
 		if name, p, ok := cutPort(host); ok {
 			other.Host, other.Port = name, p

@@ -13,20 +13,23 @@ import (
 var otherNames = map[string]string{
 	"ca": "ca.crt", "caFile": "ca.crt", "certFile": "tls.crt", "keyFile": "tls.key", "knownHosts": "known_hosts",
 	"passphrase": "password", "ssh-privatekey": "identity", "sshPrivateKey": "identity", "tlsClientCertData": "tls.crt",
-	"tlsClientCertKey": "tls.key", "token": "bearerToken", "user": "username", "githubAppEnterpriseBaseUrl": "githubAppBaseURL",
-	"githubAppId": "githubAppID", "githubAppInstallationId": "githubAppInstallationID", "url": "address", "proxy": "address",
+	"tlsClientCertKey": "tls.key", "token": "bearerToken", "user": "username",
+	"githubAppEnterpriseBaseUrl": "githubAppBaseURL",
+	"githubAppId":                "githubAppID", "githubAppInstallationId": "githubAppInstallationID", "url": "address",
+	"proxy": "address",
 }
 
 // CheckAdvice is the advice in errors for refused credentials. For credentials that come from no Secret, errors must
 // have another advice.
 const CheckAdvice = "check username and password, or bearerToken, in the Secret of secretRef"
 
-// CheckLogin returns an error for a user name, password or token that no request can carry, or if there are both a token and a
-// password.
+// CheckLogin returns an error for a user name, password or token that no request can carry, or if there are both a
+// token and a password.
 func CheckLogin(secret map[string][]byte) error {
 	for _, key := range []string{"username", "password", "bearerToken"} {
 		if bytes.ContainsAny(secret[key], "\r\n\x00") {
-			return fmt.Errorf("the Secret's %s contains a line break or a zero byte: write it without one, for example with printf in place of echo", key)
+			return fmt.Errorf("the Secret's %s contains a line break or a zero byte: write it without one, for "+
+				"example with printf in place of echo", key)
 		}
 	}
 	if len(secret["bearerToken"]) > 0 && len(secret["username"])+len(secret["password"]) > 0 {

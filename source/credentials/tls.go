@@ -17,7 +17,8 @@ func TLS(secret map[string][]byte) (*tls.Config, error) {
 			roots = x509.NewCertPool()
 		}
 		if !roots.AppendCertsFromPEM(pem) {
-			return nil, errors.New("the Secret's ca.crt holds no certificate: it must be PEM, -----BEGIN CERTIFICATE-----")
+			return nil, errors.New("the Secret's ca.crt holds no certificate: it must be PEM, -----BEGIN " +
+				"CERTIFICATE-----")
 		}
 		out.RootCAs = roots
 	}
@@ -30,7 +31,8 @@ func TLS(secret map[string][]byte) (*tls.Config, error) {
 	}
 	pair, err := tls.X509KeyPair(certificate, key)
 	if err != nil {
-		return nil, fmt.Errorf("reading the client certificate of the Secret: tls.crt must be a certificate in PEM, and tls.key its own key in PEM (%w)", err)
+		return nil, fmt.Errorf("reading the client certificate of the Secret: tls.crt must be a certificate in PEM, "+
+			"and tls.key its own key in PEM (%w)", err)
 	}
 	out.Certificates = []tls.Certificate{pair}
 	return out, nil

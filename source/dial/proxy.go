@@ -41,11 +41,14 @@ func ParseProxy(secret map[string][]byte) (*Proxy, error) {
 	u, err := url.Parse(string(secret["address"]))
 	switch {
 	case err != nil || u.Host == "" || proxyPorts[u.Scheme] == "":
-		return nil, errors.New("reading the proxy: address of the Secret must be http://host:port, https://host:port or socks5://host:port")
+		return nil, errors.New("reading the proxy: address of the Secret must be http://host:port, https://host:port " +
+			"or socks5://host:port")
 	case u.User != nil:
-		return nil, errors.New("reading the proxy: address of the Secret holds a user: write username and password into keys of their own")
+		return nil, errors.New("reading the proxy: address of the Secret holds a user: write username and password " +
+			"into keys of their own")
 	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "":
-		return nil, errors.New("reading the proxy: address of the Secret has more than a host and a port: remove the rest")
+		return nil, errors.New("reading the proxy: address of the Secret has more than a host and a port: remove " +
+			"the rest")
 	}
 	if user, password := string(secret["username"]), string(secret["password"]); user != "" || password != "" {
 		u.User = url.UserPassword(user, password)
@@ -75,7 +78,10 @@ func (p *Proxy) DialContext(ctx context.Context, _, addr string) (net.Conn, erro
 		return nil, p.unreachable(ctx, err)
 	}
 	if p.url.Scheme == "https" {
-		secure := tls.Client(conn, &tls.Config{ServerName: p.url.Hostname(), RootCAs: p.roots, MinVersion: tls.VersionTLS12})
+		secure := tls.Client(conn, &tls.Config{
+			ServerName: p.url.Hostname(), RootCAs: p.roots,
+			MinVersion: tls.VersionTLS12,
+		})
 		if err := secure.HandshakeContext(ctx); err != nil {
 			return nil, errors.Join(p.insecure(ctx, err), conn.Close())
 		}
@@ -93,7 +99,9 @@ func (p *Proxy) unreachable(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("connecting to the proxy %s: %w", p, context.Cause(ctx))
 	}
-	return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("connecting to the proxy %s: correct address in the Secret of proxySecretRef, or start the proxy (%w)", p, err))
+	return fault.NewRetry(v1alpha1.ReasonUnreachable,
+		fmt.Errorf("connecting to the proxy %s: correct address in the Secret of proxySecretRef, or start the "+
+			"proxy (%w)", p, err))
 }
 
 // insecure returns the error for a failed TLS handshake with the proxy.
@@ -102,9 +110,11 @@ func (p *Proxy) insecure(ctx context.Context, err error) error {
 	var untrusted *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &noTLS):
-		return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("connecting to the proxy %s: it does not use TLS at this port: write http:// into address in the Secret of proxySecretRef", p))
+		return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("connecting to the proxy %s: it does not use "+
+			"TLS at this port: write http:// into address in the Secret of proxySecretRef", p))
 	case errors.As(err, &untrusted):
-		return fault.NewStalled(v1alpha1.ReasonAuthentication, fmt.Errorf("connecting to the proxy %s: its certificate is not trusted: put its authority into ca.crt in the Secret of proxySecretRef (%w)", p, err))
+		return fault.NewStalled(v1alpha1.ReasonAuthentication, fmt.Errorf("connecting to the proxy %s: its "+
+			"certificate is not trusted: put its authority into ca.crt in the Secret of proxySecretRef (%w)", p, err))
 	}
 	return p.unreachable(ctx, err)
 }
@@ -115,7 +125,8 @@ func (p *Proxy) refused(ctx context.Context, addr string, err error) error {
 		return fmt.Errorf("connecting to %s through the proxy %s: %w", addr, p, context.Cause(ctx))
 	}
 	f := fault.Of(err, v1alpha1.ReasonUnreachable)
-	return &fault.Error{Kind: f.Kind, Reason: f.Reason, Err: fmt.Errorf("connecting to %s through the proxy %s: %w", addr, p, err)}
+	return &fault.Error{Kind: f.Kind, Reason: f.Reason, Err: fmt.Errorf("connecting to %s through the proxy %s: %w",
+		addr, p, err)}
 }
 
 // errCredentials is the error of a proxy that refuses the credentials.
@@ -146,10 +157,13 @@ func (p *Proxy) socks(ctx context.Context, at, addr string) (net.Conn, error) {
 		return nil, p.unreachable(ctx, direct.err)
 	case strings.Contains(answer, "authentication"):
 		return nil, p.refused(ctx, addr, errCredentials)
-	case strings.Contains(answer, "unexpected protocol version"), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, p.refused(ctx, addr, errors.New("the answer is not one of a SOCKS5 proxy: correct address in the Secret of proxySecretRef"))
+	case strings.Contains(answer, "unexpected protocol version"), errors.Is(err, io.EOF),
+		errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, p.refused(ctx, addr, errors.New("the answer is not one of a SOCKS5 proxy: correct address in the "+
+			"Secret of proxySecretRef"))
 	}
-	return nil, p.refused(ctx, addr, fmt.Errorf("the proxy does not reach the host: correct the URL, or the rules of the proxy (%s)", strings.TrimPrefix(answer, "unknown error ")))
+	return nil, p.refused(ctx, addr, fmt.Errorf("the proxy does not reach the host: correct the URL, or the rules of "+
+		"the proxy (%s)", strings.TrimPrefix(answer, "unknown error ")))
 }
 
 // firstHop connects to a proxy, and stores the error of a failed connection.
@@ -186,13 +200,16 @@ func (p *Proxy) connect(ctx context.Context, conn net.Conn, addr string) (net.Co
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case err != nil:
-		return nil, errors.New("the answer is not one of an HTTP proxy: correct address in the Secret of proxySecretRef")
+		return nil, errors.New(
+			"the answer is not one of an HTTP proxy: correct address in the Secret of proxySecretRef")
 	case answer.StatusCode == http.StatusProxyAuthRequired:
 		return nil, errCredentials
 	case answer.StatusCode == http.StatusForbidden || answer.StatusCode == http.StatusMethodNotAllowed:
-		return nil, fmt.Errorf("the proxy refuses the connection: let it allow CONNECT to this host and port (%d %s)", answer.StatusCode, http.StatusText(answer.StatusCode))
+		return nil, fmt.Errorf("the proxy refuses the connection: let it allow CONNECT to this host and port (%d %s)",
+			answer.StatusCode, http.StatusText(answer.StatusCode))
 	case answer.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("the proxy does not reach the host: correct the URL, or the rules of the proxy (%d %s)", answer.StatusCode, http.StatusText(answer.StatusCode))
+		return nil, fmt.Errorf("the proxy does not reach the host: correct the URL, or the rules of the proxy (%d %s)",
+			answer.StatusCode, http.StatusText(answer.StatusCode))
 	}
 	return tunnel{conn, in}, nil
 }

@@ -69,12 +69,14 @@ func TestSecretsOfProxies(t *testing.T) {
 		"http://proxy.example.org/pac.S3CR3T": "more than a host and a port",
 	} {
 		_, err := dial.ParseProxy(map[string][]byte{"address": []byte(address)})
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "S3CR3T")) {
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "S3CR3T")) {
 			t.Errorf("%q: got %v, want %q", address, err, want)
 		}
 	}
 	_, err := dial.ParseProxy(map[string][]byte{"url": []byte("S3CR3T"), "identity": []byte("S3CR3T")})
-	if err == nil || !strings.Contains(err.Error(), `"identity", "url" (write address)`) || strings.Contains(err.Error(), "S3CR3T") {
+	if err == nil || !strings.Contains(err.Error(), `"identity", "url" (write address)`) ||
+		strings.Contains(err.Error(), "S3CR3T") {
 		t.Errorf("unknown keys: %v", err)
 	}
 	if p, err := dial.ParseProxy(nil); p != nil || err != nil {

@@ -42,7 +42,8 @@ func TestARemoteThatAsksToWaitIsWaitedFor(t *testing.T) {
 			if got := fault.Of(err, "").After; got != test.want {
 				t.Errorf("the wait is %s, not %s", got, test.want)
 			}
-			if text := strings.ReplaceAll(err.Error(), s.URL, ""); strings.Contains(text, "4711") || strings.Contains(text, test.after) && test.after != "" {
+			if text := strings.ReplaceAll(err.Error(), s.URL, ""); strings.Contains(text, "4711") ||
+				strings.Contains(text, test.after) && test.after != "" {
 				t.Errorf("the text varies with each answer: %v", err)
 			}
 		})
@@ -78,8 +79,11 @@ func TestTheErrorAboutAHostKeyHasTheFingerprints(t *testing.T) {
 	}
 	url := "ssh://git@" + shell.addr + "/cfg.git"
 	has := "the server has ssh-ed25519 " + ssh.FingerprintSHA256(offered)
-	_, err = remote(t, url, shell.secret(map[string]string{"known_hosts": knownLine(t, shell.addr, other)})).List(t.Context())
-	wantFault(t, err, fault.Stalled, v1alpha1.ReasonAuthentication, has+"; known_hosts has ssh-ed25519 "+ssh.FingerprintSHA256(other.PublicKey()))
-	_, err = remote(t, url, shell.secret(map[string]string{"known_hosts": knownLine(t, "127.0.0.1:1", other)})).List(t.Context())
+	_, err = remote(t, url, shell.secret(map[string]string{"known_hosts": knownLine(t, shell.addr, other)})).
+		List(t.Context())
+	wantFault(t, err, fault.Stalled, v1alpha1.ReasonAuthentication, has+"; known_hosts has ssh-ed25519 "+
+		ssh.FingerprintSHA256(other.PublicKey()))
+	_, err = remote(t, url, shell.secret(map[string]string{"known_hosts": knownLine(t, "127.0.0.1:1", other)})).
+		List(t.Context())
 	wantFault(t, err, fault.Stalled, v1alpha1.ReasonAuthentication, has)
 }

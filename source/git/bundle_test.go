@@ -49,7 +49,8 @@ func TestABundleGivesTheTreeOfItsRepository(t *testing.T) {
 	r.git(r.work, "tag", "-a", "v1.4.1", "-m", "release")
 	r.git(r.work, "push", "-q", "origin", "--tags")
 	bundles := map[string]string{
-		"one branch": r.bundle("one.bundle", "main", "v1.4.0", "v1.4.1", "light"), "everything": r.bundle("all.bundle", "--all", "HEAD"),
+		"one branch": r.bundle("one.bundle", "main", "v1.4.0", "v1.4.1", "light"), "everything": r.bundle("all.bundle",
+			"--all", "HEAD"),
 		"version 3": r.bundleOf("--version=3", "three.bundle", "--all", "HEAD"),
 	}
 	want := remote(t, r.bare, nil)
@@ -57,7 +58,8 @@ func TestABundleGivesTheTreeOfItsRepository(t *testing.T) {
 		for _, url := range []string{path, "file://" + path} {
 			for _, from := range []*git.Remote{remote(t, url, nil), cached(t, t.TempDir(), git.Config{URL: url})} {
 				for ref, hash := range map[v1alpha1.GitRef]string{
-					{}: second, {Branch: "main"}: second, {SemVer: "~1.4"}: second, {Tag: "v1.4.0"}: first, {Tag: "light"}: first, {Commit: first}: first,
+					{}: second, {Branch: "main"}: second, {SemVer: "~1.4"}: second, {Tag: "v1.4.0"}: first,
+					{Tag: "light"}: first, {Commit: first}: first,
 				} {
 					refs, err := from.ListFor(t.Context(), ref)
 					if err != nil {
@@ -67,7 +69,8 @@ func TestABundleGivesTheTreeOfItsRepository(t *testing.T) {
 					if err != nil || p.Hash != hash {
 						t.Fatalf("%s, %+v: picked %s, %v; want %s", name, ref, p.Hash, err, hash)
 					}
-					if served := pick(t, want, ref); ref.Commit == "" && served.TagObject != p.TagObject || ref.Commit == "" && served.FullName != p.FullName {
+					if served := pick(t, want, ref); ref.Commit == "" && served.TagObject != p.TagObject ||
+						ref.Commit == "" && served.FullName != p.FullName {
 						t.Errorf("%s, %+v: picked %+v, from the repository %+v", name, ref, p, served)
 					}
 					for _, folder := range []string{"", "infra/pools"} {
@@ -80,14 +83,16 @@ func TestABundleGivesTheTreeOfItsRepository(t *testing.T) {
 							t.Fatal(err)
 						}
 						if got.Digest != served.Digest || got.Commit.Subject != served.Commit.Subject {
-							t.Errorf("%s, %+v, %q: the digest is %s, that of the repository %s", name, ref, folder, got.Digest, served.Digest)
+							t.Errorf("%s, %+v, %q: the digest is %s, that of the repository %s", name, ref, folder,
+								got.Digest, served.Digest)
 						}
 					}
 				}
 			}
 		}
 	}
-	if _, err := remote(t, bundles["one branch"], nil).ListFor(t.Context(), v1alpha1.GitRef{Branch: "nope"}); err != nil {
+	if _, err := remote(t, bundles["one branch"], nil).ListFor(t.Context(),
+		v1alpha1.GitRef{Branch: "nope"}); err != nil {
 		t.Error(err)
 	}
 }
@@ -100,7 +105,8 @@ func TestABundleThatBuildsOnAnother(t *testing.T) {
 	rest := r.bundle("rest.bundle", first+"..main")
 	path := filepath.Join(r.root, "config.bundle")
 	replace(t, rest, path)
-	words := "the bundle builds on commit " + first + ", which the controller does not have: create it with the whole history"
+	words := "the bundle builds on commit " + first + ", which the controller does not have: create it with the " +
+		"whole history"
 	p := source.Picked{Ref: "main", Hash: second}
 	for _, from := range []*git.Remote{remote(t, path, nil), cached(t, t.TempDir(), git.Config{URL: path})} {
 		_, err := from.Tree(t.Context(), p, "", source.Destination{Dir: t.TempDir()})
@@ -108,7 +114,8 @@ func TestABundleThatBuildsOnAnother(t *testing.T) {
 	}
 	from := cached(t, t.TempDir(), git.Config{URL: path})
 	replace(t, whole, path)
-	if _, err := from.Tree(t.Context(), pick(t, from, v1alpha1.GitRef{}), "", source.Destination{Dir: t.TempDir()}); err != nil {
+	if _, err := from.Tree(t.Context(), pick(t, from, v1alpha1.GitRef{}), "",
+		source.Destination{Dir: t.TempDir()}); err != nil {
 		t.Fatal(err)
 	}
 	replace(t, rest, path)
@@ -121,7 +128,8 @@ func TestABundleThatBuildsOnAnother(t *testing.T) {
 		t.Errorf("the digest is %s, want %s, %v", got.Digest, want.Digest, err)
 	}
 	p.Applied = first
-	if e, err := from.Evidence(t.Context(), p); err != nil || e.Descent != source.Descends || len(e.Added) != 2 && len(e.Added) != 1 {
+	if e, err := from.Evidence(t.Context(), p); err != nil || e.Descent != source.Descends || len(e.Added) != 2 &&
+		len(e.Added) != 1 {
 		t.Errorf("the evidence is %v with %d commits, %v", e.Descent, len(e.Added), err)
 	}
 }
@@ -143,10 +151,12 @@ func TestAPartOfABundleIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, listErr := from.List(t.Context())
-		_, err := from.Tree(t.Context(), source.Picked{Ref: "main", Hash: hash}, "", source.Destination{Dir: t.TempDir()})
+		_, err := from.Tree(t.Context(), source.Picked{Ref: "main", Hash: hash}, "",
+			source.Destination{Dir: t.TempDir()})
 		for _, err := range []error{listErr, err} {
 			if f := fault.Of(err, ""); err == nil || f.Kind != fault.Retry || f.Reason != v1alpha1.ReasonInvalidTree ||
-				!strings.Contains(err.Error(), "copy it again under another name") && !strings.Contains(err.Error(), "objects, at most") {
+				!strings.Contains(err.Error(), "copy it again under another name") && !strings.Contains(err.Error(),
+					"objects, at most") {
 				t.Fatalf("%s: %v", what, err)
 			}
 		}
@@ -164,7 +174,8 @@ func TestAPartOfABundleIsRefused(t *testing.T) {
 	if err := os.WriteFile(path, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := from.Tree(t.Context(), pick(t, from, v1alpha1.GitRef{Tag: "v1"}), "", source.Destination{Dir: t.TempDir()}); err != nil {
+	if _, err := from.Tree(t.Context(), pick(t, from, v1alpha1.GitRef{Tag: "v1"}), "",
+		source.Destination{Dir: t.TempDir()}); err != nil {
 		t.Errorf("the whole bundle after all: %v", err)
 	}
 }
@@ -195,7 +206,8 @@ func TestABundleMayBeReplacedAtAnyTime(t *testing.T) {
 	go func() {
 		for i := range 200 {
 			raw, err := os.ReadFile([]string{one, two}[i%2])
-			if err := errors.Join(err, os.WriteFile(path+".new", raw, 0o600), os.Rename(path+".new", path)); err != nil {
+			if err := errors.Join(err, os.WriteFile(path+".new", raw, 0o600),
+				os.Rename(path+".new", path)); err != nil {
 				done <- err
 				return
 			}
@@ -279,9 +291,13 @@ func TestTheHistoryInABundle(t *testing.T) {
 		"shallow, an unknown one": {part, strings.Repeat("1", 40), source.Unknown, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e, err := remote(t, test.path, nil).Evidence(t.Context(), source.Picked{Ref: "main", Hash: commits[3], Applied: test.applied})
+			e, err := remote(t, test.path, nil).Evidence(t.Context(), source.Picked{
+				Ref: "main", Hash: commits[3],
+				Applied: test.applied,
+			})
 			if err != nil || e.Descent != test.want || len(e.Added) != test.added {
-				t.Errorf("got %v with %d commits, %v; want %v with %d", e.Descent, len(e.Added), err, test.want, test.added)
+				t.Errorf("got %v with %d commits, %v; want %v with %d", e.Descent, len(e.Added), err, test.want,
+					test.added)
 			}
 		})
 	}
@@ -290,8 +306,10 @@ func TestTheHistoryInABundle(t *testing.T) {
 func TestFilesThatAreNoBundles(t *testing.T) {
 	r := newRepo(t)
 	r.commit("one", map[string]string{"a": "a"})
-	secret, pipe, folder := filepath.Join(r.root, "shadow.bundle"), filepath.Join(r.root, "pipe.bundle"), filepath.Join(r.root, "cfg.bundle")
-	if err := errors.Join(os.WriteFile(secret, []byte("root:S3CR3T:1\n"), 0o600), syscall.Mkfifo(pipe, 0o600), os.Rename(r.bare, folder)); err != nil {
+	secret, pipe, folder := filepath.Join(r.root, "shadow.bundle"), filepath.Join(r.root, "pipe.bundle"),
+		filepath.Join(r.root, "cfg.bundle")
+	if err := errors.Join(os.WriteFile(secret, []byte("root:S3CR3T:1\n"), 0o600), syscall.Mkfifo(pipe, 0o600),
+		os.Rename(r.bare, folder)); err != nil {
 		t.Fatal(err)
 	}
 	for path, words := range map[string]string{
@@ -299,7 +317,8 @@ func TestFilesThatAreNoBundles(t *testing.T) {
 		filepath.Join(r.root, "none.bundle"): "copy the bundle there, or correct the url",
 	} {
 		_, err := remote(t, path, nil).List(t.Context())
-		if err == nil || !strings.Contains(err.Error(), words) || strings.Contains(err.Error(), "S3CR3T") || fault.Of(err, "").Kind != fault.Retry {
+		if err == nil || !strings.Contains(err.Error(), words) || strings.Contains(err.Error(), "S3CR3T") ||
+			fault.Of(err, "").Kind != fault.Retry {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

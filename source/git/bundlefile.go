@@ -55,7 +55,8 @@ func (b bundleFile) evidence(ctx context.Context, p source.Picked) (source.Evide
 	defer folder.Close()
 	complete := false
 	if p.Applied != "" {
-		if complete, err = bundle.HasHistory(ctx, folder, plumbing.NewHash(p.Hash), plumbing.NewHash(p.Applied)); err != nil {
+		if complete, err = bundle.HasHistory(ctx, folder, plumbing.NewHash(p.Hash),
+			plumbing.NewHash(p.Applied)); err != nil {
 			return source.Evidence{}, err
 		}
 	}

@@ -17,11 +17,13 @@ import (
 	"github.com/bunsen-os/bunsen/source/git"
 )
 
-// TestWhateverTheEarlierTreeHas: a fetch links the files of an earlier tree that did not change, and never takes anything else from it.
+// TestWhateverTheEarlierTreeHas: a fetch links the files of an earlier tree that did not change, and never takes
+// anything else from it.
 func TestWhateverTheEarlierTreeHas(t *testing.T) {
 	r := newRepo(t)
 	content := map[string]string{
-		"same": "the same", "empty": "", "deep/er/same": "the same, in a directory", "changed": "one", "deep/changed": "one",
+		"same": "the same", "empty": "", "deep/er/same": "the same, in a directory", "changed": "one",
+		"deep/changed":      "one",
 		"becomes-directory": "one", "becomes-file/a": "one", "removed": "one",
 	}
 	r.commit("one", content)
@@ -30,13 +32,17 @@ func TestWhateverTheEarlierTreeHas(t *testing.T) {
 	}
 	r.git(r.work, "rm", "-q", "-r", "becomes-directory", "becomes-file", "removed")
 	maps.DeleteFunc(content, func(_, text string) bool { return text == "-" })
-	maps.Copy(content, map[string]string{"changed": "two", "deep/changed": "two", "becomes-directory/a": "two", "becomes-file": "two", "new/file": "two"})
+	maps.Copy(content, map[string]string{
+		"changed": "two", "deep/changed": "two", "becomes-directory/a": "two",
+		"becomes-file": "two", "new/file": "two",
+	})
 	two := r.commit("two", content)
 	web := serveHTTPS(t, r.root)
 	repository := remote(t, web.URL+"/cfg.git", web.secret(nil))
 	tree := func(hash, earlier string) source.Tree {
 		t.Helper()
-		got, err := repository.Tree(t.Context(), source.Picked{Ref: "main", Hash: hash}, "", source.Destination{Dir: t.TempDir(), Earlier: earlier})
+		got, err := repository.Tree(t.Context(), source.Picked{Ref: "main", Hash: hash}, "",
+			source.Destination{Dir: t.TempDir(), Earlier: earlier})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,10 +79,12 @@ func TestWhateverTheEarlierTreeHas(t *testing.T) {
 		}, []string{"deep/er/same", "empty"}},
 		"a symbolic link to a directory": {func(dir string) error {
 			other := filepath.Join(t.TempDir(), "deep")
-			return errors.Join(os.Rename(filepath.Join(dir, "deep"), other), os.Symlink(other, filepath.Join(dir, "deep")))
+			return errors.Join(os.Rename(filepath.Join(dir, "deep"), other),
+				os.Symlink(other, filepath.Join(dir, "deep")))
 		}, []string{"empty", "same"}},
 		"a file in place of a directory": {func(dir string) error {
-			return errors.Join(os.RemoveAll(filepath.Join(dir, "deep")), os.WriteFile(filepath.Join(dir, "deep"), nil, 0o644))
+			return errors.Join(os.RemoveAll(filepath.Join(dir, "deep")), os.WriteFile(filepath.Join(dir, "deep"), nil,
+				0o644))
 		}, []string{"empty", "same"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -105,13 +113,17 @@ func TestALargeFileOfTheEarlierTreeIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return repository.Tree(t.Context(), pick(t, repository, v1alpha1.GitRef{}), "", source.Destination{Dir: t.TempDir(), Earlier: earlier})
+		return repository.Tree(t.Context(), pick(t, repository, v1alpha1.GitRef{}), "",
+			source.Destination{Dir: t.TempDir(), Earlier: earlier})
 	}
 	whole, err := fetch(source.Limits{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, limits := range map[string]source.Limits{"a file": {FileBytes: 1000}, "all files": {Bytes: 3000}, "entries": {Entries: 1}} {
+	for name, limits := range map[string]source.Limits{
+		"a file": {FileBytes: 1000}, "all files": {Bytes: 3000},
+		"entries": {Entries: 1},
+	} {
 		_, without := fetch(limits, "")
 		_, with := fetch(limits, whole.Root)
 		if without == nil || with == nil || fmt.Sprint(without) != fmt.Sprint(with) {

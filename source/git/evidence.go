@@ -26,7 +26,8 @@ var commitLimits = objects.Limits{Bytes: 16 << 20, Unpacked: 32 << 20, Objects: 
 func (r *Remote) Evidence(ctx context.Context, p source.Picked) (source.Evidence, error) {
 	e, err := r.repo.evidence(ctx, p)
 	if err != nil {
-		return source.Evidence{}, r.explain(ctx, fmt.Sprintf("reading the commits of %s from %s", p.Revision().Short(), r.url), err)
+		return source.Evidence{}, r.explain(ctx, fmt.Sprintf("reading the commits of %s from %s", p.Revision().Short(),
+			r.url), err)
 	}
 	return e, nil
 }
@@ -95,7 +96,9 @@ func (r remoteRepository) fetchCommits(ctx context.Context, p source.Picked, fol
 
 // fetchCommits0 is fetchCommits for servers that speak only version 0 of git's protocol. It requests the whole history
 // without files, or one commit with its files.
-func (r remoteRepository) fetchCommits0(ctx context.Context, p source.Picked, s session0, folder *objects.Folder) (bool, error) {
+func (r remoteRepository) fetchCommits0(ctx context.Context, p source.Picked, s session0,
+	folder *objects.Folder,
+) (bool, error) {
 	wants := []plumbing.Hash{plumbing.NewHash(p.Hash)}
 	if p.TagObject != "" {
 		wants = append(wants, plumbing.NewHash(p.TagObject))

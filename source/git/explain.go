@@ -49,7 +49,8 @@ var causes = []cause{
 	},
 	{
 		says("ssh: unable to authenticate"), fault.NewStalled, v1alpha1.ReasonAuthentication,
-		"the server does not accept the Secret's identity: check the user in the URL and add the public key to that account. The server must require no other login",
+		"the server does not accept the Secret's identity: check the user in the URL and add the public key to that " +
+			"account. The server must require no other login",
 	},
 	{
 		is(gittransport.ErrRepositoryNotFound), fault.NewRetry, v1alpha1.ReasonUnreachable,
@@ -61,15 +62,19 @@ var causes = []cause{
 	},
 	{
 		isUnknownHost, fault.NewStalled, v1alpha1.ReasonAuthentication,
-		"the server's host key is not in the Secret's known_hosts: check the key and add it. The line begins with the host, and with [host]:port for another port than 22",
+		"the server's host key is not in the Secret's known_hosts: check the key and add it. The line begins with " +
+			"the host, and with [host]:port for another port than 22",
 	},
 	{
 		says("no common algorithm for host key"), fault.NewStalled, v1alpha1.ReasonAuthentication,
-		"the server has no host key of the types that the Secret's known_hosts has for it: check the server's key and add its line",
+		"the server has no host key of the types that the Secret's known_hosts has for it: check the server's key " +
+			"and add its line",
 	},
 	{
-		says("ssh: no authorities for hostname", "in the set of valid principals for given certificate", "ssh: cert has expired", "ssh: cert is not yet valid"), fault.NewStalled, v1alpha1.ReasonAuthentication,
-		"the server's host certificate is invalid for it: renew it with the host's name, or correct the line @cert-authority in the Secret's known_hosts",
+		says("ssh: no authorities for hostname", "in the set of valid principals for given certificate",
+			"ssh: cert has expired", "ssh: cert is not yet valid"), fault.NewStalled, v1alpha1.ReasonAuthentication,
+		"the server's host certificate is invalid for it: renew it with the host's name, or correct the line " +
+			"@cert-authority in the Secret's known_hosts",
 	},
 	{
 		says("ssh: no common algorithm"), fault.NewRetry, v1alpha1.ReasonUnreachable,
@@ -77,15 +82,18 @@ var causes = []cause{
 	},
 	{
 		isRevoked, fault.NewStalled, v1alpha1.ReasonAuthentication,
-		"the Secret's known_hosts revokes the server's host key: give the server another key and add it, because others may have this one",
+		"the Secret's known_hosts revokes the server's host key: give the server another key and add it, because " +
+			"others may have this one",
 	},
 	{
 		isChangedHostKey, fault.NewStalled, v1alpha1.ReasonAuthentication,
-		"the server's host key differs from the one in the Secret's known_hosts: another server may intercept the connection, or the server has a new key",
+		"the server's host key differs from the one in the Secret's known_hosts: another server may intercept the " +
+			"connection, or the server has a new key",
 	},
 	{
 		isOutdated, fault.NewStalled, v1alpha1.ReasonAuthentication,
-		"the server's certificate has expired, or is not valid yet: renew it on the server, or correct the clock of the controller's machine",
+		"the server's certificate has expired, or is not valid yet: renew it on the server, or correct the clock of " +
+			"the controller's machine",
 	},
 	{
 		isForOtherNames, fault.NewStalled, v1alpha1.ReasonAuthentication,
@@ -97,15 +105,19 @@ var causes = []cause{
 	},
 	{
 		says("tls: certificate required", "tls: bad certificate"), fault.NewStalled, v1alpha1.ReasonAuthentication,
-		"the server requires another client certificate, or the first one: write its PEM into tls.crt and tls.key of the Secret",
+		"the server requires another client certificate, or the first one: write its PEM into tls.crt and tls.key of " +
+			"the Secret",
 	},
 	{
-		says("remote error: tls: unknown certificate", "remote error: tls: expired certificate", "remote error: tls: access denied"), fault.NewStalled, v1alpha1.ReasonAuthentication,
-		"the server refuses the client certificate of the Secret (tls.crt): renew it, or let the server trust its authority",
+		says("remote error: tls: unknown certificate", "remote error: tls: expired certificate",
+			"remote error: tls: access denied"), fault.NewStalled, v1alpha1.ReasonAuthentication,
+		"the server refuses the client certificate of the Secret (tls.crt): renew it, or let the server trust its " +
+			"authority",
 	},
 	{
 		transport.IsBusy(http.StatusTooManyRequests), fault.NewRetry, v1alpha1.ReasonUnreachable,
-		"the server limits the requests of this controller. The controller waits as long as the server asks, at most an hour. Increase spec.interval, or the limit on the server",
+		"the server limits the requests of this controller. The controller waits as long as the server asks, at most " +
+			"an hour. Increase spec.interval, or the limit on the server",
 	},
 	{
 		transport.IsBusy(http.StatusServiceUnavailable), fault.NewRetry, v1alpha1.ReasonUnreachable,
@@ -113,14 +125,16 @@ var causes = []cause{
 	},
 	{
 		is(transport.ErrNoGit), fault.NewRetry, v1alpha1.ReasonUnreachable,
-		"the URL does not lead to a git repository. Correct its host and path, or add credentials to the Secret if the URL leads to a login page",
+		"the URL does not lead to a git repository. Correct its host and path, or add credentials to the Secret if " +
+			"the URL leads to a login page",
 	},
 	{
 		is(transport.ErrTooLarge), fault.NewStalled, v1alpha1.ReasonInvalidTree,
 		"the server sends more than the limit: keep large files in a repository of their own",
 	},
 	{
-		says("objectformat", "object-format=sha256", "no space after hash"), fault.NewStalled, v1alpha1.ReasonInvalidTree,
+		says("objectformat", "object-format=sha256", "no space after hash"), fault.NewStalled,
+		v1alpha1.ReasonInvalidTree,
 		"the repository uses SHA-256 object names, which are not supported: convert it to SHA-1",
 	},
 	{
@@ -128,27 +142,33 @@ var causes = []cause{
 		"nothing listens at this address: correct the host and the port of the URL, or start the server",
 	},
 	{
-		says("first record does not look like a TLS handshake", "server gave HTTP response to HTTPS client"), fault.NewRetry, v1alpha1.ReasonUnreachable,
+		says("first record does not look like a TLS handshake", "server gave HTTP response to HTTPS client"),
+		fault.NewRetry, v1alpha1.ReasonUnreachable,
 		"the server does not use TLS at this port: correct the port of the URL, or its scheme",
 	},
 	{
-		says("ssh: handshake failed: EOF", "ssh: handshake failed: read tcp"), fault.NewRetry, v1alpha1.ReasonUnreachable,
-		"the server ended the connection before the login: correct the host and the port of the URL. A server that limits connections does this too; the controller tries again",
+		says("ssh: handshake failed: EOF", "ssh: handshake failed: read tcp"), fault.NewRetry,
+		v1alpha1.ReasonUnreachable,
+		"the server ended the connection before the login: correct the host and the port of the URL. A server that " +
+			"limits connections does this too; the controller tries again",
 	},
 	{
 		is(transport.ErrText), fault.NewRetry, v1alpha1.ReasonUnreachable,
-		"the account on the server writes a text in place of git's answer, or before it. Remove the text from its login files or its forced command, and let it run git-upload-pack",
+		"the account on the server writes a text in place of git's answer, or before it. Remove the text from its " +
+			"login files or its forced command, and let it run git-upload-pack",
 	},
 	{
 		is(transport.ErrEnded), fault.NewRetry, v1alpha1.ReasonUnreachable,
-		"the server ended the session without git's answer: correct the path of the URL, and let the key read the repository",
+		"the server ended the session without git's answer: correct the path of the URL, and let the key read the " +
+			"repository",
 	},
 	{
 		is(wire.ErrInvalid, pktline.ErrInvalidPktLen), fault.NewRetry, v1alpha1.ReasonUnreachable,
 		"the answer is not one of git's protocol: correct the URL, or the proxy before the server",
 	},
 	{
-		is(io.EOF, io.ErrUnexpectedEOF, packp.ErrEmptyInput, syscall.ECONNRESET, syscall.EPIPE), fault.NewRetry, v1alpha1.ReasonUnreachable,
+		is(io.EOF, io.ErrUnexpectedEOF, packp.ErrEmptyInput, syscall.ECONNRESET, syscall.EPIPE), fault.NewRetry,
+		v1alpha1.ReasonUnreachable,
 		"the server, or a proxy before it, ended the connection in the middle of an answer; the controller tries again",
 	},
 	{
@@ -162,7 +182,10 @@ var causes = []cause{
 func (r *Remote) explain(ctx context.Context, doing string, err error) error {
 	var f *fault.Error
 	if errors.As(err, &f) {
-		return &fault.Error{Kind: f.Kind, Reason: f.Reason, Err: errors.New(doing + ": " + r.hide.removeFrom(f.Error())), After: f.After}
+		return &fault.Error{
+			Kind: f.Kind, Reason: f.Reason,
+			Err: errors.New(doing + ": " + r.hide.removeFrom(f.Error())), After: f.After,
+		}
 	}
 	if end := contextEnd(ctx, err); end != nil {
 		return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: no answer in time: %w", doing, end))
@@ -192,8 +215,8 @@ func withoutRedirect(err error) error {
 	return err
 }
 
-// ownPort is the local end of a connection, and clock the time of a check. explain removes both, so that the same error always
-// has the same text.
+// ownPort is the local end of a connection, and clock the time of a check. explain removes both, so that the same error
+// always has the same text.
 var (
 	ownPort = regexp.MustCompile(`\b((?:read|write|dial) (?:tcp|udp)[46]?) \S+->(\S+)`)
 	clock   = regexp.MustCompile(`: current time \S+ is`)

@@ -17,8 +17,10 @@ func TestSecretsAreHiddenInEveryForm(t *testing.T) {
 func TestTheSameFailureHasTheSameWords(t *testing.T) {
 	r := &Remote{url: "https://host/x"}
 	for _, port := range []string{"40812", "51744"} {
-		err := r.explain(t.Context(), "fetching", errors.New("read tcp 10.0.0.7:"+port+"->192.0.2.1:443: read: connection reset by peer"))
-		if want := "fetching: read tcp 192.0.2.1:443: read: connection reset by peer"; !strings.HasSuffix(err.Error(), want) {
+		err := r.explain(t.Context(), "fetching",
+			errors.New("read tcp 10.0.0.7:"+port+"->192.0.2.1:443: read: connection reset by peer"))
+		if want := "fetching: read tcp 192.0.2.1:443: read: connection reset by peer"; !strings.HasSuffix(err.Error(),
+			want) {
 			t.Errorf("got %q, want %q", err, want)
 		}
 	}

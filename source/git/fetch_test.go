@@ -94,7 +94,8 @@ func cached(t *testing.T, dir string, c git.Config) *git.Remote {
 	return r
 }
 
-// TestAFetchBringsOnlyWhatIsNewAndBelowThePath reads one history in steps, and compares every tree with what git itself checks out.
+// TestAFetchBringsOnlyWhatIsNewAndBelowThePath reads one history in steps, and compares every tree with what git itself
+// checks out.
 func TestAFetchBringsOnlyWhatIsNewAndBelowThePath(t *testing.T) {
 	r := newRepo(t)
 	content := map[string]string{"elsewhere/large": noise(3 << 20)}
@@ -110,7 +111,8 @@ func TestAFetchBringsOnlyWhatIsNewAndBelowThePath(t *testing.T) {
 	tree := func(hash, path string) source.Tree {
 		t.Helper()
 		m.reset()
-		got, err := fresh().Tree(t.Context(), source.Picked{Hash: hash, Ref: "main"}, path, source.Destination{Dir: t.TempDir()})
+		got, err := fresh().Tree(t.Context(), source.Picked{Hash: hash, Ref: "main"}, path,
+			source.Destination{Dir: t.TempDir()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,7 +189,8 @@ func TestAFetchContinuesWhereItEnded(t *testing.T) {
 	hash := r.commit("one", content)
 	web, m := metered(t, r.root)
 	config := git.Config{URL: web.URL + "/cfg.git", Secret: web.secret(nil)}
-	if _, err := cached(t, t.TempDir(), config).Tree(t.Context(), source.Picked{Hash: hash, Ref: "main"}, "prod", source.Destination{Dir: t.TempDir()}); err != nil {
+	if _, err := cached(t, t.TempDir(), config).Tree(t.Context(), source.Picked{Hash: hash, Ref: "main"}, "prod",
+		source.Destination{Dir: t.TempDir()}); err != nil {
 		t.Fatal(err)
 	}
 	whole := m.bytes
@@ -196,7 +199,8 @@ func TestAFetchContinuesWhereItEnded(t *testing.T) {
 	for tries := 1; ; tries++ {
 		m.reset()
 		m.limit = whole - 5<<10
-		tree, err := remote.Tree(t.Context(), source.Picked{Hash: hash, Ref: "main"}, "prod", source.Destination{Dir: t.TempDir()})
+		tree, err := remote.Tree(t.Context(), source.Picked{Hash: hash, Ref: "main"}, "prod",
+			source.Destination{Dir: t.TempDir()})
 		if err == nil {
 			if len(files(t, tree.Root)) != len(content) || tries == 1 {
 				t.Errorf("after %d tries there are %d files", tries, len(files(t, tree.Root)))
@@ -221,13 +225,18 @@ func TestNoFileIsFetchedBeforeTheSignatureIsRight(t *testing.T) {
 	web, m := metered(t, r.root)
 	refused := fault.NewStalled(v1alpha1.ReasonSignature, errors.New("nobody signed this"))
 	var seen source.Evidence
-	remote := cached(t, t.TempDir(), git.Config{URL: web.URL + "/cfg.git", Secret: web.secret(nil), Verify: func(e source.Evidence) (string, error) {
-		seen = e
-		return "", refused
-	}})
-	_, err := remote.Tree(t.Context(), source.Picked{Hash: three, Ref: "main", Applied: one}, "prod", source.Destination{Dir: t.TempDir()})
+	remote := cached(t, t.TempDir(), git.Config{
+		URL: web.URL + "/cfg.git", Secret: web.secret(nil),
+		Verify: func(e source.Evidence) (string, error) {
+			seen = e
+			return "", refused
+		},
+	})
+	_, err := remote.Tree(t.Context(), source.Picked{Hash: three, Ref: "main", Applied: one}, "prod",
+		source.Destination{Dir: t.TempDir()})
 	wantFault(t, err, fault.Stalled, v1alpha1.ReasonSignature, "nobody signed this")
-	if len(seen.Added) != 2 || seen.Descent != source.Descends || seen.Applied != one || !bytes.Contains(seen.Added[1], []byte("two")) {
+	if len(seen.Added) != 2 || seen.Descent != source.Descends || seen.Applied != one ||
+		!bytes.Contains(seen.Added[1], []byte("two")) {
 		t.Errorf("the check was asked about %+v", seen)
 	}
 	text := m.wants()
@@ -272,7 +281,13 @@ func TestAPollAsksForOneRefOfMany(t *testing.T) {
 	}
 	web, m := metered(t, r.root)
 	remote := remote(t, web.URL+"/cfg.git", web.secret(nil))
-	for _, want := range []v1alpha1.GitRef{{Branch: "main"}, {}, {Branch: "topic-00042"}, {Name: "refs/heads/topic-59999"}, {Commit: hash}} {
+	for _, want := range []v1alpha1.GitRef{
+		{Branch: "main"},
+		{},
+		{Branch: "topic-00042"},
+		{Name: "refs/heads/topic-59999"},
+		{Commit: hash},
+	} {
 		m.reset()
 		refs, err := remote.ListFor(t.Context(), want)
 		if err != nil {
@@ -284,7 +299,8 @@ func TestAPollAsksForOneRefOfMany(t *testing.T) {
 		}
 	}
 	refused, err := remote.ListFor(t.Context(), v1alpha1.GitRef{Branch: "nope"})
-	if _, pickErr := source.Pick(refused, v1alpha1.GitRef{Branch: "nope"}); err != nil || !strings.Contains(fmt.Sprint(pickErr), "the repository has: main, topic-00000") {
+	if _, pickErr := source.Pick(refused, v1alpha1.GitRef{Branch: "nope"}); err != nil ||
+		!strings.Contains(fmt.Sprint(pickErr), "the repository has: main, topic-00000") {
 		t.Errorf("a missing branch: %v, %v", err, pickErr)
 	}
 }
@@ -296,8 +312,12 @@ func TestAServerThatFiltersNothingIsReadWhole(t *testing.T) {
 	two := r.commit("two", map[string]string{"prod/a": "b", "b": "b"})
 	web, old := serveHTTPS(t, r.root), serveVersion0(t, r.root)
 	plain := serveWithoutFilter(t, r.root)
-	refusing := serve(t, r.root, "GIT_CONFIG_COUNT=3", "GIT_CONFIG_KEY_2=uploadpackfilter.allow", "GIT_CONFIG_VALUE_2=false")
-	for name, server := range map[string]*webServer{"filters": web, "no filters": plain, "refused filters": refusing, "version 0": old} {
+	refusing := serve(t, r.root, "GIT_CONFIG_COUNT=3", "GIT_CONFIG_KEY_2=uploadpackfilter.allow",
+		"GIT_CONFIG_VALUE_2=false")
+	for name, server := range map[string]*webServer{
+		"filters": web, "no filters": plain, "refused filters": refusing,
+		"version 0": old,
+	} {
 		remote := cached(t, t.TempDir(), git.Config{URL: server.URL + "/cfg.git", Secret: server.secret(nil)})
 		for _, p := range []source.Picked{{Hash: one}, {Hash: two, Applied: one}, {Hash: one, Applied: two}} {
 			p.Ref, p.FullName = "main", "refs/heads/main"
@@ -335,7 +355,10 @@ func TestAHistoryThatIsTooLargeIsUnknown(t *testing.T) {
 		"ssh":       remote(t, "ssh://git@"+shell.addr+"/cfg.git", shell.secret(nil)),
 		"version 0": remote(t, old.URL+"/cfg.git", old.secret(nil)),
 	} {
-		e, err := remote.Evidence(t.Context(), source.Picked{Hash: last, Ref: "main", FullName: "refs/heads/main", Applied: one})
+		e, err := remote.Evidence(t.Context(), source.Picked{
+			Hash: last, Ref: "main", FullName: "refs/heads/main",
+			Applied: one,
+		})
 		if err != nil || e.Descent != source.Unknown || len(e.Added) != 1 || !bytes.Contains(e.Commit, []byte("last")) {
 			t.Errorf("%s: %v with %d commits, %v", name, e.Descent, len(e.Added), err)
 		}

@@ -122,7 +122,8 @@ func TestEveryRouteGivesTheSameTree(t *testing.T) {
 			"https with a password": remote(t, web.URL+"/cfg.git", web.secret(nil)),
 			"https with a token":    remote(t, web.URL+"/cfg.git", web.secret(map[string]string{"username": "", "password": "", "bearerToken": token})),
 			"https with a URL that holds the password": remote(t,
-				strings.Replace(web.URL, "https://", "https://"+user+":"+strings.ReplaceAll(password, "/", "%2F")+"@", 1)+"/cfg.git",
+				strings.Replace(web.URL, "https://", "https://"+user+":"+strings.ReplaceAll(password, "/", "%2F")+"@",
+					1)+"/cfg.git",
 				web.secret(map[string]string{"username": "", "password": ""})),
 			"ssh":                   remote(t, "ssh://git@"+shell.addr+"/cfg.git", shell.secret(nil)),
 			"a path, bare":          remote(t, r.bare, nil),
@@ -136,20 +137,25 @@ func TestEveryRouteGivesTheSameTree(t *testing.T) {
 		}
 		trees := map[string]source.Tree{}
 		for name, route := range routes {
-			tree, err := route.Tree(t.Context(), pick(t, route, v1alpha1.GitRef{SemVer: "~1.0"}), "./infra/prod/", source.Destination{Dir: t.TempDir()})
+			tree, err := route.Tree(t.Context(), pick(t, route, v1alpha1.GitRef{SemVer: "~1.0"}), "./infra/prod/",
+				source.Destination{Dir: t.TempDir()})
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 			trees[name] = tree
 		}
 		var err error
-		trees["a revision"], err = git.OpenRevision(t.Context(), git.LocalRevision{Repository: r.work, Revision: "v1.0.0", Path: "infra/prod"}, t.TempDir())
+		trees["a revision"], err = git.OpenRevision(t.Context(), git.LocalRevision{
+			Repository: r.work,
+			Revision:   "v1.0.0", Path: "infra/prod",
+		}, t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}
 		clone := filepath.Join(r.root, "clone")
 		r.git(r.root, "clone", "-q", r.bare, clone)
-		trees["a checkout"], err = store.OpenDir(t.Context(), filepath.Join(clone, "infra/prod"), t.TempDir(), source.Limits{})
+		trees["a checkout"], err = store.OpenDir(t.Context(), filepath.Join(clone, "infra/prod"), t.TempDir(),
+			source.Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -293,7 +299,10 @@ func TestAPinnedCommitNeedsNoRef(t *testing.T) {
 		}
 		_, err := remote.Fetch(t.Context(), source.Picked{Hash: strings.Repeat("a", 40)}, "")
 		wantFault(t, err, fault.Stalled, v1alpha1.ReasonRefNotFound, strings.Repeat("a", 40))
-		_, err = remote.Fetch(t.Context(), source.Picked{Hash: strings.Repeat("a", 40), Ref: "main", FullName: "refs/heads/main"}, "")
+		_, err = remote.Fetch(t.Context(), source.Picked{
+			Hash: strings.Repeat("a", 40), Ref: "main",
+			FullName: "refs/heads/main",
+		}, "")
 		wantFault(t, err, fault.Retry, v1alpha1.ReasonRefNotFound)
 	}
 }
@@ -307,7 +316,8 @@ func TestAFetchLeavesNothingBehind(t *testing.T) {
 	t.Setenv("TMPDIR", temp)
 	for name, path := range map[string]string{"a commit that is read": "", "a folder that is not there": "nope"} {
 		remote := remote(t, web.URL+"/cfg.git", web.secret(nil))
-		_, err := remote.Tree(t.Context(), pick(t, remote, v1alpha1.GitRef{}), path, source.Destination{Dir: t.TempDir()})
+		_, err := remote.Tree(t.Context(), pick(t, remote, v1alpha1.GitRef{}), path,
+			source.Destination{Dir: t.TempDir()})
 		if (err != nil) != (path != "") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -474,7 +484,10 @@ func TestOpenRevision(t *testing.T) {
 		"of a bare repository":                 {r.bare, "main", "", "main", "second"},
 		"of a work tree that is linked to one": {tree, "HEAD", "", "main", "second"},
 	} {
-		got, err := git.OpenRevision(t.Context(), git.LocalRevision{Repository: test.dir, Revision: test.revision, Path: test.path}, t.TempDir())
+		got, err := git.OpenRevision(t.Context(), git.LocalRevision{
+			Repository: test.dir, Revision: test.revision,
+			Path: test.path,
+		}, t.TempDir())
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -495,8 +508,8 @@ func TestOpenRevision(t *testing.T) {
 	wantFault(t, err, fault.Retry, v1alpha1.ReasonUnreachable)
 }
 
-// TestACommitCannotBringItsOwnRepository: a folder of a commit that looks like a bare repository does not stand for the repository that
-// it is in.
+// TestACommitCannotBringItsOwnRepository: a folder of a commit that looks like a bare repository does not stand for the
+// repository that it is in.
 func TestACommitCannotBringItsOwnRepository(t *testing.T) {
 	r := newRepo(t)
 	r.commit("the real one", map[string]string{"clusters/prod/a": "1"})

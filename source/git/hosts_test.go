@@ -15,7 +15,8 @@ import (
 // loopbackSecret returns credentials for plain http to a server of a test, which it names.
 func loopbackSecret(url string) map[string][]byte {
 	return map[string][]byte{
-		"username": []byte(user), "password": []byte(password), "hosts": []byte(strings.Split(strings.TrimPrefix(url, "http://"), "/")[0]),
+		"username": []byte(user), "password": []byte(password),
+		"hosts": []byte(strings.Split(strings.TrimPrefix(url, "http://"), "/")[0]),
 	}
 }
 
@@ -31,7 +32,8 @@ func TestCredentialsGoOnlyToTheHostsOfTheirSecret(t *testing.T) {
 		return s
 	}
 	ssh := secret{"identity": armored(t, key, ""), "known_hosts": knownLine(t, "127.0.0.1:22", signer)}
-	missing, wrong, plain := "does not name the hosts for its credentials", "does not name ", "does not send credentials over http://"
+	missing, wrong, plain := "does not name the hosts for its credentials", "does not name ",
+		"does not send credentials over http://"
 	for name, test := range map[string]struct {
 		url      string
 		secret   secret
@@ -80,8 +82,8 @@ func TestCredentialsGoOnlyToTheHostsOfTheirSecret(t *testing.T) {
 	}
 }
 
-// TestWhatAServiceAnswersStaysThere: a URL may lead to any service that the controller reaches, and the status is read by
-// many. No byte of an answer that is not git's own appears in an error.
+// TestWhatAServiceAnswersStaysThere: a URL may lead to any service that the controller reaches, and the status is read
+// by many. No byte of an answer that is not git's own appears in an error.
 func TestWhatAServiceAnswersStaysThere(t *testing.T) {
 	const leak = "INTERNAL-4711"
 	for _, status := range []int{200, 201, 301, 302, 307, 400, 401, 403, 404, 418, 429, 500, 503} {

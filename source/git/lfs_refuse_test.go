@@ -131,7 +131,8 @@ func lfsAnswers() map[string]lfsAnswer {
 	}
 }
 
-// TestHostileLFS: what a server of Git LFS answers reaches no file and no error, and a commit cannot ask for more than the limits.
+// TestHostileLFS: what a server of Git LFS answers reaches no file and no error, and a commit cannot ask for more than
+// the limits.
 func TestHostileLFS(t *testing.T) {
 	for name, test := range lfsAnswers() {
 		t.Run(name, func(t *testing.T) {
@@ -180,7 +181,10 @@ func TestARedirectOfLFSCarriesNothingAway(t *testing.T) {
 	if _, err := s.tree(source.Limits{}, ""); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{strings.TrimPrefix(s.web.URL, "https://") + " auth=true storage=true", "example.com auth=false storage=false"}
+	want := []string{
+		strings.TrimPrefix(s.web.URL, "https://") + " auth=true storage=true",
+		"example.com auth=false storage=false",
+	}
 	if fmt.Sprint(s.gets) != fmt.Sprint(want) {
 		t.Errorf("requests: %v, want %v", s.gets, want)
 	}

@@ -89,7 +89,8 @@ func (s *lfsServer) serveBatch(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if json.NewDecoder(r.Body).Decode(&asked) != nil || asked.Operation != "download" || r.Method != http.MethodPost ||
-		r.Header.Get("Accept") != "application/vnd.git-lfs+json" || r.Header.Get("Content-Type") != "application/vnd.git-lfs+json" {
+		r.Header.Get("Accept") != "application/vnd.git-lfs+json" ||
+		r.Header.Get("Content-Type") != "application/vnd.git-lfs+json" {
 		http.Error(w, `{"message":"no batch request"}`, http.StatusUnprocessableEntity)
 		return
 	}
@@ -99,14 +100,23 @@ func (s *lfsServer) serveBatch(w http.ResponseWriter, r *http.Request) {
 	objects := []any{}
 	for _, o := range asked.Objects {
 		if _, ok := s.objects[o.OID]; !ok {
-			objects = append(objects, map[string]any{"oid": o.OID, "size": o.Size, "error": map[string]any{"code": 404, "message": secretOfAnswer}})
+			objects = append(objects, map[string]any{"oid": o.OID, "size": o.Size, "error": map[string]any{
+				"code":    404,
+				"message": secretOfAnswer,
+			}})
 			continue
 		}
 		download := map[string]any{"href": s.web.URL + "/objects/" + o.OID}
 		if s.elsewhere {
-			download = map[string]any{"href": "https://example.com/objects/" + o.OID + "?signature=" + secretOfAnswer, "header": map[string]any{"X-Storage": storageToken}, "expires_in": 60}
+			download = map[string]any{
+				"href":   "https://example.com/objects/" + o.OID + "?signature=" + secretOfAnswer,
+				"header": map[string]any{"X-Storage": storageToken}, "expires_in": 60,
+			}
 		}
-		objects = append(objects, map[string]any{"oid": o.OID, "size": o.Size, "actions": map[string]any{"download": download}})
+		objects = append(objects, map[string]any{
+			"oid": o.OID, "size": o.Size,
+			"actions": map[string]any{"download": download},
+		})
 	}
 	answer := map[string]any{"transfer": "basic", "objects": objects, "hash_algo": "sha256"}
 	if s.change != nil {
@@ -118,7 +128,8 @@ func (s *lfsServer) serveBatch(w http.ResponseWriter, r *http.Request) {
 
 func (s *lfsServer) serveObject(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	s.gets = append(s.gets, fmt.Sprintf("%s auth=%t storage=%t", r.Host, r.Header.Get("Authorization") != "", r.Header.Get("X-Storage") == storageToken))
+	s.gets = append(s.gets, fmt.Sprintf("%s auth=%t storage=%t", r.Host, r.Header.Get("Authorization") != "",
+		r.Header.Get("X-Storage") == storageToken))
 	s.mu.Unlock()
 	if s.object != nil {
 		s.object(w, r)
@@ -151,22 +162,33 @@ func (s *lfsServer) dial(ctx context.Context, network, addr string) (net.Conn, e
 
 func (s *lfsServer) tree(limits source.Limits, earlier string) (source.Tree, error) {
 	s.t.Helper()
-	r, err := git.New(git.Config{URL: s.web.URL + "/cfg.git", Secret: s.web.secret(nil), LFS: true, Connect: s.dial, Limits: limits})
+	r, err := git.New(git.Config{
+		URL: s.web.URL + "/cfg.git", Secret: s.web.secret(nil), LFS: true, Connect: s.dial,
+		Limits: limits,
+	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return r.Tree(s.t.Context(), pick(s.t, r, v1alpha1.GitRef{}), "", source.Destination{Dir: s.t.TempDir(), Earlier: earlier})
+	return r.Tree(s.t.Context(), pick(s.t, r, v1alpha1.GitRef{}), "", source.Destination{
+		Dir:     s.t.TempDir(),
+		Earlier: earlier,
+	})
 }
 
-// TestContentsOfLFS: a tree has the contents that pointers name, and the digest of a commit with the contents themselves.
+// TestContentsOfLFS: a tree has the contents that pointers name, and the digest of a commit with the contents
+// themselves.
 func TestContentsOfLFS(t *testing.T) {
 	s := newLFS(t)
-	want := map[string]string{"plain": "plain", "a/b/big": noise(70_000), "a/tool!": "the tool", "copy": noise(70_000), "empty": "", ".lfsconfig": "[lfs]\n\turl = https://elsewhere.example.org/lfs\n"}
+	want := map[string]string{
+		"plain": "plain", "a/b/big": noise(70_000), "a/tool!": "the tool", "copy": noise(70_000),
+		"empty": "", ".lfsconfig": "[lfs]\n\turl = https://elsewhere.example.org/lfs\n",
+	}
 	for i := range 150 {
 		want[fmt.Sprintf("many/%d", i)] = fmt.Sprint("content ", i)
 	}
 	s.repo.commit("whole", want)
-	whole, err := remote(t, s.web.URL+"/cfg.git", s.web.secret(nil)).Tree(t.Context(), source.Picked{Hash: s.repo.git(s.repo.work, "rev-parse", "HEAD")}, "", source.Destination{Dir: t.TempDir()})
+	whole, err := remote(t, s.web.URL+"/cfg.git", s.web.secret(nil)).Tree(t.Context(),
+		source.Picked{Hash: s.repo.git(s.repo.work, "rev-parse", "HEAD")}, "", source.Destination{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,8 +204,10 @@ func TestContentsOfLFS(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(files(t, whole.Root), files(t, got.Root)); diff != "" || got.Digest != whole.Digest || len(got.Refused) > 0 {
-			t.Errorf("%s: digest %s, want %s, refused %v; the files: -want +got\n%s", name, got.Digest, whole.Digest, got.Refused, diff)
+		if diff := cmp.Diff(files(t, whole.Root), files(t, got.Root)); diff != "" || got.Digest != whole.Digest ||
+			len(got.Refused) > 0 {
+			t.Errorf("%s: digest %s, want %s, refused %v; the files: -want +got\n%s", name, got.Digest, whole.Digest,
+				got.Refused, diff)
 		}
 		if diff := cmp.Diff([]int{100, 52}, s.batches); diff != "" {
 			t.Errorf("%s: objects in each request: -want +got\n%s", name, diff)
@@ -197,17 +221,22 @@ func TestContentsOfLFS(t *testing.T) {
 			t.Errorf("%s: requests: -want +got\n%s", name, diff)
 		}
 		// Without LFS, the same commit has no content of them.
-		refused, err := remote(t, s.web.URL+"/cfg.git", s.web.secret(nil)).Tree(t.Context(), source.Picked{Hash: got.Commit.Hash}, "", source.Destination{Dir: t.TempDir()})
+		refused, err := remote(t, s.web.URL+"/cfg.git", s.web.secret(nil)).Tree(t.Context(),
+			source.Picked{Hash: got.Commit.Hash}, "", source.Destination{Dir: t.TempDir()})
 		if err != nil || len(refused.Refused) != len(want)-2 {
 			t.Errorf("without LFS: %v, %d refused", err, len(refused.Refused))
 		}
 	}
 }
 
-// TestEarlierContentsOfLFS: a content that the earlier tree has is linked without a request, and only if it is the one of the pointer.
+// TestEarlierContentsOfLFS: a content that the earlier tree has is linked without a request, and only if it is the one
+// of the pointer.
 func TestEarlierContentsOfLFS(t *testing.T) {
 	s := newLFS(t)
-	s.repo.commit("one", map[string]string{"a": s.pointer("content of a"), "d/b": s.pointer("content of b"), "c": s.pointer("content of c")})
+	s.repo.commit("one", map[string]string{
+		"a": s.pointer("content of a"), "d/b": s.pointer("content of b"),
+		"c": s.pointer("content of c"),
+	})
 	earlier, err := s.tree(source.Limits{}, "")
 	if err != nil {
 		t.Fatal(err)
@@ -221,7 +250,8 @@ func TestEarlierContentsOfLFS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]string{"a": "content of a", "c": "CONTENT of c", "d/b": "content of b"}, files(t, got.Root)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"a": "content of a", "c": "CONTENT of c", "d/b": "content of b"},
+		files(t, got.Root)); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"d/b"}, linkedFiles(t, got.Root)); diff != "" || len(s.gets) != 2 {
@@ -236,15 +266,19 @@ func TestFilesThatOnlyLookLikePointers(t *testing.T) {
 	oid := strings.Repeat("0", 64)
 	s.repo.commit("one", map[string]string{
 		"good": good, "crlf": strings.ReplaceAll(good, "\n", "\r\n"), "version": strings.Replace(good, "v1", "v2", 1),
-		"extension": strings.Replace(good, "oid", "ext-0-foo sha256:"+oid+"\noid", 1), "more": good + "x y\n", "size": strings.Replace(good, "size 7", "size -7", 1),
-		"huge": strings.Replace(good, "size 7", "size 99999999999999999999", 1), "upper": strings.Replace(pointerTo(strings.Repeat("A", 64), 3), "a", "A", 1),
-		"empty": pointerTo(oid, 0), "twice": s.pointer(good), "long": good + strings.Repeat("x", 2000), "path": pointerTo("../../../../etc/passwd", 1),
+		"extension": strings.Replace(good, "oid", "ext-0-foo sha256:"+oid+"\noid", 1), "more": good + "x y\n",
+		"size":  strings.Replace(good, "size 7", "size -7", 1),
+		"huge":  strings.Replace(good, "size 7", "size 99999999999999999999", 1),
+		"upper": strings.Replace(pointerTo(strings.Repeat("A", 64), 3), "a", "A", 1),
+		"empty": pointerTo(oid, 0), "twice": s.pointer(good), "long": good + strings.Repeat("x", 2000),
+		"path": pointerTo("../../../../etc/passwd", 1),
 	})
 	got, err := s.tree(source.Limits{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]string{"good": "content", "long": good + strings.Repeat("x", 2000)}, files(t, got.Root)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"good": "content", "long": good + strings.Repeat("x", 2000)},
+		files(t, got.Root)); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	if len(got.Refused) != 10 {
@@ -254,7 +288,10 @@ func TestFilesThatOnlyLookLikePointers(t *testing.T) {
 
 // TestLFSNeedsHTTPS: no other address may have Git LFS.
 func TestLFSNeedsHTTPS(t *testing.T) {
-	for _, url := range []string{"ssh://git@host/cfg", "git@host:cfg", "http://host/cfg", "/srv/cfg.git", "/srv/cfg.bundle"} {
+	for _, url := range []string{
+		"ssh://git@host/cfg", "git@host:cfg", "http://host/cfg", "/srv/cfg.git",
+		"/srv/cfg.bundle",
+	} {
 		_, err := git.New(git.Config{URL: url, LFS: true, Secret: map[string][]byte{}})
 		wantFault(t, err, fault.Stalled, v1alpha1.ReasonInvalidSpec, "https only", "remove LFS from spec.include")
 	}

@@ -51,7 +51,8 @@ var errDamaged = errors.New("reading fetched objects")
 // retryWhole reports whether a fetch without the objects on disk may succeed.
 func retryWhole(err error) bool {
 	var refused *wire.RefusedError
-	return errors.Is(err, errDamaged) || errors.Is(err, objects.ErrMissingBase) || errors.Is(err, plumbing.ErrObjectNotFound) || errors.As(err, &refused)
+	return errors.Is(err, errDamaged) || errors.Is(err, objects.ErrMissingBase) ||
+		errors.Is(err, plumbing.ErrObjectNotFound) || errors.As(err, &refused)
 }
 
 func (r remoteRepository) openFolder(ctx context.Context) (*objects.Folder, error) {
@@ -106,7 +107,9 @@ func (r remoteRepository) fetchInto(ctx context.Context, p source.Picked, path s
 
 // fetchFolders fetches the commit with its trees. If the path is the root of the repository, fetchFolders fetches the
 // files too.
-func (r remoteRepository) fetchFolders(ctx context.Context, s session, at target, folder *objects.Folder, limits *objects.Limits) error {
+func (r remoteRepository) fetchFolders(ctx context.Context, s session, at target, folder *objects.Folder,
+	limits *objects.Limits,
+) error {
 	f := wire.Fetch{Wants: []string{at.Hash}}
 	if s.capabilities.Shallow() {
 		f.Depth = 1
@@ -164,7 +167,9 @@ func commitNotFound(p source.Picked, reason string) error {
 
 // missingFiles lists the files below a path of a commit that a folder does not have. missingFiles returns no error for
 // a path that the commit does not have: the code that reads the files reports that.
-func (r remoteRepository) missingFiles(ctx context.Context, store objects.Reader, commit plumbing.Hash, path string) ([]string, error) {
+func (r remoteRepository) missingFiles(ctx context.Context, store objects.Reader, commit plumbing.Hash,
+	path string,
+) ([]string, error) {
 	s, err := newSnapshot(store, "", source.Picked{Hash: commit.String()})
 	if err != nil {
 		return nil, err

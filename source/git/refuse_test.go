@@ -64,11 +64,18 @@ func TestADeadlineEndsAHungServer(t *testing.T) {
 func TestAServerThatIsDownIsTriedAgain(t *testing.T) {
 	l := listen(t)
 	l.Close()
-	down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "soon", http.StatusServiceUnavailable) }))
+	down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "soon", http.StatusServiceUnavailable)
+	}))
 	defer down.Close()
-	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>a page</html>") }))
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "<html>a page</html>")
+	}))
 	defer page.Close()
-	for _, url := range []string{"http://" + l.Addr().String() + "/cfg.git", down.URL + "/cfg.git", page.URL + "/cfg.git"} {
+	for _, url := range []string{
+		"http://" + l.Addr().String() + "/cfg.git", down.URL + "/cfg.git",
+		page.URL + "/cfg.git",
+	} {
 		_, err := remote(t, url, loopbackSecret(url)).List(t.Context())
 		wantFault(t, err, fault.Retry, v1alpha1.ReasonUnreachable, url)
 	}
@@ -93,7 +100,9 @@ func TestARedirectCarriesNoCredentialsAway(t *testing.T) {
 }
 
 // plant commits a tree of entries as they are, which git itself would refuse to make.
-func plant(t *testing.T, dir string, entries func(put func(plumbing.ObjectType, []byte) plumbing.Hash) []object.TreeEntry) source.Picked {
+func plant(t *testing.T, dir string,
+	entries func(put func(plumbing.ObjectType, []byte) plumbing.Hash) []object.TreeEntry,
+) source.Picked {
 	t.Helper()
 	repo, err := gogit.PlainOpen(dir)
 	if err != nil {
@@ -117,7 +126,8 @@ func plant(t *testing.T, dir string, entries func(put func(plumbing.ObjectType, 
 	}
 	root := put(plumbing.TreeObject, treeObject(entries(put)))
 	commit := put(plumbing.CommitObject, fmt.Appendf(nil,
-		"tree %s\nauthor \x1b[31mEve\x07 <eve@example.org> 999999999999999 +0000\ncommitter Eve <e> 999999999999999 +0000\n\nsub\tject \x1b[2J\xff\nmore\n", root))
+		"tree %s\nauthor \x1b[31mEve\x07 <eve@example.org> 999999999999999 +0000\n"+
+			"committer Eve <e> 999999999999999 +0000\n\nsub\tject \x1b[2J\xff\nmore\n", root))
 	if err := repo.Storer.SetReference(plumbing.NewHashReference("refs/heads/main", commit)); err != nil {
 		t.Fatal(err)
 	}
@@ -236,12 +246,18 @@ func TestBombsAreDefused(t *testing.T) {
 			return es
 		}, "more than 100 files and folders"},
 		"one large file": {func(put func(plumbing.ObjectType, []byte) plumbing.Hash) []object.TreeEntry {
-			return []object.TreeEntry{{Name: "large", Mode: filemode.Regular, Hash: put(plumbing.BlobObject, []byte(zeros[:2000]))}}
+			return []object.TreeEntry{{
+				Name: "large", Mode: filemode.Regular,
+				Hash: put(plumbing.BlobObject, []byte(zeros[:2000])),
+			}}
 		}, "large has 2000 bytes, at most 1000 for one file"},
 		"many files of the same content": {func(put func(plumbing.ObjectType, []byte) plumbing.Hash) []object.TreeEntry {
 			var es []object.TreeEntry
 			for i := range 20 {
-				es = append(es, object.TreeEntry{Name: fmt.Sprintf("f%02d", i), Mode: filemode.Regular, Hash: put(plumbing.BlobObject, []byte(zeros[:1000]))})
+				es = append(es, object.TreeEntry{
+					Name: fmt.Sprintf("f%02d", i), Mode: filemode.Regular,
+					Hash: put(plumbing.BlobObject, []byte(zeros[:1000])),
+				})
 			}
 			return es
 		}, "the files up to f10 have more than 10000 bytes"},
@@ -317,7 +333,8 @@ func TestWhatGitHereCannotReadIsSaid(t *testing.T) {
 	r.git(r.bare, "config", "uploadpack.allowFilter", "true")
 	partial := filepath.Join(r.root, "partial.git")
 	r.git(r.root, "clone", "-q", "--bare", "--filter=blob:none", "file://"+r.bare, partial)
-	_, err = remote(t, partial, nil).Tree(t.Context(), pick(t, remote(t, partial, nil), v1alpha1.GitRef{}), "", source.Destination{Dir: t.TempDir()})
+	_, err = remote(t, partial, nil).Tree(t.Context(), pick(t, remote(t, partial, nil), v1alpha1.GitRef{}), "",
+		source.Destination{Dir: t.TempDir()})
 	wantFault(t, err, fault.Retry, v1alpha1.ReasonInvalidTree, "partial clone")
 }
 
@@ -325,7 +342,10 @@ func TestWhatGitHereCannotReadIsSaid(t *testing.T) {
 func authority(t *testing.T) string {
 	t.Helper()
 	_, private := newKey(t)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), IsCA: true, BasicConstraintsValid: true}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC),
+		IsCA: true, BasicConstraintsValid: true,
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
 	if err != nil {
 		t.Fatal(err)

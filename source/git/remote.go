@@ -17,9 +17,9 @@ import (
 type Config struct {
 	// URL is an address as in GitSource's spec.url.
 	URL string
-	// Secret is the data of the Secret that the spec names, or nil: `username`+`password` or `bearerToken`, `ca.crt`, and
-	// `tls.crt`+`tls.key` for https; `identity`, `known_hosts` and, for an encrypted identity, `password` for ssh. `hosts`
-	// lists the hosts that the credentials are for. New returns an error for any other key.
+	// Secret is the data of the Secret that the spec names, or nil: `username`+`password` or `bearerToken`, `ca.crt`,
+	// and `tls.crt`+`tls.key` for https; `identity`, `known_hosts` and, for an encrypted identity, `password` for ssh.
+	// `hosts` lists the hosts that the credentials are for. New returns an error for any other key.
 	Secret map[string][]byte
 	// HostsRequired rejects a Secret with credentials for https that does not list its hosts. Set HostsRequired if the
 	// URL comes from a user who is not the Secret's owner.
@@ -99,26 +99,37 @@ func New(c Config) (*Remote, error) {
 	if c.Submodules {
 		if a.Transport == source.Local {
 			return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, fmt.Errorf(
-				"spec.include has Submodules, which the controller reads over https, http or ssh only: remove it (now: %s)", a))
+				"spec.include has Submodules, which the controller reads over https, http or ssh only: remove it "+
+					"(now: %s)", a))
 		}
 		r.submodules = &c
 	}
 	limits := objects.Limits{Bytes: c.PackBytes, Unpacked: c.PackBytes * inflation, Objects: maxObjects}
 	switch a.Transport {
 	case source.OCI:
-		return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, fmt.Errorf("url %q is an OCI registry, not a git server", a.String()))
+		return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec,
+			fmt.Errorf("url %q is an OCI registry, not a git server", a.String()))
 	case source.Local:
 		r.repo = local{path: a.Path}
 		if bundle.Named(a.Path) {
-			r.repo = bundleFile{bundle.File{Path: a.Path, Cache: c.Cache, Key: objects.Key(c.URL, c.Identity, c.Secret), Limits: limits}}
+			r.repo = bundleFile{bundle.File{
+				Path: a.Path, Cache: c.Cache, Key: objects.Key(c.URL, c.Identity, c.Secret),
+				Limits: limits,
+			}}
 		}
 		return r, nil
 	}
-	dialer, err := transport.New(a, c.Secret, transport.Options{PackBytes: c.PackBytes, Connect: c.Connect, Servers: c.Servers, Key: objects.Key(c.URL, c.Identity, c.Secret)})
+	dialer, err := transport.New(a, c.Secret, transport.Options{
+		PackBytes: c.PackBytes, Connect: c.Connect,
+		Servers: c.Servers, Key: objects.Key(c.URL, c.Identity, c.Secret),
+	})
 	if err != nil {
 		return nil, r.hide.stalledAuth(err)
 	}
-	r.repo = remoteRepository{dialer: dialer, cache: c.Cache, key: objects.Key(c.URL, c.Identity, c.Secret), limits: limits, modules: c.Submodules}
+	r.repo = remoteRepository{
+		dialer: dialer, cache: c.Cache, key: objects.Key(c.URL, c.Identity, c.Secret),
+		limits: limits, modules: c.Submodules,
+	}
 	return r, nil
 }
 

@@ -31,8 +31,8 @@ type LocalRevision struct {
 	Limits source.Limits
 }
 
-// Resolve opens the repository and finds the commit of the revision. Errors are Stalled faults: RefNotFound for a revision
-// that the repository does not have; RepositoryUnreachable where there is no repository.
+// Resolve opens the repository and finds the commit of the revision. Errors are Stalled faults: RefNotFound for a
+// revision that the repository does not have; RepositoryUnreachable where there is no repository.
 func (r LocalRevision) Resolve(ctx context.Context) (*gogit.Repository, plumbing.Hash, error) {
 	r.Revision = cmp.Or(r.Revision, "HEAD")
 	repo, err := openLocal(r.Repository)
@@ -41,7 +41,8 @@ func (r LocalRevision) Resolve(ctx context.Context) (*gogit.Repository, plumbing
 		return nil, plumbing.ZeroHash, fault.NewStalled(v1alpha1.ReasonUnreachable,
 			fmt.Errorf("%s is not in a git repository: a revision can only be read from one", r.Repository))
 	case err != nil:
-		return nil, plumbing.ZeroHash, fault.NewStalled(v1alpha1.ReasonUnreachable, fmt.Errorf("opening the repository at %s: %w", r.Repository, err))
+		return nil, plumbing.ZeroHash, fault.NewStalled(v1alpha1.ReasonUnreachable,
+			fmt.Errorf("opening the repository at %s: %w", r.Repository, err))
 	}
 	hash, err := repo.ResolveRevision(plumbing.Revision(r.Revision))
 	if err != nil {
@@ -75,7 +76,10 @@ func OpenRevision(ctx context.Context, r LocalRevision, into string) (source.Tre
 // the folder itself as a bare repository. openLocal tries .git first, because a commit can contain a folder that looks
 // like a bare repository.
 func openLocal(folder string) (*gogit.Repository, error) {
-	repo, err := gogit.PlainOpenWithOptions(folder, &gogit.PlainOpenOptions{DetectDotGit: true, EnableDotGitCommonDir: true})
+	repo, err := gogit.PlainOpenWithOptions(folder, &gogit.PlainOpenOptions{
+		DetectDotGit:          true,
+		EnableDotGitCommonDir: true,
+	})
 	if !errors.Is(err, gogit.ErrRepositoryNotExists) {
 		return repo, err
 	}

@@ -117,7 +117,8 @@ func backend(t *testing.T, root string, env ...string) http.Handler {
 		t.Fatal(err)
 	}
 	return &cgi.Handler{
-		Path: filepath.Join(path, "git-http-backend"), Root: "/", Stderr: io.Discard, Logger: log.New(io.Discard, "", 0),
+		Path: filepath.Join(path, "git-http-backend"), Root: "/", Stderr: io.Discard,
+		Logger: log.New(io.Discard, "", 0),
 		Env: append([]string{
 			"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
 			"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*",

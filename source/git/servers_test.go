@@ -74,7 +74,8 @@ func (f *follower) poll() (string, error) {
 func TestRememberedServers(t *testing.T) {
 	moved := func(w http.ResponseWriter, r *http.Request) bool {
 		if strings.HasPrefix(r.URL.Path, "/cfg.git/") {
-			http.Redirect(w, r, strings.Replace(r.URL.String(), "/cfg.git/", "/new/cfg.git/", 1), http.StatusMovedPermanently)
+			http.Redirect(w, r, strings.Replace(r.URL.String(), "/cfg.git/", "/new/cfg.git/", 1),
+				http.StatusMovedPermanently)
 			return true
 		}
 		r.URL.Path = strings.TrimPrefix(r.URL.Path, "/new")
@@ -117,13 +118,17 @@ func TestRememberedServers(t *testing.T) {
 	}
 }
 
-// TestARememberedServerStillNeedsTheCredentials: what one Secret learned opens nothing to another one, and a refusal has its reason.
+// TestARememberedServerStillNeedsTheCredentials: what one Secret learned opens nothing to another one, and a refusal
+// has its reason.
 func TestARememberedServerStillNeedsTheCredentials(t *testing.T) {
 	f := newFollower(t)
 	if _, err := f.poll(); err != nil {
 		t.Fatal(err)
 	}
-	for _, secret := range []map[string][]byte{f.web.secret(map[string]string{"password": "wrong"}), {"ca.crt": f.web.ca}} {
+	for _, secret := range []map[string][]byte{
+		f.web.secret(map[string]string{"password": "wrong"}),
+		{"ca.crt": f.web.ca},
+	} {
 		_, err := f.open(secret).List(t.Context())
 		wantFault(t, err, fault.Stalled, v1alpha1.ReasonAuthentication)
 	}
@@ -161,7 +166,10 @@ func TestASecondSourceOfTheSameFilesSendsNoRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	fetch := func(path string) (string, source.Tree) {
-		r, err := git.New(git.Config{URL: f.web.URL + "/cfg.git", Secret: f.web.secret(nil), Servers: f.servers, Cache: cache})
+		r, err := git.New(git.Config{
+			URL: f.web.URL + "/cfg.git", Secret: f.web.secret(nil), Servers: f.servers,
+			Cache: cache,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +194,8 @@ func TestASecondSourceOfTheSameFilesSendsNoRequest(t *testing.T) {
 	}
 }
 
-// TestALongMessageOfAServerIsNotRemembered: a server decides how long its first message is, and must not fill the memory.
+// TestALongMessageOfAServerIsNotRemembered: a server decides how long its first message is, and must not fill the
+// memory.
 func TestALongMessageOfAServerIsNotRemembered(t *testing.T) {
 	f := newFollower(t)
 	git := f.web.Config.Handler

@@ -90,7 +90,9 @@ func (r remoteRepository) list(ctx context.Context, prefixes []string) ([]source
 
 // receive requests objects in a session. A server may announce filters and still refuse the filter; then receive
 // requests all objects.
-func (r remoteRepository) receive(ctx context.Context, s session, f wire.Fetch, into *objects.Folder, limits *objects.Limits) error {
+func (r remoteRepository) receive(ctx context.Context, s session, f wire.Fetch, into *objects.Folder,
+	limits *objects.Limits,
+) error {
 	err := s.receive(ctx, f, into, limits)
 	var refused *wire.RefusedError
 	if f.Filter == wire.NoFilter || !errors.As(err, &refused) || ctx.Err() != nil {

@@ -27,7 +27,8 @@ func signer(t *testing.T, r *repo, name string) (file, line string) {
 		t.Fatal("ssh-keygen is not installed: make setup installs it")
 	}
 	file = filepath.Join(r.root, name)
-	if out, err := exec.CommandContext(t.Context(), "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", file).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f",
+		file).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	public, err := os.ReadFile(file + ".pub")
@@ -97,10 +98,12 @@ func TestOnlySignedCommitsAreTaken(t *testing.T) {
 			}
 			tree, err := repo.Tree(t.Context(), p)
 			if test.refused != "" {
-				wantFault(t, err, fault.Stalled, v1alpha1.ReasonSignature, "fetching "+test.branch+"@sha1:", test.refused)
+				wantFault(t, err, fault.Stalled, v1alpha1.ReasonSignature, "fetching "+test.branch+"@sha1:",
+					test.refused)
 				return
 			}
-			if err != nil || !strings.HasPrefix(tree.Commit.Signer, "ssh SHA256:") || !strings.HasSuffix(tree.Commit.Signer, test.signer) {
+			if err != nil || !strings.HasPrefix(tree.Commit.Signer, "ssh SHA256:") ||
+				!strings.HasSuffix(tree.Commit.Signer, test.signer) {
 				t.Fatalf("signed by %q, %v", tree.Commit.Signer, err)
 			}
 			if got := files(t, tree.Root)["a.bu"]; got != test.branch {
@@ -129,10 +132,12 @@ func TestAnObjectIsWhatItsHashNames(t *testing.T) {
 			z := zlib.NewWriter(&data)
 			_, err := z.Write([]byte(of.content))
 			file := filepath.Join(r.work, ".git/objects", object[:2], object[2:])
-			if err := errors.Join(err, z.Close(), os.Remove(file), os.WriteFile(file, data.Bytes(), 0o444)); err != nil {
+			if err := errors.Join(err, z.Close(), os.Remove(file),
+				os.WriteFile(file, data.Bytes(), 0o444)); err != nil {
 				t.Fatal(err)
 			}
-			_, err = remote(t, r.work, nil).Tree(t.Context(), source.Picked{Ref: "main", Hash: hash}, "", source.Destination{Dir: t.TempDir()})
+			_, err = remote(t, r.work, nil).Tree(t.Context(), source.Picked{Ref: "main", Hash: hash}, "",
+				source.Destination{Dir: t.TempDir()})
 			wantFault(t, err, fault.Retry, v1alpha1.ReasonInvalidTree, "is damaged: its content has another hash")
 		})
 	}

@@ -104,7 +104,10 @@ func (s *Snapshot) Materialise(ctx context.Context, path string, into source.Des
 		return source.Tree{}, err
 	}
 	inventory := source.NewInventory(s.limits)
-	w := walk{ctx: ctx, store: s.store, inventory: inventory, lfs: s.lfs.Checkout(inventory), fileBytes: s.limits.FileBytes, at: &place{root: s.root, folder: folder}}
+	w := walk{
+		ctx: ctx, store: s.store, inventory: inventory, lfs: s.lfs.Checkout(inventory),
+		fileBytes: s.limits.FileBytes, at: &place{root: s.root, folder: folder},
+	}
 	if err := s.allowSubmodules(w.at); err != nil {
 		return source.Tree{}, err
 	}

@@ -80,7 +80,9 @@ func (w *walk) submodule(p string, e object.TreeEntry, into *files.Directory) er
 		return nil
 	}
 	if all.count++; all.count > maxSubmodules {
-		return fault.NewStalled(v1alpha1.ReasonInvalidTree, fmt.Errorf("the tree has more than %d submodules: point the source's path at a smaller folder", maxSubmodules))
+		return fault.NewStalled(v1alpha1.ReasonInvalidTree,
+			fmt.Errorf("the tree has more than %d submodules: point the source's path at a smaller folder",
+				maxSubmodules))
 	}
 	sub, err := all.fetch(w.ctx, w.at, address, e.Hash)
 	if err != nil {
@@ -98,11 +100,13 @@ func (w *walk) submodule(p string, e object.TreeEntry, into *files.Directory) er
 	return inner.folder(p, sub.root, below)
 }
 
-// addressOf returns the address of the submodule at a path of the tree. The error is the reason to refuse the submodule.
+// addressOf returns the address of the submodule at a path of the tree. The error is the reason to refuse the
+// submodule.
 func (w *walk) addressOf(p string) (source.Address, error) {
 	at := w.at
 	if at.depth == maxSubmoduleDepth {
-		return source.Address{}, fmt.Errorf("it is in %d other submodules, at most %d are allowed", maxSubmoduleDepth, maxSubmoduleDepth-1)
+		return source.Address{}, fmt.Errorf("it is in %d other submodules, at most %d are allowed", maxSubmoduleDepth,
+			maxSubmoduleDepth-1)
 	}
 	if at.modules == nil {
 		modules, err := readModules(w.store, at.root)
@@ -121,7 +125,8 @@ func modulesEntry(store objects.Reader, root plumbing.Hash) (plumbing.Hash, bool
 		return plumbing.ZeroHash, false, err
 	}
 	for _, e := range t.Entries {
-		if e.Name == submodule.File && (e.Mode == filemode.Regular || e.Mode == filemode.Deprecated || e.Mode == filemode.Executable) {
+		if e.Name == submodule.File && (e.Mode == filemode.Regular || e.Mode == filemode.Deprecated ||
+			e.Mode == filemode.Executable) {
 			return e.Hash, true, nil
 		}
 	}
@@ -144,7 +149,9 @@ func readModules(store objects.Reader, root plumbing.Hash) (submodule.Modules, e
 
 // fetch fetches one commit of a submodule. The folder of its objects belongs to this submodule alone, even if the same
 // repository is also a source or a submodule of another source. So two fetches never wait for each other.
-func (s *submodules) fetch(ctx context.Context, above *place, address source.Address, commit plumbing.Hash) (*Snapshot, error) {
+func (s *submodules) fetch(ctx context.Context, above *place, address source.Address,
+	commit plumbing.Hash,
+) (*Snapshot, error) {
 	c := s.config
 	c.Identity = "submodule of " + objects.Key(above.address.String(), c.Identity, c.Secret)
 	c.URL, c.Verify = address.String(), nil
@@ -154,7 +161,8 @@ func (s *submodules) fetch(ctx context.Context, above *place, address source.Add
 	}
 	sub, err := r.Fetch(ctx, source.Picked{Hash: commit.String()}, "")
 	if f := (*fault.Error)(nil); errors.As(err, &f) && f.Reason == v1alpha1.ReasonRefNotFound {
-		return nil, fault.NewRetry(f.Reason, fmt.Errorf("%w: push the commit of the submodule to %s, on a branch or a tag", err, r.URL()))
+		return nil, fault.NewRetry(f.Reason, fmt.Errorf("%w: push the commit of the submodule to %s, on a branch "+
+			"or a tag", err, r.URL()))
 	}
 	return sub, err
 }

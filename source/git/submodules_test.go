@@ -21,7 +21,10 @@ import (
 // sibling creates another repository NAME.git beside r, below the same root.
 func (r *repo) sibling(name string) *repo {
 	r.t.Helper()
-	s := &repo{t: r.t, root: r.root, bare: filepath.Join(r.root, name+".git"), work: filepath.Join(r.root, name+"-work")}
+	s := &repo{
+		t: r.t, root: r.root, bare: filepath.Join(r.root, name+".git"),
+		work: filepath.Join(r.root, name+"-work"),
+	}
 	s.git(r.root, "init", "-q", "--bare", "-b", "main", s.bare)
 	s.git(r.root, "init", "-q", "-b", "main", s.work)
 	s.git(s.work, "remote", "add", "origin", s.bare)
@@ -62,19 +65,24 @@ func withSubmodules(t *testing.T, c git.Config, path string) (source.Tree, error
 	return r.Tree(t.Context(), pick(t, r, v1alpha1.GitRef{}), path, source.Destination{Dir: t.TempDir()})
 }
 
-// TestFilesOfSubmodules: a tree with submodules has the files and the digest of a commit with the files themselves, over every protocol.
+// TestFilesOfSubmodules: a tree with submodules has the files and the digest of a commit with the files themselves,
+// over every protocol.
 func TestFilesOfSubmodules(t *testing.T) {
 	cfg := newRepo(t)
 	lib, deep := cfg.sibling("lib"), cfg.sibling("deep")
-	web, without, old, shell := serveHTTPS(t, cfg.root), serveWithoutFilter(t, cfg.root), serveVersion0(t, cfg.root), serveSSH(t, cfg.root, false)
+	web, without, old, shell := serveHTTPS(t, cfg.root), serveWithoutFilter(t, cfg.root), serveVersion0(t, cfg.root),
+		serveSSH(t, cfg.root, false)
 	deepCommit := deep.commit("deep", map[string]string{"tool!": "the tool", "d/x": noise(70_000)})
-	libCommit := lib.commitModules("lib", map[string]string{"a": "a", "b/c": "c"}, module{"b/deep", "../deep.git", deepCommit})
+	libCommit := lib.commitModules("lib", map[string]string{"a": "a", "b/c": "c"},
+		module{"b/deep", "../deep.git", deepCommit})
 	lib.commit("a later commit", map[string]string{"later": "is not named"})
 	whole := cfg.commit("whole", map[string]string{
-		"pools/w/plain": "plain", "pools/w/lib/a": "a", "pools/w/lib/b/c": "c", "pools/w/lib/b/deep/tool!": "the tool", "pools/w/lib/b/deep/d/x": noise(70_000),
+		"pools/w/plain": "plain", "pools/w/lib/a": "a", "pools/w/lib/b/c": "c", "pools/w/lib/b/deep/tool!": "the tool",
+		"pools/w/lib/b/deep/d/x":  noise(70_000),
 		"pools/w/lib/.gitmodules": "[submodule \"m0\"]\n\tpath = b/deep\n\turl = ../deep.git\n", "elsewhere/y": "y",
 	})
-	want, err := remote(t, web.URL+"/cfg.git", web.secret(nil)).Tree(t.Context(), source.Picked{Hash: whole}, "pools", source.Destination{Dir: t.TempDir()})
+	want, err := remote(t, web.URL+"/cfg.git", web.secret(nil)).Tree(t.Context(), source.Picked{Hash: whole}, "pools",
+		source.Destination{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,17 +102,21 @@ func TestFilesOfSubmodules(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if diff := cmp.Diff(files(t, want.Root), files(t, got.Root)); diff != "" || got.Digest != want.Digest || len(got.Refused) > 0 {
-			t.Errorf("%s: digest %s, want %s, refused %v; the files: -want +got\n%s", name, got.Digest, want.Digest, got.Refused, diff)
+		if diff := cmp.Diff(files(t, want.Root), files(t, got.Root)); diff != "" || got.Digest != want.Digest ||
+			len(got.Refused) > 0 {
+			t.Errorf("%s: digest %s, want %s, refused %v; the files: -want +got\n%s", name, got.Digest, want.Digest,
+				got.Refused, diff)
 		}
-		refused, err := remote(t, c.URL, c.Secret).Tree(t.Context(), source.Picked{Hash: got.Commit.Hash}, "pools", source.Destination{Dir: t.TempDir()})
+		refused, err := remote(t, c.URL, c.Secret).Tree(t.Context(), source.Picked{Hash: got.Commit.Hash}, "pools",
+			source.Destination{Dir: t.TempDir()})
 		if err != nil || len(refused.Refused) != 1 || refused.Refused[0].Why != "submodule" {
 			t.Errorf("%s without Submodules: %v, refused %v", name, err, refused.Refused)
 		}
 	}
 }
 
-// TestAMovedSubmoduleIsFetchedAlone: with a cache, a commit that moves a submodule costs what the submodule's commit adds.
+// TestAMovedSubmoduleIsFetchedAlone: with a cache, a commit that moves a submodule costs what the submodule's commit
+// adds.
 func TestAMovedSubmoduleIsFetchedAlone(t *testing.T) {
 	cfg := newRepo(t)
 	lib := cfg.sibling("lib")
@@ -145,8 +157,12 @@ func TestSubmodulesThatAreRefused(t *testing.T) {
 		chain = lib.commitModules(fmt.Sprint("in itself ", i), nil, module{"again", "../lib.git", chain})
 	}
 	cfg.commitModules("modules", map[string]string{"plain": "plain"},
-		module{"good", "../lib.git", commit}, module{"no-entry", "", commit}, module{"other-host", "https://git.example.org/lib.git", commit},
-		module{"out", "../../../../lib.git", commit}, module{"password", "https://a:hunter2@git.example.org/lib", commit}, module{"chain", "../lib.git", chain})
+		module{"good", "../lib.git", commit}, module{"no-entry", "", commit},
+		module{"other-host", "https://git.example.org/lib.git", commit},
+		module{"out", "../../../../lib.git", commit}, module{
+			"password", "https://a:hunter2@git.example.org/lib",
+			commit,
+		}, module{"chain", "../lib.git", chain})
 	tree, err := withSubmodules(t, git.Config{URL: web.URL + "/cfg.git", Secret: web.secret(nil)}, "")
 	if err != nil {
 		t.Fatal(err)
@@ -156,14 +172,17 @@ func TestSubmodulesThatAreRefused(t *testing.T) {
 		got[r.Path] = r.Why
 	}
 	for path, want := range map[string]string{
-		"no-entry": "no entry for it", "other-host": "another scheme, host or port than the source: only repositories at " + web.URL, "out": "out of the host",
+		"no-entry": "no entry for it", "other-host": "another scheme, host or port than the source: only " +
+			"repositories at " + web.URL, "out": "out of the host",
 		"password": "holds a password", "chain/again/again/again": "at most 2 are allowed",
 	} {
-		if !strings.Contains(got[path], "submodule: ") || !strings.Contains(got[path], want) || strings.Contains(got[path], "hunter2") {
+		if !strings.Contains(got[path], "submodule: ") || !strings.Contains(got[path], want) ||
+			strings.Contains(got[path], "hunter2") {
 			t.Errorf("%s is refused because %q, want %q", path, got[path], want)
 		}
 	}
-	if all := files(t, tree.Root); len(got) != 5 || all["good/a"] != "a" || all["plain"] != "plain" || all["chain/again/again/a"] != "a" {
+	if all := files(t, tree.Root); len(got) != 5 || all["good/a"] != "a" || all["plain"] != "plain" ||
+		all["chain/again/again/a"] != "a" {
 		t.Errorf("refused %v, files %v", got, all)
 	}
 }

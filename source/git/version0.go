@@ -95,7 +95,8 @@ func (r remoteRepository) again(ctx context.Context) (session0, error) {
 	s, first, err := r.dial(ctx)
 	switch {
 	case err == nil:
-		return session0{}, errors.Join(errors.New("the server speaks another version of the protocol than before"), s.Close())
+		return session0{}, errors.Join(errors.New("the server speaks another version of the protocol than before"),
+			s.Close())
 	case !errors.Is(err, errVersion0):
 		return session0{}, err
 	}
@@ -108,7 +109,9 @@ func (r remoteRepository) again(ctx context.Context) (session0, error) {
 
 // fetchVersion0 requests one commit with all its files from a server that does not speak version 2. If the server
 // refuses the commit because no ref points at it, fetchVersion0 requests the history of the ref.
-func (r remoteRepository) fetchVersion0(ctx context.Context, p source.Picked, s session0, folder *objects.Folder) error {
+func (r remoteRepository) fetchVersion0(ctx context.Context, p source.Picked, s session0,
+	folder *objects.Folder,
+) error {
 	want := plumbing.NewHash(p.Hash)
 	if folder.HasEncodedObject(want) == nil {
 		return nil

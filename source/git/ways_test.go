@@ -37,11 +37,13 @@ func TestEachTransportUsesTheGivenConnections(t *testing.T) {
 				t.Fatal(err)
 			}
 			picked := pick(t, remote, v1alpha1.GitRef{Branch: "main"})
-			if _, err := remote.Tree(t.Context(), picked, "", source.Destination{Dir: t.TempDir()}); err != nil || picked.Hash != head || seen.Load() == 0 {
+			if _, err := remote.Tree(t.Context(), picked, "", source.Destination{Dir: t.TempDir()}); err != nil ||
+				picked.Hash != head || seen.Load() == 0 {
 				t.Errorf("picked %v after %d connections: %v", picked, seen.Load(), err)
 			}
 			c.Connect = func(context.Context, string, string) (net.Conn, error) {
-				return nil, fault.NewStalled(v1alpha1.ReasonAuthentication, errors.New("the proxy requires other credentials"))
+				return nil, fault.NewStalled(v1alpha1.ReasonAuthentication,
+					errors.New("the proxy requires other credentials"))
 			}
 			if remote, err = git.New(c); err != nil {
 				t.Fatal(err)

@@ -78,9 +78,11 @@ func Parse(secret map[string][]byte, at source.Address, client *http.Client) (*A
 	case at.Scheme != "https":
 		return nil, errors.New("the tokens of a GitHub App are for https only: write https:// in the URL")
 	case !appID.MatchString(a.id):
-		return nil, fmt.Errorf("%s of the Secret is not an App ID: copy the number, or the client ID, from the settings of the app", appKey)
+		return nil, fmt.Errorf("%s of the Secret is not an App ID: copy the number, or the client ID, from the "+
+			"settings of the app", appKey)
 	case !installationID.MatchString(a.installation):
-		return nil, fmt.Errorf("%s of the Secret is not a number: copy it from the address of the installation, .../installations/NUMBER", installationKey)
+		return nil, fmt.Errorf("%s of the Secret is not a number: copy it from the address of the installation, "+
+			".../installations/NUMBER", installationKey)
 	}
 	var err error
 	if a.key, err = parseKey(secret[privateKey]); err != nil {
@@ -97,19 +99,22 @@ func Parse(secret map[string][]byte, at source.Address, client *http.Client) (*A
 func parseKey(raw []byte) (*rsa.PrivateKey, error) {
 	block, _ := pem.Decode(raw)
 	if block == nil {
-		return nil, fmt.Errorf("%s of the Secret is not a key in PEM: download a key from the settings of the app", privateKey)
+		return nil, fmt.Errorf("%s of the Secret is not a key in PEM: download a key from the settings of the app",
+			privateKey)
 	}
 	key, err := x509.ParsePKCS1PrivateKey(block.Bytes)
 	if err != nil {
 		other, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 		rsaKey, ok := other.(*rsa.PrivateKey)
 		if err != nil || !ok {
-			return nil, fmt.Errorf("%s of the Secret is not an RSA key: download a key from the settings of the app", privateKey)
+			return nil, fmt.Errorf("%s of the Secret is not an RSA key: download a key from the settings of the app",
+				privateKey)
 		}
 		key = rsaKey
 	}
 	if key.N.BitLen() < 2048 {
-		return nil, fmt.Errorf("%s of the Secret has %d bits, at least 2048: create another key in the settings of the app", privateKey, key.N.BitLen())
+		return nil, fmt.Errorf("%s of the Secret has %d bits, at least 2048: create another key in the settings of "+
+			"the app", privateKey, key.N.BitLen())
 	}
 	return key, nil
 }
@@ -128,7 +133,8 @@ func apiOf(base string, at source.Address, secret map[string][]byte) (string, er
 		return own, nil
 	}
 	u, err := url.Parse(base)
-	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Contains(u.Path, "..") {
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
+		strings.Contains(u.Path, "..") {
 		return "", fmt.Errorf("%s of the Secret is not the address of an API: write https://HOST/api/v3", baseKey)
 	}
 	clean := "https://" + u.Host + strings.TrimRight(u.EscapedPath(), "/")
@@ -137,7 +143,8 @@ func apiOf(base string, at source.Address, secret map[string][]byte) (string, er
 	}
 	api := source.Address{Scheme: "https", Host: u.Hostname(), Port: u.Port()}
 	if !credentials.NamesHost(string(secret[credentials.HostsKey]), api) {
-		return "", fmt.Errorf("%s leads to %s, which the key hosts of the Secret does not name: correct it, or add the host",
+		return "", fmt.Errorf("%s leads to %s, which the key hosts of the Secret does not name: correct it, or add "+
+			"the host",
 			baseKey, credentials.Endpoint(api))
 	}
 	return clean, nil

@@ -99,11 +99,13 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(http.StatusCreated)
 	_ = json.NewEncoder(w).Encode(map[string]any{
-		"token": fmt.Sprintf("ghs_token%d", n), "expires_at": a.now.Add(a.lifetime).Format(time.RFC3339), "permissions": map[string]string{"contents": "read"},
+		"token": fmt.Sprintf("ghs_token%d", n), "expires_at": a.now.Add(a.lifetime).Format(time.RFC3339),
+		"permissions": map[string]string{"contents": "read"},
 	})
 }
 
-// check reads a JWT as GitHub's documentation says: RS256, a start that is not in the future, an end at most ten minutes ahead.
+// check reads a JWT as GitHub's documentation says: RS256, a start that is not in the future, an end at most ten
+// minutes ahead.
 func (a *api) check(jwt string) error {
 	parts := strings.Split(jwt, ".")
 	if len(parts) != 3 {
@@ -247,7 +249,10 @@ func TestARefusedTokenIsNotUsedAgain(t *testing.T) {
 // TestClocksMayDiffer: GitHub refuses a JWT that starts in the future, or ends more than ten minutes ahead.
 func TestClocksMayDiffer(t *testing.T) {
 	key, public := newKey(t, 2048, false)
-	for skew, ok := range map[time.Duration]bool{0: true, 59 * time.Second: true, -59 * time.Second: true, 2 * time.Minute: false, -10 * time.Minute: false} {
+	for skew, ok := range map[time.Duration]bool{
+		0: true, 59 * time.Second: true, -59 * time.Second: true,
+		2 * time.Minute: false, -10 * time.Minute: false,
+	} {
 		a := newAPI(t, public)
 		var tokens githubapp.Tokens
 		_, err := tokens.Token(t.Context(), a.app(a.secret(key, nil)), now.Add(skew))
@@ -305,10 +310,12 @@ func TestWhatTheAPIAnswers(t *testing.T) {
 			_, err := tokens.Token(t.Context(), app, now)
 			wantFault(t, err, test.kind, test.reason, test.words)
 			want := "requesting a token of GitHub App 4711 from " + a.URL + "/api/v3: "
-			if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), leak) || strings.Contains(err.Error(), "Bearer") {
+			if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), leak) ||
+				strings.Contains(err.Error(), "Bearer") {
 				t.Errorf("the error is %v, want %s", err, want)
 			}
-			if _, again := tokens.Token(t.Context(), app, now.Add(time.Second)); again == nil || again.Error() != err.Error() || a.count() != 1 {
+			if _, again := tokens.Token(t.Context(), app, now.Add(time.Second)); again == nil ||
+				again.Error() != err.Error() || a.count() != 1 {
 				t.Errorf("the next source sends a request of its own: %d, %v", a.count(), again)
 			}
 			a.mu.Lock()
@@ -340,7 +347,8 @@ func TestACallerThatGivesUp(t *testing.T) {
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	_, err := tokens.Token(gone, app, now)
-	wantFault(t, err, fault.Retry, v1alpha1.ReasonUnreachable, "waiting for the token of GitHub App 4711: context canceled")
+	wantFault(t, err, fault.Retry, v1alpha1.ReasonUnreachable, "waiting for the token of GitHub App 4711: context "+
+		"canceled")
 	cancel()
 	first.Wait()
 	close(end)
@@ -402,7 +410,8 @@ func TestSecretsOfApps(t *testing.T) {
 			switch {
 			case test.words == "" && err != nil:
 				t.Error(err)
-			case test.words != "" && (err == nil || !strings.Contains(err.Error(), test.words) || strings.Contains(err.Error(), "S3CR3T")):
+			case test.words != "" && (err == nil || !strings.Contains(err.Error(), test.words) ||
+				strings.Contains(err.Error(), "S3CR3T")):
 				t.Errorf("got %v, want %q", err, test.words)
 			}
 		})

@@ -54,7 +54,8 @@ func (t *Tokens) Token(ctx context.Context, a *App, now time.Time) (string, erro
 	case at.lock <- struct{}{}:
 		defer func() { <-at.lock }()
 	case <-ctx.Done():
-		return "", fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("waiting for the token of GitHub App %s: %w", a.id, context.Cause(ctx)))
+		return "", fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("waiting for the token of GitHub App %s: %w",
+			a.id, context.Cause(ctx)))
 	}
 	if now.Before(at.until) {
 		return at.token, at.err
@@ -108,7 +109,8 @@ func (a *App) request(ctx context.Context, now time.Time) (token string, end tim
 	if err != nil {
 		return "", end, err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, a.api+"/app/installations/"+a.installation+"/access_tokens",
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, a.api+"/app/installations/"+a.installation+
+		"/access_tokens",
 		strings.NewReader(`{"permissions":{"contents":"read"}}`))
 	if err != nil {
 		return "", end, fmt.Errorf("%s: %w", doing, err)
@@ -131,7 +133,8 @@ func (a *App) request(ctx context.Context, now time.Time) (token string, end tim
 	}
 	err = json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(&answer)
 	if err != nil || !wellFormed.MatchString(answer.Token) || len(answer.Token) > maxToken || answer.Expires.IsZero() {
-		return "", end, fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: the answer is not one of GitHub's API: correct %s", doing, baseKey))
+		return "", end, fault.NewRetry(v1alpha1.ReasonUnreachable,
+			fmt.Errorf("%s: the answer is not one of GitHub's API: correct %s", doing, baseKey))
 	}
 	return answer.Token, answer.Expires, nil
 }
@@ -149,11 +152,15 @@ func (a *App) refusal(doing string, res *http.Response, now time.Time) error {
 	switch code := res.StatusCode; {
 	case code == http.StatusUnauthorized:
 		if at, err := http.ParseTime(res.Header.Get("Date")); err == nil && at.Sub(now).Abs() > clockSkew {
-			return refused("the clock of the controller's machine differs by more than a minute from GitHub's: correct the clock")
+			return refused("the clock of the controller's machine differs by more than a minute from GitHub's: " +
+				"correct the clock")
 		}
 		return refused("GitHub refuses the app: check that " + privateKey + " is a key of the app " + appKey)
-	case res.Header.Get("Retry-After") != "" || code == http.StatusTooManyRequests || res.Header.Get("X-RateLimit-Remaining") == "0":
-		f := fault.Of(fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: GitHub limits the requests of the app; the controller tries again (%s)", doing, status)), "")
+	case res.Header.Get("Retry-After") != "" || code == http.StatusTooManyRequests ||
+		res.Header.Get("X-RateLimit-Remaining") == "0":
+		f := fault.Of(fault.NewRetry(v1alpha1.ReasonUnreachable,
+			fmt.Errorf("%s: GitHub limits the requests of the app; the controller tries again (%s)", doing, status)),
+			"")
 		f.After = time.Minute
 		return f
 	case code == http.StatusForbidden:
@@ -161,9 +168,11 @@ func (a *App) refusal(doing string, res *http.Response, now time.Time) error {
 	case code == http.StatusNotFound:
 		return refused("the app has no installation " + a.installation + ": install it, or correct " + installationKey)
 	case code == http.StatusUnprocessableEntity:
-		return refused("the app may not read the contents of repositories: give it the permission Contents: Read-only, and accept it for the installation")
+		return refused("the app may not read the contents of repositories: give it the permission Contents: " +
+			"Read-only, and accept it for the installation")
 	case code >= 300 && code < 400:
 		return refused("the API redirects, which the controller does not follow: correct " + baseKey)
 	}
-	return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: the API does not answer the request (%s)", doing, status))
+	return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: the API does not answer the request (%s)", doing,
+		status))
 }

@@ -44,10 +44,14 @@ func Pack(files fs.FS, c source.Commit) (Artifact, error) {
 	if n == 0 {
 		return Artifact{}, errors.New("packing the files: there are none")
 	}
-	content := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayerGzip, Digest: digest.FromBytes(layer.Bytes()), Size: int64(layer.Len())}
+	content := ocispec.Descriptor{
+		MediaType: ocispec.MediaTypeImageLayerGzip, Digest: digest.FromBytes(layer.Bytes()),
+		Size: int64(layer.Len()),
+	}
 	manifest, err := json.Marshal(ocispec.Manifest{
-		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, ArtifactType: artifactType,
-		Config: ocispec.DescriptorEmptyJSON, Layers: []ocispec.Descriptor{content}, Annotations: notesOf(c),
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest,
+		ArtifactType: artifactType,
+		Config:       ocispec.DescriptorEmptyJSON, Layers: []ocispec.Descriptor{content}, Annotations: notesOf(c),
 	})
 	if err != nil {
 		return Artifact{}, fmt.Errorf("writing the manifest: %w", err)

@@ -40,8 +40,8 @@ type Contents struct {
 	pusher *Publisher
 }
 
-// NewContents returns the files in a repository, such as registry.example.com/bunsen/content. Credentials go where those of
-// NewPublisher go. NewContents sends no request.
+// NewContents returns the files in a repository, such as registry.example.com/bunsen/content. Credentials go where
+// those of NewPublisher go. NewContents sends no request.
 func NewContents(repository string, login auth.CredentialFunc, transport http.RoundTripper) (*Contents, error) {
 	a, err := source.ParseURL("oci://" + repository)
 	if err != nil {
@@ -55,8 +55,8 @@ func NewContents(repository string, login auth.CredentialFunc, transport http.Ro
 	return &Contents{to, NewPublisher(to, login, transport)}, nil
 }
 
-// Push stores a file, and returns its address oci://REGISTRY/NAME@sha256:HEX, which follows from its bytes. A tag with a part of
-// the hash keeps registries from deleting it.
+// Push stores a file, and returns its address oci://REGISTRY/NAME@sha256:HEX, which follows from its bytes. A tag with
+// a part of the hash keeps registries from deleting it.
 func (c *Contents) Push(ctx context.Context, f contentstore.File) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, pushTimeout)
 	defer cancel()
@@ -65,8 +65,9 @@ func (c *Contents) Push(ctx context.Context, f contentstore.File) (string, error
 		return "", err
 	}
 	manifest, err := json.Marshal(ocispec.Manifest{
-		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, ArtifactType: ContentType,
-		Config: ocispec.DescriptorEmptyJSON, Layers: []ocispec.Descriptor{layer},
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest,
+		ArtifactType: ContentType,
+		Config:       ocispec.DescriptorEmptyJSON, Layers: []ocispec.Descriptor{layer},
 	})
 	if err != nil {
 		return "", fmt.Errorf("writing the manifest: %w", err)
@@ -84,7 +85,8 @@ func (c *Contents) Push(ctx context.Context, f contentstore.File) (string, error
 	return c.to.URL + "@" + digest.FromBytes(manifest).String(), nil
 }
 
-// layerOf reads a file and returns the layer with its bytes. It is an error if they do not have the hash and the size of the file.
+// layerOf reads a file and returns the layer with its bytes. It is an error if they do not have the hash and the size
+// of the file.
 func layerOf(f contentstore.File) (ocispec.Descriptor, error) {
 	file, err := f.Open()
 	if err != nil {
@@ -97,9 +99,13 @@ func layerOf(f contentstore.File) (ocispec.Descriptor, error) {
 		return ocispec.Descriptor{}, fmt.Errorf("reading the file: %w", err)
 	}
 	if size != f.Size || fmt.Sprintf("sha512-%x", inConfig.Sum(nil)) != f.Hash {
-		return ocispec.Descriptor{}, fault.NewRetry(v1alpha1.ReasonInvalidTree, errors.New("the file has changed since its hash was computed"))
+		return ocispec.Descriptor{}, fault.NewRetry(v1alpha1.ReasonInvalidTree,
+			errors.New("the file has changed since its hash was computed"))
 	}
-	return ocispec.Descriptor{MediaType: "application/octet-stream", Digest: digest.Digest(fmt.Sprintf("sha256:%x", inRegistry.Sum(nil))), Size: size}, nil
+	return ocispec.Descriptor{
+		MediaType: "application/octet-stream",
+		Digest:    digest.Digest(fmt.Sprintf("sha256:%x", inRegistry.Sum(nil))), Size: size,
+	}, nil
 }
 
 // pushFile pushes the bytes of a file, unless the repository has them.
@@ -134,8 +140,8 @@ func (c *Contents) Has(ctx context.Context, address string) (bool, error) {
 	return true, nil
 }
 
-// Delete deletes an artifact. If the registry refuses that, or if the artifact is in another repository, the error has a method
-// Refused that returns true.
+// Delete deletes an artifact. If the registry refuses that, or if the artifact is in another repository, the error has
+// a method Refused that returns true.
 func (c *Contents) Delete(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -152,8 +158,10 @@ func (c *Contents) Delete(ctx context.Context, address string) error {
 	switch {
 	case err == nil || isNotFound(err):
 		return nil
-	case errors.As(err, &answer) && answer.StatusCode >= 400 && answer.StatusCode < 500 && answer.StatusCode != http.StatusTooManyRequests:
-		return &keptError{fmt.Errorf("%s refuses to delete it (%d %s)", c.to.at.Registry, answer.StatusCode, http.StatusText(answer.StatusCode))}
+	case errors.As(err, &answer) && answer.StatusCode >= 400 && answer.StatusCode < 500 &&
+		answer.StatusCode != http.StatusTooManyRequests:
+		return &keptError{fmt.Errorf("%s refuses to delete it (%d %s)", c.to.at.Registry, answer.StatusCode,
+			http.StatusText(answer.StatusCode))}
 	}
 	return c.explain(ctx, "deleting a file", err)
 }
@@ -184,10 +192,13 @@ func (c *Contents) explain(ctx context.Context, doing string, err error) error {
 		return fmt.Errorf("%s: %w", doing, err)
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: no answer in time", doing)
-	case errors.As(err, &answer) && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden), errors.Is(err, auth.ErrBasicCredentialNotFound):
-		return fmt.Errorf("%s: the registry refuses the credentials, or needs some: check --content-registry-credentials", doing)
+	case errors.As(err, &answer) && (answer.StatusCode == http.StatusUnauthorized ||
+		answer.StatusCode == http.StatusForbidden), errors.Is(err, auth.ErrBasicCredentialNotFound):
+		return fmt.Errorf("%s: the registry refuses the credentials, or needs some: check "+
+			"--content-registry-credentials", doing)
 	case errors.As(err, &answer):
-		return fmt.Errorf("%s: the registry answers %d %s", doing, answer.StatusCode, http.StatusText(answer.StatusCode))
+		return fmt.Errorf("%s: the registry answers %d %s", doing, answer.StatusCode,
+			http.StatusText(answer.StatusCode))
 	case errors.As(err, &request):
 		return fmt.Errorf("%s: %s", doing, source.Line(request.Err.Error()))
 	}

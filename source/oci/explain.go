@@ -32,7 +32,10 @@ func explain(ctx context.Context, doing string, err error) error {
 	var request *url.Error
 	switch {
 	case errors.As(err, &known):
-		return &fault.Error{Kind: known.Kind, Reason: known.Reason, Err: fmt.Errorf("%s: %w", doing, known.Err), After: known.After}
+		return &fault.Error{
+			Kind: known.Kind, Reason: known.Reason, Err: fmt.Errorf("%s: %w", doing, known.Err),
+			After: known.After,
+		}
 	case ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded):
 		return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: no answer in time", doing))
 	case errors.As(err, &host):
@@ -42,9 +45,13 @@ func explain(ctx context.Context, doing string, err error) error {
 	case errors.Is(err, errNoPassword):
 		return fault.NewStalled(v1alpha1.ReasonAuthentication, fmt.Errorf("%s: %w", doing, errNoPassword))
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: nothing listens at this address: correct the host and the port of the URL, or start the registry", doing))
+		return fault.NewRetry(v1alpha1.ReasonUnreachable,
+			fmt.Errorf("%s: nothing listens at this address: correct the host and the port of the URL, or start the "+
+				"registry", doing))
 	case isNotFound(err):
-		return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: the registry has no such repository or artifact, or hides it from these credentials", doing))
+		return fault.NewRetry(v1alpha1.ReasonUnreachable,
+			fmt.Errorf("%s: the registry has no such repository or artifact, or hides it from these credentials",
+				doing))
 	}
 	if advice := credentials.CertificateAdvice(err); advice != "" {
 		return fault.NewStalled(v1alpha1.ReasonAuthentication, fmt.Errorf("%s: %s", doing, advice))
@@ -59,7 +66,8 @@ func explain(ctx context.Context, doing string, err error) error {
 	if errors.As(err, &request) {
 		return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: %s", doing, source.Line(request.Err.Error())))
 	}
-	return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: the answer is not one of an OCI registry: correct the URL", doing))
+	return fault.NewRetry(v1alpha1.ReasonUnreachable,
+		fmt.Errorf("%s: the answer is not one of an OCI registry: correct the URL", doing))
 }
 
 // refusal returns the error for a status of the registry.
@@ -67,11 +75,17 @@ func refusal(doing string, code int) error {
 	status := fmt.Sprintf("%d %s", code, http.StatusText(code))
 	switch code {
 	case http.StatusUnauthorized:
-		return fault.NewStalled(v1alpha1.ReasonAuthentication, fmt.Errorf("%s: the registry requires credentials, or rejects these: %s (%s)", doing, credentials.CheckAdvice, status))
+		return fault.NewStalled(v1alpha1.ReasonAuthentication,
+			fmt.Errorf("%s: the registry requires credentials, or rejects these: %s (%s)", doing,
+				credentials.CheckAdvice, status))
 	case http.StatusForbidden:
-		return fault.NewStalled(v1alpha1.ReasonAuthentication, fmt.Errorf("%s: the registry refuses these credentials: they need the right to pull (%s)", doing, status))
+		return fault.NewStalled(v1alpha1.ReasonAuthentication,
+			fmt.Errorf("%s: the registry refuses these credentials: they need the right to pull (%s)", doing, status))
 	case http.StatusTooManyRequests:
-		return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: the registry limits the requests of this controller: increase spec.interval (%s)", doing, status))
+		return fault.NewRetry(v1alpha1.ReasonUnreachable,
+			fmt.Errorf("%s: the registry limits the requests of this controller: increase spec.interval (%s)", doing,
+				status))
 	}
-	return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: the registry does not answer the request (%s)", doing, status))
+	return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: the registry does not answer the request (%s)",
+		doing, status))
 }

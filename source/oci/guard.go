@@ -15,14 +15,16 @@ var errInsecure = errors.New("the registry leads to an address without https")
 
 // errNoPassword is the error if a registry requires a user name and a password, and the Secret has only other
 // credentials.
-var errNoPassword = errors.New("the registry requires credentials: write username and password into the Secret of secretRef; it accepts no bearerToken")
+var errNoPassword = errors.New("the registry requires credentials: write username and password into the Secret of " +
+	"secretRef; it accepts no bearerToken")
 
 // hostError is the error if the client would send credentials to a host that the Secret does not name.
 type hostError struct{ host string }
 
 // Error says what to add to the Secret.
 func (e *hostError) Error() string {
-	return fmt.Sprintf("the registry uses a token service on %s, which the key hosts of the Secret does not name: add it if you trust it", e.host)
+	return fmt.Sprintf("the registry uses a token service on %s, which the key hosts of the Secret does not name: "+
+		"add it if you trust it", e.host)
 }
 
 // guard sends credentials only to the registry and to the hosts of the Secret.
@@ -51,10 +53,12 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Header.Del("Authorization")
 	}
 	res, err := g.base.RoundTrip(r)
-	if err != nil || res.StatusCode != http.StatusUnauthorized || !g.lacksPassword || !strings.EqualFold(r.URL.Host, g.registry) {
+	if err != nil || res.StatusCode != http.StatusUnauthorized || !g.lacksPassword ||
+		!strings.EqualFold(r.URL.Host, g.registry) {
 		return res, err
 	}
-	if challenge := res.Header.Get("WWW-Authenticate"); len(challenge) > 5 && strings.EqualFold(challenge[:5], "basic") {
+	if challenge := res.Header.Get("WWW-Authenticate"); len(challenge) > 5 && strings.EqualFold(challenge[:5],
+		"basic") {
 		return nil, errors.Join(errNoPassword, res.Body.Close())
 	}
 	return res, nil

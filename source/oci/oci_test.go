@@ -150,7 +150,8 @@ func (s *server) push(tag string, notes map[string]string, layers ...map[string]
 	s.t.Helper()
 	config := s.layer("application/vnd.oci.empty.v1+json", []byte("{}"), nil)
 	raw, err := json.Marshal(map[string]any{
-		"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": config, "layers": layers, "annotations": notes,
+		"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": config,
+		"layers": layers, "annotations": notes,
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -162,7 +163,8 @@ func (s *server) push(tag string, notes map[string]string, layers ...map[string]
 // sign pushes a signature as cosign does.
 func (s *server) sign(key crypto.Signer, digest, statementOf string) {
 	s.t.Helper()
-	text := []byte(`{"critical":{"identity":{"docker-reference":"x"},"image":{"docker-manifest-digest":"` + statementOf + `"},"type":"cosign container image signature"},"optional":null}`)
+	text := []byte(`{"critical":{"identity":{"docker-reference":"x"},"image":{"docker-manifest-digest":"` +
+		statementOf + `"},"type":"cosign container image signature"},"optional":null}`)
 	sum, with := sha256.Sum256(text), crypto.Hash(crypto.SHA256)
 	signed := sum[:]
 	if _, ok := key.(ed25519.PrivateKey); ok {
@@ -246,7 +248,8 @@ func TestAnArtifactGivesTheTreeOfItsCommit(t *testing.T) {
 	run := func(args ...string) string {
 		c := exec.Command("git", args...)
 		c.Dir = work
-		c.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.org", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.org")
+		c.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=Ada",
+			"GIT_AUTHOR_EMAIL=ada@example.org", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.org")
 		out, err := c.Output()
 		if err != nil {
 			t.Fatalf("git %v: %v", args, err)
@@ -254,9 +257,13 @@ func TestAnArtifactGivesTheTreeOfItsCommit(t *testing.T) {
 		return string(out)
 	}
 	run("init", "-q", "-b", "main")
-	for name, mode := range map[string]os.FileMode{"infra/pools/worker/a.bu": 0o644, "infra/run.sh": 0o755, "README": 0o644} {
+	for name, mode := range map[string]os.FileMode{
+		"infra/pools/worker/a.bu": 0o644, "infra/run.sh": 0o755,
+		"README": 0o644,
+	} {
 		p := filepath.Join(work, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, []byte(name), mode), os.Chmod(p, mode)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, []byte(name), mode),
+			os.Chmod(p, mode)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -267,8 +274,10 @@ func TestAnArtifactGivesTheTreeOfItsCommit(t *testing.T) {
 	run("commit", "-q", "-m", "one")
 	hash := strings.TrimSpace(run("rev-parse", "HEAD"))
 	notes := map[string]string{
-		"org.opencontainers.image.revision": "main@sha1:" + hash, "org.opencontainers.image.source": "https://git.example.org/cfg",
-		"org.opencontainers.image.created": "2026-03-04T05:06:07Z", "org.opencontainers.image.description": "chrony: two servers\nmore",
+		"org.opencontainers.image.revision":    "main@sha1:" + hash,
+		"org.opencontainers.image.source":      "https://git.example.org/cfg",
+		"org.opencontainers.image.created":     "2026-03-04T05:06:07Z",
+		"org.opencontainers.image.description": "chrony: two servers\nmore",
 	}
 	digest := s.push("v1.4.0", notes, s.layer(fluxType, zip(t, []byte(run("archive", "HEAD"))), nil))
 	local, err := git.New(git.Config{URL: work})
@@ -286,11 +295,14 @@ func TestAnArtifactGivesTheTreeOfItsCommit(t *testing.T) {
 				t.Fatalf("%v: %v", ref, err)
 			}
 			if got.Digest != want.Digest || fmt.Sprint(got.Refused) != fmt.Sprint(want.Refused) {
-				t.Errorf("%q, %v: the digest is %s, refused %v; git's are %s, %v", path, ref, got.Digest, got.Refused, want.Digest, want.Refused)
+				t.Errorf("%q, %v: the digest is %s, refused %v; git's are %s, %v", path, ref, got.Digest, got.Refused,
+					want.Digest, want.Refused)
 			}
 			wantRevision := map[bool]string{true: digest, false: "v1.4.0@" + digest}[ref.Digest != ""]
 			c := got.Commit
-			if c.Revision().String() != wantRevision || c.Author != "https://git.example.org/cfg" || c.Subject != "chrony: two servers (git main@sha1:"+hash+")" || !c.Time.Equal(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)) {
+			if c.Revision().String() != wantRevision || c.Author != "https://git.example.org/cfg" ||
+				c.Subject != "chrony: two servers (git main@sha1:"+hash+")" ||
+				!c.Time.Equal(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)) {
 				t.Errorf("the commit is %+v", c)
 			}
 			if again, err := source.ParseRevision(c.Revision().String()); err != nil || again != c.Revision() {
@@ -323,7 +335,8 @@ func TestWhichTagIsFollowed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree, err := follow(t, s.config(test.ref), "")
-			if err != nil && (digests[test.want] != "" || !strings.Contains(err.Error(), test.want) || fault.Of(err, "").Kind != fault.Stalled) {
+			if err != nil && (digests[test.want] != "" || !strings.Contains(err.Error(), test.want) ||
+				fault.Of(err, "").Kind != fault.Stalled) {
 				t.Fatalf("got %v, want %s", err, test.want)
 			}
 			if err == nil && tree.Commit.Revision().String() != test.want+"@"+digests[test.want] {
@@ -375,7 +388,8 @@ func TestWhereCredentialsGo(t *testing.T) {
 				}
 				return
 			}
-			if why := fault.Of(err, ""); err == nil || !strings.Contains(err.Error(), test.words) || why.Kind != fault.Stalled || why.Reason != v1alpha1.ReasonAuthentication {
+			if why := fault.Of(err, ""); err == nil || !strings.Contains(err.Error(), test.words) ||
+				why.Kind != fault.Stalled || why.Reason != v1alpha1.ReasonAuthentication {
 				t.Errorf("got %v, want %q", err, test.words)
 			}
 			if err != nil && (strings.Contains(err.Error(), "S3CR3T") || strings.Contains(err.Error(), "INTERNAL")) {
@@ -443,7 +457,8 @@ func TestAHostileRegistry(t *testing.T) {
 			s.push("v1", nil, s.layer(fluxType, zip(t, pack(t, "a")), nil))
 			s.before = test.before(s)
 			tree, err := follow(t, s.config(v1alpha1.GitRef{Tag: "v1"}), "")
-			if err == nil || !strings.Contains(err.Error(), test.words) || strings.Contains(err.Error(), leak) || tree.Root != "" {
+			if err == nil || !strings.Contains(err.Error(), test.words) || strings.Contains(err.Error(), leak) ||
+				tree.Root != "" {
 				t.Errorf("got %v, want %q", err, test.words)
 			}
 		})
@@ -504,7 +519,8 @@ func TestArtifactsOfOtherKinds(t *testing.T) {
 				}
 			case test.words == "" && (err != nil || len(tree.Refused) != 2):
 				t.Errorf("got %v, %v", tree.Refused, err)
-			case test.words != "" && (err == nil || !strings.Contains(err.Error(), test.words) || fault.Of(err, "").Reason != v1alpha1.ReasonInvalidTree):
+			case test.words != "" && (err == nil || !strings.Contains(err.Error(), test.words) ||
+				fault.Of(err, "").Reason != v1alpha1.ReasonInvalidTree):
 				t.Errorf("got %v, want %q", err, test.words)
 			}
 		})
@@ -526,7 +542,8 @@ func TestSignatures(t *testing.T) {
 		}
 		return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 	}
-	trusted, err := cosign.ParseKeys(map[string][]byte{"ada.pub": public(curve), "bob.pub": append(public(edwards), public(prime)...)})
+	trusted, err := cosign.ParseKeys(map[string][]byte{"ada.pub": public(curve), "bob.pub": append(public(edwards),
+		public(prime)...)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -544,7 +561,8 @@ func TestSignatures(t *testing.T) {
 		"for another":        {func(s *server, d string) { s.sign(curve, d, other) }, "the signature is for another artifact, sha256:000000000000", ""},
 		"of another's place": {func(s *server, _ string) { s.sign(curve, other, other) }, "the artifact is not signed", ""},
 		"no base64": {func(s *server, d string) {
-			s.push(strings.Replace(d, ":", "-", 1)+".sig", nil, s.layer(cosign.StatementType, []byte("{}"), map[string]string{cosign.SignatureAnnotation: "%"}))
+			s.push(strings.Replace(d, ":", "-", 1)+".sig", nil, s.layer(cosign.StatementType, []byte("{}"),
+				map[string]string{cosign.SignatureAnnotation: "%"}))
 		}, "the signature is not base64", ""},
 		"no statement": {func(s *server, d string) {
 			s.push(strings.Replace(d, ":", "-", 1)+".sig", nil, s.layer("text/plain", []byte("{}"), nil))
@@ -566,17 +584,23 @@ func TestSignatures(t *testing.T) {
 			if test.words == "" && (err != nil || !strings.HasPrefix(tree.Commit.Signer, test.by)) {
 				t.Errorf("signed by %q, %v", tree.Commit.Signer, err)
 			}
-			if test.words != "" && (err == nil || !strings.Contains(err.Error(), test.words) || fault.Of(err, "").Reason != v1alpha1.ReasonSignature || blobs > 0) {
+			if test.words != "" && (err == nil || !strings.Contains(err.Error(), test.words) ||
+				fault.Of(err, "").Reason != v1alpha1.ReasonSignature || blobs > 0) {
 				t.Errorf("got %v after %d reads of the files, want %q", err, blobs, test.words)
 			}
 		})
 	}
-	for name, raw := range map[string][]byte{"": nil, "ssh": []byte("ssh-ed25519 AAAA"), "private": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY"}), "damaged": pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY"})} {
+	for name, raw := range map[string][]byte{
+		"": nil, "ssh": []byte("ssh-ed25519 AAAA"),
+		"private": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY"}),
+		"damaged": pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY"}),
+	} {
 		secret := map[string][]byte{name: raw}
 		if name == "" {
 			secret = nil
 		}
-		if _, err := cosign.ParseKeys(secret); err == nil || fault.Of(err, "").Reason != v1alpha1.ReasonSignature || !strings.Contains(err.Error(), "cosign.pub") {
+		if _, err := cosign.ParseKeys(secret); err == nil || fault.Of(err, "").Reason != v1alpha1.ReasonSignature ||
+			!strings.Contains(err.Error(), "cosign.pub") {
 			t.Errorf("%q: got %v", name, err)
 		}
 	}

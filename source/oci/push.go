@@ -50,7 +50,9 @@ func ParseTarget(raw string) (Target, error) {
 		return Target{}, err
 	}
 	if !hasTag || !tagForm.MatchString(tag) {
-		return wrong("%q names no tag: write %s:latest, or another tag of letters, digits, dots, dashes and underscores", source.Line(raw), a.String())
+		return wrong(
+			"%q names no tag: write %s:latest, or another tag of letters, digits, dots, dashes and underscores",
+			source.Line(raw), a.String())
 	}
 	at, err := referenceOf(a)
 	return Target{URL: a.String(), Tag: tag, at: at}, err
@@ -63,7 +65,8 @@ func referenceOf(a source.Address) (registry.Reference, error) {
 		at.Registry += ":" + a.Port
 	}
 	if err := errors.Join(at.ValidateRegistry(), at.ValidateRepository()); err != nil {
-		return at, fault.NewStalled(v1alpha1.ReasonInvalidSpec, fmt.Errorf("url %q names no repository of a registry: write oci://host/name", a.String()))
+		return at, fault.NewStalled(v1alpha1.ReasonInvalidSpec,
+			fmt.Errorf("url %q names no repository of a registry: write oci://host/name", a.String()))
 	}
 	return at, nil
 }
@@ -121,7 +124,10 @@ func (p *Publisher) push(ctx context.Context, a Artifact, key *cosign.PrivateKey
 
 // blob pushes a blob that the repository does not have.
 func (p *Publisher) blob(ctx context.Context, content []byte) error {
-	at := ocispec.Descriptor{MediaType: "application/octet-stream", Digest: digest.FromBytes(content), Size: int64(len(content))}
+	at := ocispec.Descriptor{
+		MediaType: "application/octet-stream", Digest: digest.FromBytes(content),
+		Size: int64(len(content)),
+	}
 	there, err := p.remote.repo.Blobs().Exists(ctx, at)
 	if err != nil || there {
 		return err
@@ -131,7 +137,10 @@ func (p *Publisher) blob(ctx context.Context, content []byte) error {
 
 // manifest pushes a manifest to a tag or to its digest.
 func (p *Publisher) manifest(ctx context.Context, content []byte, reference string) error {
-	at := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromBytes(content), Size: int64(len(content))}
+	at := ocispec.Descriptor{
+		MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromBytes(content),
+		Size: int64(len(content)),
+	}
 	return p.remote.repo.Manifests().PushReference(ctx, at, bytes.NewReader(content), reference)
 }
 
@@ -181,7 +190,10 @@ func signatureManifest(layers []ocispec.Descriptor) (config, manifest []byte, er
 	}
 	manifest, err = json.Marshal(ocispec.Manifest{
 		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest,
-		Config: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageConfig, Digest: digest.FromBytes(config), Size: int64(len(config))},
+		Config: ocispec.Descriptor{
+			MediaType: ocispec.MediaTypeImageConfig, Digest: digest.FromBytes(config),
+			Size: int64(len(config)),
+		},
 		Layers: slices.Clip(layers),
 	})
 	if err != nil {
@@ -204,17 +216,22 @@ func explainPush(ctx context.Context, doing string, err error) error {
 	}
 	switch {
 	case ctx.Err() == nil && credentials.CertificateAdvice(err) != "":
-		return refused("the registry's certificate is not trusted, has expired or is for other names: correct it, or name its authority with --ca-file")
+		return refused("the registry's certificate is not trusted, has expired or is for other names: correct it, or " +
+			"name its authority with --ca-file")
 	case errors.Is(err, auth.ErrBasicCredentialNotFound) || code == http.StatusUnauthorized:
-		return refused("the registry requires credentials, or rejects these: log in with docker login, or set BUNSEN_REGISTRY_USERNAME and BUNSEN_REGISTRY_PASSWORD")
+		return refused("the registry requires credentials, or rejects these: log in with docker login, or set " +
+			"BUNSEN_REGISTRY_USERNAME and BUNSEN_REGISTRY_PASSWORD")
 	case errors.As(err, &other):
-		return refused("the registry redirects an upload to " + other.host + ", which gets no credentials: name that host in the URL if you trust it")
+		return refused("the registry redirects an upload to " + other.host + ", which gets no credentials: name that " +
+			"host in the URL if you trust it")
 	case code == http.StatusForbidden:
 		return refused("the registry refuses these credentials: they need the right to push (403 Forbidden)")
 	case code == http.StatusTooManyRequests:
-		return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: the registry limits requests: try again later (429 Too Many Requests)", doing))
+		return fault.NewRetry(v1alpha1.ReasonUnreachable,
+			fmt.Errorf("%s: the registry limits requests: try again later (429 Too Many Requests)", doing))
 	case isNotFound(err):
-		return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: the registry has no such repository: create it there, or correct its name", doing))
+		return fault.NewRetry(v1alpha1.ReasonUnreachable,
+			fmt.Errorf("%s: the registry has no such repository: create it there, or correct its name", doing))
 	}
 	return explain(ctx, doing, err)
 }

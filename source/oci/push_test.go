@@ -27,8 +27,9 @@ import (
 )
 
 var pushed = source.Commit{
-	URL: "https://git.example.org/cfg", Hash: strings.Repeat("5", 40), Author: "Ada <ada@example.org>", Subject: "chrony: two servers",
-	Time: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
+	URL: "https://git.example.org/cfg", Hash: strings.Repeat("5", 40), Author: "Ada <ada@example.org>",
+	Subject: "chrony: two servers",
+	Time:    time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
 }
 
 func artifact(t *testing.T, content string) oci.Artifact {
@@ -62,7 +63,10 @@ func privateKey(t *testing.T) (cosign.PrivateKey, *cosign.Keys) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys, err := cosign.ParseKeys(map[string][]byte{"cosign.pub": pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})})
+	keys, err := cosign.ParseKeys(map[string][]byte{"cosign.pub": pem.EncodeToMemory(&pem.Block{
+		Type:  "PUBLIC KEY",
+		Bytes: public,
+	})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,8 +118,10 @@ func TestWhatIsPushedIsFollowed(t *testing.T) {
 			t.Fatal(err)
 		}
 		commit := got.Commit
-		if "sha256:"+commit.Hash != first.Digest() || commit.Author != pushed.Author || !commit.Time.Equal(pushed.Time) ||
-			commit.Subject != "chrony: two servers (git sha1:"+pushed.Hash+")" || commit.Signer != "cosign.pub ("+own.Fingerprint()+")" {
+		if "sha256:"+commit.Hash != first.Digest() || commit.Author != pushed.Author ||
+			!commit.Time.Equal(pushed.Time) ||
+			commit.Subject != "chrony: two servers (git sha1:"+pushed.Hash+")" || commit.Signer != "cosign.pub ("+
+			own.Fingerprint()+")" {
 			t.Errorf("the commit is %+v", commit)
 		}
 		second := artifact(t, "two")
@@ -136,7 +142,8 @@ func TestTheTagMovesLast(t *testing.T) {
 	s := newServer(t, false)
 	var order []string
 	s.before = func(_ http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/manifests/") && r.Header.Get("Authorization") != "" {
+		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/manifests/") &&
+			r.Header.Get("Authorization") != "" {
 			order = append(order, r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:])
 		}
 	}
@@ -215,7 +222,8 @@ func TestAPushThatFailsSaysWhatToDo(t *testing.T) {
 			s := newServer(t, false)
 			s.before = test.before
 			err := s.send(t, a, &key, test.password)
-			if err == nil || fault.Of(err, "").Kind != test.kind || !strings.Contains(err.Error(), test.words) || !strings.HasPrefix(err.Error(), "pushing to oci://"+s.host()+"/team/cfg:stable: ") {
+			if err == nil || fault.Of(err, "").Kind != test.kind || !strings.Contains(err.Error(), test.words) ||
+				!strings.HasPrefix(err.Error(), "pushing to oci://"+s.host()+"/team/cfg:stable: ") {
 				t.Fatalf("got %v, want %q", err, test.words)
 			}
 			if strings.Contains(err.Error(), "INTERNAL") || strings.Contains(err.Error(), password) {
@@ -247,7 +255,8 @@ func TestTheAddressOfAPush(t *testing.T) {
 		"oci:///name:tag":             "names no repository",
 	} {
 		_, err := oci.ParseTarget(raw)
-		if err == nil || !strings.Contains(err.Error(), words) || strings.Contains(err.Error(), "S3CR3T") || fault.Of(err, "").Reason != v1alpha1.ReasonInvalidSpec {
+		if err == nil || !strings.Contains(err.Error(), words) || strings.Contains(err.Error(), "S3CR3T") ||
+			fault.Of(err, "").Reason != v1alpha1.ReasonInvalidSpec {
 			t.Errorf("%s: %v", raw, err)
 		}
 	}

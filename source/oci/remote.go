@@ -25,9 +25,9 @@ type Config struct {
 	// Ref is the tag, the range of versions or the digest to follow. If Ref names none, the source follows the tag
 	// `latest`.
 	Ref v1alpha1.GitRef
-	// Secret is the data of the Secret that the spec names, or nil: `username`+`password` or `bearerToken`, `ca.crt`, and
-	// `tls.crt`+`tls.key`. `hosts` lists the hosts that the credentials are for: the registry, and its token service if
-	// that has another host.
+	// Secret is the data of the Secret that the spec names, or nil: `username`+`password` or `bearerToken`, `ca.crt`,
+	// and `tls.crt`+`tls.key`. `hosts` lists the hosts that the credentials are for: the registry, and its token
+	// service if that has another host.
 	Secret map[string][]byte
 	// HostsRequired rejects a Secret with credentials that does not list its hosts.
 	HostsRequired bool
@@ -66,7 +66,8 @@ func New(c Config) (*Remote, error) {
 		return nil, err
 	}
 	if c.Ref.Branch != "" || c.Ref.Name != "" || c.Ref.Commit != "" {
-		return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("an OCI repository has no branches and commits: set ref.tag, ref.semver or ref.digest, and no other field of ref"))
+		return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("an OCI repository has no branches and "+
+			"commits: set ref.tag, ref.semver or ref.digest, and no other field of ref"))
 	}
 	at, err := referenceOf(a)
 	if err != nil {
@@ -84,13 +85,18 @@ func New(c Config) (*Remote, error) {
 
 // newClient returns a client that authenticates with the Secret.
 func newClient(a source.Address, at registry.Reference, c Config) (*auth.Client, error) {
-	if err := errors.Join(credentials.CheckKeys(c.Secret, secretKeys), credentials.CheckHosts(a, c.Secret, c.HostsRequired), credentials.CheckLogin(c.Secret)); err != nil {
+	if err := errors.Join(credentials.CheckKeys(c.Secret, secretKeys), credentials.CheckHosts(a, c.Secret,
+		c.HostsRequired), credentials.CheckLogin(c.Secret)); err != nil {
 		return nil, err
 	}
 	user, password, token := string(c.Secret["username"]), string(c.Secret["password"]), string(c.Secret["bearerToken"])
 	own := auth.Credential{Username: user, Password: password, AccessToken: token}
 	return &auth.Client{
-		Client: &http.Client{Transport: &guard{base: c.Transport, registry: at.Host(), hosts: string(c.Secret[credentials.HostsKey]), lacksPassword: token != "" || (user == "") != (password == "")}},
+		Client: &http.Client{Transport: &guard{
+			base: c.Transport, registry: at.Host(),
+			hosts:         string(c.Secret[credentials.HostsKey]),
+			lacksPassword: token != "" || (user == "") != (password == ""),
+		}},
 		Credential: func(_ context.Context, host string) (auth.Credential, error) {
 			if host == at.Host() {
 				return own, nil
@@ -143,7 +149,8 @@ func (r *Remote) newest(ctx context.Context, doing string) (string, error) {
 			refs = append(refs, source.Ref{Name: tagPrefix + tag, Hash: "unknown"})
 		}
 		if len(refs) > maxTags {
-			return fault.NewStalled(v1alpha1.ReasonRefNotFound, fmt.Errorf("the repository has more than %d tags: set ref.tag", maxTags))
+			return fault.NewStalled(v1alpha1.ReasonRefNotFound,
+				fmt.Errorf("the repository has more than %d tags: set ref.tag", maxTags))
 		}
 		return nil
 	})
@@ -158,14 +165,17 @@ func (r *Remote) newest(ctx context.Context, doing string) (string, error) {
 func (r *Remote) digest(ctx context.Context, doing, reference string) (string, error) {
 	found, err := r.repo.Resolve(ctx, reference)
 	if isNotFound(err) {
-		return "", fault.NewStalled(v1alpha1.ReasonRefNotFound, fmt.Errorf("%s: the registry has no artifact %q, or hides it from these credentials: push it, or correct ref", doing, reference))
+		return "", fault.NewStalled(v1alpha1.ReasonRefNotFound,
+			fmt.Errorf("%s: the registry has no artifact %q, or hides it from these credentials: push it, or "+
+				"correct ref", doing, reference))
 	}
 	if err != nil {
 		return "", explain(ctx, doing, err)
 	}
 	hash, ok := strings.CutPrefix(found.Digest.String(), "sha256:")
 	if !ok || found.Digest.Validate() != nil {
-		return "", fault.NewStalled(v1alpha1.ReasonInvalidTree, fmt.Errorf("%s: the digest of %q is not a SHA-256: push the artifact again", doing, reference))
+		return "", fault.NewStalled(v1alpha1.ReasonInvalidTree,
+			fmt.Errorf("%s: the digest of %q is not a SHA-256: push the artifact again", doing, reference))
 	}
 	return hash, nil
 }

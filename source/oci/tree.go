@@ -34,9 +34,11 @@ const (
 // Tree puts the files of an artifact below path into a directory. With keys, Tree checks the signature before it
 // fetches a file. The tree has the same digest as a git tree with the same files.
 //
-// Errors are faults: those of List; SignatureMissing; PathNotFound; InvalidTree for an artifact that is damaged, too large or
-// of another kind.
-func (r *Remote) Tree(ctx context.Context, picked source.Picked, path string, into source.Destination) (source.Tree, error) {
+// Errors are faults: those of List; SignatureMissing; PathNotFound; InvalidTree for an artifact that is damaged, too
+// large or of another kind.
+func (r *Remote) Tree(ctx context.Context, picked source.Picked, path string,
+	into source.Destination,
+) (source.Tree, error) {
 	doing := fmt.Sprintf("fetching %s from %s", picked.Revision().Short(), r.url)
 	folder, err := source.CleanPath(path)
 	if err != nil {
@@ -61,7 +63,10 @@ func (r *Remote) Tree(ctx context.Context, picked source.Picked, path string, in
 		return source.Tree{}, fmt.Errorf("%s: %w", doing, err)
 	}
 	defer root.Close()
-	inventory, err := r.unpack(ctx, layer, archive.Reader{Folder: folder, At: picked.Revision(), Limits: r.limits, Into: directory{root}})
+	inventory, err := r.unpack(ctx, layer, archive.Reader{
+		Folder: folder, At: picked.Revision(), Limits: r.limits,
+		Into: directory{root},
+	})
 	if err != nil {
 		return source.Tree{}, explain(ctx, doing, err)
 	}
@@ -88,14 +93,16 @@ func (r *Remote) manifest(ctx context.Context, reference string) (ocispec.Manife
 		want = reference
 	}
 	if sum := sha256.Sum256(raw); "sha256:"+hex.EncodeToString(sum[:]) != want {
-		return ocispec.Manifest{}, fault.NewRetry(v1alpha1.ReasonInvalidTree, errors.New("the manifest is damaged: its content has another digest"))
+		return ocispec.Manifest{}, fault.NewRetry(v1alpha1.ReasonInvalidTree,
+			errors.New("the manifest is damaged: its content has another digest"))
 	}
 	var m ocispec.Manifest
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return m, invalid("the manifest is not JSON: push the artifact again")
 	}
 	if m.MediaType == ocispec.MediaTypeImageIndex || bytes.Contains(raw, []byte(`"manifests"`)) && len(m.Layers) == 0 {
-		return m, invalid("the tag names an index of several artifacts: push one artifact, or write the digest of one into ref.digest")
+		return m, invalid("the tag names an index of several artifacts: push one artifact, or write the digest of " +
+			"one into ref.digest")
 	}
 	return m, nil
 }
@@ -103,14 +110,16 @@ func (r *Remote) manifest(ctx context.Context, reference string) (ocispec.Manife
 // contentOf returns the layer of an artifact that contains the files.
 func contentOf(m ocispec.Manifest) (ocispec.Descriptor, error) {
 	if len(m.Layers) != 1 {
-		return ocispec.Descriptor{}, invalid("the artifact has %d layers, not one: push the folder as one tar.gz", len(m.Layers))
+		return ocispec.Descriptor{}, invalid("the artifact has %d layers, not one: push the folder as one tar.gz",
+			len(m.Layers))
 	}
 	layer := m.Layers[0]
 	if layer.Digest.Validate() != nil || layer.Digest.Algorithm() != digest.SHA256 || layer.Size < 0 {
 		return layer, invalid("the layer of the artifact has no SHA-256: push the artifact again")
 	}
 	if !strings.Contains(layer.MediaType, "tar") || strings.HasSuffix(layer.MediaType, "zstd") {
-		return layer, invalid("the layer of the artifact is of type %q: push the folder as tar.gz", source.Line(layer.MediaType))
+		return layer, invalid("the layer of the artifact is of type %q: push the folder as tar.gz",
+			source.Line(layer.MediaType))
 	}
 	return layer, nil
 }
@@ -118,7 +127,8 @@ func contentOf(m ocispec.Manifest) (ocispec.Descriptor, error) {
 // unpack reads the files of a layer. unpack compares the digest at the end, so nobody may use the files after an error.
 func (r *Remote) unpack(ctx context.Context, layer ocispec.Descriptor, into archive.Reader) (*source.Inventory, error) {
 	if layer.Size > r.limits.Bytes {
-		return nil, invalid("the artifact has %d bytes, at most %d: leave out what is not configuration", layer.Size, r.limits.Bytes)
+		return nil, invalid("the artifact has %d bytes, at most %d: leave out what is not configuration", layer.Size,
+			r.limits.Bytes)
 	}
 	body, err := r.repo.Blobs().Fetch(ctx, layer)
 	if err != nil {
@@ -147,7 +157,8 @@ func (r *Remote) unpack(ctx context.Context, layer ocispec.Descriptor, into arch
 		return nil, err
 	}
 	if "sha256:"+hex.EncodeToString(sum.Sum(nil)) != layer.Digest.String() {
-		return nil, fault.NewRetry(v1alpha1.ReasonInvalidTree, errors.New("the layer is damaged: its content has another digest"))
+		return nil, fault.NewRetry(v1alpha1.ReasonInvalidTree,
+			errors.New("the layer is damaged: its content has another digest"))
 	}
 	return inventory, nil
 }
@@ -167,7 +178,9 @@ func signatureTag(hash string) string { return "sha256-" + hash + ".sig" }
 // signer returns the name of the key that signed an artifact.
 func (r *Remote) signer(ctx context.Context, hash string) (string, error) {
 	missing := func(why string) error {
-		return fault.NewStalled(v1alpha1.ReasonSignature, fmt.Errorf("%s: sign it with one of the keys %s, as cosign sign --key does", why, strings.Join(r.keys.Names(), ", ")))
+		return fault.NewStalled(v1alpha1.ReasonSignature,
+			fmt.Errorf("%s: sign it with one of the keys %s, as cosign sign --key does", why,
+				strings.Join(r.keys.Names(), ", ")))
 	}
 	m, err := r.manifest(ctx, signatureTag(hash))
 	if isNotFound(err) {
@@ -178,7 +191,8 @@ func (r *Remote) signer(ctx context.Context, hash string) (string, error) {
 	}
 	var why []string
 	for _, layer := range m.Layers[:min(len(m.Layers), maxSignatures)] {
-		if layer.MediaType != cosign.StatementType || layer.Size > cosign.MaxStatement || layer.Digest.Validate() != nil {
+		if layer.MediaType != cosign.StatementType || layer.Size > cosign.MaxStatement ||
+			layer.Digest.Validate() != nil {
 			continue
 		}
 		text, err := r.blob(ctx, layer)
@@ -191,7 +205,8 @@ func (r *Remote) signer(ctx context.Context, hash string) (string, error) {
 		}
 		why = append(why, err.Error())
 	}
-	return "", missing("no signature of the artifact is valid (" + cmp.Or(strings.Join(why[:min(len(why), 3)], "; "), "there is none") + ")")
+	return "", missing("no signature of the artifact is valid (" + cmp.Or(strings.Join(why[:min(len(why), 3)], "; "),
+		"there is none") + ")")
 }
 
 // blob reads a small blob.
@@ -218,7 +233,8 @@ func describe(m ocispec.Manifest, p source.Picked, url string) source.Commit {
 	created, _ := time.Parse(time.RFC3339, m.Annotations[ocispec.AnnotationCreated])
 	return source.Commit{
 		URL: url, Ref: p.Ref, Hash: p.Hash,
-		Author: cmp.Or(note(ocispec.AnnotationAuthors), note(ocispec.AnnotationSource)), Subject: subject, Time: source.CommitTime(created),
+		Author: cmp.Or(note(ocispec.AnnotationAuthors), note(ocispec.AnnotationSource)), Subject: subject,
+		Time: source.CommitTime(created),
 	}
 }
 

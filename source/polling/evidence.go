@@ -40,7 +40,9 @@ type evidenceCall struct {
 //
 // The objects of a commit never change. Read does not store evidence without the relation to the applied commit,
 // because a server may send the missing history the next time.
-func (e *Evidence) Read(ctx context.Context, key string, p source.Picked, read func(context.Context, source.Picked) (source.Evidence, error)) (source.Evidence, error) {
+func (e *Evidence) Read(ctx context.Context, key string, p source.Picked,
+	read func(context.Context, source.Picked) (source.Evidence, error),
+) (source.Evidence, error) {
 	for {
 		e.mu.Lock()
 		if known, ok := e.known[key]; ok && known.of == p {
@@ -66,7 +68,8 @@ func (e *Evidence) Read(ctx context.Context, key string, p source.Picked, read f
 				return running.Evidence, running.err
 			}
 		case <-ctx.Done():
-			return source.Evidence{}, fmt.Errorf("waiting for another source that reads the commits of %s: %w", p.Revision().Short(), context.Cause(ctx))
+			return source.Evidence{}, fmt.Errorf("waiting for another source that reads the commits of %s: %w",
+				p.Revision().Short(), context.Cause(ctx))
 		}
 	}
 }

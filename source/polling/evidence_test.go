@@ -37,9 +37,13 @@ func (r *reader) read(ctx context.Context, p source.Picked) (source.Evidence, er
 
 // TestEvidenceOfOneCommit: which sources share the commits that one of them read.
 func TestEvidenceOfOneCommit(t *testing.T) {
-	one := source.Picked{Ref: "main", FullName: "refs/heads/main", Hash: strings.Repeat("1", 40), Applied: strings.Repeat("0", 40)}
+	one := source.Picked{
+		Ref: "main", FullName: "refs/heads/main", Hash: strings.Repeat("1", 40),
+		Applied: strings.Repeat("0", 40),
+	}
 	otherRef, otherApplied, otherTag, first := one, one, one, one
-	otherRef.FullName, otherApplied.Applied, otherTag.TagObject, first.Applied = "refs/heads/dev", strings.Repeat("2", 40), strings.Repeat("3", 40), ""
+	otherRef.FullName, otherApplied.Applied, otherTag.TagObject, first.Applied = "refs/heads/dev",
+		strings.Repeat("2", 40), strings.Repeat("3", 40), ""
 	small := source.Evidence{Commit: []byte("commit"), Descent: source.Descends}
 	unknown, large := small, small
 	unknown.Descent = source.Unknown

@@ -9,8 +9,8 @@ import (
 	"github.com/bunsen-os/bunsen/source/polling"
 )
 
-// TestALargeListingIsNotStored: a server decides how many refs it has, and must not fill the memory. Sources that poll at the same time still
-// share one listing.
+// TestALargeListingIsNotStored: a server decides how many refs it has, and must not fill the memory. Sources that poll
+// at the same time still share one listing.
 func TestALargeListingIsNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c polling.Listings
@@ -21,7 +21,8 @@ func TestALargeListingIsNotStored(t *testing.T) {
 		r := &remote{refs: refs(many...), hold: make(chan struct{})}
 		for i := range 20 {
 			go func() {
-				if found := r.poll(t, &c, request("key", fmt.Sprint(i), noon, "refs/tags/")); len(found.Refs) != len(many) || !found.At.Equal(noon) {
+				if found := r.poll(t, &c, request("key", fmt.Sprint(i), noon, "refs/tags/")); len(found.Refs) != len(
+					many) || !found.At.Equal(noon) {
 					t.Errorf("got %d refs of %s", len(found.Refs), found.At)
 				}
 			}()

@@ -54,7 +54,9 @@ func Key(url string, secrets ...map[string][]byte) string {
 //
 // If list fails, all sources that waited for this call get the error, and List does not store it. If list fails because
 // the context of its source ended, one of the waiting sources calls its own list instead.
-func (l *Listings) List(ctx context.Context, r Request, list func(ctx context.Context, prefixes []string) ([]source.Ref, error)) (source.Listing, error) {
+func (l *Listings) List(ctx context.Context, r Request,
+	list func(ctx context.Context, prefixes []string) ([]source.Ref, error),
+) (source.Listing, error) {
 	for {
 		found, running, mine := l.next(r)
 		switch {
@@ -72,7 +74,8 @@ func (l *Listings) List(ctx context.Context, r Request, list func(ctx context.Co
 				return source.Listing{}, running.err
 			}
 		case <-ctx.Done():
-			return source.Listing{}, fmt.Errorf("waiting for a listing of the same repository that began at %s: %w", running.at.UTC().Format(time.RFC3339), context.Cause(ctx))
+			return source.Listing{}, fmt.Errorf("waiting for a listing of the same repository that began at %s: %w",
+				running.at.UTC().Format(time.RFC3339), context.Cause(ctx))
 		}
 	}
 }
@@ -97,7 +100,9 @@ func (l *Listings) next(r Request) (*source.Listing, *call, *call) {
 }
 
 // run calls list, stores the answer, and wakes the sources that wait for the call.
-func (l *Listings) run(ctx context.Context, mine *call, r Request, list func(context.Context, []string) ([]source.Ref, error)) (source.Listing, error) {
+func (l *Listings) run(ctx context.Context, mine *call, r Request,
+	list func(context.Context, []string) ([]source.Ref, error),
+) (source.Listing, error) {
 	mine.err = errInterrupted
 	defer func() {
 		mine.abandoned = ctx.Err() != nil

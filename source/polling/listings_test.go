@@ -58,7 +58,10 @@ func refs(names ...string) (out []source.Ref) {
 }
 
 func request(key, name string, now time.Time, prefixes ...string) polling.Request {
-	return polling.Request{Key: key, Prefixes: prefixes, Poll: source.Poll{Source: name, Now: now, Interval: time.Minute}}
+	return polling.Request{Key: key, Prefixes: prefixes, Poll: source.Poll{
+		Source: name, Now: now,
+		Interval: time.Minute,
+	}}
 }
 
 // hurry returns the request of a source to which a push was announced.
@@ -76,7 +79,8 @@ func (r *remote) poll(t *testing.T, c *polling.Listings, q polling.Request) sour
 	return found
 }
 
-// TestOnePollOfManySources: sources with one address cost one listing an interval, and none of them waits longer for a push.
+// TestOnePollOfManySources: sources with one address cost one listing an interval, and none of them waits longer for a
+// push.
 func TestOnePollOfManySources(t *testing.T) {
 	const sources, interval = 20, time.Minute
 	var c polling.Listings
@@ -116,7 +120,8 @@ func TestOnePollOfManySources(t *testing.T) {
 	}
 }
 
-// TestOtherCredentials: whoever may create GitSources but has no credentials must not learn the refs of a private repository.
+// TestOtherCredentials: whoever may create GitSources but has no credentials must not learn the refs of a private
+// repository.
 func TestOtherCredentials(t *testing.T) {
 	const url = "https://git.example.com/private"
 	secret := map[string][]byte{"username": []byte("me"), "password": []byte("right")}
@@ -140,11 +145,13 @@ func TestOtherCredentials(t *testing.T) {
 		private := &remote{refs: refs("refs/heads/main=secret")}
 		private.poll(t, &c, request(key, "owner", noon, "refs/heads/main"))
 		stranger := &remote{err: errors.New("the server requires credentials")}
-		if found, err := c.List(t.Context(), request(other, "owner", noon, "refs/heads/main"), stranger.list); err == nil || len(found.Refs) > 0 {
+		if found, err := c.List(t.Context(), request(other, "owner", noon, "refs/heads/main"),
+			stranger.list); err == nil || len(found.Refs) > 0 {
 			t.Errorf("%s: got %v", name, found.Refs)
 		}
 	}
-	if same := polling.Key(url, map[string][]byte{"password": []byte("right"), "username": []byte("me")}, nil); same != key {
+	if same := polling.Key(url, map[string][]byte{"password": []byte("right"), "username": []byte("me")},
+		nil); same != key {
 		t.Error("the order of the keys changes the key")
 	}
 	if strings.Contains(key, "right") {
@@ -191,7 +198,8 @@ func TestWhatAnAnswerIsFor(t *testing.T) {
 	}
 }
 
-// TestPrefixesOfAllSources: the next poll asks for the refs of all sources that still poll, and an announced push for its own.
+// TestPrefixesOfAllSources: the next poll asks for the refs of all sources that still poll, and an announced push for
+// its own.
 func TestPrefixesOfAllSources(t *testing.T) {
 	var c polling.Listings
 	r := &remote{refs: refs("refs/heads/dev=2", "refs/heads/main=1", "refs/tags/v1=3")}
@@ -202,7 +210,8 @@ func TestPrefixesOfAllSources(t *testing.T) {
 	r.poll(t, &c, request("key", "a", noon.Add(95*time.Second), "refs/heads/main"))
 	r.poll(t, &c, request("key", "b", noon.Add(96*time.Second), "refs/heads/dev"))
 	r.poll(t, &c, request("key", "a", noon.Add(10*time.Minute), "refs/heads/main"))
-	want := "[[refs/heads/main] [refs/heads/dev refs/heads/main] [refs/heads/dev refs/heads/main refs/tags/] [refs/heads/main] " +
+	want := "[[refs/heads/main] [refs/heads/dev refs/heads/main] [refs/heads/dev refs/heads/main refs/tags/] " +
+		"[refs/heads/main] " +
 		"[refs/heads/dev refs/heads/main refs/tags/] [refs/heads/main]]"
 	if got := fmt.Sprint(r.asked); got != want {
 		t.Errorf("asked for\n%s, want\n%s", got, want)
@@ -242,7 +251,9 @@ type outcome struct {
 }
 
 // start polls in a goroutine of its own.
-func start(ctx context.Context, c *polling.Listings, q polling.Request, list func(context.Context, []string) ([]source.Ref, error)) <-chan outcome {
+func start(ctx context.Context, c *polling.Listings, q polling.Request,
+	list func(context.Context, []string) ([]source.Ref, error),
+) <-chan outcome {
 	out := make(chan outcome, 1)
 	go func() {
 		found, err := c.List(ctx, q, list)
@@ -293,7 +304,8 @@ func TestWaiting(t *testing.T) {
 			}
 			close(r.hold)
 			<-old
-			if found := newer.poll(t, c, request("key", "c", noon.Add(2*time.Second), "refs/heads/main")); found.Refs[0].Hash != "2" {
+			if found := newer.poll(t, c, request("key", "c", noon.Add(2*time.Second),
+				"refs/heads/main")); found.Refs[0].Hash != "2" {
 				t.Errorf("the earlier listing replaced the later one: %v", found)
 			}
 		},
@@ -316,7 +328,8 @@ func TestWaiting(t *testing.T) {
 			defer cancel()
 			hasty := start(ctx, c, main("hasty"), r.list)
 			synctest.Wait()
-			patient, other := start(t.Context(), c, main("patient"), r.list), start(t.Context(), c, main("other"), r.list)
+			patient, other := start(t.Context(), c, main("patient"), r.list), start(t.Context(), c, main("other"),
+				r.list)
 			if got := <-hasty; !errors.Is(got.err, context.DeadlineExceeded) {
 				t.Errorf("got %v", got.err)
 			}
@@ -347,7 +360,10 @@ func TestWaiting(t *testing.T) {
 			go func() {
 				defer close(done)
 				defer func() { _ = recover() }()
-				_, _ = c.List(t.Context(), main("a"), func(context.Context, []string) ([]source.Ref, error) { <-r.hold; panic("a bug") })
+				_, _ = c.List(t.Context(), main("a"), func(context.Context, []string) ([]source.Ref, error) {
+					<-r.hold
+					panic("a bug")
+				})
 			}()
 			synctest.Wait()
 			other := start(t.Context(), c, main("b"), r.list)

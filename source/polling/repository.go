@@ -96,7 +96,10 @@ func (r *repository) answer(prefixes []string, notBefore time.Time) (source.List
 	}
 	byName := func(a, b source.Ref) int { return cmp.Compare(a.Name, b.Name) }
 	slices.SortStableFunc(refs, byName)
-	return source.Listing{Refs: slices.CompactFunc(refs, func(a, b source.Ref) bool { return a.Name == b.Name }), At: at}, len(prefixes) > 0
+	return source.Listing{
+		Refs: slices.CompactFunc(refs, func(a, b source.Ref) bool { return a.Name == b.Name }),
+		At:   at,
+	}, len(prefixes) > 0
 }
 
 // joinable returns a call under way whose answer the poll can use, or nil.

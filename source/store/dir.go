@@ -34,7 +34,10 @@ func OpenDir(ctx context.Context, dir, into string, l source.Limits) (source.Tre
 
 // digest returns the digest of a stored tree.
 func digest(dir string) (string, error) {
-	s, err := scanDir(context.Background(), dir, "", source.Limits{Entries: 1 << 30, Bytes: 1 << 50, FileBytes: 1 << 40})
+	s, err := scanDir(context.Background(), dir, "", source.Limits{
+		Entries: 1 << 30, Bytes: 1 << 50,
+		FileBytes: 1 << 40,
+	})
 	if err != nil {
 		return "", err
 	}

@@ -41,7 +41,8 @@ func privateDir(dir string) (string, error) {
 		return "", err
 	}
 	if info.Mode().Perm()&0o022 != 0 {
-		return "", fmt.Errorf("other users may write to %s (mode %#o): remove it, or name a directory below it", dir, info.Mode().Perm())
+		return "", fmt.Errorf("other users may write to %s (mode %#o): remove it, or name a directory below it", dir,
+			info.Mode().Perm())
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		return dir, os.Chmod(dir, 0o700)
@@ -64,5 +65,6 @@ func ownedBy(path string, uids ...int) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s belongs to user %d, who could replace its content, and this process runs as user %d: name another directory", path, stat.Uid, os.Geteuid())
+	return fmt.Errorf("%s belongs to user %d, who could replace its content, and this process runs as user %d: name "+
+		"another directory", path, stat.Uid, os.Geteuid())
 }

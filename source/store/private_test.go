@@ -40,7 +40,8 @@ func TestAStoreIsPrivate(t *testing.T) {
 			test.make(t, dir)
 			s, err := store.Open(dir, 2)
 			if test.words != "" {
-				if err == nil || !strings.Contains(err.Error(), test.words) || !strings.HasPrefix(err.Error(), "opening the store: ") {
+				if err == nil || !strings.Contains(err.Error(), test.words) ||
+					!strings.HasPrefix(err.Error(), "opening the store: ") {
 					t.Fatalf("got the error %v, want %q", err, test.words)
 				}
 				return

@@ -62,7 +62,8 @@ func Open(dir string, keep int) (*Store, error) {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = lock.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("opening the store %s: another process uses it; give each process a folder of its own", dir)
+			return nil, fmt.Errorf("opening the store %s: another process uses it; give each process a folder of "+
+				"its own", dir)
 		}
 		return nil, fmt.Errorf("locking the store %s: %w", dir, err)
 	}
@@ -103,7 +104,8 @@ func (s *Store) Get(k Key) (tree source.Tree, ok bool, err error) {
 	if err := s.touch(k); err != nil {
 		return source.Tree{}, false, err
 	}
-	return source.Tree{Commit: r.Commit, Root: root, FS: os.DirFS(root), Digest: r.Digest, Refused: r.Refused}, true, nil
+	return source.Tree{Commit: r.Commit, Root: root, FS: os.DirFS(root), Digest: r.Digest, Refused: r.Refused}, true,
+		nil
 }
 
 // Put calls fill, which writes a tree's files, and stores the tree under the key. If two callers store the same tree,
@@ -219,10 +221,13 @@ func (r Repository) Tree(ctx context.Context, picked source.Picked) (source.Tree
 }
 
 // fetch reads the tree from the remote. fetch fails if Trust is set and the remote verified no signature.
-func (r Repository) fetch(ctx context.Context, picked source.Picked, folder string, into source.Destination) (source.Tree, error) {
+func (r Repository) fetch(ctx context.Context, picked source.Picked, folder string,
+	into source.Destination,
+) (source.Tree, error) {
 	tree, err := r.Remote.Tree(ctx, picked, folder, into)
 	if err == nil && r.Trust != "" && tree.Commit.Signer == "" {
-		return source.Tree{}, fmt.Errorf("fetching %s: a signature is required, but the remote verified none", picked.Revision().Short())
+		return source.Tree{}, fmt.Errorf("fetching %s: a signature is required, but the remote verified none",
+			picked.Revision().Short())
 	}
 	return tree, err
 }

@@ -62,7 +62,10 @@ func (s *shelf) Tree(ctx context.Context, p source.Picked, path string, into sou
 		}
 	}
 	tree, err := store.OpenDir(ctx, from, into.Dir, source.Limits{})
-	tree.Commit = source.Commit{URL: "https://host/cfg", Ref: p.Ref, Hash: p.Hash, Author: "A <a@b>", Subject: "s", Time: time.Unix(1e9, 0).UTC(), Signer: s.signer}
+	tree.Commit = source.Commit{
+		URL: "https://host/cfg", Ref: p.Ref, Hash: p.Hash, Author: "A <a@b>", Subject: "s",
+		Time: time.Unix(1e9, 0).UTC(), Signer: s.signer,
+	}
 	tree.Refused = []source.Refusal{{Path: "link", Why: "symbolic link"}}
 	return tree, errors.Join(err, s.err)
 }
@@ -71,7 +74,8 @@ func TestARestartUsesTheTreeWithoutFetching(t *testing.T) {
 	dir, remote := t.TempDir(), &shelf{t: t, signer: "key"}
 	p := source.Picked{Ref: "main", Hash: hashOf(1)}
 	s := open(t, dir)
-	first, err := store.Repository{Remote: remote, Store: s, URL: "https://host/cfg", Path: "./infra/"}.Tree(t.Context(), p)
+	first, err := store.Repository{Remote: remote, Store: s, URL: "https://host/cfg", Path: "./infra/"}.Tree(
+		t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +83,8 @@ func TestARestartUsesTheTreeWithoutFetching(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Ref = "release"
-	second, err := store.Repository{Remote: remote, Store: open(t, dir), URL: "https://host/cfg", Path: "infra"}.Tree(t.Context(), p)
+	second, err := store.Repository{Remote: remote, Store: open(t, dir), URL: "https://host/cfg", Path: "infra"}.Tree(
+		t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +96,8 @@ func TestARestartUsesTheTreeWithoutFetching(t *testing.T) {
 	if diff := cmp.Diff(first, second); diff != "" {
 		t.Errorf("-first +second\n%s", diff)
 	}
-	if got, err := os.ReadFile(filepath.Join(second.Root, "plain")); err != nil || !strings.HasPrefix(string(got), "infra0000") {
+	if got, err := os.ReadFile(filepath.Join(second.Root, "plain")); err != nil ||
+		!strings.HasPrefix(string(got), "infra0000") {
 		t.Errorf("got %q, %v", got, err)
 	}
 }
@@ -291,7 +297,8 @@ func TestAnotherIncludeIsAnotherEntry(t *testing.T) {
 func TestTrustWantsASigner(t *testing.T) {
 	repo := store.Repository{Remote: &shelf{t: t}, Store: open(t, t.TempDir()), URL: "u", Trust: "sha256:1"}
 	for range 2 {
-		if _, err := repo.Tree(t.Context(), source.Picked{Ref: "main", Hash: hashOf(1)}); err == nil || !strings.Contains(err.Error(), "the remote verified none") {
+		if _, err := repo.Tree(t.Context(), source.Picked{Ref: "main", Hash: hashOf(1)}); err == nil ||
+			!strings.Contains(err.Error(), "the remote verified none") {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -301,7 +308,8 @@ func TestEvidenceIsTheRemotes(t *testing.T) {
 	remote := &shelf{t: t}
 	repo := store.Repository{Remote: remote, Store: open(t, t.TempDir()), URL: "u"}
 	p := source.Picked{Hash: hashOf(2), Applied: hashOf(1)}
-	if got, err := repo.Evidence(t.Context(), p); string(got.Commit) != p.Hash || got.Applied != p.Applied || err != nil {
+	if got, err := repo.Evidence(t.Context(), p); string(got.Commit) != p.Hash || got.Applied != p.Applied ||
+		err != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
 	remote.err = errors.New("cut off")
@@ -346,7 +354,8 @@ func TestOpenDirTakesOnlyPlainFiles(t *testing.T) {
 	write := func(name, content string) {
 		t.Helper()
 		p := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, []byte(content), 0o600)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o755),
+			os.WriteFile(p, []byte(content), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -398,18 +407,21 @@ func TestOpenDirTakesOnlyPlainFiles(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "more than 3 files and folders") {
 		t.Errorf("got %v", err)
 	}
-	if _, err = store.OpenDir(t.Context(), filepath.Join(dir, "nope"), t.TempDir(), source.Limits{}); !errors.Is(err, os.ErrNotExist) {
+	if _, err = store.OpenDir(t.Context(), filepath.Join(dir, "nope"), t.TempDir(), source.Limits{}); !errors.Is(err,
+		os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// TestAFetchSeesTheNewestTree: the remote may link files of the tree that the same folder of the same repository had before.
+// TestAFetchSeesTheNewestTree: the remote may link files of the tree that the same folder of the same repository had
+// before.
 func TestAFetchSeesTheNewestTree(t *testing.T) {
 	dir, remote := t.TempDir(), &shelf{t: t}
 	s := open(t, dir)
 	get := func(url, path, trust string, n int) source.Tree {
 		t.Helper()
-		tree, err := store.Repository{Remote: remote, Store: s, URL: url, Path: path, Trust: trust}.Tree(t.Context(), source.Picked{Hash: hashOf(n)})
+		tree, err := store.Repository{Remote: remote, Store: s, URL: url, Path: path, Trust: trust}.Tree(t.Context(),
+			source.Picked{Hash: hashOf(n)})
 		if err != nil {
 			t.Fatal(err)
 		}

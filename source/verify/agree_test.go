@@ -18,8 +18,8 @@ import (
 	"github.com/bunsen-os/bunsen/source/verify"
 )
 
-// gitObject is an object that git and this package check. git's answer is the expectation; differs says why this package has
-// another one.
+// gitObject is an object that git and this package check. git's answer is the expectation; differs says why this
+// package has another one.
 type gitObject struct {
 	kind, raw string
 	differs   string
@@ -56,7 +56,8 @@ func TestGitAgrees(t *testing.T) {
 		if ours && !theirs {
 			t.Errorf("%s: git refuses it, and this package takes it\n%s\n%q", name, answer, o.raw)
 		} else if (ours != theirs) != (o.differs != "") {
-			t.Errorf("%s: git takes it: %v, this package: %v; expected difference: %q\n%s", name, theirs, ours, o.differs, answer)
+			t.Errorf("%s: git takes it: %v, this package: %v; expected difference: %q\n%s", name, theirs, ours,
+				o.differs, answer)
 		}
 	}
 	t.Logf("%d objects: git takes %d and refuses %d; %d named differences", len(objects), good, bad, differ)
@@ -75,8 +76,10 @@ func accepts(t *testing.T, o gitObject, secret map[string][]byte) bool {
 	if o.commit == "" {
 		o.commit = plain
 	}
-	policy := must(verify.ParsePolicy(v1alpha1.Verification{Mode: v1alpha1.VerifyTag}, v1alpha1.GitRef{Tag: "v1"}, secret))
-	_, err := policy.Check(source.Evidence{Ref: "refs/tags/v1", Commit: []byte(o.commit), Tag: []byte(o.raw)}, time.Now())
+	policy := must(verify.ParsePolicy(v1alpha1.Verification{Mode: v1alpha1.VerifyTag}, v1alpha1.GitRef{Tag: "v1"},
+		secret))
+	_, err := policy.Check(source.Evidence{Ref: "refs/tags/v1", Commit: []byte(o.commit), Tag: []byte(o.raw)},
+		time.Now())
 	return err == nil
 }
 
@@ -131,7 +134,9 @@ func keyCases(w *workshop) map[string]gitObject {
 		out["OpenPGP key: "+name] = gitObject{kind: "commit", raw: raw, differs: differs}
 	}
 	at := func(lifetime uint32) *packet.Config {
-		return &packet.Config{Algorithm: packet.PubKeyAlgoEdDSA, KeyLifetimeSecs: lifetime, Time: func() time.Time { return made }}
+		return &packet.Config{Algorithm: packet.PubKeyAlgoEdDSA, KeyLifetimeSecs: lifetime, Time: func() time.Time {
+			return made
+		}}
 	}
 	pgp("RSA", "", &packet.Config{Algorithm: packet.PubKeyAlgoRSA, RSABits: 2048}, nil)
 	pgp("RSA of 1024 bits", "gpg takes weak keys", &packet.Config{Algorithm: packet.PubKeyAlgoRSA, RSABits: 1024}, nil)
@@ -163,7 +168,8 @@ func keyCases(w *workshop) map[string]gitObject {
 	line("valid now", `valid-after="20200101",valid-before="20990101"`, "")
 	line("valid later", `valid-after="20990101"`, "")
 	line("valid long ago", `valid-before="20200101"`, "")
-	line("valid when the commit says that it was made", `valid-before="20250630"`, "git believes the committer's date, which the owner of an expired key can choose; the key must be valid now")
+	line("valid when the commit says that it was made", `valid-before="20250630"`,
+		"git believes the committer's date, which the owner of an expired key can choose; the key must be valid now")
 	line("valid after the commit says that it was made", `valid-after="20250630"`, "")
 	line("for git and files", `namespaces="file,git"`, "")
 	line("for files only", `namespaces="file"`, "")
@@ -252,7 +258,8 @@ func newWorkshop(t *testing.T) *workshop {
 	w := &workshop{t: t, dir: dir, repo: filepath.Join(dir, "repo")}
 	home := filepath.Join(dir, "gnupg")
 	w.env = append(os.Environ(), "GNUPGHOME="+home, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "LC_ALL=C",
-		"GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=C", "GIT_COMMITTER_EMAIL=c@example.com")
+		"GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=C",
+		"GIT_COMMITTER_EMAIL=c@example.com")
 	t.Cleanup(func() {
 		_, _ = w.try("", "gpgconf", "--homedir", home, "--kill", "all")
 		_ = os.RemoveAll(dir)
@@ -268,7 +275,10 @@ func newWorkshop(t *testing.T) *workshop {
 
 // keys is the Secret with everybody's keys. It writes the same keys for git.
 func (w *workshop) keys() map[string][]byte {
-	secret := map[string][]byte{"pgp.asc": []byte(strings.Join(w.pgp, "\n")), "signers": []byte(strings.Join(w.signers, "\n"))}
+	secret := map[string][]byte{
+		"pgp.asc": []byte(strings.Join(w.pgp, "\n")),
+		"signers": []byte(strings.Join(w.signers, "\n")),
+	}
 	// ssh-keygen reads no plain key there; git wants a name before it.
 	lines := strings.ReplaceAll(string(secret["signers"]), "\necdsa", "\ncarol@desk ecdsa")
 	check(os.WriteFile(filepath.Join(w.dir, "signers"), []byte(lines), 0o600))
@@ -301,7 +311,8 @@ func (w *workshop) run(stdin, program string, args ...string) string {
 func (w *workshop) gitAccepts(o gitObject) (bool, string) {
 	w.t.Helper()
 	hash := w.run(o.raw, "git", "-C", w.repo, "hash-object", "-t", o.kind, "-w", "--stdin", "--literally")
-	_, err := w.try("", "git", "-C", w.repo, "-c", "gpg.ssh.allowedSignersFile="+filepath.Join(w.dir, "signers"), "verify-"+o.kind, hash)
+	_, err := w.try("", "git", "-C", w.repo, "-c", "gpg.ssh.allowedSignersFile="+filepath.Join(w.dir, "signers"),
+		"verify-"+o.kind, hash)
 	return err == nil, fmt.Sprint(err)
 }
 
@@ -315,7 +326,8 @@ func (w *workshop) realObjects() map[string]gitObject {
 	}
 	sign := func(name string, config ...string) {
 		args := append([]string{"-C", w.repo}, config...)
-		commit := w.run("subject of "+name+"\n", "git", append(args, "commit-tree", "-S", "4b825dc642cb6eb9a060e54bf8d69288fbee4904")...)
+		commit := w.run("subject of "+name+"\n", "git", append(args, "commit-tree", "-S",
+			"4b825dc642cb6eb9a060e54bf8d69288fbee4904")...)
 		out["git commit -S with "+name] = object("commit", commit)
 		w.run("", "git", append(args, "tag", "-f", "-s", "-m", "release", "v1", commit)...)
 		tag := object("tag", "refs/tags/v1")
@@ -323,7 +335,10 @@ func (w *workshop) realObjects() map[string]gitObject {
 		out["git tag -s with "+name] = tag
 	}
 	w.run("", "git", "-C", w.repo, "hash-object", "-t", "tree", "-w", "--stdin")
-	for name, args := range map[string][]string{"ssh ed25519": {"-t", "ed25519"}, "ssh rsa": {"-t", "rsa", "-b", "3072"}, "ssh ecdsa": {"-t", "ecdsa", "-b", "384"}} {
+	for name, args := range map[string][]string{
+		"ssh ed25519": {"-t", "ed25519"},
+		"ssh rsa":     {"-t", "rsa", "-b", "3072"}, "ssh ecdsa": {"-t", "ecdsa", "-b", "384"},
+	} {
 		file := filepath.Join(w.dir, strings.ReplaceAll(name, " ", "-"))
 		w.run("", "ssh-keygen", append(args, "-q", "-N", "", "-C", "real", "-f", file)...)
 		w.signers = append(w.signers, "real@example.com "+string(must(os.ReadFile(file+".pub"))))
@@ -331,7 +346,8 @@ func (w *workshop) realObjects() map[string]gitObject {
 	}
 	for _, kind := range []string{"rsa2048", "ed25519"} {
 		mail := kind + "@example.com"
-		w.run("", "gpg", "-q", "--batch", "--passphrase", "", "--quick-gen-key", "Real <"+mail+">", kind, "sign", "never")
+		w.run("", "gpg", "-q", "--batch", "--passphrase", "", "--quick-gen-key", "Real <"+mail+">", kind, "sign",
+			"never")
 		sign("OpenPGP "+kind, "-c", "user.signingkey="+mail)
 		w.pgp = append(w.pgp, w.run("", "gpg", "--armor", "--export", mail)+"\n")
 	}
@@ -346,7 +362,8 @@ func (w *workshop) signCertificate(out map[string]gitObject) {
 		w.run("", "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", file)
 	}
 	w.run("", "ssh-keygen", "-q", "-s", ca, "-I", "id", "-n", "cert@example.com", key+".pub")
-	commit := w.run("certified\n", "git", "-C", w.repo, "-c", "gpg.format=ssh", "-c", "user.signingkey="+key+"-cert.pub", "commit-tree", "-S", "4b825dc642cb6eb9a060e54bf8d69288fbee4904")
+	commit := w.run("certified\n", "git", "-C", w.repo, "-c", "gpg.format=ssh", "-c", "user.signingkey="+key+
+		"-cert.pub", "commit-tree", "-S", "4b825dc642cb6eb9a060e54bf8d69288fbee4904")
 	raw, err := w.try("", "git", "-C", w.repo, "cat-file", "commit", commit)
 	check(err)
 	out["git commit -S with a certificate"] = gitObject{kind: "commit", raw: raw}

@@ -36,7 +36,8 @@ func splitCommit(raw []byte) (object, error) {
 		key, value, _ := bytes.Cut(line, []byte(" "))
 		switch {
 		case !continues:
-			if err := h.next(strings.TrimSuffix(string(key), "\n"), strings.TrimSuffix(string(value), "\n")); err != nil {
+			if err := h.next(strings.TrimSuffix(string(key), "\n"), strings.TrimSuffix(string(value),
+				"\n")); err != nil {
 				return object{}, err
 			}
 			more = value
@@ -55,7 +56,10 @@ func splitCommit(raw []byte) (object, error) {
 		return object{}, commitKind.malformed("it lacks the header tree, author or committer")
 	}
 	payload.Write(raw[end+1:])
-	return object{kind: commitKind, payload: payload.Bytes(), signature: signature.String(), header: h.values, message: string(raw[end+2:])}, nil
+	return object{
+		kind: commitKind, payload: payload.Bytes(), signature: signature.String(), header: h.values,
+		message: string(raw[end+2:]),
+	}, nil
 }
 
 // header is the state while splitCommit reads the header of a commit.

@@ -32,7 +32,9 @@ func commitCases() map[string]commitCase {
 	const notAsGit = "does not have git's format"
 	twice := bySSH(plain, p.alice)
 	inside := strings.Replace(plain, "committer ", "x-note one\n two\ncommitter ", 1)
-	tag := "mergetag object 4b825dc642cb6eb9a060e54bf8d69288fbee4904\n type commit\n tag v1\n tagger A <a@b> 1 +0000\n \n gpgsig in a tag\n -----BEGIN PGP SIGNATURE-----\n \n AAAA\n -----END PGP SIGNATURE-----"
+	tag := "mergetag object 4b825dc642cb6eb9a060e54bf8d69288fbee4904\n type commit\n tag v1\n" +
+		" tagger A <a@b> 1 +0000\n \n gpgsig in a tag\n -----BEGIN PGP SIGNATURE-----\n \n AAAA\n" +
+		" -----END PGP SIGNATURE-----"
 	return map[string]commitCase{
 		"signed with OpenPGP":                         {raw: byPGP(plain, p.ada), signer: fmt.Sprintf("pgp %X (Ada <ada@example.com>)", p.ada.PrimaryKey.Fingerprint)},
 		"signed with ssh, ed25519":                    {raw: bySSH(plain, p.alice), signer: "ssh " + fingerprint(p.alice) + " (alice@example.com)"},
@@ -83,7 +85,8 @@ func commitCases() map[string]commitCase {
 	}
 }
 
-// emptySubpacket is a signature with a subpacket (exportable, number 4) that has no bytes: some versions of the library read past its end.
+// emptySubpacket is a signature with a subpacket (exportable, number 4) that has no bytes: some versions of the library
+// read past its end.
 func emptySubpacket() string {
 	var out bytes.Buffer
 	w := must(armor.Encode(&out, openpgp.SignatureType, nil))
@@ -106,7 +109,8 @@ func textSignature(payload string, by *openpgp.Entity, kind packet.SignatureType
 		payload = strings.ReplaceAll(payload, "\n", "\r\n")
 	}
 	h.Write([]byte(payload))
-	if err := sig.Sign(h, by.PrivateKey, &packet.Config{NonDeterministicSignaturesViaNotation: packet.BoolPointer(false)}); err != nil {
+	if err := sig.Sign(h, by.PrivateKey,
+		&packet.Config{NonDeterministicSignaturesViaNotation: packet.BoolPointer(false)}); err != nil {
 		panic(err)
 	}
 	return armored(sig)
@@ -145,12 +149,16 @@ func TestKeysAreJudgedAtTheMoment(t *testing.T) {
 	p := everybody()
 	revoked := entity("Rita", "rita@example.com", nil)
 	byRevoked := byPGP(plain, revoked)
-	if err := revoked.RevokeKey(packet.KeyCompromised, "lost", &packet.Config{Time: func() time.Time { return signed.Add(time.Hour) }}); err != nil {
+	if err := revoked.RevokeKey(packet.KeyCompromised, "lost", &packet.Config{Time: func() time.Time {
+		return signed.Add(time.Hour)
+	}}); err != nil {
 		t.Fatal(err)
 	}
 	expiring := entity("Xenia", "xenia@example.com", &packet.Config{KeyLifetimeSecs: 90 * 86400})
 	subkeys := entity("Sue", "sue@example.com", nil)
-	if err := subkeys.AddSigningSubkey(&packet.Config{Algorithm: packet.PubKeyAlgoEdDSA, Time: func() time.Time { return made }}); err != nil {
+	if err := subkeys.AddSigningSubkey(&packet.Config{Algorithm: packet.PubKeyAlgoEdDSA, Time: func() time.Time {
+		return made
+	}}); err != nil {
 		t.Fatal(err)
 	}
 	small := entity("Tim", "tim@example.com", &packet.Config{Algorithm: packet.PubKeyAlgoRSA, RSABits: 1024})

@@ -45,7 +45,8 @@ func ParseKeys(secret map[string][]byte) (Keys, error) {
 		problems = append(problems, keys.read(name, secret[name])...)
 	}
 	if len(secret) == 0 {
-		problems = append(problems, errors.New("the Secret is empty: put armored OpenPGP public keys or SSH public keys into it"))
+		problems = append(problems, errors.New("the Secret is empty: put armored OpenPGP public keys or SSH public "+
+			"keys into it"))
 	}
 	if len(problems) > 0 {
 		err := fmt.Errorf("reading the allowed keys of verify.secretRef: %w", errors.Join(problems...))
@@ -102,9 +103,11 @@ func (k *Keys) addBlock(lines []string) error {
 	begin, end := strings.TrimSpace(lines[0]), strings.TrimSpace(lines[len(lines)-1])
 	switch {
 	case strings.Contains(begin, "PRIVATE KEY"):
-		return errors.New("holds a private key: put the public key here, and replace the private one, for it may have been read")
+		return errors.New("holds a private key: put the public key here, and replace the private one, for it may " +
+			"have been read")
 	case begin != "-----BEGIN PGP PUBLIC KEY BLOCK-----":
-		return errors.New("an armored block that is not PGP PUBLIC KEY BLOCK: only OpenPGP public keys and SSH keys can be used")
+		return errors.New("an armored block that is not PGP PUBLIC KEY BLOCK: only OpenPGP public keys and SSH keys " +
+			"can be used")
 	case end != "-----END PGP PUBLIC KEY BLOCK-----":
 		return errors.New("the block does not end with -----END PGP PUBLIC KEY BLOCK-----: copy it whole")
 	}

@@ -85,7 +85,8 @@ func TestWhatIsNoKeyIsSaid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := verify.ParseKeys(map[string][]byte{"k": []byte(test.value), "other": []byte(good)})
 			var f *fault.Error
-			if !errors.As(err, &f) || f.Kind != fault.Stalled || f.Reason != v1alpha1.ReasonInvalidSpec || !strings.Contains(err.Error(), test.want) {
+			if !errors.As(err, &f) || f.Kind != fault.Stalled || f.Reason != v1alpha1.ReasonInvalidSpec ||
+				!strings.Contains(err.Error(), test.want) {
 				t.Fatalf("got %v, want %q", err, test.want)
 			}
 			for _, word := range strings.Fields(test.value) {
@@ -98,7 +99,10 @@ func TestWhatIsNoKeyIsSaid(t *testing.T) {
 }
 
 func TestEveryProblemIsListed(t *testing.T) {
-	_, err := verify.ParseKeys(map[string][]byte{"b": []byte("x\n\ny"), "a": []byte("# c\nz\n" + publicSSH(everybody().alice)), "c": nil})
+	_, err := verify.ParseKeys(map[string][]byte{
+		"b": []byte("x\n\ny"),
+		"a": []byte("# c\nz\n" + publicSSH(everybody().alice)), "c": nil,
+	})
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -128,7 +132,8 @@ func TestDigest(t *testing.T) {
 		},
 		"a value less": func(s map[string][]byte) { delete(s, "pgp.asc") },
 		"a line with an end": func(s map[string][]byte) {
-			s["signers"] = bytes.Replace(s["signers"], []byte(`file,git"`), []byte(`file,git",valid-before="20300101"`), 1)
+			s["signers"] = bytes.Replace(s["signers"], []byte(`file,git"`), []byte(`file,git",valid-before="20300101"`),
+				1)
 		},
 		"another name": func(s map[string][]byte) {
 			s["signers"] = bytes.Replace(s["signers"], []byte("alice"), []byte("alina"), 1)
@@ -150,7 +155,9 @@ func FuzzCommit(f *testing.F) {
 	for _, c := range commitCases() {
 		f.Add([]byte(c.raw))
 	}
-	keys := must(verify.ParseKeys(map[string][]byte{"k": []byte(publicSSH(everybody().mallory) + "\n" + publicPGP(everybody().eve))}))
+	keys := must(
+		verify.ParseKeys(map[string][]byte{"k": []byte(publicSSH(everybody().mallory) + "\n" +
+			publicPGP(everybody().eve))}))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		signer, err := verify.Commit(raw, keys, now)
 		if (signer == "") == (err == nil) {

@@ -45,16 +45,19 @@ type identity struct {
 func (k Keys) check(o object, now time.Time) (identity, error) {
 	switch {
 	case o.signature == "" && o.kind == tagKind:
-		return identity{}, refuse("the tag %.60q is not signed: replace it by a tag that is signed with an allowed key (`git tag -s`), and push that one", o.header["tag"])
+		return identity{}, refuse("the tag %.60q is not signed: replace it by a tag that is signed with an allowed "+
+			"key (`git tag -s`), and push that one", o.header["tag"])
 	case o.signature == "":
-		return identity{}, refuse("the commit is not signed: sign the commit with an allowed key (`git commit -S`), and push it again. A signed tag is enough only with verify.mode Tag")
+		return identity{}, refuse("the commit is not signed: sign the commit with an allowed key (`git commit -S`), " +
+			"and push it again. A signed tag is enough only with verify.mode Tag")
 	case strings.HasPrefix(o.signature, sshBegin):
 		return k.checkSSH(o, now)
 	case strings.HasPrefix(o.signature, pgpBegin):
 		return k.checkPGP(o, now)
 	}
 	first, _, _ := strings.Cut(o.signature, "\n")
-	return identity{}, refuse("the %s's signature begins %.60q: only OpenPGP and SSH signatures can be checked; see git's setting gpg.format", o.kind, source.Line(first))
+	return identity{}, refuse("the %s's signature begins %.60q: only OpenPGP and SSH signatures can be checked; see "+
+		"git's setting gpg.format", o.kind, source.Line(first))
 }
 
 // mailOf returns the e-mail address of the header author, committer or tagger, in lower case. mailOf returns "" if two

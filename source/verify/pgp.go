@@ -34,10 +34,12 @@ func readEntities(armored string) (all openpgp.EntityList, err error) {
 		case errors.Is(err, io.EOF) && len(all) > 0:
 			return all, nil
 		case err != nil:
-			return nil, fmt.Errorf("the OpenPGP block's key number %d cannot be used: %s; export it again with gpg --armor --export",
+			return nil, fmt.Errorf("the OpenPGP block's key number %d cannot be used: %s; export it again with gpg "+
+				"--armor --export",
 				len(all)+1, reasonText(err))
 		case e.PrivateKey != nil:
-			return nil, errors.New("the OpenPGP block holds a private key: put the public key here, and replace the private one, for it may have been read")
+			return nil, errors.New("the OpenPGP block holds a private key: put the public key here, and replace the " +
+				"private one, for it may have been read")
 		}
 		all = append(all, e)
 	}
@@ -53,7 +55,8 @@ func reasonText(err error) string {
 }
 
 func (k Keys) checkPGP(o object, now time.Time) (_ identity, err error) {
-	broken := refuse("the %s's OpenPGP signature is damaged: it is not one armored signature; create the %s again", o.kind, o.kind)
+	broken := refuse("the %s's OpenPGP signature is damaged: it is not one armored signature; create the %s again",
+		o.kind, o.kind)
 	defer recoverAs(&err, broken)
 	sig, packets, err := readSignature(o, broken)
 	if err != nil {
@@ -69,7 +72,8 @@ func (k Keys) checkPGP(o object, now time.Time) (_ identity, err error) {
 	}
 	for _, c := range candidates {
 		if weakness := weaknessOf(c.PublicKey); weakness != "" {
-			return identity{}, refuse("the %s is signed by %s, which is %s: sign with a stronger key, best ed25519", o.kind, signer, weakness)
+			return identity{}, refuse("the %s is signed by %s, which is %s: sign with a stronger key, best ed25519",
+				o.kind, signer, weakness)
 		}
 	}
 	at := &packet.Config{Time: func() time.Time { return now }}
@@ -83,7 +87,8 @@ func (k Keys) checkPGP(o object, now time.Time) (_ identity, err error) {
 // readSignature reads exactly one signature over plain bytes, made with a hash that cannot be forged.
 func readSignature(o object, broken error) (*packet.Signature, []byte, error) {
 	armored := o.signature
-	if strings.Count(armored, "-----BEGIN ") != 1 || !strings.HasSuffix(strings.TrimSpace(armored), "-----END PGP SIGNATURE-----") {
+	if strings.Count(armored, "-----BEGIN ") != 1 || !strings.HasSuffix(strings.TrimSpace(armored),
+		"-----END PGP SIGNATURE-----") {
 		return nil, nil, broken
 	}
 	block, err := armor.Decode(strings.NewReader(armored))
@@ -104,10 +109,13 @@ func readSignature(o object, broken error) (*packet.Signature, []byte, error) {
 		return nil, nil, broken
 	}
 	if sig.SigType != packet.SigTypeBinary {
-		return nil, nil, refuse("the %s's OpenPGP signature is of type %d, not over plain bytes: sign with git", o.kind, sig.SigType)
+		return nil, nil, refuse("the %s's OpenPGP signature is of type %d, not over plain bytes: sign with git", o.kind,
+			sig.SigType)
 	}
-	if !slices.Contains([]crypto.Hash{crypto.SHA256, crypto.SHA384, crypto.SHA512, crypto.SHA3_256, crypto.SHA3_512}, sig.Hash) {
-		return nil, nil, refuse("the %s's OpenPGP signature uses the hash %v, which can be forged: sign with SHA-256 or better (digest-algo in gpg.conf)", o.kind, sig.Hash)
+	if !slices.Contains([]crypto.Hash{crypto.SHA256, crypto.SHA384, crypto.SHA512, crypto.SHA3_256, crypto.SHA3_512},
+		sig.Hash) {
+		return nil, nil, refuse("the %s's OpenPGP signature uses the hash %v, which can be forged: sign with SHA-256 "+
+			"or better (digest-algo in gpg.conf)", o.kind, sig.Hash)
 	}
 	return sig, data, nil
 }
@@ -129,13 +137,17 @@ func weaknessOf(key *packet.PublicKey) string {
 func explainPGP(signed kind, signer string, err error) error {
 	switch {
 	case errors.Is(err, pgperrors.ErrUnknownIssuer):
-		return refuse("the %s is signed by %s, which is among the allowed keys but not meant for signing: sign with the signing key", signed, signer)
+		return refuse("the %s is signed by %s, which is among the allowed keys but not meant for signing: sign with "+
+			"the signing key", signed, signer)
 	case errors.Is(err, pgperrors.ErrKeyRevoked):
-		return refuse("the %s is signed by %s, which is revoked: sign a new %s with another key", signed, signer, signed)
+		return refuse("the %s is signed by %s, which is revoked: sign a new %s with another key", signed, signer,
+			signed)
 	case errors.Is(err, pgperrors.ErrKeyExpired):
-		return refuse("the key %s of the signature has expired. Extend it and update the Secret of verify.secretRef, or sign a new %s with another key", signer, signed)
+		return refuse("the key %s of the signature has expired. Extend it and update the Secret of verify.secretRef, "+
+			"or sign a new %s with another key", signer, signed)
 	case errors.Is(err, pgperrors.ErrSignatureExpired):
-		return refuse("the signature of %s is not valid now: it has expired, or was made by a clock that is ahead; create the %s again", signer, signed)
+		return refuse("the signature of %s is not valid now: it has expired, or was made by a clock that is ahead; "+
+			"create the %s again", signer, signed)
 	}
 	return signed.damaged(signer)
 }
@@ -152,7 +164,10 @@ func recoverAs(err *error, otherwise error) {
 // keys are the fingerprints of the key and of the subkeys that may have made the signature; names are the addresses of
 // the valid identities.
 func identityOf(e *openpgp.Entity, candidates []openpgp.Key, now time.Time) identity {
-	id := identity{text: fmt.Sprintf("pgp %X", e.PrimaryKey.Fingerprint), keys: []string{fmt.Sprintf("%X", e.PrimaryKey.Fingerprint)}}
+	id := identity{
+		text: fmt.Sprintf("pgp %X", e.PrimaryKey.Fingerprint),
+		keys: []string{fmt.Sprintf("%X", e.PrimaryKey.Fingerprint)},
+	}
 	for _, c := range candidates {
 		if c.Entity == e && c.PublicKey != nil {
 			id.keys = append(id.keys, fmt.Sprintf("%X", c.PublicKey.Fingerprint))
@@ -165,7 +180,8 @@ func identityOf(e *openpgp.Entity, candidates []openpgp.Key, now time.Time) iden
 		if s := who.SelfSignature; s != nil && s.IsPrimaryId != nil && *s.IsPrimaryId && primary < 0 {
 			primary = i
 		}
-		if who.UserId != nil && who.UserId.Email != "" && !who.Revoked(now) && who.SelfSignature != nil && !who.SelfSignature.SigExpired(now) {
+		if who.UserId != nil && who.UserId.Email != "" && !who.Revoked(now) && who.SelfSignature != nil &&
+			!who.SelfSignature.SigExpired(now) {
 			id.names = append(id.names, strings.ToLower(who.UserId.Email))
 		}
 	}

@@ -47,7 +47,8 @@ func ParsePolicy(v v1alpha1.Verification, ref v1alpha1.GitRef, secret map[string
 	case v1alpha1.VerifyHead, v1alpha1.VerifyRange:
 	case v1alpha1.VerifyTag, v1alpha1.VerifyTagAndHead:
 		if !followsTag(ref) {
-			problems = append(problems, fmt.Errorf("verify.mode %s needs a tag: set ref.tag or ref.semver, and neither ref.commit nor another ref.name", v.Mode))
+			problems = append(problems, fmt.Errorf("verify.mode %s needs a tag: set ref.tag or ref.semver, and "+
+				"neither ref.commit nor another ref.name", v.Mode))
 		}
 	default:
 		problems = append(problems, fmt.Errorf("verify.mode is %q: it can be Head, Tag, TagAndHead or Range", v.Mode))
@@ -65,7 +66,8 @@ func ParsePolicy(v v1alpha1.Verification, ref v1alpha1.GitRef, secret map[string
 	if err := errors.Join(append(problems, err)...); err != nil {
 		return Policy{}, fault.NewStalled(v1alpha1.ReasonInvalidSpec, err)
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %q %q %q", p.keys.Digest(), p.mode, p.signers, p.committers, p.authors))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %q %q %q", p.keys.Digest(), p.mode, p.signers, p.committers,
+		p.authors))
 	p.digest = "sha256:" + hex.EncodeToString(sum[:])
 	return p, nil
 }
@@ -87,15 +89,18 @@ func parseSigner(s string) (string, error) {
 	digits := strings.ToUpper(strings.ReplaceAll(strings.TrimPrefix(strings.TrimPrefix(s, "0x"), "0X"), " ", ""))
 	switch {
 	case strings.HasPrefix(s, "SHA256:") && !sshFingerprint.MatchString(s):
-		return "", fmt.Errorf("%q is not an SSH fingerprint: `ssh-keygen -lf FILE` prints it, SHA256: and 43 characters", s)
+		return "", fmt.Errorf(
+			"%q is not an SSH fingerprint: `ssh-keygen -lf FILE` prints it, SHA256: and 43 characters", s)
 	case strings.HasPrefix(s, "SHA256:"):
 		return s, nil
 	case onlyHex.MatchString(s) && !pgpFingerprint.MatchString(digits):
-		return "", fmt.Errorf("%q is not a whole OpenPGP fingerprint, and two keys can have the same short id: `gpg --fingerprint` prints it, 40 or 64 hex digits", s)
+		return "", fmt.Errorf("%q is not a whole OpenPGP fingerprint, and two keys can have the same short id: `gpg "+
+			"--fingerprint` prints it, 40 or 64 hex digits", s)
 	case onlyHex.MatchString(s):
 		return digits, nil
 	case s == "" || strings.ContainsAny(s, "*?!,\"<> \t\n"):
-		return "", fmt.Errorf("%q is neither a fingerprint nor one name: write a principal of the allowed-signers file or an e-mail address, without patterns", s)
+		return "", fmt.Errorf("%q is neither a fingerprint nor one name: write a principal of the allowed-signers "+
+			"file or an e-mail address, without patterns", s)
 	}
 	return strings.ToLower(s), nil
 }
@@ -105,14 +110,16 @@ func parseMails(field string, mails []string) (all []string, err error) {
 	for i, m := range mails {
 		m = strings.ToLower(strings.TrimSpace(m))
 		if m == "" || strings.ContainsAny(m, "*?,<> \t\n") {
-			problems = append(problems, fmt.Errorf("verify.%s[%d]: %q is not one e-mail address: write it without a name and without patterns", field, i, m))
+			problems = append(problems, fmt.Errorf("verify.%s[%d]: %q is not one e-mail address: write it without a "+
+				"name and without patterns", field, i, m))
 		}
 		all = append(all, m)
 	}
 	return all, errors.Join(problems...)
 }
 
-// Digest identifies the policy, its keys and the rules of this package: `sha256:<hex>`. The digest of the zero value is empty.
+// Digest identifies the policy, its keys and the rules of this package: `sha256:<hex>`. The digest of the zero value is
+// empty.
 func (p Policy) Digest() string { return p.digest }
 
 // Check returns who signed the objects that the policy names. Keys must be valid at the time now.
@@ -175,10 +182,13 @@ func (p Policy) checkSigner(o object, now time.Time) (identity, error) {
 	if err != nil || len(p.signers) == 0 {
 		return by, err
 	}
-	if slices.ContainsFunc(p.signers, func(s string) bool { return slices.Contains(by.keys, s) || slices.Contains(by.names, s) }) {
+	if slices.ContainsFunc(p.signers, func(s string) bool {
+		return slices.Contains(by.keys, s) || slices.Contains(by.names, s)
+	}) {
 		return by, nil
 	}
-	return identity{}, refuse("the %s is signed by %s, whose key is trusted, but verify.signers allows only %s. Sign with one of these keys, or add the signer to verify.signers", o.kind, by.text, strings.Join(p.signers, ", "))
+	return identity{}, refuse("the %s is signed by %s, whose key is trusted, but verify.signers allows only %s. Sign "+
+		"with one of these keys, or add the signer to verify.signers", o.kind, by.text, strings.Join(p.signers, ", "))
 }
 
 // isAllowed checks the e-mail address of a commit's header against a list; an empty list allows all.
@@ -188,10 +198,12 @@ func isAllowed(o object, header string, mails []string) error {
 	}
 	mail := o.mailOf(header)
 	if mail == "" {
-		return refuse("the %s of the commit has no e-mail address that all programs read alike: %.80q; create the commit again with git", header, source.Line(o.header[header]))
+		return refuse("the %s of the commit has no e-mail address that all programs read alike: %.80q; create the "+
+			"commit again with git", header, source.Line(o.header[header]))
 	}
 	if !slices.Contains(mails, mail) {
-		return refuse("the commit's %s is %.80q, but verify.%ss allows only %s", header, source.Line(mail), header, strings.Join(mails, ", "))
+		return refuse("the commit's %s is %.80q, but verify.%ss allows only %s", header, source.Line(mail), header,
+			strings.Join(mails, ", "))
 	}
 	return nil
 }
@@ -202,19 +214,23 @@ func (p Policy) checkTag(e source.Evidence, now time.Time) (string, error) {
 	name, isTag := strings.CutPrefix(e.Ref, "refs/tags/")
 	switch {
 	case !isTag:
-		return "", refuse("verify.mode %s needs a signed tag, and %.60q is not a tag: set ref.tag or ref.semver", p.mode, e.Ref)
+		return "", refuse("verify.mode %s needs a signed tag, and %.60q is not a tag: set ref.tag or ref.semver",
+			p.mode, e.Ref)
 	case e.Tag == nil:
-		return "", refuse("the tag %.60q is not signed, because it has no object of its own: replace it by a tag that an allowed key signed (`git tag -s`)", name)
+		return "", refuse("the tag %.60q is not signed, because it has no object of its own: replace it by a tag "+
+			"that an allowed key signed (`git tag -s`)", name)
 	}
 	o, err := splitTag(e.Tag)
 	if err != nil {
 		return "", err
 	}
 	if o.header["tag"] != name {
-		return "", refuse("the tag %.60q was created as %.60q, and a user renamed it: create a signed tag with the right name (`git tag -s`)", name, source.Line(o.header["tag"]))
+		return "", refuse("the tag %.60q was created as %.60q, and a user renamed it: create a signed tag with the "+
+			"right name (`git tag -s`)", name, source.Line(o.header["tag"]))
 	}
 	if commit := hashOf(commitKind, e.Commit); o.header["object"] != commit {
-		return "", refuse("the tag %.60q names commit %.8s, not %.8s: create the tag again with git", name, o.header["object"], commit)
+		return "", refuse("the tag %.60q names commit %.8s, not %.8s: create the tag again with git", name,
+			o.header["object"], commit)
 	}
 	by, err := p.checkSigner(o, now)
 	return by.text, err
@@ -228,7 +244,9 @@ func (p Policy) checkRange(e source.Evidence, now time.Time) (string, error) {
 	case e.Applied == "" || e.Applied == hash || err != nil && len(e.Added) <= 1:
 		return signerOf(signer, err)
 	case e.Descent == source.Unknown:
-		return "", fault.NewRetry(v1alpha1.ReasonSignature, fmt.Errorf("verify.mode Range needs every commit since %.8s, which is applied, and the history between it and %.8s cannot be read. To accept this commit without the commits before it, set the annotation %s=%s",
+		return "", fault.NewRetry(v1alpha1.ReasonSignature, fmt.Errorf("verify.mode Range needs every commit since "+
+			"%.8s, which is applied, and the history between it and %.8s cannot be read. To accept this commit "+
+			"without the commits before it, set the annotation %s=%s",
 			e.Applied, hash, v1alpha1.AcceptAnnotation, hash))
 	}
 	problems := []error{nil}
@@ -239,7 +257,8 @@ func (p Policy) checkRange(e source.Evidence, now time.Time) (string, error) {
 		}
 	}
 	if len(problems) > 1 {
-		problems[0] = fmt.Errorf("%d of the %d commits since %.8s, which is applied, fail verify.mode Range", len(problems)-1, len(e.Added), e.Applied)
+		problems[0] = fmt.Errorf("%d of the %d commits since %.8s, which is applied, fail verify.mode Range",
+			len(problems)-1, len(e.Added), e.Applied)
 	} else if err != nil { // The list of added commits does not contain the commit itself.
 		problems[0] = err
 	}

@@ -21,7 +21,8 @@ func hashOf(kind, raw string) string {
 
 // plainTag is an annotated tag of a commit as git writes one, unsigned.
 func plainTag(name, commit string) string {
-	return "object " + hashOf("commit", commit) + "\ntype commit\ntag " + name + "\ntagger Ada Lovelace <ada@example.com> 1735776000 +0000\n\nrelease " + name + "\n"
+	return "object " + hashOf("commit", commit) + "\ntype commit\ntag " + name +
+		"\ntagger Ada Lovelace <ada@example.com> 1735776000 +0000\n\nrelease " + name + "\n"
 }
 
 func tagBySSH(raw string, by ssh.Signer) string { return raw + sshSignature{}.over(raw, by) }
@@ -33,7 +34,8 @@ func subject(text string) string { return strings.Replace(plain, "time: chrony e
 func TestPolicy(t *testing.T) {
 	p := everybody()
 	signedHead, unsigned := bySSH(plain, p.alice), plain
-	byAlice, byBob := "ssh "+fingerprint(p.alice)+" (alice@example.com)", "ssh "+fingerprint(p.bob)+" (bob@example.com,robert@example.com)"
+	byAlice, byBob := "ssh "+fingerprint(p.alice)+" (alice@example.com)", "ssh "+fingerprint(p.bob)+
+		" (bob@example.com,robert@example.com)"
 	byAda := fmt.Sprintf("pgp %X (Ada <ada@example.com>)", p.ada.PrimaryKey.Fingerprint)
 	tagged := func(ref, commit, tag string) source.Evidence {
 		return source.Evidence{Ref: ref, Commit: []byte(commit), Tag: []byte(tag), Added: [][]byte{[]byte(commit)}}
@@ -172,7 +174,8 @@ func TestParsePolicy(t *testing.T) {
 			continue
 		}
 		var f *fault.Error
-		if !errors.As(err, &f) || f.Kind != fault.Stalled || f.Reason != v1alpha1.ReasonInvalidSpec || policy.Digest() != "" {
+		if !errors.As(err, &f) || f.Kind != fault.Stalled || f.Reason != v1alpha1.ReasonInvalidSpec ||
+			policy.Digest() != "" {
 			t.Errorf("%s: got %v, want a Stalled %s fault", name, err, v1alpha1.ReasonInvalidSpec)
 			continue
 		}
@@ -188,8 +191,10 @@ func TestParsePolicy(t *testing.T) {
 func TestPolicyDigest(t *testing.T) {
 	seen := map[string]string{}
 	for name, v := range map[string]v1alpha1.Verification{
-		"head": {Mode: v1alpha1.VerifyHead}, "tag": {Mode: v1alpha1.VerifyTag}, "both": {Mode: v1alpha1.VerifyTagAndHead}, "range": {Mode: v1alpha1.VerifyRange},
-		"signers": {Signers: []string{"a", "b"}}, "one signer": {Signers: []string{"a"}}, "committers": {Committers: []string{"a"}}, "authors": {Authors: []string{"a"}},
+		"head": {Mode: v1alpha1.VerifyHead}, "tag": {Mode: v1alpha1.VerifyTag},
+		"both": {Mode: v1alpha1.VerifyTagAndHead}, "range": {Mode: v1alpha1.VerifyRange},
+		"signers": {Signers: []string{"a", "b"}}, "one signer": {Signers: []string{"a"}},
+		"committers": {Committers: []string{"a"}}, "authors": {Authors: []string{"a"}},
 	} {
 		digest := must(verify.ParsePolicy(v, v1alpha1.GitRef{Tag: "v1"}, allowed(t))).Digest()
 		if other, ok := seen[digest]; ok {
@@ -197,20 +202,25 @@ func TestPolicyDigest(t *testing.T) {
 		}
 		seen[digest] = name
 	}
-	if a, b := must(verify.ParsePolicy(v1alpha1.Verification{}, v1alpha1.GitRef{}, allowed(t))), must(verify.ParsePolicy(v1alpha1.Verification{Mode: v1alpha1.VerifyHead}, v1alpha1.GitRef{}, allowed(t))); a.Digest() != b.Digest() {
+	if a, b := must(verify.ParsePolicy(v1alpha1.Verification{}, v1alpha1.GitRef{}, allowed(t))),
+		must(verify.ParsePolicy(v1alpha1.Verification{Mode: v1alpha1.VerifyHead}, v1alpha1.GitRef{},
+			allowed(t))); a.Digest() != b.Digest() {
 		t.Error("no mode and Head differ")
 	}
 }
 
-// FuzzTag: whatever is pushed as a tag, the answer is a signer or a fault, and never a signer for what no allowed key signed.
+// FuzzTag: whatever is pushed as a tag, the answer is a signer or a fault, and never a signer for what no allowed key
+// signed.
 func FuzzTag(f *testing.F) {
 	p := everybody()
 	good := tagBySSH(plainTag("v1", plain), p.mallory)
-	for _, raw := range []string{good, plainTag("v1", plain), plainTag("v1", plain) + pgpOver(plainTag("v1", plain), p.eve), tagBySSH(plainTag("v2", plain), p.mallory), good + good} {
+	for _, raw := range []string{good, plainTag("v1", plain), plainTag("v1", plain) + pgpOver(plainTag("v1", plain),
+		p.eve), tagBySSH(plainTag("v2", plain), p.mallory), good + good} {
 		f.Add([]byte(raw))
 	}
 	secret := map[string][]byte{"k": []byte(publicSSH(p.mallory) + "\n" + publicPGP(p.eve))}
-	policy := must(verify.ParsePolicy(v1alpha1.Verification{Mode: v1alpha1.VerifyTag}, v1alpha1.GitRef{Tag: "v1"}, secret))
+	policy := must(verify.ParsePolicy(v1alpha1.Verification{Mode: v1alpha1.VerifyTag}, v1alpha1.GitRef{Tag: "v1"},
+		secret))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		signer, err := policy.Check(source.Evidence{Ref: "refs/tags/v1", Commit: []byte(plain), Tag: raw}, now)
 		var fa *fault.Error

@@ -47,7 +47,8 @@ func (k *Keys) addLine(line string) error {
 	}
 	at := slices.IndexFunc(words[:min(3, len(words))], isType)
 	if at < 0 || at+1 >= len(words) {
-		return errors.New("want `principals [options] type key [comment]` or `type key [comment]`, with a type such as ssh-ed25519")
+		return errors.New("want `principals [options] type key [comment]` or `type key [comment]`, with a type such " +
+			"as ssh-ed25519")
 	}
 	var key sshKey
 	switch at {
@@ -67,7 +68,9 @@ func (k *Keys) addLine(line string) error {
 	key.who = source.Line(key.who)
 	if at > 0 {
 		key.principals = strings.Split(strings.ToLower(unquote(words[0])), ",")
-		key.principals = slices.DeleteFunc(key.principals, func(p string) bool { return p == "" || strings.ContainsAny(p, "*?!") })
+		key.principals = slices.DeleteFunc(key.principals, func(p string) bool {
+			return p == "" || strings.ContainsAny(p, "*?!")
+		})
 	}
 	k.ssh = append(k.ssh, key)
 	return nil
@@ -97,7 +100,8 @@ func parseSSH(name, text string) (string, error) {
 	}
 	if c, ok := key.(ssh.CryptoPublicKey); ok {
 		if r, ok := c.CryptoPublicKey().(*rsa.PublicKey); ok && r.N.BitLen() < minRSA {
-			return "", fmt.Errorf("the RSA key %s has %d bits, at least %d: make a new one, best ed25519", ssh.FingerprintSHA256(key), r.N.BitLen(), minRSA)
+			return "", fmt.Errorf("the RSA key %s has %d bits, at least %d: make a new one, best ed25519",
+				ssh.FingerprintSHA256(key), r.N.BitLen(), minRSA)
 		}
 	}
 	return string(key.Marshal()), nil
@@ -134,7 +138,8 @@ func parseOptions(text string) (options, error) {
 		name, value, _ := strings.Cut(part, "=")
 		name = strings.ToLower(name)
 		if !safeName.MatchString(name) {
-			return options{}, errors.New("the second word is neither a list of options nor a key's type: write `principals [options] type key`")
+			return options{}, errors.New("the second word is neither a list of options nor a key's type: write " +
+				"`principals [options] type key`")
 		}
 		if seen[name] {
 			return options{}, fmt.Errorf("option %s is repeated: write it once", name)
@@ -145,14 +150,16 @@ func parseOptions(text string) (options, error) {
 		}
 	}
 	if !o.from.IsZero() && !o.until.IsZero() && !o.from.Before(o.until) {
-		return options{}, errors.New("valid-after is not before valid-before: no time is left in which the key is valid")
+		return options{},
+			errors.New("valid-after is not before valid-before: no time is left in which the key is valid")
 	}
 	return o, nil
 }
 
 func (o *options) set(name, value string) (err error) {
 	if name == "cert-authority" {
-		return errors.New("option cert-authority: certificates are not supported: list the keys of the people themselves")
+		return errors.New("option cert-authority: certificates are not supported: list the keys of the people " +
+			"themselves")
 	}
 	if !slices.Contains([]string{"namespaces", "valid-after", "valid-before"}, name) {
 		return fmt.Errorf("unknown option %s: there are namespaces, valid-after and valid-before", name)
@@ -195,7 +202,8 @@ func (o options) refuses(now time.Time) string {
 	case !o.from.IsZero() && now.Before(o.from):
 		return "is not valid yet: its line says valid-after=" + o.from.Format(time.RFC3339)
 	case !o.until.IsZero() && now.After(o.until):
-		return "is not valid any more: its line says valid-before=" + o.until.Format(time.RFC3339) + "; sign a new commit with a current key"
+		return "is not valid any more: its line says valid-before=" + o.until.Format(time.RFC3339) +
+			"; sign a new commit with a current key"
 	}
 	return ""
 }

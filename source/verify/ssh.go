@@ -29,21 +29,26 @@ type signed struct{ Namespace, Reserved, Hash, Digest string }
 
 func (k Keys) checkSSH(o object, now time.Time) (identity, error) {
 	block, after := pem.Decode([]byte(o.signature))
-	if block == nil || block.Type != "SSH SIGNATURE" || len(block.Headers) > 0 || len(bytes.TrimSpace(after)) > 0 || strings.Contains(o.signature, "\r") {
-		return identity{}, refuse("the %s's SSH signature is damaged: it is not one armored block; create the %s again", o.kind, o.kind)
+	if block == nil || block.Type != "SSH SIGNATURE" || len(block.Headers) > 0 || len(bytes.TrimSpace(after)) > 0 ||
+		strings.Contains(o.signature, "\r") {
+		return identity{}, refuse("the %s's SSH signature is damaged: it is not one armored block; create the %s again",
+			o.kind, o.kind)
 	}
 	var e envelope
 	blob, ok := bytes.CutPrefix(block.Bytes, []byte(magic))
 	if !ok || ssh.Unmarshal(blob, &e) != nil {
-		return identity{}, refuse("the %s's SSH signature is damaged: it cannot be read; create the %s again", o.kind, o.kind)
+		return identity{}, refuse("the %s's SSH signature is damaged: it cannot be read; create the %s again", o.kind,
+			o.kind)
 	}
 	if e.Version != 1 || e.Namespace != gitName {
-		return identity{}, refuse("the %s's SSH signature has version %d and namespace %.40q, not version 1 and namespace %q, so it is not a signature of git: sign with git",
+		return identity{}, refuse("the %s's SSH signature has version %d and namespace %.40q, not version 1 and "+
+			"namespace %q, so it is not a signature of git: sign with git",
 			o.kind, e.Version, e.Namespace, gitName)
 	}
 	key, err := ssh.ParsePublicKey([]byte(e.PublicKey))
 	if err != nil {
-		return identity{}, refuse("the %s's SSH signature is damaged: its key cannot be read, or is of a type that is not supported; create the %s again", o.kind, o.kind)
+		return identity{}, refuse("the %s's SSH signature is damaged: its key cannot be read, or is of a type that "+
+			"is not supported; create the %s again", o.kind, o.kind)
 	}
 	print := ssh.FingerprintSHA256(key)
 	signer := identity{text: "ssh " + print, keys: []string{print}}
@@ -72,7 +77,8 @@ func (k Keys) allowedSSH(o object, blob, signer string, now time.Time) (sshKey, 
 		}
 		why := a.options.refuses(now)
 		if why == "" && dated && a.options.refuses(made) != "" {
-			why = fmt.Sprintf("was not valid at the time of the %s, %s: see valid-after and valid-before of its line", o.kind, made.Format(time.RFC3339))
+			why = fmt.Sprintf("was not valid at the time of the %s, %s: see valid-after and valid-before of its line",
+				o.kind, made.Format(time.RFC3339))
 		}
 		if why == "" {
 			return a, nil
@@ -101,7 +107,8 @@ func (e envelope) check(o object, key ssh.PublicKey, signer string) error {
 	}
 	// The signature does not cover its own format. So check accepts only the format that belongs to the key's type.
 	if sig.Format == ssh.KeyAlgoRSA {
-		return refuse("the signature of %s uses SHA-1 (ssh-rsa), which can be forged: sign with OpenSSH 8.2 or later, or with an ed25519 key", signer)
+		return refuse("the signature of %s uses SHA-1 (ssh-rsa), which can be forged: sign with OpenSSH 8.2 or "+
+			"later, or with an ed25519 key", signer)
 	}
 	message := fmt.Appendf(nil, "%s%s", magic, ssh.Marshal(signed{e.Namespace, e.Reserved, e.Hash, string(digest)}))
 	if key.Verify(message, &sig) != nil {

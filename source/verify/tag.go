@@ -12,7 +12,8 @@ var tagHeader = []string{"object", "type", "tag", "tagger"}
 // begins are the lines that begin a signature in the message of a tag, as git finds them.
 var begins = []string{sshBegin, pgpBegin, "-----BEGIN PGP MESSAGE-----", "-----BEGIN SIGNED MESSAGE-----"}
 
-// splitTag separates the signature at the end of an annotated tag's message from all other bytes. The tag must name a commit.
+// splitTag separates the signature at the end of an annotated tag's message from all other bytes. The tag must name a
+// commit.
 func splitTag(raw []byte) (object, error) {
 	end := bytes.Index(raw, []byte("\n\n"))
 	if end < 0 || bytes.IndexByte(raw, 0) >= 0 {
@@ -23,7 +24,8 @@ func splitTag(raw []byte) (object, error) {
 	for i, line := range lines {
 		key, value, _ := strings.Cut(line, " ")
 		if i >= len(tagHeader) || key != tagHeader[i] {
-			return object{}, tagKind.malformed("its header line %d begins %.40q; want object, type, tag and tagger, once each and in this order", i+1, key)
+			return object{}, tagKind.malformed("its header line %d begins %.40q; want object, type, tag and tagger, "+
+				"once each and in this order", i+1, key)
 		}
 		o.header[key] = value
 	}
@@ -33,7 +35,8 @@ func splitTag(raw []byte) (object, error) {
 	case !fullHash.MatchString(o.header["object"]):
 		return object{}, tagKind.malformed("its header object is not a SHA-1 hash")
 	case o.header["type"] != "commit":
-		return object{}, refuse("the tag %.60q names a %.20q, not a commit: tag the commit itself", o.header["tag"], o.header["type"])
+		return object{}, refuse("the tag %.60q names a %.20q, not a commit: tag the commit itself", o.header["tag"],
+			o.header["type"])
 	}
 	at := end + 2
 	for offset := at; offset < len(raw); {

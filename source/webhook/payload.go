@@ -49,7 +49,8 @@ func Read(host v1alpha1.WebhookType, header func(string) string, body []byte) ([
 	var out []Change
 	for _, c := range found {
 		if c.Ref != "" && !refName.MatchString(c.Ref) {
-			return nil, errors.New("reading the request: it names a ref that is not refs/<name> in printable ASCII characters")
+			return nil, errors.New("reading the request: it names a ref that is not refs/<name> in printable ASCII " +
+				"characters")
 		}
 		if !hash.MatchString(c.Commit) || strings.Trim(c.Commit, "0") == "" {
 			c.Commit = ""

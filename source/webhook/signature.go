@@ -24,8 +24,8 @@ const (
 // ErrSignature means that a request has no valid signature.
 var ErrSignature = errors.New("the request is not signed with the secret of this webhook")
 
-// Token returns the secret of a webhook from the data of its Secret, without a line break at its end. An error says what the Secret
-// lacks, and quotes no value.
+// Token returns the secret of a webhook from the data of its Secret, without a line break at its end. An error says
+// what the Secret lacks, and quotes no value.
 func Token(data map[string][]byte) ([]byte, error) {
 	token, ok := data[TokenKey]
 	token = []byte(strings.TrimRight(string(token), "\r\n"))
@@ -33,7 +33,8 @@ func Token(data map[string][]byte) ([]byte, error) {
 	case !ok:
 		return nil, fmt.Errorf("it has no key %q with the secret of the webhook", TokenKey)
 	case len(token) < minToken:
-		return nil, fmt.Errorf("its key %q has %d bytes: use at least %d, for example from: openssl rand -hex 32", TokenKey, len(token), minToken)
+		return nil, fmt.Errorf("its key %q has %d bytes: use at least %d, for example from: openssl rand -hex 32",
+			TokenKey, len(token), minToken)
 	}
 	return token, nil
 }

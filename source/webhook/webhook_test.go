@@ -99,7 +99,8 @@ func TestToken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := webhook.Token(test.data)
-			if string(got) != test.want || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+			if string(got) != test.want || (err == nil) != (test.err == "") || err != nil &&
+				!strings.Contains(err.Error(), test.err) {
 				t.Errorf("got %q, %v", got, err)
 			}
 			if err != nil && strings.Contains(err.Error(), "hunter2") {
@@ -140,7 +141,8 @@ func TestRead(t *testing.T) {
 		"a push to Bitbucket Cloud, with a deleted branch": {
 			v1alpha1.WebhookBitbucket,
 			headers{"X-Event-Key": "repo:push"},
-			`{"push":{"changes":[{"new":{"type":"branch","name":"main","target":{"hash":"` + c1 + `"}}},{"new":null,"old":{"type":"branch","name":"old","target":{"hash":"` + c2 + `"}}}]}}`,
+			`{"push":{"changes":[{"new":{"type":"branch","name":"main","target":{"hash":"` + c1 +
+				`"}}},{"new":null,"old":{"type":"branch","name":"old","target":{"hash":"` + c2 + `"}}}]}}`,
 			[]webhook.Change{{Ref: "refs/heads/main", Commit: c1}, {Ref: "refs/heads/old"}},
 			"",
 		},
@@ -158,7 +160,8 @@ func TestRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := webhook.Read(test.host, test.headers.get, []byte(test.body))
-			if !reflect.DeepEqual(got, test.want) || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+			if !reflect.DeepEqual(got, test.want) || (err == nil) != (test.err == "") || err != nil &&
+				!strings.Contains(err.Error(), test.err) {
 				t.Errorf("got %v, %v; want %v, %q", got, err, test.want, test.err)
 			}
 		})
@@ -186,7 +189,8 @@ func TestRelevant(t *testing.T) {
 		"a request without a ref may be anything": {v1alpha1.GitRef{Commit: c1}, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := webhook.Relevant([]webhook.Change{{Ref: "refs/notes/commits"}, {Ref: test.ref, Commit: c1}}, test.follows)
+			got := webhook.Relevant([]webhook.Change{{Ref: "refs/notes/commits"}, {Ref: test.ref, Commit: c1}},
+				test.follows)
 			if (got != nil) != test.want || got != nil && (got.Ref != test.ref || got.Commit != c1) {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
@@ -196,20 +200,31 @@ func TestRelevant(t *testing.T) {
 
 // FuzzRead: no body makes Read fail otherwise than by an error, and every text of its result has its documented form.
 func FuzzRead(f *testing.F) {
-	for _, body := range []string{`{"ref":"refs/heads/main","after":"` + c1 + `"}`, `{"push":{"changes":[{"new":null,"old":null}]}}`, `{"changes":[{}]}`, `null`, `[]`, `payload=%7B%7D`} {
+	for _, body := range []string{
+		`{"ref":"refs/heads/main","after":"` + c1 + `"}`,
+		`{"push":{"changes":[{"new":null,"old":null}]}}`, `{"changes":[{}]}`, `null`, `[]`, `payload=%7B%7D`,
+	} {
 		for host := range 5 {
 			f.Add(host, body)
 		}
 	}
-	hosts := []v1alpha1.WebhookType{v1alpha1.WebhookGitHub, v1alpha1.WebhookGitLab, v1alpha1.WebhookGitea, v1alpha1.WebhookBitbucket, v1alpha1.WebhookGeneric}
-	events := headers{"X-GitHub-Event": "push", "X-Gitlab-Event": "Push Hook", "X-Gitea-Event": "push", "X-Event-Key": "repo:push"}
+	hosts := []v1alpha1.WebhookType{
+		v1alpha1.WebhookGitHub, v1alpha1.WebhookGitLab, v1alpha1.WebhookGitea,
+		v1alpha1.WebhookBitbucket, v1alpha1.WebhookGeneric,
+	}
+	events := headers{
+		"X-GitHub-Event": "push", "X-Gitlab-Event": "Push Hook", "X-Gitea-Event": "push",
+		"X-Event-Key": "repo:push",
+	}
 	f.Fuzz(func(t *testing.T, host int, body string) {
 		changes, err := webhook.Read(hosts[(host%len(hosts)+len(hosts))%len(hosts)], events.get, []byte(body))
 		if err != nil && changes != nil {
 			t.Fatalf("both %v and %v", changes, err)
 		}
 		for _, c := range changes {
-			if c.Commit != "" && len(c.Commit) != 40 || c.Ref != "" && (!strings.HasPrefix(c.Ref, "refs/") || len(c.Ref) > 505 || strings.ContainsAny(c.Ref, " \n\r\x00\x1b")) {
+			if c.Commit != "" && len(c.Commit) != 40 || c.Ref != "" &&
+				(!strings.HasPrefix(c.Ref, "refs/") || len(c.Ref) > 505 || strings.ContainsAny(c.Ref,
+					" \n\r\x00\x1b")) {
 				t.Fatalf("%q %q", c.Ref, c.Commit)
 			}
 		}

@@ -44,7 +44,8 @@ func run(ctx context.Context, kubeconfig, name, root string) error {
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	config.UserAgent, config.ContentType, config.QPS, config.Burst = "hollow-kubelet", "application/vnd.kubernetes.protobuf", 50, 100
+	config.UserAgent, config.ContentType, config.QPS, config.Burst = "hollow-kubelet",
+		"application/vnd.kubernetes.protobuf", 50, 100
 	kubelet, err := hollow(ctx, config, name, root)
 	if err != nil {
 		return err
@@ -58,10 +59,12 @@ func run(ctx context.Context, kubeconfig, name, root string) error {
 func hollow(ctx context.Context, config *rest.Config, name, root string) (*kubemark.HollowKubelet, error) {
 	flags, settings := kubemark.GetHollowKubeletConfig(&kubemark.HollowKubeletOptions{NodeName: name, MaxPods: 300})
 	settings.EnableServer = false
-	made := flags.RootDirectory // The kubelet's flags have created a directory below /tmp, and no other code removes it.
+	// The kubelet's flags have created a directory below /tmp, and no other code removes it.
+	made := flags.RootDirectory
 	flags.RootDirectory = filepath.Join(root, "kubelet")
 	settings.StaticPodPath, settings.PodLogsDir = filepath.Join(root, "static-pods"), filepath.Join(root, "pod-logs")
-	if err := errors.Join(os.RemoveAll(made), os.MkdirAll(settings.StaticPodPath, 0o755), os.MkdirAll(settings.PodLogsDir, 0o755)); err != nil {
+	if err := errors.Join(os.RemoveAll(made), os.MkdirAll(settings.StaticPodPath, 0o755),
+		os.MkdirAll(settings.PodLogsDir, 0o755)); err != nil {
 		return nil, fmt.Errorf("making folders in %s: %w", root, err)
 	}
 	socket := "unix://" + filepath.Join(root, "cri.sock")
@@ -79,7 +82,8 @@ func hollow(ctx context.Context, config *rest.Config, name, root string) (*kubem
 	if err := containers.Start(socket); err != nil {
 		return nil, fmt.Errorf("starting the container runtime: %w", err)
 	}
-	runtime, err := remote.NewRemoteRuntimeServiceBuilder().WithEndpoint(socket).WithConnectionTimeout(15 * time.Second).Build(ctx)
+	runtime, err := remote.NewRemoteRuntimeServiceBuilder().WithEndpoint(socket).WithConnectionTimeout(
+		15 * time.Second).Build(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the container runtime: %w", err)
 	}

@@ -73,10 +73,16 @@ func TestAClientCertificateNamesItsBearerAndCannotServe(t *testing.T) {
 	if c.Subject.CommonName != "system:node:node-1" || !slices.Equal(c.Subject.Organization, []string{"system:nodes"}) {
 		t.Errorf("subject is %v", c.Subject)
 	}
-	if err := verify(t, a, c, x509.VerifyOptions{CurrentTime: start, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
+	if err := verify(t, a, c, x509.VerifyOptions{
+		CurrentTime: start,
+		KeyUsages:   []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}); err != nil {
 		t.Errorf("as a client: %v", err)
 	}
-	if err := verify(t, a, c, x509.VerifyOptions{CurrentTime: start, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}); err == nil {
+	if err := verify(t, a, c, x509.VerifyOptions{
+		CurrentTime: start,
+		KeyUsages:   []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}); err == nil {
 		t.Error("a certificate without hosts must not serve")
 	}
 	if c.IsCA {
@@ -88,7 +94,10 @@ func TestAServerCertificateIsGoodForItsNamesOnly(t *testing.T) {
 	a := authority(t, t.TempDir(), start)
 	c := ensure(t, a, server)
 	for host, good := range map[string]bool{"localhost": true, "127.0.0.1": true, "example.com": false} {
-		err := verify(t, a, c, x509.VerifyOptions{CurrentTime: start, DNSName: host, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+		err := verify(t, a, c, x509.VerifyOptions{
+			CurrentTime: start, DNSName: host,
+			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		})
 		if (err == nil) != good {
 			t.Errorf("serving as %s: %v", host, err)
 		}
@@ -133,7 +142,10 @@ func TestWhatIsRenewedOnALaterStart(t *testing.T) {
 			if renewed := !bytes.Equal(before.Raw, after.Raw); renewed != tc.renewed {
 				t.Errorf("renewed is %v, want %v", renewed, tc.renewed)
 			}
-			if err := verify(t, a, after, x509.VerifyOptions{CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
+			if err := verify(t, a, after, x509.VerifyOptions{
+				CurrentTime: now,
+				KeyUsages:   []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+			}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -196,7 +208,10 @@ func TestARenewedAuthorityKeepsItsKeySoThatWhatItSignedStaysValid(t *testing.T) 
 	if kept := ensure(t, renewed, node); !bytes.Equal(kept.Raw, leaf.Raw) {
 		t.Error("the leaf was signed again")
 	}
-	if err := verify(t, renewed, leaf, x509.VerifyOptions{CurrentTime: after, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
+	if err := verify(t, renewed, leaf, x509.VerifyOptions{
+		CurrentTime: after,
+		KeyUsages:   []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+	}); err != nil {
 		t.Error(err)
 	}
 }

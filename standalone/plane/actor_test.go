@@ -72,8 +72,14 @@ func act(role string) {
 // superviseAnActor is a supervisor of its own, to be killed by the test.
 func superviseAnActor() {
 	dir := os.Getenv("SUPERVISE_TEST_DIR")
-	s := NewSupervisor(SupervisorConfig{Logs: dir, Run: dir, Home: dir, Backoff: DefaultBackoff(), Report: func(string) {}})
-	if err := s.Start(ProcessSpec{Name: "orphan", Path: os.Args[0], Args: []string{"orphan"}, Env: []string{roleVar + "=orphan"}}); err != nil {
+	s := NewSupervisor(SupervisorConfig{
+		Logs: dir, Run: dir, Home: dir, Backoff: DefaultBackoff(),
+		Report: func(string) {},
+	})
+	if err := s.Start(ProcessSpec{
+		Name: "orphan", Path: os.Args[0], Args: []string{"orphan"},
+		Env: []string{roleVar + "=orphan"},
+	}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -27,7 +27,8 @@ func (e *InUseError) Error() string {
 	if e.PID != "" {
 		who = "process " + e.PID
 	}
-	return fmt.Sprintf("%s is in use by %s: stop it (Ctrl-C in its terminal, or kill %s), or set another folder with --data",
+	return fmt.Sprintf("%s is in use by %s: stop it (Ctrl-C in its terminal, or kill %s), or set another folder "+
+		"with --data",
 		e.Dir, who, orPlaceholder(e.PID))
 }
 

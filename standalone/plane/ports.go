@@ -48,7 +48,8 @@ func (t TakenPort) describe() string {
 			why += " by " + t.Holder
 		}
 	}
-	return fmt.Sprintf("port %d for the %s %s: stop that process, or set another port with %s", t.Number, t.Purpose, why, t.Flag)
+	return fmt.Sprintf("port %d for the %s %s: stop that process, or set another port with %s", t.Number, t.Purpose,
+		why, t.Flag)
 }
 
 // CheckPorts listens on each port for a moment. If ports are taken, CheckPorts returns a *PortConflictError with all of
@@ -80,7 +81,8 @@ func validatePorts(wanted []Port) error {
 			errs = append(errs, fmt.Errorf("%s is %d: a port is 1 to 65535", p.Flag, p.Number))
 		}
 		if other, dup := seen[p.Number]; dup {
-			errs = append(errs, fmt.Errorf("%s and %s are both %d: give each its own port", other.Flag, p.Flag, p.Number))
+			errs = append(errs, fmt.Errorf("%s and %s are both %d: give each its own port", other.Flag, p.Flag,
+				p.Number))
 		}
 		seen[p.Number] = p
 	}

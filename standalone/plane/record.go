@@ -61,7 +61,8 @@ func StopLeftovers(run string, grace time.Duration) ([]Running, error) {
 		_ = syscall.Kill(-p.PID, syscall.SIGKILL)
 	}
 	if remaining = waitGone(run, killGrace); len(remaining) > 0 {
-		return left, fmt.Errorf("ending %s (pid %d), left over from an earlier run: it ignores SIGKILL", remaining[0].Name, remaining[0].PID)
+		return left, fmt.Errorf("ending %s (pid %d), left over from an earlier run: it ignores SIGKILL",
+			remaining[0].Name, remaining[0].PID)
 	}
 	records, _ := filepath.Glob(filepath.Join(run, "*"+recordEnding))
 	for _, path := range records {

@@ -37,7 +37,10 @@ func TestADeadProcessIsReportedAndStartedAgainAfterAGrowingPause(t *testing.T) {
 		a.tell("die")
 		a.lastWords()
 		line := <-reports
-		for _, want := range []string{"etcd ended after", "exit status 3", "restarting in " + pause + ";", s.Log("etcd")} {
+		for _, want := range []string{
+			"etcd ended after", "exit status 3", "restarting in " + pause + ";",
+			s.Log("etcd"),
+		} {
 			if !strings.Contains(line, want) {
 				t.Errorf("report %d lacks %q: %s", n+1, want, line)
 			}
@@ -174,7 +177,8 @@ func TestAChildLeadsItsOwnProcessGroupSoThatCtrlCReachesOnlyTheSupervisor(t *tes
 func TestAnExecutableThatIsMissingIsAnErrorOfStart(t *testing.T) {
 	s, _ := supervisor(t)
 	err := s.Start(ProcessSpec{Name: "etcd", Path: "/nonexistent/etcd", Args: []string{"etcd"}})
-	if err == nil || !strings.Contains(err.Error(), "starting etcd") || !strings.Contains(err.Error(), "/nonexistent/etcd") {
+	if err == nil || !strings.Contains(err.Error(), "starting etcd") ||
+		!strings.Contains(err.Error(), "/nonexistent/etcd") {
 		t.Errorf("got %v", err)
 	}
 	s.Stop()

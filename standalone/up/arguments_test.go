@@ -23,7 +23,8 @@ func TestEtcdSyncsItsWritesUnlessATestSaysOtherwise(t *testing.T) {
 }
 
 func TestTheAPIServerReachesKubeletsByTheirAddresses(t *testing.T) {
-	if args := (processes{}).apiServer().Args; !slices.Contains(args, "--kubelet-preferred-address-types=InternalIP,ExternalIP,Hostname") {
+	if args := (processes{}).apiServer().Args; !slices.Contains(args,
+		"--kubelet-preferred-address-types=InternalIP,ExternalIP,Hostname") {
 		t.Error(args)
 	}
 }

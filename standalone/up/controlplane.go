@@ -43,13 +43,18 @@ func (r processes) database() plane.ProcessSpec {
 	if r.o.unsafe {
 		args = append(args, "--unsafe-no-fsync")
 	}
-	return r.part(plane.ProcessSpec{Name: "etcd", Stage: stageDatabase, Env: memory(50, 120), Grace: 10 * time.Second}, args...)
+	return r.part(plane.ProcessSpec{Name: "etcd", Stage: stageDatabase, Env: memory(50, 120), Grace: 10 * time.Second},
+		args...)
 }
 
 func (r processes) apiServer() plane.ProcessSpec {
-	return r.part(plane.ProcessSpec{Name: "kube-apiserver", Stage: stageAPI, Env: memory(50, 450), Grace: 10 * time.Second},
+	return r.part(plane.ProcessSpec{
+		Name: "kube-apiserver", Stage: stageAPI, Env: memory(50, 450),
+		Grace: 10 * time.Second,
+	},
 		fmt.Sprintf("--etcd-servers=https://127.0.0.1:%d", r.o.ports.etcd),
-		"--etcd-cafile="+r.ids.etcd.ca, "--etcd-certfile="+r.ids.etcd.client.Cert, "--etcd-keyfile="+r.ids.etcd.client.Key,
+		"--etcd-cafile="+r.ids.etcd.ca, "--etcd-certfile="+r.ids.etcd.client.Cert, "--etcd-keyfile="+
+			r.ids.etcd.client.Key,
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", r.o.ports.api),
 		"--endpoint-reconciler-type=none", "--service-cluster-ip-range="+serviceCIDR,
 		"--tls-cert-file="+r.ids.apiserver.Cert, "--tls-private-key-file="+r.ids.apiserver.Key,
@@ -68,13 +73,20 @@ func (r processes) apiServer() plane.ProcessSpec {
 
 func (r processes) upstream() []plane.ProcessSpec {
 	return []plane.ProcessSpec{
-		r.part(plane.ProcessSpec{Name: "kube-controller-manager", Stage: stageUpstream, Env: memory(50, 150), Grace: 5 * time.Second},
+		r.part(plane.ProcessSpec{
+			Name: "kube-controller-manager", Stage: stageUpstream, Env: memory(50, 150),
+			Grace: 5 * time.Second,
+		},
 			"--kubeconfig="+r.ids.configs.manager, "--leader-elect=false", "--secure-port=0", "--profiling=false",
 			"--controllers=*,bootstrap-signer-controller,token-cleaner-controller",
-			"--root-ca-file="+r.ids.ca, "--service-account-private-key-file="+r.ids.tokenKey, "--use-service-account-credentials=true",
+			"--root-ca-file="+r.ids.ca, "--service-account-private-key-file="+r.ids.tokenKey,
+			"--use-service-account-credentials=true",
 			"--cluster-signing-cert-file="+r.ids.ca, "--cluster-signing-key-file="+r.ids.caKey,
 		),
-		r.part(plane.ProcessSpec{Name: "kube-scheduler", Stage: stageUpstream, Env: memory(50, 100), Grace: 5 * time.Second},
+		r.part(plane.ProcessSpec{
+			Name: "kube-scheduler", Stage: stageUpstream, Env: memory(50, 100),
+			Grace: 5 * time.Second,
+		},
 			"--kubeconfig="+r.ids.configs.scheduler, "--leader-elect=false", "--secure-port=0", "--profiling=false",
 		),
 	}
@@ -87,7 +99,8 @@ const qemuHost = "10.0.2.2"
 // each simulated host.
 func (r processes) bunsen() []plane.ProcessSpec {
 	specs := []plane.ProcessSpec{
-		r.program(controllerProgram, controllerProgram, "--kubeconfig", r.ids.configs.controller, "--store", r.dir.Store()),
+		r.program(controllerProgram, controllerProgram, "--kubeconfig", r.ids.configs.controller, "--store",
+			r.dir.Store()),
 		// As in a cluster, the server's clients need a token, and the server's certificate is in a Secret, so that
 		// `bunsen pointer` finds the CA. The folder caches the certificate for a start without an API server.
 		r.program(serverProgram, serverProgram, "--kubeconfig", r.ids.configs.server,
@@ -95,12 +108,14 @@ func (r processes) bunsen() []plane.ProcessSpec {
 			"--tls-secret", namespace+"/machine-config-server-tls", "--cert-dir", r.dir.Ignition(),
 			"--cache-dir", filepath.Join(r.dir.Ignition(), "cache")),
 		// It watches the cluster only while a page is open. Its address contains a token, which must not be in a log.
-		r.program("console", userProgram, "ui", "--kubeconfig", r.dir.Kubeconfig(), "--address-file", consoleAddress(r.dir)),
+		r.program("console", userProgram, "ui", "--kubeconfig", r.dir.Kubeconfig(), "--address-file",
+			consoleAddress(r.dir)),
 	}
 	for _, name := range r.o.hostNames() {
 		specs = append(specs, r.program(name, daemonProgram, "simulate", "--node-name", name,
 			// The server publishes a URL at which virtual machines reach it.
-			"--kubeconfig", r.ids.configs.hosts[name], "--root", r.dir.Host(name), "--server", "https://"+r.o.ignitionAddress()))
+			"--kubeconfig", r.ids.configs.hosts[name], "--root", r.dir.Host(name), "--server",
+			"https://"+r.o.ignitionAddress()))
 	}
 	return specs
 }

@@ -46,7 +46,8 @@ type plane struct {
 	started time.Time
 }
 
-// unconnected listens on a port below those that the kernel gives to connections, which could take it between two starts.
+// unconnected listens on a port below those that the kernel gives to connections, which could take it between two
+// starts.
 func unconnected(t *testing.T) net.Listener {
 	t.Helper()
 	for range 100 {
@@ -77,7 +78,8 @@ func newPlane(t *testing.T) *plane {
 }
 
 func (p *plane) command(data string) *exec.Cmd {
-	args := append([]string{"up", "--bare", "--data", data, "--bin", filepath.Join(filepath.Dir(p.data), "bin")}, p.ports...)
+	args := append([]string{"up", "--bare", "--data", data, "--bin", filepath.Join(filepath.Dir(p.data), "bin")},
+		p.ports...)
 	return exec.Command(p.bin, args...)
 }
 
@@ -122,7 +124,8 @@ func (p *plane) end(sig syscall.Signal) (string, int) {
 
 func (p *plane) kubectl(args ...string) string {
 	p.t.Helper()
-	out, err := exec.Command(p.bin, append([]string{"kubectl", "--kubeconfig", filepath.Join(p.data, "kubeconfig")}, args...)...).CombinedOutput()
+	out, err := exec.Command(p.bin, append([]string{"kubectl", "--kubeconfig", filepath.Join(p.data, "kubeconfig")},
+		args...)...).CombinedOutput()
 	if err != nil {
 		p.t.Fatalf("kubectl %v: %v\n%s", args, err, out)
 	}
@@ -146,7 +149,10 @@ func TestTheControlPlaneComesUpAndKeepsItsStateHoweverItEnds(t *testing.T) {
 	}
 	p.kubectl("create", "configmap", "kept", "--from-literal=by=etcd")
 	running := p.status()
-	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "the supervisor"} {
+	for _, name := range []string{
+		"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler",
+		"the supervisor",
+	} {
 		if !strings.Contains(running, name) {
 			t.Errorf("%s does not run:\n%s", name, running)
 		}
@@ -178,7 +184,8 @@ func TestASecondStartIsToldWhatIsInTheWay(t *testing.T) {
 	p := newPlane(t)
 	p.start()
 	out, err := p.command(p.data).CombinedOutput()
-	if code := err.(*exec.ExitError).ExitCode(); code != 1 || !strings.Contains(string(out), fmt.Sprintf("in use by process %d", p.cmd.Process.Pid)) {
+	if code := err.(*exec.ExitError).ExitCode(); code != 1 ||
+		!strings.Contains(string(out), fmt.Sprintf("in use by process %d", p.cmd.Process.Pid)) {
 		t.Errorf("on the same data: exit code %d:\n%s", code, out)
 	}
 	out, err = p.command(p.data + "-2").CombinedOutput()

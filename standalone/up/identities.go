@@ -47,10 +47,19 @@ func createIdentities(o options, dir plane.Dir, now time.Time) (identities, erro
 		apiserver: m.pair(pki.Request{Name: "apiserver", CommonName: "kube-apiserver", Hosts: []string{
 			"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "127.0.0.1", serviceIP,
 		}}),
-		kubeletClient: m.pair(pki.Request{Name: "apiserver-kubelet-client", CommonName: "kube-apiserver-kubelet-client", Groups: []string{"system:masters"}}),
+		kubeletClient: m.pair(pki.Request{
+			Name: "apiserver-kubelet-client", CommonName: "kube-apiserver-kubelet-client",
+			Groups: []string{"system:masters"},
+		}),
 		configs: configs{
-			admin:     m.config(dir.Kubeconfig(), pki.Request{Name: "admin", CommonName: "admin", Groups: []string{"system:masters"}}),
-			manager:   m.identity(pki.Request{Name: "kube-controller-manager", CommonName: "system:kube-controller-manager"}),
+			admin: m.config(dir.Kubeconfig(), pki.Request{
+				Name: "admin", CommonName: "admin",
+				Groups: []string{"system:masters"},
+			}),
+			manager: m.identity(pki.Request{
+				Name:       "kube-controller-manager",
+				CommonName: "system:kube-controller-manager",
+			}),
 			scheduler: m.identity(pki.Request{Name: "kube-scheduler", CommonName: "system:kube-scheduler"}),
 			// The certificates of Bunsen's programs have the names of ServiceAccounts, so that the programs have the
 			// same rights as in a cluster.
@@ -60,7 +69,10 @@ func createIdentities(o options, dir plane.Dir, now time.Time) (identities, erro
 		},
 	}
 	for _, name := range o.hostNames() {
-		ids.configs.hosts[name] = m.identity(pki.Request{Name: name, CommonName: "system:node:" + name, Groups: []string{"system:nodes"}})
+		ids.configs.hosts[name] = m.identity(pki.Request{
+			Name: name, CommonName: "system:node:" + name,
+			Groups: []string{"system:nodes"},
+		})
 	}
 	ids.etcd = m.database()
 	if m.err == nil {
@@ -102,8 +114,11 @@ func (m *issuer) database() etcdIdentities {
 		return etcdIdentities{}
 	}
 	return etcdIdentities{
-		ca:     m.etcdCA.CertPath(),
-		server: m.signed(m.etcdCA, pki.Request{Name: "etcd", CommonName: "etcd", Hosts: []string{"localhost", "127.0.0.1"}}),
+		ca: m.etcdCA.CertPath(),
+		server: m.signed(m.etcdCA, pki.Request{
+			Name: "etcd", CommonName: "etcd",
+			Hosts: []string{"localhost", "127.0.0.1"},
+		}),
 		client: m.signed(m.etcdCA, pki.Request{Name: "apiserver-etcd-client", CommonName: "kube-apiserver"}),
 	}
 }
@@ -126,7 +141,10 @@ func (m *issuer) config(path string, r pki.Request) string {
 	if m.err != nil {
 		return ""
 	}
-	err := pki.WriteKubeconfig(path, pki.Kubeconfig{Server: m.server, CA: m.ca.CertPath(), Cert: p.Cert, Key: p.Key, User: r.CommonName})
+	err := pki.WriteKubeconfig(path, pki.Kubeconfig{
+		Server: m.server, CA: m.ca.CertPath(), Cert: p.Cert, Key: p.Key,
+		User: r.CommonName,
+	})
 	if err != nil {
 		m.err = fmt.Errorf("creating the identity %q: %w", r.Name, err)
 	}

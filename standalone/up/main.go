@@ -72,7 +72,8 @@ func runSession(o options, show *progress) error {
 	}
 	err = s.run(ctx)
 	if err == nil {
-		s.show.Line(fmt.Sprintf("\nUp after %.1f s. %s", time.Since(s.begun).Seconds(), nextSteps{o: o, dir: dir}.next()))
+		s.show.Line(fmt.Sprintf("\nUp after %.1f s. %s", time.Since(s.begun).Seconds(),
+			nextSteps{o: o, dir: dir}.next()))
 		// The start needs more memory than the programs need later.
 		debug.FreeOSMemory()
 		<-ctx.Done()

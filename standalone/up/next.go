@@ -85,16 +85,19 @@ func (g nextSteps) consoleRow() row {
 	if err != nil {
 		return row{"The console", []string{again}}
 	}
-	return row{"The console", []string{strings.TrimSpace(string(address)), "in the browser; the address works once, and " + again + " opens another"}}
+	return row{"The console", []string{strings.TrimSpace(string(address)), "in the browser; the address works " +
+		"once, and " + again + " opens another"}}
 }
 
 // machineLines returns commands that create a pointer config, and that request a config as a new machine does.
 func (g nextSteps) machineLines() []string {
 	bunsen := shellPath(filepath.Join(g.o.bin, userProgram))
 	return []string{
-		fmt.Sprintf("%s pointer --pool worker --server https://%s:%d > worker.ign      # for QEMU: docs/provisioning.md",
+		fmt.Sprintf(
+			"%s pointer --pool worker --server https://%s:%d > worker.ign      # for QEMU: docs/provisioning.md",
 			bunsen, qemuHost, g.o.ports.ignition),
-		fmt.Sprintf("curl --cacert %s -H \"Authorization: Bearer $(%s token create --pool worker --ttl 1h)\" https://%s/config/worker",
+		fmt.Sprintf("curl --cacert %s -H \"Authorization: Bearer $(%s token create --pool worker --ttl 1h)\" "+
+			"https://%s/config/worker",
 			shellPath(filepath.Join(g.dir.Ignition(), "ca.crt")), bunsen, g.o.ignitionAddress()),
 	}
 }

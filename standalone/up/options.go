@@ -72,7 +72,8 @@ func parse(args []string, usage io.Writer) (options, error) {
 	f.StringVar(&o.bin, "bin", filepath.Dir(self), "`folder` of Bunsen's programs")
 	f.StringVar(&o.config, "config", "config", "`folder` with the kustomization of CRDs and RBAC")
 	f.StringVar(&o.examples, "examples", "examples/quickstart", "`folder` for the first commit of a new repository")
-	f.StringVar(&o.source.repo, "repo", "", "`URL` or path of the repository to follow (default: a new one from --examples)")
+	f.StringVar(&o.source.repo, "repo", "", "`URL` or path of the repository to follow (default: a new one from "+
+		"--examples)")
 	f.StringVar(&o.source.path, "path", "", "`folder` in the repository that holds pools/")
 	f.StringVar(&o.source.ref, "ref", "", "`branch` to follow (default: the repository's default branch)")
 	f.IntVar(&o.nodes, "nodes", 3, "`number` of simulated hosts")
@@ -81,7 +82,8 @@ func parse(args []string, usage io.Writer) (options, error) {
 	f.IntVar(&o.ports.etcdPeer, "etcd-peer-port", 12380, "peer `port` of etcd")
 	f.IntVar(&o.ports.ignition, "ignition-port", 22623, "`port` of the Ignition server")
 	f.BoolVar(&o.bare, "bare", false, "start only the Kubernetes control plane, without Bunsen")
-	f.BoolVar(&o.unsafe, "unsafe-no-fsync", false, "for tests: etcd does not sync its writes to the disk, so a power cut can destroy the database")
+	f.BoolVar(&o.unsafe, "unsafe-no-fsync", false, "for tests: etcd does not sync its writes to the disk, so a power "+
+		"cut can destroy the database")
 	if err := f.Parse(args); err != nil {
 		return options{}, err
 	}

@@ -141,14 +141,16 @@ func TestTheTableHasTheAddressOfTheConsole(t *testing.T) {
 	if err := os.WriteFile(consoleAddress(s.dir), []byte("http://127.0.0.1:1234/?token=abc\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := table(s); !strings.Contains(got, "The console     http://127.0.0.1:1234/?token=abc\n") || !strings.Contains(got, "bunsen ui opens another\n") {
+	if got := table(s); !strings.Contains(got, "The console     http://127.0.0.1:1234/?token=abc\n") ||
+		!strings.Contains(got, "bunsen ui opens another\n") {
 		t.Errorf("with a console:\n%s", got)
 	}
 }
 
 func TestTheTableNamesTheUsersRepository(t *testing.T) {
 	s := sessionOf(t, "--repo", "https://example.com/x.git")
-	if got := table(s); !strings.Contains(got, "push to https://example.com/x.git") || strings.Contains(got, "git clone") {
+	if got := table(s); !strings.Contains(got, "push to https://example.com/x.git") ||
+		strings.Contains(got, "git clone") {
 		t.Errorf("got\n%s", got)
 	}
 }

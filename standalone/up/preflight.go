@@ -40,7 +40,8 @@ func programs(bin string) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s has no %s: run make build, or set another folder with --bin, or start without them with --bare",
+	return fmt.Errorf("%s has no %s: run make build, or set another folder with --bin, or start without them "+
+		"with --bare",
 		bin, strings.Join(missing, ", no "))
 }
 

@@ -24,10 +24,12 @@ func createRepository(ctx context.Context, path, examples string) (created bool,
 		return false, fmt.Errorf("finding the repository: %w", err)
 	}
 	if _, err := os.Stat(path); err == nil {
-		return false, fmt.Errorf("%s exists and is not a git repository: move it, or set a repository with --repo", path)
+		return false, fmt.Errorf("%s exists and is not a git repository: move it, or set a repository with --repo",
+			path)
 	}
 	if info, err := os.Stat(examples); err != nil || !info.IsDir() {
-		return false, fmt.Errorf("creating the repository: the folder of examples %q is missing; set one with --examples, or a repository with --repo", examples)
+		return false, fmt.Errorf("creating the repository: the folder of examples %q is missing; set one with "+
+			"--examples, or a repository with --repo", examples)
 	}
 	// createRepository creates the repository at another path and then renames it, so that an interrupted start leaves
 	// no incomplete repository.
@@ -36,7 +38,8 @@ func createRepository(ctx context.Context, path, examples string) (created bool,
 		return false, fmt.Errorf("creating the repository: %w", err)
 	}
 	if err := fill(ctx, beside, examples); err != nil {
-		return false, errors.Join(fmt.Errorf("creating the repository from %s: %w", examples, err), os.RemoveAll(beside))
+		return false, errors.Join(fmt.Errorf("creating the repository from %s: %w", examples, err),
+			os.RemoveAll(beside))
 	}
 	if err := os.Rename(beside, path); err != nil {
 		return false, fmt.Errorf("creating the repository: %w", err)
@@ -54,7 +57,8 @@ func fill(ctx context.Context, path, examples string) error {
 	if _, err := g.run("symbolic-ref", "HEAD", "refs/heads/"+repositoryBranch); err != nil {
 		return err
 	}
-	if _, err := g.run("-c", "core.bare=false", "-c", "core.autocrlf=false", "-c", "core.excludesFile=/dev/null", "add", "--all", "."); err != nil {
+	if _, err := g.run("-c", "core.bare=false", "-c", "core.autocrlf=false", "-c", "core.excludesFile=/dev/null", "add",
+		"--all", "."); err != nil {
 		return err
 	}
 	tree, err := g.run("write-tree")
@@ -78,7 +82,8 @@ type git struct {
 }
 
 func (g git) run(args ...string) (string, error) {
-	cmd := exec.CommandContext(g.ctx, "git", append([]string{"--git-dir=" + g.dir, "--work-tree=" + g.tree}, args...)...)
+	cmd := exec.CommandContext(g.ctx, "git", append([]string{"--git-dir=" + g.dir, "--work-tree=" + g.tree},
+		args...)...)
 	cmd.Dir = g.tree
 	cmd.Env = append(withoutGit(os.Environ()), "GIT_INDEX_FILE="+filepath.Join(g.dir, "index"))
 	cmd.Env = append(cmd.Env, identity(g.ctx)...)
@@ -86,7 +91,8 @@ func (g git) run(args ...string) (string, error) {
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("running git %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
+		return "", fmt.Errorf("running git %s: %w: %s", strings.Join(args, " "), err,
+			strings.TrimSpace(stderr.String()))
 	}
 	return strings.TrimSpace(string(out)), nil
 }
@@ -96,7 +102,8 @@ func (g git) run(args ...string) (string, error) {
 func withoutGit(env []string) []string {
 	var out []string
 	for _, e := range env {
-		if !strings.HasPrefix(e, "GIT_") || strings.HasPrefix(e, "GIT_CONFIG") || strings.HasPrefix(e, "GIT_EXEC_PATH") {
+		if !strings.HasPrefix(e, "GIT_") || strings.HasPrefix(e, "GIT_CONFIG") ||
+			strings.HasPrefix(e, "GIT_EXEC_PATH") {
 			out = append(out, e)
 		}
 	}

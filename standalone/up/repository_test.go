@@ -66,21 +66,24 @@ func create(t *testing.T, path, examples string) bool {
 }
 
 func TestTheFirstCommitIsTheExampleByteForByte(t *testing.T) {
-	settings(t, "[core]\n\texcludesFile = IGNORE\n\tautocrlf = input\n[user]\n\tname = Ada\n\temail = ada@example.com\n[init]\n\tdefaultBranch = trunk\n[commit]\n\tgpgsign = true\n")
+	settings(t, "[core]\n\texcludesFile = IGNORE\n\tautocrlf = input\n[user]\n\tname = Ada\n"+
+		"\temail = ada@example.com\n[init]\n\tdefaultBranch = trunk\n[commit]\n\tgpgsign = true\n")
 	t.Setenv("GIT_DIR", "/nonexistent") // as under a git hook
 	path := filepath.Join(t.TempDir(), "config.git")
 	if !create(t, path, example(t)) {
 		t.Fatal("nothing was made")
 	}
 	os.Unsetenv("GIT_DIR")
-	if got := runGit(t, path, "log", "--format=%an <%ae> %s", "main"); got != "Ada <ada@example.com> Begin with the example quickstart" {
+	if got := runGit(t, path, "log", "--format=%an <%ae> %s", "main"); got != "Ada <ada@example.com> Begin with the "+
+		"example quickstart" {
 		t.Errorf("the history is %q", got)
 	}
 	want := "100644 base/ignored.log\n100644 pools/worker/10-chrony.bu\n100755 script.sh"
 	if got := runGit(t, path, "ls-tree", "-r", "--format=%(objectmode) %(path)", "main"); got != want {
 		t.Errorf("the tree is\n%s\nwant\n%s", got, want)
 	}
-	if raw, _ := exec.Command("git", "-C", path, "show", "main:pools/worker/10-chrony.bu").Output(); string(raw) != "variant: fcos\r\n" {
+	if raw, _ := exec.Command("git", "-C", path, "show", "main:pools/worker/10-chrony.bu").Output(); string(
+		raw) != "variant: fcos\r\n" {
 		t.Errorf("line ends changed: %q", raw)
 	}
 }

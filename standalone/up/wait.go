@@ -35,7 +35,8 @@ func (s *session) untilReady(ctx context.Context) error {
 		}
 		for _, name := range []string{"etcd", "kube-apiserver"} {
 			if s.sup.Exits(name) >= maxExits {
-				return fmt.Errorf("%s keeps exiting; the end of %s:\n%s", name, s.sup.Log(name), plane.TailLog(s.sup.Log(name), shownLines))
+				return fmt.Errorf("%s keeps exiting; the end of %s:\n%s", name, s.sup.Log(name),
+					plane.TailLog(s.sup.Log(name), shownLines))
 			}
 		}
 		if err := pause(ctx); err != nil {
@@ -43,7 +44,8 @@ func (s *session) untilReady(ctx context.Context) error {
 		}
 	}
 	log := s.sup.Log("kube-apiserver")
-	return fmt.Errorf("the API server is not ready after %s: %w; the end of %s:\n%s", readyLimit, last, log, plane.TailLog(log, shownLines))
+	return fmt.Errorf("the API server is not ready after %s: %w; the end of %s:\n%s", readyLimit, last, log,
+		plane.TailLog(log, shownLines))
 }
 
 // untilAlive waits a while for the hosts, the Ignition server and the console. untilAlive shows which of them are late,

@@ -58,7 +58,8 @@ func TestDaemonDependencies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := "# The modules that " + Daemon + " links. Written by `make golden`.\n" + strings.Join(Modules(repo.Module, linked), "\n") + "\n"
+	got := "# The modules that " + Daemon + " links. Written by `make golden`.\n" +
+		strings.Join(Modules(repo.Module, linked), "\n") + "\n"
 	golden(t, "deps.txt", got)
 }
 

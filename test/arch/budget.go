@@ -22,7 +22,10 @@ func filesAreShort(r Repo) []Violation {
 	for _, p := range r.Packages {
 		for _, f := range p.production() {
 			if f.Lines > maxFileLines {
-				vs = append(vs, Violation{"file-lines", f.Path, f.Path + ":1", fmt.Sprintf("%d lines, at most %d: split it by the questions it answers", f.Lines, maxFileLines)})
+				vs = append(vs, Violation{
+					"file-lines", f.Path, f.Path + ":1",
+					fmt.Sprintf("%d lines, at most %d: split it by the questions it answers", f.Lines, maxFileLines),
+				})
 			}
 		}
 	}
@@ -38,7 +41,11 @@ func functionsAreShort(r Repo) []Violation {
 			return
 		}
 		if n := f.lines(fn); n > maxFuncLines {
-			vs = append(vs, Violation{"func-lines", p.Dir + "." + funcName(fn), f.where(fn), fmt.Sprintf("%s has %d lines, at most %d: name its parts and call them", funcName(fn), n, maxFuncLines)})
+			vs = append(vs, Violation{
+				"func-lines", p.Dir + "." + funcName(fn), f.where(fn),
+				fmt.Sprintf("%s has %d lines, at most %d: name its parts and call them", funcName(fn), n,
+					maxFuncLines),
+			})
 		}
 	})
 	return vs
@@ -49,7 +56,11 @@ func structsAreSmall(r Repo) []Violation {
 	var vs []Violation
 	eachTypeIn(r, func(p Package, f File, name string, t ast.Expr) {
 		if s, ok := t.(*ast.StructType); ok && s.Fields.NumFields() > maxStructFields {
-			vs = append(vs, Violation{"struct-fields", p.Dir + "." + name, f.where(s), fmt.Sprintf("a struct in %s has %d fields, at most %d: group the ones that belong together", name, s.Fields.NumFields(), maxStructFields)})
+			vs = append(vs, Violation{
+				"struct-fields", p.Dir + "." + name, f.where(s),
+				fmt.Sprintf("a struct in %s has %d fields, at most %d: group the ones that belong together", name,
+					s.Fields.NumFields(), maxStructFields),
+			})
 		}
 	})
 	return vs
@@ -61,7 +72,11 @@ func interfacesAreSmall(r Repo) []Violation {
 	eachTypeIn(r, func(p Package, f File, name string, t ast.Expr) {
 		if i, ok := t.(*ast.InterfaceType); ok {
 			if n := methods(p, i, 0); n > maxInterfaceMethods {
-				vs = append(vs, Violation{"interface-methods", p.Dir + "." + name, f.where(i), fmt.Sprintf("an interface in %s has %d methods, at most %d: split it by who calls what", name, n, maxInterfaceMethods)})
+				vs = append(vs, Violation{
+					"interface-methods", p.Dir + "." + name, f.where(i),
+					fmt.Sprintf("an interface in %s has %d methods, at most %d: split it by who calls what", name, n,
+						maxInterfaceMethods),
+				})
 			}
 		}
 	})
@@ -126,7 +141,11 @@ func typesDoOneThing(r Repo) []Violation {
 		}
 		count[key]++
 		if count[key] == maxTypeMethods+1 {
-			vs = append(vs, Violation{"type-methods", p.Dir + "." + key.name, f.where(fn), fmt.Sprintf("%s is method number %d of %s, at most %d: give the type fewer jobs", fn.Name.Name, maxTypeMethods+1, key.name, maxTypeMethods)})
+			vs = append(vs, Violation{
+				"type-methods", p.Dir + "." + key.name, f.where(fn),
+				fmt.Sprintf("%s is method number %d of %s, at most %d: give the type fewer jobs", fn.Name.Name,
+					maxTypeMethods+1, key.name, maxTypeMethods),
+			})
 		}
 	})
 	return vs
@@ -169,7 +188,11 @@ func mostLinesAreFree(r Repo) []Violation {
 	if all == 0 || free*100 >= all*minFreePercent {
 		return nil
 	}
-	return []Violation{{"free-lines", "all", "go.mod:1", fmt.Sprintf("%d of %d production lines (%d %%) are in rooms free of I/O, at least %d %%: move decisions out of shells", free, all, free*100/all, minFreePercent)}}
+	return []Violation{{
+		"free-lines", "all", "go.mod:1",
+		fmt.Sprintf("%d of %d production lines (%d %%) are in rooms free of I/O, at least %d %%: move decisions out "+
+			"of shells", free, all, free*100/all, minFreePercent),
+	}}
 }
 
 // Lines counts the production lines of every module, and those of them in rooms

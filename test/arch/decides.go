@@ -28,13 +28,16 @@ func policyAloneDecides(r Repo) []Violation {
 			}
 			ast.Inspect(f.Syntax, func(n ast.Node) bool {
 				if name := madeOf(n, local); slices.Contains(decided, name) {
-					vs = append(vs, Violation{"decides", f.Path, f.where(n), fmt.Sprintf("a policy.%s is made here: package policy alone decides refusals, effects and actions, so that the review shows what nodes do; ask it", name)})
+					vs = append(vs, Violation{"decides", f.Path, f.where(n), fmt.Sprintf("a policy.%s is made here: "+
+						"package policy alone decides refusals, effects and actions, so that the review shows what "+
+						"nodes do; ask it", name)})
 				}
 				return true
 			})
 			f.eachCall(r.Module+"/internal/policy", func(sel *ast.SelectorExpr) {
 				if sel.Sel.Name == "OnNode" && !slices.Contains(nodeChecks, p.Dir) {
-					vs = append(vs, Violation{"decides", f.Path, f.where(sel), "only mcd/desired, mcd/plan and mcd/once know a host: a refusal from configs alone belongs to package policy"})
+					vs = append(vs, Violation{"decides", f.Path, f.where(sel), "only mcd/desired, mcd/plan and " +
+						"mcd/once know a host: a refusal from configs alone belongs to package policy"})
 				}
 			})
 		}

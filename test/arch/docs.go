@@ -18,9 +18,11 @@ func packagesAreDocumented(r Repo) []Violation {
 		documented := slices.DeleteFunc(slices.Clone(p.Files), func(f File) bool { return f.Syntax.Doc == nil })
 		switch {
 		case len(documented) == 0:
-			add(p.where(), "package %s has no package comment: write doc.go, first what it is for, then In:, Out:, Never:", p.Dir)
+			add(p.where(), "package %s has no package comment: write doc.go, first what it is for, then In:, "+
+				"Out:, Never:", p.Dir)
 		case len(documented) > 1:
-			add(documented[1].Path+":1", "package %s has %d package comments, also in %s: keep the one in doc.go", p.Dir, len(documented), documented[0].Path)
+			add(documented[1].Path+":1", "package %s has %d package comments, also in %s: keep the one in doc.go",
+				p.Dir, len(documented), documented[0].Path)
 		default:
 			for _, problem := range docProblems(p, documented[0]) {
 				add(documented[0].Path+":1", "%s", problem)
@@ -34,18 +36,21 @@ func packagesAreDocumented(r Repo) []Violation {
 func docProblems(p Package, f File) []string {
 	var problems []string
 	if len(p.production()) > 0 && path.Base(f.Path) != "doc.go" {
-		problems = append(problems, "the package comment stands in "+path.Base(f.Path)+": move it to doc.go, where readers look")
+		problems = append(problems, "the package comment stands in "+path.Base(f.Path)+": move it to doc.go, where "+
+			"readers look")
 	}
 	text := f.Syntax.Doc.Text()
 	want := "Package " + p.Name
 	got := firstWords(text, 2)
 	if command := p.Name == "main" && strings.HasPrefix(got, "Command "); got != want && !command {
-		problems = append(problems, fmt.Sprintf("the package comment begins %q: begin it with %q (a command: \"Command name\"), as go doc expects", firstWords(text, 3), want))
+		problems = append(problems, fmt.Sprintf("the package comment begins %q: begin it with %q (a command: "+
+			"\"Command name\"), as go doc expects", firstWords(text, 3), want))
 	}
 	if room, ok := roomOf(Rooms, p.Dir); p.Module == "." && ok && room.Kind != Command && room.Kind != Test {
 		for _, word := range []string{"In:", "Out:", "Never:"} {
 			if !slices.Contains(strings.Fields(text), word) {
-				problems = append(problems, fmt.Sprintf("the package comment lacks %q: say what comes in, what goes out and what never happens here", word))
+				problems = append(problems, fmt.Sprintf("the package comment lacks %q: say what comes in, what goes "+
+					"out and what never happens here", word))
 			}
 		}
 	}
@@ -65,7 +70,10 @@ func exportedIsDocumented(r Repo) []Violation {
 			return
 		}
 		for _, u := range undocumented(d) {
-			vs = append(vs, Violation{"exported-doc", p.Dir + "." + u.name, f.where(u.at), fmt.Sprintf("%s is exported and has no comment: say what it means, its units, its errors", u.name)})
+			vs = append(vs, Violation{
+				"exported-doc", p.Dir + "." + u.name, f.where(u.at),
+				fmt.Sprintf("%s is exported and has no comment: say what it means, its units, its errors", u.name),
+			})
 		}
 	})
 	return vs
@@ -127,7 +135,11 @@ func controllersSayWhatTheyTouch(r Repo) []Violation {
 		for _, c := range controllers(p) {
 			for _, word := range []string{"Reads:", "Writes:"} {
 				if !hasLine(c.doc, word) {
-					vs = append(vs, Violation{"controller-doc", p.Dir + "." + c.name, c.where, fmt.Sprintf("controller %s has no line %q in its comment: name the kinds, so that the table in ARCHITECTURE.md can be checked", c.name, word)})
+					vs = append(vs, Violation{
+						"controller-doc", p.Dir + "." + c.name, c.where,
+						fmt.Sprintf("controller %s has no line %q in its comment: name the kinds, so that the table "+
+							"in ARCHITECTURE.md can be checked", c.name, word),
+					})
 				}
 			}
 		}

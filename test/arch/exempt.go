@@ -32,7 +32,8 @@ func ParseExemptions(path, text string) ([]Exemption, error) {
 		case !slices.ContainsFunc(Rules, func(r Rule) bool { return r.Name == fields[0] }):
 			errs = append(errs, fmt.Errorf("%s: there is no rule %q", where, fields[0]))
 		case len(fields) < 5:
-			errs = append(errs, fmt.Errorf("%s: want \"rule subject reason\", the reason in a few words that convince a reviewer", where))
+			errs = append(errs, fmt.Errorf("%s: want \"rule subject reason\", the reason in a few words that "+
+				"convince a reviewer", where))
 		default:
 			all = append(all, Exemption{fields[0], fields[1], strings.Join(fields[2:], " "), where})
 		}
@@ -55,7 +56,10 @@ func Exempt(vs []Violation, exemptions []Exemption) []Violation {
 	}
 	for i, e := range exemptions {
 		if !used[i] {
-			left = append(left, Violation{"exemption", e.Rule + ":" + e.Subject, e.Where, fmt.Sprintf("nothing breaks rule %s at %s any more: delete the line", e.Rule, e.Subject)})
+			left = append(left, Violation{
+				"exemption", e.Rule + ":" + e.Subject, e.Where,
+				fmt.Sprintf("nothing breaks rule %s at %s any more: delete the line", e.Rule, e.Subject),
+			})
 		}
 	}
 	return sorted(left)

@@ -13,8 +13,14 @@ var proseFields = []string{"Message", "Note", "Problem", "Reason", "Why"}
 // searches are the functions of package strings that search in a text. patterns are the methods of a regexp that do the
 // same.
 var (
-	searches = []string{"Contains", "ContainsAny", "Count", "Cut", "CutPrefix", "CutSuffix", "EqualFold", "HasPrefix", "HasSuffix", "Index", "IndexByte", "LastIndex", "LastIndexByte", "Split", "SplitN", "SplitSeq"}
-	patterns = []string{"FindAllString", "FindAllStringSubmatch", "FindString", "FindStringIndex", "FindStringSubmatch", "FindStringSubmatchIndex", "MatchString"}
+	searches = []string{
+		"Contains", "ContainsAny", "Count", "Cut", "CutPrefix", "CutSuffix", "EqualFold", "HasPrefix",
+		"HasSuffix", "Index", "IndexByte", "LastIndex", "LastIndexByte", "Split", "SplitN", "SplitSeq",
+	}
+	patterns = []string{
+		"FindAllString", "FindAllStringSubmatch", "FindString", "FindStringIndex", "FindStringSubmatch",
+		"FindStringSubmatchIndex", "MatchString",
+	}
 )
 
 // factsAreNoProse reports decisions that depend on the words of a message. Such a decision fails after a change of the
@@ -34,7 +40,11 @@ func factsAreNoProse(r Repo) []Violation {
 						return true
 					}
 					if name := f.search(call); name != "" && prose.has(call.Args[0]) && !cutsLines(call) {
-						vs = append(vs, Violation{"facts", f.Path, f.where(call), fmt.Sprintf("%s looks into a text for people: decide by a typed error, a reason that is a word, or a field of a record", name)})
+						vs = append(vs, Violation{
+							"facts", f.Path, f.where(call),
+							fmt.Sprintf("%s looks into a text for people: decide by a typed error, a reason that is "+
+								"a word, or a field of a record", name),
+						})
 					}
 					return true
 				})
@@ -75,7 +85,8 @@ type proseNames map[string]bool
 func proseOf(d ast.Decl) proseNames {
 	names := proseNames{}
 	ast.Inspect(d, func(n ast.Node) bool {
-		if a, ok := n.(*ast.AssignStmt); ok && len(a.Lhs) == len(a.Rhs) && (a.Tok == token.DEFINE || a.Tok == token.ASSIGN) {
+		if a, ok := n.(*ast.AssignStmt); ok && len(a.Lhs) == len(a.Rhs) &&
+			(a.Tok == token.DEFINE || a.Tok == token.ASSIGN) {
 			for i, to := range a.Lhs {
 				if name, ok := to.(*ast.Ident); ok && names.has(a.Rhs[i]) {
 					names[name.Name] = true
@@ -106,7 +117,10 @@ func (names proseNames) has(e ast.Expr) bool {
 			return sel.Sel.Name == "Error"
 		}
 		pkg, ok := sel.X.(*ast.Ident)
-		return ok && pkg.Name == "strings" && slices.Contains([]string{"ToLower", "TrimPrefix", "TrimSpace", "TrimSuffix"}, sel.Sel.Name) && names.has(x.Args[0])
+		return ok && pkg.Name == "strings" && slices.Contains([]string{
+			"ToLower", "TrimPrefix", "TrimSpace",
+			"TrimSuffix",
+		}, sel.Sel.Name) && names.has(x.Args[0])
 	}
 	return false
 }

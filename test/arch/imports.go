@@ -41,7 +41,9 @@ func everyPackageHasARoom(r Repo) []Violation {
 	var vs []Violation
 	for _, p := range r.inRoot() {
 		if _, ok := roomOf(Rooms, p.Dir); !ok {
-			vs = append(vs, Violation{"room", p.Dir, p.where(), fmt.Sprintf("package %s is in no row of the table: which room is this? Place its code in an existing room, or add a row with its reason to test/arch/rooms.go", p.Dir)})
+			vs = append(vs, Violation{"room", p.Dir, p.where(), fmt.Sprintf("package %s is in no row of the table: "+
+				"which room is this? Place its code in an existing room, or add a row with its reason to "+
+				"test/arch/rooms.go", p.Dir)})
 		}
 	}
 	return vs
@@ -52,7 +54,8 @@ func importsFollowTheTable(r Repo) []Violation {
 	var vs []Violation
 	eachImport(r, func(i imported) {
 		if dir, ours := r.ours(i.path); ours && !coversAny(i.room.Allowed, dir) {
-			vs = append(vs, i.violation("imports", fmt.Sprintf("%s may not import %s: %s", i.pkg.Dir, dir, i.room.Because)))
+			vs = append(vs, i.violation("imports", fmt.Sprintf("%s may not import %s: %s", i.pkg.Dir, dir,
+				i.room.Because)))
 		}
 	})
 	return vs
@@ -72,9 +75,12 @@ func nobodyImportsAShell(r Repo) []Violation {
 			if isPart(i.room, target) {
 				return
 			}
-			vs = append(vs, i.violation("shell", fmt.Sprintf("%s imports the shell %s: only cmd constructs shells; declare the interface that is needed here, and let cmd hand it in", i.pkg.Dir, dir)))
+			vs = append(vs, i.violation("shell", fmt.Sprintf("%s imports the shell %s: only cmd constructs shells; "+
+				"declare the interface that is needed here, and let cmd hand it in", i.pkg.Dir, dir)))
 		case Test, Command:
-			vs = append(vs, i.violation("shell", fmt.Sprintf("%s imports %s, which is kind %s and never ships as a part: move what is needed into a room", i.pkg.Dir, dir, target.Kind)))
+			vs = append(vs,
+				i.violation("shell", fmt.Sprintf("%s imports %s, which is kind %s and never ships as a part: move "+
+					"what is needed into a room", i.pkg.Dir, dir, target.Kind)))
 		}
 	})
 	return vs
@@ -96,7 +102,8 @@ func theWallStands(r Repo) []Violation {
 		dir, ours := r.ours(i.path)
 		from, to := side(i.pkg.Dir), side(dir)
 		if ours && from != "" && to != "" && from != to {
-			vs = append(vs, i.violation("wall", fmt.Sprintf("%s imports %s across the wall: reconcile, mcs and mcd are three processes that share only api and policy; move the shared words there", i.pkg.Dir, dir)))
+			vs = append(vs, i.violation("wall", fmt.Sprintf("%s imports %s across the wall: reconcile, mcs and mcd "+
+				"are three processes that share only api and policy; move the shared words there", i.pkg.Dir, dir)))
 		}
 	})
 	return vs
@@ -143,7 +150,8 @@ func pureRoomsStayPure(r Repo) []Violation {
 		}
 		for _, w := range worldly {
 			if covers(w.Prefix+"/...", i.path) && slices.Contains(w.Kinds, i.room.Kind) {
-				vs = append(vs, i.violation("std", fmt.Sprintf("%s (kind %s) imports %s, which %s", i.pkg.Dir, i.room.Kind, i.path, w.Because)))
+				vs = append(vs, i.violation("std", fmt.Sprintf("%s (kind %s) imports %s, which %s", i.pkg.Dir,
+					i.room.Kind, i.path, w.Because)))
 				return
 			}
 		}
@@ -164,7 +172,9 @@ func librariesAreNamed(r Repo) []Violation {
 				return
 			}
 		}
-		vs = append(vs, i.violation("library", fmt.Sprintf("%s (kind %s) imports %s, which is not among its libraries: %s. Move the call to the room that has it, or name the library in test/arch/rooms.go with a reason", i.pkg.Dir, i.room.Kind, i.path, i.room.Because)))
+		vs = append(vs, i.violation("library", fmt.Sprintf("%s (kind %s) imports %s, which is not among its "+
+			"libraries: %s. Move the call to the room that has it, or name the library in test/arch/rooms.go with "+
+			"a reason", i.pkg.Dir, i.room.Kind, i.path, i.room.Because)))
 	})
 	return vs
 }
@@ -191,7 +201,10 @@ func pureRoomsTakeTheClock(r Repo) []Violation {
 				f.eachCall(pkg, func(sel *ast.SelectorExpr) {
 					if slices.Contains(calls.names, sel.Sel.Name) {
 						name := pkg + "." + sel.Sel.Name
-						vs = append(vs, Violation{"clock", p.Dir + "->" + name, f.where(sel), fmt.Sprintf("%s (kind %s) uses %s, which %s", p.Dir, room.Kind, name, calls.because)})
+						vs = append(vs, Violation{
+							"clock", p.Dir + "->" + name, f.where(sel),
+							fmt.Sprintf("%s (kind %s) uses %s, which %s", p.Dir, room.Kind, name, calls.because),
+						})
 					}
 				})
 			}

@@ -84,13 +84,17 @@ func theDaemonStaysSmall(r Repo) []Violation {
 	linked := r.Links[Daemon]
 	for _, l := range linked {
 		if dir, ours := r.ours(l.Path); ours && otherProcess(dir) {
-			add(l.Path, fmt.Sprintf("the daemon links %s of another process: share words through api and policy only", dir))
+			add(l.Path, fmt.Sprintf("the daemon links %s of another process: share words through api and policy only",
+				dir))
 		}
 	}
 	for _, u := range unlinked {
-		i := slices.IndexFunc(linked, func(l Linked) bool { return l.Path == u.Prefix || strings.HasPrefix(l.Path, u.Prefix+"/") })
+		i := slices.IndexFunc(linked, func(l Linked) bool {
+			return l.Path == u.Prefix || strings.HasPrefix(l.Path, u.Prefix+"/")
+		})
 		if i >= 0 {
-			add(u.Prefix, fmt.Sprintf("the daemon links %s: %s. `go mod why %s` names the way in", linked[i].Path, u.Because, linked[i].Path))
+			add(u.Prefix, fmt.Sprintf("the daemon links %s: %s. `go mod why %s` names the way in", linked[i].Path,
+				u.Because, linked[i].Path))
 		}
 	}
 	return vs

@@ -72,7 +72,8 @@ func (l *loader) visit(name string, entry fs.DirEntry, err error) error {
 
 func ignored(dir string) bool {
 	base := path.Base(dir)
-	return dir == "bin" || base == "testdata" || base == "vendor" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_")
+	return dir == "bin" || base == "testdata" || base == "vendor" || strings.HasPrefix(base, ".") ||
+		strings.HasPrefix(base, "_")
 }
 
 func (l *loader) file(name string) error {

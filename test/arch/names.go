@@ -16,7 +16,8 @@ func packagesAreNamed(r Repo) []Violation {
 	for _, p := range r.Packages {
 		for _, name := range append(strings.Split(p.Dir, "/"), p.Name) {
 			if slices.Contains(nameless, name) {
-				vs = append(vs, Violation{"package-name", p.Dir, p.where(), fmt.Sprintf("a folder or package named %q belongs to nobody: put the code beside its one user, or name the noun it produces", name)})
+				vs = append(vs, Violation{"package-name", p.Dir, p.where(), fmt.Sprintf("a folder or package named "+
+					"%q belongs to nobody: put the code beside its one user, or name the noun it produces", name)})
 				break
 			}
 		}
@@ -31,7 +32,8 @@ func nothingRunsBeforeMain(r Repo) []Violation {
 		for _, f := range p.Files {
 			for _, d := range f.Syntax.Decls {
 				if fn, ok := d.(*ast.FuncDecl); ok && !f.Generated && fn.Recv == nil && fn.Name.Name == "init" {
-					vs = append(vs, Violation{"init", f.Path, f.where(fn), "an init function runs unseen and in an order nobody reads: construct the value in cmd, or make a table of it"})
+					vs = append(vs, Violation{"init", f.Path, f.where(fn), "an init function runs unseen and in an " +
+						"order nobody reads: construct the value in cmd, or make a table of it"})
 				}
 			}
 		}
@@ -50,7 +52,8 @@ func testsDoNotSleep(r Repo) []Violation {
 			}
 			f.eachCall("time", func(sel *ast.SelectorExpr) {
 				if sel.Sel.Name == "Sleep" {
-					vs = append(vs, Violation{"sleep", f.Path, f.where(sel), "a test sleeps: wait for the event, or use testing/synctest"})
+					vs = append(vs, Violation{"sleep", f.Path, f.where(sel), "a test sleeps: wait for the event, or " +
+						"use testing/synctest"})
 				}
 			})
 		}
@@ -65,7 +68,8 @@ func thereIsOneLogger(r Repo) []Violation {
 		for _, f := range p.production() {
 			for _, spec := range f.Syntax.Imports {
 				if unquote(spec) == "log" {
-					vs = append(vs, Violation{"log", f.Path, f.where(spec), "package log has no levels and no keys: log/slog is the one logger, and only shells log"})
+					vs = append(vs, Violation{"log", f.Path, f.where(spec), "package log has no levels and no keys: " +
+						"log/slog is the one logger, and only shells log"})
 				}
 			}
 		}

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestTheArchitecturePageNamesFunctionsThatAreCalled: the functions in the table of arrows exist, and product code of other packages calls
-// them.
+// TestTheArchitecturePageNamesFunctionsThatAreCalled: the functions in the table of arrows exist, and product code of
+// other packages calls them.
 func TestTheArchitecturePageNamesFunctionsThatAreCalled(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
 	if err != nil {

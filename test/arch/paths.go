@@ -10,13 +10,17 @@ import (
 // byPath are the calls with a whole path, in which the kernel follows symbolic links of any user.
 var byPath = map[string][]string{
 	"os": {
-		"Chmod", "Chown", "Chtimes", "CopyFS", "Create", "CreateTemp", "DirFS", "Lchown", "Link", "Lstat", "Mkdir", "MkdirAll", "MkdirTemp", "Open", "OpenFile", "OpenInRoot",
-		"OpenRoot", "ReadDir", "ReadFile", "Readlink", "Remove", "RemoveAll", "Rename", "Stat", "Symlink", "Truncate", "WriteFile",
+		"Chmod", "Chown", "Chtimes", "CopyFS", "Create", "CreateTemp", "DirFS", "Lchown", "Link", "Lstat", "Mkdir",
+		"MkdirAll", "MkdirTemp", "Open", "OpenFile", "OpenInRoot",
+		"OpenRoot", "ReadDir", "ReadFile", "Readlink", "Remove", "RemoveAll", "Rename", "Stat", "Symlink", "Truncate",
+		"WriteFile",
 	},
 	"path/filepath": {"EvalSymlinks", "Glob", "Walk", "WalkDir"},
 	"golang.org/x/sys/unix": {
-		"Access", "Chmod", "Chown", "Chroot", "Creat", "Getxattr", "InotifyAddWatch", "Lchown", "Lgetxattr", "Link", "Listxattr", "Llistxattr", "Lremovexattr", "Lsetxattr", "Lstat", "Mkdir",
-		"Mknod", "Mount", "Open", "Readlink", "Removexattr", "Rename", "Rmdir", "Setxattr", "Stat", "Statfs", "Symlink", "Truncate", "Unlink",
+		"Access", "Chmod", "Chown", "Chroot", "Creat", "Getxattr", "InotifyAddWatch", "Lchown", "Lgetxattr", "Link",
+		"Listxattr", "Llistxattr", "Lremovexattr", "Lsetxattr", "Lstat", "Mkdir",
+		"Mknod", "Mount", "Open", "Readlink", "Removexattr", "Rename", "Rmdir", "Setxattr", "Stat", "Statfs", "Symlink",
+		"Truncate", "Unlink",
 	},
 }
 
@@ -33,7 +37,12 @@ func hostPathsAreOpenedInOnePlace(r Repo) []Violation {
 			for library, calls := range byPath {
 				f.eachCall(library, func(sel *ast.SelectorExpr) {
 					if slices.Contains(calls, sel.Sel.Name) && !ofProc(f.Syntax, sel) {
-						vs = append(vs, Violation{"host-path", f.Path, f.where(sel), fmt.Sprintf("%s.%s follows the links of whoever put them on the way: open the directory with mcd/host/linux/beneath, and use a call that takes its descriptor", sel.X, sel.Sel.Name)})
+						vs = append(vs, Violation{
+							"host-path", f.Path, f.where(sel),
+							fmt.Sprintf("%s.%s follows the links of whoever put them on the way: open the directory "+
+								"with mcd/host/linux/beneath, and use a call that takes its descriptor", sel.X,
+								sel.Sel.Name),
+						})
 					}
 				})
 			}

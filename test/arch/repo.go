@@ -17,8 +17,8 @@ type Repo struct {
 	Module string
 	// Packages are the packages of every module, sorted by directory.
 	Packages []Package
-	// Links has the packages that each guarded binary links, directly or indirectly, by the binary's directory. A guarded
-	// binary without an entry is not built yet.
+	// Links has the packages that each guarded binary links, directly or indirectly, by the binary's directory. A
+	// guarded binary without an entry is not built yet.
 	Links map[string][]Linked
 }
 
@@ -77,7 +77,8 @@ func sorted(vs []Violation) []Violation {
 	slices.SortStableFunc(vs, func(a, b Violation) int {
 		fileA, lineA := place(a.Where)
 		fileB, lineB := place(b.Where)
-		return cmp.Or(cmp.Compare(fileA, fileB), cmp.Compare(lineA, lineB), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Subject, b.Subject))
+		return cmp.Or(cmp.Compare(fileA, fileB), cmp.Compare(lineA, lineB), cmp.Compare(a.Rule, b.Rule),
+			cmp.Compare(a.Subject, b.Subject))
 	})
 	return vs
 }

@@ -43,10 +43,18 @@ type Room struct {
 
 // The named sets of libraries: types and parsers without I/O for pure rooms, clients for shells.
 var (
-	kubeTypes  = []string{"k8s.io/api/", "k8s.io/apimachinery/", "github.com/openshift/api/"}
-	ignition   = []string{"github.com/coreos/ignition/v2/config/v3_", "github.com/coreos/ignition/v2/config/util", "github.com/coreos/ignition/v2/config/validate", "github.com/coreos/ignition/v2/config/merge", "github.com/coreos/ignition/v2/config/shared/", "github.com/coreos/ign-converter/", "github.com/coreos/vcontext/", "github.com/vincent-petithory/dataurl", "github.com/coreos/go-semver/"}
-	yaml       = []string{"sigs.k8s.io/yaml", "go.yaml.in/yaml/v3", "gopkg.in/yaml.v3"}
-	ignition2  = []string{"github.com/coreos/ignition/config/v2_", "github.com/coreos/ignition/config/util", "github.com/coreos/ignition/config/validate"}
+	kubeTypes = []string{"k8s.io/api/", "k8s.io/apimachinery/", "github.com/openshift/api/"}
+	ignition  = []string{
+		"github.com/coreos/ignition/v2/config/v3_", "github.com/coreos/ignition/v2/config/util",
+		"github.com/coreos/ignition/v2/config/validate", "github.com/coreos/ignition/v2/config/merge",
+		"github.com/coreos/ignition/v2/config/shared/", "github.com/coreos/ign-converter/",
+		"github.com/coreos/vcontext/", "github.com/vincent-petithory/dataurl", "github.com/coreos/go-semver/",
+	}
+	yaml      = []string{"sigs.k8s.io/yaml", "go.yaml.in/yaml/v3", "gopkg.in/yaml.v3"}
+	ignition2 = []string{
+		"github.com/coreos/ignition/config/v2_", "github.com/coreos/ignition/config/util",
+		"github.com/coreos/ignition/config/validate",
+	}
 	kubeClient = []string{"k8s.io/client-go/", "k8s.io/kubectl/pkg/drain", "sigs.k8s.io/controller-runtime"}
 	anything   = []string{"*"}
 )

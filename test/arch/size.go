@@ -31,7 +31,11 @@ func packagesAreSmall(r Repo) []Violation {
 			lines += f.Lines
 		}
 		if lines > maxPackageLines {
-			vs = append(vs, Violation{"package-lines", p.Dir, p.where(), fmt.Sprintf("package %s has %d lines, at most %d: split it by what its parts are for", p.Name, lines, maxPackageLines)})
+			vs = append(vs, Violation{
+				"package-lines", p.Dir, p.where(),
+				fmt.Sprintf("package %s has %d lines, at most %d: split it by what its parts are for", p.Name, lines,
+					maxPackageLines),
+			})
 		}
 	}
 	return vs
@@ -46,7 +50,11 @@ func functionsAreSimple(r Repo) []Violation {
 			return
 		}
 		if n := complexity(fn); n > maxComplexity {
-			vs = append(vs, Violation{"complexity", p.Dir + "." + funcName(fn), f.where(fn), fmt.Sprintf("%s has a cyclomatic complexity of %d, at most %d: give its cases names or a table", funcName(fn), n, maxComplexity)})
+			vs = append(vs, Violation{
+				"complexity", p.Dir + "." + funcName(fn), f.where(fn),
+				fmt.Sprintf("%s has a cyclomatic complexity of %d, at most %d: give its cases names or a table",
+					funcName(fn), n, maxComplexity),
+			})
 		}
 	})
 	return vs
@@ -94,7 +102,11 @@ func functionsTakeFewParameters(r Repo) []Violation {
 			}
 		}
 		if n > maxParameters {
-			vs = append(vs, Violation{"parameters", p.Dir + "." + funcName(fn), f.where(fn), fmt.Sprintf("%s takes %d parameters, at most %d beside a context: group the ones that belong together", funcName(fn), n, maxParameters)})
+			vs = append(vs, Violation{
+				"parameters", p.Dir + "." + funcName(fn), f.where(fn),
+				fmt.Sprintf("%s takes %d parameters, at most %d beside a context: group the ones that belong together",
+					funcName(fn), n, maxParameters),
+			})
 		}
 	})
 	return vs

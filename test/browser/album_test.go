@@ -11,8 +11,10 @@ import (
 )
 
 var (
-	pictures = flag.String("pictures", os.Getenv("BUNSEN_PICTURES"), "`folder` for pictures of the pages (default: none are kept)")
-	readme   = flag.String("readme", "", "`file` for the picture of README.md: the page of a pool during a rollout (default: it stays as it is)")
+	pictures = flag.String("pictures", os.Getenv("BUNSEN_PICTURES"), "`folder` for pictures of the pages (default: "+
+		"none are kept)")
+	readme = flag.String("readme", "", "`file` for the picture of README.md: the page of a pool during a rollout "+
+		"(default: it stays as it is)")
 )
 
 // mostReadme limits the picture of README.md.
@@ -26,7 +28,9 @@ func (b *tab) keepReadme() {
 	}
 	b.until(`document.querySelectorAll("#map a.cell.updated").length > 6 && document.querySelector("#map a.cell.rebooting") !== null`)
 	b.resize(1100, 900) // The width decides how high the page is.
-	b.resize(1100, eval[int64](b, `Math.round(document.querySelector("#pool-timeline figure").getBoundingClientRect().bottom + scrollY) + 24`))
+	b.resize(1100,
+		eval[int64](b,
+			`Math.round(document.querySelector("#pool-timeline figure").getBoundingClientRect().bottom + scrollY) + 24`))
 	b.write(*readme, chromedp.CaptureScreenshot())
 	b.resize(1280, 900)
 	if info, err := os.Stat(*readme); err != nil || info.Size() > mostReadme {

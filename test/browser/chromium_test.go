@@ -36,11 +36,17 @@ func startChromium(t *testing.T, dir string, flags ...chromedp.ExecAllocatorOpti
 		t.Fatalf("no Chromium to test with: run make setup: %v", err)
 	}
 	options := append([]chromedp.ExecAllocatorOption{
-		chromedp.ExecPath(path), chromedp.UserDataDir(filepath.Join(dir, "profile")), chromedp.Env("HOME=" + dir), chromedp.WSURLReadTimeout(time.Minute),
-		chromedp.Headless, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.WindowSize(1280, 900),
-		chromedp.Flag("force-color-profile", "srgb"), chromedp.Flag("disable-renderer-backgrounding", true), chromedp.Flag("disable-background-timer-throttling", true),
+		chromedp.ExecPath(path), chromedp.UserDataDir(filepath.Join(dir, "profile")), chromedp.Env("HOME=" + dir),
+		chromedp.WSURLReadTimeout(time.Minute),
+		chromedp.Headless, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck,
+		chromedp.WindowSize(1280, 900),
+		chromedp.Flag("force-color-profile", "srgb"), chromedp.Flag("disable-renderer-backgrounding", true),
+		chromedp.Flag("disable-background-timer-throttling", true),
 	}, flags...)
-	for _, flag := range []string{"disable-quic", "disable-background-networking", "disable-component-update", "disable-sync", "disable-extensions", "disable-dev-shm-usage", "disable-breakpad"} {
+	for _, flag := range []string{
+		"disable-quic", "disable-background-networking", "disable-component-update",
+		"disable-sync", "disable-extensions", "disable-dev-shm-usage", "disable-breakpad",
+	} {
 		options = append(options, chromedp.Flag(flag, true))
 	}
 	if os.Getuid() == 0 {
@@ -76,8 +82,8 @@ type received struct {
 	bytes float64
 }
 
-// open opens a tab for pages of one origin. When the test ends, it checks that the pages requested nothing else, ran nothing that failed,
-// and violated no policy.
+// open opens a tab for pages of one origin. When the test ends, it checks that the pages requested nothing else, ran
+// nothing that failed, and violated no policy.
 func (c *chromium) open(t *testing.T, origin string) *tab {
 	t.Helper()
 	return c.tab(t, origin)
@@ -136,7 +142,8 @@ func (b *tab) hear(event any) {
 	switch e := event.(type) {
 	case *network.EventRequestWillBeSent:
 		b.bytes[e.RequestID] = received{url: e.Request.URL, kind: e.Type}
-		if u, err := url.Parse(e.Request.URL); err != nil || u.Scheme+"://"+u.Host != b.origin && u.Scheme != "data" && u.Scheme != "about" {
+		if u, err := url.Parse(e.Request.URL); err != nil || u.Scheme+"://"+u.Host != b.origin && u.Scheme != "data" &&
+			u.Scheme != "about" {
 			b.foreign = append(b.foreign, e.Request.URL)
 		}
 	case *network.EventLoadingFinished:
@@ -148,9 +155,12 @@ func (b *tab) hear(event any) {
 	case *page.EventJavascriptDialogOpening:
 		b.problems = append(b.problems, "a dialog opened: "+e.Message)
 	case *runtime.EventExceptionThrown:
-		b.problems = append(b.problems, "a script failed: "+e.ExceptionDetails.Text+" "+e.ExceptionDetails.Exception.Description)
+		b.problems = append(b.problems, "a script failed: "+e.ExceptionDetails.Text+" "+
+			e.ExceptionDetails.Exception.Description)
 	case *runtime.EventConsoleAPICalled:
-		if text := texts(e.Args); (e.Type == "error" || e.Type == "warning") && !strings.Contains(text, "[object Event]") { // htmx logs lost streams
+		// htmx logs lost streams
+		if text := texts(e.Args); (e.Type == "error" || e.Type == "warning") && !strings.Contains(text,
+			"[object Event]") {
 			b.problems = append(b.problems, "console: "+text)
 		}
 	case *cdplog.EventEntryAdded:
@@ -185,7 +195,8 @@ func (b *tab) check() {
 func (b *tab) describe() {
 	ctx, cancel := context.WithTimeout(b.ctx, 10*time.Second)
 	defer cancel()
-	text, err := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href + "\n" + document.body.innerText.slice(0, 4000)`))
+	text, err := chromedp.Run(ctx,
+		chromedp.Evaluate[string](`location.href + "\n" + document.body.innerText.slice(0, 4000)`))
 	b.t.Logf("--- the page ---\n%s %v", text, err)
 }
 
@@ -222,15 +233,21 @@ func (b *tab) do(what string, steps ...chromedp.Action[chromedp.Void]) {
 // resize sets the size of the window. One of 360 pixels is that of a telephone.
 func (b *tab) resize(width, height int64) {
 	b.t.Helper()
-	call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 500})
+	call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+		Width: width, Height: height,
+		DeviceScaleFactor: 1, Mobile: width < 500,
+	})
 }
 
 // media sets the medium, screen or print, and the scheme of colours, light or dark.
 func (b *tab) media(medium, scheme string) {
 	b.t.Helper()
-	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: medium, Features: []*emulation.MediaFeature{
-		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
-	}})
+	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Media: medium,
+		Features: []*emulation.MediaFeature{
+			{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+		},
+	})
 }
 
 // eval returns the value of an expression in the page.
@@ -258,7 +275,9 @@ func (b *tab) until(expression string) {
 // shows waits until an element shows a text.
 func (b *tab) shows(selector, text string) {
 	b.t.Helper()
-	b.until(fmt.Sprintf(`Array.from(document.querySelectorAll(%q)).some((e) => e.checkVisibility() && e.innerText.includes(%q))`, selector, text))
+	b.until(fmt.Sprintf(
+		`Array.from(document.querySelectorAll(%q)).some((e) => e.checkVisibility() && e.innerText.includes(%q))`,
+		selector, text))
 }
 
 func shortened(text string) string {

@@ -2,7 +2,8 @@ package browser
 
 import "testing"
 
-// TestConsole shows the console of one cluster in Chromium. The sentences build on each other: later pages show what earlier ones caused.
+// TestConsole shows the console of one cluster in Chromium. The sentences build on each other: later pages show what
+// earlier ones caused.
 func TestConsole(t *testing.T) {
 	w := newWorld(t)
 	w.silence(t)

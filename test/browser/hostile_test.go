@@ -13,9 +13,11 @@ const (
 	bidi          = "\u202egnp.exe\u2066"
 )
 
-// hostileTextsRunNothing: subjects, paths, contents, reasons and queries with HTML, SVG, bidirectional controls and a long line are text.
+// hostileTextsRunNothing: subjects, paths, contents, reasons and queries with HTML, SVG, bidirectional controls and a
+// long line are text.
 func (w *world) hostileTextsRunNothing(t *testing.T) {
-	w.kubectl(t, "annotate", "node", first("gpu"), "machineconfiguration.openshift.io/reason="+hostileMarkup, "--overwrite")
+	w.kubectl(t, "annotate", "node", first("gpu"), "machineconfiguration.openshift.io/reason="+hostileMarkup,
+		"--overwrite")
 	w.run(t, w.dir, "", w.bin+"/bunsen", "pause", "pool/gpu", "--because", hostileMarkup)
 	long := strings.Repeat("A", 600_000)
 	commit := w.push(t, hostileMarkup+bidi, map[string]string{
@@ -42,7 +44,8 @@ func (w *world) hostileTextsRunNothing(t *testing.T) {
 		b.forget()
 		b.visit(p.path)
 		b.shows("body", p.shows)
-		if ran := eval[string](b, `String(window.ran) + document.querySelectorAll("main img, main script, main style, main iframe, [onerror], [onload]").length`); ran != "undefined0" {
+		if ran := eval[string](b,
+			`String(window.ran) + document.querySelectorAll("main img, main script, main style, main iframe, [onerror], [onload]").length`); ran != "undefined0" {
 			t.Errorf("%s: %s", p.name, ran)
 		}
 		if eval[bool](b, `/[\u202a-\u202e\u2066-\u2069]/.test(document.documentElement.textContent)`) {

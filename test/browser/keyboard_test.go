@@ -39,7 +39,8 @@ const describeFocused = `(() => {
 	};
 })()`
 
-// tabTo presses the tab key until an element of the selector has the focus. Each element on the way must show its focus.
+// tabTo presses the tab key until an element of the selector has the focus. Each element on the way must show its
+// focus.
 func (b *tab) tabTo(selector string) {
 	b.t.Helper()
 	var way []string
@@ -60,20 +61,23 @@ func (b *tab) tabTo(selector string) {
 // stopName names an element that the tab key reaches. It stays the same when the page replaces the element.
 const stopName = `(e) => [e.tagName, e.id || e.getAttribute("href") || e.getAttribute("aria-label") || (e.tagName === "BUTTON" ? e.innerText : ""), (e.closest("section, article, [id]") || document.body).id].join(" ")`
 
-// theKeyboardReachesEverything: each link, field, button and scrolled region of each page is a stop of the tab key, which shows its focus.
+// theKeyboardReachesEverything: each link, field, button and scrolled region of each page is a stop of the tab key,
+// which shows its focus.
 func (w *world) theKeyboardReachesEverything(t *testing.T) {
 	b := w.signedIn(t, "/")
 	for _, p := range w.pagesOf(t) {
 		b.visit(p.path)
 		b.shows("main", p.shows)
-		want := eval[[]string](b, `Array.from(document.querySelectorAll("a[href], button, input:not([type=hidden]), summary, [tabindex='0']"))
+		want := eval[[]string](b,
+			`Array.from(document.querySelectorAll("a[href], button, input:not([type=hidden]), summary, [tabindex='0']"))
 			.filter((e) => e.checkVisibility() && e.tabIndex >= 0).map(`+stopName+`)`)
 		reached := map[string]bool{}
 		for range len(want) + 1 {
 			b.press(kb.Tab)
 			f := eval[focused](b, describeFocused)
 			if !f.Outline || !f.Inside {
-				t.Errorf("%s: the focus on %q is not visible: outline %t, in the window %t", p.name, f.Name, f.Outline, f.Inside)
+				t.Errorf("%s: the focus on %q is not visible: outline %t, in the window %t", p.name, f.Name, f.Outline,
+					f.Inside)
 			}
 			reached[eval[string](b, `(`+stopName+`)(document.activeElement)`)] = true
 		}

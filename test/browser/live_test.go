@@ -19,7 +19,9 @@ func (w *world) aPushMovesCellsWithoutAReload(t *testing.T) {
 	b.until(`document.querySelectorAll("#map a.cell.updated").length === 18`)
 	eval[bool](b, `window.same = true; window.seen = new Set();
 		new MutationObserver(() => document.querySelectorAll("#map a.cell").forEach((c) => seen.add(c.className))).observe(document.body, {subtree: true, childList: true, attributes: true}); true`)
-	commit, begun := w.push(t, "Forward packets on every worker", map[string]string{"pools/worker/20-forward.bu": file("/etc/sysctl.d/90-forward.conf", "net.ipv4.ip_forward = 1")}), time.Now()
+	commit, begun := w.push(t, "Forward packets on every worker",
+		map[string]string{"pools/worker/20-forward.bu": file("/etc/sysctl.d/90-forward.conf",
+			"net.ipv4.ip_forward = 1")}), time.Now()
 	b.until(`document.querySelectorAll("#map a.cell.updated").length < 18`)
 	t.Logf("%s after the push, the first cell has moved", time.Since(begun).Round(10*time.Millisecond))
 	b.shows("#pool-state", commit)
@@ -37,5 +39,6 @@ func (w *world) aPushMovesCellsWithoutAReload(t *testing.T) {
 
 // file returns a Butane document with one file.
 func file(path, content string) string {
-	return fmt.Sprintf("variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: %q\n      mode: 0644\n      contents:\n        inline: %q\n", path, content+"\n")
+	return fmt.Sprintf("variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: %q\n      mode: 0644\n"+
+		"      contents:\n        inline: %q\n", path, content+"\n")
 }

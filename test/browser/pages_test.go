@@ -68,7 +68,8 @@ func (b *tab) axe() []violation {
 	if !eval[bool](b, `"axe" in window`) {
 		eval[bool](b, string(script)+"\n;true")
 	}
-	result := eval[string](b, `axe.run(document, {runOnly: {type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}, resultTypes: ["violations"]})
+	result := eval[string](b,
+		`axe.run(document, {runOnly: {type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}, resultTypes: ["violations"]})
 		.then((r) => JSON.stringify(r.violations))`)
 	var found []violation
 	if err := json.Unmarshal([]byte(result), &found); err != nil {
@@ -80,19 +81,22 @@ func (b *tab) axe() []violation {
 // look checks a page that the tab shows, in one size and scheme, with everything unfolded.
 func (b *tab) look(name string) {
 	b.t.Helper()
-	eval[bool](b, `window.folded = Array.from(document.querySelectorAll("details:not([open])")); folded.forEach((e) => { e.open = true; }); true`)
+	eval[bool](b,
+		`window.folded = Array.from(document.querySelectorAll("details:not([open])")); folded.forEach((e) => { e.open = true; }); true`)
 	defer eval[bool](b, `window.folded.forEach((e) => { e.open = false; }); true`)
 	for _, v := range b.axe() {
 		for _, n := range v.Nodes {
 			b.t.Errorf("%s: axe: %s: %v: %s", name, v.Help, n.Target, strings.ReplaceAll(n.FailureSummary, "\n", " "))
 		}
 	}
-	if wide := eval[[]string](b, `innerWidth >= document.documentElement.scrollWidth ? [] : Array.from(document.querySelectorAll("body *")).filter((e) => e.getBoundingClientRect().right > innerWidth && e.closest(".scroll, pre") === null).map((e) => e.tagName + "#" + e.id + "." + e.className + " " + e.getBoundingClientRect().right)`); len(wide) > 0 {
+	if wide := eval[[]string](b,
+		`innerWidth >= document.documentElement.scrollWidth ? [] : Array.from(document.querySelectorAll("body *")).filter((e) => e.getBoundingClientRect().right > innerWidth && e.closest(".scroll, pre") === null).map((e) => e.tagName + "#" + e.id + "." + e.className + " " + e.getBoundingClientRect().right)`); len(wide) > 0 {
 		b.t.Errorf("%s: the page is wider than the window: %v", name, wide)
 	}
 }
 
-// everyPageIsAccessible: axe-core finds nothing in light and dark, at the width of a telephone nothing is cut, and no page is heavy.
+// everyPageIsAccessible: axe-core finds nothing in light and dark, at the width of a telephone nothing is cut, and no
+// page is heavy.
 func (w *world) everyPageIsAccessible(t *testing.T) {
 	b := w.signedIn(t, "/")
 	call(b, network.SetCacheDisabled, network.SetCacheDisabledParams{CacheDisabled: true})
@@ -112,12 +116,18 @@ func (w *world) everyPageIsAccessible(t *testing.T) {
 // mostBytes limits a page with its files, and the little data that these tests have.
 const mostBytes = 200_000
 
-// views are how users see a page. The last one, which has the size of one and the colours of another, is only for the pictures.
+// views are how users see a page. The last one, which has the size of one and the colours of another, is only for the
+// pictures.
 var views = []struct {
 	name, scheme string
 	width        int64
 	look         bool
-}{{"light", "light", 1280, true}, {"dark", "dark", 1280, true}, {"narrow", "light", 360, true}, {"narrow-dark", "dark", 360, false}}
+}{
+	{"light", "light", 1280, true},
+	{"dark", "dark", 1280, true},
+	{"narrow", "light", 360, true},
+	{"narrow-dark", "dark", 360, false},
+}
 
 // lookIn checks what a tab shows in each view, and keeps pictures.
 func (w *world) lookIn(b *tab, name string) {
@@ -137,17 +147,23 @@ func (w *world) lookIn(b *tab, name string) {
 // aPageOnPaperHasItsText: printed pages have no navigation and no forms, and nothing that scrolls.
 func (w *world) aPageOnPaperHasItsText(t *testing.T) {
 	b := w.signedIn(t, "/")
-	for _, path := range []string{"/", "/pool/edge", "/node/" + first("gpu"), "/compare?from=pool%2Fworker&to=pool%2Fgpu"} {
+	for _, path := range []string{
+		"/", "/pool/edge", "/node/" + first("gpu"),
+		"/compare?from=pool%2Fworker&to=pool%2Fgpu",
+	} {
 		b.visit(path)
 		b.resize(720, 900) // the width of a page of paper
 		b.media("print", "dark")
-		if seen := eval[[]string](b, `Array.from(document.querySelectorAll("nav, form, .skip")).filter((e) => e.checkVisibility()).map((e) => e.outerHTML.slice(0, 100))`); len(seen) > 0 {
+		if seen := eval[[]string](b,
+			`Array.from(document.querySelectorAll("nav, form, .skip")).filter((e) => e.checkVisibility()).map((e) => e.outerHTML.slice(0, 100))`); len(seen) > 0 {
 			t.Errorf("%s: on paper are %v", path, seen)
 		}
-		if cut := eval[[]string](b, `Array.from(document.querySelectorAll("main *")).filter((e) => ["auto", "scroll", "hidden"].includes(getComputedStyle(e).overflowX) && e.scrollWidth > e.clientWidth + 1 && !e.matches(".for-readers")).map((e) => e.outerHTML.slice(0, 100))`); len(cut) > 0 {
+		if cut := eval[[]string](b,
+			`Array.from(document.querySelectorAll("main *")).filter((e) => ["auto", "scroll", "hidden"].includes(getComputedStyle(e).overflowX) && e.scrollWidth > e.clientWidth + 1 && !e.matches(".for-readers")).map((e) => e.outerHTML.slice(0, 100))`); len(cut) > 0 {
 			t.Errorf("%s: on paper is cut: %v", path, cut)
 		}
-		if color := eval[string](b, `getComputedStyle(document.documentElement).backgroundColor`); color != "rgb(255, 255, 255)" {
+		if color := eval[string](b,
+			`getComputedStyle(document.documentElement).backgroundColor`); color != "rgb(255, 255, 255)" {
 			t.Errorf("%s: the paper is %s", path, color)
 		}
 		if wide := eval[bool](b, `document.documentElement.scrollWidth > innerWidth`); wide {

@@ -23,7 +23,10 @@ type process struct {
 // startProcess starts a program, and ends it with the test. A failed test prints the end of its log.
 func startProcess(t *testing.T, dir, name string, env []string, command ...string) *process {
 	t.Helper()
-	p := &process{name: name, log: filepath.Join(dir, name+".log"), cmd: exec.Command(command[0], command[1:]...), ended: make(chan struct{})}
+	p := &process{
+		name: name, log: filepath.Join(dir, name+".log"), cmd: exec.Command(command[0], command[1:]...),
+		ended: make(chan struct{}),
+	}
 	log, err := os.Create(p.log)
 	if err != nil {
 		t.Fatal(err)

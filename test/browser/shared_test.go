@@ -43,8 +43,10 @@ func newCertificate(t *testing.T, dir string) certificate {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "localhost"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, IsCA: true, BasicConstraintsValid: true,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "localhost"}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(24 * time.Hour),
+		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, IsCA: true, BasicConstraintsValid: true,
 	}
 	raw, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
@@ -59,8 +61,14 @@ func newCertificate(t *testing.T, dir string) certificate {
 		t.Fatal(err)
 	}
 	sum := sha256.Sum256(public)
-	c := certificate{filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"), base64.StdEncoding.EncodeToString(sum[:])}
-	for path, block := range map[string]*pem.Block{c.cert: {Type: "CERTIFICATE", Bytes: raw}, c.key: {Type: "PRIVATE KEY", Bytes: private}} {
+	c := certificate{
+		filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"),
+		base64.StdEncoding.EncodeToString(sum[:]),
+	}
+	for path, block := range map[string]*pem.Block{
+		c.cert: {Type: "CERTIFICATE", Bytes: raw},
+		c.key:  {Type: "PRIVATE KEY", Bytes: private},
+	} {
 		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -183,10 +191,12 @@ func (w *world) startProvider(t *testing.T) string {
 		issuer := "https://" + r.Host
 		if r.URL.Path == "/.well-known/openid-configuration" {
 			rw.Header().Set("Content-Type", "application/json")
-			_, _ = io.WriteString(rw, `{"issuer":"`+issuer+`","authorization_endpoint":"`+issuer+`/authorize","token_endpoint":"`+issuer+`/token","jwks_uri":"`+issuer+`/keys"}`)
+			_, _ = io.WriteString(rw, `{"issuer":"`+issuer+`","authorization_endpoint":"`+issuer+
+				`/authorize","token_endpoint":"`+issuer+`/token","jwks_uri":"`+issuer+`/keys"}`)
 			return
 		}
-		_, _ = io.WriteString(rw, "<!doctype html><html lang=en><link rel=icon href=data:,><title>Provider</title><p>the provider")
+		_, _ = io.WriteString(rw, "<!doctype html><html lang=en><link rel=icon "+
+			"href=data:,><title>Provider</title><p>the provider")
 	}))
 	pair, err := tls.LoadX509KeyPair(w.certificate.cert, w.certificate.key)
 	if err != nil {
@@ -210,12 +220,14 @@ func (w *world) startShared(t *testing.T) *shared {
 	back := on("127.0.0.1", free[2])
 	s := &shared{
 		origin: "https://" + on("localhost", free[0]), wire: newWire(t, on("127.0.0.1", free[0]), back),
-		other: "https://" + on("localhost", free[1]), otherWire: newWire(t, on("127.0.0.1", free[1]), back), provider: provider,
+		other: "https://" + on("localhost", free[1]), otherWire: newWire(t, on("127.0.0.1", free[1]), back),
+		provider: provider,
 	}
 	startProcess(t, w.dir, "console", w.env, filepath.Join(w.bin, "bunsen"), "console",
 		"--host", on("localhost", free[0]), "--host", on("localhost", free[1]), "--listen", back,
 		"--tls-cert", w.certificate.cert, "--tls-key", w.certificate.key, "--cluster-name", "prod",
-		"--oidc-issuer", provider, "--oidc-client-id", "console", "--oidc-ca", w.certificate.cert).printed(t, `The console is at (\S+)`)
+		"--oidc-issuer", provider, "--oidc-client-id", "console", "--oidc-ca", w.certificate.cert).printed(t,
+		`The console is at (\S+)`)
 	return s
 }
 

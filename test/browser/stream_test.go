@@ -8,7 +8,8 @@ import (
 	"github.com/chromedp/cdproto/browser"
 )
 
-// aLostStreamIsSaid: the page says that it is not connected. When the network works again, it continues by itself with what changed meanwhile.
+// aLostStreamIsSaid: the page says that it is not connected. When the network works again, it continues by itself with
+// what changed meanwhile.
 func (w *world) aLostStreamIsSaid(t *testing.T) {
 	b := w.signIn(t, w.shared.origin, "/pool/gpu", w.token(t, "roamer", "bunsen-viewer"))
 	b.shows("h1", "Pool gpu")
@@ -49,7 +50,8 @@ func (w *world) isLive(b *tab, node string) {
 	b.until(fmt.Sprintf(`document.querySelector("#cell-%s").matches(".updated")`, node))
 }
 
-// manyPagesStayLive: hidden pages give up their streams, because a browser opens six connections to a server. They continue when shown.
+// manyPagesStayLive: hidden pages give up their streams, because a browser opens six connections to a server. They
+// continue when shown.
 func (w *world) manyPagesStayLive(t *testing.T) {
 	var tabs []*tab
 	for range 12 {
@@ -72,10 +74,14 @@ func (w *world) manyPagesStayLive(t *testing.T) {
 func (b *tab) window(state browser.WindowState) {
 	b.t.Helper()
 	w := call(b, browser.GetWindowForTarget, browser.GetWindowForTargetParams{})
-	call(b, browser.SetWindowBounds, browser.SetWindowBoundsParams{WindowID: w.WindowID, Bounds: &browser.Bounds{WindowState: state}})
+	call(b, browser.SetWindowBounds, browser.SetWindowBoundsParams{
+		WindowID: w.WindowID,
+		Bounds:   &browser.Bounds{WindowState: state},
+	})
 }
 
-// aPageWithoutChangesStaysConnected: the page of an empty search, which is open since the begin, needed one connection only.
+// aPageWithoutChangesStaysConnected: the page of an empty search, which is open since the begin, needed one connection
+// only.
 func (w *world) aPageWithoutChangesStaysConnected(t *testing.T) {
 	w.quiet.mu.Lock()
 	defer w.quiet.mu.Unlock()

@@ -7,7 +7,8 @@ import (
 // appConf is a file that the failed node cannot write, because a directory that is not empty has its name.
 const appConf = "/etc/app.conf"
 
-// aHaltedRolloutIsSeen: the card of the pool turns to Degraded, and the pages of the pool and the node say what failed and what to do.
+// aHaltedRolloutIsSeen: the card of the pool turns to Degraded, and the pages of the pool and the node say what failed
+// and what to do.
 func (w *world) aHaltedRolloutIsSeen(t *testing.T) {
 	overview, pool := w.signedIn(t, "/"), w.signedIn(t, "/pool/edge")
 	w.write(t, onHost(first("edge"), appConf+"/keep"), "of another program\n")
@@ -23,18 +24,22 @@ func (w *world) aHaltedRolloutIsSeen(t *testing.T) {
 	pool.shows("#node-state.Degraded", appConf)
 }
 
-// aBlockedDrainIsSeen: the page of the node names the pod that stays, and the page of the pool says that the node drains.
+// aBlockedDrainIsSeen: the page of the node names the pod that stays, and the page of the pool says that the node
+// drains.
 func (w *world) aBlockedDrainIsSeen(t *testing.T) {
 	node, pool := w.signedIn(t, "/node/"+first("storage")), w.signedIn(t, "/pool/storage")
 	w.apply(t, guarded(first("storage")))
-	w.push(t, "Raise the limit of open files", map[string]string{"pools/storage/40-limits.bu": file("/etc/security/limits.d/90-storage.conf", "* soft nofile 1048576")})
+	w.push(t, "Raise the limit of open files",
+		map[string]string{"pools/storage/40-limits.bu": file("/etc/security/limits.d/90-storage.conf",
+			"* soft nofile 1048576")})
 	node.shows("#node-drain", "default/guarded")
 	node.shows("#node-state", "default/guarded")
 	pool.until(`document.querySelectorAll("#map a.cell.draining").length === 1`)
 	pool.shows("#pool-waiting", "draining")
 }
 
-// driftIsSeen: a file that somebody changed on a node is on the page of the node as a diff, and its cell in the map shows a failure.
+// driftIsSeen: a file that somebody changed on a node is on the page of the node as a diff, and its cell in the map
+// shows a failure.
 func (w *world) driftIsSeen(t *testing.T) {
 	node, pool := w.signedIn(t, "/node/"+first("gpu")), w.signedIn(t, "/pool/gpu")
 	node.shows("#node-drift", "No drift")
@@ -47,7 +52,8 @@ func (w *world) driftIsSeen(t *testing.T) {
 // aRefusedCommitIsSeen: the overview shows the file, the line and the mistake, and no pool changes.
 func (w *world) aRefusedCommitIsSeen(t *testing.T) {
 	b := w.signedIn(t, "/")
-	w.push(t, "A misspelt key", map[string]string{"pools/gpu/50-wrong.bu": "variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: /etc/wrong\n      mode: 0644\n      contnets:\n        inline: oops\n"})
+	w.push(t, "A misspelt key", map[string]string{"pools/gpu/50-wrong.bu": "variant: fcos\nversion: 1.6.0\nstorage:\n" +
+		"  files:\n    - path: /etc/wrong\n      mode: 0644\n      contnets:\n        inline: oops\n"})
 	b.shows("#source-config", "pools/gpu/50-wrong.bu:7:7")
 	b.shows("#source-config", "contnets")
 }

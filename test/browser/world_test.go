@@ -14,14 +14,16 @@ import (
 	"github.com/bunsen-os/bunsen/test/ports"
 )
 
-// hosts is how many simulated hosts run. The last two of them belong to each of the pools edge, gpu and storage, the others to worker.
+// hosts is how many simulated hosts run. The last two of them belong to each of the pools edge, gpu and storage, the
+// others to worker.
 const hosts = 24
 
 // world is a control plane with Bunsen and simulated hosts, and the console in a browser.
 type world struct {
 	// bin has our programs, and standalone is the control plane.
 	bin, standalone string
-	// dir has everything that the test writes, data is the control plane's part of it, and clone is a clone of the repository.
+	// dir has everything that the test writes, data is the control plane's part of it, and clone is a clone of the
+	// repository.
 	dir, data, clone string
 	env              []string
 	// origin is the address of `bunsen ui`, without path. The browser has its cookie.
@@ -49,14 +51,18 @@ func newWorld(t *testing.T) *world {
 	if w.standalone, err = filepath.EvalSymlinks(filepath.Join(w.bin, "bunsen-standalone")); err != nil {
 		t.Fatalf("no control plane to test with: run make standalone: %v", err)
 	}
-	for _, name := range []string{"bunsen", "machine-config-controller", "machine-config-server", "machine-config-daemon"} {
+	for _, name := range []string{
+		"bunsen", "machine-config-controller", "machine-config-server",
+		"machine-config-daemon",
+	} {
 		if _, err := os.Stat(filepath.Join(w.bin, name)); err != nil {
 			t.Fatalf("no %s to test with: run make build: %v", name, err)
 		}
 	}
 	w.data, w.clone = filepath.Join(w.dir, "data"), filepath.Join(w.dir, "clone")
 	w.env = []string{
-		"HOME=" + w.dir, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(), "KUBECONFIG=" + filepath.Join(w.data, "kubeconfig"),
+		"HOME=" + w.dir, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(), "KUBECONFIG=" + filepath.Join(w.data,
+			"kubeconfig"),
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0",
 	}
 	w.write(t, ".gitconfig", "[user]\n\tname = Ada Lovelace\n\temail = ada@example.com\n")
@@ -80,7 +86,8 @@ func (w *world) startPlane(t *testing.T, root string) {
 		t.Fatal(err)
 	}
 	command := []string{
-		w.standalone, "up", "--data", w.data, "--bin", w.bin, "--config", filepath.Join(root, "config"), "--examples", repository,
+		w.standalone, "up", "--data", w.data, "--bin", w.bin, "--config", filepath.Join(root, "config"), "--examples",
+		repository,
 		"--nodes", strconv.Itoa(hosts), "--unsafe-no-fsync",
 	}
 	for i, flag := range []string{"--api-port", "--etcd-port", "--etcd-peer-port", "--ignition-port"} {
@@ -88,7 +95,10 @@ func (w *world) startPlane(t *testing.T, root string) {
 	}
 	startProcess(t, w.dir, "standalone", w.env, command...).printed(t, `(?m)^Up after (.*)`)
 	for n := range hosts {
-		labels := []string{"label", "node", fmt.Sprintf("node-%d", n+1), fmt.Sprintf("topology.kubernetes.io/zone=zone-%c", 'a'+n%3)}
+		labels := []string{
+			"label", "node", fmt.Sprintf("node-%d", n+1),
+			fmt.Sprintf("topology.kubernetes.io/zone=zone-%c", 'a'+n%3),
+		}
 		if pool := poolOf(n + 1); pool != "worker" {
 			labels = append(labels, "node-role.kubernetes.io/"+pool+"=")
 		}
@@ -160,7 +170,8 @@ func (w *world) apply(t *testing.T, objects string) {
 	w.run(t, w.dir, objects, w.standalone, "kubectl", "apply", "--server-side", "-f", "-")
 }
 
-// push writes files into the clone, commits and pushes them. It returns the first digits of the commit, as pages show it.
+// push writes files into the clone, commits and pushes them. It returns the first digits of the commit, as pages show
+// it.
 func (w *world) push(t *testing.T, subject string, files map[string]string) string {
 	t.Helper()
 	for name, content := range files {

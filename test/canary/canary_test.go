@@ -65,7 +65,8 @@ func around(data []byte) []byte {
 func hidings() map[string][]byte {
 	std, raw, web := base64.StdEncoding, base64.RawStdEncoding, base64.RawURLEncoding
 	text := []byte("password=" + hush + "\nuser=app and some more text of a file\n")
-	sum256, sum512, sum1, sum5, sum384 := sha256.Sum256([]byte(hush)), sha512.Sum512([]byte(hush)), sha1.Sum([]byte(hush)), md5.Sum([]byte(hush)), sha512.Sum384([]byte(hush))
+	sum256, sum512, sum1, sum5, sum384 := sha256.Sum256([]byte(hush)), sha512.Sum512([]byte(hush)),
+		sha1.Sum([]byte(hush)), md5.Sum([]byte(hush)), sha512.Sum384([]byte(hush))
 	whole := sha256.Sum256(text)
 	quoted, _ := json.Marshal(string(text))
 	twice, _ := json.Marshal(string(quoted))
@@ -107,9 +108,12 @@ func hidings() map[string][]byte {
 		"SHA-256 in hex in gzip in base64":    []byte(raw.EncodeToString(gzipped([]byte("digest: " + hex.EncodeToString(sum256[:]))))),
 	}
 	for n := range 4 {
-		out[fmt.Sprintf("base64 after %d bytes", n)] = []byte(std.EncodeToString(append(bytes.Repeat([]byte("x"), n), text...)))
-		out[fmt.Sprintf("base64 for URLs after %d bytes", n)] = []byte(web.EncodeToString(append(bytes.Repeat([]byte("\xff"), n), text...)))
-		out[fmt.Sprintf("base64 of gzip after %d characters", n)] = []byte(strings.Repeat("x", n) + raw.EncodeToString(gzipped(text)))
+		out[fmt.Sprintf("base64 after %d bytes", n)] = []byte(std.EncodeToString(append(bytes.Repeat([]byte("x"), n),
+			text...)))
+		out[fmt.Sprintf("base64 for URLs after %d bytes", n)] = []byte(
+			web.EncodeToString(append(bytes.Repeat([]byte("\xff"), n), text...)))
+		out[fmt.Sprintf("base64 of gzip after %d characters", n)] = []byte(strings.Repeat("x", n) +
+			raw.EncodeToString(gzipped(text)))
 	}
 	return out
 }
@@ -129,7 +133,10 @@ func TestEachHidingIsFound(t *testing.T) {
 	f := finder(t)
 	for hiding, data := range hidings() {
 		t.Run(hiding, func(t *testing.T) {
-			for _, in := range [][]byte{data, around(data), append(make([]byte, 10000), append(data, make([]byte, 10000)...)...)} {
+			for _, in := range [][]byte{
+				data, around(data),
+				append(make([]byte, 10000), append(data, make([]byte, 10000)...)...),
+			} {
 				if found, err := f.In(in); err != nil || len(found) == 0 {
 					t.Errorf("it is not found: %v, %v", found, err)
 				}
@@ -144,8 +151,9 @@ func TestNothingElseIsFound(t *testing.T) {
 	other := strings.NewReplacer(hush, "another text?")
 	text := []byte(other.Replace("password=" + hush + "\nuser=app\n"))
 	for what, data := range map[string][]byte{
-		"noise": around(nil), "nothing": nil, "another text": around(text), "another text in gzip": around(gzipped(text)),
-		"half of the value": []byte(hush[:9]), "zeros": make([]byte, 1<<20),
+		"noise": around(nil), "nothing": nil, "another text": around(text),
+		"another text in gzip": around(gzipped(text)),
+		"half of the value":    []byte(hush[:9]), "zeros": make([]byte, 1<<20),
 	} {
 		if found, err := f.In(data); err != nil || len(found) > 0 {
 			t.Errorf("%s: %v, %v", what, found, err)
@@ -258,7 +266,8 @@ func TestProcesses(t *testing.T) {
 				r := NewReport(finder(t), nil)
 				p.AddTo(r)
 				err = r.Err()
-				seen = c.want != "" && err != nil && strings.Contains(err.Error(), c.want) || c.want == "" && r.Places > 1
+				seen = c.want != "" && err != nil && strings.Contains(err.Error(), c.want) || c.want == "" &&
+					r.Places > 1
 			}
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()

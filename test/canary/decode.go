@@ -23,7 +23,8 @@ const (
 	minRun = 24
 	// mostInflated is how much of one compressed stream is searched.
 	mostInflated = 256 << 20
-	// zeros is the length of a run of zero bytes that stands for a longer one: files of databases have megabytes of them.
+	// zeros is the length of a run of zero bytes that stands for a longer one: files of databases have megabytes of
+	// them.
 	zeros = 64
 )
 
@@ -88,7 +89,8 @@ func inflated(data []byte) []part {
 	return out
 }
 
-// squeezed returns data without line ends and white space, also without those that JSON and Go escape; nil if there are none.
+// squeezed returns data without line ends and white space, also without those that JSON and Go escape; nil if there are
+// none.
 func squeezed(data []byte) []byte {
 	if !bytes.ContainsAny(data, "\n\r\\") {
 		return nil
@@ -107,13 +109,14 @@ func squeezed(data []byte) []byte {
 }
 
 func isBase64(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '+' || c == '/' || c == '-' || c == '_'
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '+' || c == '/' || c == '-' ||
+		c == '_'
 }
 
 func isHex(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F' }
 
-// runs returns the decoded runs of base64 and hex. Where a run begins in the middle of a group is unknown, so each alignment counts.
-// The results for one coding and alignment are joined.
+// runs returns the decoded runs of base64 and hex. Where a run begins in the middle of a group is unknown, so each
+// alignment counts. The results for one coding and alignment are joined.
 func runs(data []byte) []part {
 	var sixty [4][]byte
 	var sixteen [2][]byte
@@ -184,8 +187,8 @@ const minText = 12
 // isText reports whether a byte is a part of text.
 func isText(c byte) bool { return c >= ' ' && c != 0x7f || c == '\n' || c == '\t' || c == '\r' }
 
-// worthwhile reports whether decoded data may contain more than the patterns find in its coded form: text or a compressed stream.
-// Most runs that look like base64 are words and paths, which decode to noise.
+// worthwhile reports whether decoded data may contain more than the patterns find in its coded form: text or a
+// compressed stream. Most runs that look like base64 are words and paths, which decode to noise.
 func worthwhile(data []byte) bool {
 	if bytes.Contains(data, []byte("\x1f\x8b\x08")) || len(data) > 1 && data[0] == 0x78 {
 		return true
@@ -274,8 +277,8 @@ func backslash(data []byte) ([]byte, int) {
 	return nil, 0
 }
 
-// number decodes hex digits behind a prefix as a byte or, with more than two digits, as a character. It returns the length with the
-// prefix; 0 if there are not enough digits.
+// number decodes hex digits behind a prefix as a byte or, with more than two digits, as a character. It returns the
+// length with the prefix; 0 if there are not enough digits.
 func number(data []byte, prefix, digits int) ([]byte, int) {
 	if len(data) < prefix+digits {
 		return nil, 0

@@ -21,7 +21,8 @@ type Value struct {
 	Name string
 	// Text is the value itself. It has at least minValue bytes, so that no other text contains it by accident.
 	Text []byte
-	// Whole is true for the contents of a whole file. Only its digests are searched for, because a file has other parts too.
+	// Whole is true for the contents of a whole file. Only its digests are searched for, because a file has other parts
+	// too.
 	Whole bool
 }
 
@@ -103,7 +104,10 @@ func (f *Finder) add(name string, text []byte) {
 	form("percent signs", []byte(joined(text, "%%%02x", "")), true)
 	form("numbers", []byte(joined(text, "%d", " ")), false)
 	form("numbers", []byte(joined(text, "%d", ",")), false)
-	for name, coding := range map[string]*base64.Encoding{"base64": base64.RawStdEncoding, "base64url": base64.RawURLEncoding} {
+	for name, coding := range map[string]*base64.Encoding{
+		"base64":    base64.RawStdEncoding,
+		"base64url": base64.RawURLEncoding,
+	} {
 		for offset := range 3 {
 			coded := coding.EncodeToString(append(make([]byte, offset), text...))
 			// The first and the last digit depend on the neighbours too.
@@ -130,12 +134,12 @@ func joined(text []byte, format, between string) string {
 }
 
 const (
-	// deepest is how many codings and compressions around each other In removes. Between two of them it removes mostEscapes layers
-	// of percent signs and backslashes.
+	// deepest is how many codings and compressions around each other In removes. Between two of them it removes
+	// mostEscapes layers of percent signs and backslashes.
 	deepest     = 5
 	mostEscapes = 2
-	// mostDecoded limits the bytes that In decodes from one input. In returns an error at this limit, because the rest is not
-	// searched.
+	// mostDecoded limits the bytes that In decodes from one input. In returns an error at this limit, because the rest
+	// is not searched.
 	mostDecoded = 2 << 30
 )
 

@@ -79,15 +79,16 @@ func (r *Report) Add(place string, data []byte, mode string) {
 		}
 		r.used[a.Place] = true
 		if a.Mode != "" && a.Mode != mode {
-			r.errs = append(r.errs, fmt.Errorf("%s has mode %q, want %s, because it has %s", place, mode, a.Mode, found[0]))
+			r.errs = append(r.errs, fmt.Errorf("%s has mode %q, want %s, because it has %s", place, mode, a.Mode,
+				found[0]))
 		}
 		return
 	}
 	r.errs = append(r.errs, fmt.Errorf("%s has %s", place, strings.Join(found, "; ")))
 }
 
-// AddTree searches each file below a directory, the names of all files, and the targets of links. A place is the path below the
-// directory after a prefix.
+// AddTree searches each file below a directory, the names of all files, and the targets of links. A place is the path
+// below the directory after a prefix.
 func (r *Report) AddTree(root, prefix string) {
 	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) { // A program has removed it since.
@@ -133,8 +134,9 @@ func (r *Report) AddTree(root, prefix string) {
 	}
 }
 
-// Err returns all places with values that may have none, all wrong modes, and all that could not be searched. An allowed place
-// without a value is an error too: the list would be longer than the truth, or the search would be blind there.
+// Err returns all places with values that may have none, all wrong modes, and all that could not be searched. An
+// allowed place without a value is an error too: the list would be longer than the truth, or the search would be blind
+// there.
 func (r *Report) Err() error {
 	errs := slices.Clone(r.errs)
 	for _, a := range r.allowed {

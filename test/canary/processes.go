@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Processes records the arguments and the environment of all processes that descend from this one, as long as it runs. It looks
-// often, but a process that ends between two looks is missed.
+// Processes records the arguments and the environment of all processes that descend from this one, as long as it runs.
+// It looks often, but a process that ends between two looks is missed.
 type Processes struct {
 	root, proc string
 	stop       chan struct{}
@@ -31,7 +31,10 @@ const between = 20 * time.Millisecond
 
 // WatchProcesses begins to record. The caller ends it with Stop.
 func WatchProcesses() *Processes {
-	p := &Processes{root: strconv.Itoa(os.Getpid()), proc: "/proc", stop: make(chan struct{}), seen: map[string][]byte{}}
+	p := &Processes{
+		root: strconv.Itoa(os.Getpid()), proc: "/proc", stop: make(chan struct{}),
+		seen: map[string][]byte{},
+	}
 	p.done.Go(func() {
 		tick := time.NewTicker(between)
 		defer tick.Stop()

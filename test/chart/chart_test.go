@@ -26,7 +26,10 @@ func build(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	images := map[string]string{}
-	for _, p := range []string{"bunsen", "machine-config-controller", "machine-config-server", "machine-config-daemon"} {
+	for _, p := range []string{
+		"bunsen", "machine-config-controller", "machine-config-server",
+		"machine-config-daemon",
+	} {
 		images[p] = "registry.example.com/bunsen/" + p + digest
 	}
 	raw, err := json.Marshal(images)
@@ -37,7 +40,8 @@ func build(t *testing.T) (dir string) {
 		t.Fatal(err)
 	}
 	for _, command := range []string{"chart", "manifests"} {
-		cmd := exec.CommandContext(t.Context(), "go", "run", "-C", "../../tools", "./release", command, "-o", dir, "-version", "v1.2.3")
+		cmd := exec.CommandContext(t.Context(), "go", "run", "-C", "../../tools", "./release", command, "-o", dir,
+			"-version", "v1.2.3")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
 		}
@@ -66,7 +70,8 @@ func render(t *testing.T, dir string, values string) (map[string]object, error) 
 	if err := yaml.Unmarshal([]byte(values), &set); err != nil {
 		t.Fatal(err)
 	}
-	all, err := util.ToRenderValues(chart, set, common.ReleaseOptions{Name: "bunsen", Namespace: "default"}, common.DefaultCapabilities)
+	all, err := util.ToRenderValues(chart, set, common.ReleaseOptions{Name: "bunsen", Namespace: "default"},
+		common.DefaultCapabilities)
 	if err != nil {
 		return nil, err
 	}
@@ -248,7 +253,8 @@ func leaves(path string, value any) (out []string) {
 // TestTheConsoleOfTheChart: its values are in its Deployment, and nothing else differs from the component.
 func TestTheConsoleOfTheChart(t *testing.T) {
 	dir := build(t)
-	got, err := render(t, dir, "console: {enabled: true, hosts: [console.example.org, 'localhost:8443'], tlsSecret: other, nodeSelector: {a: b}, tolerations: [{key: k}], resources: {limits: {memory: 2Gi}}}")
+	got, err := render(t, dir, "console: {enabled: true, hosts: [console.example.org, 'localhost:8443'], tlsSecret: "+
+		"other, nodeSelector: {a: b}, tolerations: [{key: k}], resources: {limits: {memory: 2Gi}}}")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,8 +270,10 @@ func TestTheConsoleOfTheChart(t *testing.T) {
 	const pod = "o.spec.template.spec."
 	want := []string{
 		"Deployment bunsen-system bunsen-console " + strings.Join([]string{
-			pod + "containers.env.value: console.example.org,localhost:8443", pod + "containers.image: registry.example.com/bunsen/bunsen" + digest,
-			pod + "containers.resources.limits.memory: 2Gi", pod + "nodeSelector.a: b", pod + "tolerations.key: k", pod + "volumes.secret.secretName: other",
+			pod + "containers.env.value: console.example.org,localhost:8443",
+			pod + "containers.image: registry.example.com/bunsen/bunsen" + digest,
+			pod + "containers.resources.limits.memory: 2Gi", pod + "nodeSelector.a: b", pod + "tolerations.key: k",
+			pod + "volumes.secret.secretName: other",
 		}, " "),
 	}
 	if changes := changes(all, got); !slices.Equal(changes, want) {

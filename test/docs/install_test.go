@@ -15,10 +15,13 @@ import (
 
 // installation reports whether a block is an overlay of config/ rather than of a config repository.
 func installation(_ block, n *yaml.Node) bool {
-	return slices.ContainsFunc(contents(value(n, "resources")), func(r *yaml.Node) bool { return strings.HasPrefix(r.Value, "bunsen/config") })
+	return slices.ContainsFunc(contents(value(n, "resources")), func(r *yaml.Node) bool {
+		return strings.HasPrefix(r.Value, "bunsen/config")
+	})
 }
 
-// installationBlock builds an overlay of config/, alone and with each component of config/components. It has no image that is not set.
+// installationBlock builds an overlay of config/, alone and with each component of config/components. It has no image
+// that is not set.
 func installationBlock(t *testing.T, _ block, n *yaml.Node, text string) {
 	strictly(t, n, &types.Kustomization{})
 	dir := t.TempDir()
@@ -45,10 +48,12 @@ func installationBlock(t *testing.T, _ block, n *yaml.Node, text string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(string(built), "image: image.invalid") || !strings.Contains(string(built), "kind: DaemonSet") {
+		if strings.Contains(string(built), "image: image.invalid") ||
+			!strings.Contains(string(built), "kind: DaemonSet") {
 			t.Errorf("the overlay does not set every image:\n%s", overlay)
 		}
-		if single := strings.Contains(overlay, "single-control-plane"); single == strings.Contains(string(built), "kind: PodDisruptionBudget") {
+		if single := strings.Contains(overlay, "single-control-plane"); single == strings.Contains(string(built),
+			"kind: PodDisruptionBudget") {
 			t.Errorf("a disruption budget and a single control plane:\n%s", overlay)
 		}
 	}

@@ -92,7 +92,9 @@ func workflow(_ block, n *yaml.Node) bool {
 
 // kustomization tells of a kustomization without apiVersion and kind.
 func kustomization(_ block, n *yaml.Node) bool {
-	return slices.ContainsFunc([]string{"resources", "patches", "components", "replacements"}, func(key string) bool { return value(n, key) != nil })
+	return slices.ContainsFunc([]string{"resources", "patches", "components", "replacements"}, func(key string) bool {
+		return value(n, key) != nil
+	})
 }
 
 // parts are blocks that show a part of an object, by page and first key: what they are a part of.
@@ -124,7 +126,8 @@ func disruptionRules(_ block, n *yaml.Node) bool {
 // disruptionRulesBlock builds a MachineConfiguration with the rules.
 func disruptionRulesBlock(t *testing.T, b block, n *yaml.Node, text string) {
 	t.Helper()
-	head := "apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nmetadata: {name: cluster}\nspec:\n  managementState: Managed\n  nodeDisruptionPolicy:\n    "
+	head := "apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nmetadata: {name: cluster}\nspec:\n" +
+		"  managementState: Managed\n  nodeDisruptionPolicy:\n    "
 	clusterBlock(t, b, n, head+strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n    ")+"\n")
 }
 
@@ -169,7 +172,8 @@ func butaneBlock(t *testing.T, _ block, n *yaml.Node, text string) {
 		}
 	}
 	if strings.Contains(text, "${node.") {
-		files[path.Dir(file)+"/"+nodefacts.File] = "worker-1: {" + strings.Join(slices.Sorted(maps.Values(facts)), ", ") + "}\n"
+		files[path.Dir(file)+"/"+nodefacts.File] = "worker-1: {" + strings.Join(slices.Sorted(maps.Values(facts)),
+			", ") + "}\n"
 	}
 	builds(t, withPool(path.Base(path.Dir(file)), files))
 }
@@ -202,7 +206,8 @@ func stubs(n *yaml.Node, dir string, files map[string]string) {
 			files[path.Join(dir, v.Value)] = "[Service]\nNice=1\n"
 		case "ssh_authorized_keys_local":
 			for _, c := range v.Content {
-				files[path.Join(dir, c.Value)] = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGmzc5CzPp8LQGKOCtZgwQwPLBPQq3ZVtQ8yPHtOr2bR stub\n"
+				files[path.Join(dir, c.Value)] = "ssh-ed25519 " +
+					"AAAAC3NzaC1lZDI1NTE5AAAAIGmzc5CzPp8LQGKOCtZgwQwPLBPQq3ZVtQ8yPHtOr2bR stub\n"
 			}
 		}
 	}
@@ -250,7 +255,8 @@ func kustomizationBlock(t *testing.T, _ block, n *yaml.Node, text string) {
 			if path.Ext(r.Value) == "" {
 				stub := path.Base(at) + "-stub.bu"
 				files[path.Join(at, stub)] = stubDocument(at)
-				kind := map[string]string{"components": "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\n"}[list]
+				kind := map[string]string{"components": "apiVersion: kustomize.config.k8s.io/v1alpha1\n" +
+					"kind: Component\n"}[list]
 				files[path.Join(at, "kustomization.yaml")] = kind + "resources: [" + stub + "]\n"
 				continue
 			}
@@ -269,7 +275,8 @@ func contents(n *yaml.Node) []*yaml.Node {
 
 // stubDocument is a document that sets a file of its own.
 func stubDocument(name string) string {
-	return "variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: /etc/stub/" + strings.ReplaceAll(name, "/", "-") + "\n      mode: 0644\n"
+	return "variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: /etc/stub/" + strings.ReplaceAll(name, "/",
+		"-") + "\n      mode: 0644\n"
 }
 
 // withPool adds the MachineConfigPool that a custom pool needs, and a pool that lists what is in base/.
@@ -279,8 +286,10 @@ func withPool(pool string, files map[string]string) map[string]string {
 		files["pools/worker/kustomization.yaml"] = "resources: [../../base]\n"
 	case "worker", "master":
 	default:
-		files["cluster/stub.yaml"] = "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfigPool\nmetadata:\n  name: " + pool +
-			"\nspec:\n  machineConfigSelector:\n    matchLabels:\n      " + roleLabel + ": " + pool + "\n  nodeSelector:\n    matchLabels:\n      node-role.kubernetes.io/" + pool + ": \"\"\n"
+		files["cluster/stub.yaml"] = "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfigPool\n" +
+			"metadata:\n  name: " + pool +
+			"\nspec:\n  machineConfigSelector:\n    matchLabels:\n      " + roleLabel + ": " + pool +
+			"\n  nodeSelector:\n    matchLabels:\n      node-role.kubernetes.io/" + pool + ": \"\"\n"
 	}
 	return files
 }

@@ -123,7 +123,8 @@ func anchor(heading string) string {
 }
 
 func TestReadingAPage(t *testing.T) {
-	p := read("a.md", "# A heading, of `sorts`\n\nText with `bunsen diff` and [a link](b.md#c).\n\n    bunsen build\n\n1. An item:\n\n   ```yaml\n   a: 1\n   ```\n\n       bunsen status\n")
+	p := read("a.md", "# A heading, of `sorts`\n\nText with `bunsen diff` and [a link](b.md#c).\n\n    bunsen build\n"+
+		"\n1. An item:\n\n   ```yaml\n   a: 1\n   ```\n\n       bunsen status\n")
 	if !p.anchors["a-heading-of-sorts"] || len(p.links) == 0 || p.links[0].text != "b.md#c" {
 		t.Errorf("%+v", p)
 	}
@@ -213,7 +214,8 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 		for _, m := range key.FindAllStringSubmatch(string(text), -1) {
 			seen++
 			// A row may list several keys, the later ones without the prefix.
-			if _, name, _ := strings.Cut(m[1], "/"); !strings.Contains(reference, "`"+m[1]+"`") && !strings.Contains(reference, "`"+name+"`") {
+			if _, name, _ := strings.Cut(m[1], "/"); !strings.Contains(reference, "`"+m[1]+"`") &&
+				!strings.Contains(reference, "`"+name+"`") {
 				t.Errorf("%s: %s has no row in docs/conditions.md", file, m[1])
 			}
 		}

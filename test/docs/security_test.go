@@ -11,8 +11,8 @@ import (
 // quoted is what stands between backticks.
 var quoted = regexp.MustCompile("`([^`]+)`")
 
-// TestTheProofsOfSecurityExist checks that each test that docs/security.md names is there: a row whose test was renamed or removed proves
-// nothing.
+// TestTheProofsOfSecurityExist checks that each test that docs/security.md names is there: a row whose test was renamed
+// or removed proves nothing.
 func TestTheProofsOfSecurityExist(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "security.md"))
 	if err != nil {
@@ -32,7 +32,8 @@ func TestTheProofsOfSecurityExist(t *testing.T) {
 			}
 			for _, name := range names[1:] {
 				if missing := proof(t, names[0][1], name[1]); missing != "" {
-					t.Errorf("the row %q names `%s` of %s: %s", strings.TrimSpace(cells[0]), name[1], names[0][1], missing)
+					t.Errorf("the row %q names `%s` of %s: %s", strings.TrimSpace(cells[0]), name[1], names[0][1],
+						missing)
 				}
 			}
 		}
@@ -42,7 +43,8 @@ func TestTheProofsOfSecurityExist(t *testing.T) {
 	}
 }
 
-// proof says what is missing of a proof in a package: a test function, a file of testdata or a story; empty for nothing.
+// proof says what is missing of a proof in a package: a test function, a file of testdata or a story; empty for
+// nothing.
 func proof(t *testing.T, room, name string) string {
 	t.Helper()
 	dir := filepath.Join("..", "..", filepath.FromSlash(room))

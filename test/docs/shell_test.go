@@ -126,7 +126,8 @@ func (m *manual) bunsen(t *testing.T, args []string) string {
 	}
 	verb := args[0]
 	if strings.HasPrefix(verb, "-") {
-		return map[bool]string{false: "bunsen itself has no flag " + verb}[slices.Contains([]string{"--help", "-h", "--version"}, verb)]
+		return map[bool]string{false: "bunsen itself has no flag " +
+			verb}[slices.Contains([]string{"--help", "-h", "--version"}, verb)]
 	}
 	help := m.help(t, verb)
 	if help == "" || !slices.Contains(m.verbs, verb) {
@@ -171,7 +172,8 @@ func (m *manual) server(t *testing.T, args []string) string {
 		m.serving = string(out)
 	}
 	for _, arg := range args {
-		if f := flag.FindStringSubmatch(arg); f != nil && !regexp.MustCompile(`(?m)^ +(-\w, )?--`+f[2]+`\b`).MatchString(m.serving) {
+		if f := flag.FindStringSubmatch(arg); f != nil && !regexp.MustCompile(`(?m)^ +(-\w, )?--`+f[2]+`\b`).
+			MatchString(m.serving) {
 			return "machine-config-server has no flag " + arg
 		}
 	}

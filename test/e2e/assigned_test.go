@@ -28,7 +28,8 @@ func (s *story) committed(ts *testscript.TestScript, args []string) error {
 	if err != nil {
 		return err
 	}
-	list, err := s.cluster.dynamic.Resource(kinds["mc"].GroupVersionResource).List(context.Background(), metav1.ListOptions{})
+	list, err := s.cluster.dynamic.Resource(kinds["mc"].GroupVersionResource).List(context.Background(),
+		metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("listing MachineConfigs: %w", err)
 	}
@@ -46,7 +47,8 @@ func (s *story) committed(ts *testscript.TestScript, args []string) error {
 	}
 	sort.Strings(wrong)
 	if len(wrong) > 0 {
-		return fmt.Errorf("no pushed commit renders these configs:\n  %s\ncommits render:\n  %s", strings.Join(wrong, "\n  "), strings.Join(listed(known), "\n  "))
+		return fmt.Errorf("no pushed commit renders these configs:\n  %s\ncommits render:\n  %s",
+			strings.Join(wrong, "\n  "), strings.Join(listed(known), "\n  "))
 	}
 	ts.Logf("%d configs, each rendered by a commit:\n%s", len(found), strings.Join(listed(known), "\n"))
 	return nil

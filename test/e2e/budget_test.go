@@ -91,7 +91,8 @@ func (s *story) watchnodes(_ *testscript.TestScript, args []string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &watcher{
 		cancel: cancel, ended: make(chan struct{}), nodes: map[string]sight{}, peak: map[string]int{},
-		seen: map[string]*deeds{}, assigned: map[string]map[string]bool{}, logs: s.logEnds(), versions: map[string]uint64{},
+		seen: map[string]*deeds{}, assigned: map[string]map[string]bool{}, logs: s.logEnds(),
+		versions: map[string]uint64{},
 	}
 	s.watch = w
 	nodes := s.cluster.clients.CoreV1().Nodes()
@@ -206,7 +207,8 @@ func (s *story) budget(ts *testscript.TestScript, args []string) error {
 		return w.err
 	}
 	if got := w.peak[args[0]]; got != want {
-		return fmt.Errorf("at most %d nodes of pool %s were out at one time, %d should have been; the record:\n%s", got, args[0], want, strings.Join(book, "\n"))
+		return fmt.Errorf("at most %d nodes of pool %s were out at one time, %d should have been; the record:\n%s", got,
+			args[0], want, strings.Join(book, "\n"))
 	}
 	return nil
 }

@@ -23,7 +23,8 @@ import (
 	"github.com/bunsen-os/bunsen/test/ports"
 )
 
-// encryptSecrets writes the API server's configuration that encrypts Secrets in etcd, so that a value in etcd is a leak.
+// encryptSecrets writes the API server's configuration that encrypts Secrets in etcd, so that a value in etcd is a
+// leak.
 func encryptSecrets(file string) error {
 	const config = `apiVersion: apiserver.config.k8s.io/v1
 kind: EncryptionConfiguration
@@ -35,9 +36,9 @@ resources:
 	return os.WriteFile(file, []byte(config), 0o600)
 }
 
-// canaries VALUE... names values that must be nowhere, for `searched`, and begins to record processes. @FILE is the whole content of
-// a file, of which only digests are searched for. $METRICS and $SERVERMETRICS are free addresses for the metrics of the
-// controller and the server.
+// canaries VALUE... names values that must be nowhere, for `searched`, and begins to record processes. @FILE is the
+// whole content of a file, of which only digests are searched for. $METRICS and $SERVERMETRICS are free addresses for
+// the metrics of the controller and the server.
 func (s *story) canaries(ts *testscript.TestScript, args []string) error {
 	if len(args) == 0 || s.finder != nil {
 		return usage("canaries VALUE|@FILE..., once")
@@ -66,9 +67,9 @@ func (s *story) canaries(ts *testscript.TestScript, args []string) error {
 	return nil
 }
 
-// searched ALLOWED [URL...] searches everything that this story wrote so far for the canaries: files of all programs and hosts, all
-// objects, etcd, processes, what bunsen prints, a support bundle, and the metrics at the URLs. The file ALLOWED lists the places that
-// may have a canary: PLACE MODE REASON.
+// searched ALLOWED [URL...] searches everything that this story wrote so far for the canaries: files of all programs
+// and hosts, all objects, etcd, processes, what bunsen prints, a support bundle, and the metrics at the URLs. The file
+// ALLOWED lists the places that may have a canary: PLACE MODE REASON.
 func (s *story) searched(ts *testscript.TestScript, args []string) error {
 	if len(args) == 0 || s.finder == nil {
 		return usage("searched ALLOWED [URL...], after canaries")
@@ -120,7 +121,10 @@ func (s *story) searched(ts *testscript.TestScript, args []string) error {
 
 // metricsAt reads the metrics of a program.
 func metricsAt(url string) ([]byte, error) {
-	client := &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	client := &http.Client{
+		Timeout:   patience,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
+	}
 	res, err := client.Get(url)
 	if err != nil {
 		return nil, err
@@ -137,20 +141,34 @@ func metricsAt(url string) ([]byte, error) {
 
 // searchOutputs searches what bunsen prints about the cluster, and a support bundle.
 func (s *story) searchOutputs(ts *testscript.TestScript, r *canary.Report) error {
-	ask := [][]string{{"status"}, {"status", "-o", "json"}, {"drift"}, {"get", "rendered", "-o", "json"}, {"support-bundle", "--output", "-"}}
-	pools, err := s.cluster.dynamic.Resource(schema.GroupVersionResource{Group: "machineconfiguration.openshift.io", Version: "v1", Resource: "machineconfigpools"}).List(context.Background(), metav1.ListOptions{})
+	ask := [][]string{
+		{"status"},
+		{"status", "-o", "json"},
+		{"drift"},
+		{"get", "rendered", "-o", "json"},
+		{"support-bundle", "--output", "-"},
+	}
+	pools, err := s.cluster.dynamic.Resource(schema.GroupVersionResource{
+		Group:   "machineconfiguration.openshift.io",
+		Version: "v1", Resource: "machineconfigpools",
+	}).List(context.Background(), metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
-	nodes, err := s.cluster.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "nodes"}).List(context.Background(), metav1.ListOptions{})
+	nodes, err := s.cluster.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "nodes"}).
+		List(context.Background(), metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
 	for _, p := range pools.Items {
-		ask = append(ask, []string{"why", "pool/" + p.GetName(), "-o", "json"}, []string{"history", "pool/" + p.GetName(), "-o", "json"})
+		ask = append(ask, []string{"why", "pool/" + p.GetName(), "-o", "json"},
+			[]string{"history", "pool/" + p.GetName(), "-o", "json"})
 	}
 	for _, n := range nodes.Items {
-		ask = append(ask, []string{"why", "node/" + n.GetName(), "-o", "json"}, []string{"trace", "node/" + n.GetName(), "-o", "json"})
+		ask = append(ask, []string{"why", "node/" + n.GetName(), "-o", "json"}, []string{
+			"trace", "node/" + n.GetName(),
+			"-o", "json",
+		})
 	}
 	for _, args := range ask {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -179,7 +197,8 @@ func (s *story) searchObjects(r *canary.Report) error {
 			if !slices.Contains(kind.Verbs, "list") {
 				continue
 			}
-			objects, err := s.cluster.dynamic.Resource(group.WithResource(kind.Name)).List(context.Background(), metav1.ListOptions{})
+			objects, err := s.cluster.dynamic.Resource(group.WithResource(kind.Name)).List(context.Background(),
+				metav1.ListOptions{})
 			if err != nil {
 				return fmt.Errorf("listing %s: %w", kind.Name, err)
 			}

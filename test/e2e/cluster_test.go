@@ -26,8 +26,8 @@ type cluster struct {
 	clients kubernetes.Interface
 }
 
-// startCluster returns when the API server answers, with the administrator's kubeconfig in dir. Secrets are encrypted in
-// etcd. Rights are those of a real cluster: the Node authorizer, NodeRestriction and the roles in config/rbac.
+// startCluster returns when the API server answers, with the administrator's kubeconfig in dir. Secrets are encrypted
+// in etcd. Rights are those of a real cluster: the Node authorizer, NodeRestriction and the roles in config/rbac.
 func startCluster(p parts, dir string) (*cluster, error) {
 	no := false
 	env := &envtest.Environment{
@@ -47,7 +47,10 @@ func startCluster(p parts, dir string) (*cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting etcd and kube-apiserver: %w", err)
 	}
-	c := &cluster{env: env, dir: dir, kubectl: filepath.Join(p.assets, "kubectl"), config: filepath.Join(p.root, "config")}
+	c := &cluster{
+		env: env, dir: dir, kubectl: filepath.Join(p.assets, "kubectl"),
+		config: filepath.Join(p.root, "config"),
+	}
 	own := rest.CopyConfig(config)
 	own.QPS, own.Burst = 200, 400
 	if c.dynamic, err = dynamic.NewForConfig(own); err != nil {

@@ -70,7 +70,8 @@ func (s *story) createIn(resource string, object any) error {
 		return err
 	}
 	return poll(patience, func() (bool, error) {
-		_, err := s.cluster.dynamic.Resource(v1alpha1.GroupVersion.WithResource(resource)).Create(context.Background(), u, metav1.CreateOptions{})
+		_, err := s.cluster.dynamic.Resource(v1alpha1.GroupVersion.WithResource(resource)).Create(context.Background(),
+			u, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return false, fmt.Errorf("creating %s: %w", u.GetName(), err)
 		}

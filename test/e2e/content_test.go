@@ -34,18 +34,20 @@ import (
 type contentServer struct {
 	// fault is what is wrong with it: one of faults.
 	fault atomic.Value
-	// artifacts is a registry at the same address. attempts counts how often a manifest was requested while the fault is flaky.
+	// artifacts is a registry at the same address. attempts counts how often a manifest was requested while the fault
+	// is flaky.
 	artifacts http.Handler
 	attempts  atomic.Int64
 }
 
-// faults of the server: it hangs up, has no file, sends other bytes, or hangs up in the middle. With `flaky`, the registry hangs up, then
-// sends half of a file, then other bytes, and then what it has. With `back`, nothing is wrong.
+// faults of the server: it hangs up, has no file, sends other bytes, or hangs up in the middle. With `flaky`, the
+// registry hangs up, then sends half of a file, then other bytes, and then what it has. With `back`, nothing is wrong.
 var faults = []string{"away", "missing", "wrong", "truncated", "flaky", "back"}
 
-// serveContent serves the files of a directory to machines at $CONTENT: content DIR [tls]. With tls, the server has a CA of its own, in
-// content.pem, and is a registry too, at $ARTIFACTS; our programs outside of the machines' network reach it through the proxy $HTTPS_PROXY. Or
-// it gives the server a fault: content away|missing|wrong|truncated|flaky|back.
+// serveContent serves the files of a directory to machines at $CONTENT: content DIR [tls]. With tls, the server has a
+// CA of its own, in content.pem, and is a registry too, at $ARTIFACTS; our programs outside of the machines' network
+// reach it through the proxy $HTTPS_PROXY. Or it gives the server a fault: content
+// away|missing|wrong|truncated|flaky|back.
 func (s *story) serveContent(ts *testscript.TestScript, args []string) error {
 	if len(args) == 1 && slices.Contains(faults, args[0]) {
 		s.content.fault.Store(args[0])
@@ -63,7 +65,10 @@ func (s *story) serveContent(ts *testscript.TestScript, args []string) error {
 	}
 	s.content.fault.Store("back")
 	s.content.artifacts = registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	server := &http.Server{ReadHeaderTimeout: patience, Handler: s.content.withFaults(s.content.withRegistry(http.FileServer(http.Dir(ts.MkAbs(args[0])))))}
+	server := &http.Server{
+		ReadHeaderTimeout: patience,
+		Handler:           s.content.withFaults(s.content.withRegistry(http.FileServer(http.Dir(ts.MkAbs(args[0]))))),
+	}
 	l := s.network.Listen(0)
 	if len(args) == 1 {
 		ts.Setenv("CONTENT", "http://"+l.Addr().String())
@@ -122,7 +127,8 @@ func (c *contentServer) withRegistry(files http.Handler) http.Handler {
 	})
 }
 
-// flaky serves the registry: at the first attempt it hangs up, at the second it sends half of the file, at the third other bytes.
+// flaky serves the registry: at the first attempt it hangs up, at the second it sends half of the file, at the third
+// other bytes.
 func (c *contentServer) flaky(w http.ResponseWriter, r *http.Request) {
 	isFile := strings.Contains(r.URL.Path, "/blobs/")
 	if !isFile {
@@ -161,27 +167,30 @@ func (s *story) proxy(ts *testscript.TestScript) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		to, err := s.network.Dial(r.Context(), r.Host)
-		if err != nil || r.Method != http.MethodConnect {
-			w.WriteHeader(http.StatusBadGateway)
-			return
-		}
-		defer to.Close()                                          //nolint:errcheck // nothing can be done
-		from, read, err := http.NewResponseController(w).Hijack() // which may have bytes of the client already
-		if err != nil {
-			return
-		}
-		defer from.Close() //nolint:errcheck // nothing can be done
-		if _, err := io.WriteString(from, "HTTP/1.1 200 OK\r\n\r\n"); err != nil {
-			return
-		}
-		go func() {
-			io.Copy(to, read) //nolint:errcheck,gosec // an end is an end
-			to.Close()        //nolint:errcheck,gosec // nothing can be done
-		}()
-		io.Copy(from, to) //nolint:errcheck,gosec // an end is an end
-	})}
+	server := &http.Server{
+		ReadHeaderTimeout: patience,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			to, err := s.network.Dial(r.Context(), r.Host)
+			if err != nil || r.Method != http.MethodConnect {
+				w.WriteHeader(http.StatusBadGateway)
+				return
+			}
+			defer to.Close()                                          //nolint:errcheck // nothing can be done
+			from, read, err := http.NewResponseController(w).Hijack() // which may have bytes of the client already
+			if err != nil {
+				return
+			}
+			defer from.Close() //nolint:errcheck // nothing can be done
+			if _, err := io.WriteString(from, "HTTP/1.1 200 OK\r\n\r\n"); err != nil {
+				return
+			}
+			go func() {
+				io.Copy(to, read) //nolint:errcheck,gosec // an end is an end
+				to.Close()        //nolint:errcheck,gosec // nothing can be done
+			}()
+			io.Copy(from, to) //nolint:errcheck,gosec // an end is an end
+		}),
+	}
 	ts.Defer(func() { server.Close() })
 	ts.Setenv("HTTPS_PROXY", "http://"+l.Addr().String())
 	go server.Serve(l) //nolint:errcheck // it ends with its listener
@@ -196,13 +205,15 @@ func (s *story) artifact(ts *testscript.TestScript, args []string) error {
 	name, tag, _ := strings.Cut(args[1], ":")
 	file := ts.ReadFile(args[0])
 	digest := fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(file)))
-	manifest := fmt.Sprintf(`{"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "layers": [{"mediaType": "application/octet-stream", "digest": %q, "size": %d}]}`, digest, len(file))
+	manifest := fmt.Sprintf(
+		`{"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "layers": [{"mediaType": "application/octet-stream", "digest": %q, "size": %d}]}`, digest, len(file))
 	for _, put := range []struct{ method, path, body string }{
 		{http.MethodPost, "/v2/" + name + "/blobs/uploads/?digest=" + digest, file},
 		{http.MethodPut, "/v2/" + name + "/manifests/" + tag, manifest},
 	} {
 		answer := httptest.NewRecorder()
-		s.content.artifacts.ServeHTTP(answer, httptest.NewRequestWithContext(context.Background(), put.method, put.path, strings.NewReader(put.body)))
+		s.content.artifacts.ServeHTTP(answer, httptest.NewRequestWithContext(context.Background(), put.method, put.path,
+			strings.NewReader(put.body)))
 		if answer.Code >= http.StatusBadRequest {
 			return fmt.Errorf("%s %s: %d %s", put.method, put.path, answer.Code, answer.Body)
 		}
@@ -244,8 +255,9 @@ func certificateFor(address net.IP) (tls.Certificate, []byte, error) {
 		return tls.Certificate{}, nil, err
 	}
 	ca := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "content"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour * 24),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "content"}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour * 24),
+		IsCA:     true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	signed, err := x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(), caKey)
 	if err != nil {
@@ -256,17 +268,20 @@ func certificateFor(address net.IP) (tls.Certificate, []byte, error) {
 		return tls.Certificate{}, nil, err
 	}
 	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: address.String()}, NotBefore: ca.NotBefore, NotAfter: ca.NotAfter, IPAddresses: []net.IP{address},
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: address.String()}, NotBefore: ca.NotBefore,
+		NotAfter: ca.NotAfter, IPAddresses: []net.IP{address},
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	raw, err := x509.CreateCertificate(rand.Reader, leaf, ca, key.Public(), caKey)
 	if err != nil {
 		return tls.Certificate{}, nil, err
 	}
-	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed}), nil
+	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key},
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed}), nil
 }
 
-// near PROGRAM... runs a program in the network of the machines, in the story's directory. What it prints can be looked at.
+// near PROGRAM... runs a program in the network of the machines, in the story's directory. What it prints can be looked
+// at.
 func (s *story) near(ts *testscript.TestScript, args []string) error {
 	if len(args) == 0 || s.network == nil {
 		return usage("near PROGRAM..., after born or content")

@@ -1,6 +1,6 @@
 // Package e2e tells stories: real git over HTTP, a real API server, our real processes and simulated hosts, from the
-// commit that somebody pushes to the files on a node. Each story is one txtar file in testdata/script, meant to be read;
-// each has a control plane of its own, so that stories neither wait for nor disturb each other.
+// commit that somebody pushes to the files on a node. Each story is one txtar file in testdata/script, meant to be
+// read; each has a control plane of its own, so that stories neither wait for nor disturb each other.
 //
 // A story speaks testscript and these commands:
 //
@@ -69,7 +69,8 @@
 //
 // FIELD is a {jsonpath}, annotation:KEY (by the part after the slash), or condition:TYPE (`status reason message`).
 //
-// As long as a story lasts, test/kstatus checks the conditions of its sources and pools; a contradiction fails the story.
+// As long as a story lasts, test/kstatus checks the conditions of its sources and pools; a contradiction fails the
+// story.
 //
 // In: KUBEBUILDER_ASSETS (or ../../bin/assets), BUNSEN_BIN (or it builds the binaries), hollow-kubelet beside the
 // executable that the assets link to, git. Out: test results. Never: a

@@ -54,5 +54,6 @@ func (s *story) event(ts *testscript.TestScript, args []string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("waiting for an event %s of %s that is %q: it did not come; seen:\n  %s", args[1], args[0], args[2], strings.Join(seen, "\n  "))
+	return fmt.Errorf("waiting for an event %s of %s that is %q: it did not come; seen:\n  %s", args[1], args[0],
+		args[2], strings.Join(seen, "\n  "))
 }

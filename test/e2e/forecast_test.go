@@ -46,7 +46,10 @@ type deeds struct {
 func (w *watcher) note(n *corev1.Node) {
 	d := w.seen[n.Name]
 	if d == nil {
-		d = &deeds{from: n.Annotations[v1alpha1.CurrentConfigAnnotation], drains: []string{n.Annotations[v1alpha1.DesiredDrainAnnotation]}}
+		d = &deeds{
+			from:   n.Annotations[v1alpha1.CurrentConfigAnnotation],
+			drains: []string{n.Annotations[v1alpha1.DesiredDrainAnnotation]},
+		}
 		w.seen[n.Name] = d
 	}
 	if id := n.Status.NodeInfo.BootID; !slices.Contains(d.boots, id) {
@@ -61,7 +64,9 @@ func (w *watcher) note(n *corev1.Node) {
 func (d deeds) rebooted() bool { return len(d.boots) > 1 }
 
 func (d deeds) drained() bool {
-	return slices.ContainsFunc(d.drains[1:], func(s string) bool { return strings.HasPrefix(s, v1alpha1.DrainVerb+"-") })
+	return slices.ContainsFunc(d.drains[1:], func(s string) bool {
+		return strings.HasPrefix(s, v1alpha1.DrainVerb+"-")
+	})
 }
 
 // logEnds is how long each host's log is now.
@@ -136,7 +141,11 @@ type outcome struct {
 
 // holdTo compares one pool, and returns how many nodes it has.
 func (s *story) holdTo(pool forecastPool) (int, error) {
-	want := outcome{pool.Rollout.Nodes, pool.Rollout.Reboots, pool.Rollout.Drains, map[string][]string{}, map[string][2]string{}}
+	want := outcome{
+		pool.Rollout.Nodes, pool.Rollout.Reboots, pool.Rollout.Drains,
+		map[string][]string{},
+		map[string][2]string{},
+	}
 	got := outcome{Acts: map[string][]string{}, Configs: map[string][2]string{}}
 	for name, is := range s.watch.nodes {
 		if is.pool != pool.Pool {
@@ -159,10 +168,12 @@ func (s *story) holdTo(pool forecastPool) (int, error) {
 	}
 	var errs []error
 	if diff := cmp.Diff(want, got); diff != "" {
-		errs = append(errs, fmt.Errorf("pool %s was forecast to have disruption %s; said (-) and done (+):\n%s", pool.Pool, pool.Disruption, diff))
+		errs = append(errs, fmt.Errorf("pool %s was forecast to have disruption %s; said (-) and done (+):\n%s",
+			pool.Pool, pool.Disruption, diff))
 	}
 	if peak := s.watch.peak[pool.Pool]; peak > pool.Rollout.AtOnce {
-		errs = append(errs, fmt.Errorf("pool %s: %d nodes were out at once, the forecast says %d", pool.Pool, peak, pool.Rollout.AtOnce))
+		errs = append(errs, fmt.Errorf("pool %s: %d nodes were out at once, the forecast says %d", pool.Pool, peak,
+			pool.Rollout.AtOnce))
 	}
 	return got.Nodes, errors.Join(errs...)
 }

@@ -52,8 +52,8 @@ func (g *gitHost) up() error {
 	return nil
 }
 
-// down closes the port and every connection. The port is closed only once nobody waits at it: before that, a look is let
-// in and thrown out, which is another failure than a server that is away.
+// down closes the port and every connection. The port is closed only once nobody waits at it: before that, a look is
+// let in and thrown out, which is another failure than a server that is away.
 func (g *gitHost) down() {
 	if g != nil && g.serving != nil {
 		_ = g.serving.Close()
@@ -90,7 +90,10 @@ func (s *story) gitrepo(ts *testscript.TestScript, args []string) error {
 		if err != nil {
 			return fmt.Errorf("asking git where its parts are: %w", err)
 		}
-		s.git = &gitHost{root: filepath.Join(s.work, "git-server"), backend: filepath.Join(strings.TrimSpace(string(path)), "git-http-backend")}
+		s.git = &gitHost{
+			root:    filepath.Join(s.work, "git-server"),
+			backend: filepath.Join(strings.TrimSpace(string(path)), "git-http-backend"),
+		}
 		if err := s.git.up(); err != nil {
 			return err
 		}
@@ -104,7 +107,8 @@ func (s *story) gitrepo(ts *testscript.TestScript, args []string) error {
 	ts.Setenv("GITHOST", s.git.address)
 	ts.Setenv("GITUSER", gitUser)
 	ts.Setenv("GITPASSWORD", gitPassword)
-	pushURL := fmt.Sprintf("http://%s:%s@%s/%s.git", gitUser, strings.ReplaceAll(gitPassword, " ", "%20"), s.git.address, name)
+	pushURL := fmt.Sprintf("http://%s:%s@%s/%s.git", gitUser, strings.ReplaceAll(gitPassword, " ", "%20"),
+		s.git.address, name)
 	for _, c := range [][]string{
 		{"init", "--quiet", "--bare", "--initial-branch=main", bare},
 		{"init", "--quiet", "--initial-branch=main", tree},
@@ -153,7 +157,8 @@ func (s *story) push(ts *testscript.TestScript, args []string) error {
 	}
 	tree := ts.MkAbs(args[0])
 	// The server's CGI takes no request whose length is unknown, and git sends large ones so.
-	if err := ts.Exec("git", "-C", tree, "-c", "http.postBuffer=268435456", "push", "--quiet", "origin", "HEAD:main"); err != nil {
+	if err := ts.Exec("git", "-C", tree, "-c", "http.postBuffer=268435456", "push", "--quiet", "origin",
+		"HEAD:main"); err != nil {
 		return err
 	}
 	out, err := exec.Command("git", "-C", tree, "rev-parse", "HEAD").Output()

@@ -29,8 +29,10 @@ func TestGitea(t *testing.T) {
 	}
 	p := findParts(t)
 	commands := map[string]func(*testscript.TestScript, bool, []string){
-		"gitea": command((*story).gitea), "notifier": command((*story).notifier), "hook": command((*story).hook), "merged": command((*story).merged),
-		"opened": command((*story).opened), "statuses": command((*story).forgeStatuses), "comments": command((*story).forgeComments),
+		"gitea": command((*story).gitea), "notifier": command((*story).notifier), "hook": command((*story).hook),
+		"merged": command((*story).merged),
+		"opened": command((*story).opened), "statuses": command((*story).forgeStatuses),
+		"comments": command((*story).forgeComments),
 	}
 	for name, do := range storyCommands {
 		commands[name] = command(do)
@@ -65,8 +67,8 @@ DEFAULT_BRANCH = main
 ENABLED = false
 `
 
-// gitea NAME starts Gitea with the user of the stories and the repository NAME, whose work tree is the directory NAME. $URL is its
-// address, $API that of the API, $TOKEN a token for all of it.
+// gitea NAME starts Gitea with the user of the stories and the repository NAME, whose work tree is the directory NAME.
+// $URL is its address, $API that of the API, $TOKEN a token for all of it.
 func (s *story) gitea(ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return usage("gitea NAME")
@@ -81,7 +83,8 @@ func (s *story) gitea(ts *testscript.TestScript, args []string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if err := os.WriteFile(settings, fmt.Appendf(nil, giteaSettings, port, os.Getenv("GITEA_STATIC")), 0o600); err != nil {
+	if err := os.WriteFile(settings, fmt.Appendf(nil, giteaSettings, port, os.Getenv("GITEA_STATIC")),
+		0o600); err != nil {
 		return err
 	}
 	flags := []string{"--config", settings, "--work-path", dir}
@@ -112,10 +115,12 @@ func (s *story) gitea(ts *testscript.TestScript, args []string) error {
 		lines := strings.Split(strings.TrimSpace(string(out)), "\n") // warnings come first
 		return lines[len(lines)-1], nil
 	}
-	if _, err := run("admin", "user", "create", "--admin", "--username", gitUser, "--password", gitPassword, "--email", "m@example.org", "--must-change-password=false"); err != nil {
+	if _, err := run("admin", "user", "create", "--admin", "--username", gitUser, "--password", gitPassword, "--email",
+		"m@example.org", "--must-change-password=false"); err != nil {
 		return err
 	}
-	token, err := run("admin", "user", "generate-access-token", "--username", gitUser, "--token-name", "test", "--scopes", "all", "--raw")
+	token, err := run("admin", "user", "generate-access-token", "--username", gitUser, "--token-name", "test",
+		"--scopes", "all", "--raw")
 	if err != nil {
 		return err
 	}
@@ -128,7 +133,10 @@ func (s *story) gitea(ts *testscript.TestScript, args []string) error {
 	ts.Setenv("GITHOST", address)
 	tree := ts.MkAbs(args[0])
 	pushURL := fmt.Sprintf("http://%s:%s@%s/%s/%s.git", gitUser, token, address, gitUser, args[0])
-	for _, c := range [][]string{{"init", "--quiet", "--initial-branch=main", tree}, {"-C", tree, "remote", "add", "origin", pushURL}} {
+	for _, c := range [][]string{
+		{"init", "--quiet", "--initial-branch=main", tree},
+		{"-C", tree, "remote", "add", "origin", pushURL},
+	} {
 		if err := ts.Exec("git", c...); err != nil {
 			return err
 		}
@@ -176,7 +184,8 @@ func (s *story) notifier(ts *testscript.TestScript, args []string) error {
 	return s.start(ts, "notifier", filepath.Join(s.bin, "machine-config-controller"), args...)
 }
 
-// hook SOURCE SECRET lets Gitea announce pushes to the controller, once the controller receives them: Gitea sends each request once.
+// hook SOURCE SECRET lets Gitea announce pushes to the controller, once the controller receives them: Gitea sends each
+// request once.
 func (s *story) hook(ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("hook SOURCE SECRET")
@@ -200,13 +209,19 @@ func (s *story) hook(ts *testscript.TestScript, args []string) error {
 	}, nil)
 }
 
-// opened NAME BRANCH SUBJECT commits everything on a new branch and opens a pull request, $PULL, with the last commit $BRANCH.
+// opened NAME BRANCH SUBJECT commits everything on a new branch and opens a pull request, $PULL, with the last commit
+// $BRANCH.
 func (s *story) opened(ts *testscript.TestScript, args []string) error {
 	if len(args) != 3 {
 		return usage("opened NAME BRANCH SUBJECT")
 	}
 	tree, branch := ts.MkAbs(args[0]), args[1]
-	for _, c := range [][]string{{"checkout", "--quiet", "-b", branch}, {"add", "--all"}, {"commit", "--quiet", "-m", args[2]}, {"push", "--quiet", "origin", branch}} {
+	for _, c := range [][]string{
+		{"checkout", "--quiet", "-b", branch},
+		{"add", "--all"},
+		{"commit", "--quiet", "-m", args[2]},
+		{"push", "--quiet", "origin", branch},
+	} {
 		if err := ts.Exec("git", append([]string{"-C", tree}, c...)...); err != nil {
 			return err
 		}
@@ -218,7 +233,8 @@ func (s *story) opened(ts *testscript.TestScript, args []string) error {
 	ts.Setenv("BRANCH", strings.TrimSpace(string(out)))
 	var pull struct{ Number int }
 	err = poll(patience, func() (bool, error) { // Gitea knows the branch a moment after the push
-		err := s.forge(ts, http.MethodPost, "/repos/"+ts.Getenv("REPO")+"/pulls", map[string]any{"title": args[2], "head": branch, "base": "main"}, &pull)
+		err := s.forge(ts, http.MethodPost, "/repos/"+ts.Getenv("REPO")+"/pulls",
+			map[string]any{"title": args[2], "head": branch, "base": "main"}, &pull)
 		return err == nil, err
 	})
 	ts.Setenv("PULL", fmt.Sprint(pull.Number))
@@ -249,7 +265,8 @@ func (s *story) merged(ts *testscript.TestScript, args []string) error {
 	return nil
 }
 
-// statuses CONTEXT REGEXP waits until all statuses of the commit $HEAD with this context, oldest first, match as `state description; …`.
+// statuses CONTEXT REGEXP waits until all statuses of the commit $HEAD with this context, oldest first, match as `state
+// description; …`.
 func (s *story) forgeStatuses(ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("statuses CONTEXT REGEXP")
@@ -263,7 +280,8 @@ func (s *story) forgeStatuses(ts *testscript.TestScript, args []string) error {
 			return false, err
 		}
 		var all []struct{ Status, Context, Description string }
-		if err := s.forge(ts, http.MethodGet, "/repos/"+ts.Getenv("REPO")+"/commits/"+ts.Getenv("HEAD")+"/statuses?sort=oldest&limit=50", nil, &all); err != nil {
+		if err := s.forge(ts, http.MethodGet, "/repos/"+ts.Getenv("REPO")+"/commits/"+ts.Getenv("HEAD")+
+			"/statuses?sort=oldest&limit=50", nil, &all); err != nil {
 			return false, err
 		}
 		var got []string
@@ -284,7 +302,8 @@ func (s *story) forgeComments(ts *testscript.TestScript, args []string) error {
 			return false, err
 		}
 		var all []struct{ Body string }
-		if err := s.forge(ts, http.MethodGet, "/repos/"+ts.Getenv("REPO")+"/issues/"+ts.Getenv("PULL")+"/comments", nil, &all); err != nil {
+		if err := s.forge(ts, http.MethodGet, "/repos/"+ts.Getenv("REPO")+"/issues/"+ts.Getenv("PULL")+"/comments", nil,
+			&all); err != nil {
 			return false, err
 		}
 		if len(all) != len(args) {

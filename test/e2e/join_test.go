@@ -59,8 +59,8 @@ func (s *story) csr(ts *testscript.TestScript, args []string) error {
 	return os.WriteFile(filepath.Clean(ts.MkAbs(args[1])), text, 0o600)
 }
 
-// join NODE KUBECONFIG asks for a node's certificate with a bootstrap kubeconfig, as a kubelet does, waits until somebody approves
-// it, and signs it.
+// join NODE KUBECONFIG asks for a node's certificate with a bootstrap kubeconfig, as a kubelet does, waits until
+// somebody approves it, and signs it.
 func (s *story) join(ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("join NODE KUBECONFIG")
@@ -105,8 +105,8 @@ func (s *story) join(ts *testscript.TestScript, args []string) error {
 	return s.sign(request)
 }
 
-// sign does what kube-controller-manager does with an approved request. The story does it, because no file has the key of this
-// cluster's CA. It leaves NODE.kubeconfig.
+// sign does what kube-controller-manager does with an approved request. The story does it, because no file has the key
+// of this cluster's CA. It leaves NODE.kubeconfig.
 func (s *story) sign(request *certificatesv1.CertificateSigningRequest) error {
 	path, err := s.cluster.identity(request.Name, kubelet(request.Name))
 	if err != nil {
@@ -119,7 +119,8 @@ func (s *story) sign(request *certificatesv1.CertificateSigningRequest) error {
 	for _, user := range config.AuthInfos {
 		request.Status.Certificate = user.ClientCertificateData
 	}
-	if _, err := s.cluster.clients.CertificatesV1().CertificateSigningRequests().UpdateStatus(context.Background(), request, metav1.UpdateOptions{}); err != nil {
+	if _, err := s.cluster.clients.CertificatesV1().CertificateSigningRequests().UpdateStatus(context.Background(),
+		request, metav1.UpdateOptions{}); err != nil {
 		return fmt.Errorf("signing the request of %s: %w", request.Name, err)
 	}
 	return nil

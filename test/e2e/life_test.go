@@ -37,7 +37,8 @@ func TestLives(t *testing.T) {
 	}
 	for name, do := range map[string]func(*story, *testscript.TestScript, []string) error{
 		"born": (*story).born, "inside": (*story).inside, "boots": (*story).boots, "powercut": (*story).powercut,
-		"osimage": (*story).osimage, "content": (*story).serveContent, "artifact": (*story).artifact, "near": (*story).near,
+		"osimage": (*story).osimage, "content": (*story).serveContent, "artifact": (*story).artifact,
+		"near": (*story).near,
 	} {
 		commands[name] = command(do)
 	}
@@ -57,8 +58,10 @@ func buildLab(p parts) error {
 		{p.root, "CGO_ENABLED=0", []string{"-o", filepath.Join(p.lab, "lab-kubelet"), "./test/lab/kubelet"}},
 		// Ignition needs libblkid.
 		{filepath.Join(p.root, "test", "ignition"), "CGO_ENABLED=1", []string{
-			"-o", filepath.Join(p.lab, "ignition"), "-ldflags", "-X github.com/coreos/ignition/v2/internal/version.Raw=2.27.0 " +
-				"-X github.com/coreos/ignition/v2/internal/distro.selinuxRelabel=false", "github.com/coreos/ignition/v2/internal",
+			"-o", filepath.Join(p.lab, "ignition"), "-ldflags",
+			"-X github.com/coreos/ignition/v2/internal/version.Raw=2.27.0 " +
+				"-X github.com/coreos/ignition/v2/internal/distro.selinuxRelabel=false",
+			"github.com/coreos/ignition/v2/internal",
 		}},
 	} {
 		cmd := exec.Command("go", append([]string{"build"}, build.args...)...)
@@ -70,16 +73,18 @@ func buildLab(p parts) error {
 	return nil
 }
 
-// born NODE POOL [ostree|server [anyone|without PATH]] makes a machine, of packages or of an OSTree image, lets Ignition fetch its config from our server as the
-// first boot of a machine does, and boots it. Its image has the daemon and the stand-in of a kubelet, both with the Node's identity, which a
-// real machine gets by a bootstrap token. With `server`, its daemon reaches machine-config-server too, at $NEAR. With `anyone`, its token
-// is one of the pool instead of one of the machine. With `without`, the image has no daemon: the pool's config brings it, at PATH.
+// born NODE POOL [ostree|server [anyone|without PATH]] makes a machine, of packages or of an OSTree image, lets
+// Ignition fetch its config from our server as the first boot of a machine does, and boots it. Its image has the daemon
+// and the stand-in of a kubelet, both with the Node's identity, which a real machine gets by a bootstrap token. With
+// `server`, its daemon reaches machine-config-server too, at $NEAR. With `anyone`, its token is one of the pool instead
+// of one of the machine. With `without`, the image has no daemon: the pool's config brings it, at PATH.
 func (s *story) born(ts *testscript.TestScript, args []string) error {
 	asked, daemon := args, imageDaemon
 	if len(args) == 5 && args[3] == "without" {
 		daemon, args = args[4], args[:3]
 	}
-	if len(args) < 2 || !slices.Contains([]string{"", "ostree", "server", "server anyone"}, strings.Join(args[2:], " ")) {
+	if len(args) < 2 || !slices.Contains([]string{"", "ostree", "server", "server anyone"},
+		strings.Join(args[2:], " ")) {
 		return usage("born NODE POOL [ostree|server [anyone|without PATH]]")
 	}
 	t, ok := ts.Value(testKey{}).(testing.TB)
@@ -113,10 +118,12 @@ func (s *story) born(ts *testscript.TestScript, args []string) error {
 		return s.ignite(root, pointer, isNear)
 	}
 	if slices.Contains(args[2:], "ostree") {
-		// A path unit starts what writes a staged deployment at the shutdown, sooner or later. Here nothing but the daemon does.
+		// A path unit starts what writes a staged deployment at the shutdown, sooner or later. Here nothing but the
+		// daemon does.
 		unaided := func(root string) error {
 			units := filepath.Join(root, "etc/systemd/system")
-			return errors.Join(os.MkdirAll(units, 0o755), os.Symlink("/dev/null", filepath.Join(units, "ostree-finalize-staged.path")), first(root))
+			return errors.Join(os.MkdirAll(units, 0o755),
+				os.Symlink("/dev/null", filepath.Join(units, "ostree-finalize-staged.path")), first(root))
 		}
 		h := ostree.Start(t, ostree.Options{Name: node, Network: s.network, Image: s.image, Prepare: unaided})
 		s.hosts[node], s.images[node] = h.Host, h
@@ -155,13 +162,15 @@ const imageDaemon = "/usr/local/bin/machine-config-daemon"
 
 // withoutDaemon removes the daemon and its units from an image. The settings of this test for the daemon stay.
 func withoutDaemon(root string) error {
-	return errors.Join(os.Remove(filepath.Join(root, imageDaemon)), os.Remove(filepath.Join(root, "usr/lib/systemd/system/machine-config-daemon.service")),
+	return errors.Join(os.Remove(filepath.Join(root, imageDaemon)),
+		os.Remove(filepath.Join(root, "usr/lib/systemd/system/machine-config-daemon.service")),
 		os.Remove(filepath.Join(root, "usr/lib/systemd/system/machine-config-daemon-firstboot.service")))
 }
 
 // reach lets the daemon of a machine, at a path, reach our server at a URL.
 func reach(server, root, daemon string) error {
-	text := "[Service]\nExecStart=\nExecStart=" + daemon + " start --health-timeout 20s --health-settle 3s --trust-interval 5s --server " + server + "\n"
+	text := "[Service]\nExecStart=\nExecStart=" + daemon + " start --health-timeout 20s --health-settle 3s " +
+		"--trust-interval 5s --server " + server + "\n"
 	file := filepath.Join(root, "usr/lib/systemd/system/machine-config-daemon.service.d/20-server.conf")
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		return fmt.Errorf("writing how the daemon reaches the server: %w", err)
@@ -200,9 +209,15 @@ func (s *story) pointer(ts *testscript.TestScript, node, pool, server string, pa
 		return "", fmt.Errorf("reading what bunsen pointer prints: %w", err)
 	}
 	file := func(path string) object {
-		return object{"path": path, "mode": 0o600, "contents": object{"source": "data:," + url.PathEscape(string(identity))}}
+		return object{
+			"path": path, "mode": 0o600,
+			"contents": object{"source": "data:," + url.PathEscape(string(identity))},
+		}
 	}
-	pointer["storage"] = object{"files": []object{file("/var/lib/kubelet/kubeconfig"), file("/etc/kubernetes/kubeconfig")}}
+	pointer["storage"] = object{"files": []object{
+		file("/var/lib/kubelet/kubeconfig"),
+		file("/etc/kubernetes/kubeconfig"),
+	}}
 	text, err := json.Marshal(pointer)
 	if err != nil {
 		return "", err
@@ -232,13 +247,15 @@ func (s *story) image(root string) error {
 }
 
 func install(root, mode, from, to string) error {
-	if out, err := exec.Command("install", "-D", "-m"+mode, from, filepath.Join(root, to)).CombinedOutput(); err != nil {
+	if out, err := exec.Command("install", "-D", "-m"+mode, from, filepath.Join(root, to)).
+		CombinedOutput(); err != nil {
 		return fmt.Errorf("installing %s into an image: %w\n%s", to, err, out)
 	}
 	return nil
 }
 
-// osimage NODE IMAGE FILE PATH puts an image into the machine's registry that differs from its first by one program or file.
+// osimage NODE IMAGE FILE PATH puts an image into the machine's registry that differs from its first by one program or
+// file.
 func (s *story) osimage(ts *testscript.TestScript, args []string) error {
 	if len(args) != 4 || s.images[args[0]] == nil {
 		return usage("osimage NODE IMAGE FILE PATH, after born NODE POOL ostree")
@@ -251,8 +268,8 @@ func (s *story) osimage(ts *testscript.TestScript, args []string) error {
 	return failed
 }
 
-// ignite runs the stages of Ignition that a first boot runs, on a root that does not run yet. With near, Ignition is in the machines'
-// network.
+// ignite runs the stages of Ignition that a first boot runs, on a root that does not run yet. With near, Ignition is in
+// the machines' network.
 func (s *story) ignite(root, pointer string, near bool) error {
 	dir, err := os.MkdirTemp(s.work, "ignition-")
 	if err != nil {
@@ -262,21 +279,24 @@ func (s *story) ignite(root, pointer string, near bool) error {
 	if err := os.WriteFile(nothing, nil, 0o600); err != nil {
 		return err
 	}
-	// As on a machine, where it is memory that the boot gives up, nothing of it is left. It has the secrets of the first boot.
+	// As on a machine, where it is memory that the boot gives up, nothing of it is left. It has the secrets of the
+	// first boot.
 	defer os.RemoveAll(dir) //nolint:errcheck // the story's end removes it
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for _, stage := range []string{"fetch", "files"} {
 		argv := []string{
 			filepath.Join(s.lab, "ignition"), "-platform", "file", "-stage", stage, "-root", root,
-			"-config-cache", filepath.Join(dir, "config.json"), "-state-file", filepath.Join(dir, "state"), "-neednet", filepath.Join(dir, "neednet"), "-log-to-stdout",
+			"-config-cache", filepath.Join(dir, "config.json"), "-state-file", filepath.Join(dir, "state"), "-neednet",
+			filepath.Join(dir, "neednet"), "-log-to-stdout",
 		}
 		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 		if near {
 			cmd = s.network.Command(ctx, argv...)
 		}
 		cmd.Env = append(os.Environ(), "IGNITION_CONFIG_FILE="+pointer, "IGNITION_KERNEL_CMDLINE_PATH="+nothing,
-			"IGNITION_SYSTEM_CONFIG_DIR="+dir, "IGNITION_SYSTEM_RUNTIME_CONFIG_DIR="+dir, "IGNITION_SYSTEM_LOCAL_CONFIG_DIR="+dir)
+			"IGNITION_SYSTEM_CONFIG_DIR="+dir, "IGNITION_SYSTEM_RUNTIME_CONFIG_DIR="+dir,
+			"IGNITION_SYSTEM_LOCAL_CONFIG_DIR="+dir)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("provisioning by Ignition, stage %s: %w\n%s", stage, err, out)
 		}
@@ -301,8 +321,9 @@ func (s *story) inside(ts *testscript.TestScript, args []string) error {
 	return nil
 }
 
-// boots NODE N tells that the machine was booted so often by now, and waits for the last to be up. N+ allows more: an update
-// of the OS that was staged and is not what the machine boots into is staged again by the daemon, which costs a boot.
+// boots NODE N tells that the machine was booted so often by now, and waits for the last to be up. N+ allows more: an
+// update of the OS that was staged and is not what the machine boots into is staged again by the daemon, which costs a
+// boot.
 func (s *story) boots(_ *testscript.TestScript, args []string) error {
 	if len(args) != 2 || s.hosts[args[0]] == nil {
 		return usage("boots NODE N, after born")

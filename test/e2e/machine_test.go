@@ -145,8 +145,8 @@ func (s *story) pass(ts *testscript.TestScript, pool string) (string, error) {
 	return s.passes[pool], nil
 }
 
-// ask STATUS POOL [TOKEN] asks for a pool's config as a new machine does, until the answer has this status, and prints its
-// body.
+// ask STATUS POOL [TOKEN] asks for a pool's config as a new machine does, until the answer has this status, and prints
+// its body.
 func (s *story) ask(ts *testscript.TestScript, args []string) error {
 	if len(args) < 2 || len(args) > 3 {
 		return usage("ask STATUS POOL [TOKEN]")

@@ -10,8 +10,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// mirror VAR DIR serves the files of a directory at the address $VAR; mirror VAR away PREFIX closes each connection that asks for a
-// path with a prefix, mirror VAR back serves all again.
+// mirror VAR DIR serves the files of a directory at the address $VAR; mirror VAR away PREFIX closes each connection
+// that asks for a path with a prefix, mirror VAR back serves all again.
 func (s *story) mirror(ts *testscript.TestScript, args []string) error {
 	if len(args) < 2 || len(args) > 3 {
 		return usage("mirror VAR DIR|away|back [PREFIX]")
@@ -29,12 +29,15 @@ func (s *story) mirror(ts *testscript.TestScript, args []string) error {
 	}
 	away, files := &atomic.Value{}, http.FileServer(http.Dir(ts.MkAbs(args[1])))
 	away.Store("")
-	server := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if prefix, _ := away.Load().(string); prefix != "" && strings.HasPrefix(r.URL.Path, prefix) {
-			panic(http.ErrAbortHandler) // which hangs up
-		}
-		files.ServeHTTP(w, r)
-	})}
+	server := &http.Server{
+		ReadHeaderTimeout: patience,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if prefix, _ := away.Load().(string); prefix != "" && strings.HasPrefix(r.URL.Path, prefix) {
+				panic(http.ErrAbortHandler) // which hangs up
+			}
+			files.ServeHTTP(w, r)
+		}),
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err

@@ -36,7 +36,8 @@ func (s *story) own(ts *testscript.TestScript, args []string) error {
 	return nil
 }
 
-// moved NODE... fails unless exactly these nodes were assigned another config, drained or booted again since watchnodes.
+// moved NODE... fails unless exactly these nodes were assigned another config, drained or booted again since
+// watchnodes.
 func (s *story) moved(_ *testscript.TestScript, args []string) error {
 	if s.watch == nil {
 		return usage("moved NODE..., after watchnodes")
@@ -61,7 +62,8 @@ func (s *story) moved(_ *testscript.TestScript, args []string) error {
 	slices.Sort(moved)
 	slices.Sort(args)
 	if !slices.Equal(moved, args) {
-		return fmt.Errorf("the nodes %q were assigned another config, drained or booted again, and not %q; the record:\n%s", moved, args, strings.Join(s.watch.book, "\n"))
+		return fmt.Errorf("the nodes %q were assigned another config, drained or booted again, and not %q; the "+
+			"record:\n%s", moved, args, strings.Join(s.watch.book, "\n"))
 	}
 	return s.watch.err
 }

@@ -31,7 +31,8 @@ func (s *story) upstream(ts *testscript.TestScript, args []string) error {
 		if err != nil {
 			return err
 		}
-		flags := append([]string{part.name, "--kubeconfig=" + config, "--leader-elect=false", "--secure-port=0"}, part.flags...)
+		flags := append([]string{part.name, "--kubeconfig=" + config, "--leader-elect=false", "--secure-port=0"},
+			part.flags...)
 		if err := s.start(ts, part.name, standalone, flags...); err != nil {
 			return err
 		}
@@ -48,8 +49,8 @@ func (s *story) standalone() (string, error) {
 	return path, err
 }
 
-// kubelets NODE... starts nodes with the real kubelet on a container runtime that runs nothing, and our daemons beside it
-// on the directories hosts/NODE; it waits until they are Ready.
+// kubelets NODE... starts nodes with the real kubelet on a container runtime that runs nothing, and our daemons beside
+// it on the directories hosts/NODE; it waits until they are Ready.
 func (s *story) kubelets(ts *testscript.TestScript, args []string) error {
 	if len(args) == 0 {
 		return usage("kubelets NODE...")
@@ -67,7 +68,8 @@ func (s *story) kubelets(ts *testscript.TestScript, args []string) error {
 		if err != nil {
 			return err
 		}
-		err = s.start(ts, "kubelet-"+node, program, "--kubeconfig", config, "--name", node, "--root", filepath.Join(s.work, "kubelets", node))
+		err = s.start(ts, "kubelet-"+node, program, "--kubeconfig", config, "--name", node, "--root",
+			filepath.Join(s.work, "kubelets", node))
 		if err != nil {
 			return err
 		}

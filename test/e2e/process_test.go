@@ -114,12 +114,13 @@ func (s *story) controller(ts *testscript.TestScript, args []string) error {
 		return err
 	}
 	ts.Setenv("HOOK", "http://"+address)
-	args = append([]string{"--kubeconfig", config, "--store", filepath.Join(s.work, "store"), "--webhook", address}, args...)
+	args = append([]string{"--kubeconfig", config, "--store", filepath.Join(s.work, "store"), "--webhook", address},
+		args...)
 	return s.start(ts, "controller", filepath.Join(s.bin, "machine-config-controller"), args...)
 }
 
-// server starts machine-config-server on a free port, $MCS, and waits until it answers. Its certificate lies in a Secret, as
-// in a cluster; certs has what machines believe. Whoever asks it needs a token.
+// server starts machine-config-server on a free port, $MCS, and waits until it answers. Its certificate lies in a
+// Secret, as in a cluster; certs has what machines believe. Whoever asks it needs a token.
 func (s *story) server(ts *testscript.TestScript, args []string) error {
 	config, err := s.serverConfig()
 	if err != nil {

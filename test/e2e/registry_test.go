@@ -19,9 +19,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// registry starts an OCI registry behind TLS and a password, at $REGISTRY, which bunsen push can log in to. It writes the registry's
-// authority to registry.pem and a key for signatures to cosign.key. $REGISTRYCA and $COSIGNPUB have the authority and the public key,
-// indented for a Secret.
+// registry starts an OCI registry behind TLS and a password, at $REGISTRY, which bunsen push can log in to. It writes
+// the registry's authority to registry.pem and a key for signatures to cosign.key. $REGISTRYCA and $COSIGNPUB have the
+// authority and the public key, indented for a Secret.
 func (*story) registry(ts *testscript.TestScript, _ []string) error {
 	store := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -49,8 +49,10 @@ func (*story) registry(ts *testscript.TestScript, _ []string) error {
 	}
 	authority := text("CERTIFICATE", s.Certificate().Raw)
 	for name, value := range map[string]string{
-		"REGISTRY": strings.TrimPrefix(s.URL, "https://"), "BUNSEN_REGISTRY_USERNAME": gitUser, "BUNSEN_REGISTRY_PASSWORD": gitPassword,
-		"REGISTRYCA": indented([]byte(authority)), "COSIGNPUB": indented([]byte(text("PUBLIC KEY", public))),
+		"REGISTRY": strings.TrimPrefix(s.URL, "https://"), "BUNSEN_REGISTRY_USERNAME": gitUser,
+		"BUNSEN_REGISTRY_PASSWORD": gitPassword,
+		"REGISTRYCA":               indented([]byte(authority)),
+		"COSIGNPUB":                indented([]byte(text("PUBLIC KEY", public))),
 	} {
 		ts.Setenv(name, value)
 	}

@@ -43,8 +43,8 @@ var markedForms = func() *regexp.Regexp {
 	return regexp.MustCompile("(?i:" + strings.Join(forms[:3], "|") + ")|" + strings.Join(forms[3:], "|"))
 }()
 
-// echoes answers with the credentials of each request, in the way that the first part of the path names. To a proxy's client it
-// answers with the credentials for the proxy.
+// echoes answers with the credentials of each request, in the way that the first part of the path names. To a proxy's
+// client it answers with the credentials for the proxy.
 func echoes(w http.ResponseWriter, r *http.Request) {
 	got := r.Header.Get("Authorization") + r.Header.Get("Proxy-Authorization")
 	_, coded, _ := strings.Cut(got, " ")
@@ -60,7 +60,8 @@ func echoes(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/login?"+coded+secretMarker, http.StatusFound)
 	case way == "protocol":
 		w.Header().Set("Content-Type", "application/x-git-upload-pack-advertisement")
-		_, _ = io.WriteString(w, line("# service=git-upload-pack\n")+"0000"+line("ERR no access for "+got+" "+string(plain)))
+		_, _ = io.WriteString(w, line("# service=git-upload-pack\n")+"0000"+line("ERR no access for "+got+" "+
+			string(plain)))
 	case way == "page":
 		w.Header().Set("Content-Type", text)
 		_, _ = io.WriteString(w, text)
@@ -72,8 +73,8 @@ func echoes(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// echo starts a server that tells each client its credentials, at https://$ECHO with the certificate $ECHOCA, and a proxy of this kind,
-// $ECHOPROXY. It
+// echo starts a server that tells each client its credentials, at https://$ECHO with the certificate $ECHOCA, and a
+// proxy of this kind, $ECHOPROXY. It
 // creates the private keys $APPKEY, $OPENKEY and $LOCKEDKEY, and finds a free address, $METRICS.
 func (s *story) echo(ts *testscript.TestScript, args []string) error {
 	if len(args) != 0 {
@@ -94,7 +95,10 @@ func (s *story) echo(ts *testscript.TestScript, args []string) error {
 	ts.Setenv("ECHOPROXY", plain.URL)
 	ts.Setenv("ECHOCA", indented(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
 	for name, args := range map[string][]string{
-		"APPKEY": {"-t", "rsa", "-b", "2048", "-m", "PEM", "-N", ""}, "LOCKEDKEY": {"-t", "ed25519", "-N", "another passphrase"}, "OPENKEY": {"-t", "ed25519", "-N", ""},
+		"APPKEY": {"-t", "rsa", "-b", "2048", "-m", "PEM", "-N", ""}, "LOCKEDKEY": {
+			"-t", "ed25519", "-N",
+			"another passphrase",
+		}, "OPENKEY": {"-t", "ed25519", "-N", ""},
 	} {
 		file := filepath.Join(s.work, name)
 		if err := ts.Exec("ssh-keygen", append([]string{"-q", "-C", "", "-f", file}, args...)...); err != nil {
@@ -120,8 +124,9 @@ func (s *story) judged(ts *testscript.TestScript, args []string) error {
 	return nil
 }
 
-// marked PLACE... finds the marker in these places, and in no other one: objects of each kind but Secrets, metrics, and files of the
-// programs. A place is RESOURCE/NAME, metrics, or the name of a file. The field spec.url of a GitSource is its author's.
+// marked PLACE... finds the marker in these places, and in no other one: objects of each kind but Secrets, metrics, and
+// files of the programs. A place is RESOURCE/NAME, metrics, or the name of a file. The field spec.url of a GitSource is
+// its author's.
 func (s *story) marked(ts *testscript.TestScript, args []string) error {
 	found := map[string]bool{}
 	seen, err := s.markedObjects(found)
@@ -190,7 +195,8 @@ func (s *story) markedObjects(found map[string]bool) (int, error) {
 			if !slices.Contains(kind.Verbs, "list") || group.Group == "" && kind.Name == "secrets" {
 				continue
 			}
-			objects, err := s.cluster.dynamic.Resource(group.WithResource(kind.Name)).List(context.Background(), metav1.ListOptions{})
+			objects, err := s.cluster.dynamic.Resource(group.WithResource(kind.Name)).List(context.Background(),
+				metav1.ListOptions{})
 			if err != nil {
 				return 0, fmt.Errorf("listing %s: %w", kind.Name, err)
 			}

@@ -65,7 +65,10 @@ func (s *story) follow(ts *testscript.TestScript, args []string) error {
 		},
 		{
 			APIVersion: "bunsen.dev/v1alpha1", Kind: "GitSource", Metadata: manifestMeta{Name: args[0]},
-			Spec: map[string]any{"url": ts.Getenv("URL"), "interval": "1h", "secretRef": map[string]any{"name": "git-password"}},
+			Spec: map[string]any{
+				"url": ts.Getenv("URL"), "interval": "1h",
+				"secretRef": map[string]any{"name": "git-password"},
+			},
 		},
 	})
 }
@@ -75,7 +78,8 @@ func (s *story) kubectlApply(items []manifest) error {
 	if err != nil {
 		return err
 	}
-	return s.cluster.run(append(os.Environ(), "KUBECONFIG="+s.cluster.dir+"/admin.kubeconfig", "KUBECACHEDIR="+s.cluster.dir+"/.kube"),
+	return s.cluster.run(append(os.Environ(), "KUBECONFIG="+s.cluster.dir+"/admin.kubeconfig", "KUBECACHEDIR="+
+		s.cluster.dir+"/.kube"),
 		raw, "apply", "--server-side", "-f", "-")
 }
 
@@ -84,7 +88,8 @@ func (s *story) rendered(ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("rendered POOL VAR")
 	}
-	if err := s.waitfor(ts, []string{"mcp/" + args[0], "annotation:revision", "main@sha1:" + ts.Getenv("HEAD")}); err != nil {
+	if err := s.waitfor(ts, []string{"mcp/" + args[0], "annotation:revision", "main@sha1:" +
+		ts.Getenv("HEAD")}); err != nil {
 		return err
 	}
 	return s.let(ts, []string{args[1], "mcp/" + args[0], "{.spec.configuration.name}"})
@@ -96,7 +101,8 @@ func (s *story) updated(ts *testscript.TestScript, args []string) error {
 		return usage("updated POOL CONFIG")
 	}
 	return s.waitObject("mcp/"+args[0], func(u *unstructured.Unstructured) (bool, string, error) {
-		value, err := field(u, "{.spec.configuration.name} {.status.configuration.name} {.status.conditions[?(@.type==\"Updated\")].status} {.status.machineCount}={.status.readyMachineCount}")
+		value, err := field(u, "{.spec.configuration.name} {.status.configuration.name} "+
+			"{.status.conditions[?(@.type==\"Updated\")].status} {.status.machineCount}={.status.readyMachineCount}")
 		if err != nil || u == nil {
 			return false, value, err
 		}

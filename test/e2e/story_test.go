@@ -65,9 +65,12 @@ func begin(env *testscript.Env, p parts) error {
 	env.Values[storyKey{}], env.Values[testKey{}] = s, env.T()
 	env.Defer(func() { s.end(env.T()) })
 	for _, v := range []string{
-		"HOME=" + s.work, "PATH=" + strings.Join([]string{p.assets, p.bin, os.Getenv("PATH")}, string(os.PathListSeparator)),
-		"KUBECONFIG=" + filepath.Join(s.work, "admin.kubeconfig"), "KUBECACHEDIR=" + filepath.Join(s.work, ".kube"), "ROOT=" + p.root,
-		"GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "GIT_AUTHOR_NAME=Ada Lovelace", "GIT_AUTHOR_EMAIL=ada@example.com",
+		"HOME=" + s.work, "PATH=" + strings.Join([]string{p.assets, p.bin, os.Getenv("PATH")},
+			string(os.PathListSeparator)),
+		"KUBECONFIG=" + filepath.Join(s.work, "admin.kubeconfig"), "KUBECACHEDIR=" + filepath.Join(s.work, ".kube"),
+		"ROOT=" + p.root,
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "GIT_AUTHOR_NAME=Ada Lovelace",
+		"GIT_AUTHOR_EMAIL=ada@example.com",
 		"GIT_COMMITTER_NAME=Ada Lovelace", "GIT_COMMITTER_EMAIL=ada@example.com",
 	} {
 		name, value, _ := strings.Cut(v, "=")

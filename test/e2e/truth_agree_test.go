@@ -57,7 +57,8 @@ func conditionOf(list []unstructured.Unstructured, name, kind string) string {
 	return "(no such object)"
 }
 
-// contradictions are the places where two outputs do not agree. Where no controller answers, what it wrote last may be old.
+// contradictions are the places where two outputs do not agree. Where no controller answers, what it wrote last may be
+// old.
 func (snap snapshot) contradictions() []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -101,7 +102,8 @@ func (snap snapshot) poolContradictions(p poolNumbers, u *unstructured.Unstructu
 	if p.Outcome == "Fine" && p.Nodes > 0 && p.Updated != p.Nodes {
 		say("it is Fine with %d of %d nodes updated", p.Updated, p.Nodes)
 	}
-	if _, leads := snap.metrics[`mco_machine_count{pool="worker"}`]; !leads { // no controller answers, or one that stands by
+	// no controller answers, or one that stands by
+	if _, leads := snap.metrics[`mco_machine_count{pool="worker"}`]; !leads {
 		return out
 	}
 	for name, n := range map[string]int{"machineCount": p.Nodes, "degradedMachineCount": p.Degraded} {
@@ -111,7 +113,8 @@ func (snap snapshot) poolContradictions(p poolNumbers, u *unstructured.Unstructu
 	}
 	for name, series := range map[string]string{
 		"machineCount": "mco_machine_count", "updatedMachineCount": "mco_updated_machine_count",
-		"degradedMachineCount": "mco_degraded_machine_count", "unavailableMachineCount": "mco_unavailable_machine_count",
+		"degradedMachineCount":    "mco_degraded_machine_count",
+		"unavailableMachineCount": "mco_unavailable_machine_count",
 	} {
 		told, _, _ := unstructured.NestedInt64(u.Object, "status", name)
 		if metric := snap.metrics[fmt.Sprintf("%s{pool=%q}", series, p.Name)]; metric != strconv.FormatInt(told, 10) {
@@ -125,7 +128,8 @@ func (snap snapshot) poolContradictions(p poolNumbers, u *unstructured.Unstructu
 		say("RolloutBlocked is %q, and why says Fine", reason)
 	case is("RolloutBlocked") != (len(blocked) > 0):
 		say("RolloutBlocked is %q, and the metric bunsen_pool_blocked has the causes %q", reason, blocked)
-	case is("RolloutBlocked") && !strings.Contains(" "+strings.Join(blocked, " ")+" ", " "+strings.Fields(reason)[1]+" "):
+	case is("RolloutBlocked") && !strings.Contains(" "+strings.Join(blocked, " ")+" ", " "+strings.Fields(reason)[1]+
+		" "):
 		say("RolloutBlocked is %q, and the metric bunsen_pool_blocked has the causes %q", reason, blocked)
 	}
 	if p.Nodes > 0 && p.Target != "" {
@@ -153,7 +157,8 @@ func (snap snapshot) poolContradictions(p poolNumbers, u *unstructured.Unstructu
 func (snap snapshot) blockedBy(pool string) []string {
 	var out []string
 	for series, value := range snap.metrics {
-		if strings.HasPrefix(series, "bunsen_pool_blocked{") && strings.Contains(series, fmt.Sprintf("pool=%q", pool)) && value == "1" {
+		if strings.HasPrefix(series, "bunsen_pool_blocked{") && strings.Contains(series,
+			fmt.Sprintf("pool=%q", pool)) && value == "1" {
 			_, rest, _ := strings.Cut(series, `cause="`)
 			cause, _, _ := strings.Cut(rest, `"`)
 			out = append(out, cause)
@@ -184,8 +189,10 @@ func (snap snapshot) nodeContradictions(n *corev1.Node) []string {
 		texts += snap.answers[about].text.out
 	}
 	for _, line := range strings.Split(texts, "\n") {
-		if !pressure && strings.Contains(line, n.Name) && strings.Contains(line, "disk space") && strings.Contains(line, "short of") {
-			out = append(out, fmt.Sprintf("node %s has no DiskPressure, and it is said: %s", n.Name, strings.TrimSpace(line)))
+		if !pressure && strings.Contains(line, n.Name) && strings.Contains(line, "disk space") &&
+			strings.Contains(line, "short of") {
+			out = append(out, fmt.Sprintf("node %s has no DiskPressure, and it is said: %s", n.Name,
+				strings.TrimSpace(line)))
 		}
 	}
 	return out

@@ -58,7 +58,8 @@ func (s *story) thaw(_ *testscript.TestScript, args []string) error {
 	return s.signal("thaw", args, syscall.SIGCONT)
 }
 
-// poweron NODE is a machine that comes up again after `freeze` and `kubelet NODE silent`: its kubelet reports, and its daemon continues.
+// poweron NODE is a machine that comes up again after `freeze` and `kubelet NODE silent`: its kubelet reports, and its
+// daemon continues.
 func (s *story) poweron(ts *testscript.TestScript, args []string) error {
 	if err := s.thaw(ts, args); err != nil {
 		return err
@@ -80,7 +81,11 @@ func (s *story) nokubelet(ts *testscript.TestScript, args []string) error {
 	}
 	for _, name := range args {
 		labels := map[string]string{"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}
-		if err := s.kubectlApply([]manifest{{APIVersion: "v1", Kind: "Node", Metadata: manifestMeta{Name: name, Labels: labels}}}); err != nil {
+		if err := s.kubectlApply(
+			[]manifest{{APIVersion: "v1", Kind: "Node", Metadata: manifestMeta{
+				Name:   name,
+				Labels: labels,
+			}}}); err != nil {
 			return err
 		}
 		if err := s.reportKubelet(ts, []string{name, "ready"}); err != nil {
@@ -98,8 +103,9 @@ func (s *story) nokubelet(ts *testscript.TestScript, args []string) error {
 	return nil
 }
 
-// kubelet NODE ready|silent|diskpressure writes the conditions of a Node: those of a healthy kubelet; those that Kubernetes
-// writes where a kubelet has stopped reporting, in the order that a real kubelet has; or those of a full disk.
+// kubelet NODE ready|silent|diskpressure writes the conditions of a Node: those of a healthy kubelet; those that
+// Kubernetes writes where a kubelet has stopped reporting, in the order that a real kubelet has; or those of a full
+// disk.
 func (s *story) reportKubelet(ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("kubelet NODE ready|silent|diskpressure")
@@ -112,23 +118,31 @@ func (s *story) reportKubelet(ts *testscript.TestScript, args []string) error {
 	}
 	// Kubernetes counts a node that was away for a moment as healthy, and so does Bunsen.
 	since := metav1.NewTime(time.Now().Add(-2 * time.Minute))
-	condition := func(kind corev1.NodeConditionType, status corev1.ConditionStatus, reason, message string) corev1.NodeCondition {
-		return corev1.NodeCondition{Type: kind, Status: status, Reason: reason, Message: message, LastHeartbeatTime: since, LastTransitionTime: since}
+	condition := func(kind corev1.NodeConditionType, status corev1.ConditionStatus, reason,
+		message string,
+	) corev1.NodeCondition {
+		return corev1.NodeCondition{
+			Type: kind, Status: status, Reason: reason, Message: message,
+			LastHeartbeatTime: since, LastTransitionTime: since,
+		}
 	}
 	disk, ready := corev1.ConditionFalse, corev1.ConditionTrue
 	if args[1] == "diskpressure" {
 		disk = corev1.ConditionTrue
 	}
 	n.Status.Conditions = []corev1.NodeCondition{
-		condition(corev1.NodeMemoryPressure, corev1.ConditionFalse, "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+		condition(corev1.NodeMemoryPressure, corev1.ConditionFalse, "KubeletHasSufficientMemory",
+			"kubelet has sufficient memory available"),
 		condition(corev1.NodeDiskPressure, disk, "KubeletDiskPressure", "kubelet reports its disk"),
-		condition(corev1.NodePIDPressure, corev1.ConditionFalse, "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+		condition(corev1.NodePIDPressure, corev1.ConditionFalse, "KubeletHasSufficientPID",
+			"kubelet has sufficient PID available"),
 		condition(corev1.NodeReady, ready, "KubeletReady", "kubelet is posting ready status"),
 	}
 	if args[1] == "silent" {
 		for i := range n.Status.Conditions {
 			c := &n.Status.Conditions[i]
-			c.Status, c.Reason, c.Message = corev1.ConditionUnknown, "NodeStatusUnknown", "Kubelet stopped posting node status."
+			c.Status, c.Reason, c.Message = corev1.ConditionUnknown, "NodeStatusUnknown",
+				"Kubelet stopped posting node status."
 		}
 	}
 	_, err = nodes.UpdateStatus(ctx, n, metav1.UpdateOptions{})
@@ -141,7 +155,8 @@ func (s *story) reportKubelet(ts *testscript.TestScript, args []string) error {
 	return nil
 }
 
-// smalldisk NODE SIZE makes a Node with the daemon of a simulated host whose disk is a file system of its own of SIZE, such as
+// smalldisk NODE SIZE makes a Node with the daemon of a simulated host whose disk is a file system of its own of SIZE,
+// such as
 // 400k. `fill NODE` and `fill NODE off` take the rest of the disk and give it back.
 func (s *story) smalldisk(ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
@@ -149,7 +164,8 @@ func (s *story) smalldisk(ts *testscript.TestScript, args []string) error {
 	}
 	node, root := args[0], filepath.Join(s.work, "hosts", args[0])
 	labels := map[string]string{"kubernetes.io/hostname": node, "kubernetes.io/os": "linux"}
-	if err := s.kubectlApply([]manifest{{APIVersion: "v1", Kind: "Node", Metadata: manifestMeta{Name: node, Labels: labels}}}); err != nil {
+	if err := s.kubectlApply(
+		[]manifest{{APIVersion: "v1", Kind: "Node", Metadata: manifestMeta{Name: node, Labels: labels}}}); err != nil {
 		return err
 	}
 	config, err := s.cluster.identity(node, kubelet(node))
@@ -176,7 +192,8 @@ func (s *story) fill(_ *testscript.TestScript, args []string) error {
 		return usage("fill NODE [off], after smalldisk")
 	}
 	// The process's own view of its files, in which the disk is mounted.
-	path := filepath.Join("/proc", strconv.Itoa(s.running[args[0]].cmd.Process.Pid), "root", s.work, "hosts", args[0], "var", "fill")
+	path := filepath.Join("/proc", strconv.Itoa(s.running[args[0]].cmd.Process.Pid), "root", s.work, "hosts", args[0],
+		"var", "fill")
 	if len(args) == 2 {
 		return os.Remove(path)
 	}
@@ -200,8 +217,8 @@ func (s *story) replica(ts *testscript.TestScript, args []string) error {
 	return s.start(ts, args[0], filepath.Join(s.bin, "machine-config-controller"), flags...)
 }
 
-// network USER route|down|up leads USER (controller, NODE or admin) to the API server by a route that can be cut. `route`
-// has to come before the process starts; admin is the user of bunsen and kubectl.
+// network USER route|down|up leads USER (controller, NODE or admin) to the API server by a route that can be cut.
+// `route` has to come before the process starts; admin is the user of bunsen and kubectl.
 func (s *story) userNetwork(_ *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("network controller|NODE|admin route|down|up")
@@ -322,11 +339,15 @@ func (s *story) backdateDaemon(node string, then time.Time) error {
 		return err
 	}
 	report := v1alpha1.DaemonReport{Version: "dev", Seen: metav1.NewTime(then)}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{v1alpha1.DaemonAnnotation: report.String()}}})
+	patch, err := json.Marshal(
+		map[string]any{
+			"metadata": map[string]any{"annotations": map[string]string{v1alpha1.DaemonAnnotation: report.String()}},
+		})
 	if err != nil {
 		return err
 	}
-	if _, err := o.client.Patch(context.Background(), node, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := o.client.Patch(context.Background(), node, types.MergePatchType, patch,
+		metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("writing the heartbeat of node %s: %w", node, err)
 	}
 	return nil

@@ -21,14 +21,15 @@ type person struct {
 	instead bool
 }
 
-// advice REGEXP COMMAND ARG... says what a person does who reads an advice that is no command, such as "free disk space on
-// node-2". COMMAND is one of the story's commands, or a program; `true` is for what a person does not do. A later advice for
-// the same line wins.
+// advice REGEXP COMMAND ARG... says what a person does who reads an advice that is no command, such as "free disk space
+// on node-2". COMMAND is one of the story's commands, or a program; `true` is for what a person does not do. A later
+// advice for the same line wins.
 func (s *story) advice(_ *testscript.TestScript, args []string) error {
 	return s.person("advice", args, false)
 }
 
-// instead REGEXP COMMAND ARG... says what a person does in the place of a command that needs more than this cluster has.
+// instead REGEXP COMMAND ARG... says what a person does in the place of a command that needs more than this cluster
+// has.
 func (s *story) instead(_ *testscript.TestScript, args []string) error {
 	return s.person("instead", args, true)
 }
@@ -76,11 +77,15 @@ func (s *story) alternative(ts *testscript.TestScript, args []string) error {
 func (t *fixing) act(line string) error {
 	i := slices.IndexFunc(t.truth.people, func(p person) bool { return p.advice.MatchString(line) })
 	if i < 0 {
-		return fmt.Errorf("the advice %q is no command, and the script does not say what a person does who reads it", line)
+		return fmt.Errorf("the advice %q is no command, and the script does not say what a person does who reads it",
+			line)
 	}
 	fmt.Fprintf(&t.log, "# %s\n", strings.TrimLeft(line, "# "))
 	p := t.truth.people[i]
-	for _, set := range []map[string]func(*story, *testscript.TestScript, []string) error{storyCommands, t.truth.commands} {
+	for _, set := range []map[string]func(*story, *testscript.TestScript, []string) error{
+		storyCommands,
+		t.truth.commands,
+	} {
 		if do := set[p.command]; do != nil {
 			return do(t.story, t.ts, p.args)
 		}
@@ -93,7 +98,8 @@ func (t *fixing) act(line string) error {
 }
 
 // readOnly are the commands that change nothing. They have to work, and nothing is expected of them.
-var readOnly = regexp.MustCompile(`^(kubectl (-n \S+ )?(get|describe|logs)|bunsen (get|history|status|explain|trace|diff|drift$|drift show|validate)|git (log|show|blame|diff))\b`)
+var readOnly = regexp.MustCompile(
+	`^(kubectl (-n \S+ )?(get|describe|logs)|bunsen (get|history|status|explain|trace|diff|drift$|drift show|validate)|git (log|show|blame|diff))\b`)
 
 // typed are the advices that are typed as they are.
 var typed = regexp.MustCompile(`^(git|kubectl|bunsen|echo) `)
@@ -109,8 +115,8 @@ type fixing struct {
 	log    strings.Builder
 }
 
-// fix ABOUT STATE follows the lines after "To do:" of `bunsen why ABOUT`, in their order and to the letter, until ABOUT is
-// fine and nothing is left to do. What was typed is compared with the golden testdata/truth/SCRIPT/STATE.fix.txt.
+// fix ABOUT STATE follows the lines after "To do:" of `bunsen why ABOUT`, in their order and to the letter, until ABOUT
+// is fine and nothing is left to do. What was typed is compared with the golden testdata/truth/SCRIPT/STATE.fix.txt.
 func (s *story) fix(ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("fix ABOUT STATE")
@@ -150,7 +156,9 @@ func (t *fixing) follow(about string, depth int) error {
 			return err
 		}
 		todo := advices(why.out)
-		next := slices.IndexFunc(todo, func(line string) bool { return !isAlternative(line) && !slices.Contains(t.done, line) })
+		next := slices.IndexFunc(todo, func(line string) bool {
+			return !isAlternative(line) && !slices.Contains(t.done, line)
+		})
 		if next < 0 {
 			return fmt.Errorf("%s is not fine, and `why` has no advice left that was not followed:\n%s", about, why.out)
 		}
@@ -172,11 +180,13 @@ func (t *fixing) why(about string) (printed, error) {
 	return t.run(t.ts, "", filepath.Join(t.bin, "bunsen"), "why", about)
 }
 
-// await waits until the root is fine. After a command that only reads, and after what a person does not do, it looks once.
+// await waits until the root is fine. After a command that only reads, and after what a person does not do, it looks
+// once.
 func (t *fixing) await(after string) error {
 	limit := *settle
 	nothing := func(p person) bool { return p.command == "true" && p.advice.MatchString(after) }
-	if readOnly.MatchString(after) || strings.HasPrefix(after, "bunsen why ") || slices.ContainsFunc(t.truth.people, nothing) {
+	if readOnly.MatchString(after) || strings.HasPrefix(after, "bunsen why ") || slices.ContainsFunc(t.truth.people,
+		nothing) {
 		limit = 0
 	}
 	_ = poll(limit, func() (bool, error) { // when the time is up, the next line of the advice is tried
@@ -213,7 +223,9 @@ func (t *fixing) execute(line string, depth int) error {
 	}
 	upload := t.push // only $HEAD is new where the line itself pushes
 	if strings.Contains(line, "then commit") {
-		upload = func(ts *testscript.TestScript, args []string) error { return t.commit(ts, append(args, "As advised")) }
+		upload = func(ts *testscript.TestScript, args []string) error {
+			return t.commit(ts, append(args, "As advised"))
+		}
 	}
 	if err := upload(t.ts, []string{"config"}); err != nil {
 		return err

@@ -87,7 +87,8 @@ func (s *story) run(ts *testscript.TestScript, dir, name string, args ...string)
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = ts.MkAbs(dir)
 	for _, key := range []string{
-		"PATH", "HOME", "KUBECONFIG", "KUBECACHEDIR", "KUBE_EDITOR", "NO_COLOR", "GIT_EDITOR", "GIT_CONFIG_NOSYSTEM", "GIT_TERMINAL_PROMPT",
+		"PATH", "HOME", "KUBECONFIG", "KUBECACHEDIR", "KUBE_EDITOR", "NO_COLOR", "GIT_EDITOR", "GIT_CONFIG_NOSYSTEM",
+		"GIT_TERMINAL_PROMPT",
 		"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL",
 	} {
 		if v := ts.Getenv(key); v != "" {
@@ -108,7 +109,8 @@ func (s *story) run(ts *testscript.TestScript, dir, name string, args ...string)
 func (s *story) observe(ts *testscript.TestScript, wants []want) (snapshot, error) {
 	snap := snapshot{answers: map[string]answer{}}
 	for _, w := range wants {
-		if (strings.HasPrefix(w.about, "node/") || strings.HasPrefix(w.about, "pool/")) && !slices.Contains(snap.order, w.about) {
+		if (strings.HasPrefix(w.about, "node/") || strings.HasPrefix(w.about, "pool/")) && !slices.Contains(snap.order,
+			w.about) {
 			snap.order = append(snap.order, w.about)
 		}
 	}
@@ -176,11 +178,13 @@ func (s *story) observeCluster(snap *snapshot) error {
 			count = e.Series.Count
 		}
 		other := e.Regarding.Kind == "MachineConfigPool" && !slices.Contains(snap.order, "pool/"+e.Regarding.Name)
-		ours := e.ReportingController == "machineconfigdaemon" || strings.HasPrefix(e.ReportingController, "machine-config-")
+		ours := e.ReportingController == "machineconfigdaemon" || strings.HasPrefix(e.ReportingController,
+			"machine-config-")
 		if count <= s.truth.events[string(e.UID)] || other || !ours || e.Regarding.Kind == "Lease" {
 			continue
 		}
-		snap.events = append(snap.events, event{string(e.UID), fmt.Sprintf("%s %s %s/%s: %s", e.Type, e.Reason, e.Regarding.Kind, e.Regarding.Name, e.Note), count})
+		snap.events = append(snap.events, event{string(e.UID), fmt.Sprintf("%s %s %s/%s: %s", e.Type, e.Reason,
+			e.Regarding.Kind, e.Regarding.Name, e.Note), count})
 	}
 	snap.metrics = s.scrape(ctx)
 	return nil
@@ -194,7 +198,8 @@ func (t *truth) remember(events []event) {
 }
 
 // statusMetrics are the metrics that say how the cluster is.
-var statusMetrics = regexp.MustCompile(`^(mco_\w+_count|mcc_pool_alert|mcc_drain_err|bunsen_pool_\w+|bunsen_window_open|bunsen_rollout_verdict|bunsen_rollout_failures|bunsen_node_\w+|bunsen_suspended|bunsen_source_(ready|stalled|behind)|bunsen_daemon\w*)\{`)
+var statusMetrics = regexp.MustCompile(
+	`^(mco_\w+_count|mcc_pool_alert|mcc_drain_err|bunsen_pool_\w+|bunsen_window_open|bunsen_rollout_verdict|bunsen_rollout_failures|bunsen_node_\w+|bunsen_suspended|bunsen_source_(ready|stalled|behind)|bunsen_daemon\w*)\{`)
 
 // scrape reads the controller's metrics; nil where it does not answer.
 func (s *story) scrape(ctx context.Context) map[string]string {
@@ -276,7 +281,8 @@ func conditions(u *unstructured.Unstructured) []string {
 	var lines []string
 	for _, c := range list {
 		if m, ok := c.(map[string]any); ok {
-			lines = append(lines, strings.TrimSpace(fmt.Sprintf("%v=%v %v: %v", m["type"], m["status"], m["reason"], m["message"])))
+			lines = append(lines, strings.TrimSpace(fmt.Sprintf("%v=%v %v: %v", m["type"], m["status"], m["reason"],
+				m["message"])))
 		}
 	}
 	return lines

@@ -88,13 +88,15 @@ func (s *story) words(text string, commits map[string]string) string {
 	return looked.ReplaceAllString(strings.ReplaceAll(text, "READY  LOOKED  ", "READY  "), "$1")
 }
 
-// unknownConfig is an event that the controller writes only if it looks before it has put a node back that was given a config
-// that does not exist.
-var unknownConfig = regexp.MustCompile(`(?m)^Warning NodeDegraded MachineConfigPool/\S+: Node \S+ is reporting: "fetching the desired config rendered-\w+-<unknown>.*$`)
+// unknownConfig is an event that the controller writes only if it looks before it has put a node back that was given a
+// config that does not exist.
+var unknownConfig = regexp.MustCompile(
+	`(?m)^Warning NodeDegraded MachineConfigPool/\S+: Node \S+ is reporting: "fetching the desired config rendered-\w+-<unknown>.*$`)
 
-// configAccess is the warning that nodes read configs through the API server, as they do in every script of the truth table: none
-// of their daemons asks a machine-config-server. The story node-configs checks it.
-var configAccess = regexp.MustCompile(`(?m)^WARNING: \d+ of \d+ nodes? report that they may read the configs of every pool through the API server.*\n`)
+// configAccess is the warning that nodes read configs through the API server, as they do in every script of the truth
+// table: none of their daemons asks a machine-config-server. The story node-configs checks it.
+var configAccess = regexp.MustCompile(
+	`(?m)^WARNING: \d+ of \d+ nodes? report that they may read the configs of every pool through the API server.*\n`)
 
 // version is what `make build` made of the commit; empty where the binaries have none.
 func (s *story) version() string {
@@ -129,7 +131,8 @@ func commitWords(tree string) (map[string]string, error) {
 
 // nameConfigs gives each rendered config the word of the commit for which it was made first.
 func (s *story) nameConfigs(commits map[string]string) error {
-	list, err := s.cluster.dynamic.Resource(kinds["mc"].GroupVersionResource).List(context.Background(), metav1.ListOptions{})
+	list, err := s.cluster.dynamic.Resource(kinds["mc"].GroupVersionResource).List(context.Background(),
+		metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("listing MachineConfigs: %w", err)
 	}

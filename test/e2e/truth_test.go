@@ -29,7 +29,10 @@ func TestTruth(t *testing.T) {
 	t.Parallel()
 	p := findParts(t)
 	commands := map[string]func(*testscript.TestScript, bool, []string){}
-	for _, set := range []map[string]func(*story, *testscript.TestScript, []string) error{storyCommands, truthCommands} {
+	for _, set := range []map[string]func(*story, *testscript.TestScript, []string) error{
+		storyCommands,
+		truthCommands,
+	} {
 		for name, do := range set {
 			commands[name] = command(do)
 		}
@@ -49,8 +52,9 @@ func TestTruth(t *testing.T) {
 var truthCommands = map[string]func(*story, *testscript.TestScript, []string) error{
 	"state": (*story).state, "fix": (*story).fix, "advice": (*story).advice, "instead": (*story).instead,
 	"alternative": (*story).alternative, "poweron": (*story).poweron,
-	"freeze": (*story).freeze, "thaw": (*story).thaw, "kubelet": (*story).reportKubelet, "nokubelet": (*story).nokubelet,
-	"replica": (*story).replica, "backdate": (*story).backdate, "network": (*story).userNetwork,
+	"freeze": (*story).freeze, "thaw": (*story).thaw, "kubelet": (*story).reportKubelet,
+	"nokubelet": (*story).nokubelet,
+	"replica":   (*story).replica, "backdate": (*story).backdate, "network": (*story).userNetwork,
 	"smalldisk": (*story).smalldisk, "fill": (*story).fill,
 }
 
@@ -93,7 +97,8 @@ func (s *story) beginTruth(env *testscript.Env) error {
 // progress is for whoever watches the test run: testscript prints a script at its end.
 func (s *story) progress(format string, args ...any) {
 	if testing.Verbose() {
-		fmt.Fprintf(os.Stderr, "%s %s: %s\n", time.Now().Format("15:04:05"), s.truth.script, fmt.Sprintf(format, args...))
+		fmt.Fprintf(os.Stderr, "%s %s: %s\n", time.Now().Format("15:04:05"), s.truth.script,
+			fmt.Sprintf(format, args...))
 	}
 }
 
@@ -111,16 +116,17 @@ func parseWants(args []string) ([]want, error) {
 		}
 		about, field, _ := strings.Cut(key, ":")
 		if !ok {
-			return nil, fmt.Errorf("%q is not ABOUT=OUTCOME, KIND/NAME:CONDITION=STATUS, metric:SERIES=VALUE or status=EXITCODE", arg)
+			return nil, fmt.Errorf("%q is not ABOUT=OUTCOME, KIND/NAME:CONDITION=STATUS, metric:SERIES=VALUE or "+
+				"status=EXITCODE", arg)
 		}
 		out = append(out, want{about, field, value})
 	}
 	return out, nil
 }
 
-// state NAME WANT... waits until every WANT is true and no two outputs contradict each other; then it compares all outputs
-// with the golden file. WANT is node/NAME=OUTCOME[:CAUSE], pool/NAME=OUTCOME[:CAUSE], mcp/NAME:CONDITION=STATUS,
-// gitsource/NAME:CONDITION=STATUS, metric:SERIES=VALUE or status=EXITCODE.
+// state NAME WANT... waits until every WANT is true and no two outputs contradict each other; then it compares all
+// outputs with the golden file. WANT is node/NAME=OUTCOME[:CAUSE], pool/NAME=OUTCOME[:CAUSE],
+// mcp/NAME:CONDITION=STATUS, gitsource/NAME:CONDITION=STATUS, metric:SERIES=VALUE or status=EXITCODE.
 func (s *story) state(ts *testscript.TestScript, args []string) error {
 	if len(args) < 2 {
 		return usage("state NAME WANT...")
@@ -139,7 +145,8 @@ func (s *story) state(ts *testscript.TestScript, args []string) error {
 			return false, err
 		}
 		if wrong := append(last.missing(wants), last.contradictions()...); len(wrong) > 0 {
-			return false, fmt.Errorf("state %s: outputs are wrong or disagree:\n  %s\n%s", args[0], strings.Join(wrong, "\n  "), last.text(strings.Clone))
+			return false, fmt.Errorf("state %s: outputs are wrong or disagree:\n  %s\n%s", args[0],
+				strings.Join(wrong, "\n  "), last.text(strings.Clone))
 		}
 		before := text
 		if text, err = s.normal(ts, last); err != nil {
@@ -149,9 +156,11 @@ func (s *story) state(ts *testscript.TestScript, args []string) error {
 			since = time.Now()
 		}
 		if *update {
-			return time.Since(since) > steady, fmt.Errorf("state %s: the outputs keep changing:\n%s", args[0], difference(before, text))
+			return time.Since(since) > steady, fmt.Errorf("state %s: the outputs keep changing:\n%s", args[0],
+				difference(before, text))
 		}
-		return text == string(golden), fmt.Errorf("state %s differs from %s (-update rewrites it):\n%s", args[0], path, difference(string(golden), text))
+		return text == string(golden), fmt.Errorf("state %s differs from %s (-update rewrites it):\n%s", args[0], path,
+			difference(string(golden), text))
 	})
 	if err != nil {
 		return err

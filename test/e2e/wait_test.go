@@ -22,8 +22,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// patience is how long a story waits for one thing. On an idle machine most take a second or two, and the heartbeat of a daemon
-// over a minute.
+// patience is how long a story waits for one thing. On an idle machine most take a second or two, and the heartbeat of
+// a daemon over a minute.
 const patience = 4 * time.Minute
 
 // Kinds that stories speak of; namespaced ones are in `default`.
@@ -132,7 +132,9 @@ func (s *story) waitfor(ts *testscript.TestScript, args []string) error {
 	})
 }
 
-func (s *story) waitObject(spoken string, judge func(*unstructured.Unstructured) (ok bool, seen string, err error)) error {
+func (s *story) waitObject(spoken string,
+	judge func(*unstructured.Unstructured) (ok bool, seen string, err error),
+) error {
 	o, err := s.object(spoken)
 	if err != nil {
 		return err
@@ -160,7 +162,8 @@ func (s *story) waitObject(spoken string, judge func(*unstructured.Unstructured)
 		unstructured.RemoveNestedField(last.Object, "metadata", "managedFields")
 		dump, _ = yaml.Marshal(last.Object) // what the API server sent is always an object
 	}
-	return fmt.Errorf("waiting for %s: %w\nseen, oldest first:\n  %s\nthe object:\n%s", spoken, errors.Join(s.alive(), err), strings.Join(seen, "\n  "), dump)
+	return fmt.Errorf("waiting for %s: %w\nseen, oldest first:\n  %s\nthe object:\n%s", spoken,
+		errors.Join(s.alive(), err), strings.Join(seen, "\n  "), dump)
 }
 
 // cancelOnDeath stops a wait as soon as a process has died of itself.
@@ -180,8 +183,8 @@ func (s *story) cancelOnDeath(ctx context.Context, cancel func()) {
 	}
 }
 
-// eventually REGEXP PROGRAM ARG... executes a program again and again, until a part of its standard output matches, whatever its
-// exit code.
+// eventually REGEXP PROGRAM ARG... executes a program again and again, until a part of its standard output matches,
+// whatever its exit code.
 func (s *story) eventually(ts *testscript.TestScript, args []string) error {
 	if len(args) < 2 {
 		return usage("eventually REGEXP PROGRAM ARG...")
@@ -199,7 +202,8 @@ func (s *story) eventually(ts *testscript.TestScript, args []string) error {
 		return err == nil && want.MatchString(last.out), err
 	})
 	if err != nil {
-		return fmt.Errorf("waiting for %q to print %q: %w\nseen, with exit code %d:\n%s%s", args[1:], want, err, last.code, last.out, last.errs)
+		return fmt.Errorf("waiting for %q to print %q: %w\nseen, with exit code %d:\n%s%s", args[1:], want, err,
+			last.code, last.out, last.errs)
 	}
 	ts.Logf("%s", last.out)
 	return nil
@@ -286,7 +290,8 @@ func (s *story) look(_ *testscript.TestScript, args []string) error {
 	s.looks++
 	asked := strconv.Itoa(s.looks)
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{"bunsen.dev/reconcile":%q}}}`, asked)
-	if _, err := o.client.Patch(context.Background(), o.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	if _, err := o.client.Patch(context.Background(), o.name, types.MergePatchType, []byte(patch),
+		metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("asking for a look: %w", err)
 	}
 	return s.waitObject("gitsource/"+args[0], func(u *unstructured.Unstructured) (bool, string, error) {

@@ -104,7 +104,8 @@ func (w *way) carry(in net.Conn) {
 	<-back
 }
 
-// serverConfig is the kubeconfig of machine-config-server, with its service account's rights, over a way that can be cut.
+// serverConfig is the kubeconfig of machine-config-server, with its service account's rights, over a way that can be
+// cut.
 func (s *story) serverConfig() (string, error) {
 	path, err := s.cluster.identity("server", serviceAccount("machine-config-server"))
 	if err != nil || s.way != nil {
@@ -128,7 +129,8 @@ func (s *story) serverConfig() (string, error) {
 	return path, clientcmd.WriteToFile(*config, path)
 }
 
-// apiserver away|back cuts machine-config-server off the API server, and mends that. $APISERVER is its URL for everybody.
+// apiserver away|back cuts machine-config-server off the API server, and mends that. $APISERVER is its URL for
+// everybody.
 func (s *story) apiserver(_ *testscript.TestScript, args []string) error {
 	switch {
 	case len(args) == 1 && args[0] == "away" && s.way != nil:

@@ -12,8 +12,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// announce STATUS SOURCE SECRET announces the last pushed commit of main as GitHub does, signed with SECRET, until the controller
-// answers with the HTTP status STATUS.
+// announce STATUS SOURCE SECRET announces the last pushed commit of main as GitHub does, signed with SECRET, until the
+// controller answers with the HTTP status STATUS.
 func (s *story) announce(ts *testscript.TestScript, args []string) error {
 	if len(args) != 3 {
 		return usage("announce STATUS SOURCE SECRET")

@@ -56,7 +56,8 @@ const (
 )
 
 func file(path, text string) string {
-	return `{"path":"` + path + `","contents":{"source":"data:,` + strings.NewReplacer(" ", "%20", "[", "%5B", "]", "%5D", `\"`, "%22", "=", "%3D").Replace(text) + `"}}`
+	return `{"path":"` + path + `","contents":{"source":"data:,` + strings.NewReplacer(" ", "%20", "[", "%5B", "]",
+		"%5D", `\"`, "%22", "=", "%3D").Replace(text) + `"}}`
 }
 
 func files(list ...string) string { return `"storage":{"files":[` + strings.Join(list, ",") + `]}` }
@@ -65,8 +66,8 @@ func unit(name, more string) string {
 	return `"systemd":{"units":[{"name":"` + name + `","contents":"` + unitText + `"` + more + `}]}`
 }
 
-// written are changes as their Ignition bodies; what follows a | are fields of the MachineConfig itself, and what follows
-// another are those of the section `ignition`.
+// written are changes as their Ignition bodies; what follows a | are fields of the MachineConfig itself, and what
+// follows another are those of the section `ignition`.
 var written = []struct {
 	says, from, to string
 	house, whole   bool
@@ -160,7 +161,8 @@ func specOf(t *testing.T, body string) machineconfig.Config {
 		head = "," + head
 	}
 	var spec mcfgv1.MachineConfigSpec
-	if err := json.Unmarshal([]byte(`{"config":{"ignition":{"version":"3.5.0"`+head+`}`+body+`}`+fields+`}`), &spec); err != nil {
+	if err := json.Unmarshal([]byte(`{"config":{"ignition":{"version":"3.5.0"`+head+`}`+body+`}`+fields+`}`),
+		&spec); err != nil {
 		t.Fatalf("%s: %v", body, err)
 	}
 	return configOf(t, spec)
@@ -179,7 +181,10 @@ func configOf(t *testing.T, spec mcfgv1.MachineConfigSpec) machineconfig.Config 
 func changes(t *testing.T) (all []change) {
 	t.Helper()
 	for _, w := range written {
-		c := change{says: w.says, from: specOf(t, w.from), to: specOf(t, w.to), policy: policy.Default(), whole: w.whole}
+		c := change{
+			says: w.says, from: specOf(t, w.from), to: specOf(t, w.to), policy: policy.Default(),
+			whole: w.whole,
+		}
 		if w.house {
 			c.policy = house
 		}
@@ -189,17 +194,32 @@ func changes(t *testing.T) (all []change) {
 			all = append(all, c)
 		}
 	}
-	for _, limits := range []string{`"storage":{"directories":[{"path":"/srv/x"}]}`, `"storage":{"disks":[{"device":"/dev/sdb"}]}`, files(`{"path":"/etc/a","append":[{"source":"data:,x"}]}`)} {
-		all = append(all, change{says: "within the original's limits: " + limits, from: specOf(t, ""), to: specOf(t, limits), policy: policy.Default(), overrides: policy.Overrides{OpenShift: true}})
+	for _, limits := range []string{
+		`"storage":{"directories":[{"path":"/srv/x"}]}`,
+		`"storage":{"disks":[{"device":"/dev/sdb"}]}`, files(`{"path":"/etc/a","append":[{"source":"data:,x"}]}`),
+	} {
+		all = append(all, change{
+			says: "within the original's limits: " + limits, from: specOf(t, ""),
+			to: specOf(t, limits), policy: policy.Default(), overrides: policy.Overrides{OpenShift: true},
+		})
 	}
 	for _, r := range policy.Default().Files {
 		x, y := files(file(r.Name, "x")), files(file(r.Name, "y"))
-		for says, pair := range map[string][2]string{"added": {"", x}, "changed": {x, y}, "removed": {x, ""}, "below": {"", files(file(r.Name+"/below", "x"))}} {
-			all = append(all, change{says: "default rule " + r.Name + " " + says, from: specOf(t, pair[0]), to: specOf(t, pair[1]), policy: policy.Default()})
+		for says, pair := range map[string][2]string{
+			"added": {"", x}, "changed": {x, y}, "removed": {x, ""},
+			"below": {"", files(file(r.Name+"/below", "x"))},
+		} {
+			all = append(all, change{
+				says: "default rule " + r.Name + " " + says, from: specOf(t, pair[0]),
+				to: specOf(t, pair[1]), policy: policy.Default(),
+			})
 		}
 	}
 	for _, r := range policy.Default().Units {
-		all = append(all, change{says: "default rule " + r.Name, from: specOf(t, ""), to: specOf(t, unit(r.Name, `,"enabled":true`)), policy: policy.Default()})
+		all = append(all, change{
+			says: "default rule " + r.Name, from: specOf(t, ""),
+			to: specOf(t, unit(r.Name, `,"enabled":true`)), policy: policy.Default(),
+		})
 	}
 	return append(all, recorded(t)...)
 }
@@ -222,9 +242,13 @@ func recorded(t *testing.T) (all []change) {
 		t.Fatal(err)
 	}
 	for _, v := range vectors.Actions {
-		c := change{says: "vector " + v.Case, from: configOf(t, v.Old), to: configOf(t, v.New), policy: policy.Default()}
+		c := change{
+			says: "vector " + v.Case, from: configOf(t, v.Old), to: configOf(t, v.New),
+			policy: policy.Default(),
+		}
 		if v.Policy != nil {
-			if c.policy, err = policy.FromStatus(operatorv1.NodeDisruptionPolicyStatus{ClusterPolicies: *v.Policy}); err != nil {
+			if c.policy,
+				err = policy.FromStatus(operatorv1.NodeDisruptionPolicyStatus{ClusterPolicies: *v.Policy}); err != nil {
 				t.Fatal(err)
 			}
 		}

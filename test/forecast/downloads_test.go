@@ -27,7 +27,8 @@ import (
 	hostfiles "github.com/bunsen-os/bunsen/mcd/host/linux/files"
 )
 
-// storedFile is a file of a config: which contents it has, whether they are in the content store, and whether a text follows them.
+// storedFile is a file of a config: which contents it has, whether they are in the content store, and whether a text
+// follows them.
 type storedFile struct {
 	contents        int
 	stored, hasMore bool
@@ -49,7 +50,10 @@ func storedConfig(all map[string]storedFile) machineconfig.Config {
 			continue
 		}
 		inline := "data:;base64," + base64.StdEncoding.EncodeToString(contentsOf(f.contents))
-		file := ign.File{Node: ign.Node{Path: path}, FileEmbedded1: ign.FileEmbedded1{Contents: ign.Resource{Source: &inline}}}
+		file := ign.File{
+			Node:          ign.Node{Path: path},
+			FileEmbedded1: ign.FileEmbedded1{Contents: ign.Resource{Source: &inline}},
+		}
 		if f.stored {
 			file.Contents = contentstore.Resource(hashOf(contentsOf(f.contents)))
 		} else if f.hasMore {
@@ -70,15 +74,16 @@ type recorder struct {
 func (r *recorder) Get(_ context.Context, address string, _ map[string]string) (fetch.Answer, io.ReadCloser, error) {
 	for n := range 3 {
 		if data := contentsOf(n); machineconfig.StoredSource(hashOf(data)) == address {
-			r.sources, r.bytes = append(r.sources, machineconfig.ShownAddress(address)), append(r.bytes, int64(len(data)))
+			r.sources, r.bytes = append(r.sources, machineconfig.ShownAddress(address)),
+				append(r.bytes, int64(len(data)))
 			return fetch.Answer{Status: 200, Length: int64(len(data))}, io.NopCloser(bytes.NewReader(data)), nil
 		}
 	}
 	return fetch.Answer{}, nil, fmt.Errorf("%s is not in the content store", address)
 }
 
-// TestTheReviewListsExactlyWhatAMachineDownloads: for random pairs of configs, a machine that runs the first downloads for the second
-// what the review lists, with the sizes that it says.
+// TestTheReviewListsExactlyWhatAMachineDownloads: for random pairs of configs, a machine that runs the first downloads
+// for the second what the review lists, with the sizes that it says.
 func TestTheReviewListsExactlyWhatAMachineDownloads(t *testing.T) {
 	sizes := downloads.Sizes{}
 	for n := range 3 {
@@ -98,7 +103,10 @@ func TestTheReviewListsExactlyWhatAMachineDownloads(t *testing.T) {
 		}
 		from, to := random(), random()
 		side := func(name string, files map[string]storedFile) review.Side {
-			return review.Side{Pools: map[string]review.Pool{"worker": {Rendered: name, Config: storedConfig(files), Sizes: sizes}}}
+			return review.Side{Pools: map[string]review.Pool{"worker": {
+				Rendered: name, Config: storedConfig(files),
+				Sizes: sizes,
+			}}}
 		}
 		var said recorder
 		for _, f := range review.Compare(side("a", from), side("b", to), policy.Default()).Pools[0].Fetches {

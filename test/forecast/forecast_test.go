@@ -32,8 +32,8 @@ type forecast struct {
 
 type action struct{ Type, Service string }
 
-// TestWhatAReviewSaysIsWhatTheDaemonDoes compares the forecast of each change, and of each of its items alone, with what
-// a machine records that goes through it.
+// TestWhatAReviewSaysIsWhatTheDaemonDoes compares the forecast of each change, and of each of its items alone, with
+// what a machine records that goes through it.
 func TestWhatAReviewSaysIsWhatTheDaemonDoes(t *testing.T) {
 	all := changes(t)
 	items := 0
@@ -52,8 +52,10 @@ func TestWhatAReviewSaysIsWhatTheDaemonDoes(t *testing.T) {
 				alone := c
 				alone.to = only(t, c, policy.ChangeKind(item.Kind), item.Path)
 				one := reviewOf(t, alone)
-				if len(one.Items) != 1 || one.Items[0].Path != item.Path || !slices.Equal(one.Items[0].Actions, item.Actions) {
-					t.Errorf("%s %s alone is said to be %+v, together with others %+v", item.Kind, item.Path, one.Items, item)
+				if len(one.Items) != 1 || one.Items[0].Path != item.Path || !slices.Equal(one.Items[0].Actions,
+					item.Actions) {
+					t.Errorf("%s %s alone is said to be %+v, together with others %+v", item.Kind, item.Path, one.Items,
+						item)
 				}
 				agree(t, one, walk(t, alone))
 			}
@@ -69,7 +71,10 @@ func TestWhatAReviewSaysIsWhatTheDaemonDoes(t *testing.T) {
 func reviewOf(t *testing.T, c change) forecast {
 	t.Helper()
 	side := func(name string, config machineconfig.Config) review.Side {
-		return review.Side{Name: name, Overrides: c.overrides, Pools: map[string]review.Pool{"worker": {Rendered: "rendered-" + name, Config: config}}}
+		return review.Side{
+			Name: name, Overrides: c.overrides,
+			Pools: map[string]review.Pool{"worker": {Rendered: "rendered-" + name, Config: config}},
+		}
 	}
 	text, err := json.Marshal(review.Compare(side("a", c.from), side("b", c.to), c.policy))
 	if err != nil {
@@ -130,7 +135,9 @@ func walk(t *testing.T, c change) deed {
 	return d
 }
 
-func planOn(t *testing.T, m *hosttest.Machine, from, to plan.Config, rules plan.Rules) (plan.Plan, map[host.Digest][]byte) {
+func planOn(t *testing.T, m *hosttest.Machine, from, to plan.Config,
+	rules plan.Rules,
+) (plan.Plan, map[host.Digest][]byte) {
 	t.Helper()
 	accounts, err := apply.Accounts(t.Context(), m.Host())
 	if err != nil {
@@ -144,8 +151,8 @@ func planOn(t *testing.T, m *hosttest.Machine, from, to plan.Config, rules plan.
 	return way.Plan(observed, []byte(to.Name))
 }
 
-// agree compares the forecast with the machine's record: every action in its order and as often as it is said, and a reboot
-// is all there is.
+// agree compares the forecast with the machine's record: every action in its order and as often as it is said, and a
+// reboot is all there is.
 func agree(t *testing.T, said forecast, done deed) {
 	t.Helper()
 	if diff := cmp.Diff(said.Refused, done.refused, cmpopts.EquateEmpty()); diff != "" {
@@ -212,7 +219,8 @@ func explained(t *testing.T, c change, said forecast, done deed, each bool) {
 			break
 		}
 		later := slices.ContainsFunc(said.NewNodesOnly, func(text string) bool {
-			return item.Kind == string(policy.KindFirstBootKargs) && strings.HasPrefix(text, "kernelArguments") || item.Path != "" && strings.Contains(text, " "+item.Path+":")
+			return item.Kind == string(policy.KindFirstBootKargs) && strings.HasPrefix(text, "kernelArguments") ||
+				item.Path != "" && strings.Contains(text, " "+item.Path+":")
 		})
 		if _, kept := keeps[item.Kind+" "+item.Path]; stepped[i] == later && !(kept && item.Change == "removed") {
 			t.Errorf("%s %s: a step is there: %t; for new nodes only: %t", item.Kind, item.Path, stepped[i], later)
@@ -258,7 +266,8 @@ func about(c change, kind policy.ChangeKind, name string, s host.Step) bool {
 	case policy.KindFile, policy.KindDirectory, policy.KindLink:
 		return within(name)
 	case policy.KindUnit:
-		return s.Target == name || within(host.UnitDir+"/"+name) || strings.HasPrefix(s.Target, host.UnitDir+"/"+name+".d")
+		return s.Target == name || within(host.UnitDir+"/"+name) || strings.HasPrefix(s.Target, host.UnitDir+"/"+name+
+			".d")
 	case policy.KindUser:
 		return s.Target == name || slices.ContainsFunc(homesOf(c, name), func(home string) bool {
 			return strings.HasPrefix(s.Target+"/", home+"/") || within(home)
@@ -267,6 +276,7 @@ func about(c change, kind policy.ChangeKind, name string, s host.Step) bool {
 		return s.Target == name && (s.Verb == host.SetGroup || s.Verb == host.DropGroup)
 	}
 	return kind == map[host.Verb]policy.ChangeKind{
-		host.SetKargs: policy.KindKargs, host.SetKernelType: policy.KindKernelType, host.SetExtensions: policy.KindExtensions, host.SetImage: policy.KindOSImage,
+		host.SetKargs: policy.KindKargs, host.SetKernelType: policy.KindKernelType,
+		host.SetExtensions: policy.KindExtensions, host.SetImage: policy.KindOSImage,
 	}[s.Verb]
 }

@@ -59,7 +59,8 @@ func (r table) tree() fstest.MapFS {
 	add := func(name, text string) { fs["pools/worker/"+name] = &fstest.MapFile{Data: []byte(text)} }
 	add("10-common.bu", fmt.Sprintf(document, "/etc/none/common", fmt.Sprint("common ", r.Common)))
 	if len(r.Rows) > 0 {
-		add("20-shared.bu", fmt.Sprintf(document, "/etc/reload/address", fmt.Sprintf("${node.address} of ${node.name} by %d", r.Shared))+fmt.Sprintf(template, r.Shared/2))
+		add("20-shared.bu", fmt.Sprintf(document, "/etc/reload/address",
+			fmt.Sprintf("${node.address} of ${node.name} by %d", r.Shared))+fmt.Sprintf(template, r.Shared/2))
 		rows := ""
 		for _, node := range slices.Sorted(maps.Keys(r.Rows)) {
 			rows += fmt.Sprintf("%s: {address: 192.0.2.%d}\n", node, r.Rows[node])
@@ -67,7 +68,8 @@ func (r table) tree() fstest.MapFS {
 		add("nodes.yaml", rows)
 	}
 	for node, own := range r.Own {
-		add("nodes/"+node+"/30-own.bu", fmt.Sprintf(document, []string{"/etc/drain/own", "/etc/own"}[own%2], fmt.Sprint("own ", own))+fmt.Sprintf(reference, own/2))
+		add("nodes/"+node+"/30-own.bu", fmt.Sprintf(document, []string{"/etc/drain/own", "/etc/own"}[own%2],
+			fmt.Sprint("own ", own))+fmt.Sprintf(reference, own/2))
 	}
 	return fs
 }
@@ -117,7 +119,10 @@ func liveSide(t *testing.T, r render.Rendered, fragments []transpile.Fragment) r
 		live[f.Name] = f.MachineConfig
 	}
 	add := func(r render.Rendered) *mcfgv1.MachineConfig {
-		mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: r.Name, Annotations: map[string]string{v1alpha1.NodeConfigsAnnotation: r.Nodes.String()}}, Spec: r.Spec}
+		mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{
+			Name:        r.Name,
+			Annotations: map[string]string{v1alpha1.NodeConfigsAnnotation: r.Nodes.String()},
+		}, Spec: r.Spec}
 		live[r.Name] = mc
 		return mc
 	}
@@ -146,7 +151,9 @@ func resolved(t *testing.T, c machineconfig.Config) machineconfig.Config {
 	contents := map[string][]byte{}
 	for _, f := range files {
 		var wrong error
-		contents[f.Path], wrong = f.Content.Expand(func(r secretref.Reference) ([]byte, error) { return []byte("<" + r.String() + ">"), nil })
+		contents[f.Path], wrong = f.Content.Expand(func(r secretref.Reference) ([]byte, error) {
+			return []byte("<" + r.String() + ">"), nil
+		})
 		err = errors.Join(err, wrong)
 	}
 	out, wrong := secretref.Resolve(c, contents)
@@ -191,9 +198,9 @@ func ofNodes(t *testing.T, base, head review.Side) map[string]forecast {
 	return out
 }
 
-// TestEachNodeDoesWhatItsForecastSays changes rows and documents of single nodes at random. A node whose config does not change
-// has no forecast. Each other node has one, which is that of its own two configs, and a machine does just that. A review
-// against the cluster says the same, whether the cluster still has the table or not.
+// TestEachNodeDoesWhatItsForecastSays changes rows and documents of single nodes at random. A node whose config does
+// not change has no forecast. Each other node has one, which is that of its own two configs, and a machine does just
+// that. A review against the cluster says the same, whether the cluster still has the table or not.
 func TestEachNodeDoesWhatItsForecastSays(t *testing.T) {
 	var n counts
 	moved, stayed := 0, 0
@@ -220,7 +227,8 @@ func TestEachNodeDoesWhatItsForecastSays(t *testing.T) {
 			if from.Name == to.Name {
 				stayed++
 				if has {
-					t.Errorf("%+v → %+v: node %q keeps %s, and the review says %+v", before, after, node, from.Name, got)
+					t.Errorf("%+v → %+v: node %q keeps %s, and the review says %+v", before, after, node, from.Name,
+						got)
 				}
 				continue
 			}
@@ -231,7 +239,8 @@ func TestEachNodeDoesWhatItsForecastSays(t *testing.T) {
 			}
 			machine := change{says: node, from: resolved(t, from.Config), to: resolved(t, to.Config), policy: house}
 			if diff := cmp.Diff(got, reviewOf(t, machine)); diff != "" {
-				t.Errorf("%+v → %+v: node %q: the review (-) and that of the resolved configs (+):\n%s", before, after, node, diff)
+				t.Errorf("%+v → %+v: node %q: the review (-) and that of the resolved configs (+):\n%s", before, after,
+					node, diff)
 			}
 			if i%5 == 0 {
 				holds(t, machine, &n)
@@ -239,7 +248,8 @@ func TestEachNodeDoesWhatItsForecastSays(t *testing.T) {
 		}
 		for _, known := range [][]transpile.Fragment{fragments, nil} {
 			if diff := cmp.Diff(said, ofNodes(t, liveSide(t, was, known), head)); diff != "" {
-				t.Errorf("%+v → %+v: the review of the repository (-) and of the cluster (+), which has %d fragments:\n%s", before, after, len(known), diff)
+				t.Errorf("%+v → %+v: the review of the repository (-) and of the cluster (+), which has %d "+
+					"fragments:\n%s", before, after, len(known), diff)
 			}
 		}
 		if t.Failed() {
@@ -253,8 +263,8 @@ func TestEachNodeDoesWhatItsForecastSays(t *testing.T) {
 	}
 }
 
-// TestASharedChangeIsOneEntry: 40 nodes with documents of their own have one entry for a change of a document of the pool, and a
-// changed row is an entry of one node.
+// TestASharedChangeIsOneEntry: 40 nodes with documents of their own have one entry for a change of a document of the
+// pool, and a changed row is an entry of one node.
 func TestASharedChangeIsOneEntry(t *testing.T) {
 	before := table{Rows: map[string]int{}, Own: map[string]int{}}
 	for i := range 40 {

@@ -18,12 +18,14 @@ import (
 )
 
 var (
-	pairs = flag.Int("pairs", 5000, "how many random pairs of configs are forecast and applied; 5000 take about 20 s of CPU")
-	seed  = flag.Uint64("seed", 1, "the seed of the random pairs")
+	pairs = flag.Int("pairs", 5000, "how many random pairs of configs are forecast and applied; 5000 take about 20 "+
+		"s of CPU")
+	seed = flag.Uint64("seed", 1, "the seed of the random pairs")
 )
 
-// TestRandomChangesAreForecast holds the forecast of random pairs of configs, merged and hostile ones included, against a
-// machine: what is refused, the plan, and the steps that are executed. Only what a node checks itself may be refused besides.
+// TestRandomChangesAreForecast holds the forecast of random pairs of configs, merged and hostile ones included, against
+// a machine: what is refused, the plan, and the steps that are executed. Only what a node checks itself may be refused
+// besides.
 func TestRandomChangesAreForecast(t *testing.T) {
 	var n counts
 	var from machineconfig.Config
@@ -52,7 +54,8 @@ func TestRandomChangesAreForecast(t *testing.T) {
 		}
 	}
 	t.Logf("%+v", n)
-	if *pairs >= 5000 && (n.Applied < *pairs/4 || n.Refused < *pairs/10 || n.OnNode < 50 || n.System < 100 || n.Unsafe < 20 || n.Merged < 500) {
+	if *pairs >= 5000 && (n.Applied < *pairs/4 || n.Refused < *pairs/10 || n.OnNode < 50 || n.System < 100 ||
+		n.Unsafe < 20 || n.Merged < 500) {
 		t.Error("the test has lost its subject")
 	}
 }
@@ -103,13 +106,15 @@ func holds(t *testing.T, c change, n *counts) bool {
 	return !t.Failed()
 }
 
-// systemChecked checks that a machine whose OS cannot change refuses exactly the parts that the review marks as checked on the
-// node, and that another machine refuses none of them. It returns the number of these refusals.
+// systemChecked checks that a machine whose OS cannot change refuses exactly the parts that the review marks as checked
+// on the node, and that another machine refuses none of them. It returns the number of these refusals.
 func systemChecked(t *testing.T, c change, said forecast, done deed) int {
 	t.Helper()
 	var marked, refused []string
 	for _, field := range []string{"osImageURL", "kernelType", "kernelArguments", "extensions"} {
-		if c.plain && slices.ContainsFunc(said.CheckedOnNode, func(text string) bool { return strings.HasPrefix(text, field+" is checked on each node") }) {
+		if c.plain && slices.ContainsFunc(said.CheckedOnNode, func(text string) bool {
+			return strings.HasPrefix(text, field+" is checked on each node")
+		}) {
 			marked = append(marked, field)
 		}
 	}
@@ -124,8 +129,8 @@ func systemChecked(t *testing.T, c change, said forecast, done deed) int {
 	return len(refused)
 }
 
-// arrived checks that nothing was skipped: the machine has each file of the new config, no file that only the old one had, and
-// another update to the same config has nothing to do.
+// arrived checks that nothing was skipped: the machine has each file of the new config, no file that only the old one
+// had, and another update to the same config has nothing to do.
 func arrived(t *testing.T, c change, m *hosttest.Machine) {
 	t.Helper()
 	from, to := policy.Running(c.from, c.to)
@@ -139,7 +144,8 @@ func arrived(t *testing.T, c change, m *hosttest.Machine) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if is, err := m.Host().Files.Read(f.Path); f.Contents.Source != nil && len(f.Append) == 0 && (err != nil || string(is) != string(want)) {
+		if is, err := m.Host().Files.Read(f.Path); f.Contents.Source != nil && len(f.Append) == 0 &&
+			(err != nil || string(is) != string(want)) {
 			t.Errorf("%s has %q, %v", f.Path, is, err)
 		}
 	}
@@ -151,12 +157,14 @@ func arrived(t *testing.T, c change, m *hosttest.Machine) {
 		if _, err := base.Host().Files.Read(f.Path); err == nil || wanted[f.Path] || keys(to, f.Path) {
 			continue
 		}
-		if is, err := m.Host().Files.Stat(f.Path); err == nil && is.Kind == host.File && !strings.HasPrefix(f.Path, host.UnitDir) {
+		if is, err := m.Host().Files.Stat(f.Path); err == nil && is.Kind == host.File && !strings.HasPrefix(f.Path,
+			host.UnitDir) {
 			t.Errorf("%s is still there", f.Path)
 		}
 	}
 	b := plan.Config{Name: "rendered-b", Config: c.to}
-	if p, _ := planOn(t, m, b, b, plan.Rules{Policy: c.policy, Overrides: c.overrides}); len(p.Steps)+len(p.Refusals) > 0 {
+	if p, _ := planOn(t, m, b, b, plan.Rules{Policy: c.policy, Overrides: c.overrides}); len(p.Steps)+
+		len(p.Refusals) > 0 {
 		t.Errorf("the same config again: %s", p)
 	}
 }
@@ -193,7 +201,8 @@ func inForce(t *testing.T, m maker) machineconfig.Config {
 		if len(machineconfig.Check(c))+len(policy.Invalid(c)) > 0 {
 			continue
 		}
-		p, _ := planOn(t, machine(), plan.Config{}, plan.Config{Name: "rendered-a", Config: c}, plan.Rules{Policy: house})
+		p, _ := planOn(t, machine(), plan.Config{}, plan.Config{Name: "rendered-a", Config: c},
+			plan.Rules{Policy: house})
 		if len(p.Refusals) == 0 {
 			return c
 		}

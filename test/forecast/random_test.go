@@ -43,13 +43,17 @@ func with(o object, fields ...any) object {
 // The paths of the world: below each other, under the rules of the policy, below what a node has, and of the daemon.
 var (
 	paths = []string{
-		"/etc/a", "/etc/a/b", "/etc/a/b/c", "/etc/motd", "/etc/drain/x", "/etc/reload", "/etc/reload/d", "/etc/restart", "/etc/both", "/etc/none/x", "/etc/none/reboot",
-		"/etc/special", "/etc/list", policy.RegistriesConf, "/srv/d", "/srv/d/e", "/srv/d/e/f", "/etc/kubernetes/kubelet-ca.crt", "/etc/docker/certs.d/r.example/ca.crt",
-		"/etc/chrony.conf", "/etc/systemd/system/u.service", "/etc/systemd/system/u.service.d", "/etc/systemd/system/restarts.service.d/10-a.conf",
+		"/etc/a", "/etc/a/b", "/etc/a/b/c", "/etc/motd", "/etc/drain/x", "/etc/reload", "/etc/reload/d", "/etc/restart",
+		"/etc/both", "/etc/none/x", "/etc/none/reboot",
+		"/etc/special", "/etc/list", policy.RegistriesConf, "/srv/d", "/srv/d/e", "/srv/d/e/f",
+		"/etc/kubernetes/kubelet-ca.crt", "/etc/docker/certs.d/r.example/ca.crt",
+		"/etc/chrony.conf", "/etc/systemd/system/u.service", "/etc/systemd/system/u.service.d",
+		"/etc/systemd/system/restarts.service.d/10-a.conf",
 		"/home/core/.ssh/authorized_keys.d/ignition", "/home/ann/.ssh", "/etc/link/x", "/etc/link",
 	}
 	forbidden = []string{
-		"/var/lib/machine-config-daemon/x", "/etc/machine-config-daemon/currentconfig", "/etc/machine-config-daemon/orig/x", policy.ForceFile, "/etc/.x.bunsen-new",
+		"/var/lib/machine-config-daemon/x", "/etc/machine-config-daemon/currentconfig",
+		"/etc/machine-config-daemon/orig/x", policy.ForceFile, "/etc/.x.bunsen-new",
 		"/etc/" + strings.Repeat("n", 246), "/" + strings.Repeat(strings.Repeat("d", 200)+"/", 20) + "x",
 	}
 	houses  = []string{"u.service", "restarts.service", "none.service", "drains.service", "var-data.mount"}
@@ -68,7 +72,8 @@ func (m maker) path() string {
 func (m maker) source() object {
 	switch text := fmt.Sprint("text", m.IntN(4)); {
 	case m.hostile && m.often(5):
-		source, hash := m.oneOf("https://example.org/x", "data:;base64,???", "data:,x").(string), "sha256-"+strings.Repeat("0", 64)
+		source, hash := m.oneOf("https://example.org/x", "data:;base64,???", "data:,x").(string),
+			"sha256-"+strings.Repeat("0", 64)
 		if strings.HasPrefix(source, "https:") {
 			hash = "sha256-" + string(host.DigestOf([]byte(downloaded)))
 		}
@@ -117,10 +122,13 @@ func (m maker) storage(most int) object {
 		case 0:
 			lists["directories"] = append(lists["directories"], with(o, "mode", m.oneOf(nil, 0o755, 0o700)))
 		case 1:
-			lists["links"] = append(lists["links"], with(o, "target", m.oneOf("/etc/chrony.conf", "/etc/chrony.conf", "/etc/motd", "/etc/a", "../x", "/srv/d"), "hard", m.oneOf(nil, nil, true)))
+			lists["links"] = append(lists["links"],
+				with(o, "target", m.oneOf("/etc/chrony.conf", "/etc/chrony.conf", "/etc/motd", "/etc/a", "../x",
+					"/srv/d"), "hard", m.oneOf(nil, nil, true)))
 		case 2:
 			delete(o, "overwrite")
-			lists["files"] = append(lists["files"], with(o, "append", []any{m.source(), object{"source": "data:,more"}}[:1+m.IntN(2)]))
+			lists["files"] = append(lists["files"],
+				with(o, "append", []any{m.source(), object{"source": "data:,more"}}[:1+m.IntN(2)]))
 		default:
 			mode := m.oneOf(nil, 0o644, 0o600)
 			if m.hostile && m.often(5) {
@@ -148,15 +156,18 @@ func (m maker) units() (units []any) {
 		if !m.often(20) {
 			continue
 		}
-		o := with(object{"name": name}, "enabled", m.oneOf(nil, true, false), "mask", m.oneOf(nil, nil, nil, nil, true, false))
+		o := with(object{"name": name}, "enabled", m.oneOf(nil, true, false), "mask", m.oneOf(nil, nil, nil, nil, true,
+			false))
 		switch {
 		case name == "var-data.mount":
 			o["contents"] = "[Mount]\nWhat=/dev/sdb1\nWhere=/var/data\n[Install]\nRequiredBy=local-fs.target\n"
 		case m.often(60):
-			o["contents"] = fmt.Sprintf("[Service]\nExecStart=/bin/%d\n[Install]\nWantedBy=multi-user.target\n", m.IntN(2))
+			o["contents"] = fmt.Sprintf("[Service]\nExecStart=/bin/%d\n[Install]\nWantedBy=multi-user.target\n",
+				m.IntN(2))
 		}
 		if m.often(30) {
-			o["dropins"] = []any{object{"name": "10-a.conf", "contents": fmt.Sprintf("[Unit]\nDescription=%d\n", m.IntN(2))}}
+			o["dropins"] = []any{object{"name": "10-a.conf", "contents": fmt.Sprintf("[Unit]\nDescription=%d\n",
+				m.IntN(2))}}
 		}
 		if m.hostile && m.often(5) {
 			o["name"] = "../../cron.d/x.service"
@@ -175,9 +186,12 @@ func (m maker) passwd() object {
 		if m.often(3) {
 			name += "$"
 		}
-		o := with(object{"name": name}, "uid", m.oneOf(nil, nil, nil, nil, nil, nil, 1500, 1600), "shell", m.oneOf(nil, nil, "/bin/zsh"), "gecos", m.oneOf(nil, nil, "x"),
-			"homeDir", m.oneOf(nil, nil, nil, nil, "/srv/home", "rel/home"), "passwordHash", m.oneOf(nil, nil, "$6$x", "$6$y"), "primaryGroup", m.oneOf(nil, nil, nil, nil, nil, "wheel", "team"),
-			"shouldExist", m.oneOf(nil, nil, nil, nil, nil, nil, false), "noUserGroup", m.oneOf(nil, nil, nil, nil, true), "system", m.oneOf(nil, nil, nil, true))
+		o := with(object{"name": name}, "uid", m.oneOf(nil, nil, nil, nil, nil, nil, 1500, 1600), "shell",
+			m.oneOf(nil, nil, "/bin/zsh"), "gecos", m.oneOf(nil, nil, "x"),
+			"homeDir", m.oneOf(nil, nil, nil, nil, "/srv/home", "rel/home"), "passwordHash",
+			m.oneOf(nil, nil, "$6$x", "$6$y"), "primaryGroup", m.oneOf(nil, nil, nil, nil, nil, "wheel", "team"),
+			"shouldExist", m.oneOf(nil, nil, nil, nil, nil, nil, false), "noUserGroup",
+			m.oneOf(nil, nil, nil, nil, true), "system", m.oneOf(nil, nil, nil, true))
 		if m.often(50) {
 			o["sshAuthorizedKeys"] = []any{fmt.Sprint("k", m.IntN(3))}
 		}
@@ -234,7 +248,8 @@ func (m maker) nested(depth int) object {
 	}
 	switch {
 	case m.hostile && m.often(5):
-		return m.oneOf(object{"source": "https://example.org/c"}, object{"source": "data:,%7B"}, object{"source": "data:,%7B%22ignition%22:%7B%22version%22:%222.2.0%22%7D%7D"}).(object)
+		return m.oneOf(object{"source": "https://example.org/c"}, object{"source": "data:,%7B"},
+			object{"source": "data:,%7B%22ignition%22:%7B%22version%22:%222.2.0%22%7D%7D"}).(object)
 	case m.often(50):
 		return zipped(string(text))
 	}
@@ -245,6 +260,8 @@ func (m maker) nested(depth int) object {
 func (m maker) spec() object {
 	return with(object{"config": m.ignition(0)},
 		"kernelArguments", m.oneOf(nil, nil, nil, nil, []any{"quiet"}, []any{"quiet debug"}, []any{`a="x y"`, "b"}),
-		"kernelType", m.oneOf(nil, nil, nil, nil, nil, "default", "realtime"), "extensions", m.oneOf(nil, nil, nil, nil, nil, []any{"usbguard"}),
-		"osImageURL", m.oneOf(nil, nil, nil, nil, nil, "registry.example/os:2"), "fips", m.oneOf(nil, nil, nil, nil, nil, nil, nil, true))
+		"kernelType", m.oneOf(nil, nil, nil, nil, nil, "default", "realtime"), "extensions",
+		m.oneOf(nil, nil, nil, nil, nil, []any{"usbguard"}),
+		"osImageURL", m.oneOf(nil, nil, nil, nil, nil, "registry.example/os:2"), "fips",
+		m.oneOf(nil, nil, nil, nil, nil, nil, nil, true))
 }

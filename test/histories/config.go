@@ -52,7 +52,8 @@ const (
 // ailNames are what a story says of them.
 var ailNames = map[ail]string{
 	sound: "sound", early: "fails in place", late: "fails once drained", flaky: "fails twice, then works",
-	refused: "is refused by running nodes", rejected: "reboots and is rejected", dead: "does not come back from its reboot", doomed: "dies in it after it is done",
+	refused: "is refused by running nodes", rejected: "reboots and is rejected",
+	dead: "does not come back from its reboot", doomed: "dies in it after it is done",
 }
 
 var needNames = map[need]string{nothing: "in place", drained: "needs a drain", rebooted: "needs a reboot"}

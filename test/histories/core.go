@@ -8,8 +8,8 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// Core are the decisions that a history is played with. Real has the ones that ship; a test that wants to see a rule broken
-// puts a worse one in place.
+// Core are the decisions that a history is played with. Real has the ones that ship; a test that wants to see a rule
+// broken puts a worse one in place.
 type Core struct {
 	// Next and Explain decide on a pool.
 	Next    func(poolstate.Facts, time.Time) rollout.Decision

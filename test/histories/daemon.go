@@ -33,7 +33,10 @@ func (w daemon) act(m *machine) {
 		return
 	}
 	if desired == "" {
-		w.report(m, map[string]string{v1alpha1.StateAnnotation: v1alpha1.StateDone, v1alpha1.ReasonAnnotation: "", v1alpha1.FailureAnnotation: ""})
+		w.report(m, map[string]string{
+			v1alpha1.StateAnnotation: v1alpha1.StateDone, v1alpha1.ReasonAnnotation: "",
+			v1alpha1.FailureAnnotation: "",
+		})
 		return
 	}
 	if m.verdict != "" && (m.verdict != desired || asked(a).After(m.verdictAt)) {
@@ -81,7 +84,10 @@ func (w daemon) update(m *machine, n *corev1.Node, desired string) {
 		return
 	}
 	if m.failed != desired && a[v1alpha1.StateAnnotation] != v1alpha1.StateWorking {
-		w.report(m, map[string]string{v1alpha1.StateAnnotation: v1alpha1.StateWorking, v1alpha1.ReasonAnnotation: "", v1alpha1.FailureAnnotation: "", v1alpha1.PostConfigActionAnnotation: ""})
+		w.report(m, map[string]string{
+			v1alpha1.StateAnnotation: v1alpha1.StateWorking, v1alpha1.ReasonAnnotation: "",
+			v1alpha1.FailureAnnotation: "", v1alpha1.PostConfigActionAnnotation: "",
+		})
 		return
 	}
 	if m.inForce != "" && currentOf(n) != m.inForce {
@@ -93,7 +99,8 @@ func (w daemon) update(m *machine, n *corev1.Node, desired string) {
 	}
 	needs := w.needs(m.inForce, desired)
 	want := v1alpha1.DrainVerb + "-" + v1alpha1.ConfigName(desired)
-	if needs >= drained && (a[v1alpha1.DesiredDrainAnnotation] != want || a[v1alpha1.LastAppliedDrainAnnotation] != want) {
+	if needs >= drained && (a[v1alpha1.DesiredDrainAnnotation] != want ||
+		a[v1alpha1.LastAppliedDrainAnnotation] != want) {
 		w.report(m, map[string]string{v1alpha1.DesiredDrainAnnotation: want})
 		return
 	}
@@ -154,7 +161,8 @@ func (w daemon) confirm(m *machine, n *corev1.Node) {
 	}
 	m.failed, m.tries = "", 0
 	w.report(m, map[string]string{
-		v1alpha1.CurrentConfigAnnotation: m.inForce, v1alpha1.StateAnnotation: v1alpha1.StateDone, v1alpha1.ReasonAnnotation: "", v1alpha1.FailureAnnotation: "", v1alpha1.PostConfigActionAnnotation: "",
+		v1alpha1.CurrentConfigAnnotation: m.inForce, v1alpha1.StateAnnotation: v1alpha1.StateDone,
+		v1alpha1.ReasonAnnotation: "", v1alpha1.FailureAnnotation: "", v1alpha1.PostConfigActionAnnotation: "",
 	})
 	w.follow(m, n)
 }
@@ -170,16 +178,20 @@ func (w daemon) fail(m *machine, state, config, reason string) {
 // words of annotations in stories.
 var words = map[string]string{
 	v1alpha1.CurrentSecretsAnnotation: "currentSecrets", v1alpha1.DesiredSecretsAnnotation: "desiredSecrets",
-	v1alpha1.CurrentConfigAnnotation: "currentConfig", v1alpha1.DesiredConfigAnnotation: "desiredConfig", v1alpha1.StateAnnotation: "state",
-	v1alpha1.ReasonAnnotation: "reason", v1alpha1.DesiredDrainAnnotation: "desiredDrain", v1alpha1.LastAppliedDrainAnnotation: "lastAppliedDrain",
-	v1alpha1.PostConfigActionAnnotation: "post-config-action", v1alpha1.FailureAnnotation: "failure", v1alpha1.FetchedAnnotation: "fetched",
+	v1alpha1.CurrentConfigAnnotation: "currentConfig", v1alpha1.DesiredConfigAnnotation: "desiredConfig",
+	v1alpha1.StateAnnotation:  "state",
+	v1alpha1.ReasonAnnotation: "reason", v1alpha1.DesiredDrainAnnotation: "desiredDrain",
+	v1alpha1.LastAppliedDrainAnnotation: "lastAppliedDrain",
+	v1alpha1.PostConfigActionAnnotation: "post-config-action", v1alpha1.FailureAnnotation: "failure",
+	v1alpha1.FetchedAnnotation: "fetched",
 }
 
 // report writes what the Node does not say yet.
 func (w daemon) report(m *machine, want map[string]string) {
 	have := w.api.nodes[m.name].Annotations
 	for config, secrets := range map[string]string{
-		v1alpha1.CurrentConfigAnnotation: v1alpha1.CurrentSecretsAnnotation, v1alpha1.DesiredConfigAnnotation: v1alpha1.DesiredSecretsAnnotation,
+		v1alpha1.CurrentConfigAnnotation: v1alpha1.CurrentSecretsAnnotation,
+		v1alpha1.DesiredConfigAnnotation: v1alpha1.DesiredSecretsAnnotation,
 	} {
 		if at, ok := want[config]; ok {
 			want[config], want[secrets] = v1alpha1.SplitConfigAt(at)
@@ -211,7 +223,9 @@ const manyTries = 4
 
 // reported are the annotations of a daemon, in the order in which a story has them.
 var reported = []string{
-	v1alpha1.CurrentConfigAnnotation, v1alpha1.CurrentSecretsAnnotation, v1alpha1.DesiredConfigAnnotation, v1alpha1.DesiredSecretsAnnotation,
+	v1alpha1.CurrentConfigAnnotation, v1alpha1.CurrentSecretsAnnotation, v1alpha1.DesiredConfigAnnotation,
+	v1alpha1.DesiredSecretsAnnotation,
 	v1alpha1.StateAnnotation, v1alpha1.DesiredDrainAnnotation,
-	v1alpha1.PostConfigActionAnnotation, v1alpha1.FailureAnnotation, v1alpha1.ReasonAnnotation, v1alpha1.FetchedAnnotation,
+	v1alpha1.PostConfigActionAnnotation, v1alpha1.FailureAnnotation, v1alpha1.ReasonAnnotation,
+	v1alpha1.FetchedAnnotation,
 }

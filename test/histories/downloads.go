@@ -13,13 +13,13 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// hasFiles tells whether a config has remote files, and ahead whether the daemon of a machine downloads them before it is told
-// the config.
+// hasFiles tells whether a config has remote files, and ahead whether the daemon of a machine downloads them before it
+// is told the config.
 func (s Setup) hasFiles(number int) bool { return s.Downloads>>(number%32)&1 == 1 }
 func (s Setup) ahead(machine int) bool   { return s.Downloads>>(32+machine)&1 == 1 }
 
-// fetches tells whether nodes have to download files of a config that those with another one may lack. Each config has files of
-// its own.
+// fetches tells whether nodes have to download files of a config that those with another one may lack. Each config has
+// files of its own.
 func (w *world) fetches(f poolstate.Facts) bool {
 	target := v1alpha1.ConfigName(f.Target)
 	c := w.made[target]
@@ -55,7 +55,10 @@ func (w daemon) fetch(m *machine, desired string) bool {
 		return true
 	}
 	if w.setup.ahead(m.number) {
-		r := v1alpha1.FetchReport{Config: v1alpha1.ConfigName(desired), Problem: "the server of files cannot be reached"}
+		r := v1alpha1.FetchReport{
+			Config:  v1alpha1.ConfigName(desired),
+			Problem: "the server of files cannot be reached",
+		}
 		w.report(m, map[string]string{v1alpha1.FetchedAnnotation: r.String()})
 	}
 	return false
@@ -120,7 +123,8 @@ func (w truth) staysInService(m *machine) bool {
 	return !out(&read)
 }
 
-// withDownloads gives a third of the histories remote files, and steps that cut machines off. The other histories stay as they are.
+// withDownloads gives a third of the histories remote files, and steps that cut machines off. The other histories stay
+// as they are.
 func withDownloads(h History) History {
 	g := generator{rand.New(rand.NewPCG(h.Seed, 0x66696c6573))}
 	if !g.one(3) {
@@ -153,6 +157,8 @@ func mark(decision rollout.Decision, onNode func(name, what string, edit func(*c
 		onNode(name, "taints "+name, func(n *corev1.Node) { n.Spec.Taints = withTaint(n.Spec.Taints, true) })
 	}
 	for _, name := range decision.Untaint {
-		onNode(name, "removes the taint of "+name, func(n *corev1.Node) { n.Spec.Taints = withTaint(n.Spec.Taints, false) })
+		onNode(name, "removes the taint of "+name, func(n *corev1.Node) {
+			n.Spec.Taints = withTaint(n.Spec.Taints, false)
+		})
 	}
 }

@@ -79,7 +79,8 @@ func (w drains) empty(n *corev1.Node, node drain.Node) {
 	}
 	live := drain.Cordoned{Unschedulable: n.Spec.Unschedulable, For: n.Annotations[v1alpha1.CordonedAnnotation]}
 	w.change(n, drain.Change{To: live}, func(to drain.Cordoned, a map[string]string) {
-		a[v1alpha1.DrainStatusAnnotation], a[v1alpha1.DrainReportAnnotation] = progress.Status, drain.ReportText(progress.Report)
+		a[v1alpha1.DrainStatusAnnotation], a[v1alpha1.DrainReportAnnotation] = progress.Status,
+			drain.ReportText(progress.Report)
 		if done, ok := w.core.Acknowledge(node.Request, to, progress.Done); ok {
 			wipe(a)
 			a[v1alpha1.LastAppliedDrainAnnotation] = done
@@ -136,9 +137,11 @@ func (w drains) evict(pod *corev1.Pod) drain.Answer {
 		return drain.ReadAnswer(nil, pod, nil, w.now)
 	}
 	return drain.ReadAnswer(&metav1.Status{
-		Reason: metav1.StatusReasonTooManyRequests, Message: "Cannot evict pod as it would violate the pod's disruption budget.",
+		Reason: metav1.StatusReasonTooManyRequests, Message: "Cannot evict pod as it would violate the pod's " +
+			"disruption budget.",
 		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{
-			Type: policyv1.DisruptionBudgetCause, Message: "The disruption budget " + pod.Labels["app"] + " needs 2 healthy pods and has 2 currently",
+			Type: policyv1.DisruptionBudgetCause, Message: "The disruption budget " + pod.Labels["app"] +
+				" needs 2 healthy pods and has 2 currently",
 		}}},
 	}, pod, nil, w.now)
 }
@@ -186,10 +189,12 @@ func (w watcher) checkDoor(was, is *corev1.Node) {
 	if !strings.HasPrefix(applied, v1alpha1.DrainVerb+"-") {
 		return
 	}
-	left := slices.DeleteFunc(w.pods.on(name), func(p *corev1.Pod) bool { // nobody confirms the end of a pod on a node that is not heard
+	// nobody confirms the end of a pod on a node that is not heard
+	left := slices.DeleteFunc(w.pods.on(name), func(p *corev1.Pod) bool {
 		return p.DeletionTimestamp != nil && was.Status.Conditions[0].Status != corev1.ConditionTrue
 	})
 	if !is.Spec.Unschedulable || len(left) > 0 {
-		w.breaks(DrainedNode, "%s is said to be drained: closed %t, %d pods left", name, is.Spec.Unschedulable, len(left))
+		w.breaks(DrainedNode, "%s is said to be drained: closed %t, %d pods left", name, is.Spec.Unschedulable,
+			len(left))
 	}
 }

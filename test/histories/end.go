@@ -26,9 +26,9 @@ const (
 // finale plays the end of a history.
 type finale struct{ *world }
 
-// end stops most disturbances, brings a last good config and waits until nothing happens any more: then every healthy node
-// runs it, or the pool says why not. Where one does, all disturbances stop and another config is brought: then there is
-// nothing left to say.
+// end stops most disturbances, brings a last good config and waits until nothing happens any more: then every healthy
+// node runs it, or the pool says why not. Where one does, all disturbances stop and another config is brought: then
+// there is nothing left to say.
 func (w finale) end() Ending {
 	w.tell("— the disturbances end —")
 	w.mercy(w.spared)
@@ -55,7 +55,8 @@ func (w finale) end() Ending {
 // settle waits until nothing happens any more.
 func (w finale) settle() {
 	began, calm := w.elapsed, 0
-	for round := 0; round < mostRounds && w.elapsed-began < mostTime && calm < calmRounds && w.ledger.broken == ""; round++ {
+	for round := 0; round < mostRounds && w.elapsed-began < mostTime && calm < calmRounds &&
+		w.ledger.broken == ""; round++ {
 		before := w.tale.stirs
 		w.round()
 		if w.tale.stirs != before {
@@ -254,7 +255,8 @@ func (w finale) explain(pool string) (any bool) {
 			continue
 		}
 		if n.Spec.Unschedulable && !w.ledger.cordons[m.name] && m.power == up && w.runsTarget(n, p) {
-			w.breaks(OwnCordon, "%s runs %s and is still closed for %s", m.name, p.Spec.Configuration.Name, n.Annotations[v1alpha1.CordonedAnnotation])
+			w.breaks(OwnCordon, "%s runs %s and is still closed for %s", m.name, p.Spec.Configuration.Name,
+				n.Annotations[v1alpha1.CordonedAnnotation])
 		}
 		if w.onTarget(n, p) {
 			continue
@@ -267,11 +269,14 @@ func (w finale) explain(pool string) (any bool) {
 			continue // it was not asked for more than that
 		}
 		x := waits[m.name]
-		if truth(w).stuck(m) != "" && slices.ContainsFunc(decision.Assign, func(a rollout.Assignment) bool { return a.Node == m.name }) {
+		if truth(w).stuck(m) != "" && slices.ContainsFunc(decision.Assign, func(a rollout.Assignment) bool {
+			return a.Node == m.name
+		}) {
 			continue // it is asked once more
 		}
 		if why := truth(w).untrue(m, x, f, decision); why != "" {
-			w.breaks(w.rule(m), "%s is %s; it is said to wait because of %s: %q, but %s. The pool says %s", m.name, w.standing(m), x.Cause, x.Reason, why, blocks(decision))
+			w.breaks(w.rule(m), "%s is %s; it is said to wait because of %s: %q, but %s. The pool says %s", m.name,
+				w.standing(m), x.Cause, x.Reason, why, blocks(decision))
 		}
 	}
 	w.checkBlocks(pool, any, f, decision)
@@ -286,8 +291,10 @@ func (w finale) checkBlocks(pool string, behind bool, f poolstate.Facts, decisio
 		}
 	}
 	late := func(n *nodestate.Node) bool { return n.Config.Current != decision.Target || !done(n) }
-	if behind && !truth(w).silent(f) && len(decision.Blocks)+len(decision.Assign)+len(decision.Release) == 0 && slices.ContainsFunc(f.Nodes, func(n nodestate.Node) bool { return late(&n) }) {
-		w.breaks(TrueReason, "not every node of pool %s runs %s, nothing moves any more, and the pool says nothing", pool, decision.Target)
+	if behind && !truth(w).silent(f) && len(decision.Blocks)+len(decision.Assign)+len(decision.Release) == 0 &&
+		slices.ContainsFunc(f.Nodes, func(n nodestate.Node) bool { return late(&n) }) {
+		w.breaks(TrueReason, "not every node of pool %s runs %s, nothing moves any more, and the pool says nothing",
+			pool, decision.Target)
 	}
 }
 

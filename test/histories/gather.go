@@ -41,7 +41,8 @@ func (w rollouts) facts(pool *mcfgv1.MachineConfigPool) poolstate.Facts {
 func (w rollouts) says(pool *mcfgv1.MachineConfigPool, size int) poolstate.Facts {
 	said := w.proc.said[pool.Name]
 	if said.pool != pool || said.edition != w.edition || said.size != size || said.secrets != w.proc.heardSecrets {
-		said = saying{pool, w.edition, size, w.proc.heardSecrets, poolstate.Read(pool, w.policies, w.proc.secrets, size)}
+		said = saying{pool, w.edition, size, w.proc.heardSecrets, poolstate.Read(pool, w.policies, w.proc.secrets,
+			size)}
 		w.proc.said[pool.Name] = said
 	}
 	return said.facts
@@ -51,7 +52,8 @@ func (w rollouts) says(pool *mcfgv1.MachineConfigPool, size int) poolstate.Facts
 func (w rollouts) nodeGate(name string, p pace.Pace) string {
 	for _, g := range p.Gates {
 		if len(g.DaemonSets) > 0 && w.sick[name] {
-			return fmt.Sprintf("gate %s: the pod of DaemonSet %s/%s is not ready", g.Name, g.DaemonSets[0].Namespace, g.DaemonSets[0].Name)
+			return fmt.Sprintf("gate %s: the pod of DaemonSet %s/%s is not ready", g.Name, g.DaemonSets[0].Namespace,
+				g.DaemonSets[0].Name)
 		}
 	}
 	return ""
@@ -94,7 +96,10 @@ func (w rollouts) jobs(gates []v1alpha1.HealthGate) []poolstate.Gate {
 			continue
 		}
 		answers := []poolstate.Gate{
-			{Name: g.Name, Verdict: poolstate.GateOpen}, {Name: g.Name, Verdict: poolstate.GateWaits, Why: "the job runs"}, {Name: g.Name, Verdict: poolstate.GateFailed, Why: "the job failed"},
+			{Name: g.Name, Verdict: poolstate.GateOpen}, {
+				Name: g.Name, Verdict: poolstate.GateWaits,
+				Why: "the job runs",
+			}, {Name: g.Name, Verdict: poolstate.GateFailed, Why: "the job failed"},
 		}
 		out = append(out, answers[w.gate])
 	}

@@ -36,7 +36,15 @@ type generator struct{ *rand.Rand }
 func (g generator) one(in int) bool { return g.IntN(in) == 0 }
 
 // clusters are pools that are found together.
-var clusters = [][]string{{"worker"}, {"infra"}, {"worker", "infra"}, {"worker", "master"}, {"worker", "infra", "db"}, {"master", "arbiter"}, {"worker", "master", "arbiter"}}
+var clusters = [][]string{
+	{"worker"},
+	{"infra"},
+	{"worker", "infra"},
+	{"worker", "master"},
+	{"worker", "infra", "db"},
+	{"master", "arbiter"},
+	{"worker", "master", "arbiter"},
+}
 
 // setup of one to three pools.
 func (g generator) setup() Setup {
@@ -95,7 +103,10 @@ func (g generator) soak() metav1.Duration {
 }
 
 func (g generator) count() *intstr.IntOrString {
-	few := []intstr.IntOrString{intstr.FromInt32(1), intstr.FromInt32(2), intstr.FromString("20%"), intstr.FromString("50%")}
+	few := []intstr.IntOrString{
+		intstr.FromInt32(1), intstr.FromInt32(2), intstr.FromString("20%"),
+		intstr.FromString("50%"),
+	}
 	return &few[g.IntN(len(few))]
 }
 
@@ -109,7 +120,9 @@ var aspects = []func(generator, *v1alpha1.RolloutPolicySpec, []Pool){
 	},
 	func(g generator, p *v1alpha1.RolloutPolicySpec, _ []Pool) {
 		zone := zones[1+g.IntN(len(zones)-1)]
-		p.Canary = &v1alpha1.RolloutCanary{NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"topology.kubernetes.io/zone": zone}}, Soak: g.soak()}
+		p.Canary = &v1alpha1.RolloutCanary{NodeSelector: &metav1.LabelSelector{
+			MatchLabels: map[string]string{"topology.kubernetes.io/zone": zone},
+		}, Soak: g.soak()}
 	},
 	func(g generator, p *v1alpha1.RolloutPolicySpec, _ []Pool) {
 		p.Batches = []v1alpha1.RolloutBatch{{UpTo: intstr.FromString("40%"), Soak: g.soak()}}
@@ -132,14 +145,20 @@ var aspects = []func(generator, *v1alpha1.RolloutPolicySpec, []Pool){
 		}
 	},
 	func(g generator, p *v1alpha1.RolloutPolicySpec, _ []Pool) {
-		w := v1alpha1.MaintenanceWindow{Name: "hourly", Schedule: "30 * * * *", Duration: metav1.Duration{Duration: 20 * time.Minute}, Kind: v1alpha1.WindowAllow}
+		w := v1alpha1.MaintenanceWindow{
+			Name: "hourly", Schedule: "30 * * * *",
+			Duration: metav1.Duration{Duration: 20 * time.Minute}, Kind: v1alpha1.WindowAllow,
+		}
 		if g.one(3) {
 			w.Name, w.Kind = "not now", v1alpha1.WindowDeny
 		}
 		p.Windows = []v1alpha1.MaintenanceWindow{w}
 	},
 	func(g generator, p *v1alpha1.RolloutPolicySpec, _ []Pool) {
-		p.Drain = &v1alpha1.DrainPolicy{WhenBlocked: v1alpha1.DrainMoveOn, After: metav1.Duration{Duration: 10 * time.Minute}}
+		p.Drain = &v1alpha1.DrainPolicy{
+			WhenBlocked: v1alpha1.DrainMoveOn,
+			After:       metav1.Duration{Duration: 10 * time.Minute},
+		}
 		if g.one(2) {
 			p.Drain.WhenBlocked = v1alpha1.DrainDelete
 		}
@@ -159,7 +178,8 @@ var aspects = []func(generator, *v1alpha1.RolloutPolicySpec, []Pool){
 var weights = map[Verb]int{
 	Push: 30, Revert: 8, Tick: 25, Restart: 8, Vanish: 2, Remake: 2,
 	Cordon: 14, Uncordon: 8, Pause: 4, Resume: 6, DeleteNode: 5, AddNode: 7, Move: 4, Budget: 3, Policy: 6,
-	Shut: 6, Open: 6, Gate: 5, NodeGate: 4, RetryNode: 4, RetryPool: 5, OpenUntil: 3, Ill: 6, Well: 6, Drift: 3, Mend: 3, Repair: 5,
+	Shut: 6, Open: 6, Gate: 5, NodeGate: 4, RetryNode: 4, RetryPool: 5, OpenUntil: 3, Ill: 6, Well: 6, Drift: 3,
+	Mend: 3, Repair: 5,
 }
 
 // event is something that clockwork does not do, with what follows from it.

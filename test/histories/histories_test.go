@@ -10,10 +10,11 @@ import (
 )
 
 var (
-	histories = flag.Int("histories", 2500, "how many random histories to play; a change to what they judge deserves 10000")
-	from      = flag.Uint64("from", 1, "the seed of the first of them")
-	most      = flag.Int("failures", 1, "how many failing histories are told at most by each part")
-	seed      = flag.Uint64("seed", 0, "play the history of this seed alone, and tell its story")
+	histories = flag.Int("histories", 2500, "how many random histories to play; a change to what they judge "+
+		"deserves 10000")
+	from = flag.Uint64("from", 1, "the seed of the first of them")
+	most = flag.Int("failures", 1, "how many failing histories are told at most by each part")
+	seed = flag.Uint64("seed", 0, "play the history of this seed alone, and tell its story")
 )
 
 // TestHistories plays random histories. One that breaks a rule is made small and told; -seed plays it again.
@@ -47,9 +48,11 @@ func TestHistories(t *testing.T) {
 		})
 	}
 	t.Cleanup(func() {
-		t.Logf("%d histories: nodes were told a config %d times; of the last rollouts %d ended, and %d said rightly why not; with nothing in their way any more, %d still need a policy corrected",
+		t.Logf("%d histories: nodes were told a config %d times; of the last rollouts %d ended, and %d said rightly "+
+			"why not; with nothing in their way any more, %d still need a policy corrected",
 			count, tells.Load(), converged.Load(), explained.Load(), excused.Load())
-		if !t.Failed() && count >= 100 && (converged.Load() < int64(count)/2 || explained.Load() == 0 || tells.Load() < int64(count)) {
+		if !t.Failed() && count >= 100 && (converged.Load() < int64(count)/2 || explained.Load() == 0 ||
+			tells.Load() < int64(count)) {
 			t.Error("the histories are too dull to find anything")
 		}
 	})
@@ -71,7 +74,8 @@ func check(t *testing.T, seed uint64) {
 		return
 	}
 	small := Shrink(h, Real())
-	t.Errorf("seed %d breaks a rule; go test ./test/histories -run TestHistories -seed %d plays it again. Of %d steps these %d do it:\n%s",
+	t.Errorf("seed %d breaks a rule; go test ./test/histories -run TestHistories -seed %d plays it again. Of %d "+
+		"steps these %d do it:\n%s",
 		seed, seed, len(h.Steps), len(small.Steps), Story(small, Real()))
 }
 

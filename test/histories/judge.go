@@ -23,7 +23,8 @@ func done(n *nodestate.Node) bool {
 }
 
 func failing(n *nodestate.Node) bool {
-	return (n.State == v1alpha1.StateDegraded || n.State == v1alpha1.StateUnreconcilable) && n.Config.Current != n.Config.Desired
+	return (n.State == v1alpha1.StateDegraded || n.State == v1alpha1.StateUnreconcilable) &&
+		n.Config.Current != n.Config.Desired
 }
 
 func blank(n *nodestate.Node) bool {
@@ -59,15 +60,16 @@ type verdict struct {
 	*world
 	f        poolstate.Facts
 	decision rollout.Decision
-	// told are the orders by node; fresh are those nodes of them that have something to lose: they neither failed another
-	// config nor are lost.
+	// told are the orders by node; fresh are those nodes of them that have something to lose: they neither failed
+	// another config nor are lost.
 	told  map[string]rollout.Assignment
 	fresh []*nodestate.Node
 }
 
 // judge holds a decision against the rules.
 func (w watcher) judge(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, decision rollout.Decision) {
-	v := verdict{world: w.world, f: f, decision: decision, told: make(map[string]rollout.Assignment, len(decision.Assign))}
+	v := verdict{world: w.world, f: f, decision: decision, told: make(map[string]rollout.Assignment,
+		len(decision.Assign))}
 	for _, a := range decision.Assign {
 		v.told[a.Node] = a
 	}
@@ -90,12 +92,13 @@ func (w watcher) judge(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, decisi
 	}
 }
 
-// lost: a node that is not Ready for more than ten minutes, and runs something else than the pool was well with last. The
-// masters cannot wait that long for their arbiter, and where a pool goes back, it is known what ails a node.
+// lost: a node that is not Ready for more than ten minutes, and runs something else than the pool was well with last.
+// The masters cannot wait that long for their arbiter, and where a pool goes back, it is known what ails a node.
 func (v verdict) lost(n *nodestate.Node) bool {
 	c, arbiter := n.Config, v.f.Pool == "arbiter"
 	away := arbiter || v.decision.Target != v.f.Target || v.now.Sub(n.Health.Since) > 10*time.Minute
-	return n.Health.Trouble != "" && away && (arbiter || c.Current != c.Desired || c.Current != v.decision.Record.LastHealthy())
+	return n.Health.Trouble != "" && away &&
+		(arbiter || c.Current != c.Desired || c.Current != v.decision.Record.LastHealthy())
 }
 
 // budgets: pool, zones, and those that are shared.
@@ -107,7 +110,8 @@ func (v verdict) budgets() {
 	v.budget("pool "+v.f.Pool, budgetOf(v.f), 0, func(*nodestate.Node) bool { return true })
 	if per := v.f.Care.Pace.PerZone; per != nil {
 		for zone, size := range zones {
-			v.budget(fmt.Sprintf("zone %q of pool %s", zone, v.f.Pool), limit(v.f.Pool, per, size), 0, func(n *nodestate.Node) bool { return n.Zone == zone })
+			v.budget(fmt.Sprintf("zone %q of pool %s", zone, v.f.Pool), limit(v.f.Pool, per, size), 0,
+				func(n *nodestate.Node) bool { return n.Zone == zone })
 		}
 	}
 	for _, s := range v.f.Care.Around.Together {
@@ -115,8 +119,8 @@ func (v verdict) budgets() {
 	}
 }
 
-// budget counts who is out of service before and after. A node that runs the target already is only confirmed, and costs
-// nothing.
+// budget counts who is out of service before and after. A node that runs the target already is only confirmed, and
+// costs nothing.
 func (v verdict) budget(whose string, limit, others int, counts func(*nodestate.Node) bool) {
 	before, after := others, others
 	for i := range v.f.Nodes {
@@ -133,22 +137,28 @@ func (v verdict) budget(whose string, limit, others int, counts func(*nodestate.
 		}
 	}
 	if after > before && after > limit {
-		v.breaks(OverBudget, "%s has %d places, %d were taken, and the decision takes %d more", whose, limit, before, after-before)
+		v.breaks(OverBudget, "%s has %d places, %d were taken, and the decision takes %d more", whose, limit, before,
+			after-before)
 	}
 }
 
 // order: whoever is broken comes before whoever is well and in service.
 func (v verdict) order() {
-	in := slices.DeleteFunc(slices.Clone(v.fresh), func(n *nodestate.Node) bool { return out(n) || n.Config.Current == v.decision.Target })
+	in := slices.DeleteFunc(slices.Clone(v.fresh), func(n *nodestate.Node) bool {
+		return out(n) || n.Config.Current == v.decision.Target
+	})
 	if len(in) == 0 {
 		return
 	}
 	for i := range v.f.Nodes {
 		n := &v.f.Nodes[i]
-		// One that is in service takes a place, and there may be none in its zone; one whose drain was given up has had its turn.
-		waits := ready(n) && (v.f.Care.Pace.PerZone != nil || n.Name == v.f.Host) || n.Postponed.For == v.decision.Target
+		// One that is in service takes a place, and there may be none in its zone; one whose drain was given up has had
+		// its turn.
+		waits := ready(n) && (v.f.Care.Pace.PerZone != nil || n.Name == v.f.Host) ||
+			n.Postponed.For == v.decision.Target
 		if _, told := v.told[n.Name]; !told && broken(n, v.decision.Target) && !waits {
-			v.breaks(BrokenFirst, "%s is told %s before %s, which failed %s", in[0].Name, v.decision.Target, n.Name, n.Config.Desired)
+			v.breaks(BrokenFirst, "%s is told %s before %s, which failed %s", in[0].Name, v.decision.Target, n.Name,
+				n.Config.Desired)
 		}
 	}
 }
@@ -162,10 +172,12 @@ func (v verdict) doors(pool *mcfgv1.MachineConfigPool) {
 	window := c.Pace.Windows.At(v.now)
 	for _, n := range v.fresh {
 		if !window.Open && !v.now.Before(c.OpenUntil) && n.Config.Current != v.decision.Target {
-			v.breaks(ClosedWindow, "%s is told %s, and the next window opens at %s", n.Name, v.decision.Target, moment(window.Until))
+			v.breaks(ClosedWindow, "%s is told %s, and the next window opens at %s", n.Name, v.decision.Target,
+				moment(window.Until))
 		}
 		for _, first := range c.Pace.After {
-			free := n.Config.Current == v.decision.Target || v.f.Pool == "arbiter" && out(n) // the masters wait for such an arbiter
+			// the masters wait for such an arbiter
+			free := n.Config.Current == v.decision.Target || v.f.Pool == "arbiter" && out(n)
 			if why := v.behind(pool, first); why != "" && !free {
 				v.breaks(AfterPools, "%s of pool %s is told %s, but %s", n.Name, v.f.Pool, v.decision.Target, why)
 			}
@@ -180,7 +192,8 @@ func (v verdict) behind(own *mcfgv1.MachineConfigPool, first string) string {
 	case p == nil:
 		return "" // whether a pool that does not exist is waited for is not ours to say
 	case p.Annotations[v1alpha1.RevisionAnnotation] < own.Annotations[v1alpha1.RevisionAnnotation]:
-		return fmt.Sprintf("pool %s is at %s and not at %s", first, p.Annotations[v1alpha1.RevisionAnnotation], own.Annotations[v1alpha1.RevisionAnnotation])
+		return fmt.Sprintf("pool %s is at %s and not at %s", first, p.Annotations[v1alpha1.RevisionAnnotation],
+			own.Annotations[v1alpha1.RevisionAnnotation])
 	case p.Spec.Configuration.Name != p.Status.Configuration.Name:
 		return fmt.Sprintf("pool %s runs %s and not %s", first, p.Status.Configuration.Name, p.Spec.Configuration.Name)
 	}
@@ -201,7 +214,8 @@ func (v verdict) accounts() {
 			continue
 		}
 		if !waiting || x.Cause == "" || x.Reason == "" {
-			v.breaks(EveryNode, "%s runs %s and not %s, is not told anything, and the reason given is %q", n.Name, n.Config.Current, v.decision.Target, x.Reason)
+			v.breaks(EveryNode, "%s runs %s and not %s, is not told anything, and the reason given is %q", n.Name,
+				n.Config.Current, v.decision.Target, x.Reason)
 		}
 	}
 }

@@ -31,7 +31,10 @@ type ledger struct {
 type job struct{ node, pool, target, began string }
 
 func newLedger() ledger {
-	return ledger{cordons: map[string]bool{}, opened: map[string]bool{}, flights: map[string]string{}, writes: map[job]int{}, upset: map[string]bool{}}
+	return ledger{
+		cordons: map[string]bool{}, opened: map[string]bool{}, flights: map[string]string{},
+		writes: map[job]int{}, upset: map[string]bool{},
+	}
 }
 
 // forget drops what is known of a node that is deleted.
@@ -47,8 +50,8 @@ func (l *ledger) disturbed(node string) {
 	l.upset[node] = true
 }
 
-// cordoned notes an administrator's cordon. On a node that still bears our mark it cannot be told from ours, as drain.Tidy
-// says, and is not one.
+// cordoned notes an administrator's cordon. On a node that still bears our mark it cannot be told from ours, as
+// drain.Tidy says, and is not one.
 func (l *ledger) cordoned(n *corev1.Node) {
 	if n.Annotations[v1alpha1.CordonedAnnotation] == "" {
 		l.cordons[n.Name] = true
@@ -84,8 +87,10 @@ func (w watcher) beforeTell(pool string, f poolstate.Facts, a rollout.Assignment
 	}
 	live := w.api.pools[pool]
 	record, err := v1alpha1.ParseRolloutRecord(live.Annotations[v1alpha1.RolloutAnnotation])
-	if err == nil && record.Target() == a.Config && record.Verdict != "" && record.At != nil && !asked(live.Annotations).After(record.At.Time) {
-		w.breaks(HaltedConfig, "%s is told %s, about which the pool's record says %s", a.Node, a.Config, describeRecord(record))
+	if err == nil && record.Target() == a.Config && record.Verdict != "" && record.At != nil &&
+		!asked(live.Annotations).After(record.At.Time) {
+		w.breaks(HaltedConfig, "%s is told %s, about which the pool's record says %s", a.Node, a.Config,
+			describeRecord(record))
 	}
 	atWork := 0
 	for node, of := range w.ledger.flights {
@@ -95,7 +100,8 @@ func (w watcher) beforeTell(pool string, f poolstate.Facts, a rollout.Assignment
 	}
 	n := w.api.nodes[a.Node]
 	if fresh := n != nil && serves(n); fresh && atWork+1 > max(1, budgetOf(f)) {
-		w.breaks(InFlight, "%s is told %s while %d others of pool %s are at work, with a budget of %d", a.Node, a.Config, atWork, pool, budgetOf(f))
+		w.breaks(InFlight, "%s is told %s while %d others of pool %s are at work, with a budget of %d", a.Node,
+			a.Config, atWork, pool, budgetOf(f))
 	}
 }
 
@@ -105,7 +111,8 @@ func (w watcher) told(pool string, f poolstate.Facts, decision rollout.Decision,
 	delete(w.ledger.opened, a.Node)
 	delete(w.ledger.flights, a.Node)
 	for i := range f.Nodes {
-		if n := &f.Nodes[i]; n.Name == a.Node && n.Config.Current != a.Config { // else it is there already, as far as anybody knows
+		// else it is there already, as far as anybody knows
+		if n := &f.Nodes[i]; n.Name == a.Node && n.Config.Current != a.Config {
 			w.ledger.flights[a.Node] = pool
 		}
 	}
@@ -147,10 +154,13 @@ func (w watcher) checkRecord(was, is v1alpha1.RolloutRecord, f poolstate.Facts) 
 		return
 	}
 	if !was.Began.Equal(&is.Began) && !was.Began.After(w.now) { // else the clock was set back
-		w.breaks(KeptRecord, "the rollout of %s began at %s, and now at %s", is.Config, moment(was.Began.Time), moment(is.Began.Time))
+		w.breaks(KeptRecord, "the rollout of %s began at %s, and now at %s", is.Config, moment(was.Began.Time),
+			moment(is.Began.Time))
 	}
-	if was.Verdict != "" && is.Verdict == "" && is.Ended == nil && (was.At == nil || !f.Care.RetryAt.After(was.At.Time)) {
-		w.breaks(KeptRecord, "%s was %s because %s, and now is not, without that anybody asked for it", is.Config, was.Verdict, was.Why)
+	if was.Verdict != "" && is.Verdict == "" && is.Ended == nil &&
+		(was.At == nil || !f.Care.RetryAt.After(was.At.Time)) {
+		w.breaks(KeptRecord, "%s was %s because %s, and now is not, without that anybody asked for it", is.Config,
+			was.Verdict, was.Why)
 	}
 }
 
@@ -162,7 +172,8 @@ func (w watcher) checkStatus(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, 
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
 		if updated && (!done(n) || n.Config.Current != f.Target || !ready(n)) {
-			w.breaks(TrueStatus, "pool %s is Updated with %s, but %s runs %s", pool.Name, f.Target, n.Name, n.Config.Current)
+			w.breaks(TrueStatus, "pool %s is Updated with %s, but %s runs %s", pool.Name, f.Target, n.Name,
+				n.Config.Current)
 		}
 	}
 }

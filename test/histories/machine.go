@@ -100,7 +100,10 @@ func (w hardware) labels(m *machine) map[string]string {
 const roleLabel = "node-role.kubernetes.io/"
 
 func (w hardware) ready(status corev1.ConditionStatus) corev1.NodeCondition {
-	return corev1.NodeCondition{Type: corev1.NodeReady, Status: status, LastTransitionTime: metav1.NewTime(w.now.Truncate(time.Second))}
+	return corev1.NodeCondition{
+		Type: corev1.NodeReady, Status: status,
+		LastTransitionTime: metav1.NewTime(w.now.Truncate(time.Second)),
+	}
 }
 
 // health tells the cluster how the machine is.
@@ -110,7 +113,10 @@ func (w hardware) health(m *machine, status corev1.ConditionStatus) {
 		return
 	}
 	w.api.editNode(m.name, func(n *corev1.Node) { n.Status.Conditions[0] = w.ready(status) })
-	word := map[corev1.ConditionStatus]string{corev1.ConditionTrue: "is Ready", corev1.ConditionFalse: "is not Ready", corev1.ConditionUnknown: "stops reporting"}[status]
+	word := map[corev1.ConditionStatus]string{
+		corev1.ConditionTrue: "is Ready", corev1.ConditionFalse: "is not Ready",
+		corev1.ConditionUnknown: "stops reporting",
+	}[status]
 	w.tell("%s %s", m.name, word)
 }
 

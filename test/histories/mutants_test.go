@@ -152,8 +152,8 @@ func tellAllButOne(f poolstate.Facts, w *rollout.Decision) {
 	}
 }
 
-// TestEveryMutantIsCaught: a rule that nothing can break proves nothing. Each mutant breaks one of its rules within a few
-// histories, and the story of that is short.
+// TestEveryMutantIsCaught: a rule that nothing can break proves nothing. Each mutant breaks one of its rules within a
+// few histories, and the story of that is short.
 func TestEveryMutantIsCaught(t *testing.T) {
 	collectRarely(t)
 	for name, m := range mutants {

@@ -18,7 +18,10 @@ func (w rollouts) orders(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, deci
 	var out []write
 	live := pool // as this sync left it
 	if text := decision.Record.String(); decision.Target != "" && text != pool.Annotations[v1alpha1.RolloutAnnotation] {
-		out = append(out, write{record: true, do: func() (err error) { live, err = w.writeRecord(pool, f, decision.Record); return err }})
+		out = append(out, write{record: true, do: func() (err error) {
+			live, err = w.writeRecord(pool, f, decision.Record)
+			return err
+		}})
 	}
 	onNode := func(name, what string, edit func(*corev1.Node)) {
 		read := w.proc.nodes[name]
@@ -37,14 +40,15 @@ func (w rollouts) orders(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, deci
 			if is := w.api.nodes[a.Node]; is != nil && is.ResourceVersion == read.ResourceVersion {
 				watcher(w).beforeTell(pool.Name, f, a)
 			}
-			err := w.writeNode(read, fmt.Sprintf("tells %s to take %s", a.Node, a.Config), f, decision, func(n *corev1.Node) {
-				assign(n, a.Config)
-				delete(n.Annotations, v1alpha1.PostponedAnnotation)
-				delete(n.Annotations, v1alpha1.NextConfigAnnotation)
-				if a.Untaint {
-					n.Spec.Taints = withTaint(n.Spec.Taints, false)
-				}
-			})
+			err := w.writeNode(read, fmt.Sprintf("tells %s to take %s", a.Node, a.Config), f, decision,
+				func(n *corev1.Node) {
+					assign(n, a.Config)
+					delete(n.Annotations, v1alpha1.PostponedAnnotation)
+					delete(n.Annotations, v1alpha1.NextConfigAnnotation)
+					if a.Untaint {
+						n.Spec.Taints = withTaint(n.Spec.Taints, false)
+					}
+				})
 			if err == nil {
 				watcher(w).told(pool.Name, f, decision, a)
 			}
@@ -71,7 +75,9 @@ func (w rollouts) orders(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, deci
 }
 
 // writeNode writes to a node that is still as the decision saw it.
-func (w rollouts) writeNode(read *corev1.Node, what string, f poolstate.Facts, decision rollout.Decision, edit func(*corev1.Node)) error {
+func (w rollouts) writeNode(read *corev1.Node, what string, f poolstate.Facts, decision rollout.Decision,
+	edit func(*corev1.Node),
+) error {
 	changed, err := w.api.patchNode(read, edit)
 	if err != nil || !changed {
 		return err
@@ -83,7 +89,9 @@ func (w rollouts) writeNode(read *corev1.Node, what string, f poolstate.Facts, d
 }
 
 // writeRecord stores what must not be forgotten.
-func (w rollouts) writeRecord(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, record v1alpha1.RolloutRecord) (*mcfgv1.MachineConfigPool, error) {
+func (w rollouts) writeRecord(pool *mcfgv1.MachineConfigPool, f poolstate.Facts,
+	record v1alpha1.RolloutRecord,
+) (*mcfgv1.MachineConfigPool, error) {
 	err := w.api.patchPool(pool, func(p *mcfgv1.MachineConfigPool) {
 		p.Annotations[v1alpha1.RolloutAnnotation] = record.String()
 	})
@@ -98,7 +106,9 @@ func (w rollouts) writeRecord(pool *mcfgv1.MachineConfigPool, f poolstate.Facts,
 
 // writeStatus is the end of a sync.
 func (w rollouts) writeStatus(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, decision rollout.Decision) error {
-	facts := status.PoolFacts{Configuration: mcfgv1.MachineConfigPoolStatusConfiguration{ObjectReference: pool.Spec.Configuration.ObjectReference}, Rollout: f, Decision: decision}
+	facts := status.PoolFacts{Configuration: mcfgv1.MachineConfigPoolStatusConfiguration{
+		ObjectReference: pool.Spec.Configuration.ObjectReference,
+	}, Rollout: f, Decision: decision}
 	s := status.Pool(pool.Status, facts, w.now)
 	if sameStatus(&pool.Status, &s) {
 		return nil

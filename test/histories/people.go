@@ -17,7 +17,8 @@ func (w *world) step(s Step) {
 	switch s.Verb {
 	case Sync:
 		rollouts{w}.sync(s.A, s.B)
-	case Drain, Daemon, Machine, Cordon, Uncordon, DeleteNode, Move, NodeGate, RetryNode, Ill, Well, Drift, Mend, Repair, CutOff:
+	case Drain, Daemon, Machine, Cordon, Uncordon, DeleteNode, Move, NodeGate, RetryNode, Ill, Well, Drift, Mend,
+		Repair, CutOff:
 		if s.A >= 0 && s.A < len(w.machines) {
 			people{w}.onMachine(w.machines[s.A], s)
 		}
@@ -31,7 +32,8 @@ func (w *world) step(s Step) {
 	case Shut, Open:
 		if s.A < len(w.pods.apps) && w.pods.apps[s.A].shut != (s.Verb == Shut) {
 			w.pods.apps[s.A].shut = s.Verb == Shut
-			w.tell("the PodDisruptionBudget of %s %s", w.pods.apps[s.A].name, map[bool]string{true: "forbids every eviction", false: "has room again"}[s.Verb == Shut])
+			w.tell("the PodDisruptionBudget of %s %s", w.pods.apps[s.A].name,
+				map[bool]string{true: "forbids every eviction", false: "has room again"}[s.Verb == Shut])
 		}
 	case Gate:
 		if w.gate == s.B {
@@ -91,12 +93,18 @@ func (w people) onMachine(m *machine, s Step) {
 	case Drift, Mend:
 		if m.drifted != (s.Verb == Drift) {
 			m.drifted = s.Verb == Drift
-			w.tell("somebody %s", map[bool]string{true: "changes a file on " + m.name, false: "puts back what was changed on " + m.name}[m.drifted])
+			w.tell("somebody %s", map[bool]string{
+				true:  "changes a file on " + m.name,
+				false: "puts back what was changed on " + m.name,
+			}[m.drifted])
 		}
 	case CutOff:
 		if m.cutOff != (s.B > 0) {
 			m.cutOff = s.B > 0
-			w.tell("%s %s the server of files", m.name, map[bool]string{true: "is cut off from", false: "can reach"}[m.cutOff])
+			w.tell("%s %s the server of files", m.name, map[bool]string{
+				true:  "is cut off from",
+				false: "can reach",
+			}[m.cutOff])
 		}
 	case Repair:
 		if m.power == lost {
@@ -149,7 +157,8 @@ func (w people) onNode(m *machine, n *corev1.Node, s Step) {
 		}
 		was := roleLabel + m.pool
 		m.pool = w.setup.Pools[s.B].Name
-		w.tell("somebody labels %s into pool %s%s", m.name, m.pool, map[bool]string{true: ", and forgets to take the old label away"}[s.C == 1])
+		w.tell("somebody labels %s into pool %s%s", m.name, m.pool,
+			map[bool]string{true: ", and forgets to take the old label away"}[s.C == 1])
 		w.ledger.disturbed(m.name)
 		w.api.editNode(m.name, func(n *corev1.Node) {
 			if n.Labels = hardware(w).labels(m); s.C == 1 {
@@ -159,11 +168,16 @@ func (w people) onNode(m *machine, n *corev1.Node, s Step) {
 	case NodeGate:
 		if w.sick[m.name] != (s.B != 0) {
 			w.sick[m.name] = s.B != 0
-			w.tell("the DaemonSet's pod on %s is %s", m.name, map[bool]string{true: "not ready", false: "ready"}[s.B != 0])
+			w.tell("the DaemonSet's pod on %s is %s", m.name, map[bool]string{
+				true:  "not ready",
+				false: "ready",
+			}[s.B != 0])
 		}
 	case RetryNode:
 		w.tell("somebody asks for a retry on %s", m.name)
-		w.api.editNode(m.name, func(n *corev1.Node) { n.Annotations[v1alpha1.RetryAnnotation] = w.now.Format(time.RFC3339) })
+		w.api.editNode(m.name, func(n *corev1.Node) {
+			n.Annotations[v1alpha1.RetryAnnotation] = w.now.Format(time.RFC3339)
+		})
 	}
 }
 
@@ -188,7 +202,8 @@ func (w people) onPool(pool string, s Step) {
 	case OpenUntil:
 		w.tell("somebody opens pool %s for %d minutes", pool, s.B)
 		w.api.editPool(pool, func(p *mcfgv1.MachineConfigPool) {
-			p.Annotations[v1alpha1.OpenUntilAnnotation] = w.now.Add(time.Duration(s.B) * time.Minute).Format(time.RFC3339)
+			p.Annotations[v1alpha1.OpenUntilAnnotation] = w.now.Add(time.Duration(s.B) * time.Minute).
+				Format(time.RFC3339)
 		})
 	case AddNode:
 		if len(w.machines) < maxMachines {
@@ -214,8 +229,8 @@ func (w people) retry(pool string) {
 	}
 }
 
-// newcomer is a machine that joins a pool: 0, as our server boots one; 1, the same, labelled as a worker until the controller
-// sees what it booted for; 2, one that was installed by others, and has no config.
+// newcomer is a machine that joins a pool: 0, as our server boots one; 1, the same, labelled as a worker until the
+// controller sees what it booted for; 2, one that was installed by others, and has no config.
 func (w people) newcomer(p *mcfgv1.MachineConfigPool, zone string, how int) {
 	m := &machine{number: len(w.machines), pool: p.Name, zone: zone, disk: disk{inForce: p.Status.Configuration.Name}}
 	m.name = machineName(m.number)
@@ -292,7 +307,10 @@ type commit map[string]string
 
 // make renders a new config.
 func (w *world) make(pool string, needs need, ails ail, on uint64) *config {
-	c := &config{name: fmt.Sprintf("rendered-%s-%02d", pool, len(w.order)), pool: pool, commit: len(w.git), needs: needs, ails: ails, on: on, refers: w.setup.refers(len(w.order)), files: w.setup.hasFiles(len(w.order))}
+	c := &config{
+		name: fmt.Sprintf("rendered-%s-%02d", pool, len(w.order)), pool: pool, commit: len(w.git),
+		needs: needs, ails: ails, on: on, refers: w.setup.refers(len(w.order)), files: w.setup.hasFiles(len(w.order)),
+	}
 	w.made[c.name], w.api.configs[c.name] = c, c
 	w.order = append(w.order, c)
 	if !w.setup.late(len(w.order) - 1) {

@@ -23,8 +23,8 @@ type Result struct {
 
 // Ending is how the rollouts of a history stood in the end.
 type Ending struct {
-	// Converged pools run the last push on every node; Explained ones say why not. Excused are those that cannot even with
-	// every disturbance over: somebody has to correct a policy.
+	// Converged pools run the last push on every node; Explained ones say why not. Excused are those that cannot even
+	// with every disturbance over: somebody has to correct a policy.
 	Converged, Explained, Excused int
 	// Tells is how often a node was told a config.
 	Tells int

@@ -33,8 +33,11 @@ func (p *podset) add(app, node string) {
 	p.made++
 	name := fmt.Sprintf("%s-%d", app, p.made)
 	p.pods = append(p.pods, &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, UID: types.UID(name), Labels: map[string]string{"app": app}},
-		Spec:       corev1.PodSpec{NodeName: node},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: namespace, UID: types.UID(name),
+			Labels: map[string]string{"app": app},
+		},
+		Spec: corev1.PodSpec{NodeName: node},
 	})
 }
 

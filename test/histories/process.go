@@ -17,8 +17,8 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// process is the controllers' memory: what their watches have shown, and what they are in the middle of. A crash loses all
-// of it; the next one begins with a list of what there is.
+// process is the controllers' memory: what their watches have shown, and what they are in the middle of. A crash loses
+// all of it; the next one begins with a list of what there is.
 type process struct {
 	nodes map[string]*corev1.Node
 	pools map[string]*mcfgv1.MachineConfigPool
@@ -102,7 +102,10 @@ func newProcess(w *world) *process {
 		nodes: map[string]*corev1.Node{}, pools: map[string]*mcfgv1.MachineConfigPool{},
 		written: map[string]int{}, answers: map[string]drain.Answer{}, heardSecrets: -1,
 		heardNodes: len(w.api.nodeLog), heardPools: len(w.api.poolLog),
-		clocks: clocks{dirty: map[string]bool{}, look: map[string]time.Duration{}, due: map[string]time.Duration{}, watched: map[string][]string{}, edition: w.edition},
+		clocks: clocks{
+			dirty: map[string]bool{}, look: map[string]time.Duration{}, due: map[string]time.Duration{},
+			watched: map[string][]string{}, edition: w.edition,
+		},
 	}
 	for name, pool := range w.api.pools {
 		p.pools[name], p.dirty[name] = pool, true

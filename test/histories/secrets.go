@@ -68,7 +68,10 @@ func (p *process) hearSecrets(w *world) {
 		return
 	}
 	p.heardSecrets = w.vault.edition
-	p.secrets = poolstate.Published{Refers: func(config string) bool { c := w.made[config]; return c != nil && c.refers }}
+	p.secrets = poolstate.Published{Refers: func(config string) bool {
+		c := w.made[config]
+		return c != nil && c.refers
+	}}
 	if !w.vault.hidden {
 		p.secrets.Revisions = map[string]v1alpha1.SecretsRevision{}
 		for config, revision := range maps.All(w.vault.published) {
@@ -86,7 +89,8 @@ func (w *world) targetOf(config string) string {
 // canGet tells whether a machine has the secrets of a config on its disk, or gets them from a server.
 func (w *world) canGet(m *machine, at string) bool {
 	config, revision := v1alpha1.SplitConfigAt(at)
-	return revision == "" || w.vault.published[config] == revision || at == m.inForce || at == m.before || at == m.fetched
+	return revision == "" || w.vault.published[config] == revision || at == m.inForce || at == m.before ||
+		at == m.fetched
 }
 
 // setConfig writes a config with the revision of its secrets to two annotations.
@@ -105,12 +109,14 @@ func assign(n *corev1.Node, at string) {
 
 // desiredOf is what a node was told.
 func desiredOf(n *corev1.Node) string {
-	return v1alpha1.ConfigAt(n.Annotations[v1alpha1.DesiredConfigAnnotation], n.Annotations[v1alpha1.DesiredSecretsAnnotation])
+	return v1alpha1.ConfigAt(n.Annotations[v1alpha1.DesiredConfigAnnotation],
+		n.Annotations[v1alpha1.DesiredSecretsAnnotation])
 }
 
 // currentOf is what a node says that it runs.
 func currentOf(n *corev1.Node) string {
-	return v1alpha1.ConfigAt(n.Annotations[v1alpha1.CurrentConfigAnnotation], n.Annotations[v1alpha1.CurrentSecretsAnnotation])
+	return v1alpha1.ConfigAt(n.Annotations[v1alpha1.CurrentConfigAnnotation],
+		n.Annotations[v1alpha1.CurrentSecretsAnnotation])
 }
 
 func secretsOf(at string) string {

@@ -36,7 +36,10 @@ type nodeChange struct {
 }
 
 func newServer() server {
-	return server{nodes: map[string]*corev1.Node{}, pools: map[string]*mcfgv1.MachineConfigPool{}, configs: map[string]*config{}}
+	return server{
+		nodes: map[string]*corev1.Node{}, pools: map[string]*mcfgv1.MachineConfigPool{},
+		configs: map[string]*config{},
+	}
 }
 
 func (s *server) next() string {

@@ -176,7 +176,8 @@ func (s *shrinker) without(pool int) History {
 // without is the step in a cluster that has a pool less, whose machines were those from first on.
 func (s Step) without(pool, first, count int) (Step, bool) {
 	switch s.Verb {
-	case Drain, Daemon, Machine, Cordon, Uncordon, DeleteNode, Move, NodeGate, RetryNode, Ill, Well, Drift, Mend, Repair:
+	case Drain, Daemon, Machine, Cordon, Uncordon, DeleteNode, Move, NodeGate, RetryNode, Ill, Well, Drift, Mend,
+		Repair:
 		if s.A >= first && s.A < first+count || s.Verb == Move && s.B == pool {
 			return s, false
 		}

@@ -52,7 +52,8 @@ const (
 	Shut
 	// Open is the end of Shut.
 	Open
-	// Gate: the pool-wide gates answer B: 0 open, 1 wait, 2 failed. NodeGate: the DaemonSet's pod on machine A is ready with B 0.
+	// Gate: the pool-wide gates answer B: 0 open, 1 wait, 2 failed. NodeGate: the DaemonSet's pod on machine A is ready
+	// with B 0.
 	Gate
 	// NodeGate is Gate for one node.
 	NodeGate
@@ -96,7 +97,8 @@ type Step struct {
 // names of verbs, for the print of a history that can be replayed by hand.
 var names = [verbs]string{
 	"sync", "drain", "daemon", "machine", "restart", "tick", "render", "push", "revert", "vanish", "remake",
-	"cordon", "uncordon", "pause", "resume", "delete", "add", "move", "budget", "policy", "shut", "open", "gate", "nodegate",
+	"cordon", "uncordon", "pause", "resume", "delete", "add", "move", "budget", "policy", "shut", "open", "gate",
+	"nodegate",
 	"retrynode", "retrypool", "openuntil", "ill", "well", "drift", "mend", "repair", "rotate", "hide", "cutoff",
 }
 

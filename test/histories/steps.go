@@ -30,7 +30,8 @@ func (v verdict) steps() {
 		if why := v.unfinished(all[k]); why != "" {
 			v.breaks(StepByStep, "step %d of %s ends, but %s", k+1, v.decision.Target, why)
 		}
-		if soak := all[k].Soak; soak > 0 && (k > was.Steps || was.WellSince == nil || v.now.Sub(was.WellSince.Time) < soak) {
+		if soak := all[k].Soak; soak > 0 &&
+			(k > was.Steps || was.WellSince == nil || v.now.Sub(was.WellSince.Time) < soak) {
 			v.breaks(StepByStep, "step %d of %s ends without %s of soak", k+1, v.decision.Target, soak)
 		}
 	}
@@ -41,7 +42,8 @@ func (v verdict) steps() {
 
 // settled tells that the pool ran the target as a whole before, so that it is no news to it.
 func (v verdict) settled() bool {
-	return v.f.Target == v.f.Care.Healthy || v.f.Target == v.decision.Record.LastHealthy() || v.decision.Record.Ended != nil
+	return v.f.Target == v.f.Care.Healthy || v.f.Target == v.decision.Record.LastHealthy() ||
+		v.decision.Record.Ended != nil
 }
 
 // disturbed are the fresh nodes that do not run the target yet.
@@ -143,7 +145,8 @@ func (v verdict) within(steps []pace.Step) {
 // absent: it was out of service when it was told, for more than ten minutes by now, or is cordoned by an administrator.
 func absent(n *nodestate.Node, r v1alpha1.RolloutRecord, now time.Time) bool {
 	was := n.Health.Since.Before(r.Began.Time) || slices.Contains(r.Forgiven, n.Name+"/away")
-	return n.Health.Trouble != "" && was && now.Sub(n.Health.Since) > 10*time.Minute || n.Cordon.ByAdministrator() && n.Config.Current == n.Config.Desired
+	return n.Health.Trouble != "" && was && now.Sub(n.Health.Since) > 10*time.Minute || n.Cordon.ByAdministrator() &&
+		n.Config.Current == n.Config.Desired
 }
 
 // failures: as many as the policy allows, and nobody is told the same again.
@@ -154,16 +157,19 @@ func (v verdict) failures() {
 	}
 	failed := 0
 	for i := range v.f.Nodes {
-		if n := &v.f.Nodes[i]; failing(n) && n.Config.Desired == v.f.Target && !n.Step.Draining && n.Failure.Config == v.f.Target && !slices.Contains(v.decision.Record.Forgiven, n.Name) {
+		if n := &v.f.Nodes[i]; failing(n) && n.Config.Desired == v.f.Target && !n.Step.Draining &&
+			n.Failure.Config == v.f.Target && !slices.Contains(v.decision.Record.Forgiven, n.Name) {
 			failed++
 		}
 	}
 	if failed >= after && v.decision.Record.Verdict == "" {
-		v.breaks(FailureBudget, "%s failed on %d nodes; the policy allows %d, and no verdict falls", v.f.Target, failed, after-1)
+		v.breaks(FailureBudget, "%s failed on %d nodes; the policy allows %d, and no verdict falls", v.f.Target, failed,
+			after-1)
 	}
 	for _, a := range v.decision.Assign {
 		if a.Config == v.f.Target && failed >= after {
-			v.breaks(FailureBudget, "%s is told %s, which failed on %d nodes; the policy allows %d", a.Node, a.Config, failed, after-1)
+			v.breaks(FailureBudget, "%s is told %s, which failed on %d nodes; the policy allows %d", a.Node, a.Config,
+				failed, after-1)
 		}
 	}
 }

@@ -33,7 +33,8 @@ func (w truth) stuck(m *machine) string {
 		return "waiting for secrets that no server has any more"
 	}
 	asked := n.Annotations[v1alpha1.DesiredDrainAnnotation]
-	if asked == "" || asked == n.Annotations[v1alpha1.LastAppliedDrainAnnotation] && n.Annotations[v1alpha1.PostponedAnnotation] == "" {
+	if asked == "" || asked == n.Annotations[v1alpha1.LastAppliedDrainAnnotation] &&
+		n.Annotations[v1alpha1.PostponedAnnotation] == "" {
 		return ""
 	}
 	for _, pod := range w.pods.on(m.name) {
@@ -69,7 +70,8 @@ func (w truth) untrueCause(trouble bool, cause rollout.Cause, f poolstate.Facts,
 	case "":
 		return fmt.Sprintf("nothing is said (told now: %t)", len(decision.Assign) > 0)
 	case rollout.CauseInvalid:
-		return claims(f.Care.Invalid != "" || len(f.Care.Around.Cycle) > 0 || f.MaxUnavailable < 1, "nothing is invalid")
+		return claims(f.Care.Invalid != "" || len(f.Care.Around.Cycle) > 0 || f.MaxUnavailable < 1,
+			"nothing is invalid")
 	case rollout.CausePaused:
 		return claims(w.api.pools[f.Pool].Spec.Paused, "the pool is not paused")
 	case rollout.CauseHalted, rollout.CauseReverted:
@@ -198,7 +200,8 @@ func (w truth) anyAhead(f poolstate.Facts) bool {
 	return false
 }
 
-// noArbiter tells whether the arbiter is out of service for a reason of its own, and does not just wait for the masters.
+// noArbiter tells whether the arbiter is out of service for a reason of its own, and does not just wait for the
+// masters.
 func (w truth) noArbiter() bool {
 	for _, m := range w.machines {
 		n := w.api.nodes[m.name]

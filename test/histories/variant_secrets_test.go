@@ -19,13 +19,14 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// keptSecrets are the Secrets of a cluster, what its server resolves, and what the controller has seen of it. It is nil in a
-// history without secrets.
+// keptSecrets are the Secrets of a cluster, what its server resolves, and what the controller has seen of it. It is nil
+// in a history without secrets.
 type keptSecrets struct {
 	values   map[string]int
 	contents map[string]secrets.Config
 	state    secrets.State
-	// publishedNow is in the ConfigMap, and seen is what the controller's watch has shown. deleted: a user deleted the ConfigMap.
+	// publishedNow is in the ConfigMap, and seen is what the controller's watch has shown. deleted: a user deleted the
+	// ConfigMap.
 	publishedNow, seen map[string]v1alpha1.SecretsRevision
 	deleted            bool
 	// ever are all configs with revisions that a server had for a node.
@@ -35,13 +36,17 @@ type keptSecrets struct {
 }
 
 func newKeptSecrets() *keptSecrets {
-	return &keptSecrets{values: map[string]int{"shared": 0, "zero": 0, "one": 0, "two": 0}, ever: map[string]bool{}, contents: map[string]secrets.Config{}}
+	return &keptSecrets{
+		values: map[string]int{"shared": 0, "zero": 0, "one": 0, "two": 0}, ever: map[string]bool{},
+		contents: map[string]secrets.Config{},
+	}
 }
 
 // needs are the secrets to which a config refers, by its number.
 func needs(config string) []string {
 	var number int
-	if _, err := fmt.Sscanf(strings.TrimPrefix(config, "rendered-worker-"), "%x", &number); err != nil || number < 1000 {
+	if _, err := fmt.Sscanf(strings.TrimPrefix(config, "rendered-worker-"), "%x", &number); err != nil ||
+		number < 1000 {
 		return []string{"shared"}[:1-number%2] // a base
 	}
 	return [][]string{{"zero"}, {"one", "shared"}, nil, {"shared"}, {"two"}, {"zero", "two"}}[number%6]
@@ -56,9 +61,13 @@ func content(name string, nodes v1alpha1.NodeConfigs) secrets.Config {
 	}
 	for i, need := range needs(base) {
 		source, _ := json.Marshal(secretref.TemplateURL("of " + base + " ${secret:" + need + "/x}"))
-		text += strings.Repeat(",", min(i, 1)) + fmt.Sprintf(`{"path":"/etc/%s","contents":{"source":%s}}`, need, source)
+		text += strings.Repeat(",", min(i, 1)) + fmt.Sprintf(`{"path":"/etc/%s","contents":{"source":%s}}`, need,
+			source)
 	}
-	mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{v1alpha1.NodeConfigsAnnotation: nodes.String()}}}
+	mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{
+		Name:        name,
+		Annotations: map[string]string{v1alpha1.NodeConfigsAnnotation: nodes.String()},
+	}}
 	mc.Spec.Config = runtime.RawExtension{Raw: []byte(text + `]}}`)}
 	c, _ := secrets.Read(mc)
 	return c
@@ -90,14 +99,19 @@ func (k *keptSecrets) serve(w *rowed) {
 	}
 	objects := secrets.Objects{}
 	for name, value := range k.values {
-		objects[secrets.ID(secretref.Secret, name)] = secrets.Object{Pools: "worker", Data: map[string][]byte{"x": fmt.Append(nil, value)}}
+		objects[secrets.ID(secretref.Secret, name)] = secrets.Object{
+			Pools: "worker",
+			Data:  map[string][]byte{"x": fmt.Append(nil, value)},
+		}
 	}
 	record, err := v1alpha1.ParseRolloutRecord(w.pool.Annotations[v1alpha1.RolloutAnnotation])
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	recorded := map[string]bool{record.Secrets: true, record.HealthySecrets: true, record.BackSecrets: true}
-	k.state = secrets.WithEarlier(secrets.Next(k.state, configs, secrets.Source{Objects: objects, Key: make([]byte, secrets.KeySize), Published: k.publishedNow}), k.publishedNow, recorded)
+	k.state = secrets.WithEarlier(secrets.Next(k.state, configs,
+		secrets.Source{Objects: objects, Key: make([]byte, secrets.KeySize), Published: k.publishedNow}),
+		k.publishedNow, recorded)
 	k.publishedNow, k.deleted = map[string]v1alpha1.SecretsRevision{}, false
 	for name, entry := range k.state {
 		k.publishedNow[name] = entry.Published
@@ -129,7 +143,9 @@ func (k *keptSecrets) published(w *rowed) poolstate.Published {
 		k.serve(w)
 		k.seen = k.publishedNow
 	}
-	return poolstate.Published{Revisions: k.seen, Refers: func(config string) bool { return w.configs[config].Secrets || len(needs(config)) > 0 }}
+	return poolstate.Published{Revisions: k.seen, Refers: func(config string) bool {
+		return w.configs[config].Secrets || len(needs(config)) > 0
+	}}
 }
 
 // isCurrent reports whether the controller knows the present revisions.
@@ -184,7 +200,8 @@ func (k *keptSecrets) canGet(w *rowed, n *corev1.Node) bool {
 	return revision == k.revision(w, n.Name, config) || n.Annotations["before"] == desired(n)
 }
 
-// touchesOnlyItsNodes changes each secret of a pool that has settled. It returns how many nodes were assigned a revision.
+// touchesOnlyItsNodes changes each secret of a pool that has settled. It returns how many nodes were assigned a
+// revision.
 func (k *keptSecrets) touchesOnlyItsNodes(w *rowed) (moved int) {
 	for name := range k.values {
 		k.values[name] += 10
@@ -206,7 +223,8 @@ func (k *keptSecrets) touchesOnlyItsNodes(w *rowed) (moved int) {
 		}
 		for _, n := range w.nodes {
 			if has := desired(n) != was[n.Name]; has != want[n.Name] || !w.done() {
-				w.t.Fatalf("%s changed: node %s has %s after %s, done %t", name, n.Name, desired(n), was[n.Name], w.done())
+				w.t.Fatalf("%s changed: node %s has %s after %s, done %t", name, n.Name, desired(n), was[n.Name],
+					w.done())
 			} else if has {
 				moved++
 			}
@@ -216,14 +234,17 @@ func (k *keptSecrets) touchesOnlyItsNodes(w *rowed) (moved int) {
 }
 
 func current(n *corev1.Node) string {
-	return v1alpha1.ConfigAt(n.Annotations[v1alpha1.CurrentConfigAnnotation], n.Annotations[v1alpha1.CurrentSecretsAnnotation])
+	return v1alpha1.ConfigAt(n.Annotations[v1alpha1.CurrentConfigAnnotation],
+		n.Annotations[v1alpha1.CurrentSecretsAnnotation])
 }
 
 func desired(n *corev1.Node) string {
-	return v1alpha1.ConfigAt(n.Annotations[v1alpha1.DesiredConfigAnnotation], n.Annotations[v1alpha1.DesiredSecretsAnnotation])
+	return v1alpha1.ConfigAt(n.Annotations[v1alpha1.DesiredConfigAnnotation],
+		n.Annotations[v1alpha1.DesiredSecretsAnnotation])
 }
 
-// setAt writes a config with the revision of its secrets to two annotations. A node keeps the secrets of the config before.
+// setAt writes a config with the revision of its secrets to two annotations. A node keeps the secrets of the config
+// before.
 func setAt(n *corev1.Node, config, revision, at string) {
 	if config == v1alpha1.CurrentConfigAnnotation {
 		n.Annotations["before"] = current(n)

@@ -40,7 +40,10 @@ type rowed struct {
 }
 
 func newRowed(t *testing.T, r *rand.Rand, kept *keptSecrets) *rowed {
-	w := &rowed{kept: kept, Rand: r, t: t, now: time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC), rows: map[string]int{}, configs: map[string]v1alpha1.NodeConfigs{}, most: 1 + r.IntN(2)}
+	w := &rowed{
+		kept: kept, Rand: r, t: t, now: time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC), rows: map[string]int{},
+		configs: map[string]v1alpha1.NodeConfigs{}, most: 1 + r.IntN(2),
+	}
 	w.pool = &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "worker", Annotations: map[string]string{}}}
 	most := intstr.FromInt32(int32(w.most)) //nolint:gosec // one or two
 	w.pool.Spec.MaxUnavailable = &most
@@ -51,9 +54,13 @@ func newRowed(t *testing.T, r *rand.Rand, kept *keptSecrets) *rowed {
 	for node := range 6 { // The last one has no row at first.
 		name := fmt.Sprint("worker-", node)
 		own := w.configs[w.pool.Spec.Configuration.Name].Of(name) // without its secrets, as a machine that just joined
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(w.now.Add(-time.Hour)), Annotations: map[string]string{
-			v1alpha1.CurrentConfigAnnotation: own, v1alpha1.DesiredConfigAnnotation: own, v1alpha1.StateAnnotation: v1alpha1.StateDone,
-		}}}
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+			Name:              name,
+			CreationTimestamp: metav1.NewTime(w.now.Add(-time.Hour)), Annotations: map[string]string{
+				v1alpha1.CurrentConfigAnnotation: own, v1alpha1.DesiredConfigAnnotation: own,
+				v1alpha1.StateAnnotation: v1alpha1.StateDone,
+			},
+		}}
 		w.nodes = append(w.nodes, n)
 		w.setReady(n, corev1.ConditionTrue)
 	}
@@ -61,7 +68,10 @@ func newRowed(t *testing.T, r *rand.Rand, kept *keptSecrets) *rowed {
 }
 
 func (w *rowed) setReady(n *corev1.Node, ready corev1.ConditionStatus) {
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.NewTime(w.now.Add(-time.Minute))}}
+	n.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: ready,
+		LastTransitionTime: metav1.NewTime(w.now.Add(-time.Minute)),
+	}}
 }
 
 // push renders the rows: equal rows give equal configs.
@@ -92,8 +102,8 @@ func (w *rowed) own(config, node string) string {
 	return v1alpha1.ConfigAt(own, w.kept.revision(w, node, own))
 }
 
-// out reports whether a node is out of service or in an update. A node that returns from a failed config before it left its
-// own is in service.
+// out reports whether a node is out of service or in an update. A node that returns from a failed config before it left
+// its own is in service.
 func out(n *corev1.Node) bool {
 	return current(n) != desired(n) || n.Status.Conditions[0].Status != corev1.ConditionTrue
 }
@@ -136,7 +146,8 @@ func (w *rowed) decide() {
 		}
 	}
 	if d.Target != "" && w.kept.isCurrent() && d.Counts.Updated != updated {
-		w.t.Fatalf("%d nodes count as updated to %s, and %d run their own configs of it", d.Counts.Updated, d.Target, updated)
+		w.t.Fatalf("%d nodes count as updated to %s, and %d run their own configs of it", d.Counts.Updated, d.Target,
+			updated)
 	}
 	w.pool.Annotations[v1alpha1.RolloutAnnotation] = d.Record.String()
 	before := w.out()
@@ -174,12 +185,16 @@ func (w *rowed) daemon(mayFail bool) {
 			delete(a, v1alpha1.FailureAnnotation)
 		}
 	case a[v1alpha1.StateAnnotation] == v1alpha1.StateWorking && !w.kept.canGet(w, n): // It waits for its secrets.
-	case a[v1alpha1.StateAnnotation] == v1alpha1.StateWorking && n.Status.Conditions[0].Status == corev1.ConditionTrue && current(n) != desired(n):
+	case a[v1alpha1.StateAnnotation] == v1alpha1.StateWorking &&
+		n.Status.Conditions[0].Status == corev1.ConditionTrue && current(n) != desired(n):
 		w.setReady(n, corev1.ConditionFalse)
 	case a[v1alpha1.StateAnnotation] == v1alpha1.StateWorking && mayFail && w.IntN(6) == 0:
 		w.setReady(n, corev1.ConditionTrue)
 		a[v1alpha1.StateAnnotation] = v1alpha1.StateDegraded
-		a[v1alpha1.FailureAnnotation] = v1alpha1.Failure{Config: a[v1alpha1.DesiredConfigAnnotation], Secrets: a[v1alpha1.DesiredSecretsAnnotation], Cause: v1alpha1.FailureApply}.String()
+		a[v1alpha1.FailureAnnotation] = v1alpha1.Failure{
+			Config:  a[v1alpha1.DesiredConfigAnnotation],
+			Secrets: a[v1alpha1.DesiredSecretsAnnotation], Cause: v1alpha1.FailureApply,
+		}.String()
 	case a[v1alpha1.StateAnnotation] == v1alpha1.StateWorking:
 		w.setReady(n, corev1.ConditionTrue)
 		setAt(n, v1alpha1.CurrentConfigAnnotation, v1alpha1.CurrentSecretsAnnotation, desired(n))
@@ -207,9 +222,10 @@ func (w *rowed) change() {
 	w.push()
 }
 
-// TestNodesWithRowsRunTheirOwnConfigs plays random histories of rows, secrets, failures and crashes: a node is assigned only its
-// own config of the one target, within the budget of the pool, and counts as updated if and only if it runs it. A changed secret
-// is another target only for the nodes whose own config refers to it. In the end each node runs its own config.
+// TestNodesWithRowsRunTheirOwnConfigs plays random histories of rows, secrets, failures and crashes: a node is assigned
+// only its own config of the one target, within the budget of the pool, and counts as updated if and only if it runs
+// it. A changed secret is another target only for the nodes whose own config refers to it. In the end each node runs
+// its own config.
 func TestNodesWithRowsRunTheirOwnConfigs(t *testing.T) {
 	assigned, crashed, rotated := 0, 0, 0
 	for seed := range uint64(180) {
@@ -244,14 +260,16 @@ func TestNodesWithRowsRunTheirOwnConfigs(t *testing.T) {
 			for _, n := range w.nodes {
 				t.Logf("%s: %v, its own is %s", n.Name, n.Annotations, w.own(w.pool.Spec.Configuration.Name, n.Name))
 			}
-			t.Fatalf("seed %d: not each node runs its own config in the end; the record is %s", seed, w.pool.Annotations[v1alpha1.RolloutAnnotation])
+			t.Fatalf("seed %d: not each node runs its own config in the end; the record is %s", seed,
+				w.pool.Annotations[v1alpha1.RolloutAnnotation])
 		}
 		if kept != nil {
 			rotated += kept.touchesOnlyItsNodes(w)
 		}
 		assigned, crashed = assigned+w.assigned, crashed+w.crashed
 	}
-	if t.Logf("%d assignments, %d crashes, %d nodes moved by one secret", assigned, crashed, rotated); assigned < 1000 || crashed < 100 || rotated < 50 {
+	if t.Logf("%d assignments, %d crashes, %d nodes moved by one secret", assigned, crashed,
+		rotated); assigned < 1000 || crashed < 100 || rotated < 50 {
 		t.Error("the test has lost its subject")
 	}
 }

@@ -22,11 +22,11 @@ type Setup struct {
 	PerNode int
 	// Host is the node that the controllers run on; empty where it is not known.
 	Host string
-	// Secrets has a bit for each config that refers to secrets, by number, and 32 bits later one for each whose secrets servers resolve
-	// late.
+	// Secrets has a bit for each config that refers to secrets, by number, and 32 bits later one for each whose secrets
+	// servers resolve late.
 	Secrets uint64
-	// Downloads has a bit for each config that has remote files, by number, and 32 bits later one for each machine whose daemon
-	// downloads them before it is told the config.
+	// Downloads has a bit for each config that has remote files, by number, and 32 bits later one for each machine
+	// whose daemon downloads them before it is told the config.
 	Downloads uint64
 	// Mercy has a bit for each disturbance that does not stop in the end.
 	Mercy uint64
@@ -44,7 +44,8 @@ type Pool struct {
 
 // budgets are the values of maxUnavailable that are tried.
 var budgets = []intstr.IntOrString{
-	intstr.FromInt32(1), intstr.FromInt32(2), intstr.FromString("34%"), intstr.FromString("100%"), intstr.FromInt32(3), intstr.FromString("10%"), intstr.FromInt32(0),
+	intstr.FromInt32(1), intstr.FromInt32(2), intstr.FromString("34%"), intstr.FromString("100%"), intstr.FromInt32(3),
+	intstr.FromString("10%"), intstr.FromInt32(0),
 }
 
 var zones = []string{"", "a", "b", "c"}
@@ -100,7 +101,10 @@ func newWorld(s Setup, core Core) *world {
 	for _, p := range s.Pools {
 		first := w.make(p.Name, rebooted, sound, 0)
 		w.git[0][p.Name] = first.name
-		pool := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Annotations: map[string]string{}, Labels: map[string]string{"pool": p.Name}}}
+		pool := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{
+			Name: p.Name, Annotations: map[string]string{},
+			Labels: map[string]string{"pool": p.Name},
+		}}
 		pool.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{roleLabel + p.Name: ""}}
 		if p.Budget > 0 {
 			pool.Spec.MaxUnavailable = &budgets[p.Budget-1]
@@ -112,7 +116,10 @@ func newWorld(s Setup, core Core) *world {
 			if len(w.machines) == maxMachines {
 				break
 			}
-			m := &machine{number: len(w.machines), name: machineName(len(w.machines)), pool: p.Name, disk: disk{inForce: w.targetOf(first.name)}}
+			m := &machine{
+				number: len(w.machines), name: machineName(len(w.machines)), pool: p.Name,
+				disk: disk{inForce: w.targetOf(first.name)},
+			}
 			if p.Zones > 0 {
 				m.zone = zones[1+i%min(p.Zones, len(zones)-1)]
 			}
@@ -131,7 +138,11 @@ func newWorld(s Setup, core Core) *world {
 		}
 	}
 	for i := range s.Policies {
-		w.policies = append(w.policies, v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("policy%d", i)}, Spec: s.Policies[i][0]})
+		w.policies = append(w.policies,
+			v1alpha1.RolloutPolicy{
+				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("policy%d", i)},
+				Spec:       s.Policies[i][0],
+			})
 	}
 	w.proc = newProcess(w)
 	return w

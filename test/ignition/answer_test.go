@@ -10,8 +10,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
-// TestWhatIgnitionDoesNotAskForAgain has answers that our server gives no machine that it wants to come back: one attempt,
-// an error, and nothing written.
+// TestWhatIgnitionDoesNotAskForAgain has answers that our server gives no machine that it wants to come back: one
+// attempt, an error, and nothing written.
 func TestWhatIgnitionDoesNotAskForAgain(t *testing.T) {
 	status := func(code int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
@@ -30,9 +30,11 @@ func TestWhatIgnitionDoesNotAskForAgain(t *testing.T) {
 				t.Parallel()
 				other := httptest.NewServer(handler)
 				defer other.Close()
-				config := fmt.Appendf(nil, `{"ignition":{"version":"3.1.0","config":{"merge":[{"source":%q}]}}}`, other.URL)
+				config := fmt.Appendf(nil, `{"ignition":{"version":"3.1.0","config":{"merge":[{"source":%q}]}}}`,
+					other.URL)
 				if n.speaks == mcs.V2_2 {
-					config = fmt.Appendf(nil, `{"ignition":{"version":"2.2.0","config":{"append":[{"source":%q}]}}}`, other.URL)
+					config = fmt.Appendf(nil, `{"ignition":{"version":"2.2.0","config":{"append":[{"source":%q}]}}}`,
+						other.URL)
 				}
 				root := n.empty(t)
 				before := looks(t, root)

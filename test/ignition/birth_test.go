@@ -54,7 +54,8 @@ func (n newborn) prepare(root string) error {
 	if !n.selinux {
 		return nil
 	}
-	return errors.Join(put(filepath.Join(root, "etc/selinux/config"), selinux), put(filepath.Join(root, "etc/selinux/none/contexts/files/file_contexts"), ""))
+	return errors.Join(put(filepath.Join(root, "etc/selinux/config"), selinux),
+		put(filepath.Join(root, "etc/selinux/none/contexts/files/file_contexts"), ""))
 }
 
 // start is one first boot. The log is Ignition's.
@@ -89,8 +90,10 @@ func looks(t *testing.T, root string) tree {
 func wantBorn(t *testing.T, root string) {
 	t.Helper()
 	for at, want := range map[string]string{
-		"etc/motd": "from our server\n", "etc/systemd/system/born.service": "Description=Born", ignitionPreset: "enable born.service",
-		"etc/machine-config-daemon/node-annotations.json": `rendered-worker-`, "etc/ignition-machine-config-encapsulated.json": `"kind":"MachineConfig"`,
+		"etc/motd": "from our server\n", "etc/systemd/system/born.service": "Description=Born",
+		ignitionPreset: "enable born.service",
+		"etc/machine-config-daemon/node-annotations.json": `rendered-worker-`,
+		"etc/ignition-machine-config-encapsulated.json":   `"kind":"MachineConfig"`,
 	} {
 		text, err := os.ReadFile(filepath.Join(root, at))
 		if err != nil || !strings.Contains(string(text), want) {
@@ -102,7 +105,10 @@ func wantBorn(t *testing.T, root string) {
 	if err != nil || len(keys) != 1 {
 		t.Errorf("core's keys are in %q, %v", keys, err)
 	}
-	for at, want := range map[string]string{"etc/born/large": "-rw-------", "etc/app.d": "drwx------", "etc/born/link": "Lrwxrwxrwx"} {
+	for at, want := range map[string]string{
+		"etc/born/large": "-rw-------", "etc/app.d": "drwx------",
+		"etc/born/link": "Lrwxrwxrwx",
+	} {
 		info, err := os.Lstat(filepath.Join(root, at))
 		if err != nil || info.Mode().String() != want {
 			t.Errorf("%s is %v, %v; want %s", at, info, err, want)
@@ -110,9 +116,9 @@ func wantBorn(t *testing.T, root string) {
 	}
 }
 
-// TestAMachineIsBornOfATokenAndOfNothingElse boots machines for the first time, with tokens good and bad. A refused machine
-// is left as it was, Ignition has asked once and ended with an error, and its next boot is a first boot again: it is born as
-// soon as its token is good.
+// TestAMachineIsBornOfATokenAndOfNothingElse boots machines for the first time, with tokens good and bad. A refused
+// machine is left as it was, Ignition has asked once and ended with an error, and its next boot is a first boot again:
+// it is born as soon as its token is good.
 func TestAMachineIsBornOfATokenAndOfNothingElse(t *testing.T) {
 	const anHour = time.Hour
 	for name, n := range judges(t) {
@@ -135,8 +141,11 @@ func TestAMachineIsBornOfATokenAndOfNothingElse(t *testing.T) {
 			},
 			{
 				because: "a token that has expired", status: 401,
-				change: func(s *server, k *v1alpha1.ProvisioningToken) *v1alpha1.ProvisioningToken { s.later(anHour); return k },
-				mend:   func(s *server, _ *v1alpha1.ProvisioningToken) { s.later(-anHour) },
+				change: func(s *server, k *v1alpha1.ProvisioningToken) *v1alpha1.ProvisioningToken {
+					s.later(anHour)
+					return k
+				},
+				mend: func(s *server, _ *v1alpha1.ProvisioningToken) { s.later(-anHour) },
 			},
 			{because: "a revoked token", status: 403, change: func(_ *server, k *v1alpha1.ProvisioningToken) *v1alpha1.ProvisioningToken {
 				k.Spec.Revoked = true
@@ -190,7 +199,8 @@ func (n newborn) refused(t *testing.T, s *server, root string, config []byte, st
 	}
 	got, _ := s.since(have)
 	if len(got) != 1 || got[0].Status != status || got[0].Action != "refuse" || attempts(log) != 1 {
-		t.Errorf("the server answered %+v, want one refusal with %d; Ignition asked %d times:\n%s", got, status, attempts(log), log)
+		t.Errorf("the server answered %+v, want one refusal with %d; Ignition asked %d times:\n%s", got, status,
+			attempts(log), log)
 	}
 	if differ := difference(before, looks(t, root)); len(differ) > 0 {
 		t.Errorf("a refused machine was changed:\n%s", strings.Join(differ, "\n"))
@@ -213,7 +223,8 @@ func (n newborn) wantServed(t *testing.T, s *server, root, log string, err error
 	}
 	wantBorn(t, root)
 	got, _ := s.since(0)
-	if i := slices.IndexFunc(got, func(a audited) bool { return a.Action == "serve" }); i < 0 || !got[i].Complete || got[i].Version != string(n.speaks) {
+	if i := slices.IndexFunc(got, func(a audited) bool { return a.Action == "serve" }); i < 0 || !got[i].Complete ||
+		got[i].Version != string(n.speaks) {
 		t.Errorf("the server answered %+v, want %s served", got, n.speaks)
 	}
 }
@@ -265,8 +276,8 @@ func TestATokenOfOneUseGivesBirthToOneMachine(t *testing.T) {
 	}
 }
 
-// TestAMachineThatComesTooEarlyWaits starts machines before anything is rendered, and before the server runs: Ignition goes
-// on asking, and the same boot ends well.
+// TestAMachineThatComesTooEarlyWaits starts machines before anything is rendered, and before the server runs: Ignition
+// goes on asking, and the same boot ends well.
 func TestAMachineThatComesTooEarlyWaits(t *testing.T) {
 	for name, n := range judges(t) {
 		for _, early := range []string{"nothing is rendered", "the server does not run"} {
@@ -310,7 +321,8 @@ func TestAMachineThatComesTooEarlyWaits(t *testing.T) {
 				if attempts(e.log) < 4 {
 					t.Errorf("Ignition asked %d times:\n%s", attempts(e.log), e.log)
 				}
-				if answers, _ := s.since(0); early == "nothing is rendered" && (answers[0].Status != 503 || answers[2].Status != 503) {
+				if answers, _ := s.since(0); early == "nothing is rendered" &&
+					(answers[0].Status != 503 || answers[2].Status != 503) {
 					t.Errorf("the server answered %+v", answers)
 				}
 			})
@@ -318,7 +330,8 @@ func TestAMachineThatComesTooEarlyWaits(t *testing.T) {
 	}
 }
 
-// TestEveryPointerIsUnderstood boots a machine with each version of the pointer that its Ignition reads, as it is and with gzip.
+// TestEveryPointerIsUnderstood boots a machine with each version of the pointer that its Ignition reads, as it is and
+// with gzip.
 func TestEveryPointerIsUnderstood(t *testing.T) {
 	for name, n := range judges(t) {
 		for _, version := range pointer.Versions() {
@@ -343,7 +356,8 @@ func TestEveryPointerIsUnderstood(t *testing.T) {
 					if want := map[bool]string{true: "gzip"}[zipped]; len(answers) != 1 || answers[0].Encoding != want {
 						t.Errorf("the server answered %+v, want encoding %q", answers, want)
 					}
-					// What stands in a URL stands in the machine's journal: why headers are the way wherever there are any.
+					// What stands in a URL stands in the machine's journal: why headers are the way wherever there are
+					// any.
 					if told := strings.Contains(log, tok.Secret); told == headers {
 						t.Errorf("the token is in Ignition's log: %t\n%s", told, log)
 					}
@@ -353,8 +367,8 @@ func TestEveryPointerIsUnderstood(t *testing.T) {
 	}
 }
 
-// TestSecretsAreBornOfATokenOfTheNode has a config with a secret. A machine with a token of its pool is born without it, and
-// with a note of that for its daemon; one with a token of its own has it.
+// TestSecretsAreBornOfATokenOfTheNode has a config with a secret. A machine with a token of its pool is born without
+// it, and with a note of that for its daemon; one with a token of its own has it.
 func TestSecretsAreBornOfATokenOfTheNode(t *testing.T) {
 	const secret = "etc/born/private.key"
 	for name, n := range judges(t) {

@@ -28,13 +28,17 @@ type memoryFile struct{ *bytes.Reader }
 
 func (memoryFile) Close() error { return nil }
 
-// TestAMachineIsBornWithAFileOfTheContentStore boots machines whose config names a large file by its hash, and a file of a registry. The
-// server cannot send the files at first, and Ignition tries again. The server's CA is known to Ignition from the config alone for that request.
+// TestAMachineIsBornWithAFileOfTheContentStore boots machines whose config names a large file by its hash, and a file
+// of a registry. The server cannot send the files at first, and Ignition tries again. The server's CA is known to
+// Ignition from the config alone for that request.
 func TestAMachineIsBornWithAFileOfTheContentStore(t *testing.T) {
 	large := bytes.Repeat([]byte("0123456789abcde\n"), 1<<19)
 	sum := sha512.Sum512(large)
 	hash := "sha512-" + hex.EncodeToString(sum[:])
-	artifact := machineconfig.Artifact{Registry: "registry.example.com:5000", Repository: "tools/tool", Tag: "v1", Digest: "sha256:" + strings.Repeat("0a", 32)}
+	artifact := machineconfig.Artifact{
+		Registry: "registry.example.com:5000", Repository: "tools/tool", Tag: "v1",
+		Digest: "sha256:" + strings.Repeat("0a", 32),
+	}
 	for name, n := range judges(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -52,11 +56,18 @@ func TestAMachineIsBornWithAFileOfTheContentStore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for path, source := range map[string]string{"/etc/born/stored": machineconfig.StoredSource(hash), "/etc/born/artifact": artifact.Source()} {
+			for path, source := range map[string]string{
+				"/etc/born/stored":   machineconfig.StoredSource(hash),
+				"/etc/born/artifact": artifact.Source(),
+			} {
 				mode := 0o600
-				config.Ignition.Storage.Files = append(config.Ignition.Storage.Files, ign.File{Node: ign.Node{Path: path}, FileEmbedded1: ign.FileEmbedded1{
-					Mode: &mode, Contents: ign.Resource{Source: &source, Verification: ign.Verification{Hash: &hash}},
-				}})
+				config.Ignition.Storage.Files = append(config.Ignition.Storage.Files,
+					ign.File{Node: ign.Node{Path: path}, FileEmbedded1: ign.FileEmbedded1{
+						Mode: &mode, Contents: ign.Resource{
+							Source:       &source,
+							Verification: ign.Verification{Hash: &hash},
+						},
+					}})
 			}
 			if mc.Spec, err = config.Spec(); err != nil {
 				t.Fatal(err)

@@ -18,8 +18,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
-// daemon is ours, on a machine that does not run: the host's own files, enablement and accounts. Starting and stopping of
-// services is all that it only says.
+// daemon is ours, on a machine that does not run: the host's own files, enablement and accounts. Starting and stopping
+// of services is all that it only says.
 type daemon struct {
 	host host.Host
 	root *files.Root

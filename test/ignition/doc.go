@@ -1,8 +1,8 @@
-// Package ignition lets the real Ignition judge the daemon and the server: what a machine looks like after the daemon brought
-// it from one config to another must be what a new machine looks like that boots the other; and a new machine must get its
-// config from our server, by a token, or nothing. It is a module of its own, because it builds Ignition (with cgo and
-// libblkid) from its Go module, at the version that go.mod names. The tests need root, a C compiler, libblkid, systemctl,
-// shadow-utils and apt-get; `make test-ignition` runs them, and fails where something is missing.
+// Package ignition lets the real Ignition judge the daemon and the server: what a machine looks like after the daemon
+// brought it from one config to another must be what a new machine looks like that boots the other; and a new machine
+// must get its config from our server, by a token, or nothing. It is a module of its own, because it builds Ignition
+// (with cgo and libblkid) from its Go module, at the version that go.mod names. The tests need root, a C compiler,
+// libblkid, systemctl, shadow-utils and apt-get; `make test-ignition` runs them, and fails where something is missing.
 //
 // Three things are judged:
 //
@@ -27,8 +27,9 @@
 //     show: no version of its config can name one. Certificates are for machines that fetch their config otherwise;
 //   - it logs URLs with user and password, and no headers. After a redirect it sends no headers.
 //
-// Presets are wishes for systemd's first start, so the real systemctl does what that does (preset-all), and Ignition's file
-// goes, as the daemon lets it go when it starts for the first time. Where two trees are compared, these are not looked at:
+// Presets are wishes for systemd's first start, so the real systemctl does what that does (preset-all), and Ignition's
+// file goes, as the daemon lets it go when it starts for the first time. Where two trees are compared, these are not
+// looked at:
 //
 //   - Ignition's /etc/.ignition-result.json, the encapsulated config beside it, and the daemon's own records and node
 //     annotations below /etc/machine-config-daemon and /var/lib/machine-config-daemon: notes of who did it, not of what;

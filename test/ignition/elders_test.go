@@ -19,7 +19,10 @@ func debian(t *testing.T) judge {
 	j := need(t)
 	version := output(t, "apt-cache", "policy", "ignition")
 	dir := lab.Cached(t, "debian-ignition", version+runtime.GOARCH, func(dir string) error {
-		for _, args := range [][]string{{"apt-get", "--quiet", "download", "ignition"}, {"sh", "-c", "dpkg-deb --extract ignition_*.deb . && rm ignition_*.deb"}} {
+		for _, args := range [][]string{
+			{"apt-get", "--quiet", "download", "ignition"},
+			{"sh", "-c", "dpkg-deb --extract ignition_*.deb . && rm ignition_*.deb"},
+		} {
 			cmd := exec.Command(args[0], args[1:]...)
 			cmd.Dir = dir
 			if out, err := cmd.CombinedOutput(); err != nil {
@@ -29,7 +32,8 @@ func debian(t *testing.T) judge {
 		return nil
 	})
 	j.bin = filepath.Join(dir, "usr/lib/dracut/modules.d/30ignition/ignition")
-	// It relabels for SELinux whatever the system: an image without it has to say so, and have a program that does nothing.
+	// It relabels for SELinux whatever the system: an image without it has to say so, and have a program that does
+	// nothing.
 	j.programs = script(t, "setfiles", "exec cat >/dev/null")
 	return j
 }
@@ -63,7 +67,8 @@ func spec2(t *testing.T) judge {
 func script(t *testing.T, name, text string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"),
+		0o755); err != nil { //nolint:gosec // a program
 		t.Fatal(err)
 	}
 	return dir

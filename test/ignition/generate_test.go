@@ -50,7 +50,10 @@ func (d dice) owner(n *ign.Node) {
 }
 
 func (d dice) files(c *ign.Config) {
-	for _, p := range []string{"/etc/motd", "/etc/chrony.conf", "/etc/app/app.conf", "/etc/new/deep/file", "/etc/new/other", "/opt/x/y", "/var/lib/app/data", "/usr/local/bin/tool", "/etc/größe 1"} {
+	for _, p := range []string{
+		"/etc/motd", "/etc/chrony.conf", "/etc/app/app.conf", "/etc/new/deep/file",
+		"/etc/new/other", "/opt/x/y", "/var/lib/app/data", "/usr/local/bin/tool", "/etc/größe 1",
+	} {
 		if d.once(2) {
 			continue
 		}
@@ -75,7 +78,9 @@ func (d dice) files(c *ign.Config) {
 		}
 		c.Storage.Files = append(c.Storage.Files, f)
 	}
-	d.Shuffle(len(c.Storage.Files), func(i, j int) { c.Storage.Files[i], c.Storage.Files[j] = c.Storage.Files[j], c.Storage.Files[i] })
+	d.Shuffle(len(c.Storage.Files), func(i, j int) {
+		c.Storage.Files[i], c.Storage.Files[j] = c.Storage.Files[j], c.Storage.Files[i]
+	})
 }
 
 // resource is some contents in some encoding.
@@ -102,7 +107,10 @@ func (d dice) resource() ign.Resource {
 }
 
 func (d dice) directories(c *ign.Config) {
-	for _, p := range []string{"/etc/app", "/etc/new", "/etc/new/deep", "/srv/made", "/var/lib/made", "/home/shared/team"} {
+	for _, p := range []string{
+		"/etc/app", "/etc/new", "/etc/new/deep", "/srv/made", "/var/lib/made",
+		"/home/shared/team",
+	} {
 		if !d.once(3) {
 			continue
 		}
@@ -111,7 +119,8 @@ func (d dice) directories(c *ign.Config) {
 			dir.Mode = ptr(pick(d, 0o700, 0o755, 0o770))
 		}
 		d.owner(&dir.Node)
-		if strings.HasPrefix(p, "/etc/new") { // the daemon refuses a directory of one user below a directory that another user can change
+		// the daemon refuses a directory of one user below a directory that another user can change
+		if strings.HasPrefix(p, "/etc/new") {
 			if dir.User.ID != nil {
 				dir.User.ID, dir.Group.ID = ptr(1000), nil
 			}
@@ -160,11 +169,18 @@ var contents = []string{
 }
 
 func (d dice) units(c *ign.Config) {
-	for _, name := range []string{"a.service", "b.service", "brought.service", "vendor.service", "own.service", "own.socket", "static.service", "absent.service", "many@one.service", "many@two.service", "echo@.service", "echo@x.service"} {
+	for _, name := range []string{
+		"a.service", "b.service", "brought.service", "vendor.service", "own.service",
+		"own.socket", "static.service", "absent.service", "many@one.service", "many@two.service", "echo@.service",
+		"echo@x.service",
+	} {
 		if d.once(2) {
 			continue
 		}
-		u := ign.Unit{Name: name, Enabled: pick(d, nil, nil, ptr(true), ptr(true), ptr(false)), Mask: pick(d, nil, nil, nil, nil, ptr(true), ptr(false))}
+		u := ign.Unit{
+			Name: name, Enabled: pick(d, nil, nil, ptr(true), ptr(true), ptr(false)),
+			Mask: pick(d, nil, nil, nil, nil, ptr(true), ptr(false)),
+		}
 		switch name {
 		case "a.service":
 			u.Contents = ptr(pick(d, contents...))
@@ -187,7 +203,8 @@ func (d dice) units(c *ign.Config) {
 			}
 		}
 		if d.once(3) {
-			u.Dropins = append(u.Dropins, ign.Dropin{Name: "10-own.conf", Contents: pick(d, nil, ptr(""), ptr("[Service]\nNice=2\n"))})
+			u.Dropins = append(u.Dropins,
+				ign.Dropin{Name: "10-own.conf", Contents: pick(d, nil, ptr(""), ptr("[Service]\nNice=2\n"))})
 		}
 		if d.once(4) {
 			u.Dropins = append(u.Dropins, ign.Dropin{Name: "20-more.conf", Contents: ptr("[Unit]\nDescription=More\n")})
@@ -200,7 +217,11 @@ func (d dice) units(c *ign.Config) {
 }
 
 func (d dice) groups(c *ign.Config) {
-	for _, g := range []ign.PasswdGroup{{Name: "team"}, {Name: "numbered", Gid: ptr(1800)}, {Name: "daemons", System: ptr(true)}} {
+	for _, g := range []ign.PasswdGroup{
+		{Name: "team"},
+		{Name: "numbered", Gid: ptr(1800)},
+		{Name: "daemons", System: ptr(true)},
+	} {
 		if d.once(2) {
 			c.Passwd.Groups = append(c.Passwd.Groups, g)
 		}
@@ -228,7 +249,10 @@ func (d dice) users(c *ign.Config) {
 }
 
 func (d dice) account(u *ign.PasswdUser, c *ign.Config) {
-	keys := []ign.SSHAuthorizedKey{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOne one@example", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAITwo two@example"}
+	keys := []ign.SSHAuthorizedKey{
+		"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOne one@example",
+		"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAITwo two@example",
+	}
 	u.PasswordHash = pick(d, nil, ptr("$6$salt$one"), ptr("$6$salt$two"), ptr(""))
 	if u.NoCreateHome != nil { // Ignition cannot write keys without a home
 		u.PasswordHash = ptr("$6$salt$one")

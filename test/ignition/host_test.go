@@ -11,8 +11,9 @@ import (
 	"github.com/bunsen-os/bunsen/test/lab"
 )
 
-// TestAMachineComesUpAsItWasBorn starts real machines: an image's root, Ignition with a pointer and a token, our server, and
-// then systemd's first start of what came of it. The machine has no network of its own: it needs none any more.
+// TestAMachineComesUpAsItWasBorn starts real machines: an image's root, Ignition with a pointer and a token, our
+// server, and then systemd's first start of what came of it. The machine has no network of its own: it needs none any
+// more.
 func TestAMachineComesUpAsItWasBorn(t *testing.T) {
 	lab.Need(t)
 	for name, n := range judges(t) {
@@ -37,8 +38,10 @@ func TestAMachineComesUpAsItWasBorn(t *testing.T) {
 				return err
 			}})
 			for want, program := range map[string]string{
-				"from our server\n": "cat /etc/motd", "yes\n": "cat /run/born", "active\n": "systemctl is-active born.service", "enabled\n": "systemctl is-enabled born.service",
-				"600 root\n": "stat --format=%a_%U /etc/born/private.key", "uid=": "id core", "running\n": "systemctl is-system-running",
+				"from our server\n": "cat /etc/motd", "yes\n": "cat /run/born",
+				"active\n": "systemctl is-active born.service", "enabled\n": "systemctl is-enabled born.service",
+				"600 root\n": "stat --format=%a_%U /etc/born/private.key", "uid=": "id core",
+				"running\n": "systemctl is-system-running",
 			} {
 				args := strings.Fields(program)
 				for i := range args {

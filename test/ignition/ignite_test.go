@@ -36,13 +36,17 @@ var summon = sync.OnceValues(func() (judge, error) {
 	if err != nil {
 		return judge{}, fmt.Errorf("asking which Ignition to build: %w", err)
 	}
-	j := judge{bin: filepath.Join(dir, "ignition"), version: version, run: filepath.Join(dir, "run"), flags: "-platform file -neednet neednet -state-file state"}
+	j := judge{
+		bin: filepath.Join(dir, "ignition"), version: version, run: filepath.Join(dir, "run"),
+		flags: "-platform file -neednet neednet -state-file state",
+	}
 	const module = "github.com/coreos/ignition/v2/internal"
 	flags := fmt.Sprintf("-X %s/version.Raw=%s -X %s/distro.selinuxRelabel=false", module, version, module)
 	build := exec.Command("go", "build", "-o", j.bin, "-ldflags", flags, module)
 	build.Env = append(os.Environ(), "CGO_ENABLED=1")
 	if out, err := build.CombinedOutput(); err != nil {
-		return judge{}, fmt.Errorf("building Ignition, which needs a C compiler and libblkid (Debian: gcc libblkid-dev pkg-config): %w\n%s", err, out)
+		return judge{}, fmt.Errorf("building Ignition, which needs a C compiler and libblkid (Debian: gcc "+
+			"libblkid-dev pkg-config): %w\n%s", err, out)
 	}
 	return j, serveSystemd(filepath.Join(j.run, "systemd", "private"))
 })
@@ -53,14 +57,18 @@ func ignitionVersion() (string, error) {
 	return strings.TrimPrefix(strings.TrimSpace(string(out)), "v"), err
 }
 
-// need returns the judge, or ends the test: it skips where nobody asked for it, and says what to install where somebody did.
+// need returns the judge, or ends the test: it skips where nobody asked for it, and says what to install where somebody
+// did.
 func need(t *testing.T) judge {
 	t.Helper()
 	var missing []string
 	if os.Geteuid() != 0 {
 		missing = append(missing, "to be root")
 	}
-	for program, from := range map[string]string{"unshare": "util-linux", "systemctl": "systemd", "useradd": "passwd", "gcc": "gcc"} {
+	for program, from := range map[string]string{
+		"unshare": "util-linux", "systemctl": "systemd", "useradd": "passwd",
+		"gcc": "gcc",
+	} {
 		if _, err := exec.LookPath(program); err != nil {
 			missing = append(missing, program+" (Debian: "+from+")")
 		}
@@ -99,7 +107,8 @@ func summoned() (judge, error) {
 // system are the files of the three directories that hold configs of the image, by path below them.
 type system struct{ runtime, local, vendor map[string]string }
 
-// provision lets Ignition make a directory a machine of this config, as the first boot of an image does: config is the user's.
+// provision lets Ignition make a directory a machine of this config, as the first boot of an image does: config is the
+// user's.
 func (j judge) provision(ctx context.Context, root string, config []byte, s system) error {
 	log, err := j.boot(ctx, root, config, s)
 	if err != nil {
@@ -137,8 +146,10 @@ done`
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.Env = []string{
-		"PATH=" + strings.TrimPrefix(j.programs+":"+os.Getenv("PATH"), ":"), "LC_ALL=C.UTF-8", "RUN=" + j.run, "IGNITION=" + j.bin, "ROOT=" + root, "FLAGS=" + j.flags,
-		"IGNITION_SYSTEM_RUNTIME_CONFIG_DIR=" + scratch + "/runtime", "IGNITION_SYSTEM_LOCAL_CONFIG_DIR=" + scratch + "/local",
+		"PATH=" + strings.TrimPrefix(j.programs+":"+os.Getenv("PATH"), ":"), "LC_ALL=C.UTF-8", "RUN=" + j.run,
+		"IGNITION=" + j.bin, "ROOT=" + root, "FLAGS=" + j.flags,
+		"IGNITION_SYSTEM_RUNTIME_CONFIG_DIR=" + scratch + "/runtime", "IGNITION_SYSTEM_LOCAL_CONFIG_DIR=" + scratch +
+			"/local",
 		"IGNITION_SYSTEM_CONFIG_DIR=" + scratch + "/vendor", "IGNITION_KERNEL_CMDLINE_PATH=" + scratch + "/cmdline",
 		"IGNITION_CONFIG_FILE=" + scratch + "/config.ign", "IGNITION_WRITE_AUTHORIZED_KEYS_FRAGMENT=true",
 	}
@@ -150,7 +161,8 @@ done`
 func complaints(log string) string {
 	var lines []string
 	for line := range strings.Lines(log) {
-		if strings.Contains(line, "[CRITICAL]") || strings.Contains(line, "[ERROR]") || strings.Contains(line, "failed") {
+		if strings.Contains(line, "[CRITICAL]") || strings.Contains(line, "[ERROR]") ||
+			strings.Contains(line, "failed") {
 			lines = append(lines, strings.TrimSpace(line))
 		}
 	}
@@ -160,8 +172,8 @@ func complaints(log string) string {
 	return strings.Join(lines, "\n")
 }
 
-// firstBoot does what the machine's first start does with what Ignition left: systemd enables what presets name, and the
-// daemon takes Ignition's presets away, because what a config once said is no preset of the machine.
+// firstBoot does what the machine's first start does with what Ignition left: systemd enables what presets name, and
+// the daemon takes Ignition's presets away, because what a config once said is no preset of the machine.
 func firstBoot(ctx context.Context, root string) error {
 	cmd := exec.CommandContext(ctx, "systemctl", "--root", root, "preset-all", "--preset-mode=enable-only")
 	if out, err := cmd.CombinedOutput(); err != nil {

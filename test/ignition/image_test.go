@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// image are the files of the machine that both judges begin with: a small one of an OS that keeps what the image has of /etc
-// below /usr/etc, as those do that Ignition comes with.
+// image are the files of the machine that both judges begin with: a small one of an OS that keeps what the image has of
+// /etc below /usr/etc, as those do that Ignition comes with.
 var image = map[string]string{
 	"etc/passwd":              "root:x:0:0:root:/root:/bin/bash\ncore:x:1000:1000:CoreOS Admin:/home/core:/bin/bash\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n",
 	"etc/group":               "root:x:0:\nadm:x:4:core\nwheel:x:10:core\nusers:x:100:\ncore:x:1000:\nnobody:x:65534:\n",
@@ -45,13 +45,17 @@ func install(root string) error {
 			bad = append(bad, os.Chmod(filepath.Join(root, p), 0o600))
 		}
 	}
-	for _, dir := range []string{"home", "opt", "ostree", "root", "run", "srv", "usr/local", "var/lib", "etc/systemd/system/multi-user.target.wants"} {
+	for _, dir := range []string{
+		"home", "opt", "ostree", "root", "run", "srv", "usr/local", "var/lib",
+		"etc/systemd/system/multi-user.target.wants",
+	} {
 		bad = append(bad, os.MkdirAll(filepath.Join(root, dir), 0o755))
 	}
 	bad = append(bad,
 		os.Mkdir(filepath.Join(root, "home/core"), 0o700), os.Chown(filepath.Join(root, "home/core"), 1000, 1000),
 		os.Symlink("../usr/share/zoneinfo/Etc/UTC", filepath.Join(root, "etc/localtime")),
-		os.Symlink("/usr/lib/systemd/system/vendor.service", filepath.Join(root, "etc/systemd/system/multi-user.target.wants/vendor.service")),
+		os.Symlink("/usr/lib/systemd/system/vendor.service",
+			filepath.Join(root, "etc/systemd/system/multi-user.target.wants/vendor.service")),
 		os.Chmod(filepath.Join(root, "etc/app"), 0o750), os.Chmod(filepath.Join(root, "etc/app/app.conf"), 0o640),
 		os.Lchown(filepath.Join(root, "etc/app/app.conf"), 0, 10),
 		copied(filepath.Join(root, "etc"), filepath.Join(root, "usr/etc")),

@@ -32,9 +32,9 @@ import (
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
-// TestAMachineOfTheExampleIsManagedFromItsFirstBoot: real Ignition installs the daemon from the server's config, systemd starts it,
-// and once the machine has a kubelet's identity, its Node reports the config of its first boot. Then the config updates the daemon,
-// and the pod and the service hand over to each other.
+// TestAMachineOfTheExampleIsManagedFromItsFirstBoot: real Ignition installs the daemon from the server's config,
+// systemd starts it, and once the machine has a kubelet's identity, its Node reports the config of its first boot. Then
+// the config updates the daemon, and the pod and the service hand over to each other.
 func TestAMachineOfTheExampleIsManagedFromItsFirstBoot(t *testing.T) {
 	lab.Need(t)
 	n := newborn{judge: need(t), speaks: "3.5.0"}
@@ -53,24 +53,30 @@ func TestAMachineOfTheExampleIsManagedFromItsFirstBoot(t *testing.T) {
 	m.host = lab.Start(t, lab.Options{Name: "born", Network: m.network, Prepare: func(root string) error {
 		err := errors.Join(n.prepare(root), withoutIdentity(root))
 		for _, name := range []string{"chronyd", "crio"} { // from the packages of the image
-			err = errors.Join(err, put(filepath.Join(root, "usr/lib/systemd/system", name+".service"), "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"))
+			err = errors.Join(err, put(filepath.Join(root, "usr/lib/systemd/system", name+".service"),
+				"[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"))
 		}
 		if err != nil {
 			return err
 		}
-		log, err := n.start(t, root, s.pointer(tok.String(), func(p *pointer.Pointer) { p.Daemon = &pointer.Daemon{Arch: runtime.GOARCH} }))
+		log, err := n.start(t, root, s.pointer(tok.String(), func(p *pointer.Pointer) {
+			p.Daemon = &pointer.Daemon{Arch: runtime.GOARCH}
+		}))
 		if err != nil {
 			t.Log(log)
 		}
 		return err
 	}})
 	for _, unit := range []string{"machine-config-daemon.service", "machine-config-daemon-firstboot.service"} {
-		if got := m.host.Do("systemctl", "is-active", unit) + m.host.Do("systemctl", "is-enabled", unit); got != "active\nenabled\n" {
+		if got := m.host.Do("systemctl", "is-active", unit) + m.host.Do("systemctl", "is-enabled",
+			unit); got != "active\nenabled\n" {
 			t.Errorf("%s is %q", unit, got)
 		}
 	}
 	m.joins("/etc/kubernetes/kubelet.conf")
-	m.await("the Node reports its first config", func() bool { return m.node("state") == "Done" && m.node("currentConfig") == first.Name })
+	m.await("the Node reports its first config", func() bool {
+		return m.node("state") == "Done" && m.node("currentConfig") == first.Name
+	})
 	m.await("the service reports", func() bool { r := m.report(); return r.Form == "service" && r.Version == "v1" })
 	t.Run("the config updates the daemon", func(t *testing.T) { m.updates(first) })
 	t.Run("the pod stands by and takes over", func(t *testing.T) { m.handsOver() })
@@ -92,8 +98,12 @@ func newPlane(t *testing.T) *envtest.Environment {
 		assets = "../../bin/assets"
 	}
 	no := false
-	p := &envtest.Environment{BinaryAssetsDirectory: assets, UseExistingCluster: &no, ControlPlaneStartTimeout: 2 * time.Minute, ControlPlaneStopTimeout: time.Minute}
-	p.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "Node,RBAC").Append("enable-admission-plugins", "NodeRestriction")
+	p := &envtest.Environment{
+		BinaryAssetsDirectory: assets, UseExistingCluster: &no,
+		ControlPlaneStartTimeout: 2 * time.Minute, ControlPlaneStopTimeout: time.Minute,
+	}
+	p.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "Node,RBAC").Append("enable-admission-plugins",
+		"NodeRestriction")
 	if _, err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +135,8 @@ func (m managed) kubectl(input string, args ...string) string {
 	if err := os.WriteFile(at, raw, 0o600); err != nil {
 		m.t.Fatal(err)
 	}
-	cmd := exec.CommandContext(m.t.Context(), filepath.Join(m.plane.BinaryAssetsDirectory, "kubectl"), append([]string{"--kubeconfig", at}, args...)...)
+	cmd := exec.CommandContext(m.t.Context(), filepath.Join(m.plane.BinaryAssetsDirectory, "kubectl"),
+		append([]string{"--kubeconfig", at}, args...)...)
 	cmd.Stdin = strings.NewReader(input)
 	var out, bad bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &bad
@@ -160,8 +171,8 @@ func (m managed) joins(kubeconfig string) {
 	}
 }
 
-// example is the rendered config of the flagship's workers, with one more fragment, and without the document that brings the
-// daemon, because here the server brings it.
+// example is the rendered config of the flagship's workers, with one more fragment, and without the document that
+// brings the daemon, because here the server brings it.
 func (m managed) example(fragment string) *mcfgv1.MachineConfig {
 	m.t.Helper()
 	const dir = "../../examples/fcos-kubeadm"
@@ -173,7 +184,10 @@ func (m managed) example(fragment string) *mcfgv1.MachineConfig {
 		}
 	}
 	if fragment != "" {
-		mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: "90-more", Labels: map[string]string{"machineconfiguration.openshift.io/role": "worker"}}}
+		mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{
+			Name:   "90-more",
+			Labels: map[string]string{"machineconfiguration.openshift.io/role": "worker"},
+		}}
 		mc.Spec.Config.Raw = []byte(fragment)
 		all = append(all, mc)
 	}
@@ -181,14 +195,18 @@ func (m managed) example(fragment string) *mcfgv1.MachineConfig {
 	if err != nil || len(all) < 5 {
 		m.t.Fatal(err, built.Report)
 	}
-	return &mcfgv1.MachineConfig{TypeMeta: metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfig"}, ObjectMeta: metav1.ObjectMeta{Name: r.Name}, Spec: r.Spec}
+	return &mcfgv1.MachineConfig{TypeMeta: metav1.TypeMeta{
+		APIVersion: mcfgv1.GroupVersion.String(),
+		Kind:       "MachineConfig",
+	}, ObjectMeta: metav1.ObjectMeta{Name: r.Name}, Spec: r.Spec}
 }
 
 // build builds the daemon as a release is built.
 func (m managed) build(version string) []byte {
 	m.t.Helper()
 	at := filepath.Join(m.t.TempDir(), "machine-config-daemon")
-	cmd := exec.CommandContext(m.t.Context(), "go", "build", "-ldflags", "-s -w -X main.version="+version, "-o", at, "./cmd/machine-config-daemon")
+	cmd := exec.CommandContext(m.t.Context(), "go", "build", "-ldflags", "-s -w -X main.version="+version, "-o", at,
+		"./cmd/machine-config-daemon")
 	cmd.Dir, cmd.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		m.t.Fatalf("%v\n%s", err, out)
@@ -209,23 +227,27 @@ func (m managed) binary(content []byte) *service.Binary {
 	return b
 }
 
-// updates names another binary in the config. The daemon runs the unit that downloads it, and restarts into it: without a reboot
-// and without a drain, for which no controller runs here.
+// updates names another binary in the config. The daemon runs the unit that downloads it, and restarts into it: without
+// a reboot and without a drain, for which no controller runs here.
 func (m managed) updates(first *mcfgv1.MachineConfig) {
 	content := m.build("v2")
 	l := m.network.Listen(0)
 	go func() {
 		_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content) }))
 	}()
-	names, err := json.Marshal(map[string]any{runtime.GOARCH: map[string]string{"url": "http://" + l.Addr().String() + "/v2", "sha512": strings.TrimPrefix(service.HashOf(content), "sha512-")}})
+	names, err := json.Marshal(map[string]any{runtime.GOARCH: map[string]string{"url": "http://" + l.Addr().String() +
+		"/v2", "sha512": strings.TrimPrefix(service.HashOf(content), "sha512-")}})
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	source := base64.StdEncoding.EncodeToString(names)
-	second := m.example(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/machine-config-daemon/binary.json","mode":420,"contents":{"source":"data:;base64,` + source + `"}}]}}`)
+	second := m.example(
+		`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/machine-config-daemon/binary.json","mode":420,"contents":{"source":"data:;base64,` + source + `"}}]}}`)
 	m.kubectl(text(m.t, second), "create", "-f", "-")
 	m.kubectl("", "annotate", "--overwrite", "node/born", v1alpha1.DesiredConfigAnnotation+"="+second.Name)
-	m.await("the Node reports the second config", func() bool { return m.node("state") == "Done" && m.node("currentConfig") == second.Name })
+	m.await("the Node reports the second config", func() bool {
+		return m.node("state") == "Done" && m.node("currentConfig") == second.Name
+	})
 	m.await("the new daemon reports", func() bool { return m.report().Version == "v2" })
 	if m.host.Boots() != 1 || first.Name == second.Name {
 		m.t.Errorf("it took %d boots", m.host.Boots())
@@ -238,7 +260,11 @@ func (m managed) handsOver() {
 		out, err := m.host.Exec(m.t.Context(), "journalctl", "--unit=pod", "--no-pager")
 		return err == nil && strings.Contains(out, text)
 	}
-	m.host.Do("systemd-run", "--quiet", "--unit=pod", "sh", "-c", "cp /usr/local/bin/machine-config-daemon /root/daemon-of-pod && exec unshare --mount --fork sh -c 'mkdir -p /run/pod && mount --rbind / /run/pod && mkdir -p /root/image/rootfs /root/image/proc && cp /root/daemon-of-pod /root/image/ && mount --bind /proc /root/image/proc && mount --rbind /run/pod /root/image/rootfs && exec chroot /root/image /daemon-of-pod start --root-mount=/rootfs --node-name=born --metrics='")
+	m.host.Do("systemd-run", "--quiet", "--unit=pod", "sh", "-c", "cp /usr/local/bin/machine-config-daemon "+
+		"/root/daemon-of-pod && exec unshare --mount --fork sh -c 'mkdir -p /run/pod && mount --rbind / /run/pod && "+
+		"mkdir -p /root/image/rootfs /root/image/proc && cp /root/daemon-of-pod /root/image/ && mount --bind /proc "+
+		"/root/image/proc && mount --rbind /run/pod /root/image/rootfs && exec chroot /root/image /daemon-of-pod "+
+		"start --root-mount=/rootfs --node-name=born --metrics='")
 	m.await("the pod stands by", func() bool { return said("standing by") })
 	m.host.Do("systemctl", "stop", "machine-config-daemon.service")
 	m.await("the pod takes over", func() bool { return m.report().Form == "pod" })
@@ -250,12 +276,14 @@ func (m managed) handsOver() {
 }
 
 func (m managed) node(annotation string) string {
-	return m.kubectl("", "get", "node/born", "-o", `jsonpath={.metadata.annotations.machineconfiguration\.openshift\.io/`+annotation+"}")
+	return m.kubectl("", "get", "node/born", "-o",
+		`jsonpath={.metadata.annotations.machineconfiguration\.openshift\.io/`+annotation+"}")
 }
 
 // report is the daemon's own report; empty before the first one.
 func (m managed) report() (r v1alpha1.DaemonReport) {
-	text := m.kubectl("", "get", "machineconfignodes", "--ignore-not-found", "-o", `jsonpath={.items[*].metadata.annotations.bunsen\.dev/daemon}`)
+	text := m.kubectl("", "get", "machineconfignodes", "--ignore-not-found", "-o",
+		`jsonpath={.items[*].metadata.annotations.bunsen\.dev/daemon}`)
 	if text != "" {
 		var err error
 		if r, err = v1alpha1.ParseDaemonReport(text); err != nil {

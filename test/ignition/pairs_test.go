@@ -84,7 +84,10 @@ func (b bench) bear(ctx context.Context, c ign.Config, withhold bool) (m machine
 	if err != nil {
 		return m, err
 	}
-	mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: "50-worker", Labels: map[string]string{"machineconfiguration.openshift.io/role": "worker"}}}
+	mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{
+		Name:   "50-worker",
+		Labels: map[string]string{"machineconfiguration.openshift.io/role": "worker"},
+	}}
 	mc.Spec.Config.Raw = raw
 	r, err := render.Merge("worker", []*mcfgv1.MachineConfig{mc}, render.Defaults{})
 	if err != nil {
@@ -152,7 +155,8 @@ func (b bench) walk(ctx context.Context, from, to machine) error {
 		if err != nil {
 			return err
 		}
-		if differ := difference(way.to.looks, left(looks, way.from.config, way.to.config).anyOwner(way.to.config.Storage.Links)); len(differ) > 0 {
+		if differ := difference(way.to.looks, left(looks, way.from.config, way.to.config).
+			anyOwner(way.to.config.Storage.Links)); len(differ) > 0 {
 			return fmt.Errorf("after the way %s:\n%s", way.name, strings.Join(differ, "\n"))
 		}
 	}
@@ -162,7 +166,8 @@ func (b bench) walk(ctx context.Context, from, to machine) error {
 // left forgets the homes of users whom only the old config has: what people keep there is theirs.
 func left(looks tree, from, to ign.Config) tree {
 	for _, u := range from.Passwd.Users {
-		if slices.ContainsFunc(to.Passwd.Users, func(o ign.PasswdUser) bool { return o.Name == u.Name }) || u.Name == "core" {
+		if slices.ContainsFunc(to.Passwd.Users, func(o ign.PasswdUser) bool { return o.Name == u.Name }) ||
+			u.Name == "core" {
 			continue
 		}
 		home := "/home/" + u.Name
@@ -208,11 +213,17 @@ func (b bench) smallest(ctx context.Context, from, to machine, wrong error) erro
 // without are the configs that lack one entry of this one.
 func without(c ign.Config) (smaller []ign.Config) {
 	smaller = append(smaller, less(c, c.Storage.Files, func(c *ign.Config, l []ign.File) { c.Storage.Files = l })...)
-	smaller = append(smaller, less(c, c.Storage.Directories, func(c *ign.Config, l []ign.Directory) { c.Storage.Directories = l })...)
+	smaller = append(smaller, less(c, c.Storage.Directories, func(c *ign.Config, l []ign.Directory) {
+		c.Storage.Directories = l
+	})...)
 	smaller = append(smaller, less(c, c.Storage.Links, func(c *ign.Config, l []ign.Link) { c.Storage.Links = l })...)
 	smaller = append(smaller, less(c, c.Systemd.Units, func(c *ign.Config, l []ign.Unit) { c.Systemd.Units = l })...)
-	smaller = append(smaller, less(c, c.Passwd.Users, func(c *ign.Config, l []ign.PasswdUser) { c.Passwd.Users = l })...)
-	return append(smaller, less(c, c.Passwd.Groups, func(c *ign.Config, l []ign.PasswdGroup) { c.Passwd.Groups = l })...)
+	smaller = append(smaller, less(c, c.Passwd.Users, func(c *ign.Config, l []ign.PasswdUser) {
+		c.Passwd.Users = l
+	})...)
+	return append(smaller, less(c, c.Passwd.Groups, func(c *ign.Config, l []ign.PasswdGroup) {
+		c.Passwd.Groups = l
+	})...)
 }
 
 // less are the configs with one item of a list taken out.

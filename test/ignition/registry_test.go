@@ -23,7 +23,10 @@ import (
 )
 
 // inapplicable are words of cases about disks and the network, which no daemon on a running node has a say in.
-var inapplicable = []string{"$disk", "http://", "https://", "tftp://", "s3://", `"disks"`, `"filesystems"`, `"luks"`, `"raid"`, "127.0.0.1"}
+var inapplicable = []string{
+	"$disk", "http://", "https://", "tftp://", "s3://", `"disks"`, `"filesystems"`, `"luks"`,
+	`"raid"`, "127.0.0.1",
+}
 
 // rootOf is the partition that is the machine's root; nil where the case is not about one.
 func rootOf(disks []types.Disk) *types.Partition {
@@ -53,7 +56,8 @@ func furnish(dir string, p *types.Partition, accounts bool) error {
 	var bad []error
 	for _, d := range p.Directories {
 		at := filepath.Join(dir, d.Directory, d.Name)
-		bad = append(bad, os.MkdirAll(at, 0o755), os.Chmod(at, os.FileMode(d.Mode)), os.Chown(at, d.User, d.Group)) //nolint:gosec // a mode fits
+		bad = append(bad, os.MkdirAll(at, 0o755), os.Chmod(at, os.FileMode(d.Mode)),
+			os.Chown(at, d.User, d.Group)) //nolint:gosec // a mode fits
 	}
 	for _, f := range p.Files {
 		at := filepath.Join(dir, f.Directory, f.Name)
@@ -150,8 +154,8 @@ func systemOf(c types.Test) system {
 	return system{runtime: of(c.SystemRuntimeDirFiles), local: of(c.SystemLocalDirFiles), vendor: of(c.SystemDirFiles)}
 }
 
-// layers are the configs that Ignition would merge for a case, the weakest first: fragments of the image, then the user's,
-// of which one that the image has comes before the one that the platform gives.
+// layers are the configs that Ignition would merge for a case, the weakest first: fragments of the image, then the
+// user's, of which one that the image has comes before the one that the platform gives.
 func layers(c types.Test) []string {
 	found, s := map[string]string{}, systemOf(c)
 	for _, dir := range []map[string]string{s.vendor, s.local, s.runtime} {
@@ -234,11 +238,14 @@ func (j judge) judged(t *testing.T, c types.Test, kind register.TestType) (verdi
 		}
 		return verdict{}, nil
 	}
-	presets := slices.ContainsFunc(rootOf(c.Out).Files, func(f types.File) bool { return filepath.Join(f.Directory, f.Name) == ignitionPreset })
+	presets := slices.ContainsFunc(rootOf(c.Out).Files, func(f types.File) bool {
+		return filepath.Join(f.Directory, f.Name) == ignitionPreset
+	})
 	if err == nil && !presets && len(check(here, rootOf(c.Out))) == 0 {
 		return verdict{}, nil
 	}
-	// The suite has stand-ins for useradd and its kin, and presets are wishes: the real Ignition with the real tools decides.
+	// The suite has stand-ins for useradd and its kin, and presets are wishes: the real Ignition with the real tools
+	// decides.
 	theirErr := j.provision(t.Context(), there, []byte(c.Config), systemOf(c))
 	if theirErr == nil {
 		theirErr = firstBoot(t.Context(), there)
@@ -324,7 +331,9 @@ func TestTheDaemonDoesWhatIgnitionsOwnSuiteExpects(t *testing.T) {
 			cases := applicable(of.kind)
 			for _, c := range cases {
 				v, err := j.judged(t, c, of.kind)
-				i := slices.IndexFunc(differs, func(d struct{ name, says, because string }) bool { return d.name == c.Name })
+				i := slices.IndexFunc(differs, func(d struct{ name, says, because string }) bool {
+					return d.name == c.Name
+				})
 				switch {
 				case err != nil:
 					t.Errorf("%s: %v", c.Name, err)
@@ -339,9 +348,11 @@ func TestTheDaemonDoesWhatIgnitionsOwnSuiteExpects(t *testing.T) {
 					t.Errorf("%s: %s", c.Name, v.why)
 				}
 			}
-			t.Logf("%d of %d agree, %d of them as the real Ignition says where the suite's own checker cannot tell", agreed, len(cases), real)
+			t.Logf("%d of %d agree, %d of them as the real Ignition says where the suite's own checker cannot tell",
+				agreed, len(cases), real)
 			if len(cases) != of.cases {
-				t.Errorf("the suite has %d applicable cases, not %d: look at those that came or went", len(cases), of.cases)
+				t.Errorf("the suite has %d applicable cases, not %d: look at those that came or went", len(cases),
+					of.cases)
 			}
 		})
 	}

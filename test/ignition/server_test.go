@@ -32,8 +32,8 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
 
-// server is ours, with everything that it is made of: TLS of its own CA, tokens of a file, closed to who has none. Only its
-// clock is the test's.
+// server is ours, with everything that it is made of: TLS of its own CA, tokens of a file, closed to who has none. Only
+// its clock is the test's.
 type server struct {
 	t       *testing.T
 	dir     string
@@ -69,13 +69,17 @@ func newServer(t *testing.T) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, dir: t.TempDir(), address: l.Addr().String(), pools: served.NewPools(), kept: map[string]*v1alpha1.ProvisioningToken{}, now: time.Now(), more: make(chan struct{})}
+	s := &server{
+		t: t, dir: t.TempDir(), address: l.Addr().String(), pools: served.NewPools(),
+		kept: map[string]*v1alpha1.ProvisioningToken{}, now: time.Now(), more: make(chan struct{}),
+	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
 	s.pools.SetUnavailable("worker", "nothing is rendered yet")
 	s.pools.SetSynced()
-	if _, err := certs.OpenCertificates(filepath.Join(s.dir, "certificates"), []string{"127.0.0.1"}, slog.New(slog.DiscardHandler)); err != nil {
+	if _, err := certs.OpenCertificates(filepath.Join(s.dir, "certificates"), []string{"127.0.0.1"},
+		slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	if s.ca, err = os.ReadFile(filepath.Join(s.dir, "certificates", certs.CAFile)); err != nil {
@@ -111,7 +115,10 @@ func (s *server) start() {
 	stored := mcshttp.Content{Open: s.open, Identity: func() content.Identity {
 		return content.Identity{Keys: certificates.GrantKeys(), CA: certificates.CA(), Covers: certificates.Covers}
 	}}
-	handler, _ := mcshttp.Routes(mcshttp.Options{Source: s.pools, Tokens: tokens, Limits: limit.Default(), Daemons: s.daemons, Content: stored, Audit: s, Log: log, Now: s.clock})
+	handler, _ := mcshttp.Routes(mcshttp.Options{
+		Source: s.pools, Tokens: tokens, Limits: limit.Default(),
+		Daemons: s.daemons, Content: stored, Audit: s, Log: log, Now: s.clock,
+	})
 	listener, err := (&net.ListenConfig{}).Listen(s.t.Context(), "tcp", s.address)
 	if err != nil {
 		s.t.Fatal(err)
@@ -205,7 +212,10 @@ func (s *server) grant(g token.Options) (t token.Token, kept *v1alpha1.Provision
 // pointer is what a machine is handed at birth.
 func (s *server) pointer(t string, change ...func(*pointer.Pointer)) []byte {
 	s.t.Helper()
-	p := pointer.Pointer{Pool: "worker", Server: "https://" + s.address, CA: s.ca, Token: t, Version: pointer.DefaultVersion}
+	p := pointer.Pointer{
+		Pool: "worker", Server: "https://" + s.address, CA: s.ca, Token: t,
+		Version: pointer.DefaultVersion,
+	}
 	for _, c := range change {
 		c(&p)
 	}
@@ -239,11 +249,17 @@ func poolConfig(t *testing.T) *mcfgv1.MachineConfig {
 	t.Helper()
 	large := bytes.Repeat([]byte("0123456789abcde\n"), 8<<10) // more than a few packets
 	raw := bytes.ReplaceAll([]byte(ourConfig), []byte("LARGE"), []byte(base64.StdEncoding.EncodeToString(large)))
-	mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: "50-born", Labels: map[string]string{"machineconfiguration.openshift.io/role": "worker"}}}
+	mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{
+		Name:   "50-born",
+		Labels: map[string]string{"machineconfiguration.openshift.io/role": "worker"},
+	}}
 	mc.Spec.Config.Raw = raw
 	r, err := render.Merge("worker", []*mcfgv1.MachineConfig{mc}, render.Defaults{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &mcfgv1.MachineConfig{TypeMeta: metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfig"}, ObjectMeta: metav1.ObjectMeta{Name: r.Name}, Spec: r.Spec}
+	return &mcfgv1.MachineConfig{TypeMeta: metav1.TypeMeta{
+		APIVersion: mcfgv1.GroupVersion.String(),
+		Kind:       "MachineConfig",
+	}, ObjectMeta: metav1.ObjectMeta{Name: r.Name}, Spec: r.Spec}
 }

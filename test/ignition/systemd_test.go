@@ -47,10 +47,13 @@ func answer(c net.Conn) {
 			return
 		}
 		version := dbus.MakeVariant("252.39")
-		reply := dbus.Message{Type: dbus.TypeMethodReply, Body: []any{version}, Headers: map[dbus.HeaderField]dbus.Variant{
-			dbus.FieldReplySerial: dbus.MakeVariant(call.Serial()),
-			dbus.FieldSignature:   dbus.MakeVariant(dbus.SignatureOf(version)),
-		}}
+		reply := dbus.Message{
+			Type: dbus.TypeMethodReply, Body: []any{version},
+			Headers: map[dbus.HeaderField]dbus.Variant{
+				dbus.FieldReplySerial: dbus.MakeVariant(call.Serial()),
+				dbus.FieldSignature:   dbus.MakeVariant(dbus.SignatureOf(version)),
+			},
+		}
 		if err := reply.EncodeTo(numbered{c, serial}, binary.LittleEndian); err != nil {
 			return
 		}

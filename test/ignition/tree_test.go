@@ -15,8 +15,8 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 )
 
-// tree is a machine's file system as text, one entry for each path, in which equal machines are equal. What is normalised,
-// and why, stands in the package's documentation.
+// tree is a machine's file system as text, one entry for each path, in which equal machines are equal. What is
+// normalised, and why, stands in the package's documentation.
 type tree map[string]string
 
 // own are the paths that belong to one of the judged, and say nothing about the machine.
@@ -205,7 +205,8 @@ func ordered(list string) string {
 	return strings.Join(slices.Sorted(strings.SplitSeq(list, ",")), ",")
 }
 
-// anyOwner hides what a config leaves to the machine of links' owners: Ignition gives a link to whoever has what it leads to.
+// anyOwner hides what a config leaves to the machine of links' owners: Ignition gives a link to whoever has what it
+// leads to.
 func (t tree) anyOwner(links []ign.Link) tree {
 	t = maps.Clone(t)
 	for _, l := range links {

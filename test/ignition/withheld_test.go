@@ -18,8 +18,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
-// TestAMachineThatGotItsSecretsLaterIsOneThatBootedWithThem boots random configs twice: whole, and as the server gives them to
-// who came with a token of no node. The second machine is completed as the daemon does it.
+// TestAMachineThatGotItsSecretsLaterIsOneThatBootedWithThem boots random configs twice: whole, and as the server gives
+// them to who came with a token of no node. The second machine is completed as the daemon does it.
 func TestAMachineThatGotItsSecretsLaterIsOneThatBootedWithThem(t *testing.T) {
 	j := need(t)
 	d := dice{rand.New(rand.NewPCG(7, 43))}
@@ -71,7 +71,10 @@ func (d dice) secrets(c ign.Config) ign.Config {
 			u.Contents = ptr(*u.Contents + "[Unit]\nDescription=" + secret)
 		}
 		if d.once(4) {
-			u.Dropins = append(u.Dropins, ign.Dropin{Name: "30-hidden.conf", Contents: ptr("[Service]\nEnvironment=" + secret)})
+			u.Dropins = append(u.Dropins, ign.Dropin{
+				Name:     "30-hidden.conf",
+				Contents: ptr("[Service]\nEnvironment=" + secret),
+			})
 		}
 	}
 	return c

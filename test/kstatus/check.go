@@ -104,7 +104,8 @@ func writtenByUser(o *unstructured.Unstructured) (times string) {
 // each returns the broken rules about single conditions and generations.
 func (s state) each() (broken []string) {
 	if s.observed > s.generation {
-		broken = append(broken, fmt.Sprintf("status.observedGeneration %d is ahead of generation %d", s.observed, s.generation))
+		broken = append(broken, fmt.Sprintf("status.observedGeneration %d is ahead of generation %d", s.observed,
+			s.generation))
 	}
 	seen := map[string]bool{}
 	for _, c := range s.conditions {
@@ -116,13 +117,16 @@ func (s state) each() (broken []string) {
 			broken = append(broken, c.Type+" has no lastTransitionTime")
 		}
 		if s.kind == pool {
-			continue // the kind is OpenShift's: its conditions have no generation, and may have neither reason nor message
+			// the kind is OpenShift's: its conditions have no generation, and may have neither reason nor message
+			continue
 		}
 		if c.Reason == "" || c.Message == "" {
-			broken = append(broken, fmt.Sprintf("%s=%s has the reason %q and the message %q", c.Type, c.Status, c.Reason, c.Message))
+			broken = append(broken, fmt.Sprintf("%s=%s has the reason %q and the message %q", c.Type, c.Status,
+				c.Reason, c.Message))
 		}
 		if c.ObservedGeneration != s.observed {
-			broken = append(broken, fmt.Sprintf("%s is about generation %d, status.observedGeneration is %d", c.Type, c.ObservedGeneration, s.observed))
+			broken = append(broken, fmt.Sprintf("%s is about generation %d, status.observedGeneration is %d", c.Type,
+				c.ObservedGeneration, s.observed))
 		}
 	}
 	return broken
@@ -163,7 +167,8 @@ func (s state) ready(o *unstructured.Unstructured) (broken []string, err error) 
 		want = upstream.CurrentStatus
 	}
 	if result.Status != want && result.Status != upstream.TerminatingStatus {
-		broken = append(broken, fmt.Sprintf("kstatus is %s (%s), the conditions say %s", result.Status, result.Message, want))
+		broken = append(broken, fmt.Sprintf("kstatus is %s (%s), the conditions say %s", result.Status, result.Message,
+			want))
 	}
 	return broken, nil
 }
@@ -184,7 +189,8 @@ func (s state) poolRules() (broken []string) {
 // follows returns the rules about changes that are broken since the version before.
 func (s state) follows(old state) (broken []string) {
 	if s.observed < old.observed {
-		broken = append(broken, fmt.Sprintf("status.observedGeneration went back from %d to %d", old.observed, s.observed))
+		broken = append(broken, fmt.Sprintf("status.observedGeneration went back from %d to %d", old.observed,
+			s.observed))
 	}
 	for _, c := range s.conditions {
 		was, there := old.find(c.Type)
@@ -193,9 +199,11 @@ func (s state) follows(old state) (broken []string) {
 		}
 		switch moved := c.LastTransitionTime.Compare(was.LastTransitionTime.Time); {
 		case moved < 0:
-			broken = append(broken, fmt.Sprintf("lastTransitionTime of %s went back from %s to %s", c.Type, was.LastTransitionTime, c.LastTransitionTime))
+			broken = append(broken, fmt.Sprintf("lastTransitionTime of %s went back from %s to %s", c.Type,
+				was.LastTransitionTime, c.LastTransitionTime))
 		case moved > 0 && c.Status == was.Status:
-			broken = append(broken, fmt.Sprintf("lastTransitionTime of %s changed, and its status is %s as before", c.Type, c.Status))
+			broken = append(broken, fmt.Sprintf("lastTransitionTime of %s changed, and its status is %s as before",
+				c.Type, c.Status))
 		}
 	}
 	return broken
@@ -207,8 +215,10 @@ func Lasting(o *unstructured.Unstructured, now time.Time) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if ready, _ := s.find("Ready"); ready.Status == metav1.ConditionUnknown && now.Sub(ready.LastTransitionTime.Time) > longestUnknown {
-		return []string{fmt.Sprintf("%s %q: Ready has been Unknown since %s: %s", s.kind, s.name, ready.LastTransitionTime, ready.Message)}, nil
+	if ready, _ := s.find("Ready"); ready.Status == metav1.ConditionUnknown &&
+		now.Sub(ready.LastTransitionTime.Time) > longestUnknown {
+		return []string{fmt.Sprintf("%s %q: Ready has been Unknown since %s: %s", s.kind, s.name,
+			ready.LastTransitionTime, ready.Message)}, nil
 	}
 	return nil, nil
 }

@@ -24,7 +24,10 @@ func object(t *testing.T, observed int, conditions ...string) *unstructured.Unst
 		})
 	}
 	raw, err := json.Marshal(map[string]any{
-		"apiVersion": "bunsen.dev/v1alpha1", "kind": "GitSource", "metadata": map[string]any{"name": "os", "uid": "1", "generation": 2},
+		"apiVersion": "bunsen.dev/v1alpha1", "kind": "GitSource", "metadata": map[string]any{
+			"name": "os", "uid": "1",
+			"generation": 2,
+		},
 		"status": map[string]any{"observedGeneration": observed, "conditions": list},
 	})
 	if err != nil {

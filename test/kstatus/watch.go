@@ -36,8 +36,8 @@ type Watcher struct {
 	Versions int
 }
 
-// Watch checks all versions of the objects from now on. Their CRDs must exist. The clock is that of the controllers; if it
-// is nil, Watch does not check how long a status lasts. It fails if it cannot list a kind.
+// Watch checks all versions of the objects from now on. Their CRDs must exist. The clock is that of the controllers; if
+// it is nil, Watch does not check how long a status lasts. It fails if it cannot list a kind.
 func Watch(c dynamic.Interface, clock func() time.Time) (*Watcher, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &Watcher{cancel: cancel, clock: clock, last: map[string]*unstructured.Unstructured{}}
@@ -64,8 +64,8 @@ func (w *Watcher) open(ctx context.Context, kind dynamic.ResourceInterface) (wat
 	return kind.Watch(ctx, metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
 }
 
-// follow checks what a watch reports. The API server ends a watch after some minutes; follow then opens the next one. It
-// ends when the kind or the API server is gone.
+// follow checks what a watch reports. The API server ends a watch after some minutes; follow then opens the next one.
+// It ends when the kind or the API server is gone.
 func (w *Watcher) follow(ctx context.Context, kind dynamic.ResourceInterface, stream watch.Interface) {
 	for {
 		for event := range stream.ResultChan() {

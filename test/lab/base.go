@@ -15,7 +15,8 @@ import (
 
 // Packages are in every base: what a node has that runs systemd, logind, sshd and the daemon.
 var Packages = []string{
-	"ca-certificates", "curl", "dbus", "iproute2", "iputils-ping", "kmod", "libpam-systemd", "nftables", "openssh-server", "passwd",
+	"ca-certificates", "curl", "dbus", "iproute2", "iputils-ping", "kmod", "libpam-systemd", "nftables",
+	"openssh-server", "passwd",
 	"procps", "systemd", "systemd-sysv", "udev",
 }
 
@@ -32,8 +33,8 @@ rm -rf var/cache/apt/* var/lib/apt/lists/*
 `
 
 // Base is the directory of a Debian root file system with systemd and more packages: of the release that this machine
-// runs, from where this machine gets its packages. It is made once for its content (minutes), is shared, and must not be
-// written to: hosts stand on it by overlays.
+// runs, from where this machine gets its packages. It is made once for its content (minutes), is shared, and must not
+// be written to: hosts stand on it by overlays.
 func Base(t testing.TB, packages ...string) string {
 	t.Helper()
 	Need(t)
@@ -54,7 +55,8 @@ func Base(t testing.TB, packages ...string) string {
 // bootstrap fills an empty directory.
 func bootstrap(dir, suite, sources string, packages []string) error {
 	argv := []string{
-		"mmdebstrap", "--quiet", "--mode=root", "--format=directory", "--variant=minbase", "--include=" + strings.Join(packages, ","),
+		"mmdebstrap", "--quiet", "--mode=root", "--format=directory", "--variant=minbase", "--include=" +
+			strings.Join(packages, ","),
 		"--customize-hook=" + dir + ".tailor",
 	}
 	for _, file := range aptOptions("/") {
@@ -65,7 +67,8 @@ func bootstrap(dir, suite, sources string, packages []string) error {
 	}
 	defer os.Remove(dir + ".tailor") //nolint:errcheck // it is in the run's own directory
 	cmd := exec.Command("nice", append(argv, suite, dir, "-")...)
-	// Its mounts are its own: those of one that was killed would be in the way of whoever clears up. It dies with its thread.
+	// Its mounts are its own: those of one that was killed would be in the way of whoever clears up. It dies with its
+	// thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
@@ -76,7 +79,8 @@ func bootstrap(dir, suite, sources string, packages []string) error {
 	return nil
 }
 
-// aptSources is the release that a machine runs, and its sources of packages that have that release, as deb822 or as lines.
+// aptSources is the release that a machine runs, and its sources of packages that have that release, as deb822 or as
+// lines.
 func aptSources(root string) (suite, sources string, err error) {
 	release, err := os.ReadFile(filepath.Join(root, "etc/os-release"))
 	if err != nil {
@@ -106,7 +110,8 @@ func aptSources(root string) (suite, sources string, err error) {
 	}
 	switch {
 	case suite == "" || len(lines)+len(stanzas) == 0:
-		return "", "", fmt.Errorf("found no source of %q in %q: real hosts are made of this machine's own Debian", suite, files)
+		return "", "", fmt.Errorf("found no source of %q in %q: real hosts are made of this machine's own Debian",
+			suite, files)
 	case len(stanzas) == 0:
 		return suite, strings.Join(lines, "\n") + "\n", nil
 	}
@@ -120,7 +125,9 @@ func aptSources(root string) (suite, sources string, err error) {
 func linesOf(text, suite string) (found []string) {
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
-		if len(words) > 0 && words[0] == "deb" && slices.ContainsFunc(words, func(w string) bool { return isSuite(w, suite) }) {
+		if len(words) > 0 && words[0] == "deb" && slices.ContainsFunc(words, func(w string) bool {
+			return isSuite(w, suite)
+		}) {
 			found = append(found, strings.TrimSpace(line))
 		}
 	}
@@ -133,7 +140,8 @@ func stanzaOf(line string) string {
 		line = line[:open] + line[end+1:]
 	}
 	words := strings.Fields(line)
-	return "Types: deb\nURIs: " + words[1] + "\nSuites: " + words[2] + "\nComponents: " + strings.Join(words[3:], " ") + "\n"
+	return "Types: deb\nURIs: " + words[1] + "\nSuites: " + words[2] + "\nComponents: " + strings.Join(words[3:], " ") +
+		"\n"
 }
 
 // hasField tells whether a deb822 stanza is one of a release or of its updates.

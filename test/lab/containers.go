@@ -11,12 +11,14 @@ import (
 
 // ContainerPackages are what a node needs besides Packages to run containers.
 var ContainerPackages = []string{
-	"containerd", "runc", "containernetworking-plugins", "iptables", "conntrack", "ethtool", "socat", "mount", "util-linux",
+	"containerd", "runc", "containernetworking-plugins", "iptables", "conntrack", "ethtool", "socat", "mount",
+	"util-linux",
 }
 
 // containers is what a host needs so that a container runtime works in it: Options.Containers asks for it.
 type containers struct {
-	// hierarchies are the host's own cgroups in each hierarchy of cgroup v1. There are none on a machine with cgroup v2 alone.
+	// hierarchies are the host's own cgroups in each hierarchy of cgroup v1. There are none on a machine with cgroup v2
+	// alone.
 	hierarchies []string
 	// binds are directories on this machine's disk, for what must not lie on an overlay.
 	binds []string
@@ -73,8 +75,8 @@ func (c *containers) args() []string {
 	return append([]string{"--capability=all", "--system-call-filter=@known", "--bind=/dev/kmsg"}, c.binds...)
 }
 
-// env is for systemd-nspawn. Where the machine has controllers in cgroup v1, the host gets such a tree too, because in a
-// unified one it would have none of them.
+// env is for systemd-nspawn. Where the machine has controllers in cgroup v1, the host gets such a tree too, because in
+// a unified one it would have none of them.
 func (c *containers) env() []string {
 	env := []string{"SYSTEMD_NSPAWN_API_VFS_WRITABLE=network"}
 	if len(c.hierarchies) == 0 {
@@ -165,7 +167,8 @@ func hierarchiesV1() ([]hierarchy, error) {
 	return all, nil
 }
 
-// freshNetwork makes a host's network namespace anew, as a boot does: rules, bridges and routes of the last boot are gone.
+// freshNetwork makes a host's network namespace anew, as a boot does: rules, bridges and routes of the last boot are
+// gone.
 func freshNetwork(h *Host) error {
 	if _, err := os.Lstat("/run/netns/" + h.netns()); err == nil {
 		if err := run("ip", "netns", "del", h.netns()); err != nil {

@@ -25,13 +25,13 @@ type Options struct {
 	Prepare func(root string) error
 	// Network that it is tied to; nil: it has a loopback and nothing else.
 	Network *Network
-	// Containers lets a container runtime and a kubelet work in the host: with controllers of cgroups, all capabilities, disks for
-	// images, and a network that does not outlive a boot.
+	// Containers lets a container runtime and a kubelet work in the host: with controllers of cgroups, all
+	// capabilities, disks for images, and a network that does not outlive a boot.
 	Containers bool
 	// Args for systemd-nspawn, besides those that every host has.
 	Args []string
-	// Boot plays the boot loader: it is asked before boot n = 1, 2, … what to boot. nil boots the overlay on Base; with it,
-	// Base and Prepare are not looked at.
+	// Boot plays the boot loader: it is asked before boot n = 1, 2, … what to boot. nil boots the overlay on Base; with
+	// it, Base and Prepare are not looked at.
 	Boot func(n int) (Boot, error)
 }
 
@@ -97,7 +97,8 @@ func Launch(t testing.TB, options Options) *Host {
 			ctx, cancel := context.WithTimeout(context.Background(), limit)
 			defer cancel()
 			// udev fails in a container, in hundreds of lines at each boot. What matters may be some boots ago.
-			said, err := h.Exec(ctx, "sh", "-c", "journalctl --no-pager --output=short-precise --boot=all | grep -v udev | tail -n 3000")
+			said, err := h.Exec(ctx, "sh", "-c", "journalctl --no-pager --output=short-precise --boot=all | grep -v "+
+				"udev | tail -n 3000")
 			t.Logf("the journal of %s (%v):\n%s", h.Name, err, said)
 		}
 		if err := l.end(); err != nil {
@@ -155,7 +156,8 @@ func (h *Host) overlay() error {
 	if err := h.place.note("mount", h.Root); err != nil {
 		return err
 	}
-	if err := unix.Mount("bunsen-lab", h.Root, "overlay", 0, "lowerdir="+h.options.Base+",upperdir="+h.Upper+",workdir="+work); err != nil {
+	if err := unix.Mount("bunsen-lab", h.Root, "overlay", 0, "lowerdir="+h.options.Base+",upperdir="+h.Upper+
+		",workdir="+work); err != nil {
 		return fmt.Errorf("mounting an overlay on %s: %w", h.options.Base, err)
 	}
 	if h.options.Prepare == nil {
@@ -206,11 +208,18 @@ func (h *Host) Exec(ctx context.Context, argv ...string) (string, error) {
 
 // Command is a program inside, for whoever wants its input and output apart.
 func (h *Host) Command(ctx context.Context, argv ...string) *exec.Cmd {
-	// A shutdown stops every process of the host, and nsenter would then stop itself and leave its child unreaped, so that the
-	// host never ends. The shell stays outside of the host's processes; it starts the program as its child and reaps it.
-	inside := []string{"--target", strconv.Itoa(h.Leader()), "--all", "--no-fork", "--", "/bin/sh", "-c", `"$@"; exit $?`, "sh"}
+	// A shutdown stops every process of the host, and nsenter would then stop itself and leave its child unreaped, so
+	// that the host never ends. The shell stays outside of the host's processes; it starts the program as its child and
+	// reaps it.
+	inside := []string{
+		"--target", strconv.Itoa(h.Leader()), "--all", "--no-fork", "--", "/bin/sh", "-c",
+		`"$@"; exit $?`, "sh",
+	}
 	cmd := exec.CommandContext(ctx, "nsenter", append(inside, argv...)...)
-	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8"}
+	cmd.Env = []string{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root",
+		"LANG=C.UTF-8",
+	}
 	cmd.WaitDelay = limit
 	return cmd
 }

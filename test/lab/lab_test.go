@@ -21,7 +21,8 @@ func TestAHostBootsRebootsAndSurvivesAPowerCut(t *testing.T) {
 	h := lab.Start(t, lab.Options{Name: "one", Prepare: func(root string) error {
 		return os.WriteFile(root+"/etc/prepared", []byte("yes\n"), 0o644)
 	}})
-	if got := h.Do("cat", "/etc/prepared") + h.Do("systemctl", "is-system-running") + h.Do("hostname"); got != "yes\nrunning\none\n" {
+	if got := h.Do("cat", "/etc/prepared") + h.Do("systemctl", "is-system-running") + h.Do("hostname"); got != "yes\n"+
+		"running\none\n" {
 		t.Errorf("it says %q", got)
 	}
 	machine := h.Do("cat", "/etc/machine-id")
@@ -34,7 +35,8 @@ func TestAHostBootsRebootsAndSurvivesAPowerCut(t *testing.T) {
 	if len(seen) != 4 || h.Do("cat", "/etc/machine-id") != machine {
 		t.Errorf("boot ids %v, machine %s", seen, machine)
 	}
-	if _, err := h.Exec(t.Context(), "sh", "-c", "echo said; exit 3"); err == nil || !strings.Contains(err.Error(), "exit status 3") {
+	if _, err := h.Exec(t.Context(), "sh", "-c", "echo said; exit 3"); err == nil ||
+		!strings.Contains(err.Error(), "exit status 3") {
 		t.Errorf("a program that fails says %v", err)
 	}
 }
@@ -61,7 +63,9 @@ func TestHostsReachEachOtherAndWhatTheTestOffersAndNothingElse(t *testing.T) {
 	two.AwaitBoot(t.Context(), 1)
 	one.Do("ping", "-c1", "-W5", two.Address)
 
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "from the test") })}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "from the test")
+	})}
 	defer server.Close()
 	listener := n.Listen(0)
 	go server.Serve(listener)
@@ -70,12 +74,16 @@ func TestHostsReachEachOtherAndWhatTheTestOffersAndNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	go server.Serve(own)
-	for says, at := range map[string]string{"a listener": listener.Addr().String(), "a forward": n.Forward(0, own.Addr().String())} {
+	for says, at := range map[string]string{
+		"a listener": listener.Addr().String(),
+		"a forward":  n.Forward(0, own.Addr().String()),
+	} {
 		if got := one.Do("curl", "--silent", "--show-error", "--max-time", "20", "http://"+at); got != "from the test" {
 			t.Errorf("%s says %q", says, got)
 		}
 	}
-	if out, err := one.Exec(t.Context(), "curl", "--silent", "--show-error", "--max-time", "20", "http://"+own.Addr().String()); err == nil {
+	if out, err := one.Exec(t.Context(), "curl", "--silent", "--show-error", "--max-time", "20",
+		"http://"+own.Addr().String()); err == nil {
 		t.Errorf("it reaches this machine's loopback: %q", out)
 	}
 	conn, err := n.Dial(t.Context(), two.Address+":22")
@@ -86,7 +94,8 @@ func TestHostsReachEachOtherAndWhatTheTestOffersAndNothingElse(t *testing.T) {
 	if banner, err := bufio.NewReader(conn).ReadString('\n'); !strings.HasPrefix(banner, "SSH-2.0-") {
 		t.Errorf("sshd says %q, %v", banner, err)
 	}
-	if out, err := n.Command(t.Context(), "ip", "-brief", "address").CombinedOutput(); err != nil || !strings.Contains(string(out), n.Address()) {
+	if out, err := n.Command(t.Context(), "ip", "-brief", "address").CombinedOutput(); err != nil ||
+		!strings.Contains(string(out), n.Address()) {
 		t.Errorf("from the network: %v\n%s", err, out)
 	}
 }

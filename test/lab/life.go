@@ -53,13 +53,17 @@ func begin(h *Host) (*life, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &life{host: h, cgroup: filepath.Join(mount, "bunsen-"+h.place.id), notify: notify, changed: make(chan struct{})}
+	l := &life{
+		host: h, cgroup: filepath.Join(mount, "bunsen-"+h.place.id), notify: notify,
+		changed: make(chan struct{}),
+	}
 	go l.listen()
 	go l.run()
 	return l, nil
 }
 
-// run boots until the host ends. Its thread lives as long as it does: systemd-nspawn dies with the thread that started it.
+// run boots until the host ends. Its thread lives as long as it does: systemd-nspawn dies with the thread that started
+// it.
 func (l *life) run() {
 	runtime.LockOSThread()
 	for n := 1; ; n++ {
@@ -116,7 +120,8 @@ func (l *life) boot(n int) error {
 	defer cgroup.Close()                     //nolint:errcheck // it is only entered
 	fmt.Fprintf(console, "--- boot %d\n", n) //nolint:errcheck // it is read by people
 	argv := append([]string{
-		"--quiet", "--boot", "--directory=" + boot.Root, "--machine=bunsen-" + h.place.id, "--hostname=" + h.Name, "--register=no", "--keep-unit",
+		"--quiet", "--boot", "--directory=" + boot.Root, "--machine=bunsen-" + h.place.id, "--hostname=" + h.Name,
+		"--register=no", "--keep-unit",
 		"--network-namespace-path=/run/netns/" + h.netns(), "--resolv-conf=off", "--timezone=off", "--link-journal=no",
 		"--notify-ready=yes", "--console=pipe",
 	}, append(h.options.Args, boot.Args...)...)

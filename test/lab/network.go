@@ -40,8 +40,8 @@ func NewNetwork(t testing.TB) *Network {
 		t.Fatal(err)
 	}
 	for _, argv := range [][]string{
-		// A bridge without an address of its own takes the lowest of its ports' and changes it when a host reboots. Hosts would
-		// send to the earlier address until their ARP entries expire.
+		// A bridge without an address of its own takes the lowest of its ports' and changes it when a host reboots.
+		// Hosts would send to the earlier address until their ARP entries expire.
 		{"link", "add", "br0", "address", "02:62:75:6e:00:01", "type", "bridge"},
 		{"addr", "add", n.Address() + "/24", "dev", "br0"},
 		{"link", "set", "br0", "up"},
@@ -124,8 +124,8 @@ func (n *Network) Forward(port int, to string) string {
 	return l.Addr().String()
 }
 
-// ForwardInside carries connections from one address of the network's namespace to other ones of it: each connection to the
-// first target, in turn, that accepts it.
+// ForwardInside carries connections from one address of the network's namespace to other ones of it: each connection to
+// the first target, in turn, that accepts it.
 func (n *Network) ForwardInside(from string, to ...string) {
 	n.t.Helper()
 	var l net.Listener
@@ -202,10 +202,14 @@ func join(from, target net.Conn) {
 func (n *Network) Dial(ctx context.Context, address string) (conn net.Conn, err error) {
 	err = n.inside(func() error {
 		// One address family and no name to look up: the socket is made in this thread.
-		dialer := &net.Dialer{FallbackDelay: -1, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: time.Second, Count: 4}}
+		dialer := &net.Dialer{FallbackDelay: -1, KeepAliveConfig: net.KeepAliveConfig{
+			Enable: true, Idle: time.Second,
+			Interval: time.Second, Count: 4,
+		}}
 		dialer.Control = func(_, _ string, raw syscall.RawConn) (err error) {
 			failed := raw.Control(func(fd uintptr) {
-				err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(brokenAfter.Milliseconds()))
+				err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT,
+					int(brokenAfter.Milliseconds()))
 			})
 			return errors.Join(failed, err)
 		}

@@ -122,7 +122,8 @@ func undo(dir string) error {
 // take undoes one thing of a kind; one that is gone already is no error.
 var take = map[string]func(string) error{
 	"mount": func(at string) error {
-		if err := unix.Unmount(at, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+		if err := unix.Unmount(at, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) &&
+			!errors.Is(err, unix.ENOENT) {
 			return err
 		}
 		return nil
@@ -174,7 +175,8 @@ func killAll(dir string) error {
 			return nil
 		}
 		// The kernel wakes whoever polls the file when it changes.
-		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(events.Fd()), Events: unix.POLLPRI}}, 1000); err != nil && !errors.Is(err, unix.EINTR) { //nolint:gosec // a file descriptor is small
+		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(events.Fd()), Events: unix.POLLPRI}}, 1000); err != nil &&
+			!errors.Is(err, unix.EINTR) { //nolint:gosec // a file descriptor is small
 			return err
 		}
 	}
@@ -201,8 +203,8 @@ func removeCgroup(dir string) error {
 	return err
 }
 
-// rmdirWhenFree removes a cgroup. In cgroup v1, a process that was killed stays in its cgroup for a moment, and no event says
-// when it has left.
+// rmdirWhenFree removes a cgroup. In cgroup v1, a process that was killed stays in its cgroup for a moment, and no
+// event says when it has left.
 func rmdirWhenFree(dir string) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

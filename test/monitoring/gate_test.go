@@ -15,16 +15,23 @@ import (
 func ask(t *testing.T, url, query string) string {
 	t.Helper()
 	evaluator := &gates.Evaluator{Now: time.Now}
-	answers := evaluator.Pool(t.Context(), gate.Question{Pool: "worker", Config: "rendered-worker-1", Now: time.Now(), Pace: pace.Pace{
-		Gates: []v1alpha1.HealthGate{{Name: "errors", Prometheus: &v1alpha1.PrometheusGate{URL: url, Query: query}}},
-	}})
+	answers := evaluator.Pool(t.Context(), gate.Question{
+		Pool: "worker", Config: "rendered-worker-1", Now: time.Now(),
+		Pace: pace.Pace{
+			Gates: []v1alpha1.HealthGate{{Name: "errors", Prometheus: &v1alpha1.PrometheusGate{
+				URL:   url,
+				Query: query,
+			}}},
+		},
+	})
 	if len(answers) != 1 {
 		t.Fatalf("the gates are %v", answers)
 	}
 	return strings.ReplaceAll(strings.TrimSpace(string(answers[0].Verdict)+" "+answers[0].Why), url, "SERVER")
 }
 
-// TestAGateReadsPrometheus: a gate reads the answers of Prometheus' own API, to which every kind of sample was appended.
+// TestAGateReadsPrometheus: a gate reads the answers of Prometheus' own API, to which every kind of sample was
+// appended.
 func TestAGateReadsPrometheus(t *testing.T) {
 	t.Parallel()
 	server := startPrometheus(t, options{})
@@ -54,7 +61,8 @@ func TestAGateReadsPrometheus(t *testing.T) {
 		{"two sides that do not match", `up * on() up`, "Waits SERVER does not answer the query: execution: found duplicate series for the match group {} on the right hand-side of the operation: "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := ask(t, server.url, c.query); got != c.want && !(strings.HasSuffix(c.want, ": ") && strings.HasPrefix(got, c.want)) {
+			if got := ask(t, server.url, c.query); got != c.want && !(strings.HasSuffix(c.want, ": ") &&
+				strings.HasPrefix(got, c.want)) {
 				t.Errorf("the gate says %q, want %q", got, c.want)
 			}
 		})
@@ -75,17 +83,20 @@ func TestAGateWaitsForPrometheus(t *testing.T) {
 		expect(t, options{starting: true}, "Waits SERVER does not answer the query: server_error: server error: 503")
 	})
 	t.Run("it gives up", func(t *testing.T) {
-		expect(t, options{timeout: time.Nanosecond}, "Waits SERVER does not answer the query: timeout: query timed out in ")
+		expect(t, options{timeout: time.Nanosecond}, "Waits SERVER does not answer the query: timeout: query timed "+
+			"out in ")
 	})
 	t.Run("it never answers", func(t *testing.T) {
 		expect(t, options{stuck: true}, "Waits SERVER has not answered within 10s")
 	})
 	t.Run("it requires a password", func(t *testing.T) {
-		expect(t, options{webConfig: passwordConfig}, "Waits SERVER requires credentials, and a RolloutPolicy must not contain any")
+		expect(t, options{webConfig: passwordConfig}, "Waits SERVER requires credentials, and a RolloutPolicy must "+
+			"not contain any")
 	})
 }
 
-// TestAGateTrustsTheCAsOfItsSystem: the server has a certificate of a CA. The gate asks it only if the system trusts that CA.
+// TestAGateTrustsTheCAsOfItsSystem: the server has a certificate of a CA. The gate asks it only if the system trusts
+// that CA.
 func TestAGateTrustsTheCAsOfItsSystem(t *testing.T) {
 	t.Parallel()
 	trusted := startPrometheus(t, options{webConfig: trustedCA.serve(t)})
@@ -93,11 +104,13 @@ func TestAGateTrustsTheCAsOfItsSystem(t *testing.T) {
 		t.Errorf("the gate says %q", got)
 	}
 	other := startPrometheus(t, options{webConfig: newAuthority(t.TempDir()).serve(t)})
-	if got := ask(t, other.url, `up{job="api"}`); !strings.HasPrefix(got, "Waits SERVER cannot be reached: tls: failed to verify certificate: x509: ") {
+	if got := ask(t, other.url, `up{job="api"}`); !strings.HasPrefix(got, "Waits SERVER cannot be reached: tls: "+
+		"failed to verify certificate: x509: ") {
 		t.Errorf("the gate says %q", got)
 	}
 	plain := "http" + strings.TrimPrefix(trusted.url, "https")
-	if got := ask(t, plain, `up{job="api"}`); !strings.HasPrefix(got, "Waits SERVER rejects the query") && !strings.HasPrefix(got, "Waits SERVER does not answer") {
+	if got := ask(t, plain, `up{job="api"}`); !strings.HasPrefix(got, "Waits SERVER rejects the query") &&
+		!strings.HasPrefix(got, "Waits SERVER does not answer") {
 		t.Errorf("without TLS the gate says %q", got)
 	}
 }

@@ -91,9 +91,12 @@ func startPrometheus(t *testing.T, o options) prometheus {
 		Parser: parser.NewParser(parser.Options{}), EnableAtModifier: true, EnableNegativeOffset: true,
 	})
 	handler := web.New(promslog.NewNopLogger(), &web.Options{
-		Context: t.Context(), TSDBDir: db.Dir(), Storage: disk, ExemplarStorage: db, QueryEngine: engine, LookbackDelta: 5 * time.Minute,
-		Version: &web.PrometheusVersion{}, Flags: map[string]string{}, ListenAddresses: []string{at.Host}, ExternalURL: at, RoutePrefix: "/",
-		Registerer: promclient.NewRegistry(), Gatherer: promclient.NewRegistry(), ReadTimeout: time.Minute, MaxConnections: 10,
+		Context: t.Context(), TSDBDir: db.Dir(), Storage: disk, ExemplarStorage: db, QueryEngine: engine,
+		LookbackDelta: 5 * time.Minute,
+		Version:       &web.PrometheusVersion{}, Flags: map[string]string{}, ListenAddresses: []string{at.Host},
+		ExternalURL: at, RoutePrefix: "/",
+		Registerer: promclient.NewRegistry(), Gatherer: promclient.NewRegistry(), ReadTimeout: time.Minute,
+		MaxConnections: 10,
 	})
 	if err := handler.ApplyConfig(&promconfig.Config{GlobalConfig: promconfig.DefaultGlobalConfig}); err != nil {
 		t.Fatal(err)
@@ -140,7 +143,8 @@ func fill(t *testing.T, db *teststorage.TestStorage) {
 		}
 		add(sample, now, "__name__", "many", "n", fmt.Sprint(i))
 	}
-	if _, err := app.AppendHistogram(0, labels.FromStrings("__name__", "latency"), now, tsdbutil.GenerateTestHistogram(1), nil); err != nil {
+	if _, err := app.AppendHistogram(0, labels.FromStrings("__name__", "latency"), now,
+		tsdbutil.GenerateTestHistogram(1), nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := app.Commit(); err != nil {
@@ -195,11 +199,13 @@ func (a authority) serve(t *testing.T) string {
 	}
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
-	if err := os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
+	if err := os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	writeCertificate(certFile, &x509.Certificate{
-		SerialNumber: big.NewInt(2), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(2), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}, a, key)
 	return fmt.Sprintf("tls_server_config: {cert_file: %q, key_file: %q}\n", certFile, keyFile)
 }

@@ -33,7 +33,8 @@ const (
 
 func readRules(t *testing.T) []rulefmt.Rule {
 	t.Helper()
-	groups, errs := rulefmt.ParseFile(filepath.Join(config, "rules.yaml"), false, model.UTF8Validation, parser.NewParser(parser.Options{}), promslog.NewNopLogger())
+	groups, errs := rulefmt.ParseFile(filepath.Join(config, "rules.yaml"), false, model.UTF8Validation,
+		parser.NewParser(parser.Options{}), promslog.NewNopLogger())
 	if len(errs) > 0 {
 		t.Fatal(errors.Join(errs...))
 	}
@@ -118,8 +119,8 @@ spec:
   groups:
 `
 
-// programs are the metrics that controller and daemon export, each with its labels. Those that Prometheus adds are there
-// for all.
+// programs are the metrics that controller and daemon export, each with its labels. Those that Prometheus adds are
+// there for all.
 func programs(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(exported)

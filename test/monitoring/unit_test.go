@@ -122,7 +122,10 @@ func (u unitTest) run(t *testing.T, ruleFiles []string) {
 	for _, s := range u.Series {
 		fmt.Fprintf(&load, "  %s %s\n", s.Series, s.Values)
 	}
-	suite, err := promqltest.NewLazyLoader(load.String(), promqltest.LazyLoaderOpts{EnableAtModifier: true, EnableNegativeOffset: true})
+	suite, err := promqltest.NewLazyLoader(load.String(), promqltest.LazyLoaderOpts{
+		EnableAtModifier:     true,
+		EnableNegativeOffset: true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +133,8 @@ func (u unitTest) run(t *testing.T, ruleFiles []string) {
 	suite.SubqueryInterval = every
 	m := rules.NewManager(&rules.ManagerOptions{
 		QueryFunc: rules.EngineQueryFunc(suite.QueryEngine(), suite.Storage()), Appendable: suite.Storage(),
-		Context: t.Context(), NotifyFunc: func(context.Context, string, ...*rules.Alert) {}, Logger: promslog.NewNopLogger(), Parser: read,
+		Context: t.Context(), NotifyFunc: func(context.Context, string, ...*rules.Alert) {},
+		Logger: promslog.NewNopLogger(), Parser: read,
 		ExternalURL: &url.URL{},
 	})
 	groups, errs := m.LoadGroups(every, labels.EmptyLabels(), "", nil, false, ruleFiles...)
@@ -212,5 +216,6 @@ func (a alertTest) compare(t *testing.T, groups map[string]*rules.Group) {
 
 // words are an alert as text.
 func words(labelled, annotations map[string]string) string {
-	return labels.FromMap(labelled).String() + "\n" + strings.ReplaceAll(labels.FromMap(annotations).String(), ", ", ",\n")
+	return labels.FromMap(labelled).String() + "\n" + strings.ReplaceAll(labels.FromMap(annotations).String(), ", ",
+		",\n")
 }

@@ -17,7 +17,8 @@ const lowest = 20000
 func Free(n int) ([]int, error) {
 	size := firstEphemeral() - lowest
 	if size <= n {
-		return nil, fmt.Errorf("finding a free port: the kernel gives all ports above %d to connections: see net.ipv4.ip_local_port_range", lowest+size)
+		return nil, fmt.Errorf("finding a free port: the kernel gives all ports above %d to connections: see "+
+			"net.ipv4.ip_local_port_range", lowest+size)
 	}
 	var found []int
 	for at, left := rand.IntN(size), size; len(found) < n; at, left = at+1, left-1 {
@@ -40,8 +41,8 @@ func Address() (string, error) {
 	return fmt.Sprintf("127.0.0.1:%d", found[0]), nil
 }
 
-// claim reserves a port among the callers of Free, by a socket that the kernel closes when this process ends. It returns
-// false if the port is reserved.
+// claim reserves a port among the callers of Free, by a socket that the kernel closes when this process ends. It
+// returns false if the port is reserved.
 func claim(port int) bool {
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

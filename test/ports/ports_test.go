@@ -21,8 +21,8 @@ func TestMain(m *testing.M) {
 	fmt.Println(strings.Trim(fmt.Sprint(found), "[]"), err)
 }
 
-// TestNoPortIsGivenTwice: neither in one process, nor to another one that runs at the same time. A program can listen on each,
-// also a second time.
+// TestNoPortIsGivenTwice: neither in one process, nor to another one that runs at the same time. A program can listen
+// on each, also a second time.
 func TestNoPortIsGivenTwice(t *testing.T) {
 	seen := map[string]bool{}
 	for range 200 {

@@ -56,7 +56,10 @@ func keys(t *testing.T) (public, certificate string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "roots"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "roots"},
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
 	root, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +117,10 @@ spec:
 		{"a scope of a namespace", "registry.example.com/shop/a:1", true, false},
 		{"no scope", "gcr.io/a:1", true, true},
 	} {
-		for file, want := range map[string]bool{"/etc/containers/policy.json": c.node, "/etc/crio/policies/shop.json": c.shop} {
+		for file, want := range map[string]bool{
+			"/etc/containers/policy.json":  c.node,
+			"/etc/crio/policies/shop.json": c.shop,
+		} {
 			policy, err := signature.NewPolicyFromFile(filepath.Join(root, file))
 			if err != nil {
 				t.Fatalf("%s: %v", file, err)

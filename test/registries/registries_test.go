@@ -34,7 +34,10 @@ func node(t *testing.T, documents ...string) string {
 		}
 		kind, _ := doc["kind"].(string)
 		doc["apiVersion"] = "config.openshift.io/v1"
-		meta := map[string]any{"name": fmt.Sprintf("document-%d", i), "annotations": map[string]any{"bunsen.dev/container-runtime": "crio,containerd"}}
+		meta := map[string]any{
+			"name":        fmt.Sprintf("document-%d", i),
+			"annotations": map[string]any{"bunsen.dev/container-runtime": "crio,containerd"},
+		}
 		if namespace, ok := doc["namespace"]; ok {
 			meta["namespace"] = namespace
 			delete(doc, "namespace")
@@ -45,7 +48,10 @@ func node(t *testing.T, documents ...string) string {
 			t.Fatal(err)
 		}
 		at := origin.Map{At: map[string]origin.Pos{"$": {File: fmt.Sprintf("%d.yaml", i), Line: 1}}}
-		all = append(all, registries.Document{Kind: kind, Input: object.Input{Pool: "worker", Source: source, Origin: at}})
+		all = append(all, registries.Document{Kind: kind, Input: object.Input{
+			Pool: "worker", Source: source,
+			Origin: at,
+		}})
 	}
 	out, findings := registries.Translate(all)
 	if origin.Fatal(findings) {
@@ -76,7 +82,8 @@ func system(t *testing.T, root string) *types.SystemContext {
 		t.Fatal(err)
 	}
 	return &types.SystemContext{
-		SystemRegistriesConfPath: conf, SystemRegistriesConfDirPath: filepath.Join(root, "/etc/containers/registries.conf.d"),
+		SystemRegistriesConfPath: conf, SystemRegistriesConfDirPath: filepath.Join(root,
+			"/etc/containers/registries.conf.d"),
 		RegistriesDirPath: filepath.Join(root, "/etc/containers/registries.d"),
 	}
 }
@@ -166,7 +173,8 @@ func TestCRIOHasNoMirrorsForOtherRegistries(t *testing.T) {
 
 func TestContainerdPullsFromTheMirrorsOfTheDocuments(t *testing.T) {
 	root := node(t, mirrors...)
-	hosts := config.ConfigureHosts(context.Background(), config.HostOptions{HostDir: config.HostDirFromRoot(filepath.Join(root, "/etc/containerd/certs.d"))})
+	hosts := config.ConfigureHosts(context.Background(),
+		config.HostOptions{HostDir: config.HostDirFromRoot(filepath.Join(root, "/etc/containerd/certs.d"))})
 	for _, c := range []struct {
 		sentence, registry string
 		want               []string
@@ -188,7 +196,11 @@ func TestContainerdPullsFromTheMirrorsOfTheDocuments(t *testing.T) {
 			for _, can := range []struct {
 				what docker.HostCapabilities
 				name string
-			}{{docker.HostCapabilityPull, "pull"}, {docker.HostCapabilityResolve, "resolve"}, {docker.HostCapabilityPush, "push"}} {
+			}{
+				{docker.HostCapabilityPull, "pull"},
+				{docker.HostCapabilityResolve, "resolve"},
+				{docker.HostCapabilityPush, "push"},
+			} {
 				if h.Capabilities.Has(can.what) {
 					text += " " + can.name
 				}

@@ -105,8 +105,9 @@ type gate struct {
 	// pool that is rolled out, and what the rollout controller sees of the sources.
 	pool   *mcfgv1.MachineConfigPool
 	states []revision.State
-	// moved: the pool has changed since it was read. unsettled says which source is not on the cluster as one whole revision,
-	// moving which pool of any source is not. unrendered: the selected MachineConfigs are not the rendered ones.
+	// moved: the pool has changed since it was read. unsettled says which source is not on the cluster as one whole
+	// revision, moving which pool of any source is not. unrendered: the selected MachineConfigs are not the rendered
+	// ones.
 	moved      bool
 	unsettled  string
 	moving     string
@@ -133,7 +134,8 @@ func gateOf(w *world, s *session, pool *mcfgv1.MachineConfigPool) (gate, error) 
 		return g, err
 	}
 	for i := range sources.Items {
-		g.states = append(g.states, revision.State{Source: &sources.Items[i], Live: live.owned(sources.Items[i].Name, w.running.digests)})
+		g.states = append(g.states, revision.State{Source: &sources.Items[i], Live: live.owned(sources.Items[i].Name,
+			w.running.digests)})
 	}
 	if g.unsettled, err = revision.Unsettled(pool, g.states); err != nil {
 		return g, err
@@ -148,8 +150,8 @@ func gateOf(w *world, s *session, pool *mcfgv1.MachineConfigPool) (gate, error) 
 	return g, err
 }
 
-// rolloutOnce assigns the config of a pool to the first of its nodes that does not have it, and reports whether it did. The
-// kinds of the bits of late reach the cache after the pool was read.
+// rolloutOnce assigns the config of a pool to the first of its nodes that does not have it, and reports whether it did.
+// The kinds of the bits of late reach the cache after the pool was read.
 func rolloutOnce(w *world, name string, late int) bool {
 	ctx := context.Background()
 	s := w.session(theRollout)
@@ -170,7 +172,8 @@ func rolloutOnce(w *world, name string, late int) bool {
 		g = w.core.Gate(g)
 	}
 	if !g.isOpen() {
-		w.tell("the rollout of pool %s waits: moved %t, %s%s, not rendered %t", name, g.moved, g.unsettled, g.moving, g.unrendered)
+		w.tell("the rollout of pool %s waits: moved %t, %s%s, not rendered %t", name, g.moved, g.unsettled, g.moving,
+			g.unrendered)
 		return false
 	}
 	var pools []*mcfgv1.MachineConfigPool

@@ -98,7 +98,8 @@ func (s *session) List(_ context.Context, list client.ObjectList, opts ...client
 		return errDead
 	}
 	options := (&client.ListOptions{}).ApplyOptions(opts)
-	fill(list, s.objects, options.UnsafeDisableDeepCopy != nil && *options.UnsafeDisableDeepCopy && s.w.core.View == nil, options.LabelSelector)
+	fill(list, s.objects, options.UnsafeDisableDeepCopy != nil && *options.UnsafeDisableDeepCopy &&
+		s.w.core.View == nil, options.LabelSelector)
 	if s.w.core.View != nil && s.who != theSource {
 		s.w.core.View(s, list)
 	}

@@ -116,13 +116,16 @@ func checkSource(w *world, repo int, l *live) {
 	}
 	last := len(r.trees) - 1
 	if isGood(w, repo, r.trees[last], l) && s.AppliedRevision != r.revision(last) {
-		w.fail(NewestApplied, "GitSource %s: applied is %s, the newest is commit %d: %v", sourceNames[repo], w.name(repo, s.AppliedRevision), last+1, messages(s))
+		w.fail(NewestApplied, "GitSource %s: applied is %s, the newest is commit %d: %v", sourceNames[repo],
+			w.name(repo, s.AppliedRevision), last+1, messages(s))
 	}
 	if s.Applying != nil {
-		w.fail(WholeObjects, "GitSource %s: %s is still being applied: %v", sourceNames[repo], w.name(repo, s.Applying.Revision), messages(s))
+		w.fail(WholeObjects, "GitSource %s: %s is still being applied: %v", sourceNames[repo],
+			w.name(repo, s.Applying.Revision), messages(s))
 	}
 	if all := revision.Differences(s.Inventory, l.owned(sourceNames[repo], &revision.Digests{})); len(all) > 0 {
-		w.fail(WholeObjects, "GitSource %s: %s is not as %s has it: %v", sourceNames[repo], all[0], w.name(repo, s.AppliedRevision), messages(s))
+		w.fail(WholeObjects, "GitSource %s: %s is not as %s has it: %v", sourceNames[repo], all[0],
+			w.name(repo, s.AppliedRevision), messages(s))
 	}
 	if w.ledger.kept[repo] || s.AppliedRevision == "" {
 		return
@@ -134,7 +137,8 @@ func checkSource(w *world, repo int, l *live) {
 			continue
 		}
 		if _, has := configs[mc.Name]; !has {
-			w.fail(NoLeftovers, "GitSource %s: MachineConfig %s is not of %s", sourceNames[repo], mc.Name, w.name(repo, s.AppliedRevision))
+			w.fail(NoLeftovers, "GitSource %s: MachineConfig %s is not of %s", sourceNames[repo], mc.Name,
+				w.name(repo, s.AppliedRevision))
 		}
 	}
 }
@@ -159,7 +163,10 @@ func isFedByStuck(w *world, p *mcfgv1.MachineConfigPool, l *live) bool {
 	}
 	s := w.status(1)
 	owned := l.owned(sourceNames[1], &revision.Digests{})
-	if revision.Moving([]revision.State{{Source: w.api.objects[kindSource][sourceNames[1]].(*v1alpha1.GitSource), Live: owned}}) != "" {
+	if revision.Moving([]revision.State{{
+		Source: w.api.objects[kindSource][sourceNames[1]].(*v1alpha1.GitSource),
+		Live:   owned,
+	}}) != "" {
 		return true
 	}
 	entries := slices.Concat(s.Inventory, owned)
@@ -195,7 +202,8 @@ func checkPools(w *world, l *live) {
 			continue
 		}
 		if mc == nil {
-			if !rendersTo(w, pair, p.Name, map[string]string{}) && !rendersTo(w, [2]int{none, none}, p.Name, map[string]string{}) {
+			if !rendersTo(w, pair, p.Name, map[string]string{}) && !rendersTo(w, [2]int{none, none}, p.Name,
+				map[string]string{}) {
 				w.fail(NewestRuns, "pool %s has no config", p.Name)
 			}
 			continue
@@ -207,7 +215,8 @@ func checkPools(w *world, l *live) {
 			n := w.api.objects[kindNode][name].(*corev1.Node)
 			primary, _, err := members.For(name, n.Labels)
 			if err == nil && primary == p.Name && n.Annotations[v1alpha1.DesiredConfigAnnotation] != config {
-				w.fail(NewestRuns, "%s of pool %s has %s, and not %s", name, p.Name, n.Annotations[v1alpha1.DesiredConfigAnnotation], config)
+				w.fail(NewestRuns, "%s of pool %s has %s, and not %s", name, p.Name,
+					n.Annotations[v1alpha1.DesiredConfigAnnotation], config)
 			}
 		}
 	}
@@ -215,11 +224,14 @@ func checkPools(w *world, l *live) {
 
 // checkLeftovers checks the objects that no source owns.
 func checkLeftovers(w *world, l *live) {
-	wasOurs := slices.ContainsFunc(w.ledger.applied[0], func(tree int) bool { return tree != none && build(0, tree).pools["gpu"] != nil })
+	wasOurs := slices.ContainsFunc(w.ledger.applied[0], func(tree int) bool {
+		return tree != none && build(0, tree).pools["gpu"] != nil
+	})
 	if w.setup.Foreign && !wasOurs && !w.ledger.deleted {
 		p, _ := w.api.objects[revision.KindMachineConfigPool]["gpu"].(*mcfgv1.MachineConfigPool)
 		want := foreignPool()
-		if p == nil || !maps.Equal(p.Labels, want.Labels) || !equality.Semantic.DeepEqual(p.Spec.NodeSelector, want.Spec.NodeSelector) ||
+		if p == nil || !maps.Equal(p.Labels, want.Labels) || !equality.Semantic.DeepEqual(p.Spec.NodeSelector,
+			want.Spec.NodeSelector) ||
 			!equality.Semantic.DeepEqual(p.Spec.MachineConfigSelector, want.Spec.MachineConfigSelector) {
 			w.fail(HandedBack, "no applied revision has pool gpu, and it is %v", p)
 		}
@@ -227,7 +239,8 @@ func checkLeftovers(w *world, l *live) {
 	for _, key := range l.keys() {
 		kind, name := revision.SplitKey(key)
 		o := w.api.objects[kind][name]
-		isExpected := name == "worker" || name == "master" || kind == revision.KindMachineConfiguration || strings.HasPrefix(name, "rendered-") || w.setup.Foreign && name == "gpu"
+		isExpected := name == "worker" || name == "master" || kind == revision.KindMachineConfiguration ||
+			strings.HasPrefix(name, "rendered-") || w.setup.Foreign && name == "gpu"
 		if o.GetLabels()[v1alpha1.SourceLabel] == "" && !isExpected {
 			w.fail(NoLeftovers, "%s %s belongs to nobody", kind, name)
 		}

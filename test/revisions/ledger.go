@@ -64,14 +64,16 @@ func (w *world) record(s *session, src *v1alpha1.GitSource) error {
 	}
 	if a := now.Applying; a != nil {
 		w.tell("GitSource %s: applying %s", src.Name, w.name(repo, a.Revision))
-		if tree := r.treeOf(a.Revision); tree >= 0 && slices.Contains([]int{dryPolicy, dryConfig}, value(repo, tree, "flaw")) {
+		if tree := r.treeOf(a.Revision); tree >= 0 && slices.Contains([]int{dryPolicy, dryConfig},
+			value(repo, tree, "flaw")) {
 			w.fail(RefusedFirst, "GitSource %s begins to apply %s", src.Name, w.name(repo, a.Revision))
 		}
 	} else if old.Status.Applying != nil {
 		w.tell("GitSource %s: applied is %s", src.Name, w.name(repo, now.AppliedRevision))
 		w.ledger.restores++
 	}
-	if tree := r.treeOf(now.AppliedRevision); now.AppliedRevision != old.Status.AppliedRevision && !slices.Contains(w.ledger.applied[repo], tree) {
+	if tree := r.treeOf(now.AppliedRevision); now.AppliedRevision != old.Status.AppliedRevision &&
+		!slices.Contains(w.ledger.applied[repo], tree) {
 		w.ledger.applied[repo] = append(w.ledger.applied[repo], tree)
 	}
 	if now.AppliedRevision != old.Status.AppliedRevision {
@@ -104,7 +106,8 @@ func (w *world) deletes(kind, name string) {
 	}
 	s := w.api.objects[kindSource][sourceNames[repo]].(*v1alpha1.GitSource).Status
 	if a := s.Applying; a != nil && a.Revision == s.AppliedRevision && w.ledger.before[repo][revision.Key(kind, name)] {
-		w.fail(KeptObjects, "restoring GitSource %s deletes %s %s, which was there before", sourceNames[repo], kind, name)
+		w.fail(KeptObjects, "restoring GitSource %s deletes %s %s, which was there before", sourceNames[repo], kind,
+			name)
 	}
 }
 
@@ -131,14 +134,16 @@ func (w *world) assigned(node *corev1.Node, pool, config string) {
 	}
 	switch {
 	case !isWhole:
-		w.fail(WholeRevision, "%s of pool %s is assigned %s, made of %s; no applied revisions have just these", node.Name, pool, config, describeInputs(inputs))
+		w.fail(WholeRevision, "%s of pool %s is assigned %s, made of %s; no applied revisions have just these",
+			node.Name, pool, config, describeInputs(inputs))
 	case !isOwn:
-		w.fail(OwnPool, "%s, with labels %v, is assigned %s of pool %s", node.Name, slices.Sorted(maps.Keys(node.Labels)), config, pool)
+		w.fail(OwnPool, "%s, with labels %v, is assigned %s of pool %s", node.Name,
+			slices.Sorted(maps.Keys(node.Labels)), config, pool)
 	}
 }
 
-// isVisible reports whether the rollout controller may believe that these are the applied trees: it does not where one of
-// them is none, and it has seen that a revision was applied.
+// isVisible reports whether the rollout controller may believe that these are the applied trees: it does not where one
+// of them is none, and it has seen that a revision was applied.
 func isVisible(w *world, pair [2]int) bool {
 	for repo, tree := range pair[:w.setup.Sources] {
 		src := w.running.caches[theRollout].objects[kindSource][sourceNames[repo]].(*v1alpha1.GitSource)
@@ -198,8 +203,8 @@ func rendersTo(w *world, pair [2]int, pool string, inputs map[string]string) boo
 	})
 }
 
-// selectsExactly reports whether a pool selects exactly the inputs of the fragments of two trees. Of a source that does not always
-// prune, fragments of earlier trees may be among them.
+// selectsExactly reports whether a pool selects exactly the inputs of the fragments of two trees. Of a source that does
+// not always prune, fragments of earlier trees may be among them.
 func selectsExactly(w *world, pair [2]int, def *mcfgv1.MachineConfigPool, inputs map[string]string) bool {
 	selector, err := revision.Selector(def)
 	if err != nil {

@@ -27,7 +27,8 @@ type live struct {
 func readLive(s client.Reader) (*live, error) {
 	ctx, l := context.Background(), &live{}
 	return l, errors.Join(
-		s.List(ctx, &l.configs, client.UnsafeDisableDeepCopy), s.List(ctx, &l.pools, client.UnsafeDisableDeepCopy), s.List(ctx, &l.rules, client.UnsafeDisableDeepCopy),
+		s.List(ctx, &l.configs, client.UnsafeDisableDeepCopy), s.List(ctx, &l.pools, client.UnsafeDisableDeepCopy),
+		s.List(ctx, &l.rules, client.UnsafeDisableDeepCopy),
 		s.List(ctx, &l.drifts, client.UnsafeDisableDeepCopy), s.List(ctx, &l.rollouts, client.UnsafeDisableDeepCopy))
 }
 

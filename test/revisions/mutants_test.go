@@ -92,7 +92,8 @@ func hiding(hidden func(kind string) bool) func(*session, client.ObjectList) {
 		switch l := list.(type) {
 		case *v1alpha1.GitSourceList:
 			for i := range l.Items {
-				l.Items[i].Status.Inventory = slices.DeleteFunc(l.Items[i].Status.Inventory, func(e v1alpha1.InventoryEntry) bool { return hidden(e.Kind) })
+				l.Items[i].Status.Inventory = slices.DeleteFunc(l.Items[i].Status.Inventory,
+					func(e v1alpha1.InventoryEntry) bool { return hidden(e.Kind) })
 			}
 		case *mcfgv1.MachineConfigPoolList:
 			for i := range l.Items {
@@ -153,7 +154,9 @@ func hasConfigsOnly(src *v1alpha1.GitSource) bool {
 	if a := src.Status.Applying; a != nil {
 		all = append(all, a.Inventory...)
 	}
-	return !slices.ContainsFunc(all, func(e v1alpha1.InventoryEntry) bool { return e.Kind != revision.KindMachineConfig })
+	return !slices.ContainsFunc(all, func(e v1alpha1.InventoryEntry) bool {
+		return e.Kind != revision.KindMachineConfig
+	})
 }
 
 // mostSeeds is how many histories a mutant plays at most.
@@ -162,8 +165,8 @@ const mostSeeds = 4000
 // longestStory is how many lines the story of a mutant may have.
 const longestStory = 90
 
-// TestEveryMutantIsCaught: a rule that nothing can break proves nothing. Each mutant breaks one of its rules, and the story of
-// that is short.
+// TestEveryMutantIsCaught: a rule that nothing can break proves nothing. Each mutant breaks one of its rules, and the
+// story of that is short.
 func TestEveryMutantIsCaught(t *testing.T) {
 	collectRarely(t)
 	for name, m := range mutants {

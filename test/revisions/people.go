@@ -183,11 +183,16 @@ func editConfig(mc *mcfgv1.MachineConfig, way int) string {
 func editPool(p *mcfgv1.MachineConfigPool, way int) string {
 	switch way % 5 {
 	case 0:
-		p.Spec.MachineConfigSelector = &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.RoleLabel: "worker"}}
+		p.Spec.MachineConfigSelector = &metav1.LabelSelector{
+			MatchLabels: map[string]string{v1alpha1.RoleLabel: "worker"},
+		}
 		return "the machineConfigSelector"
 	case 1:
 		p.Spec.MachineConfigSelector.MatchExpressions = append(p.Spec.MachineConfigSelector.MatchExpressions,
-			metav1.LabelSelectorRequirement{Key: v1alpha1.RoleLabel, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"gpu", "infra"}})
+			metav1.LabelSelectorRequirement{
+				Key: v1alpha1.RoleLabel, Operator: metav1.LabelSelectorOpNotIn,
+				Values: []string{"gpu", "infra"},
+			})
 		return "an additional requirement of the machineConfigSelector"
 	case 2:
 		if p.Spec.MachineConfigSelector.MatchLabels == nil {

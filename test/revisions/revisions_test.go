@@ -9,10 +9,11 @@ import (
 )
 
 var (
-	histories = flag.Int("histories", 2500, "how many random histories to play; a change to what they judge deserves 10000")
-	from      = flag.Uint64("from", 1, "the seed of the first of them")
-	most      = flag.Int("failures", 1, "how many failing histories each part reports at most")
-	seed      = flag.Uint64("seed", 0, "play the history of this seed alone, and print its story")
+	histories = flag.Int("histories", 2500, "how many random histories to play; a change to what they judge "+
+		"deserves 10000")
+	from = flag.Uint64("from", 1, "the seed of the first of them")
+	most = flag.Int("failures", 1, "how many failing histories each part reports at most")
+	seed = flag.Uint64("seed", 0, "play the history of this seed alone, and print its story")
 )
 
 // TestRevisions plays random histories. One that breaks a rule is made small and printed; -seed plays it again.
@@ -47,7 +48,8 @@ func TestRevisions(t *testing.T) {
 		})
 	}
 	t.Cleanup(func() {
-		t.Logf("%d histories: %d revisions were applied, %d applies or restores ended, nodes were assigned a config %d times", count, applies.Load(), restores.Load(), assignments.Load())
+		t.Logf("%d histories: %d revisions were applied, %d applies or restores ended, nodes were assigned a config "+
+			"%d times", count, applies.Load(), restores.Load(), assignments.Load())
 		if !t.Failed() && count >= 100 && (applies.Load() < 2*int64(count) || assignments.Load() < 2*int64(count)) {
 			t.Error("too little happens in these histories to find anything")
 		}
@@ -70,7 +72,8 @@ func check(t *testing.T, seed uint64) {
 		return
 	}
 	small := Shrink(h, Real())
-	t.Errorf("seed %d breaks a rule; go test ./test/revisions -run TestRevisions -seed %d plays it again. Of %d steps these %d do it:\n%s",
+	t.Errorf("seed %d breaks a rule; go test ./test/revisions -run TestRevisions -seed %d plays it again. Of %d "+
+		"steps these %d do it:\n%s",
 		seed, seed, len(h.Steps), len(small.Steps), Story(small, Real()))
 }
 

@@ -63,7 +63,8 @@ func newObject(kind string) client.Object {
 // groupVersions of the kinds of a repository.
 var groupVersions = map[string]schema.GroupVersion{
 	revision.KindMachineConfig: mcfgv1.GroupVersion, revision.KindMachineConfigPool: mcfgv1.GroupVersion,
-	revision.KindMachineConfiguration: operatorv1.GroupVersion, revision.KindDriftPolicy: v1alpha1.GroupVersion, revision.KindRolloutPolicy: v1alpha1.GroupVersion,
+	revision.KindMachineConfiguration: operatorv1.GroupVersion, revision.KindDriftPolicy: v1alpha1.GroupVersion,
+	revision.KindRolloutPolicy: v1alpha1.GroupVersion,
 }
 
 // kindOf is the kind of an object of any Go type.
@@ -100,7 +101,8 @@ func newServer() *server {
 	return s
 }
 
-// put stores an object, which becomes the server's, and gives it a version. An object that has not changed keeps its version.
+// put stores an object, which becomes the server's, and gives it a version. An object that has not changed keeps its
+// version.
 func (s *server) put(o client.Object) {
 	kind, name := kindOf(o), o.GetName()
 	o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
@@ -216,8 +218,8 @@ func (s *server) merge(o client.Object, patch map[string]any) error {
 	return s.answer(o)
 }
 
-// apply is server-side apply for one field manager: it removes what the manager applied before and does not any more, and
-// sets the rest.
+// apply is server-side apply for one field manager: it removes what the manager applied before and does not any more,
+// and sets the rest.
 func (s *server) apply(u map[string]any, kind, name string) (client.Object, error) {
 	live := map[string]any{}
 	key := revision.Key(kind, name)
@@ -323,7 +325,8 @@ func copyInto(into, from client.Object) error {
 
 // copyStatus gives an object the status of another.
 func copyStatus(into, from runtime.Object) {
-	if to := reflect.ValueOf(into).Elem().FieldByName("Status"); to.IsValid() && kindOf(into) != revision.KindMachineConfiguration {
+	if to := reflect.ValueOf(into).Elem().FieldByName("Status"); to.IsValid() &&
+		kindOf(into) != revision.KindMachineConfiguration {
 		to.Set(reflect.ValueOf(from.DeepCopyObject()).Elem().FieldByName("Status"))
 	}
 }

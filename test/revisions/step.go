@@ -14,13 +14,14 @@ const (
 	Source
 	// Write: the source controller's next write has outcome B; A-1 further writes succeed without an interruption.
 	Write
-	// Render: the render controller reconciles pool A. The write number B/8 of it has outcome B%8. The kinds of the bits of C
-	// reach its cache after it has read the pool.
+	// Render: the render controller reconciles pool A. The write number B/8 of it has outcome B%8. The kinds of the
+	// bits of C reach its cache after it has read the pool.
 	Render
 	// Rollout: the rollout controller assigns the config of pool A to one node that does not have it. The
 	// kinds of the bits of B reach its cache after it has read the pool.
 	Rollout
-	// Sync: the cache of controller A receives the events of the kinds of the bits of B; C is how many of each, 0 is all.
+	// Sync: the cache of controller A receives the events of the kinds of the bits of B; C is how many of each, 0 is
+	// all.
 	Sync
 	// Restart: all controllers crash and start again, with new caches.
 	Restart
@@ -57,7 +58,11 @@ const (
 	outcomes
 )
 
-var outcomeNames = [outcomes]string{"", "the API server refuses it", "the API server does not answer", "its answer is lost", "the API server reports a conflict", "the controller crashes before it", "the controller crashes after it"}
+var outcomeNames = [outcomes]string{
+	"", "the API server refuses it", "the API server does not answer",
+	"its answer is lost", "the API server reports a conflict", "the controller crashes before it",
+	"the controller crashes after it",
+}
 
 // Step is one thing that happens.
 type Step struct {
@@ -65,7 +70,10 @@ type Step struct {
 	A, B, C int
 }
 
-var verbNames = [verbs]string{"push", "source", "write", "render", "rollout", "sync", "restart", "edit", "remove", "relabel", "git", "suspend", "prune"}
+var verbNames = [verbs]string{
+	"push", "source", "write", "render", "rollout", "sync", "restart", "edit", "remove",
+	"relabel", "git", "suspend", "prune",
+}
 
 // String is the step in short.
 func (s Step) String() string {

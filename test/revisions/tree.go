@@ -94,11 +94,13 @@ spec:
 
 // document is a Butane document with one file.
 func document(name string, content int) string {
-	return fmt.Sprintf("variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: /etc/%s\n      mode: 0644\n      contents:\n        inline: \"%d\"\n", name, content)
+	return fmt.Sprintf("variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: /etc/%s\n      mode: 0644\n"+
+		"      contents:\n        inline: \"%d\"\n", name, content)
 }
 
 func rolloutPolicy(name, pools string, most int) string {
-	return fmt.Sprintf("apiVersion: bunsen.dev/v1alpha1\nkind: RolloutPolicy\nmetadata:\n  name: %s\nspec:\n  pools: [%s]\n  maxUnavailable: %d\n", name, pools, most)
+	return fmt.Sprintf("apiVersion: bunsen.dev/v1alpha1\nkind: RolloutPolicy\nmetadata:\n  name: %s\nspec:\n"+
+		"  pools: [%s]\n  maxUnavailable: %d\n", name, pools, most)
 }
 
 const disruptionPolicy = `apiVersion: operator.openshift.io/v1
@@ -155,7 +157,8 @@ func files(repo, tree int) fstest.MapFS {
 	case dryConfig, lateConfig:
 		add(1, "pools/worker/90-"+name+refusal(v("flaw"))+".bu", document("flaw", repo))
 	case lateDrift:
-		add(1, "cluster/flaw.yaml", "apiVersion: bunsen.dev/v1alpha1\nkind: DriftPolicy\nmetadata:\n  name: "+name+refusal(lateDrift)+"\nspec:\n  rules: [{path: /etc/motd, action: Report}]\n")
+		add(1, "cluster/flaw.yaml", "apiVersion: bunsen.dev/v1alpha1\nkind: DriftPolicy\nmetadata:\n  name: "+name+
+			refusal(lateDrift)+"\nspec:\n  rules: [{path: /etc/motd, action: Report}]\n")
 	}
 	return out
 }
@@ -202,7 +205,10 @@ func build(repo, tree int) *built {
 }
 
 func transpiled(repo, tree int) *built {
-	b := &built{transpiler: &transpile.Transpiler{}, configs: map[string]config{}, pools: map[string]*mcfgv1.MachineConfigPool{}}
+	b := &built{
+		transpiler: &transpile.Transpiler{}, configs: map[string]config{},
+		pools: map[string]*mcfgv1.MachineConfigPool{},
+	}
 	b.tree = source.Tree{FS: files(repo, tree), Digest: fmt.Sprintf("sha256:%d-%d", repo, tree)}
 	res := b.transpiler.Fragments(b.tree)
 	if res.Report.Fatal() {

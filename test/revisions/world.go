@@ -28,7 +28,8 @@ type Setup struct {
 	Nodes []int
 	// Foreign: a user has made pool gpu.
 	Foreign bool
-	// Stuck: the objects of the second GitSource stay as they are when the disturbances end, for the API server refuses every write.
+	// Stuck: the objects of the second GitSource stay as they are when the disturbances end, for the API server refuses
+	// every write.
 	Stuck bool
 }
 
@@ -104,7 +105,8 @@ func (r *remote) List(context.Context) ([]source.Ref, error) {
 		return nil, errAway
 	}
 	head := r.hash(len(r.trees) - 1)
-	return []source.Ref{{Name: "HEAD", Hash: head, Target: "refs/heads/main"}, {Name: "refs/heads/main", Hash: head}}, nil
+	return []source.Ref{{Name: "HEAD", Hash: head, Target: "refs/heads/main"}, {Name: "refs/heads/main", Hash: head}},
+		nil
 }
 
 // Tree returns the files of a commit, and hands their transpiled form to the source controller.
@@ -119,7 +121,10 @@ func (r *remote) Tree(_ context.Context, p source.Picked) (source.Tree, error) {
 		b := build(r.repo, tree)
 		r.w.running.source.Transpiler = b.transpiler
 		out := b.tree
-		out.Commit = source.Commit{Ref: p.Ref, Hash: p.Hash, Subject: fmt.Sprintf("commit %d", i), Author: "Ada <ada@example.com>", Time: noon.Add(time.Duration(i) * time.Minute)}
+		out.Commit = source.Commit{
+			Ref: p.Ref, Hash: p.Hash, Subject: fmt.Sprintf("commit %d", i),
+			Author: "Ada <ada@example.com>", Time: noon.Add(time.Duration(i) * time.Minute),
+		}
 		return out, nil
 	}
 	return source.Tree{}, errors.New("no such commit")
@@ -145,7 +150,10 @@ func newWorld(s Setup, core Core) *world {
 		w.remotes[i] = &remote{w: w, repo: i}
 		w.api.put(&v1alpha1.GitSource{
 			ObjectMeta: metav1.ObjectMeta{Name: sourceNames[i]},
-			Spec:       v1alpha1.GitSourceSpec{URL: sourceNames[i], Interval: metav1.Duration{Duration: time.Minute}, Prune: new(bool)},
+			Spec: v1alpha1.GitSourceSpec{
+				URL: sourceNames[i], Interval: metav1.Duration{Duration: time.Minute},
+				Prune: new(bool),
+			},
 		})
 		setPrune(w, i, true)
 	}
@@ -156,7 +164,10 @@ func newWorld(s Setup, core Core) *world {
 		w.api.put(foreignPool())
 	}
 	for i, label := range s.Nodes {
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(i), Labels: map[string]string{rolePrefix + "worker": ""}}}
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+			Name:   nodeName(i),
+			Labels: map[string]string{rolePrefix + "worker": ""},
+		}}
 		if label > 0 {
 			n.Labels[rolePrefix+nodeLabels[label]] = ""
 		}
@@ -211,7 +222,10 @@ func (w *world) restart() {
 	}
 	renderSession := w.session(theRender)
 	renderSession.process = &process{fetched: map[string]string{}}
-	w.running.render = &rendering.Controller{Client: renderSession, Renderer: &rendercache.Renderer{}, Version: "v1", Now: clock, Events: noEvents{}}
+	w.running.render = &rendering.Controller{
+		Client: renderSession, Renderer: &rendercache.Renderer{}, Version: "v1",
+		Now: clock, Events: noEvents{},
+	}
 }
 
 // session is a client with the cache of a controller.

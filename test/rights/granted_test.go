@@ -19,7 +19,8 @@ import (
 type right struct{ role, verb, group, resource, namespace, name string }
 
 func (p right) String() string {
-	return strings.TrimSpace(fmt.Sprintf("%s: %s %s.%s %s/%s", p.role, p.verb, p.resource, p.group, p.namespace, p.name))
+	return strings.TrimSpace(fmt.Sprintf("%s: %s %s.%s %s/%s", p.role, p.verb, p.resource, p.group, p.namespace,
+		p.name))
 }
 
 // role is a Role or a ClusterRole, and binding one of their bindings.
@@ -67,7 +68,9 @@ func rightsOf(all []role, who identity) []right {
 		if r.Kind != "Role" && r.Kind != "ClusterRole" {
 			continue
 		}
-		if granted := slices.Contains(who.roles, r.Name) || slices.ContainsFunc(all, func(b role) bool { return b.binds(r, who) }); !granted {
+		if granted := slices.Contains(who.roles, r.Name) || slices.ContainsFunc(all, func(b role) bool {
+			return b.binds(r, who)
+		}); !granted {
 			continue
 		}
 		for _, rule := range r.Rules {

@@ -21,11 +21,15 @@ func kubelet(node string) identity {
 	return identity{user: "system:node:" + node, groups: []string{"system:nodes", authenticated}}
 }
 
-// registration is a table with one row: a kubelet creates its Node with labels. An empty refusal stands for an allowed request.
+// registration is a table with one row: a kubelet creates its Node with labels. An empty refusal stands for an allowed
+// request.
 func registration(node, labels, refusal string) table {
 	body := fmt.Appendf(nil, "{apiVersion: v1, kind: Node, metadata: {name: %s, labels: {%s}}}", node, labels)
 	return table{
-		rows:   []row{{verb: "create", resource: "nodes", name: node, body: labels, allowed: refusal == "", says: refusal}},
+		rows: []row{{
+			verb: "create", resource: "nodes", name: node, body: labels, allowed: refusal == "",
+			says: refusal,
+		}},
 		bodies: map[string][]byte{labels: body},
 	}
 }
@@ -47,8 +51,8 @@ func (s server) registers(t *testing.T) {
 	}
 }
 
-// publishLabels writes the labels of all pools, and of some more pools, to the ConfigMap of the admission policy, with the rights of
-// the controller.
+// publishLabels writes the labels of all pools, and of some more pools, to the ConfigMap of the admission policy, with
+// the rights of the controller.
 func (s server) publishLabels(t *testing.T, more int) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -70,17 +74,20 @@ func (s server) publishLabels(t *testing.T, more int) {
 	}
 	for i := range more {
 		pool := mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("many-", i)}}
-		pool.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{fmt.Sprint("example.com/pool-", i): ""}}
+		pool.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{fmt.Sprint("example.com/pool-",
+			i): ""}}
 		pools.Items = append(pools.Items, pool)
 	}
 	configMap := applycorev1.ConfigMap(poollabels.ConfigMapName, "bunsen-system").WithData(poollabels.Data(pools.Items))
-	if err := connect(s.as(identities["controller"])).Apply(t.Context(), configMap, client.FieldOwner("rights")); err != nil {
+	if err := connect(s.as(identities["controller"])).Apply(t.Context(), configMap,
+		client.FieldOwner("rights")); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestNodesSetNoRoles has kubelets set roles on an API server without the plug-in NodeRestriction, on which the controller has
-// never run. So no list of pools exists, and only the policy of the daemon protects pools that select by such a label.
+// TestNodesSetNoRoles has kubelets set roles on an API server without the plug-in NodeRestriction, on which the
+// controller has never run. So no list of pools exists, and only the policy of the daemon protects pools that select by
+// such a label.
 func TestNodesSetNoRoles(t *testing.T) {
 	s := start(t)
 	for labels, refusal := range map[string]string{

@@ -26,7 +26,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestEveryRightIsExercised fails on a verb of config/rbac that no table needs: remove it, or add the row that says what for.
+// TestEveryRightIsExercised fails on a verb of config/rbac that no table needs: remove it, or add the row that says
+// what for.
 func TestEveryRightIsExercised(t *testing.T) {
 	roles := readRoles(t)
 	for who, is := range identities {
@@ -52,12 +53,14 @@ func TestEveryRightIsExercised(t *testing.T) {
 	}
 }
 
-// TestWhoMayDoWhat sends every request of every table to a real API server. Nothing is changed: each write is a dry run.
+// TestWhoMayDoWhat sends every request of every table to a real API server. Nothing is changed: each write is a dry
+// run.
 func TestWhoMayDoWhat(t *testing.T) {
 	s := start(t, "NodeRestriction")
 	t.Run("before the controller's first run, kubelets may set labels of pools", func(t *testing.T) {
 		s.checkAll(t, kubelet("worker-9"), registration("worker-9", `example.com/gpu: "true"`, ""))
-		s.checkAll(t, identities["controller"], readTable(t, "controller")) // with the ConfigMap missing, its apply patch needs the right to create it
+		// with the ConfigMap missing, its apply patch needs the right to create it
+		s.checkAll(t, identities["controller"], readTable(t, "controller"))
 	})
 	t.Run("kubelets register their Nodes", func(t *testing.T) {
 		s.publishLabels(t, 0)
@@ -68,7 +71,8 @@ func TestWhoMayDoWhat(t *testing.T) {
 		s.publishLabels(t, 5000)
 		s.settled = time.Now().Add(settle)
 		s.registers(t)
-		s.checkAll(t, kubelet("worker-9"), registration("worker-9", `example.com/pool-4999: ""`, "many-4999 selects its nodes by the label example.com/pool-4999"))
+		s.checkAll(t, kubelet("worker-9"), registration("worker-9", `example.com/pool-4999: ""`,
+			"many-4999 selects its nodes by the label example.com/pool-4999"))
 		s.publishLabels(t, 0)
 		s.settled = time.Now().Add(settle)
 	})
@@ -143,7 +147,10 @@ func start(t *testing.T, plugins ...string) server {
 		t.Fatalf("there is no kube-apiserver to test against: %v; make assets builds one", err)
 	}
 	no := false
-	env := &envtest.Environment{BinaryAssetsDirectory: assets, UseExistingCluster: &no, ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute}
+	env := &envtest.Environment{
+		BinaryAssetsDirectory: assets, UseExistingCluster: &no,
+		ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute,
+	}
 	env.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "Node,RBAC")
 	if len(plugins) > 0 {
 		env.ControlPlane.GetAPIServer().Configure().Append("enable-admission-plugins", plugins...)
@@ -184,7 +191,8 @@ func start(t *testing.T, plugins ...string) server {
 
 func (s server) kubectl(t *testing.T, args ...string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(s.bin, "kubectl"), append([]string{"--kubeconfig", s.kubeconfig}, args...)...)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(s.bin, "kubectl"),
+		append([]string{"--kubeconfig", s.kubeconfig}, args...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("kubectl %q: %v\n%s", args, err, out)
 	}
@@ -245,7 +253,8 @@ func (s server) check(t *testing.T, client *http.Client, r row, body []byte) {
 
 // try sends one request, and returns what is wrong with the answer.
 func (s server) try(ctx context.Context, client *http.Client, r row, body []byte) error {
-	if slices.Contains([]string{"finalizers", "nodeclient", "selfnodeclient"}, r.sub) || r.resource == "signers" { // no path of the API server: checked where an owner reference or an approval is written
+	// no path of the API server: checked where an owner reference or an approval is written
+	if slices.Contains([]string{"finalizers", "nodeclient", "selfnodeclient"}, r.sub) || r.resource == "signers" {
 		return s.review(ctx, client, r)
 	}
 	req, err := s.request(ctx, r, body)
@@ -277,8 +286,10 @@ func (s server) try(ctx context.Context, client *http.Client, r row, body []byte
 
 // methods of the verbs.
 var methods = map[string]string{
-	"get": http.MethodGet, "list": http.MethodGet, "watch": http.MethodGet, "create": http.MethodPost, "update": http.MethodPut,
-	"patch": http.MethodPatch, "apply": http.MethodPatch, "delete": http.MethodDelete, "deletecollection": http.MethodDelete,
+	"get": http.MethodGet, "list": http.MethodGet, "watch": http.MethodGet, "create": http.MethodPost,
+	"update": http.MethodPut,
+	"patch":  http.MethodPatch, "apply": http.MethodPatch, "delete": http.MethodDelete,
+	"deletecollection": http.MethodDelete,
 }
 
 func (s server) request(ctx context.Context, r row, body []byte) (*http.Request, error) {
@@ -286,9 +297,11 @@ func (s server) request(ctx context.Context, r row, body []byte) (*http.Request,
 	kind := s.kinds[r.resource+"."+r.group+"/"+r.sub]
 	if path == "" {
 		if kind.Version == "" || r.verb != "apply" && !slices.Contains(kind.Verbs, r.verb) {
-			return nil, errors.New("the API server has no such resource or verb: the row would be forbidden to everyone")
+			return nil, errors.New(
+				"the API server has no such resource or verb: the row would be forbidden to everyone")
 		}
-		if everywhere := r.verb == "list" || r.verb == "watch"; !kind.Namespaced && r.namespace != "" || kind.Namespaced && r.namespace == "" && !everywhere {
+		if everywhere := r.verb == "list" || r.verb == "watch"; !kind.Namespaced && r.namespace != "" ||
+			kind.Namespaced && r.namespace == "" && !everywhere {
 			return nil, errors.New("namespaced resources need a namespace, others have none")
 		}
 		path = resourcePath(r, kind.Version)
@@ -319,11 +332,15 @@ func (s server) request(ctx context.Context, r row, body []byte) (*http.Request,
 	if slices.Contains([]string{"create", "update", "patch", "apply"}, r.verb) {
 		sent = bytes.NewReader(complete(raw, r, kind))
 	}
-	req, err := http.NewRequestWithContext(ctx, methods[r.verb], strings.TrimSuffix(s.admin.Host, "/")+path+"?"+query.Encode(), sent)
+	req, err := http.NewRequestWithContext(ctx, methods[r.verb], strings.TrimSuffix(s.admin.Host, "/")+path+"?"+
+		query.Encode(), sent)
 	if err != nil {
 		return nil, err
 	}
-	contentType, patch := map[string]string{"patch": "application/merge-patch+json", "apply": "application/apply-patch+yaml"}[r.verb]
+	contentType, patch := map[string]string{
+		"patch": "application/merge-patch+json",
+		"apply": "application/apply-patch+yaml",
+	}[r.verb]
 	if !patch {
 		contentType = "application/json"
 	}
@@ -337,9 +354,12 @@ func (s server) review(ctx context.Context, client *http.Client, r row) error {
 	if err != nil {
 		return err
 	}
-	ask := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-		Verb: r.verb, Group: r.group, Resource: r.resource, Subresource: r.sub, Namespace: r.namespace, Name: r.name,
-	}}}
+	ask := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb: r.verb, Group: r.group, Resource: r.resource, Subresource: r.sub, Namespace: r.namespace,
+			Name: r.name,
+		},
+	}}
 	answer, err := kinds.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, ask, metav1.CreateOptions{})
 	if err == nil && answer.Status.Allowed != r.allowed {
 		err = fmt.Errorf("allowed: %t", answer.Status.Allowed)
@@ -374,7 +394,8 @@ func resourcePath(r row, version string) string {
 		path += "/namespaces/" + r.namespace
 	}
 	path += "/" + r.resource
-	named := !slices.Contains([]string{"list", "watch", "deletecollection"}, r.verb) && (r.verb != "create" || r.sub != "")
+	named := !slices.Contains([]string{"list", "watch", "deletecollection"}, r.verb) &&
+		(r.verb != "create" || r.sub != "")
 	if named {
 		path += "/" + r.name
 	}

@@ -15,8 +15,8 @@ import (
 type identity struct {
 	user   string
 	groups []string
-	// roles are the ClusterRoles and Roles of config/rbac that people are bound to; empty: those that config/rbac binds to the
-	// identity itself.
+	// roles are the ClusterRoles and Roles of config/rbac that people are bound to; empty: those that config/rbac binds
+	// to the identity itself.
 	roles []string
 }
 
@@ -118,7 +118,8 @@ func readFile(t *testing.T, who string) table {
 			continue
 		}
 		if len(fields) < 4 || len(fields) > 5 || fields[0] != "allowed" && fields[0] != "forbidden" {
-			t.Fatalf("%s, line %d: want `allowed|forbidden VERBS RESOURCE NAMESPACE/NAME [FILE] [says TEXT]`: %q", who, i+1, line)
+			t.Fatalf("%s, line %d: want `allowed|forbidden VERBS RESOURCE NAMESPACE/NAME [FILE] [says TEXT]`: %q", who,
+				i+1, line)
 		}
 		for _, verb := range strings.Split(fields[1], ",") {
 			r := row{line: i + 1, allowed: fields[0] == "allowed", verb: verb, says: strings.TrimSpace(says)}
@@ -135,7 +136,8 @@ func readFile(t *testing.T, who string) table {
 	return out
 }
 
-// target reads `pods.GROUP/eviction` and `NAMESPACE/NAME`; a dash is no name. A list or watch of `NAMESPACE/=NAME` selects one object.
+// target reads `pods.GROUP/eviction` and `NAMESPACE/NAME`; a dash is no name. A list or watch of `NAMESPACE/=NAME`
+// selects one object.
 func (r *row) target(what, at string) {
 	if strings.HasPrefix(what, "/") {
 		r.path = what
@@ -154,7 +156,8 @@ func (r *row) target(what, at string) {
 	r.name, r.selected = strings.CutPrefix(name, "=")
 }
 
-// covers tells whether the row exercises a right. An apply patch of an object that does not exist needs the right to create it, too.
+// covers tells whether the row exercises a right. An apply patch of an object that does not exist needs the right to
+// create it, too.
 func (r row) covers(p right) bool {
 	resource := r.resource
 	if r.sub != "" {

@@ -149,7 +149,8 @@ func placeOf(field string) string {
 // The golden is a document too: who has old images sees what they can boot.
 func TestWhatExamplesCanBeSaidInWhichVersion(t *testing.T) {
 	var out strings.Builder
-	out.WriteString("# Which version of Ignition has words for which example, oldest first; below, what a version lacks.\n")
+	out.WriteString("# Which version of Ignition has words for which example, oldest first; below, what a version " +
+		"lacks.\n")
 	for _, dir := range repositories(t) {
 		for _, mc := range rendered(t, dir) {
 			var can, cannot []string

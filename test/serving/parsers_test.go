@@ -43,9 +43,10 @@ var read = map[mcs.Version]func(pool string, body []byte) error{
 
 type parser[C any] func([]byte) (C, report.Report, error)
 
-// merged reads a config by the parser of its version, and merges it into a pointer of that version and into the one that
-// people get: in its own version, and in that of today's Ignition, which raises both to its newest.
-func merged[C any](v mcs.Version, parse, parseOlder parser[C], merge func(parent, child C) C) func(string, []byte) error {
+// merged reads a config by the parser of its version, and merges it into a pointer of that version and into the one
+// that people get: in its own version, and in that of today's Ignition, which raises both to its newest.
+func merged[C any](v mcs.Version, parse, parseOlder parser[C], merge func(parent, child C) C) func(string,
+	[]byte) error {
 	return func(pool string, body []byte) error {
 		child, rpt, err := parse(body)
 		if err != nil || remarks(rpt) != "" {
@@ -84,7 +85,8 @@ func remarks(rpt report.Report) string {
 	var out []string
 	for _, e := range rpt.Entries {
 		switch {
-		case strings.HasPrefix(e.Message, "setuid/"), strings.Contains(e.Message, "does not appear to be enabled"), strings.Contains(e.Message, "no [Install] section"), strings.Contains(e.Message, "deprecated"):
+		case strings.HasPrefix(e.Message, "setuid/"), strings.Contains(e.Message, "does not appear to be enabled"),
+			strings.Contains(e.Message, "no [Install] section"), strings.Contains(e.Message, "deprecated"):
 		default:
 			out = append(out, e.String())
 		}
@@ -122,7 +124,10 @@ var authority = sync.OnceValues(func() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<32, 0), IsCA: true, BasicConstraintsValid: true}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0),
+		NotAfter: time.Unix(1<<32, 0), IsCA: true, BasicConstraintsValid: true,
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), err
 })
@@ -140,7 +145,8 @@ func point(pool string, v mcs.Version) ([]byte, error) {
 	return p.Ignition()
 }
 
-// has tells whether a config has something at a place; items of lists are called by path, name or device, else by index.
+// has tells whether a config has something at a place; items of lists are called by path, name or device, else by
+// index.
 func has(t *testing.T, raw []byte, place string) bool {
 	t.Helper()
 	var value any
@@ -173,7 +179,8 @@ func item(value any, called string) any {
 	list, _ := value.([]any)
 	for i, one := range list {
 		fields, _ := one.(map[string]any)
-		if fields["path"] == called || fields["name"] == called || fields["device"] == called || strconv.Itoa(i) == called {
+		if fields["path"] == called || fields["name"] == called || fields["device"] == called ||
+			strconv.Itoa(i) == called {
 			return one
 		}
 	}

@@ -32,8 +32,10 @@ type daemonVectors struct {
 
 // actionExceptions are the cases in which we decide otherwise.
 var actionExceptions = exceptions{
-	"dir change only (unreachable)": "the original refuses directories before it asks what they cost; we take them in place, by the rules of their path",
-	"file order only":               "the original gives an empty list of actions, we give None as for any other change that costs nothing; both do nothing",
+	"dir change only (unreachable)": "the original refuses directories before it asks what they cost; we take them " +
+		"in place, by the rules of their path",
+	"file order only": "the original gives an empty list of actions, we give None as for any other change that costs " +
+		"nothing; both do nothing",
 }
 
 func TestActionsAgreeWithTheOriginal(t *testing.T) {
@@ -43,7 +45,8 @@ func TestActionsAgreeWithTheOriginal(t *testing.T) {
 			p := policy.Default()
 			if c.Policy != nil {
 				var err error
-				if p, err = policy.FromStatus(operatorv1.NodeDisruptionPolicyStatus{ClusterPolicies: *c.Policy}); err != nil {
+				if p, err = policy.FromStatus(
+					operatorv1.NodeDisruptionPolicyStatus{ClusterPolicies: *c.Policy}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -54,10 +57,14 @@ func TestActionsAgreeWithTheOriginal(t *testing.T) {
 			if got.Drain != c.Drain {
 				actionExceptions.differs(t, c.Case, seen, "drain is %v, the original's is %v", got.Drain, c.Drain)
 			}
-			for kind, want := range map[policy.ChangeKind][]string{policy.KindFile: c.ChangedFiles, policy.KindUnit: c.ChangedUnits} {
+			for kind, want := range map[policy.ChangeKind][]string{
+				policy.KindFile: c.ChangedFiles,
+				policy.KindUnit: c.ChangedUnits,
+			} {
 				slices.Sort(want) // the original's order is that of a Go map
 				if diff := cmp.Diff(want, names(got, kind), cmpopts.EquateEmpty()); diff != "" {
-					actionExceptions.differs(t, c.Case, seen, "changes of kind %s differ (-original +ours):\n%s", kind, diff)
+					actionExceptions.differs(t, c.Case, seen, "changes of kind %s differ (-original +ours):\n%s", kind,
+						diff)
 				}
 			}
 		})
@@ -93,25 +100,28 @@ func names(d policy.Decision, kind policy.ChangeKind) (out []string) {
 	return out
 }
 
-// TestTheDefaultPolicyBeginsAsTheOriginals: ours adds rules for its own daemon, for drop-ins of registries.conf, and for distributions
-// other than OpenShift.
+// TestTheDefaultPolicyBeginsAsTheOriginals: ours adds rules for its own daemon, for drop-ins of registries.conf, and
+// for distributions other than OpenShift.
 func TestTheDefaultPolicyBeginsAsTheOriginals(t *testing.T) {
 	want := load[daemonVectors](t, "daemon.json").DefaultPolicies
 	ours := policy.Default().Status().ClusterPolicies
 	added := slices.Clone(ours.Files[len(want.Files):])
-	ours.Files, ours.Units = ours.Files[:len(want.Files)], slices.DeleteFunc(slices.Clone(ours.Units), func(u operatorv1.NodeDisruptionPolicyStatusUnit) bool {
-		return strings.HasPrefix(string(u.Name), "machine-config-daemon")
-	})
+	ours.Files, ours.Units = ours.Files[:len(want.Files)], slices.DeleteFunc(slices.Clone(ours.Units),
+		func(u operatorv1.NodeDisruptionPolicyStatusUnit) bool {
+			return strings.HasPrefix(string(u.Name), "machine-config-daemon")
+		})
 	if diff := cmp.Diff(want, ours); diff != "" {
 		t.Errorf("the default policy differs (-original +ours):\n%s", diff)
 	}
 	for _, file := range added {
-		own := strings.HasSuffix(file.Path, "/bin/machine-config-daemon") || strings.HasPrefix(file.Path, "/etc/machine-config-daemon/")
+		own := strings.HasSuffix(file.Path, "/bin/machine-config-daemon") ||
+			strings.HasPrefix(file.Path, "/etc/machine-config-daemon/")
 		others := slices.ContainsFunc(distribution.Distributions(), func(k distribution.Kubernetes) bool {
 			return slices.ContainsFunc(k.Live, func(live distribution.Live) bool { return live.Path == file.Path })
 		})
 		if !own && !others && file.Path != registries.DropIns {
-			t.Errorf("the rule for %s is neither for the daemon, nor for another distribution, nor for documents about registries", file.Path)
+			t.Errorf("the rule for %s is neither for the daemon, nor for another distribution, nor for documents "+
+				"about registries", file.Path)
 		}
 	}
 }

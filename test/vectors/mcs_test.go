@@ -42,8 +42,8 @@ type serverRequest struct {
 	BodyLen       int
 }
 
-// serverExceptions are the vectors that we answer otherwise on purpose, by Accept header or by method and path, with our
-// status and version and the reason. docs/differences.md tells users the same.
+// serverExceptions are the vectors that we answer otherwise on purpose, by Accept header or by method and path, with
+// our status and version and the reason. docs/differences.md tells users the same.
 var serverExceptions = map[string]struct {
 	status  int
 	version string
@@ -60,7 +60,8 @@ var serverExceptions = map[string]struct {
 
 const (
 	ignitionType = "application/vnd.coreos.ignition+json"
-	noVersion    = "who names no version gets the newest that is rendered: nothing that boots today reads Ignition 2 only, and people who look with curl see what machines get"
+	noVersion    = "who names no version gets the newest that is rendered: nothing that boots today reads Ignition 2 " +
+		"only, and people who look with curl see what machines get"
 )
 
 func TestServer(t *testing.T) {
@@ -109,13 +110,17 @@ func server(t *testing.T) http.Handler {
 	t.Helper()
 	mc := &mcfgv1.MachineConfig{}
 	mc.Name = "rendered-worker-1"
-	mc.Spec.Config.Raw = []byte(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/a","overwrite":true,"mode":420,"contents":{"source":"data:,1"}}]}}`)
+	mc.Spec.Config.Raw = []byte(
+		`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/a","overwrite":true,"mode":420,"contents":{"source":"data:,1"}}]}}`)
 	pools := served.NewPools()
 	if err := pools.Set("worker", mc); err != nil {
 		t.Fatal(err)
 	}
 	pools.SetSynced()
-	handler, _ := mcshttp.Routes(mcshttp.Options{Source: pools, Access: mcshttp.Access{Open: true}, Log: slog.New(slog.DiscardHandler)})
+	handler, _ := mcshttp.Routes(mcshttp.Options{
+		Source: pools, Access: mcshttp.Access{Open: true},
+		Log: slog.New(slog.DiscardHandler),
+	})
 	return handler
 }
 
@@ -139,8 +144,13 @@ func askServer(t *testing.T, accept string) (int, string, any) {
 		t.Fatal(err)
 	}
 	appended := []any{mcs.NodeAnnotationsPath, mcs.EncapsulatedPath}
-	config.Storage.Files = slices.DeleteFunc(config.Storage.Files, func(f map[string]any) bool { return slices.Contains(appended, f["path"]) })
-	rest, err := json.Marshal(map[string]any{"ignition": map[string]string{"version": config.Ignition.Version}, "storage": map[string]any{"files": config.Storage.Files}})
+	config.Storage.Files = slices.DeleteFunc(config.Storage.Files, func(f map[string]any) bool {
+		return slices.Contains(appended, f["path"])
+	})
+	rest, err := json.Marshal(map[string]any{
+		"ignition": map[string]string{"version": config.Ignition.Version},
+		"storage":  map[string]any{"files": config.Storage.Files},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +165,8 @@ func replay(t *testing.T, name string, want serverRequest) {
 	r.URL.Path = want.Path
 	server(t).ServeHTTP(w, r)
 	if w.Code != want.Status || w.Header().Get("Location") != want.Location {
-		t.Errorf("%s: %d to %q, the original gives %d to %q", name, w.Code, w.Header().Get("Location"), want.Status, want.Location)
+		t.Errorf("%s: %d to %q, the original gives %d to %q", name, w.Code, w.Header().Get("Location"), want.Status,
+			want.Location)
 	}
 	if got := w.Header().Get("Content-Type"); want.Status < 400 && got != want.ContentType {
 		t.Errorf("%s: Content-Type %q, the original gives %q", name, got, want.ContentType)

@@ -55,7 +55,8 @@ func TestMaxUnavailableAgreesWithTheOriginal(t *testing.T) {
 	for _, c := range load[nodeVectors](t, "node.json").MaxUnavailable {
 		got, err := poolstate.MaxUnavailable("worker", c.MaxUnavailable, c.Nodes)
 		if got != c.Result || (err != nil) != (c.Error != "") {
-			t.Errorf("%v of %d nodes: %d, %v; the original has %d, %q", c.MaxUnavailable, c.Nodes, got, err, c.Result, c.Error)
+			t.Errorf("%v of %d nodes: %d, %v; the original has %d, %q", c.MaxUnavailable, c.Nodes, got, err, c.Result,
+				c.Error)
 		}
 	}
 }
@@ -76,7 +77,8 @@ func TestPoolsOfANodeAgreeWithTheOriginal(t *testing.T) {
 		}
 		primary, got, err := pools.For(n.Name, n.Labels)
 		if !slices.Equal(got, c.Pools) || (err != nil) != (c.Error != "") {
-			t.Errorf("%s node with roles %v: %v, %v; the original has %v, %q", c.OS, c.Roles, got, err, c.Pools, c.Error)
+			t.Errorf("%s node with roles %v: %v, %v; the original has %v, %q", c.OS, c.Roles, got, err, c.Pools,
+				c.Error)
 		}
 		if len(got) > 0 && primary != got[0] {
 			t.Errorf("node with roles %v: primary %q is not the first of %v", c.Roles, primary, got)
@@ -86,13 +88,17 @@ func TestPoolsOfANodeAgreeWithTheOriginal(t *testing.T) {
 
 // candidateExceptions are the pools in which other nodes may be told.
 var candidateExceptions = exceptions{
-	"degraded on other config notready": "the original never tells a failed node anything again once it is not Ready; ours is told the fix, which takes no node out of service that is in service",
-	"old notready only node":            "the original never tells a node anything while it is not Ready, so one that died with a bad config never hears of the fix; ours is told it once it is away for ten minutes, with the place that it has",
-	"degraded cur==des==old":            "in the original a node that has drifted takes the place in which it would be told the commit that mends it; ours is told it with the place that it has",
+	"degraded on other config notready": "the original never tells a failed node anything again once it is not " +
+		"Ready; ours is told the fix, which takes no node out of service that is in service",
+	"old notready only node": "the original never tells a node anything while it is not Ready, so one that died with " +
+		"a bad config never hears of the fix; ours is told it once it is away for ten minutes, with the place " +
+		"that it has",
+	"degraded cur==des==old": "in the original a node that has drifted takes the place in which it would be told the " +
+		"commit that mends it; ours is told it with the place that it has",
 }
 
-// findCandidates are the nodes that may be assigned the target, and for how many of those that are in service there is room. Nodes that
-// take no new place come first.
+// findCandidates are the nodes that may be assigned the target, and for how many of those that are in service there is
+// room. Nodes that take no new place come first.
 func findCandidates(f poolstate.Facts) (names []string, capacity int) {
 	capacity = max(0, f.MaxUnavailable-rollout.Count(f).Places)
 	f.Paused, f.MaxUnavailable = false, 1000
@@ -108,7 +114,9 @@ func findCandidates(f poolstate.Facts) (names []string, capacity int) {
 	if capacity == 0 {
 		return free, 0
 	}
-	return append(free, slices.DeleteFunc(assigned(), func(name string) bool { return slices.Contains(free, name) })...), capacity
+	return append(free, slices.DeleteFunc(assigned(), func(name string) bool {
+		return slices.Contains(free, name)
+	})...), capacity
 }
 
 func TestCandidatesAgreeWithTheOriginal(t *testing.T) {
@@ -137,9 +145,11 @@ func TestCandidatesAgreeWithTheOriginal(t *testing.T) {
 	candidateExceptions.settle(t, seen)
 }
 
-const namesNodes = "the original counts and quotes degraded nodes from MachineConfigNode objects and says 0 where there are none; ours reads the nodes' own annotations"
+const namesNodes = "the original counts and quotes degraded nodes from MachineConfigNode objects and says 0 where " +
+	"there are none; ours reads the nodes' own annotations"
 
-const countsNodes = "the original says that all nodes are updating also where some are done or failed; ours adds how many"
+const countsNodes = "the original says that all nodes are updating also where some are done or failed; ours adds " +
+	"how many"
 
 // conditionExceptions are the pools whose conditions have other texts.
 var conditionExceptions = exceptions{
@@ -164,7 +174,8 @@ func TestPoolStatusAgreesWithTheOriginal(t *testing.T) {
 			s := status.Pool(mcfgv1.MachineConfigPoolStatus{Configuration: named("v0")}, facts, time.Unix(0, 0))
 			got := poolStatus{
 				MachineCount: s.MachineCount, Updated: s.UpdatedMachineCount, Ready: s.ReadyMachineCount,
-				Unavailable: s.UnavailableMachineCount, Degraded: s.DegradedMachineCount, Configuration: s.Configuration.Name,
+				Unavailable: s.UnavailableMachineCount, Degraded: s.DegradedMachineCount,
+				Configuration: s.Configuration.Name,
 			}
 			if diff := cmp.Diff(c.Status, got, cmpopts.IgnoreFields(poolStatus{}, "Conditions")); diff != "" {
 				t.Errorf("counts (-original +ours):\n%s", diff)

@@ -40,16 +40,23 @@ func TestRefusalsAgreeWithTheOriginal(t *testing.T) {
 		t.Run(c.Case, func(t *testing.T) {
 			overrides := policy.OverridesOf(&operatorv1.MachineConfiguration{
 				ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{policy.InPlaceAnnotation: "openshift"}},
-				Spec:       operatorv1.MachineConfigurationSpec{IrreconcilableValidationOverrides: operatorv1.IrreconcilableValidationOverrides{Storage: c.Overrides}},
+				Spec: operatorv1.MachineConfigurationSpec{
+					IrreconcilableValidationOverrides: operatorv1.IrreconcilableValidationOverrides{
+						Storage: c.Overrides,
+					},
+				},
 			})
 			got := policy.Refuse(parse(t, c.Old), parse(t, c.New), overrides)
 			if (len(got) == 0) != c.Reconcilable {
-				reconcilableExceptions.differs(t, c.Case, seen, "refused for %v; the original says reconcilable=%v %s", got, c.Reconcilable, c.Error)
+				reconcilableExceptions.differs(t, c.Case, seen, "refused for %v; the original says reconcilable=%v %s",
+					got, c.Reconcilable, c.Error)
 			}
-			if want := refusedField[c.Case]; !c.Reconcilable && (want == "" || !strings.Contains(fmt.Sprint(got), want)) {
+			if want := refusedField[c.Case]; !c.Reconcilable &&
+				(want == "" || !strings.Contains(fmt.Sprint(got), want)) {
 				t.Errorf("the refusal %v does not name %q", got, want)
 			}
-			if len(c.Overrides) > 0 && len(policy.Refuse(parse(t, c.Old), parse(t, c.New), policy.Overrides{OpenShift: true})) == 0 {
+			if len(c.Overrides) > 0 &&
+				len(policy.Refuse(parse(t, c.Old), parse(t, c.New), policy.Overrides{OpenShift: true})) == 0 {
 				t.Error("without the override it is not refused either, so the case shows nothing")
 			}
 		})

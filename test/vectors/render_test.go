@@ -52,7 +52,8 @@ func TestRenderAgreesWithTheOriginal(t *testing.T) {
 				})
 			}
 			got, err := render.Merge(c.Pool, mcs, render.Defaults{
-				OSImageURL: c.ControllerConfig.BaseOSContainerImage, ExtensionsImage: c.ControllerConfig.BaseOSExtensionsContainerImage,
+				OSImageURL:      c.ControllerConfig.BaseOSContainerImage,
+				ExtensionsImage: c.ControllerConfig.BaseOSExtensionsContainerImage,
 			})
 			if c.Error != "" {
 				refused(t, err, refusedFor[c.Case])

@@ -11,8 +11,8 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
 
-// TestARenderedConfigHasTheSameNameForRendererAndNode: the daemon refuses a config whose content does not have its name, also after
-// its way through JSON.
+// TestARenderedConfigHasTheSameNameForRendererAndNode: the daemon refuses a config whose content does not have its
+// name, also after its way through JSON.
 func TestARenderedConfigHasTheSameNameForRendererAndNode(t *testing.T) {
 	for says, spec := range map[string]mcfgv1.MachineConfigSpec{
 		"an empty config":       {},

@@ -34,16 +34,19 @@ func startPlane(t *testing.T, root, bin, dir string) *plane {
 		t.Fatal(err)
 	}
 	p.start(t, "control-plane", "bunsen-standalone", "up", "--bare", "--data", p.data, "--bin", bin,
-		"--api-port", fmt.Sprint(p.ports.api), "--etcd-port", fmt.Sprint(p.ports.etcd), "--etcd-peer-port", fmt.Sprint(p.ports.peer))
+		"--api-port", fmt.Sprint(p.ports.api), "--etcd-port", fmt.Sprint(p.ports.etcd), "--etcd-peer-port",
+		fmt.Sprint(p.ports.peer))
 	p.await(t, "control-plane", "Up after")
 	p.apply(t, "-k", filepath.Join(root, "config"))
-	p.apply(t, "-k", filepath.Join(root, "config", "components", "nodes-read-configs")) // the machine may not reach the server by every name
+	// the machine may not reach the server by every name
+	p.apply(t, "-k", filepath.Join(root, "config", "components", "nodes-read-configs"))
 	p.must(t, "wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
 	p.apply(t, "-f", filepath.Join(root, "test", "vm", "objects.yaml"))
 	identity := func(name string) string { return filepath.Join(p.data, "identities", name+".kubeconfig") }
-	p.start(t, "controller", "machine-config-controller", "--kubeconfig", identity("machine-config-controller"), "--store", filepath.Join(dir, "store"))
-	// Closed, with its certificate in a Secret, and able to let machines join: they know the API server by a name of its
-	// certificate.
+	p.start(t, "controller", "machine-config-controller", "--kubeconfig", identity("machine-config-controller"),
+		"--store", filepath.Join(dir, "store"))
+	// Closed, with its certificate in a Secret, and able to let machines join: they know the API server by a name of
+	// its certificate.
 	p.start(t, "server", "machine-config-server", "--kubeconfig", identity("machine-config-server"),
 		"--listen", fmt.Sprintf("127.0.0.1:%d", p.ports.server), "--hostnames", seenAddress,
 		"--join-server", fmt.Sprintf("https://%s:%d", apiName, seenAPI),

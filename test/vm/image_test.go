@@ -18,7 +18,8 @@ import (
 
 // packages of the machine beside those that every lab host has.
 var packages = []string{
-	"linux-image-cloud-" + runtime.GOARCH, "dracut", "dracut-network", "ignition", "isc-dhcp-client", "gdisk", "e2fsprogs",
+	"linux-image-cloud-" + runtime.GOARCH, "dracut", "dracut-network", "ignition", "isc-dhcp-client", "gdisk",
+	"e2fsprogs",
 	"ostree", "ostree-boot", "bubblewrap", "libblkid1", "libnss-myhostname", "sudo",
 }
 
@@ -49,15 +50,17 @@ func makeImage(t *testing.T, root string) image {
 		return heavy(cmd)
 	})
 	here := filepath.Join(root, "test", "vm", "image")
-	boot := lab.Cached(t, "vm-boot", base+ignition+digest(t, here+"/boot", here+"/dracut.conf", here+"/dracut"), func(dir string) error {
-		return heavy(exec.Command(here+"/boot", base, ignition+"/internal", dir))
-	})
+	boot := lab.Cached(t, "vm-boot", base+ignition+digest(t, here+"/boot", here+"/dracut.conf", here+"/dracut"),
+		func(dir string) error {
+			return heavy(exec.Command(here+"/boot", base, ignition+"/internal", dir))
+		})
 	programs := t.TempDir()
 	buildPrograms(t, root, programs)
 	units := filepath.Join(root, "config", "daemon", "systemd")
-	disk := lab.Cached(t, "vm-disk", boot+digest(t, here+"/disk", here+"/files", programs, units), func(dir string) error {
-		return heavy(exec.Command(here+"/disk", base, boot, programs, units, dir))
-	})
+	disk := lab.Cached(t, "vm-disk", boot+digest(t, here+"/disk", here+"/files", programs, units),
+		func(dir string) error {
+			return heavy(exec.Command(here+"/disk", base, boot, programs, units, dir))
+		})
 	read := func(name string) string {
 		text, err := os.ReadFile(filepath.Join(disk, name))
 		if err != nil {
@@ -65,14 +68,18 @@ func makeImage(t *testing.T, root string) image {
 		}
 		return strings.TrimSpace(string(text))
 	}
-	return image{kernel: read("release"), disk: disk + "/disk.raw", store: disk + "/store", v1: read("v1"), v2: read("v2")}
+	return image{
+		kernel: read("release"), disk: disk + "/disk.raw", store: disk + "/store", v1: read("v1"),
+		v2: read("v2"),
+	}
 }
 
 // buildPrograms builds what runs inside of the machine: static, as it is shipped.
 func buildPrograms(t *testing.T, root, out string) {
 	t.Helper()
 	for name, pkg := range map[string]string{
-		"machine-config-daemon": "./cmd/machine-config-daemon", "kubelet": "./test/lab/kubelet", "join": "./test/vm/join",
+		"machine-config-daemon": "./cmd/machine-config-daemon", "kubelet": "./test/lab/kubelet",
+		"join":       "./test/vm/join",
 		"rpm-ostree": "./test/lab/ostree/front",
 	} {
 		cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-o", filepath.Join(out, name), pkg)

@@ -19,8 +19,8 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// How long a step may wait: an emulated machine boots in half a minute where nobody else is at work, and in minutes where
-// somebody is.
+// How long a step may wait: an emulated machine boots in half a minute where nobody else is at work, and in minutes
+// where somebody is.
 const (
 	soon   = 5 * time.Minute
 	aBoot  = 10 * time.Minute
@@ -99,12 +99,14 @@ func begin(t *testing.T, root, bin, dir string) *life {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &life{transcript: &transcript{t: t, hide: strings.NewReplacer(dir, "RUN", root, "REPOSITORY", home, "HOME", host, "HOST")}}
+	l := &life{transcript: &transcript{t: t, hide: strings.NewReplacer(dir, "RUN", root, "REPOSITORY", home, "HOME",
+		host, "HOST")}}
 	l.image = makeImage(t, root)
 	free := freePorts(t, 1)
 	l.shell = newShell(t, dir, free[0])
 	t.Cleanup(l.shell.hangUp)
-	l.repo = newRepository(t, dir, filepath.Join(root, "test", "vm", "config"), "CORE_KEY", l.shell.public, "OS_IMAGE", l.image.v1)
+	l.repo = newRepository(t, dir, filepath.Join(root, "test", "vm", "config"), "CORE_KEY", l.shell.public, "OS_IMAGE",
+		l.image.v1)
 	l.plane = startPlane(t, root, bin, dir)
 	l.node = watchNode(t, l.plane.kubeconfig(), nodeName)
 	self, err := os.Executable()
@@ -119,17 +121,21 @@ func begin(t *testing.T, root, bin, dir string) *life {
 	}
 	l.machine = &machine{
 		dir: filepath.Join(dir, "machine"), ignition: ignition,
-		netdev: netdev(self, l.shell.port, map[int]int{seenAPI: l.plane.ports.api, seenServer: l.plane.ports.server, seenStore: serveStore(t, l.image.store)}),
+		netdev: netdev(self, l.shell.port, map[int]int{
+			seenAPI: l.plane.ports.api, seenServer: l.plane.ports.server,
+			seenStore: serveStore(t, l.image.store),
+		}),
 	}
 	l.machine.prepare(t, l.image.disk)
 	return l
 }
 
-// makeToken makes a token of the machine that is good once, and returns its text. The cluster does not know it yet: what it is
-// to keep of it is in a file.
+// makeToken makes a token of the machine that is good once, and returns its text. The cluster does not know it yet:
+// what it is to keep of it is in a file.
 func (p *plane) makeToken(t *testing.T, keep string) string {
 	t.Helper()
-	out, _, err := p.bunsenOut(t.Context(), "token", "create", "--pool", "worker", "--node", nodeName, "--uses", "1", "--ttl", "2h", "--tokens-file", keep)
+	out, _, err := p.bunsenOut(t.Context(), "token", "create", "--pool", "worker", "--node", nodeName, "--uses", "1",
+		"--ttl", "2h", "--tokens-file", keep)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +146,8 @@ func (p *plane) makeToken(t *testing.T, keep string) string {
 // pointer` prints it; and what this network lacks, which is names.
 func (p *plane) pointer(t *testing.T, token string) []byte {
 	t.Helper()
-	out, _, err := p.bunsenOut(t.Context(), "pointer", "--pool", "worker", "--server", fmt.Sprintf("https://%s:%d", seenAddress, seenServer), "--token", token)
+	out, _, err := p.bunsenOut(t.Context(), "pointer", "--pool", "worker", "--server",
+		fmt.Sprintf("https://%s:%d", seenAddress, seenServer), "--token", token)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +156,10 @@ func (p *plane) pointer(t *testing.T, token string) []byte {
 		t.Fatal(err)
 	}
 	file := func(path, text string) map[string]any {
-		return map[string]any{"path": path, "mode": 0o644, "overwrite": true, "contents": map[string]any{"source": "data:," + url.PathEscape(text)}}
+		return map[string]any{
+			"path": path, "mode": 0o644, "overwrite": true,
+			"contents": map[string]any{"source": "data:," + url.PathEscape(text)},
+		}
 	}
 	config["storage"] = map[string]any{"files": []any{
 		file("/etc/hostname", nodeName+"\n"),
@@ -209,14 +219,16 @@ func (l *life) render(t *testing.T, do func() (hash, diff string, err error)) ti
 	l.show("$", "git push  # "+hash[:12], diff)
 	begin := time.Now()
 	before := l.config
-	_, err = l.plane.kubectl(t.Context(), nil, "wait", "mcp/worker", "--timeout=90s", `--for=jsonpath={.metadata.annotations.bunsen\.dev/revision}=main@sha1:`+hash)
+	_, err = l.plane.kubectl(t.Context(), nil, "wait", "mcp/worker", "--timeout=90s",
+		`--for=jsonpath={.metadata.annotations.bunsen\.dev/revision}=main@sha1:`+hash)
 	if err != nil {
 		out, _ := l.plane.kubectl(t.Context(), nil, "get", "gitsource,mcp", "-o", "yaml")
 		t.Log(out)
 		l.must(t, err)
 	}
 	l.config = l.own(t, l.plane.must(t, "get", "mcp", "worker", "-o", "jsonpath={.spec.configuration.name}"))
-	l.check(l.config != before, fmt.Sprintf("the pool is rendered from it after %.1f s", time.Since(begin).Seconds()), l.config)
+	l.check(l.config != before, fmt.Sprintf("the pool is rendered from it after %.1f s", time.Since(begin).Seconds()),
+		l.config)
 	return begin
 }
 
@@ -224,7 +236,8 @@ func (l *life) render(t *testing.T, do func() (hash, diff string, err error)) ti
 func (l *life) own(t *testing.T, target string) string {
 	t.Helper()
 	key := strings.ReplaceAll(v1alpha1.NodeConfigsAnnotation, ".", `\.`)
-	of, err := v1alpha1.ParseNodeConfigs(l.plane.must(t, "get", "mc", target, "-o", "jsonpath={.metadata.annotations."+key+"}"))
+	of, err := v1alpha1.ParseNodeConfigs(l.plane.must(t, "get", "mc", target, "-o", "jsonpath={.metadata.annotations."+
+		key+"}"))
 	l.must(t, err)
 	return of.Of(nodeName)
 }
@@ -251,7 +264,9 @@ func (l *life) change(subject string, edits ...error) func() (string, string, er
 }
 
 // becomes waits for the Node and writes down how it got there.
-func (l *life) becomes(t *testing.T, begin time.Time, limit time.Duration, what string, ask func(*corev1.Node) error) *corev1.Node {
+func (l *life) becomes(t *testing.T, begin time.Time, limit time.Duration, what string,
+	ask func(*corev1.Node) error,
+) *corev1.Node {
 	t.Helper()
 	node, err := l.node.await(t.Context(), limit, ask)
 	l.show("$", "kubectl get node "+nodeName+" --watch  # what its annotations say", l.node.since(begin))

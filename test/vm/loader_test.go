@@ -26,8 +26,8 @@ var (
 	listedName = regexp.MustCompile(`/([^/\n]+\.conf)/`)
 )
 
-// load plays the boot loader of a machine that is off: it replays the file system's journal as a kernel would, takes the
-// newest entry, and copies its kernel and initramfs to dir.
+// load plays the boot loader of a machine that is off: it replays the file system's journal as a kernel would, takes
+// the newest entry, and copies its kernel and initramfs to dir.
 func load(disk, dir string) (entry, error) {
 	out, err := exec.Command("e2fsck", "-p", disk).CombinedOutput()
 	var exit *exec.ExitError

@@ -15,10 +15,12 @@ import (
 )
 
 // speed are kernel arguments that only make an emulated machine faster.
-const speed = " raid=noautodetect tsc=reliable no_timer_check cryptomgr.notests rcupdate.rcu_expedited=1 audit=0 apparmor=0"
+const speed = " raid=noautodetect tsc=reliable no_timer_check cryptomgr.notests rcupdate.rcu_expedited=1 audit=0 " +
+	"apparmor=0"
 
 // firstBoot are what the boot loader adds while the machine's stamp says that it was never booted.
-const firstBoot = " ignition.firstboot=1 ignition.platform.id=qemu rd.neednet=1 ip=dhcp rd.shell=0 rd.emergency=poweroff"
+const firstBoot = " ignition.firstboot=1 ignition.platform.id=qemu rd.neednet=1 ip=dhcp rd.shell=0 " +
+	"rd.emergency=poweroff"
 
 // maxBoots is more than any life has: a machine that goes in circles is stopped.
 const maxBoots = 30
@@ -26,7 +28,8 @@ const maxBoots = 30
 // dataSerial is the serial number of the second disk, which the table of facts has.
 const dataSerial = "DATA0001"
 
-// machine is an emulated computer with two disks: one with the OS, and an empty one. It is switched on by start, and again after each reboot and power cut.
+// machine is an emulated computer with two disks: one with the OS, and an empty one. It is switched on by start, and
+// again after each reboot and power cut.
 type machine struct {
 	dir, disk, data string
 	// ignition is the pointer config, in the place where QEMU's firmware hands it over.
@@ -120,13 +123,15 @@ func (m *machine) on() (*exec.Cmd, error) {
 		options += firstBoot
 	}
 	m.qemu = exec.Command("qemu-system-x86_64",
-		"-accel", "tcg,thread=multi", "-cpu", "qemu64,+ssse3,+sse4.1,+sse4.2,+cx16,+popcnt", "-machine", "q35", "-m", "1536", "-smp", "1",
+		"-accel", "tcg,thread=multi", "-cpu", "qemu64,+ssse3,+sse4.1,+sse4.2,+cx16,+popcnt", "-machine", "q35", "-m",
+		"1536", "-smp", "1",
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
 		"-chardev", "file,id=console,append=on,path="+m.console(), "-device", "isa-serial,chardev=console",
 		"-chardev", "file,id=journal,append=on,path="+m.journal(), "-device", "isa-serial,chardev=journal",
 		"-kernel", filepath.Join(m.dir, "linux"), "-initrd", filepath.Join(m.dir, "initrd"), "-append", options,
 		"-drive", "file="+m.disk+",if=virtio,format=raw,cache=unsafe", "-device", "virtio-rng-pci",
-		"-drive", "file="+m.data+",if=none,id=data,format=raw,cache=unsafe", "-device", "virtio-blk-pci,drive=data,serial="+dataSerial,
+		"-drive", "file="+m.data+",if=none,id=data,format=raw,cache=unsafe", "-device",
+		"virtio-blk-pci,drive=data,serial="+dataSerial,
 		"-fw_cfg", "name=opt/com.coreos/config,file="+m.ignition,
 		"-netdev", m.netdev, "-device", "virtio-net-pci,netdev=n0")
 	said, err := os.OpenFile(filepath.Join(m.dir, "qemu.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)

@@ -20,8 +20,8 @@ const (
 	seenStore  = 80
 )
 
-// forward is between the machine and one port of the test, for one connection: QEMU starts it and speaks by its standard
-// input and output.
+// forward is between the machine and one port of the test, for one connection: QEMU starts it and speaks by its
+// standard input and output.
 func forward(to string) error {
 	conn, err := net.Dial("tcp", to)
 	if err != nil {

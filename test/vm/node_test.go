@@ -64,7 +64,8 @@ func watchNode(t *testing.T, kubeconfig, name string) *watcher {
 
 // watch sees changes until the API server ends it.
 func (w *watcher) watch(ctx context.Context) {
-	events, err := w.nodes.Watch(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, w.name).String()})
+	events, err := w.nodes.Watch(ctx,
+		metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, w.name).String()})
 	if err != nil {
 		select {
 		case <-ctx.Done():
@@ -96,7 +97,8 @@ func (w *watcher) see(node *corev1.Node) {
 func said(n *corev1.Node) string {
 	a := n.Annotations
 	words := []string{
-		"state=" + a[v1alpha1.StateAnnotation], "current=" + short(a[v1alpha1.CurrentConfigAnnotation]), "desired=" + short(a[v1alpha1.DesiredConfigAnnotation]),
+		"state=" + a[v1alpha1.StateAnnotation], "current=" + short(a[v1alpha1.CurrentConfigAnnotation]),
+		"desired=" + short(a[v1alpha1.DesiredConfigAnnotation]),
 		"ready=" + ready(n), "boot=" + short(n.Status.NodeInfo.BootID),
 	}
 	if n.Spec.Unschedulable {
@@ -113,7 +115,8 @@ func said(n *corev1.Node) string {
 
 // short is enough of a name or an id to know it again.
 func short(name string) string {
-	if pool, hash, ok := strings.Cut(strings.TrimPrefix(name, "rendered-"), "-"); ok && strings.HasPrefix(name, "rendered-") {
+	if pool, hash, ok := strings.Cut(strings.TrimPrefix(name, "rendered-"), "-"); ok && strings.HasPrefix(name,
+		"rendered-") {
 		return pool + "-" + hash[:min(8, len(hash))]
 	}
 	return name[:min(8, len(name))]
@@ -167,8 +170,10 @@ func (w *watcher) since(begin time.Time) string {
 func is(state, config string) func(*corev1.Node) error {
 	return func(n *corev1.Node) error {
 		a := n.Annotations
-		if a[v1alpha1.StateAnnotation] != state || config != "" && (a[v1alpha1.CurrentConfigAnnotation] != config || a[v1alpha1.DesiredConfigAnnotation] != config) ||
-			a[v1alpha1.CurrentConfigAnnotation] == "" || n.Spec.Unschedulable && state == v1alpha1.StateDone || ready(n) != "True" {
+		if a[v1alpha1.StateAnnotation] != state || config != "" && (a[v1alpha1.CurrentConfigAnnotation] != config ||
+			a[v1alpha1.DesiredConfigAnnotation] != config) ||
+			a[v1alpha1.CurrentConfigAnnotation] == "" || n.Spec.Unschedulable && state == v1alpha1.StateDone ||
+			ready(n) != "True" {
 			return fmt.Errorf("wanted %s in %s, the Node says %s", state, config, said(n))
 		}
 		return nil

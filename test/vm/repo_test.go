@@ -35,7 +35,11 @@ func newRepository(t *testing.T, dir, from string, words ...string) *repository 
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"init", "-q", "--bare", "-b", "main", r.bare}, {"init", "-q", "-b", "main"}, {"remote", "add", "origin", r.bare}} {
+	for _, args := range [][]string{
+		{"init", "-q", "--bare", "-b", "main", r.bare},
+		{"init", "-q", "-b", "main"},
+		{"remote", "add", "origin", r.bare},
+	} {
 		if _, err := r.git(args...); err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +101,8 @@ func (r *repository) push() (hash, diff string, err error) {
 func (r *repository) git(args ...string) (string, error) {
 	cmd := exec.Command("git", append([]string{"-C", r.tree}, args...)...)
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0",
-		"GIT_AUTHOR_NAME=Ada Lovelace", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada Lovelace", "GIT_COMMITTER_EMAIL=ada@example.com")
+		"GIT_AUTHOR_NAME=Ada Lovelace", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada Lovelace",
+		"GIT_COMMITTER_EMAIL=ada@example.com")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("git %s: %w: %s", strings.Join(args, " "), err, out)

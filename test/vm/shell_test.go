@@ -50,8 +50,10 @@ func newShell(t *testing.T, dir string, port int) *shell {
 
 // run runs a script of sh and returns what it printed. Connections are shared until the machine goes down.
 func (s *shell) run(ctx context.Context, script string) (string, error) {
-	cmd := exec.CommandContext(ctx, "ssh", "-q", "-F", "none", "-i", filepath.Join(s.dir, "id"), "-p", strconv.Itoa(s.port),
-		"-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "BatchMode=yes", "-o", "ConnectTimeout=60",
+	cmd := exec.CommandContext(ctx, "ssh", "-q", "-F", "none", "-i", filepath.Join(s.dir, "id"), "-p",
+		strconv.Itoa(s.port),
+		"-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "BatchMode=yes", "-o",
+		"ConnectTimeout=60",
 		"-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=12",
 		"-o", "ControlMaster=auto", "-o", "ControlPersist=30", "-o", "ControlPath="+filepath.Join(s.dir, "ssh"),
 		"core@127.0.0.1", script)
@@ -70,7 +72,9 @@ func (s *shell) run(ctx context.Context, script string) (string, error) {
 
 // hangUp ends the connection that stays.
 func (s *shell) hangUp() {
-	_ = exec.Command("ssh", "-q", "-F", "none", "-o", "ControlPath="+filepath.Join(s.dir, "ssh"), "-O", "exit", "core@127.0.0.1").Run() // there may be none
+	// there may be none
+	_ = exec.Command("ssh", "-q", "-F", "none", "-o", "ControlPath="+filepath.Join(s.dir, "ssh"), "-O", "exit",
+		"core@127.0.0.1").Run()
 	_ = os.Remove(filepath.Join(s.dir, "ssh"))
 }
 

@@ -23,14 +23,16 @@ func (l *life) refused(t *testing.T) {
 		if err != nil {
 			return "", "", err
 		}
-		_, err = l.plane.kubectl(t.Context(), fmt.Appendf(nil, source, l.repo.bare), "apply", "--server-side", "-f", "-")
+		_, err = l.plane.kubectl(t.Context(), fmt.Appendf(nil, source, l.repo.bare), "apply", "--server-side", "-f",
+			"-")
 		if err == nil {
 			_, err = l.plane.kubectl(t.Context(), nil, "wait", "mcp/worker", "--for=create", "--timeout=60s")
 		}
 		return hash, diff, err
 	})
 	go l.machine.live()
-	l.say("The machine is switched on. It knows whom to ask, whom to believe and a token to ask with, and nothing else. The token was made without the cluster, which does not know it yet.")
+	l.say("The machine is switched on. It knows whom to ask, whom to believe and a token to ask with, and nothing " +
+		"else. The token was made without the cluster, which does not know it yet.")
 	l.must(t, poll(t.Context(), aBoot, func() error {
 		if strings.Contains(l.lastLine("server", "answered GET"), "status=401") {
 			return nil
@@ -59,26 +61,39 @@ func (l *life) firstBoot(t *testing.T) {
 	boots, _ := l.machine.booted()
 	// It may have come a moment too early once more.
 	born := len(boots) - 2
-	l.check(born >= refused-1 && born <= refused && boots[born].firstBoot && !boots[born+1].firstBoot, "two boots more: one with Ignition in the initramfs, and one into the kernel argument, before the kubelet joins", len(boots))
-	l.check(!strings.Contains(boots[born].options, "lab.born=1") && strings.Contains(boots[born+1].options, "lab.born=1"), "the boot entry has the argument since the last", boots[born+1].title)
+	l.check(born >= refused-1 && born <= refused && boots[born].firstBoot && !boots[born+1].firstBoot, "two boots "+
+		"more: one with Ignition in the initramfs, and one into the kernel argument, before the kubelet joins",
+		len(boots))
+	l.check(!strings.Contains(boots[born].options, "lab.born=1") && strings.Contains(boots[born+1].options,
+		"lab.born=1"), "the boot entry has the argument since the last", boots[born+1].title)
 	served := l.lastLine("server", "status=200")
-	l.check(strings.Contains(served, "version=3.5.0") && strings.Contains(served, "config="+l.config), "our server served it", served)
+	l.check(strings.Contains(served, "version=3.5.0") && strings.Contains(served, "config="+l.config),
+		"our server served it", served)
 	l.closed(t)
-	l.look(t.Context(), "sudo journalctl -b -1 -o cat -t ignition | grep -E 'GET |finished.*(writing file|unit|user|ssh)'")
-	out := l.look(t.Context(), "cat /etc/motd /usr/lib/bunsen-release; systemctl is-enabled beat; systemctl is-active beat; stat -c '%a %U %n' /home/core/.ssh/authorized_keys.d/ignition")
-	l.check(strings.Contains(out, "follows git") && strings.Contains(out, "enabled\nactive"), "files and units are as in git", "motd, beat.service")
-	out = l.look(t.Context(), "readlink -f /dev/disk/by-id/virtio-"+dataSerial+"-part1; findmnt -no SOURCE,FSTYPE /var/lib/data; sudo grep address1 /etc/NetworkManager/system-connections/static.nmconnection")
+	l.look(t.Context(), "sudo journalctl -b -1 -o cat -t ignition | grep -E 'GET |finished.*(writing "+
+		"file|unit|user|ssh)'")
+	out := l.look(t.Context(), "cat /etc/motd /usr/lib/bunsen-release; systemctl is-enabled beat; systemctl "+
+		"is-active beat; stat -c '%a %U %n' /home/core/.ssh/authorized_keys.d/ignition")
+	l.check(strings.Contains(out, "follows git") && strings.Contains(out, "enabled\nactive"),
+		"files and units are as in git", "motd, beat.service")
+	out = l.look(t.Context(), "readlink -f /dev/disk/by-id/virtio-"+dataSerial+"-part1; findmnt -no SOURCE,FSTYPE "+
+		"/var/lib/data; sudo grep address1 /etc/NetworkManager/system-connections/static.nmconnection")
 	disk, mount, _ := strings.Cut(out, "\n")
-	l.check(strings.HasPrefix(disk, "/dev/vd") && strings.HasPrefix(mount, disk+" ext4") && strings.Contains(out, "10.0.2.31/24"), "the disk with the serial number of its row has the data, and the address is that of its row", mount)
+	l.check(strings.HasPrefix(disk, "/dev/vd") && strings.HasPrefix(mount, disk+" ext4") &&
+		strings.Contains(out, "10.0.2.31/24"), "the disk with the serial number of its row has the data, and the "+
+		"address is that of its row", mount)
 	l.show(nodeName+"$", "journalctl -u machine-config-daemon-firstboot", l.daemonSaid(0))
-	l.look(t.Context(), "cat /proc/cmdline; sudo ostree admin status; cat /etc/machine-config-daemon/node-annotations.json")
-	current := l.plane.must(t, "get", "node", nodeName, "-o", `jsonpath={.metadata.annotations.machineconfiguration\.openshift\.io/currentConfig}`)
+	l.look(t.Context(), "cat /proc/cmdline; sudo ostree admin status; cat "+
+		"/etc/machine-config-daemon/node-annotations.json")
+	current := l.plane.must(t, "get", "node", nodeName, "-o",
+		`jsonpath={.metadata.annotations.machineconfiguration\.openshift\.io/currentConfig}`)
 	l.check(current == l.config, "the annotations were seeded from what the server appended", current)
 }
 
 // closed looks at what the machine was let in by.
 func (l *life) closed(t *testing.T) {
-	l.check(strings.Contains(l.lastLine("audit", `"action":"serve"`), `"node":"`+nodeName+`"`), "the audit log has it", l.lastLine("audit", `"action":"serve"`))
+	l.check(strings.Contains(l.lastLine("audit", `"action":"serve"`), `"node":"`+nodeName+`"`), "the audit log has it",
+		l.lastLine("audit", `"action":"serve"`))
 	list := l.list(t)
 	l.check(strings.Contains(list, "used up"), "the token was good for one machine", list)
 	ask := fmt.Sprintf(`curl -sk -o /dev/null -w '%%{http_code}' https://%s:%d/config/worker`, seenAddress, seenServer)
@@ -86,8 +101,10 @@ func (l *life) closed(t *testing.T) {
 	_, secret, _ := strings.Cut(strings.TrimPrefix(l.token, "bunsen."), ".")
 	found := l.ask(t.Context(), "sudo journalctl --no-pager | grep -c "+secret+" || true")
 	l.check(found == "0", "the token is not in the machine's journal", found)
-	out := l.look(t.Context(), "sudo stat -c '%a %U %n' /etc/kubernetes/kubeconfig; sudo grep -vE 'certificate-authority-data|\"token\"' /etc/kubernetes/kubeconfig")
-	l.check(strings.Contains(out, "600 root"), "it joined by a bootstrap token that was minted for it", "/etc/kubernetes/kubeconfig")
+	out := l.look(t.Context(), "sudo stat -c '%a %U %n' /etc/kubernetes/kubeconfig; sudo grep -vE "+
+		"'certificate-authority-data|\"token\"' /etc/kubernetes/kubeconfig")
+	l.check(strings.Contains(out, "600 root"), "it joined by a bootstrap token that was minted for it",
+		"/etc/kubernetes/kubeconfig")
 }
 
 // list is what people see of the tokens.
@@ -113,12 +130,15 @@ func (l *life) lastLine(name, word string) string {
 func (l *life) rebootless(t *testing.T) {
 	boot, beat := l.bootID(t.Context()), l.ask(t.Context(), "systemctl show -P InvocationID beat")
 	begin := l.render(t, l.change("Beat faster, and say so",
-		l.repo.edit("pools/worker/20-motd.bu", "This machine follows git.", "This machine follows git, and beats faster."),
+		l.repo.edit("pools/worker/20-motd.bu", "This machine follows git.", "This machine follows git, and beats "+
+			"faster."),
 		l.repo.edit("pools/worker/30-beat.bu", "every=3600", "every=600")))
 	l.becomes(t, begin, soon, "Done", l.done())
 	out := l.look(t.Context(), "cat /etc/motd /etc/beat.conf; sudo journalctl -u beat -o cat | tail -2")
-	l.check(strings.Contains(out, "beats faster") && strings.Contains(out, "every=600"), "the files are the new ones", "motd, beat.conf")
-	l.check(l.ask(t.Context(), "systemctl show -P InvocationID beat") != beat, "beat.service was restarted", "another invocation")
+	l.check(strings.Contains(out, "beats faster") && strings.Contains(out, "every=600"), "the files are the new ones",
+		"motd, beat.conf")
+	l.check(l.ask(t.Context(), "systemctl show -P InvocationID beat") != beat, "beat.service was restarted",
+		"another invocation")
 	l.check(l.bootID(t.Context()) == boot, "the machine was not rebooted", boot)
 }
 
@@ -138,16 +158,19 @@ storage:
 	l.must(t, l.shell.await(t.Context()))
 	now := l.bootID(t.Context())
 	l.check(now != boot && l.boots() == boots+1, "the machine was rebooted once", boot+" → "+now)
-	out := l.look(t.Context(), "sysctl fs.inotify.max_user_watches 2>/dev/null || cat /proc/sys/fs/inotify/max_user_watches")
+	out := l.look(t.Context(), "sysctl fs.inotify.max_user_watches 2>/dev/null || cat "+
+		"/proc/sys/fs/inotify/max_user_watches")
 	l.check(strings.HasSuffix(out, "123456"), "the setting is in force", out)
 	l.look(t.Context(), "sudo journalctl -b -1 -o cat -t systemd-logind | grep -i reboot")
-	l.show("$", "kubectl get events  # about the Node", l.events(t.Context(), "Reboot", "Drain", "OSUpdateStarted", "PendingConfig", "NodeDone"))
+	l.show("$", "kubectl get events  # about the Node", l.events(t.Context(), "Reboot", "Drain", "OSUpdateStarted",
+		"PendingConfig", "NodeDone"))
 	l.show(nodeName+"$", "journalctl -u machine-config-daemon", l.daemonSaid(from))
 }
 
 func (l *life) badUnit(t *testing.T) {
 	old, boots, from := l.config, l.boots(), l.machine.said()
-	begin := l.render(t, l.change("A service that does not start", l.repo.write("pools/worker/50-broken.bu", `variant: fcos
+	begin := l.render(t, l.change("A service that does not start", l.repo.write("pools/worker/50-broken.bu",
+		`variant: fcos
 version: 1.6.0
 storage:
   files:
@@ -169,16 +192,20 @@ systemd:
 	bad := l.config
 	l.becomes(t, begin, twoOf, "back by itself, and Degraded", func(n *corev1.Node) error {
 		a := n.Annotations
-		if a[v1alpha1.StateAnnotation] != v1alpha1.StateDegraded || a[v1alpha1.CurrentConfigAnnotation] != old || a[v1alpha1.DesiredConfigAnnotation] != bad ||
+		if a[v1alpha1.StateAnnotation] != v1alpha1.StateDegraded || a[v1alpha1.CurrentConfigAnnotation] != old ||
+			a[v1alpha1.DesiredConfigAnnotation] != bad ||
 			a[v1alpha1.ReasonAnnotation] == "" || ready(n) != "True" || l.boots() < boots+2 {
-			return fmt.Errorf("wanted Degraded in %s with a reason after two boots, after %d the Node says %s", old, l.boots()-boots, said(n))
+			return fmt.Errorf("wanted Degraded in %s with a reason after two boots, after %d the Node says %s", old,
+				l.boots()-boots, said(n))
 		}
 		return nil
 	})
 	l.must(t, l.shell.await(t.Context()))
 	l.check(l.boots() == boots+2, "it was booted twice: into the new config and back", l.boots()-boots)
-	out := l.look(t.Context(), "ls /etc/sysctl.d/50-broken.conf /etc/systemd/system/broken.service /etc/systemd/system/multi-user.target.wants/ 2>&1; cat /proc/sys/fs/inotify/max_user_instances")
-	l.check(!strings.Contains(out, "4321") && strings.Count(out, "No such file") == 2, "nothing of the bad config is left", "no file, no unit")
+	out := l.look(t.Context(), "ls /etc/sysctl.d/50-broken.conf /etc/systemd/system/broken.service "+
+		"/etc/systemd/system/multi-user.target.wants/ 2>&1; cat /proc/sys/fs/inotify/max_user_instances")
+	l.check(!strings.Contains(out, "4321") && strings.Count(out, "No such file") == 2,
+		"nothing of the bad config is left", "no file, no unit")
 	l.look(t.Context(), "sudo cat /var/lib/machine-config-daemon/rejected.json")
 	l.show(nodeName+"$", "journalctl -u machine-config-daemon", l.daemonSaid(from))
 	l.show("$", "kubectl get mcp worker", l.ofPool(t.Context()))
@@ -212,7 +239,8 @@ func many(n int, word string) string {
 	var b strings.Builder
 	b.WriteString("variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n")
 	for i := range n {
-		fmt.Fprintf(&b, "    - path: /etc/many/%03d\n      mode: 0644\n      contents:\n        inline: |\n          %s\n", i, strings.Repeat(fmt.Sprintf("%s %d ", word, i), 100))
+		fmt.Fprintf(&b, "    - path: /etc/many/%03d\n      mode: 0644\n      contents:\n        inline: |\n"+
+			"          %s\n", i, strings.Repeat(fmt.Sprintf("%s %d ", word, i), 100))
 	}
 	return b.String()
 }
@@ -228,22 +256,27 @@ func (l *life) powerCut(t *testing.T) {
 	l.becomes(t, begin, aBoot, "Done with many files", l.done())
 	l.ask(t.Context(), "sync")
 	boots, from := l.boots(), l.machine.said()
-	begin = l.render(t, l.change("Other contents for all of them", l.repo.write("pools/worker/70-many.bu", many(manyFiles, "new"))))
+	begin = l.render(t, l.change("Other contents for all of them", l.repo.write("pools/worker/70-many.bu",
+		many(manyFiles, "new"))))
 	ctx, cancel := context.WithTimeout(t.Context(), aBoot)
 	defer cancel()
 	line, err := l.machine.awaitLine(ctx, from, fmt.Sprintf("/etc/many/%03d", cutAt))
 	l.must(t, err)
 	l.must(t, l.machine.cut())
 	cutAtByte := l.machine.said()
-	l.say("QEMU is killed (SIGKILL) when the daemon has written file %d of %d: what the machine's kernel had not written to its disk is lost.", cutAt, manyFiles)
+	l.say("QEMU is killed (SIGKILL) when the daemon has written file %d of %d: what the machine's kernel had not "+
+		"written to its disk is lost.", cutAt, manyFiles)
 	l.check(true, "the last that the machine said", after(line, "]: "))
 	l.becomes(t, begin, aBoot, "Done", l.done())
 	l.must(t, l.shell.await(t.Context()))
 	all, _ := l.machine.booted()
-	l.check(l.boots() == boots+1 && all[len(all)-1].afterCrash, "one boot, of a file system whose journal was replayed", l.boots()-boots)
+	l.check(l.boots() == boots+1 && all[len(all)-1].afterCrash, "one boot, of a file system whose journal was replayed",
+		l.boots()-boots)
 	l.show(nodeName+"$", "journalctl -b -u machine-config-daemon", but("/etc/many/", l.daemonSaid(cutAtByte)))
-	out := l.look(t.Context(), "cut -d' ' -f1 /etc/many/* | sort | uniq -c; ls /etc/many | wc -l; sudo ls /var/lib/machine-config-daemon")
-	l.check(strings.Contains(out, fmt.Sprintf("%d new", manyFiles)), "every file is whole, and the new one", strings.TrimSpace(strings.Split(out, "\n")[0]))
+	out := l.look(t.Context(), "cut -d' ' -f1 /etc/many/* | sort | uniq -c; ls /etc/many | wc -l; sudo ls "+
+		"/var/lib/machine-config-daemon")
+	l.check(strings.Contains(out, fmt.Sprintf("%d new", manyFiles)), "every file is whole, and the new one",
+		strings.TrimSpace(strings.Split(out, "\n")[0]))
 }
 
 // but leaves out lines that have a word, and says how many.
@@ -281,10 +314,13 @@ func (l *life) newOS(t *testing.T) {
 	l.becomes(t, begin, twoOf, "Done", l.done())
 	l.must(t, l.shell.await(t.Context()))
 	l.check(l.boots() == boots+1, "one reboot", l.boots()-boots)
-	out := l.look(t.Context(), "cat /usr/lib/bunsen-release /etc/new-in-v2.conf /proc/cmdline; sudo ostree admin status; rpm-ostree status --json | head -40")
-	l.check(strings.Contains(out, "bunsen lab v2") && strings.Contains(out, "new in v2"), "it runs v2", "/usr and /etc of v2")
+	out := l.look(t.Context(), "cat /usr/lib/bunsen-release /etc/new-in-v2.conf /proc/cmdline; sudo ostree admin "+
+		"status; rpm-ostree status --json | head -40")
+	l.check(strings.Contains(out, "bunsen lab v2") && strings.Contains(out, "new in v2"), "it runs v2",
+		"/usr and /etc of v2")
 	l.check(strings.Contains(out, "lab.argument=1"), "with the kernel argument", "lab.argument=1")
-	l.check(strings.Contains(l.ask(t.Context(), "cat /etc/motd"), "beats faster"), "the config's files came along", "/etc/motd")
+	l.check(strings.Contains(l.ask(t.Context(), "cat /etc/motd"), "beats faster"), "the config's files came along",
+		"/etc/motd")
 }
 
 func (l *life) oldOS(t *testing.T) {
@@ -293,8 +329,10 @@ func (l *life) oldOS(t *testing.T) {
 	l.becomes(t, begin, twoOf, "Done", l.done())
 	l.must(t, l.shell.await(t.Context()))
 	l.check(l.boots() == boots+1, "one reboot", l.boots()-boots)
-	out := l.look(t.Context(), "cat /usr/lib/bunsen-release /proc/cmdline; ls /etc/new-in-v2.conf 2>&1; sudo ostree admin status")
-	l.check(strings.Contains(out, "bunsen lab v1") && !strings.Contains(out, "lab.argument"), "it runs v1 again, without the argument", "/usr of v1")
+	out := l.look(t.Context(), "cat /usr/lib/bunsen-release /proc/cmdline; ls /etc/new-in-v2.conf 2>&1; sudo ostree "+
+		"admin status")
+	l.check(strings.Contains(out, "bunsen lab v1") && !strings.Contains(out, "lab.argument"),
+		"it runs v1 again, without the argument", "/usr of v1")
 	l.show("$", "bunsen trace node/"+nodeName, but("/etc/many/", l.trace(t.Context())))
 }
 
@@ -313,17 +351,20 @@ func (l *life) cutGoingDown(t *testing.T) {
 	cutAtByte := l.machine.said()
 	node := l.becomes(t, begin, twoOf, "either Done, or Degraded in the config of before", func(n *corev1.Node) error {
 		reason := n.Annotations[v1alpha1.ReasonAnnotation]
-		if l.boots() > boots+1 && (l.done()(n) == nil || is(v1alpha1.StateDegraded, "")(n) == nil && reason != "" && n.Annotations[v1alpha1.CurrentConfigAnnotation] == old) {
+		if l.boots() > boots+1 && (l.done()(n) == nil || is(v1alpha1.StateDegraded, "")(n) == nil && reason != "" &&
+			n.Annotations[v1alpha1.CurrentConfigAnnotation] == old) {
 			return nil
 		}
 		return fmt.Errorf("after %d boots the Node says %s", l.boots()-boots, said(n))
 	})
 	l.must(t, l.shell.await(t.Context()))
 	l.show(nodeName+"$", "journalctl -u machine-config-daemon", l.daemonSaid(cutAtByte))
-	out := l.look(t.Context(), "cat /usr/lib/bunsen-release /proc/cmdline; sudo ostree admin status; sudo ls /var/lib/machine-config-daemon")
+	out := l.look(t.Context(), "cat /usr/lib/bunsen-release /proc/cmdline; sudo ostree admin status; sudo ls "+
+		"/var/lib/machine-config-daemon")
 	v2, argument := strings.Contains(out, "bunsen lab v2"), strings.Contains(out, "lab.argument=1")
 	done := node != nil && l.done()(node) == nil
-	l.check(v2 == argument && v2 == done, "the OS is wholly of the one config or wholly of the other", fmt.Sprintf("v2 %v, its argument %v, Done in the new config %v", v2, argument, done))
+	l.check(v2 == argument && v2 == done, "the OS is wholly of the one config or wholly of the other",
+		fmt.Sprintf("v2 %v, its argument %v, Done in the new config %v", v2, argument, done))
 }
 
 func (l *life) trace(ctx context.Context) string {

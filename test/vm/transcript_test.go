@@ -82,9 +82,11 @@ func (w *transcript) write(format string, args ...any) {
 
 // save writes the page. What must not stand in it is an error, not left out in silence.
 func (w *transcript) save(path, head string) error {
-	text := head + "\n| | Step | Result | Time |\n|---|---|---|---|\n" + strings.Join(w.rows, "\n") + "\n" + w.body.String()
+	text := head + "\n| | Step | Result | Time |\n|---|---|---|---|\n" + strings.Join(w.rows, "\n") + "\n" +
+		w.body.String()
 	for _, a := range addresses.FindAllString(text, -1) {
-		if !strings.HasPrefix(a, "127.") && !strings.HasPrefix(a, "10.0.2.") && !strings.HasPrefix(a, "192.0.2.") && a != "0.0.0.0" {
+		if !strings.HasPrefix(a, "127.") && !strings.HasPrefix(a, "10.0.2.") && !strings.HasPrefix(a, "192.0.2.") &&
+			a != "0.0.0.0" {
 			return fmt.Errorf("writing the transcript: it has the address %s", a)
 		}
 	}

@@ -48,9 +48,11 @@ func (d *definition) page(example string) string {
 	var b strings.Builder
 	n := d.Spec.Names
 	fmt.Fprintf(&b, "# %s\n\n<!-- Generated from api/v1alpha1: run make generate. -->\n\n", n.Kind)
-	fmt.Fprintf(&b, "%s\n\n| | |\n|---|---|\n| apiVersion | `%s/%s` |\n| Scope | %s |\n| kubectl | `kubectl get %s` |\n\n",
+	fmt.Fprintf(&b, "%s\n\n| | |\n|---|---|\n| apiVersion | `%s/%s` |\n| Scope | %s |\n"+
+		"| kubectl | `kubectl get %s` |\n\n",
 		paragraphs(d.schema().Description), d.Spec.Group, d.Spec.Versions[0].Name, d.Spec.Scope, n.Plural)
-	b.WriteString(wrapped("A duration is a text such as `90s`, `10m` or `1h30m`. A time is RFC 3339, such as `2030-01-01T00:00:00Z`.") + "\n\n")
+	b.WriteString(wrapped("A duration is a text such as `90s`, `10m` or `1h30m`. A time is RFC 3339, such as "+
+		"`2030-01-01T00:00:00Z`.") + "\n\n")
 	fmt.Fprintf(&b, "## Example\n\n```yaml\n%s```\n", example)
 	for _, part := range []string{"spec", "status"} {
 		if s, ok := d.schema().Properties[part]; ok {
@@ -80,7 +82,8 @@ func section(b *strings.Builder, path string, s schema, introduce bool) {
 	names := slices.Sorted(maps.Keys(s.Properties))
 	for _, name := range names {
 		f := s.Properties[name]
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", name, f.typeText(path+"."+name), f.defaultText(slices.Contains(s.Required, name)),
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", name, f.typeText(path+"."+name),
+			f.defaultText(slices.Contains(s.Required, name)),
 			cell(f.meaning()), cell(f.validation()))
 	}
 	for _, name := range names {

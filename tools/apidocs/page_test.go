@@ -66,7 +66,8 @@ func TestThePagesAreCurrent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := os.ReadFile(filepath.Join("../../docs/api", p.Name())); err != nil || string(got) != string(want) {
+		if got, err := os.ReadFile(filepath.Join("../../docs/api", p.Name())); err != nil ||
+			string(got) != string(want) {
 			t.Errorf("docs/api/%s is not current: run make generate (%v)", p.Name(), err)
 		}
 	}

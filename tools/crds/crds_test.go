@@ -56,7 +56,10 @@ func TestChanges(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			root := t.TempDir()
 			changed := strings.Replace(base, tc.old, tc.new, 1)
-			for path, text := range map[string]string{"tools/crds/baseline/things.yaml": base, "config/crd/things.yaml": changed, "config/crd/kustomization.yaml": "kind: Kustomization\n"} {
+			for path, text := range map[string]string{
+				"tools/crds/baseline/things.yaml": base,
+				"config/crd/things.yaml":          changed, "config/crd/kustomization.yaml": "kind: Kustomization\n",
+			} {
 				file := filepath.Join(root, path)
 				if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 					t.Fatal(err)
@@ -67,7 +70,8 @@ func TestChanges(t *testing.T) {
 			}
 			var out bytes.Buffer
 			err := run([]string{"-root", root}, &out)
-			if (err != nil) != (tc.want != "") || !strings.Contains(out.String(), tc.want) || tc.want == "" && out.Len() > 0 {
+			if (err != nil) != (tc.want != "") || !strings.Contains(out.String(), tc.want) || tc.want == "" &&
+				out.Len() > 0 {
 				t.Errorf("%v, printed\n%swant %q", err, out.String(), tc.want)
 			}
 			if err := run([]string{"-root", root, "-update"}, &out); err != nil {

@@ -20,8 +20,10 @@ import (
 )
 
 // run returns errIncompatible after it has printed the changes.
-var errIncompatible = errors.New("these changes break stored objects or clients of the last release. Undo them, or add a version of the kind. " +
-	"If a change breaks nothing that was released, describe it under Upgrade in CHANGELOG.md and run: go run -C tools ./crds -update")
+var errIncompatible = errors.New("these changes break stored objects or clients of the last release. Undo them, or " +
+	"add a version of the kind. " +
+	"If a change breaks nothing that was released, describe it under Upgrade in CHANGELOG.md and run: go run -C " +
+	"tools ./crds -update")
 
 func main() {
 	if err := run(os.Args[1:], os.Stdout); err != nil {
@@ -142,7 +144,10 @@ func compare(before, now map[string]*apiextensionsv1.CustomResourceDefinition) (
 	// crdify has no rule for some changes, such as a change of a pattern or a CEL rule. Such a change is an error,
 	// because it can make a stored object invalid.
 	rules := &config.Config{
-		Validations:          []config.ValidationConfig{{Name: "enum", Enforcement: config.EnforcementPolicyError, Configuration: map[string]any{"additionPolicy": "Allow"}}},
+		Validations: []config.ValidationConfig{{
+			Name: "enum", Enforcement: config.EnforcementPolicyError,
+			Configuration: map[string]any{"additionPolicy": "Allow"},
+		}},
 		UnhandledEnforcement: config.EnforcementPolicyError, Conversion: config.ConversionPolicyNone,
 	}
 	run, err := runner.New(rules, runner.DefaultRegistry())

@@ -19,7 +19,8 @@ import (
 	"golang.org/x/tools/go/ssa/ssautil"
 )
 
-// function is one function or method of the project. The name begins with the directory of the package: mcs/token.Token.Format.
+// function is one function or method of the project. The name begins with the directory of the package:
+// mcs/token.Token.Format.
 type function struct {
 	name string
 	at   token.Position
@@ -75,7 +76,10 @@ func declared(p *packages.Package) map[*types.Func]token.Pos {
 
 // linked loads the packages of the module that programs link, with their syntax.
 func linked(ctx context.Context, dir, pattern string) ([]*packages.Package, error) {
-	config := &packages.Config{Context: ctx, Dir: dir, Mode: packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedDeps | packages.NeedModule}
+	config := &packages.Config{
+		Context: ctx, Dir: dir,
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedDeps | packages.NeedModule,
+	}
 	graph, err := packages.Load(config, pattern)
 	if err != nil {
 		return nil, fmt.Errorf("listing packages: %w", err)
@@ -94,7 +98,8 @@ func linked(ctx context.Context, dir, pattern string) ([]*packages.Package, erro
 	config.Mode = packages.LoadSyntax | packages.NeedModule
 	// If any package imports reflect, the analysis needs all types of package reflect. A direct import provides these
 	// types.
-	config.Overlay = map[string][]byte{filepath.Join(filepath.Dir(mains[0].GoFiles[0]), "import_reflect.go"): []byte("package main\n\nimport _ \"reflect\"\n")}
+	config.Overlay = map[string][]byte{filepath.Join(filepath.Dir(mains[0].GoFiles[0]), "import_reflect.go"): []byte(
+		"package main\n\nimport _ \"reflect\"\n")}
 	own, err := packages.Load(config, slices.Sorted(maps.Keys(paths))...)
 	if err != nil {
 		return nil, fmt.Errorf("loading packages: %w", err)

@@ -51,12 +51,14 @@ func TestRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		var n int
-		if _, err := fmt.Sscan(number, &n); err != nil || !strings.HasPrefix(strings.Split(string(text), "\n")[n-1], "func ") {
+		if _, err := fmt.Sscan(number, &n); err != nil || !strings.HasPrefix(strings.Split(string(text), "\n")[n-1],
+			"func ") {
 			t.Errorf("%s names no function: %v", at, err)
 		}
 	}
 	want := []string{
-		"cmd/one.deadInMain", "used.Dead", "used.DeadGeneric", "used.Library.deadMethod", "used.Never.DeadString", "used.deadCaller", "used.deadCycle",
+		"cmd/one.deadInMain", "used.Dead", "used.DeadGeneric", "used.Library.deadMethod", "used.Never.DeadString",
+		"used.deadCaller", "used.deadCycle",
 		"standalone.deadHere",
 	}
 	if !slices.Equal(got, want) {
@@ -68,21 +70,25 @@ func TestRun(t *testing.T) {
 func TestAllowed(t *testing.T) {
 	var out bytes.Buffer
 	lines := []string{
-		"cmd/one.deadInMain", "used.Dead", "used.DeadGeneric", "used.Library.deadMethod", "used.Never.DeadString", "used.deadCaller", "used.deadCycle",
+		"cmd/one.deadInMain", "used.Dead", "used.DeadGeneric", "used.Library.deadMethod", "used.Never.DeadString",
+		"used.deadCaller", "used.deadCycle",
 		"standalone.deadHere", "",
 	}
 	all := "# a comment\n\n" + strings.Join(lines, " the test needs it\n")
-	if err := run(t.Context(), []string{"-root", writeRoot(t, all)}, &out); err != nil || !strings.HasPrefix(out.String(), "deadcode: programs can reach all but 8 of ") {
+	if err := run(t.Context(), []string{"-root", writeRoot(t, all)}, &out); err != nil ||
+		!strings.HasPrefix(out.String(), "deadcode: programs can reach all but 8 of ") {
 		t.Errorf("got %q, %v", out.String(), err)
 	}
 	out.Reset()
-	err := run(t.Context(), []string{"-root", writeRoot(t, all+"used.Called the test needs it\nused.Gone the test needs it\n")}, &out)
+	err := run(t.Context(),
+		[]string{"-root", writeRoot(t, all+"used.Called the test needs it\nused.Gone the test needs it\n")}, &out)
 	want := "tools/deadcode/allowed.txt: a program can reach used.Called, or it does not exist: delete the line\n" +
 		"tools/deadcode/allowed.txt: a program can reach used.Gone, or it does not exist: delete the line\n"
 	if !errors.Is(err, errFound) || out.String() != want {
 		t.Errorf("got %q, %v, want %q", out.String(), err, want)
 	}
-	if err := run(t.Context(), []string{"-root", writeRoot(t, "used.Dead because\n")}, &out); err == nil || !strings.Contains(err.Error(), `"used.Dead" has no reason`) {
+	if err := run(t.Context(), []string{"-root", writeRoot(t, "used.Dead because\n")}, &out); err == nil ||
+		!strings.Contains(err.Error(), `"used.Dead" has no reason`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -77,10 +77,12 @@ func judge(base string, dead []function, allowed map[string]string) []string {
 		if err != nil {
 			file = f.at.Filename
 		}
-		problems = append(problems, fmt.Sprintf("%s:%d: no program can reach %s: delete it, or add it to tools/deadcode/allowed.txt with the reason", filepath.ToSlash(file), f.at.Line, f.name))
+		problems = append(problems, fmt.Sprintf("%s:%d: no program can reach %s: delete it, or add it to "+
+			"tools/deadcode/allowed.txt with the reason", filepath.ToSlash(file), f.at.Line, f.name))
 	}
 	for _, name := range slices.Sorted(maps.Keys(stale)) {
-		problems = append(problems, fmt.Sprintf("tools/deadcode/allowed.txt: a program can reach %s, or it does not exist: delete the line", name))
+		problems = append(problems, fmt.Sprintf("tools/deadcode/allowed.txt: a program can reach %s, or it does not "+
+			"exist: delete the line", name))
 	}
 	return problems
 }

@@ -10,13 +10,17 @@ import (
 const maxHolder = 8
 
 var (
-	copyrightLine = regexp.MustCompile(`(?im)^[^\w\n]*(?:portions |modifications )?(?:(?:copyright|©|\(c\))[^\n]*(?:\d{4}|\(c\)|©|authors|<)[^\n]*|all rights reserved\W*)$`)
-	notNames      = regexp.MustCompile(`(?i)\(c\)|©|all rights reserved|[\w.+-]+@[\w.-]+|<[\w.+-]+ at [\w.-]+(?: dot \w+)*>|<\S+\{at\}\S+>`)
-	beside        = regexp.MustCompile(`(?i)^(?:\d{4}(?:-\d{4}|-present)?|copyright|portions|modifications|and|at|the|authors|contributors|maintainers|project)$`)
+	copyrightLine = regexp.MustCompile(
+		`(?im)^[^\w\n]*(?:portions |modifications )?(?:(?:copyright|©|\(c\))[^\n]*(?:\d{4}|\(c\)|©|authors|<)[^\n]*|all rights reserved\W*)$`)
+	notNames = regexp.MustCompile(
+		`(?i)\(c\)|©|all rights reserved|[\w.+-]+@[\w.-]+|<[\w.+-]+ at [\w.-]+(?: dot \w+)*>|<\S+\{at\}\S+>`)
+	beside = regexp.MustCompile(
+		`(?i)^(?:\d{4}(?:-\d{4}|-present)?|copyright|portions|modifications|and|at|the|authors|contributors|maintainers|project)$`)
 	// condition matches words that occur in a condition of a licence and not in a name. Together with the limits for
 	// capitals and for length, condition prevents that "You May Not Use This" counts as a name.
-	condition = regexp.MustCompile(`(?i)\b(?:you|your|no|not|non|none|may|must|shall|only|unless|except|without|requires?|us(?:e|es|ed|age|ing)|sell|sold|redistribut\w*|` +
-		`commercial\w*|permi(?:t|ss)\w*|prohibit\w*|restrict\w*|forbid\w*|licen[cs]\w*|pay\w*|paid|fees?)\b`)
+	condition = regexp.MustCompile(
+		`(?i)\b(?:you|your|no|not|non|none|may|must|shall|only|unless|except|without|requires?|us(?:e|es|ed|age|ing)|sell|sold|redistribut\w*|` +
+			`commercial\w*|permi(?:t|ss)\w*|prohibit\w*|restrict\w*|forbid\w*|licen[cs]\w*|pay\w*|paid|fees?)\b`)
 )
 
 // withoutCopyright drops the lines that have years and names of holders only.

@@ -115,5 +115,7 @@ var word = regexp.MustCompile(`[\p{L}\p{N}]+`)
 // the scheme of addresses.
 func words(text string) []string {
 	text = strings.ToLower(withoutCopyright(text))
-	return slices.DeleteFunc(word.FindAllString(text, -1), func(w string) bool { return len(w) == 1 || w == "http" || w == "https" })
+	return slices.DeleteFunc(word.FindAllString(text, -1), func(w string) bool {
+		return len(w) == 1 || w == "http" || w == "https"
+	})
 }

@@ -21,7 +21,8 @@ func TestIdentify(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mit, bsd2, bsd3, apache := read(t, "MIT.txt"), read(t, "BSD-2-Clause.txt"), read(t, "BSD-3-Clause.txt"), read(t, "Apache-2.0.txt")
+	mit, bsd2, bsd3, apache := read(t, "MIT.txt"), read(t, "BSD-2-Clause.txt"), read(t, "BSD-3-Clause.txt"),
+		read(t, "Apache-2.0.txt")
 	for name, test := range map[string]struct {
 		text  string
 		want  string
@@ -53,7 +54,8 @@ func TestIdentify(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := catalogue.Identify(test.text)
 			if strings.Join(got.Licences, " ") != test.want || got.Known() != test.known {
-				t.Errorf("got %v, known %v, other words %v; want %q, %v", got.Licences, got.Known(), got.Other, test.want, test.known)
+				t.Errorf("got %v, known %v, other words %v; want %q, %v", got.Licences, got.Known(), got.Other,
+					test.want, test.known)
 			}
 		})
 	}

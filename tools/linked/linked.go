@@ -58,8 +58,8 @@ type listed struct {
 	Module   *module
 }
 
-// Modules returns the modules that the packages link on any of the platforms, sorted by path, and the standard library as
-// the first one.
+// Modules returns the modules that the packages link on any of the platforms, sorted by path, and the standard library
+// as the first one.
 func Modules(ctx context.Context, dir string, packages []string, platforms ...Platform) ([]Module, error) {
 	found := map[string]*builder{}
 	for _, p := range platforms {
@@ -76,11 +76,15 @@ func Modules(ctx context.Context, dir string, packages []string, platforms ...Pl
 				m = m.Replace
 			}
 			if m.Dir == "" {
-				return nil, fmt.Errorf("the sources of %s %s are not here: run go mod download in %s", m.Path, m.Version, dir)
+				return nil, fmt.Errorf("the sources of %s %s are not here: run go mod download in %s", m.Path,
+					m.Version, dir)
 			}
 			key := m.Path + "@" + m.Version
 			if found[key] == nil {
-				found[key] = &builder{Module: Module{Path: m.Path, Version: m.Version, Time: m.Time, Sum: m.Sum}, root: m.Dir, visited: map[string]bool{}}
+				found[key] = &builder{
+					Module: Module{Path: m.Path, Version: m.Version, Time: m.Time, Sum: m.Sum},
+					root:   m.Dir, visited: map[string]bool{},
+				}
 			}
 			if err := found[key].visit(pkg.Dir); err != nil {
 				return nil, err
@@ -96,7 +100,9 @@ func Modules(ctx context.Context, dir string, packages []string, platforms ...Pl
 		slices.SortFunc(b.Files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
 		all = append(all, b.Module)
 	}
-	slices.SortFunc(all, func(a, b Module) int { return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Version, b.Version)) })
+	slices.SortFunc(all, func(a, b Module) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Version, b.Version))
+	})
 	return append([]Module{std}, all...), nil
 }
 

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// TestModules lists a module of three local ones: one that is imported on one platform, one that is replaced, and one that
-// is required and not imported.
+// TestModules lists a module of three local ones: one that is imported on one platform, one that is replaced, and one
+// that is required and not imported.
 func TestModules(t *testing.T) {
 	dir := t.TempDir()
 	archive, err := txtar.ParseFile("testdata/modules.txtar")

@@ -35,7 +35,9 @@ func run(w io.Writer, root string, update, list bool, paths []string) (bool, err
 	}
 	if list {
 		for _, o := range found {
-			if len(paths) == 0 || slices.ContainsFunc(paths, func(p string) bool { return o.file == p || strings.HasPrefix(o.file, p+"/") }) {
+			if len(paths) == 0 || slices.ContainsFunc(paths, func(p string) bool {
+				return o.file == p || strings.HasPrefix(o.file, p+"/")
+			}) {
 				fmt.Fprintln(w, o)
 			}
 		}
@@ -53,7 +55,8 @@ func run(w io.Writer, root string, update, list bool, paths []string) (bool, err
 	now := counts(found)
 	if update {
 		if len(allowed) > 0 && now.sum() > allowed.sum() {
-			return false, fmt.Errorf("%d offences, and the baseline has %d: it may only shrink", now.sum(), allowed.sum())
+			return false, fmt.Errorf("%d offences, and the baseline has %d: it may only shrink", now.sum(),
+				allowed.sum())
 		}
 		return true, os.WriteFile(file, []byte(now.String()), 0o644)
 	}
@@ -73,7 +76,8 @@ func report(w io.Writer, found []offence, now, allowed baseline) bool {
 	case !ok:
 		fmt.Fprintln(w, "rewrite the new sentences; the rules are in docs/writing.md")
 	case now.String() != allowed.String():
-		fmt.Fprintf(w, "%d offences, and the baseline has %d: go run -C tools ./prose -update\n", now.sum(), allowed.sum())
+		fmt.Fprintf(w, "%d offences, and the baseline has %d: go run -C tools ./prose -update\n", now.sum(),
+			allowed.sum())
 	}
 	return ok
 }

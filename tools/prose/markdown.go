@@ -57,7 +57,8 @@ func (p *page) line(number int, l string) {
 	case trimmed == "":
 		p.end()
 		return
-	case strings.HasPrefix(trimmed, "<!--"), indented && len(p.lines) == 0 && (!p.list || strings.HasPrefix(l, "       ")):
+	case strings.HasPrefix(trimmed, "<!--"), indented && len(p.lines) == 0 &&
+		(!p.list || strings.HasPrefix(l, "       ")):
 		return
 	case strings.HasPrefix(trimmed, "|"):
 		p.end()

@@ -51,8 +51,9 @@ type banned struct {
 
 var (
 	bannedWords = parseWords(wordList)
-	passive     = regexp.MustCompile(`(?i)\b(?:is|are|was|were|be|been|being|gets?|got)\b(?: not| never| then| also| already| only| still)? (` +
-		strings.Join(strings.Fields(passiveList), "|") + `)\b`)
+	passive     = regexp.MustCompile(
+		`(?i)\b(?:is|are|was|were|be|been|being|gets?|got)\b(?: not| never| then| also| already| only| still)? (` +
+			strings.Join(strings.Fields(passiveList), "|") + `)\b`)
 	actor = regexp.MustCompile(`(?i)\bby\b`)
 	// abbreviation matches a text whose last period does not end a sentence.
 	abbreviation = regexp.MustCompile(`\b(?:e\.g|i\.e|etc|vs|No)\. $`)

@@ -72,7 +72,8 @@ func TestTheBaseline(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out strings.Builder
-			if ok := report(&out, c.found, counts(c.found), allowed); ok != c.ok || !strings.Contains(out.String(), c.says) {
+			if ok := report(&out, c.found, counts(c.found), allowed); ok != c.ok ||
+				!strings.Contains(out.String(), c.says) {
 				t.Errorf("%v, %q", ok, out.String())
 			}
 		})

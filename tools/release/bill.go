@@ -46,9 +46,13 @@ func (j *judge) bill(name, version, epoch string, modules []linked.Module) ([]by
 	}
 	bom.Components = &components
 	bom.Dependencies = &[]cdx.Dependency{{Ref: own.BOMRef, Dependencies: &refs}}
-	bom.Compositions = &[]cdx.Composition{{Aggregate: cdx.CompositionAggregateComplete, Assemblies: &[]cdx.BOMReference{cdx.BOMReference(own.BOMRef)}}}
+	bom.Compositions = &[]cdx.Composition{{
+		Aggregate:  cdx.CompositionAggregateComplete,
+		Assemblies: &[]cdx.BOMReference{cdx.BOMReference(own.BOMRef)},
+	}}
 	var out bytes.Buffer
-	if err := cdx.NewBOMEncoder(&out, cdx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom, cdx.SpecVersion1_6); err != nil {
+	if err := cdx.NewBOMEncoder(&out, cdx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom,
+		cdx.SpecVersion1_6); err != nil {
 		return nil, fmt.Errorf("writing the bill of materials of %s: %w", name, err)
 	}
 	return out.Bytes(), nil
@@ -57,13 +61,18 @@ func (j *judge) bill(name, version, epoch string, modules []linked.Module) ([]by
 // component describes a Go module with its package URL.
 func component(path, version string) cdx.Component {
 	purl := "pkg:golang/" + path + "@" + url.PathEscape(version)
-	return cdx.Component{Type: cdx.ComponentTypeLibrary, BOMRef: purl, Name: path, Version: version, PackageURL: purl, Scope: cdx.ScopeRequired}
+	return cdx.Component{
+		Type: cdx.ComponentTypeLibrary, BOMRef: purl, Name: path, Version: version, PackageURL: purl,
+		Scope: cdx.ScopeRequired,
+	}
 }
 
 // licencesOf returns only SPDX identifiers. It leaves out grants that a module has besides its licence.
 func licencesOf(ids []string) *cdx.Licenses {
 	var all cdx.Licenses
-	for _, id := range slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return strings.HasSuffix(id, "-grant") }) {
+	for _, id := range slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
+		return strings.HasSuffix(id, "-grant")
+	}) {
 		all = append(all, cdx.LicenseChoice{License: &cdx.License{ID: id}})
 	}
 	return &all

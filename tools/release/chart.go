@@ -75,8 +75,9 @@ func packChart(root, out string, c commit) error {
 	return nil
 }
 
-// chartFiles returns the files of a Helm chart with the objects of config/default, config/monitoring, and the components
-// for the console and for clusters without the server. The default images of the chart are the images in images.json.
+// chartFiles returns the files of a Helm chart with the objects of config/default, config/monitoring, and the
+// components for the console and for clusters without the server. The default images of the chart are the images in
+// images.json.
 func chartFiles(root, out, version string) (map[string]string, error) {
 	images, err := readImages(out)
 	if err != nil {
@@ -87,7 +88,10 @@ func chartFiles(root, out, version string) (map[string]string, error) {
 		return nil, err
 	}
 	files := map[string]string{"Chart.yaml": chartFile(version)}
-	for name, source := range map[string]string{"values.yaml": "values.yaml", "values.schema.json": "values.schema.json", "templates/NOTES.txt": "NOTES.txt"} {
+	for name, source := range map[string]string{
+		"values.yaml":        "values.yaml",
+		"values.schema.json": "values.schema.json", "templates/NOTES.txt": "NOTES.txt",
+	} {
 		text, err := chartSources.ReadFile("chart/" + source)
 		if err != nil {
 			return nil, fmt.Errorf("reading a file of the chart: %w", err)
@@ -140,7 +144,10 @@ func chartObjects(root string) ([]*chartObject, error) {
 			return nil, err
 		}
 		for _, node := range nodes {
-			o := &chartObject{node: node, file: templateName(node), condition: part.condition, expressions: map[string]string{}}
+			o := &chartObject{
+				node: node, file: templateName(node), condition: part.condition,
+				expressions: map[string]string{},
+			}
 			if err := o.parametrize(); err != nil {
 				return nil, fmt.Errorf("writing the template of %s %s: %w", node.GetKind(), node.GetName(), err)
 			}
@@ -290,11 +297,13 @@ func (o *chartObject) workload(program string) error {
 			return err
 		}
 	}
-	if err := o.set("{{ .Values."+program+".priorityClassName | quote }}", append(slices.Clone(spec), "priorityClassName")...); err != nil {
+	if err := o.set("{{ .Values."+program+".priorityClassName | quote }}",
+		append(slices.Clone(spec), "priorityClassName")...); err != nil {
 		return err
 	}
 	container := append(slices.Clone(spec), "containers", "[name="+o.node.GetName()+"]")
-	if err := o.set("{{ .Values.images."+program+" | quote }}", append(slices.Clone(container), "image")...); err != nil {
+	if err := o.set("{{ .Values.images."+program+" | quote }}",
+		append(slices.Clone(container), "image")...); err != nil {
 		return err
 	}
 	if err := o.set(value("resources"), append(slices.Clone(container), "resources")...); err != nil {
@@ -302,7 +311,8 @@ func (o *chartObject) workload(program string) error {
 	}
 	switch program {
 	case "server":
-		if err := o.set("{{ .Values.images.daemon | quote }}", append(slices.Clone(spec), "initContainers", "[name=daemon]", "image")...); err != nil {
+		if err := o.set("{{ .Values.images.daemon | quote }}", append(slices.Clone(spec), "initContainers",
+			"[name=daemon]", "image")...); err != nil {
 			return err
 		}
 		return o.settingsReferences(container)
@@ -315,7 +325,8 @@ func (o *chartObject) workload(program string) error {
 // settingsReferences parametrizes the references to the server's ConfigMap.
 func (o *chartObject) settingsReferences(container []string) error {
 	for _, variable := range []string{"HOSTNAMES", "JOIN_SERVER"} {
-		if err := o.set(settingsName, append(slices.Clone(container), "env", "[name="+variable+"]", "valueFrom", "configMapKeyRef", "name")...); err != nil {
+		if err := o.set(settingsName, append(slices.Clone(container), "env", "[name="+variable+"]", "valueFrom",
+			"configMapKeyRef", "name")...); err != nil {
 			return err
 		}
 	}
@@ -329,7 +340,8 @@ func (o *chartObject) daemonArguments(container []string) error {
 		return fmt.Errorf("reading the daemon's arguments: %w", err)
 	}
 	placeholder := fmt.Sprintf("EXPRESSION-%d-", len(o.expressions))
-	o.expressions["- "+placeholder] = "{{- with .Values.daemon.kubeconfig }}\nINDENT- {{ printf \"--kubeconfig=%s\" . | quote }}\nINDENT{{- end }}"
+	o.expressions["- "+placeholder] = "{{- with .Values.daemon.kubeconfig }}\n" +
+		"INDENT- {{ printf \"--kubeconfig=%s\" . | quote }}\nINDENT{{- end }}"
 	return args.PipeE(yaml.Append(yaml.NewStringRNode(placeholder).YNode()))
 }
 
@@ -361,7 +373,8 @@ func (o *chartObject) line(line string) string {
 			continue
 		}
 		indent := len(line) - len(strings.TrimLeft(line, " "))
-		expression := strings.ReplaceAll(o.expressions[placeholder], "nindent INDENT", fmt.Sprintf("nindent %d", indent+2))
+		expression := strings.ReplaceAll(o.expressions[placeholder], "nindent INDENT",
+			fmt.Sprintf("nindent %d", indent+2))
 		expression = strings.ReplaceAll(expression, "INDENT", strings.Repeat(" ", indent))
 		return strings.ReplaceAll(line, placeholder, expression)
 	}

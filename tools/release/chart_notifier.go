@@ -8,7 +8,8 @@ func (o *chartObject) notifier() error {
 	spec := []string{"spec", "template", "spec"}
 	container := append(slices.Clone(spec), "containers", "[name="+o.node.GetName()+"]")
 	for field, path := range map[string][]string{"tolerations": spec, "nodeSelector": spec, "resources": container} {
-		if err := o.set("{{ toYaml .Values.notifier."+field+" | nindent INDENT }}", append(slices.Clone(path), field)...); err != nil {
+		if err := o.set("{{ toYaml .Values.notifier."+field+" | nindent INDENT }}",
+			append(slices.Clone(path), field)...); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,6 @@
 // Command release checks the licences of the modules that the binaries link, and creates the files of a release: the
-// notices of third parties and a bill of materials for each binary, images, and the manifests and the Helm chart that install
-// the images.
+// notices of third parties and a bill of materials for each binary, images, and the manifests and the Helm chart that
+// install the images.
 //
 //	release licences                        fails where a module has no licence that is allowed
 //	release files -o DIR -version V         writes DIR/BINARY.notices.txt and DIR/BINARY.cdx.json

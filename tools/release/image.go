@@ -64,8 +64,11 @@ func image(p program, c commit) (v1.Image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing the layer of %s: %w", p.Name, err)
 	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil },
-		tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(gzip.DefaultCompression), tarball.WithCompressedCaching)
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(content)), nil
+	},
+		tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(gzip.DefaultCompression),
+		tarball.WithCompressedCaching)
 	if err != nil {
 		return nil, fmt.Errorf("compressing the layer of %s: %w", p.Name, err)
 	}
@@ -158,7 +161,10 @@ func archive(files []file, at time.Time) ([]byte, error) {
 		if err := directory(path.Dir(f.Path)); err != nil {
 			return nil, err
 		}
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.Path, Mode: f.Mode, Size: int64(len(f.Content)), ModTime: at}); err != nil {
+		if err := w.WriteHeader(&tar.Header{
+			Typeflag: tar.TypeReg, Name: f.Path, Mode: f.Mode,
+			Size: int64(len(f.Content)), ModTime: at,
+		}); err != nil {
 			return nil, err
 		}
 		if _, err := w.Write(f.Content); err != nil {

@@ -158,7 +158,8 @@ func compile(ctx context.Context, o buildOptions, b binary, at linked.Platform) 
 
 // goBuild compiles without this machine's paths, so that the same commit gives the same bytes everywhere.
 func goBuild(ctx context.Context, o buildOptions, b binary, at linked.Platform, out string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w -X main.version="+o.Version, "-o", out, b.Package)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w -X main.version="+o.Version, "-o",
+		out, b.Package)
 	cmd.Dir = filepath.Join(o.Root, b.Module)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+at.OS, "GOARCH="+at.Arch)
 	if text, err := cmd.CombinedOutput(); err != nil {
@@ -207,7 +208,8 @@ func writeLayout(dir, version string, all []built) (map[string]string, error) {
 		digests[b.Name] = digest.String()
 		// Programs that import a layout name its images by one of these annotations.
 		names := layout.WithAnnotations(map[string]string{
-			"org.opencontainers.image.ref.name": version, "io.containerd.image.name": "bunsen.invalid/" + b.Name + ":" + version,
+			"org.opencontainers.image.ref.name": version, "io.containerd.image.name": "bunsen.invalid/" + b.Name + ":" +
+				version,
 		})
 		if err := at.AppendIndex(b.Index, names); err != nil {
 			return nil, fmt.Errorf("writing the image of %s: %w", b.Name, err)

@@ -40,8 +40,10 @@ import (
 
 // The limits of an image in bytes: unpacked, and as a node pulls it.
 var imageLimits = map[string]struct{ Unpacked, Pulled int64 }{
-	"bunsen":                    {75e6, 27e6}, // with the console: 1.4 MB
-	"machine-config-controller": {81e6, 25e6}, // with the clients of the git hosts, for the notifier: 8 MB; with encrypted files, mirrors and signature policies in repositories: 0.6 MB
+	"bunsen": {75e6, 27e6}, // with the console: 1.4 MB
+	// with the clients of the git hosts, for the notifier: 8 MB; with encrypted files, mirrors and signature policies
+	// in repositories: 0.6 MB
+	"machine-config-controller": {81e6, 25e6},
 	"machine-config-server":     {70e6, 25e6},
 	"machine-config-daemon":     {25e6, 10e6},
 }
@@ -53,7 +55,8 @@ func push(t *testing.T) (repository, out string, publicKey *ecdsa.PublicKey) {
 	if dir == "" {
 		t.Skip("BUNSEN_BIN does not name the directory of the binaries")
 	}
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0)), registry.WithReferrersSupport(true)))
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0)),
+		registry.WithReferrersSupport(true)))
 	t.Cleanup(server.Close)
 	repository = strings.TrimPrefix(server.URL, "http://") + "/bunsen"
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -66,10 +69,14 @@ func push(t *testing.T) (repository, out string, publicKey *ecdsa.PublicKey) {
 	}
 	out = t.TempDir()
 	keyFile := filepath.Join(t.TempDir(), "key.pem")
-	if err := os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
+	if err := os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"all", "-root", root, "-o", out, "-version", "v0.0.1", "-bin", dir, "-push", repository, "-key", keyFile}
+	args := []string{
+		"all", "-root", root, "-o", out, "-version", "v0.0.1", "-bin", dir, "-push", repository, "-key",
+		keyFile,
+	}
 	if err := run(t.Context(), args); err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +213,8 @@ func checkFiles(t *testing.T, b binary, img v1.Image) {
 		}
 	}
 	if limit := imageLimits[b.Name]; size > limit.Unpacked || pulled > limit.Pulled {
-		t.Errorf("the image has %d bytes, %d of them pulled; want at most %d and %d", size, pulled, limit.Unpacked, limit.Pulled)
+		t.Errorf("the image has %d bytes, %d of them pulled; want at most %d and %d", size, pulled, limit.Unpacked,
+			limit.Pulled)
 	}
 	t.Logf("%s: %.1f MB, pulled as %.1f MB", b.Name, float64(size)/1e6, float64(pulled)/1e6)
 	want := map[string]int64{"usr/local/bin/" + b.Name: 0o755, "usr/share/doc/" + b.Name + "/notices.txt": 0o644}
@@ -296,7 +304,10 @@ func checkSignature(t *testing.T, of name.Digest, key *ecdsa.PublicKey) {
 
 func TestTheSameCommitGivesTheSameImage(t *testing.T) {
 	c := commit{Version: "v1", Revision: strings.Repeat("a", 40), Time: time.Unix(1_700_000_000, 0).UTC()}
-	p := program{binary: binaries[0], Platform: linked.Platform{OS: "linux", Arch: "arm64"}, Executable: []byte("elf"), Notices: []byte("notices"), Bill: []byte("{}")}
+	p := program{
+		binary: binaries[0], Platform: linked.Platform{OS: "linux", Arch: "arm64"}, Executable: []byte("elf"),
+		Notices: []byte("notices"), Bill: []byte("{}"),
+	}
 	digest := func(p program, c commit) string {
 		img, err := image(p, c)
 		if err != nil {
@@ -344,7 +355,8 @@ func TestKeysThatCannotSign(t *testing.T) {
 }
 
 func TestNothingIsPushedToABadName(t *testing.T) {
-	err := pushAll(t.Context(), buildOptions{Repository: "UPPER case", Version: "v1"}, []built{{binary: binaries[0], Index: empty.Index}})
+	err := pushAll(t.Context(), buildOptions{Repository: "UPPER case", Version: "v1"},
+		[]built{{binary: binaries[0], Index: empty.Index}})
 	if err == nil || !strings.Contains(err.Error(), `reading the repository "UPPER case"`) {
 		t.Errorf("pushing: %v", err)
 	}
@@ -362,7 +374,8 @@ func TestArchivesHaveDirectoriesFirst(t *testing.T) {
 			break
 		}
 		if h.Uid != 0 || h.Gid != 0 || !h.ModTime.Equal(time.Unix(0, 0)) || len(h.PAXRecords) > 0 {
-			t.Errorf("%s belongs to %d:%d, has the time %s and the records %v", h.Name, h.Uid, h.Gid, h.ModTime, h.PAXRecords)
+			t.Errorf("%s belongs to %d:%d, has the time %s and the records %v", h.Name, h.Uid, h.Gid, h.ModTime,
+				h.PAXRecords)
 		}
 		names = append(names, h.Name)
 	}

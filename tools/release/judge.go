@@ -48,7 +48,8 @@ var reviewed = []review{
 // judged reports whether a file states a licence. A file that only names authors states no licence.
 func judged(name string) bool {
 	name = strings.ToLower(path.Base(name))
-	return !strings.HasPrefix(name, "notice") && !strings.HasPrefix(name, "copyright") && !strings.HasPrefix(name, "third")
+	return !strings.HasPrefix(name, "notice") && !strings.HasPrefix(name, "copyright") && !strings.HasPrefix(name,
+		"third")
 }
 
 // judge decides which licences modules have.
@@ -81,7 +82,8 @@ func (j *judge) licences(m linked.Module) (licences []string, err error) {
 			ids, known = j.review(m.Path, f.Name, digest(f.Text))
 		}
 		if !known {
-			problems = append(problems, fmt.Errorf("%s %s: %s is no known licence (sha256 %s)", m.Path, m.Version, f.Name, digest(f.Text)))
+			problems = append(problems, fmt.Errorf("%s %s: %s is no known licence (sha256 %s)", m.Path, m.Version,
+				f.Name, digest(f.Text)))
 		}
 		licences = append(licences, ids...)
 	}
@@ -133,11 +135,13 @@ func (j *judge) count(modules map[string]linked.Module) (counts string, err erro
 	}
 	for i, r := range j.reviews {
 		if !j.used[i] {
-			problems = append(problems, fmt.Errorf("the review of %s %s is not needed any more, or the text changed: remove or renew it in tools/release/judge.go", r.Module, r.File))
+			problems = append(problems, fmt.Errorf("the review of %s %s is not needed any more, or the text changed: "+
+				"remove or renew it in tools/release/judge.go", r.Module, r.File))
 		}
 	}
 	if len(problems) > 0 {
-		return "", fmt.Errorf("%w\nlicences of linked modules: see \"Add a module\" in CONTRIBUTING.md", errors.Join(problems...))
+		return "", fmt.Errorf("%w\nlicences of linked modules: see \"Add a module\" in CONTRIBUTING.md",
+			errors.Join(problems...))
 	}
 	var parts []string
 	for _, id := range slices.Sorted(maps.Keys(count)) {

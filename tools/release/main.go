@@ -54,7 +54,8 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&o.Root, "root", "..", "the repository's root")
 	flags.StringVar(&o.Out, "o", "", "the directory to write to")
 	flags.StringVar(&o.Version, "version", "dev", "the version of the binaries")
-	flags.StringVar(&o.Bin, "bin", "", "a directory with the programs for this machine, instead of compiling them for all platforms")
+	flags.StringVar(&o.Bin, "bin", "", "a directory with the programs for this machine, instead of compiling them "+
+		"for all platforms")
 	flags.StringVar(&o.Repository, "push", "", "the repository to push images to, such as registry.example.com/bunsen")
 	flags.StringVar(&o.Key, "key", "", "a file with the private key (PEM; ECDSA or Ed25519) for signatures")
 	commands := map[string]func() error{
@@ -83,7 +84,9 @@ func run(ctx context.Context, args []string) error {
 }
 
 // build compiles all programs once, and calls each writer with all programs.
-func build(ctx context.Context, o buildOptions, writers ...func(context.Context, buildOptions, []program, commit) error) error {
+func build(ctx context.Context, o buildOptions, writers ...func(context.Context, buildOptions, []program,
+	commit) error,
+) error {
 	c, err := commitOf(ctx, o.Root, o.Version)
 	if err != nil {
 		return err

@@ -37,8 +37,10 @@ func TestTheManifestHasTheImagesOfTheBuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range []string{"machine-config-controller", "machine-config-server", "machine-config-daemon"} {
-		want := map[bool]int{false: 2, true: 1}[p == "machine-config-server"] // the daemon's is in the server's pod, too, and the controller's in the notifier's
-		if n := strings.Count(string(install), "image: registry.example.com/bunsen/"+p+digestOfNothing+"\n"); n != want {
+		// the daemon's is in the server's pod, too, and the controller's in the notifier's
+		want := map[bool]int{false: 2, true: 1}[p == "machine-config-server"]
+		if n := strings.Count(string(install), "image: registry.example.com/bunsen/"+p+digestOfNothing+
+			"\n"); n != want {
 			t.Errorf("install.yaml has the image of %s %d times", p, n)
 		}
 	}
@@ -49,16 +51,20 @@ func TestTheManifestHasTheImagesOfTheBuild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if have, want := strings.Count(string(kinds), "\nkind: "), strings.Count("\n"+string(kinds), "\nkind: CustomResourceDefinition\n"); have != want || want < 9 {
+	if have, want := strings.Count(string(kinds), "\nkind: "), strings.Count("\n"+string(kinds),
+		"\nkind: CustomResourceDefinition\n"); have != want || want < 9 {
 		t.Errorf("crds.yaml has %d objects, %d of them CustomResourceDefinitions", have, want)
 	}
 }
 
 func TestAManifestWithoutAnImageIsAnError(t *testing.T) {
-	if err := writeManifests(root, imagesFile(t, "machine-config-controller", "machine-config-server")); err == nil || !strings.Contains(err.Error(), "machine-config-daemon:set-yours") {
+	if err := writeManifests(root, imagesFile(t, "machine-config-controller", "machine-config-server")); err == nil ||
+		!strings.Contains(err.Error(), "machine-config-daemon:set-yours") {
 		t.Errorf("the daemon's image is missing: %v", err)
 	}
-	if _, err := setImages("image: image.invalid/x:set-yours\n", map[string]string{"x": "registry.example.com/x:latest"}); err == nil || !strings.Contains(err.Error(), `"registry.example.com/x:latest" has no digest`) {
+	if _, err := setImages("image: image.invalid/x:set-yours\n",
+		map[string]string{"x": "registry.example.com/x:latest"}); err == nil ||
+		!strings.Contains(err.Error(), `"registry.example.com/x:latest" has no digest`) {
 		t.Errorf("an image without a digest: %v", err)
 	}
 	if err := writeManifests(root, t.TempDir()); err == nil || !strings.Contains(err.Error(), "make images PUSH=") {

@@ -25,8 +25,10 @@ func (j *judge) notices(name, version, own string, modules []linked.Module) (str
 		holders[i] = append(holders[i], holder)
 		return i + 1
 	}
-	fmt.Fprintf(&index, "%s %s: licences and notices\n\n%s is under the Apache License 2.0. It contains the modules below under their own licences.\n", name, version, name)
-	fmt.Fprintf(&index, "The number in brackets is that of the text. `go mod download MODULE@VERSION` gives the source of a module.\n\n")
+	fmt.Fprintf(&index, "%s %s: licences and notices\n\n%s is under the Apache License 2.0. It contains the modules "+
+		"below under their own licences.\n", name, version, name)
+	fmt.Fprintf(&index, "The number in brackets is that of the text. `go mod download MODULE@VERSION` gives the "+
+		"source of a module.\n\n")
 	fmt.Fprintf(&index, "%s %s (Apache-2.0) [%d]\n", name, version, add(own, name))
 	for _, m := range modules {
 		licences, err := j.licences(m)
@@ -40,10 +42,12 @@ func (j *judge) notices(name, version, own string, modules []linked.Module) (str
 		for _, f := range j.substitute(m, modules) {
 			numbers = append(numbers, fmt.Sprint(add(f.Text, m.Path)))
 		}
-		fmt.Fprintf(&index, "%s %s (%s) [%s]\n", m.Path, m.Version, strings.Join(licences, ", "), strings.Join(numbers, ", "))
+		fmt.Fprintf(&index, "%s %s (%s) [%s]\n", m.Path, m.Version, strings.Join(licences, ", "),
+			strings.Join(numbers, ", "))
 	}
 	for i, text := range texts {
-		fmt.Fprintf(&body, "\n%s[%d] %s\n%s\n%s\n", rule, i+1, strings.Join(holders[i], "\n    "), rule, strings.TrimRight(text, "\n"))
+		fmt.Fprintf(&body, "\n%s[%d] %s\n%s\n%s\n", rule, i+1, strings.Join(holders[i], "\n    "), rule,
+			strings.TrimRight(text, "\n"))
 	}
 	return index.String() + body.String(), nil
 }

@@ -61,7 +61,10 @@ func daemonFiles(p program, units map[string][]byte) []file {
 func compressed(name string, programs []program, licence []byte, at time.Time) ([]byte, error) {
 	all := []file{{name + "/LICENSE", 0o644, licence}}
 	for _, p := range programs {
-		all = append(all, file{name + "/" + p.Name, 0o755, p.Executable}, file{name + "/" + p.Name + ".notices.txt", 0o644, p.Notices},
+		all = append(all, file{name + "/" + p.Name, 0o755, p.Executable}, file{
+			name + "/" + p.Name + ".notices.txt",
+			0o644, p.Notices,
+		},
 			file{name + "/" + p.Name + ".cdx.json", 0o644, p.Bill})
 	}
 	return compressedArchive(name, all, at)
@@ -99,9 +102,11 @@ func debianVersion(version string) string {
 // units of a machine.
 func debianPackage(p program, units map[string][]byte, c commit) ([]byte, error) {
 	info := nfpm.WithDefaults(&nfpm.Info{
-		Name: p.Name, Arch: p.Platform.Arch, Platform: p.Platform.OS, Version: debianVersion(c.Version), VersionSchema: "none",
-		Maintainer: "The Bunsen maintainers <maintainers@bunsen-os.invalid>", Description: p.Purpose, Homepage: "https://github.com/bunsen-os/bunsen",
-		License: "Apache-2.0", Section: "admin", Priority: "optional", MTime: c.Time,
+		Name: p.Name, Arch: p.Platform.Arch, Platform: p.Platform.OS, Version: debianVersion(c.Version),
+		VersionSchema: "none",
+		Maintainer:    "The Bunsen maintainers <maintainers@bunsen-os.invalid>", Description: p.Purpose,
+		Homepage: "https://github.com/bunsen-os/bunsen",
+		License:  "Apache-2.0", Section: "admin", Priority: "optional", MTime: c.Time,
 	})
 	dir, err := os.MkdirTemp("", "bunsen-deb-")
 	if err != nil {
@@ -115,7 +120,10 @@ func debianPackage(p program, units map[string][]byte, c commit) ([]byte, error)
 		}
 		info.Contents = append(info.Contents, &nfpmfiles.Content{
 			Source: source, Destination: "/" + f.Path,
-			FileInfo: &nfpmfiles.ContentFileInfo{Owner: "root", Group: "root", Mode: os.FileMode(f.Mode), MTime: c.Time},
+			FileInfo: &nfpmfiles.ContentFileInfo{
+				Owner: "root", Group: "root", Mode: os.FileMode(f.Mode),
+				MTime: c.Time,
+			},
 		})
 	}
 	packager, err := nfpm.Get("deb")
@@ -132,11 +140,13 @@ func debianPackage(p program, units map[string][]byte, c commit) ([]byte, error)
 // systemdArch names an architecture as systemd does.
 var systemdArch = map[string]string{"amd64": "x86-64", "arm64": "arm64"}
 
-// writeExtension writes the daemon as an extension image of systemd-sysext, for any distribution: a squashfs file system.
+// writeExtension writes the daemon as an extension image of systemd-sysext, for any distribution: a squashfs file
+// system.
 func writeExtension(ctx context.Context, to string, p program, units map[string][]byte, c commit) error {
 	all := append(daemonFiles(p, units), file{
 		"usr/lib/extension-release.d/extension-release." + p.Name, 0o644,
-		[]byte("ID=_any\nARCHITECTURE=" + systemdArch[p.Platform.Arch] + "\nEXTENSION_RELOAD_MANAGER=1\nSYSEXT_VERSION_ID=" + c.Version + "\n"),
+		[]byte("ID=_any\nARCHITECTURE=" + systemdArch[p.Platform.Arch] + "\nEXTENSION_RELOAD_MANAGER=1\n" +
+			"SYSEXT_VERSION_ID=" + c.Version + "\n"),
 	})
 	dir, err := os.MkdirTemp("", "bunsen-sysext-")
 	if err != nil {
@@ -153,7 +163,8 @@ func writeExtension(ctx context.Context, to string, p program, units map[string]
 		}
 	}
 	seconds := fmt.Sprint(c.Time.Unix())
-	cmd := exec.CommandContext(ctx, "mksquashfs", dir, to, "-noappend", "-all-root", "-no-xattrs", "-quiet", "-no-progress",
+	cmd := exec.CommandContext(ctx, "mksquashfs", dir, to, "-noappend", "-all-root", "-no-xattrs", "-quiet",
+		"-no-progress",
 		"-reproducible", "-mkfs-time", seconds, "-all-time", seconds)
 	// mksquashfs refuses SOURCE_DATE_EPOCH together with its own flags for times.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "SOURCE_DATE_EPOCH=") })
@@ -204,7 +215,8 @@ func writeRelease(ctx context.Context, o buildOptions, programs []program, c com
 	return writeSums(o.Out, o.Key)
 }
 
-// writePackages writes the daemon's program and packages for one platform. Configs name the program by its address and hash.
+// writePackages writes the daemon's program and packages for one platform. Configs name the program by its address and
+// hash.
 func writePackages(ctx context.Context, out string, p program, units map[string][]byte, c commit) error {
 	binary := p.Name + "-" + c.Version + "-" + p.Platform.OS + "-" + p.Platform.Arch
 	if err := os.WriteFile(filepath.Join(out, binary), p.Executable, 0o755); err != nil {
@@ -218,7 +230,8 @@ func writePackages(ctx context.Context, out string, p program, units map[string]
 	if err := os.WriteFile(filepath.Join(out, name), deb, 0o644); err != nil {
 		return fmt.Errorf("writing the package of %s: %w", p.Name, err)
 	}
-	return writeExtension(ctx, filepath.Join(out, p.Name+"-"+c.Version+"-"+systemdArch[p.Platform.Arch]+".raw"), p, units, c)
+	return writeExtension(ctx, filepath.Join(out, p.Name+"-"+c.Version+"-"+systemdArch[p.Platform.Arch]+".raw"), p,
+		units, c)
 }
 
 // writeSums writes SHA256SUMS for all files of a directory. With a key, writeSums also writes the signature of that
@@ -254,7 +267,8 @@ func writeSums(dir, keyFile string) error {
 	if err != nil {
 		return fmt.Errorf("signing the checksums: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "SHA256SUMS.sig"), []byte(base64.StdEncoding.EncodeToString(signed)+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "SHA256SUMS.sig"), []byte(base64.StdEncoding.EncodeToString(signed)+"\n"),
+		0o644); err != nil {
 		return fmt.Errorf("writing the signature of the checksums: %w", err)
 	}
 	return nil

@@ -28,7 +28,11 @@ func checkSums(t *testing.T, out string, key *ecdsa.PublicKey) {
 	if err != nil {
 		t.Errorf("%v\n%s", err, text)
 	}
-	for _, file := range []string{"install.yaml", "crds.yaml", "images.json", "bunsen-0.0.1.tgz", "bunsen-v0.0.1-linux-" + arch() + ".tar.gz", "machine-config-daemon-v0.0.1-linux-" + arch(), debName(), rawName()} {
+	for _, file := range []string{
+		"install.yaml", "crds.yaml", "images.json", "bunsen-0.0.1.tgz",
+		"bunsen-v0.0.1-linux-" + arch() + ".tar.gz", "machine-config-daemon-v0.0.1-linux-" + arch(), debName(),
+		rawName(),
+	} {
 		if !strings.Contains(string(text), file+": OK\n") {
 			t.Errorf("SHA256SUMS lacks %s:\n%s", file, text)
 		}
@@ -74,7 +78,10 @@ func checkArchive(t *testing.T, out string) {
 			names = append(names, strings.TrimPrefix(h.Name, name+"/"))
 		}
 	}
-	if want := []string{"bunsen", "machine-config-controller", "machine-config-daemon", "machine-config-server"}; !slices.Equal(names, want) {
+	if want := []string{
+		"bunsen", "machine-config-controller", "machine-config-daemon",
+		"machine-config-server",
+	}; !slices.Equal(names, want) {
 		t.Errorf("the archive has the programs %q, want %q", names, want)
 	}
 }
@@ -99,7 +106,8 @@ func checkDaemonTree(t *testing.T, root string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(string(text), "\nExecStart=/usr/bin/machine-config-daemon ") || strings.Contains(string(text), "/usr/local") {
+		if !strings.Contains(string(text), "\nExecStart=/usr/bin/machine-config-daemon ") ||
+			strings.Contains(string(text), "/usr/local") {
 			t.Errorf("%s starts another program:\n%s", filepath.Base(u), text)
 		}
 	}
@@ -112,7 +120,8 @@ func checkDebianPackage(t *testing.T, out string) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, fields)
 	}
-	if want := "Package: machine-config-daemon\nVersion: 0.0.1\nArchitecture: " + arch() + "\n"; string(fields) != want {
+	if want := "Package: machine-config-daemon\nVersion: 0.0.1\nArchitecture: " + arch() +
+		"\n"; string(fields) != want {
 		t.Errorf("the package says\n%swant\n%s", fields, want)
 	}
 	root := t.TempDir()
@@ -134,7 +143,8 @@ func checkDebianPackage(t *testing.T, out string) {
 func checkExtension(t *testing.T, out string) {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "root")
-	if text, err := exec.Command("unsquashfs", "-no-progress", "-dest", root, filepath.Join(out, rawName())).CombinedOutput(); err != nil {
+	if text, err := exec.Command("unsquashfs", "-no-progress", "-dest", root, filepath.Join(out, rawName())).
+		CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	checkDaemonTree(t, root)
@@ -155,13 +165,17 @@ func checkManifest(t *testing.T, out, repository string) {
 		t.Fatal(err)
 	}
 	if n := strings.Count(string(text), "image: "+repository+"/machine-config-"); n != 5 {
-		t.Errorf("install.yaml has %d images of this release, want those of three programs, the daemon in the pod of the server, and the notifier", n)
+		t.Errorf("install.yaml has %d images of this release, want those of three programs, the daemon in the pod of "+
+			"the server, and the notifier", n)
 	}
 }
 
 func TestTheSameCommitGivesTheSamePackages(t *testing.T) {
 	c := commit{Version: "v1.2.3", Revision: strings.Repeat("a", 40), Time: time.Unix(1_700_000_000, 0).UTC()}
-	p := program{binary: binary{Name: daemonName, Purpose: "Applies"}, Platform: linked.Platform{OS: "linux", Arch: "arm64"}, Executable: []byte("elf"), Notices: []byte("n"), Bill: []byte("{}")}
+	p := program{binary: binary{Name: daemonName, Purpose: "Applies"}, Platform: linked.Platform{
+		OS:   "linux",
+		Arch: "arm64",
+	}, Executable: []byte("elf"), Notices: []byte("n"), Bill: []byte("{}")}
 	units, err := daemonUnits(root)
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +196,10 @@ func TestTheSameCommitGivesTheSamePackages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for what, both := range map[string][2][]byte{"Debian package": debs, "archive": archives, "extension image": images} {
+	for what, both := range map[string][2][]byte{
+		"Debian package": debs, "archive": archives,
+		"extension image": images,
+	} {
 		if !bytes.Equal(both[0], both[1]) {
 			t.Errorf("two builds of the %s differ", what)
 		}
@@ -191,14 +208,16 @@ func TestTheSameCommitGivesTheSamePackages(t *testing.T) {
 
 func TestVersionsAreOrderedAsReleases(t *testing.T) {
 	for from, want := range map[string]string{
-		"v1.2.3": "1.2.3", "v1.2.3-rc.1": "1.2.3~rc.1", "v1.2.3-4-gabcdef0": "1.2.3-4-gabcdef0", "806c246": "0~806c246", "dev": "0~dev",
+		"v1.2.3": "1.2.3", "v1.2.3-rc.1": "1.2.3~rc.1", "v1.2.3-4-gabcdef0": "1.2.3-4-gabcdef0", "806c246": "0~806c246",
+		"dev": "0~dev",
 	} {
 		if got := debianVersion(from); got != want {
 			t.Errorf("version %s is %s for Debian, want %s", from, got, want)
 		}
 	}
 	for _, order := range [][2]string{{"0~806c246", "0.1.0"}, {"1.2.3~rc.1", "1.2.3"}, {"1.2.3", "1.2.3-4-gabcdef0"}} {
-		if out, err := exec.Command("dpkg", "--compare-versions", order[0], "lt", order[1]).CombinedOutput(); err != nil {
+		if out, err := exec.Command("dpkg", "--compare-versions", order[0], "lt", order[1]).
+			CombinedOutput(); err != nil {
 			t.Errorf("%s does not come before %s: %v %s", order[0], order[1], err, out)
 		}
 	}

@@ -193,7 +193,8 @@ func TestFilesAreReproducible(t *testing.T) {
 
 // TestTheBillIsValidByItsSchema uses the schemas that cyclonedx-go has.
 func TestTheBillIsValidByItsSchema(t *testing.T) {
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/CycloneDX/cyclonedx-go").Output()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}",
+		"github.com/CycloneDX/cyclonedx-go").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

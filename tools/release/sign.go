@@ -60,7 +60,8 @@ func readKey(path string) (crypto.Signer, error) {
 	}
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
-		return nil, fmt.Errorf("reading the key for signatures: %w (make one with: openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256)", err)
+		return nil, fmt.Errorf("reading the key for signatures: %w (make one with: openssl genpkey -algorithm EC "+
+			"-pkeyopt ec_paramgen_curve:P-256)", err)
 	}
 	switch key := key.(type) {
 	case *ecdsa.PrivateKey:

@@ -1,4 +1,5 @@
-// Command vulnerabilities reports the known vulnerabilities of programs: those whose code the linker put into the binary.
+// Command vulnerabilities reports the known vulnerabilities of programs: those whose code the linker put into the
+// binary.
 //
 //	vulnerabilities [-root DIR]             builds the project's programs and checks them
 //	vulnerabilities BINARY...               checks programs that are built already, with their symbols

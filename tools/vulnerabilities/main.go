@@ -16,7 +16,8 @@ import (
 const defaultDatabase = "https://vuln.go.dev"
 
 // run returns errFound after it has printed the findings.
-var errFound = errors.New("known vulnerabilities found: raise the module, or accept a finding in tools/vulnerabilities/accepted.txt with the reason")
+var errFound = errors.New("known vulnerabilities found: raise the module, or accept a finding in " +
+	"tools/vulnerabilities/accepted.txt with the reason")
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -99,11 +100,13 @@ func build(ctx context.Context, root string) (binaries []string, err error) {
 		return nil, fmt.Errorf("finding the directory for binaries: %w", err)
 	}
 	for _, p := range programs {
-		cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-ldflags=-w", "-o", out + string(filepath.Separator)}, p.packages...)...)
+		cmd := exec.CommandContext(ctx, "go",
+			append([]string{"build", "-ldflags=-w", "-o", out + string(filepath.Separator)}, p.packages...)...)
 		cmd.Dir = filepath.Join(root, p.module)
 		cmd.Env = append(os.Environ(), p.env...)
 		if text, err := cmd.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("building %s for the check of vulnerabilities: %w: %s", strings.Join(p.packages, " "), err, text)
+			return nil, fmt.Errorf("building %s for the check of vulnerabilities: %w: %s",
+				strings.Join(p.packages, " "), err, text)
 		}
 		for _, name := range p.packages {
 			if name == "." {

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// writeDatabase writes a vulnerability database with one entry: a symbol of the standard library that every version has.
+// writeDatabase writes a vulnerability database with one entry: a symbol of the standard library that every version
+// has.
 func writeDatabase(t *testing.T, pkg, symbol string) (address string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -82,7 +83,8 @@ func TestRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			err := run(t.Context(), []string{"-root", writeRoot(t, test.accepted), program}, test.named, test.fallback, &out)
+			err := run(t.Context(), []string{"-root", writeRoot(t, test.accepted), program}, test.named, test.fallback,
+				&out)
 			if !strings.Contains(out.String(), test.want) {
 				t.Errorf("it prints %q, want %q", out.String(), test.want)
 			}

@@ -40,7 +40,8 @@ func reachable(ctx context.Context, database string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodHead, strings.TrimSuffix(database, "/")+"/index/modules.json.gz", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodHead, strings.TrimSuffix(database, "/")+
+		"/index/modules.json.gz", nil)
 	if err != nil {
 		return fmt.Errorf("asking %s: %w", database, err)
 	}
@@ -57,8 +58,8 @@ func reachable(ctx context.Context, database string) error {
 
 // finding is one vulnerability whose code is in a binary.
 type finding struct {
-	// ID is the finding's identifier in the database. Fixed is the first version without the vulnerability; empty if there
-	// is none.
+	// ID is the finding's identifier in the database. Fixed is the first version without the vulnerability; empty if
+	// there is none.
 	ID, Fixed string
 	// Module, Version and Symbol name the affected module, its version and the affected function.
 	Module, Version, Symbol string
@@ -70,7 +71,8 @@ func (f finding) String() string {
 	if f.Fixed != "" {
 		fixed = "fixed in " + f.Fixed
 	}
-	return fmt.Sprintf("%s in %s %s (%s), %s: https://pkg.go.dev/vuln/%s", f.ID, f.Module, f.Version, f.Symbol, fixed, f.ID)
+	return fmt.Sprintf("%s in %s %s (%s), %s: https://pkg.go.dev/vuln/%s", f.ID, f.Module, f.Version, f.Symbol, fixed,
+		f.ID)
 }
 
 // scanBinary returns the vulnerabilities whose functions are in a binary, each once.
@@ -83,7 +85,8 @@ func scanBinary(ctx context.Context, database, binary string) ([]finding, error)
 		err = cmd.Wait()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("checking %s for vulnerabilities: %w: %s", binary, err, bytes.TrimSpace(problems.Bytes()))
+		return nil, fmt.Errorf("checking %s for vulnerabilities: %w: %s", binary, err,
+			bytes.TrimSpace(problems.Bytes()))
 	}
 	findings, err := readFindings(&out)
 	if err != nil {

@@ -16,12 +16,14 @@ func document(head string, n int) butane.Input {
 	var b strings.Builder
 	b.WriteString(head + "storage:\n  files:\n")
 	for i := range n {
-		fmt.Fprintf(&b, "    - path: /etc/app/conf.d/%04d.conf\n      mode: 0644\n      overwrite: true\n      contents:\n        inline: |\n", i)
+		fmt.Fprintf(&b, "    - path: /etc/app/conf.d/%04d.conf\n      mode: 0644\n      overwrite: true\n"+
+			"      contents:\n        inline: |\n", i)
 		for line := range 40 {
 			fmt.Fprintf(&b, "          option_%03d_%03d = value-%x # a line of settings\n", i, line, i*7919+line*104729)
 		}
 	}
-	b.WriteString("systemd:\n  units:\n    - name: app.service\n      enabled: true\n      contents: |\n        [Service]\n        ExecStart=/usr/bin/app\n        [Install]\n        WantedBy=multi-user.target\n")
+	b.WriteString("systemd:\n  units:\n    - name: app.service\n      enabled: true\n      contents: |\n" +
+		"        [Service]\n        ExecStart=/usr/bin/app\n        [Install]\n        WantedBy=multi-user.target\n")
 	source := []byte(b.String())
 	return butane.Input{Source: source, Origin: origin.Map{At: butane.PlacesOf(string(source))}}
 }

@@ -27,9 +27,11 @@ func (t *translator) parse() bool {
 	case n == nil:
 		return true
 	case n.Kind == yaml.AliasNode:
-		t.fatal(pathAtLine(t.doc, n.Line, "$"), "alias", "YAML alias *%s: aliases are not followed, as a few of them can unfold into gigabytes; write the value out", n.Value)
+		t.fatal(pathAtLine(t.doc, n.Line, "$"), "alias", "YAML alias *%s: aliases are not followed, as a few of them "+
+			"can unfold into gigabytes; write the value out", n.Value)
 	default:
-		t.fatal(pathAtLine(t.doc, n.Line, "$"), "yaml", "an item of this list is empty; write it out, or remove its dash")
+		t.fatal(pathAtLine(t.doc, n.Line, "$"), "yaml", "an item of this list is empty; write it out, or remove "+
+			"its dash")
 	}
 	return false
 }
@@ -50,7 +52,8 @@ func (in Input) parse() (*yaml.Node, error) {
 // so the paths of the tree and of the decoded document would differ.
 func findUnsupported(n *yaml.Node) *yaml.Node {
 	for _, c := range n.Content {
-		if c.Kind == yaml.AliasNode || n.Kind == yaml.SequenceNode && c.Kind == yaml.ScalarNode && c.ShortTag() == "!!null" {
+		if c.Kind == yaml.AliasNode || n.Kind == yaml.SequenceNode && c.Kind == yaml.ScalarNode &&
+			c.ShortTag() == "!!null" {
 			return c
 		}
 		if found := findUnsupported(c); found != nil {

@@ -79,7 +79,10 @@ func samples(t *testing.T) []sample {
 			out = append(out, sample{
 				name:    strings.TrimSuffix(f.Name, ".bu") + " in " + d.variant + " " + d.version,
 				dialect: d,
-				in:      Input{Source: []byte(source), Origin: origin.Map{At: placesOf(source)}, Root: root, FS: os.DirFS(root)},
+				in: Input{
+					Source: []byte(source), Origin: origin.Map{At: placesOf(source)}, Root: root,
+					FS: os.DirFS(root),
+				},
 			})
 		}
 	}
@@ -109,7 +112,8 @@ func placesBelow(n *yaml.Node, here string, place origin.Pos, at map[string]orig
 	}
 }
 
-// The package calls a dialect's method itself, to get the origins: configs and findings must equal those of Butane's own function.
+// The package calls a dialect's method itself, to get the origins: configs and findings must equal those of Butane's
+// own function.
 func TestTranslateGivesAndSaysWhatButaneDoes(t *testing.T) {
 	good := 0
 	for _, s := range samples(t) {
@@ -178,11 +182,17 @@ func butanes(t *testing.T, s sample) verdictOf {
 		return ignvalidate.ValidateUnusedKeys(v, c, tree)
 	})
 	out := verdictOf{says: entries(s, unused)}
-	if len(unused.Entries) > 0 && slices.ContainsFunc(unused.Entries, func(e report.Entry) bool { return strings.HasPrefix(e.Message, "unused key") }) {
-		out.says = slices.DeleteFunc(out.says, func(line string) bool { return strings.HasPrefix(line, "warning") }) // the error says it
+	if len(unused.Entries) > 0 && slices.ContainsFunc(unused.Entries, func(e report.Entry) bool {
+		return strings.HasPrefix(e.Message, "unused key")
+	}) {
+		// the error says it
+		out.says = slices.DeleteFunc(out.says, func(line string) bool { return strings.HasPrefix(line, "warning") })
 		return out
 	}
-	final, rep, err := cutil.Translate(cfg, s.dialect.method, common.TranslateOptions{FilesDir: s.in.Root, NoResourceAutoCompression: true})
+	final, rep, err := cutil.Translate(cfg, s.dialect.method, common.TranslateOptions{
+		FilesDir:                  s.in.Root,
+		NoResourceAutoCompression: true,
+	})
 	out.says = append(out.says, entries(s, rep)...)
 	if err == nil {
 		out.ignition, err = newest(t, final, s.dialect.variant)
@@ -282,7 +292,8 @@ func entries(s sample, rep report.Report) []string {
 		at, _ := s.in.Origin.Find(here)
 		kind, message := e.Kind.String(), message.Translate(e.Message, textAt(doc, here))
 		if strings.HasPrefix(message, "context tree does not match") {
-			message = here[strings.LastIndexByte(here, '.')+1:] + " is empty: indent what belongs to it below it, or remove it"
+			message = here[strings.LastIndexByte(here, '.')+1:] + " is empty: indent what belongs to it below it, or " +
+				"remove it"
 		}
 		if key, unused := strings.CutPrefix(message, "unused key "); unused {
 			kind, message = "error", s.dialect.variant+" "+s.dialect.version+" knows no key \""+key+"\" here"

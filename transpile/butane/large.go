@@ -50,11 +50,13 @@ func takeLarge(t *translator, r reference) (origin.File, bool) {
 	i, _ := strconv.Atoi(place[1])
 	contents := child(lookup(t.doc, "$.storage.files."+place[1]), "contents")
 	if scalar(contents, "compression") != "" {
-		t.fatal(r.at, ruleLarge, "%q is too large for a config, and the content store has no compressed files; unpack it, and remove `compression`", r.path)
+		t.fatal(r.at, ruleLarge, "%q is too large for a config, and the content store has no compressed files; "+
+			"unpack it, and remove `compression`", r.path)
 		return origin.File{}, true
 	}
 	if t.secrets.files[i].template {
-		t.fatal(r.at, ruleLarge, "%q has %d bytes, and a template at most %d; split it", r.path, info.Size(), contentstore.MaxObject)
+		t.fatal(r.at, ruleLarge, "%q has %d bytes, and a template at most %d; split it", r.path, info.Size(),
+			contentstore.MaxObject)
 		return origin.File{}, true
 	}
 	f, err := readLarge(t.in.FS, r.path, info.Size())
@@ -62,8 +64,10 @@ func takeLarge(t *translator, r reference) (origin.File, bool) {
 		t.fatal(r.at, ruleLarge, "%v", err)
 		return origin.File{}, true
 	}
-	if want := strings.ToLower(scalar(child(contents, "verification"), "hash")); want != "" && want != f.Hash && want != "sha256-"+f.sha256 {
-		t.fatal(r.at, ruleLarge, "verification hash does not match %q: a machine would refuse to boot; write %s, or remove it", r.path, f.Hash)
+	if want := strings.ToLower(scalar(child(contents, "verification"), "hash")); want != "" && want != f.Hash &&
+		want != "sha256-"+f.sha256 {
+		t.fatal(r.at, ruleLarge, "verification hash does not match %q: a machine would refuse to boot; write %s, or "+
+			"remove it", r.path, f.Hash)
 	}
 	if t.large == nil {
 		t.large = largeFiles{}
@@ -78,13 +82,15 @@ func takeLarge(t *translator, r reference) (origin.File, bool) {
 
 // refuseLarge refuses a large file in a place from which it cannot go to the content store.
 func refuseLarge(t *translator, at, file string, size int64) {
-	t.fatal(at, ruleLarge, "%q has %d bytes, and only `contents: {local: …}` of a file in storage.files may have more than %d; include it there", file, size, contentstore.MaxObject)
+	t.fatal(at, ruleLarge, "%q has %d bytes, and only `contents: {local: …}` of a file in storage.files may have "+
+		"more than %d; include it there", file, size, contentstore.MaxObject)
 }
 
 // readLarge reads a file once, and returns its hashes.
 func readLarge(files fs.FS, name string, size int64) (largeFile, error) {
 	if size > contentstore.MaxSize {
-		return largeFile{}, fmt.Errorf("%q has %d bytes, and the content store has files of at most %d", name, size, int64(contentstore.MaxSize))
+		return largeFile{}, fmt.Errorf("%q has %d bytes, and the content store has files of at most %d", name, size,
+			int64(contentstore.MaxSize))
 	}
 	file, err := files.Open(name)
 	if err != nil {
@@ -127,8 +133,8 @@ func (f *finder) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// withPlaceholders calls a function while the document has short texts in place of its large files, so that Butane does not
-// read these files.
+// withPlaceholders calls a function while the document has short texts in place of its large files, so that Butane does
+// not read these files.
 func withPlaceholders(t *translator, use func()) {
 	for i := range t.large {
 		contents := child(lookup(t.doc, "$.storage.files."+strconv.Itoa(i)), "contents")
@@ -137,7 +143,10 @@ func withPlaceholders(t *translator, use func()) {
 				continue
 			}
 			key, value := contents.Content[k], contents.Content[k+1]
-			inline, text := *key, yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "large", Line: value.Line, Column: value.Column}
+			inline, text := *key, yaml.Node{
+				Kind: yaml.ScalarNode, Tag: "!!str", Value: "large", Line: value.Line,
+				Column: value.Column,
+			}
 			inline.Value = "inline"
 			contents.Content[k], contents.Content[k+1] = &inline, &text
 			defer func() { contents.Content[k], contents.Content[k+1] = key, value }()

@@ -107,7 +107,9 @@ func files(fsys fs.FS, root string, each func(file string, contents []byte, size
 }
 
 // digestOf returns the sha256 of a file, and calls each as files does.
-func digestOf(fsys fs.FS, name string, size int64, each func(file string, contents []byte, size int64)) (string, error) {
+func digestOf(fsys fs.FS, name string, size int64, each func(file string, contents []byte,
+	size int64),
+) (string, error) {
 	if size <= contentstore.MaxObject {
 		src, err := fs.ReadFile(fsys, name)
 		if err != nil {
@@ -145,7 +147,8 @@ func (t *translator) locals() []Local {
 			continue
 		}
 		if info, err := fs.Stat(t.in.FS, r.path); err == nil && info.IsDir() && !takesFolder.MatchString(r.at) {
-			t.fatal(r.at, "local-directory", "%q is a directory, and a file is expected here; storage.trees takes whole directories: `trees: [{local: …, path: …}]`", r.path)
+			t.fatal(r.at, "local-directory", "%q is a directory, and a file is expected here; storage.trees takes "+
+				"whole directories: `trees: [{local: …, path: …}]`", r.path)
 			continue
 		}
 		if file, isLarge := takeLarge(t, r); isLarge {
@@ -165,7 +168,8 @@ func (t *translator) locals() []Local {
 		})
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			t.fatal(r.at, "missing-local", "%q: no such file in this repository; `local:` is relative to the document's directory", r.path)
+			t.fatal(r.at, "missing-local", "%q: no such file in this repository; `local:` is relative to the "+
+				"document's directory", r.path)
 		case err != nil:
 			t.fatal(r.at, "missing-local", "%v", err)
 		default:

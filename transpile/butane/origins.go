@@ -14,7 +14,8 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
-// originFinder finds the origin of each part of an output: a line of the document, or the local file that the part was read from.
+// originFinder finds the origin of each part of an output: a line of the document, or the local file that the part was
+// read from.
 type originFinder struct {
 	in    Input
 	doc   *yaml.Node
@@ -33,7 +34,8 @@ func (t *translator) setOrigins(out *Output, steps map[string]string) {
 	for to, from := range steps {
 		i := strings.LastIndexByte(from, '.')
 		switch {
-		case strings.HasSuffix(from, ".local") && strings.HasSuffix(to, ".source"), strings.HasSuffix(from, ".contents_local"):
+		case strings.HasSuffix(from, ".local") && strings.HasSuffix(to, ".source"),
+			strings.HasSuffix(from, ".contents_local"):
 			p.at[to] = origin.Pos{File: p.local(from), Line: 1}
 		case i > 0 && strings.HasSuffix(from[:i], ".ssh_authorized_keys_local"):
 			keys[from] = append(keys[from], to)

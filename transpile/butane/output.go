@@ -41,7 +41,8 @@ func (t *translator) output(final reflect.Value, set translate.TranslationSet) O
 		convert(reflect.ValueOf(&mc.Spec).Elem(), final.FieldByName("Spec"))
 		out.Name, out.Role = mc.Metadata.Name, mc.Metadata.Labels[roleLabel]
 		out.Config.Ignition, out.Config.KernelArguments = mc.Spec.Config, mc.Spec.KernelArguments
-		out.Config.Extensions, out.Config.FIPS, out.Config.KernelType = mc.Spec.Extensions, mc.Spec.FIPS, mc.Spec.KernelType
+		out.Config.Extensions, out.Config.FIPS, out.Config.KernelType = mc.Spec.Extensions, mc.Spec.FIPS,
+			mc.Spec.KernelType
 		for to, step := range set.Set {
 			if rest, ok := strings.CutPrefix(to, "$.spec.config"); ok {
 				steps["$"+rest] = step.From.String()
@@ -75,7 +76,9 @@ func (t *translator) checkVersion36(out Output) {
 	for _, e := range ignvalidate.ValidateWithContext(out.Config.Ignition, nil).Entries {
 		if e.Kind == report.Error {
 			at, _ := out.Origin.Find(e.Context.String())
-			t.findings = append(t.findings, origin.Errorf(at, "ignition-version", "%s: Ignition 3.6 accepts it, but nodes here use 3.5; write the document as fcos 1.6.0 without it", e.Message))
+			t.findings = append(t.findings, origin.Errorf(at, "ignition-version",
+				"%s: Ignition 3.6 accepts it, but nodes here use 3.5; write the document as fcos 1.6.0 without it",
+				e.Message))
 		}
 	}
 }

@@ -43,8 +43,8 @@ var (
 	contentsOf = regexp.MustCompile(`^\$\.storage\.files\.([0-9]+)\.contents\.(source|inline|local)$`)
 )
 
-// findSecrets finds the files whose contents the server resolves. It removes the notation that Butane does not know from
-// the document: marks of templates, references in place of a source, and addresses in registries.
+// findSecrets finds the files whose contents the server resolves. It removes the notation that Butane does not know
+// from the document: marks of templates, references in place of a source, and addresses in registries.
 func findSecrets(t *translator) secretFiles {
 	out := secretFiles{t, map[int]secretFile{}}
 	out.take()
@@ -82,21 +82,24 @@ func (t secretFiles) takeMark(f *yaml.Node, at string) (marked bool) {
 			continue
 		}
 		if f.Content[i+1].Decode(&marked) != nil {
-			t.fatal(at+"."+templateKey, ruleReference, "`template:` is true or false; true marks a file with ${secret:NAME/KEY}")
+			t.fatal(at+"."+templateKey, ruleReference, "`template:` is true or false; true marks a file with "+
+				"${secret:NAME/KEY}")
 		}
 		f.Content = append(f.Content[:i:i], f.Content[i+2:]...)
 		break
 	}
 	contents := child(f, "contents")
 	if marked && child(contents, "inline") == nil && child(contents, "local") == nil {
-		t.fatal(at+"."+templateKey, ruleReference, "a template has its text in `contents: {inline: …}` or `contents: {local: …}`; write one of them, or remove `template: true`")
+		t.fatal(at+"."+templateKey, ruleReference, "a template has its text in `contents: {inline: …}` or `contents: "+
+			"{local: …}`; write one of them, or remove `template: true`")
 	}
 	return marked
 }
 
 // isReference reports whether a source is meant as a reference.
 func isReference(text string) bool {
-	return strings.HasPrefix(text, string(secretref.Secret)+":") || strings.HasPrefix(text, string(secretref.ConfigMap)+":")
+	return strings.HasPrefix(text, string(secretref.Secret)+":") || strings.HasPrefix(text, string(secretref.ConfigMap)+
+		":")
 }
 
 // takeReference replaces a reference by a data URL, which Butane accepts. It returns false if the source is none.
@@ -110,7 +113,8 @@ func (t secretFiles) takeReference(source *yaml.Node, at string, marked bool) bo
 	case err != nil:
 		t.fatal(at, ruleReference, "%v", err)
 	case marked:
-		t.fatal(at, ruleReference, "a file is a template or one reference; remove `template: true`, or write ${%s} into a text", r)
+		t.fatal(at, ruleReference, "a file is a template or one reference; remove `template: true`, or write ${%s} "+
+			"into a text", r)
 	}
 	source.SetString(secretref.TemplateURL("${" + r.String() + "}"))
 	return true
@@ -120,7 +124,8 @@ func (t secretFiles) takeReference(source *yaml.Node, at string, marked bool) bo
 func (t secretFiles) refuseBeside(contents *yaml.Node, at string) {
 	for _, key := range []string{"verification", "compression"} {
 		if child(contents, key) != nil {
-			t.fatal(at+"."+key, ruleReference, "`%s` needs the contents, and only the server resolves them; remove it", key)
+			t.fatal(at+"."+key, ruleReference, "`%s` needs the contents, and only the server resolves them; remove it",
+				key)
 		}
 	}
 }
@@ -137,7 +142,8 @@ func (t secretFiles) refuseReferences(n *yaml.Node, at string, allowed map[*yaml
 		}
 		here := at + "." + n.Content[i-1].Value
 		if n.Content[i-1].Value == "source" && c.Kind == yaml.ScalarNode && !allowed[c] && isReference(text(c)) {
-			t.fatal(here, ruleReference, "%q: only `contents` of a file in storage.files can refer to a secret; write a file, and let the unit or program read it", text(c))
+			t.fatal(here, ruleReference, "%q: only `contents` of a file in storage.files can refer to a secret; "+
+				"write a file, and let the unit or program read it", text(c))
 			continue
 		}
 		t.refuseReferences(c, here, allowed)
@@ -152,12 +158,14 @@ func (t secretFiles) checkEncrypted(at, file string, contents []byte) {
 	}
 	place := takesSecret.FindStringSubmatch(at)
 	if place == nil {
-		t.fatal(at, ruleEncrypted, "SOPS encrypted %q, and only `contents: {local: …}` of a file in storage.files may be encrypted; include it there", file)
+		t.fatal(at, ruleEncrypted, "SOPS encrypted %q, and only `contents: {local: …}` of a file in storage.files "+
+			"may be encrypted; include it there", file)
 		return
 	}
 	i, _ := strconv.Atoi(place[1])
 	if t.files[i].template {
-		t.fatal(at, ruleEncrypted, "SOPS encrypted %q, and an encrypted file is no template; remove `template: true`", file)
+		t.fatal(at, ruleEncrypted, "SOPS encrypted %q, and an encrypted file is no template; remove `template: true`",
+			file)
 		return
 	}
 	d, err := document.Parse(format, contents)
@@ -166,11 +174,13 @@ func (t secretFiles) checkEncrypted(at, file string, contents []byte) {
 		return
 	}
 	if !hasAge(d.Metadata) {
-		t.fatal(at, ruleEncrypted, "SOPS encrypted %q for %s, and Bunsen decrypts with age only; encrypt it for an age key too", file, strings.Join(d.Metadata.Recipients(), ", "))
+		t.fatal(at, ruleEncrypted, "SOPS encrypted %q for %s, and Bunsen decrypts with age only; encrypt it for an "+
+			"age key too", file, strings.Join(d.Metadata.Recipients(), ", "))
 		return
 	}
 	t.files[i] = secretFile{format: format}
-	t.refuseBeside(child(lookup(t.doc, "$.storage.files."+place[1]), "contents"), "$.storage.files."+place[1]+".contents")
+	t.refuseBeside(child(lookup(t.doc, "$.storage.files."+place[1]), "contents"), "$.storage.files."+place[1]+
+		".contents")
 }
 
 // hasAge reports whether age keys alone can decrypt a file.

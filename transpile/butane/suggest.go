@@ -61,7 +61,8 @@ func (d dialect) knownFrom(at, key string) string {
 			continue
 		}
 		if later {
-			if here := other.typeAt(at); here != nil && here.Kind() == reflect.Struct && slices.Contains(keysIn(here), key) {
+			if here := other.typeAt(at); here != nil && here.Kind() == reflect.Struct && slices.Contains(keysIn(here),
+				key) {
 				return other.version
 			}
 		}
@@ -103,7 +104,10 @@ func (d dialect) mistyped(at, text string) string {
 	if _, err := strconv.Atoi(key); err == nil {
 		key = "an item of this list"
 	}
-	is := map[string]string{"str": "a text", "int": "a number", "float": "a number", "bool": "true or false", "seq": "a list", "map": "a mapping", "timestamp": "a date"}[m[1]]
+	is := map[string]string{
+		"str": "a text", "int": "a number", "float": "a number", "bool": "true or false",
+		"seq": "a list", "map": "a mapping", "timestamp": "a date",
+	}[m[1]]
 	switch t.Kind() {
 	case reflect.Int:
 		if strings.HasSuffix(key, "mode") {
@@ -115,7 +119,8 @@ func (d dialect) mistyped(at, text string) string {
 	case reflect.Slice:
 		return fmt.Sprintf("%s is a list, and this is %s: begin each item with `- `", key, is)
 	case reflect.Struct:
-		return fmt.Sprintf("%s is a mapping, and this is %s: write its keys below it: %s", key, is, strings.Join(keysIn(t), ", "))
+		return fmt.Sprintf("%s is a mapping, and this is %s: write its keys below it: %s", key, is,
+			strings.Join(keysIn(t), ", "))
 	default:
 		return fmt.Sprintf("%s is a text, and this is %s: put it in quotation marks", key, is)
 	}

@@ -145,7 +145,10 @@ func (t *translator) report(rep report.Report) bool {
 		if line := unit.BrokenLine(value); line > 0 && strings.HasPrefix(e.Message, "invalid unit content") {
 			at = blockLine(t, at, value, line)
 		}
-		t.findings = append(t.findings, origin.Finding{Rule: "butane", Message: message.Translate(e.Message, value), At: at, Warning: e.Kind != report.Error})
+		t.findings = append(t.findings, origin.Finding{
+			Rule: "butane", Message: message.Translate(e.Message, value),
+			At: at, Warning: e.Kind != report.Error,
+		})
 	}
 	return rep.IsFatal()
 }

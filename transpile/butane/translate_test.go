@@ -51,7 +51,8 @@ func TestAReferenceIsFollowedInsideTheTreeOnly(t *testing.T) {
 		"d/missing":  "no such file",
 		"../outside": "no such file",
 	} {
-		doc := "variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: /etc/a\n      contents: {local: " + ref + "}\n"
+		doc := "variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: /etc/a\n      contents: {local: " + ref +
+			"}\n"
 		_, found := butane.Translate(butane.Input{Source: []byte(doc), Root: root, FS: fsys, Refused: refused})
 		if len(found) == 0 || !strings.Contains(found[0].Message, want) {
 			t.Errorf("%s: findings %v, want %q", ref, found, want)
@@ -64,11 +65,15 @@ func TestEveryDialectTranslatesWithOrigins(t *testing.T) {
 	for _, v := range []string{"1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0", "1.5.0", "1.6.0", "1.7.0"} {
 		check(t, "variant: fcos\nversion: "+v+"\n")
 	}
-	for _, v := range []string{"flatcar\nversion: 1.0.0", "flatcar\nversion: 1.1.0", "r4e\nversion: 1.0.0", "r4e\nversion: 1.1.0", "fiot\nversion: 1.0.0"} {
+	for _, v := range []string{
+		"flatcar\nversion: 1.0.0", "flatcar\nversion: 1.1.0", "r4e\nversion: 1.0.0",
+		"r4e\nversion: 1.1.0", "fiot\nversion: 1.0.0",
+	} {
 		check(t, "variant: "+v+"\n")
 	}
 	for _, minor := range strings.Fields("8 9 10 11 12 13 14 15 16 17 18 19 20 21 22") {
-		out := check(t, "variant: openshift\nversion: 4."+minor+".0\nmetadata:\n  name: x\n  labels: {machineconfiguration.openshift.io/role: worker}\n")
+		out := check(t, "variant: openshift\nversion: 4."+minor+".0\nmetadata:\n  name: x\n"+
+			"  labels: {machineconfiguration.openshift.io/role: worker}\n")
 		if out.Name != "x" || out.Role != "worker" {
 			t.Errorf("openshift 4.%s: name %q, role %q", minor, out.Name, out.Role)
 		}
@@ -78,7 +83,8 @@ func TestEveryDialectTranslatesWithOrigins(t *testing.T) {
 func check(t *testing.T, head string) butane.Output {
 	t.Helper()
 	there := origin.Pos{File: "f", Line: 9}
-	out, found := translate(head+"storage:\n  files:\n    - path: /etc/a\n      mode: 0600\n", map[string]origin.Pos{"$.storage.files.0.mode": there})
+	out, found := translate(head+"storage:\n  files:\n    - path: /etc/a\n      mode: 0600\n",
+		map[string]origin.Pos{"$.storage.files.0.mode": there})
 	if len(found) > 0 {
 		t.Errorf("%s: %v", head, found)
 		return out
@@ -97,7 +103,10 @@ func check(t *testing.T, head string) butane.Output {
 func tree(tb testing.TB, secret string) butane.Input {
 	tb.Helper()
 	base := tb.TempDir()
-	for name, contents := range map[string]string{"outside/secret": secret, "root/d/ok": "fine", "root/d/t/a": "a", "root/d/raw": "\xff\xfe"} {
+	for name, contents := range map[string]string{
+		"outside/secret": secret, "root/d/ok": "fine", "root/d/t/a": "a",
+		"root/d/raw": "\xff\xfe",
+	} {
 		file := filepath.Join(base, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			tb.Fatal(err)
@@ -107,13 +116,19 @@ func tree(tb testing.TB, secret string) butane.Input {
 		}
 	}
 	root := filepath.Join(base, "root")
-	for link, target := range map[string]string{"d/link": "../../outside/secret", "d/out": "../../outside", "d/t/deep": "../../../outside/secret"} {
+	for link, target := range map[string]string{
+		"d/link": "../../outside/secret", "d/out": "../../outside",
+		"d/t/deep": "../../../outside/secret",
+	} {
 		if err := os.Symlink(target, filepath.Join(root, filepath.FromSlash(link))); err != nil {
 			tb.Fatal(err)
 		}
 	}
 	return butane.Input{
-		Root: root, FS: fstest.MapFS{"d/ok": {Data: []byte("fine")}, "d/t/a": {Data: []byte("a")}, "d/raw": {Data: []byte("\xff\xfe")}},
+		Root: root, FS: fstest.MapFS{
+			"d/ok": {Data: []byte("fine")}, "d/t/a": {Data: []byte("a")},
+			"d/raw": {Data: []byte("\xff\xfe")},
+		},
 		Refused: map[string]string{"d/link": "symbolic link", "d/out": "symbolic link", "d/t/deep": "symbolic link"},
 	}
 }
@@ -168,7 +183,8 @@ func TestWhatIsRefusedIsToldHowToDoIt(t *testing.T) {
 	} {
 		there := origin.Pos{File: "a.bu", Line: 42}
 		_, found := translate(c.doc, map[string]origin.Pos{c.path: there})
-		if len(found) != 1 || found[0].Warning || found[0].At != there || !strings.Contains(found[0].Message, c.message) {
+		if len(found) != 1 || found[0].Warning || found[0].At != there || !strings.Contains(found[0].Message,
+			c.message) {
 			t.Errorf("%q: findings %+v, want %q at %s", c.doc, found, c.message, c.path)
 		}
 	}
@@ -205,9 +221,11 @@ func FuzzTranslate(f *testing.F) {
 		"variant: fcos\nversion: 1.6.0\nstorage: {files: [{path: /etc/a, contents: {inline: x}}]}\n",
 		"variant: openshift\nversion: 4.19.0\nmetadata: {name: a}\n",
 		"variant: fcos\nversion: 1.7.0\nboot_device: {mirror: {devices: [/dev/a, /dev/b]}}\n",
-		"variant: fcos\nversion: 1.6.0\nstorage: {files: [{path: /a, contents: {local: d/link}}], trees: [{local: d/t}]}\n",
+		"variant: fcos\nversion: 1.6.0\nstorage: {files: [{path: /a, contents: {local: d/link}}], trees: [{local: " +
+			"d/t}]}\n",
 		"variant: fcos\nversion: 1.6.0\nsystemd: {units: [{name: a.service, contents_local: d/out/secret}]}\n",
-		"variant: fcos\nversion: 1.5.0\npasswd: {users: [{name: core, ssh_authorized_keys_local: [d/ok, ../outside/secret]}]}\n",
+		"variant: fcos\nversion: 1.5.0\npasswd: {users: [{name: core, ssh_authorized_keys_local: [d/ok, " +
+			"../outside/secret]}]}\n",
 		"variant: fcos\nversion: 1.6.0\nstorage: {files: [{path: /a, contents: {local: !!binary ZC9saW5r}}]}\n",
 		"variant: fcos\nversion: 1.7.0\nstorage: {trees: [{local: d/t, user: {id: 1}, dir_mode: 0700}]}\n",
 		"variant: fcos\nversion: 1.6.0\nkernel_arguments: {should_exist: ['a=\"b']}\n",
@@ -221,7 +239,8 @@ func FuzzTranslate(f *testing.F) {
 	}
 	for _, body := range archive.Files {
 		f.Add("variant: fcos\nversion: 1.6.0\n" + string(body.Data))
-		f.Add("variant: openshift\nversion: 4.19.0\nmetadata: {name: a, labels: {machineconfiguration.openshift.io/role: w}}\n" + string(body.Data))
+		f.Add("variant: openshift\nversion: 4.19.0\nmetadata: {name: a, labels: " +
+			"{machineconfiguration.openshift.io/role: w}}\n" + string(body.Data))
 	}
 	f.Fuzz(func(t *testing.T, doc string) {
 		in := in
@@ -245,7 +264,8 @@ func FuzzTranslate(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(string(raw), secret) || strings.Contains(string(raw), base64.StdEncoding.EncodeToString([]byte(secret))) {
+		if strings.Contains(string(raw), secret) ||
+			strings.Contains(string(raw), base64.StdEncoding.EncodeToString([]byte(secret))) {
 			t.Errorf("the document reads a file outside its tree")
 		}
 	})

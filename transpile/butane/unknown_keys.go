@@ -31,18 +31,21 @@ func (t *translator) checkKeys(v reflect.Value, n *yaml.Node, at string) {
 
 func (t *translator) checkKeysOf(v reflect.Value, n *yaml.Node, at string) {
 	if n.Kind != yaml.MappingNode {
-		t.warn(at, "butane", "%s is empty: indent what belongs to it below it, or remove it", at[strings.LastIndexByte(at, '.')+1:])
+		t.warn(at, "butane", "%s is empty: indent what belongs to it below it, or remove it",
+			at[strings.LastIndexByte(at, '.')+1:])
 		return
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i].Value
 		f, ok := fieldOf(v.Type(), key)
 		if !ok && key == templateKey {
-			t.fatal(at+"."+key, ruleReference, "only files in storage.files can be templates; write the secret into a file, and let the unit or program read it")
+			t.fatal(at+"."+key, ruleReference, "only files in storage.files can be templates; write the secret into "+
+				"a file, and let the unit or program read it")
 			continue
 		}
 		if !ok {
-			t.fatal(at+"."+key, "unknown-key", "%s %s knows no key %q here%s", t.dialect.variant, t.dialect.version, key, t.dialect.suggest(at, key, v.Type()))
+			t.fatal(at+"."+key, "unknown-key", "%s %s knows no key %q here%s", t.dialect.variant, t.dialect.version,
+				key, t.dialect.suggest(at, key, v.Type()))
 			continue
 		}
 		switch value := v.FieldByIndex(f.Index); {

@@ -15,15 +15,18 @@ func (t *translator) choose() bool {
 	}
 	switch _, known := find(variant, version+".0"); {
 	case variant == "":
-		t.fatal("$", "variant", "the document has no variant: begin it with `variant: fcos` and `version: 1.6.0`; %s", versions(""))
+		t.fatal("$", "variant", "the document has no variant: begin it with `variant: fcos` and `version: 1.6.0`; %s",
+			versions(""))
 	case variant == "rhcos":
-		t.fatal("$.variant", "variant", "variant rhcos was removed from Butane: write `variant: openshift` and `version: 4.19.0`, with metadata.name and the label %s", roleLabel)
+		t.fatal("$.variant", "variant", "variant rhcos was removed from Butane: write `variant: openshift` and "+
+			"`version: 4.19.0`, with metadata.name and the label %s", roleLabel)
 	case version == "":
 		t.fatal("$.variant", "variant", "the document has no version; %s", versions(variant))
 	case known:
 		t.fatal("$.version", "variant", "version %s is not whole: write `version: %s.0`", version, version)
 	case strings.HasSuffix(version, "-experimental"):
-		t.fatal("$.version", "variant", "version %s of %s is experimental and not supported, as its meaning can change from one release of Butane to the next; %s", version, variant, versions(variant))
+		t.fatal("$.version", "variant", "version %s of %s is experimental and not supported, as its meaning can "+
+			"change from one release of Butane to the next; %s", version, variant, versions(variant))
 	case slices.ContainsFunc(dialects, func(d dialect) bool { return d.variant == variant }):
 		t.fatal("$.version", "variant", "version %s of %s is not supported; %s", version, variant, versions(variant))
 	default:

@@ -34,7 +34,8 @@ func valuesOf(of reflect.Type, at, before, behind string) []spoken {
 		for _, m := range members {
 			others := ""
 			for _, o := range members { // without one of these, an item of a list is none
-				if strings.HasSuffix(at, "*") && keyOf(o) != keyOf(m) && strings.Contains(" path name device local ", " "+keyOf(o)+" ") {
+				if strings.HasSuffix(at, "*") && keyOf(o) != keyOf(m) && strings.Contains(" path name device local ",
+					" "+keyOf(o)+" ") {
 					others += ", " + keyOf(o) + ": x"
 				}
 			}
@@ -49,8 +50,8 @@ func valuesOf(of reflect.Type, at, before, behind string) []spoken {
 	return []spoken{{at, before + value + behind, of.Kind()}}
 }
 
-// An overlay puts numbers and booleans into quotes where text is meant, as a patch would write 0644 as 420 otherwise. It
-// must know of every key that is no text; a new release of Butane may bring one.
+// An overlay puts numbers and booleans into quotes where text is meant, as a patch would write 0644 as 420 otherwise.
+// It must know of every key that is no text; a new release of Butane may bring one.
 func TestOverlaysKeepNumbersAndBooleansOfEveryDialect(t *testing.T) {
 	seen := map[string]reflect.Kind{}
 	for _, d := range dialects {
@@ -59,7 +60,8 @@ func TestOverlaysKeepNumbersAndBooleansOfEveryDialect(t *testing.T) {
 				continue
 			}
 			seen[l.path] = l.kind
-			text := fmt.Sprintf("{variant: %s, version: %s, %s\n", d.variant, d.version, strings.TrimPrefix(l.text, "{"))
+			text := fmt.Sprintf("{variant: %s, version: %s, %s\n", d.variant, d.version,
+				strings.TrimPrefix(l.text, "{"))
 			built, found := overlay.Build(fstest.MapFS{"o/a.bu": {Data: []byte(text)}}, "o")
 			if len(built.Documents) != 1 {
 				t.Errorf("%s: %v", l.path, found)
@@ -78,7 +80,8 @@ func TestOverlaysKeepNumbersAndBooleansOfEveryDialect(t *testing.T) {
 				want = "!!str"
 			}
 			if n == nil || n.ShortTag() != want {
-				t.Errorf("%s %s: %s is of kind %s, and an overlay makes it %+v: put its key into, or take it out of, the list typedKeys of package overlay", d.variant, d.version, l.path, l.kind, n)
+				t.Errorf("%s %s: %s is of kind %s, and an overlay makes it %+v: put its key into, or take it out of, "+
+					"the list typedKeys of package overlay", d.variant, d.version, l.path, l.kind, n)
 			}
 		}
 	}

@@ -14,7 +14,10 @@ import (
 )
 
 // driftActions are the values of a rule's action.
-var driftActions = []v1alpha1.DriftAction{v1alpha1.DriftDegrade, v1alpha1.DriftRepair, v1alpha1.DriftReport, v1alpha1.DriftIgnore}
+var driftActions = []v1alpha1.DriftAction{
+	v1alpha1.DriftDegrade, v1alpha1.DriftRepair, v1alpha1.DriftReport,
+	v1alpha1.DriftIgnore,
+}
 
 // drift checks a DriftPolicy for values that the API server refuses, and for rules that the daemon would never use.
 func (r *reader) drift(root *yaml.Node, p *v1alpha1.DriftPolicy) {
@@ -34,13 +37,15 @@ func (r *reader) drift(root *yaml.Node, p *v1alpha1.DriftPolicy) {
 	for i, rule := range p.Spec.Rules {
 		field := fmt.Sprintf("spec.rules.%d.path", i)
 		if all >= 0 && i > all {
-			r.Warnf(r.valueAt(root, field), "drift", "%s: the rule is never used, because rule %d of this policy matches everything", field, all+1)
+			r.Warnf(r.valueAt(root, field), "drift", "%s: the rule is never used, because rule %d of this policy "+
+				"matches everything", field, all+1)
 		} else if problem := pathProblem(rule.Path); problem != "" {
 			r.Errorf(r.valueAt(root, field), "drift", "%s%s", field, problem)
 		}
 		if !slices.Contains(driftActions, rule.Action) {
 			field := fmt.Sprintf("spec.rules.%d.action", i)
-			r.Errorf(r.valueAt(root, field), "drift", "%s: %q is no action; there are Degrade, Repair, Report and Ignore", field, rule.Action)
+			r.Errorf(r.valueAt(root, field), "drift", "%s: %q is no action; there are Degrade, Repair, Report "+
+				"and Ignore", field, rule.Action)
 		}
 	}
 }
@@ -52,7 +57,8 @@ func pathProblem(path string) string {
 	case path == "":
 		return " is empty: name a path, a unit, user/NAME, group/NAME or os/PART, or ** for everything"
 	case hasSlash && first != "" && !slices.Contains([]string{"user", "group", "os", "**", "*"}, first):
-		return fmt.Sprintf(": %q is not an absolute path, and only user, group and os may be before a /: write /%s", path, path)
+		return fmt.Sprintf(": %q is not an absolute path, and only user, group and os may be before a /: write /%s",
+			path, path)
 	}
 	return ""
 }

@@ -19,29 +19,34 @@ import (
 // images refuses names of images in a PinnedImageSet that the API server or a container runtime would refuse.
 func (r *reader) images(root *yaml.Node, s *mcfgv1.PinnedImageSet) {
 	if len(s.Spec.PinnedImages) == 0 {
-		r.Errorf(fieldPosition(r.file, root, `"spec.pinnedImages"`), "pinned-image", "spec.pinnedImages: the PinnedImageSet has no images; name 1 to 500")
+		r.Errorf(fieldPosition(r.file, root, `"spec.pinnedImages"`), "pinned-image",
+			"spec.pinnedImages: the PinnedImageSet has no images; name 1 to 500")
 	}
 	for i, image := range s.Spec.PinnedImages {
 		if problem := pinnedimage.Problem(string(image.Name)); problem != "" {
 			field := fmt.Sprintf("spec.pinnedImages[%d].name", i)
-			r.Errorf(fieldPosition(r.file, root, fmt.Sprintf("%q", field)), "pinned-image", "%s: %q: %s", field, image.Name, problem)
+			r.Errorf(fieldPosition(r.file, root, fmt.Sprintf("%q", field)), "pinned-image", "%s: %q: %s", field,
+				image.Name, problem)
 		}
 	}
 }
 
-// checkImageSets checks the PinnedImageSets of a repository against its pools: whether a pool has each of them, and whether the
-// repository has each that a pool names.
+// checkImageSets checks the PinnedImageSets of a repository against its pools: whether a pool has each of them, and
+// whether the repository has each that a pool names.
 func checkImageSets(fsys fs.FS, pools []string, objects []Object, found *origin.Findings) {
 	var sets []mcfgv1.PinnedImageSet
 	all := map[string]*mcfgv1.MachineConfigPool{}
 	for _, name := range slices.Concat(standardPools, pools) {
-		all[name] = &mcfgv1.MachineConfigPool{Spec: mcfgv1.MachineConfigPoolSpec{MachineConfigSelector: metav1.SetAsLabelSelector(map[string]string{v1alpha1.RoleLabel: name})}}
+		all[name] = &mcfgv1.MachineConfigPool{Spec: mcfgv1.MachineConfigPoolSpec{
+			MachineConfigSelector: metav1.SetAsLabelSelector(map[string]string{v1alpha1.RoleLabel: name}),
+		}}
 	}
 	for _, o := range objects {
 		switch o.Object.GetKind() {
 		case imagesKind:
 			var s mcfgv1.PinnedImageSet
-			if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object.Object, &s) == nil { // The object was decoded before.
+			// The object was decoded before.
+			if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object.Object, &s) == nil {
 				sets = append(sets, s)
 			}
 		case PoolKind:
@@ -62,11 +67,15 @@ func checkImageSets(fsys fs.FS, pools []string, objects []Object, found *origin.
 		switch name := o.Object.GetName(); o.Object.GetKind() {
 		case imagesKind:
 			if !used[name] {
-				found.Warnf(origin.Pos{File: o.File, Line: o.Line}, "pinned-image", "no pool of this repository has PinnedImageSet %s: give it the label %s: POOL, or name it in spec.pinnedImageSets of a MachineConfigPool", name, v1alpha1.RoleLabel)
+				found.Warnf(origin.Pos{File: o.File, Line: o.Line}, "pinned-image", "no pool of this repository has "+
+					"PinnedImageSet %s: give it the label %s: POOL, or name it in spec.pinnedImageSets of a "+
+					"MachineConfigPool", name, v1alpha1.RoleLabel)
 			}
 		case PoolKind:
 			if _, missing := pinnedimage.Of(all[name], sets); len(missing) > 0 {
-				found.Warnf(o.Position(fsys, "spec.pinnedImageSets"), "pinned-image", "spec.pinnedImageSets names sets that this repository does not have: %s", strings.Join(missing, ", "))
+				found.Warnf(o.Position(fsys, "spec.pinnedImageSets"), "pinned-image",
+					"spec.pinnedImageSets names sets that this repository does not have: %s",
+					strings.Join(missing, ", "))
 			}
 		}
 	}

@@ -26,7 +26,8 @@ const reservedPrefix = "bunsen.dev/"
 
 // isForUsers reports whether a repository may set an annotation under reservedPrefix.
 func isForUsers(key string) bool {
-	return key == policy.InPlaceAnnotation || key == kustomization.RemovesAnnotation || key == kubelet.PathAnnotation || key == v1alpha1.ContainerRuntimeAnnotation
+	return key == policy.InPlaceAnnotation || key == kustomization.RemovesAnnotation || key == kubelet.PathAnnotation ||
+		key == v1alpha1.ContainerRuntimeAnnotation
 }
 
 // MetadataProblem is one label or annotation that the API server or Bunsen refuses.
@@ -42,13 +43,15 @@ type MetadataProblem struct {
 func CheckMetadata(labels, annotations map[string]string) (out []MetadataProblem) {
 	refuse := func(field, key, what string, reasons []string) {
 		if len(reasons) > 0 {
-			text := fmt.Sprintf("metadata.%s: the API server refuses %s: %s; correct it or remove it", field, what, strings.Join(reasons, "; "))
+			text := fmt.Sprintf("metadata.%s: the API server refuses %s: %s; correct it or remove it", field, what,
+				strings.Join(reasons, "; "))
 			out = append(out, MetadataProblem{field, key, text})
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		refuse("labels", key, fmt.Sprintf("the key %q", key), validation.IsQualifiedName(key))
-		refuse("labels", key, fmt.Sprintf("the value %q of %q", labels[key], key), validation.IsValidLabelValue(labels[key]))
+		refuse("labels", key, fmt.Sprintf("the value %q of %q", labels[key], key),
+			validation.IsValidLabelValue(labels[key]))
 	}
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		refuse("annotations", key, fmt.Sprintf("the key %q", key), validation.IsQualifiedName(strings.ToLower(key)))
@@ -59,7 +62,8 @@ func CheckMetadata(labels, annotations map[string]string) (out []MetadataProblem
 			size += len(key) + len(value)
 		}
 		out = append(out, MetadataProblem{Field: "annotations", Text: fmt.Sprintf(
-			"metadata.annotations: all keys and values together have %d bytes, and the API server takes at most %d; shorten or remove annotations", size, apivalidation.TotalAnnotationSizeLimitB)})
+			"metadata.annotations: all keys and values together have %d bytes, and the API server takes at most %d; "+
+				"shorten or remove annotations", size, apivalidation.TotalAnnotationSizeLimitB)})
 	}
 	for _, entries := range []struct {
 		field string
@@ -67,7 +71,10 @@ func CheckMetadata(labels, annotations map[string]string) (out []MetadataProblem
 	}{{"labels", labels}, {"annotations", annotations}} {
 		for _, key := range slices.Sorted(maps.Keys(entries.all)) {
 			if strings.HasPrefix(key, reservedPrefix) && !isForUsers(key) {
-				out = append(out, MetadataProblem{entries.field, key, fmt.Sprintf("metadata.%s: %s is reserved: only Bunsen writes it; remove it", entries.field, key)})
+				out = append(out, MetadataProblem{
+					entries.field, key,
+					fmt.Sprintf("metadata.%s: %s is reserved: only Bunsen writes it; remove it", entries.field, key),
+				})
 			}
 		}
 	}
@@ -88,14 +95,18 @@ func (r *reader) metadata(root *yaml.Node, u *unstructured.Unstructured) {
 	name := r.at(at("name"))
 	switch reasons := apivalidation.NameIsDNSSubdomain(u.GetName(), false); {
 	case u.GetName() == "":
-		r.Errorf(r.at(root), "name", "the %s has no metadata.name; add one (generateName would create a new object for every commit)", u.GetKind())
+		r.Errorf(r.at(root), "name", "the %s has no metadata.name; add one (generateName would create a new object "+
+			"for every commit)", u.GetKind())
 	case len(reasons) > 0:
-		r.Errorf(name, "name", "metadata.name: the API server refuses %q: %s; rename the %s", u.GetName(), strings.Join(reasons, "; "), u.GetKind())
+		r.Errorf(name, "name", "metadata.name: the API server refuses %q: %s; rename the %s", u.GetName(),
+			strings.Join(reasons, "; "), u.GetKind())
 	case u.GetKind() == policyKind && u.GetName() != policyName:
-		r.Errorf(name, "name", "metadata.name: the name of a MachineConfiguration is %q, not %q; rename it", policyName, u.GetName())
+		r.Errorf(name, "name", "metadata.name: the name of a MachineConfiguration is %q, not %q; rename it", policyName,
+			u.GetName())
 	}
 	if u.GetNamespace() != "" {
-		r.Errorf(r.at(at("namespace")), "name", "metadata.namespace: a %s has no namespace; remove the field", u.GetKind())
+		r.Errorf(r.at(at("namespace")), "name", "metadata.namespace: a %s has no namespace; remove the field",
+			u.GetKind())
 	}
 	for _, p := range CheckMetadata(u.GetLabels(), u.GetAnnotations()) {
 		n := at(p.Field)

@@ -83,12 +83,14 @@ func Read(fsys fs.FS, pools []string, stop func() bool, found *origin.Findings) 
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Object) int {
-		return cmp.Or(cmp.Compare(a.Object.GetKind(), b.Object.GetKind()), cmp.Compare(a.Object.GetName(), b.Object.GetName()))
+		return cmp.Or(cmp.Compare(a.Object.GetKind(), b.Object.GetKind()),
+			cmp.Compare(a.Object.GetName(), b.Object.GetName()))
 	})
 	for i := 1; i < len(out); i++ {
 		a, b := out[i-1], out[i]
 		if a.Object.GetKind() == b.Object.GetKind() && a.Object.GetName() == b.Object.GetName() {
-			found.Errorf(origin.Pos{File: b.File, Line: b.Line}, "duplicate-name", "%s %s occurs twice, also in %s:%d; keep one", b.Object.GetKind(), b.Object.GetName(), a.File, a.Line)
+			found.Errorf(origin.Pos{File: b.File, Line: b.Line}, "duplicate-name",
+				"%s %s occurs twice, also in %s:%d; keep one", b.Object.GetKind(), b.Object.GetName(), a.File, a.Line)
 		}
 	}
 	checkRollouts(fsys, pools, out, found)

@@ -24,13 +24,18 @@ var ownMetadata = []string{"name", "labels", "annotations", "creationTimestamp"}
 // pool refuses a MachineConfigPool that the API server would accept and that no controller can use.
 func (r *reader) pool(root *yaml.Node, p *mcfgv1.MachineConfigPool) {
 	if len(p.Name) > maxPoolName {
-		r.Errorf(r.at(root), "name", "the MachineConfigPool's name has %d characters; at most %d leave room for the names of its rendered configs", len(p.Name), maxPoolName)
+		r.Errorf(r.at(root), "name", "the MachineConfigPool's name has %d characters; at most %d leave room for the "+
+			"names of its rendered configs", len(p.Name), maxPoolName)
 	}
 	if p.Spec.MachineConfigSelector == nil || p.Spec.NodeSelector == nil {
-		r.Errorf(r.at(root), "field", "the MachineConfigPool needs spec.machineConfigSelector and spec.nodeSelector; without them it selects nothing")
+		r.Errorf(r.at(root), "field", "the MachineConfigPool needs spec.machineConfigSelector and spec.nodeSelector; "+
+			"without them it selects nothing")
 	}
 	_, spec := entry(root, "spec")
-	for name, sel := range map[string]*metav1.LabelSelector{"machineConfigSelector": p.Spec.MachineConfigSelector, "nodeSelector": p.Spec.NodeSelector} {
+	for name, sel := range map[string]*metav1.LabelSelector{
+		"machineConfigSelector": p.Spec.MachineConfigSelector,
+		"nodeSelector":          p.Spec.NodeSelector,
+	} {
 		if sel == nil {
 			continue
 		}
@@ -39,12 +44,15 @@ func (r *reader) pool(root *yaml.Node, p *mcfgv1.MachineConfigPool) {
 		case err != nil:
 			r.Errorf(r.at(k), "selector", "spec.%s: %s", name, selectorMessage(err))
 		case len(sel.MatchLabels)+len(sel.MatchExpressions) == 0:
-			r.Errorf(r.at(k), "selector", "spec.%s is empty: it would select everything, so Bunsen lets it select nothing; add labels", name)
+			r.Errorf(r.at(k), "selector", "spec.%s is empty: it would select everything, so Bunsen lets it select "+
+				"nothing; add labels", name)
 		}
 	}
 	if keys := membership.ReportedKeys(p.Spec.NodeSelector); p.Name != membership.Worker && len(keys) > 0 {
 		k, _ := entry(spec, "nodeSelector")
-		r.Warnf(r.at(k), "reported-label", "spec.nodeSelector: kubelets set %s themselves, so any node can join pool %s and get its config. Also select by a label that an administrator sets, such as node-role.kubernetes.io/%[2]s", strings.Join(keys, ", "), p.Name)
+		r.Warnf(r.at(k), "reported-label", "spec.nodeSelector: kubelets set %s themselves, so any node can join pool "+
+			"%s and get its config. Also select by a label that an administrator sets, such as "+
+			"node-role.kubernetes.io/%[2]s", strings.Join(keys, ", "), p.Name)
 	}
 }
 
@@ -60,7 +68,8 @@ func (r *reader) maxUnavailable(root *yaml.Node) {
 	n, err := strconv.ParseInt(text, 10, 32)
 	switch {
 	case err != nil || (v.Tag == "!!str") != percent || percent && n < 0:
-		r.Errorf(r.at(k), "field", "spec.maxUnavailable: %q is neither a number such as 2 nor a percentage such as \"10%%\"", v.Value)
+		r.Errorf(r.at(k), "field", "spec.maxUnavailable: %q is neither a number such as 2 nor a percentage such as "+
+			"\"10%%\"", v.Value)
 	case n < 0:
 		r.Warnf(r.at(k), "field", "spec.maxUnavailable: with %d no node of the pool is ever updated", n)
 	}
@@ -75,7 +84,8 @@ func (r *reader) stripMetadata(root *yaml.Node, u *unstructured.Unstructured) {
 	for i := 0; i+1 < len(meta.Content); i += 2 {
 		k := meta.Content[i]
 		if !slices.Contains(ownMetadata, k.Value) {
-			r.Warnf(r.at(k), "managed-field", "metadata.%s in the repository has no effect, because the cluster sets it: remove it", k.Value)
+			r.Warnf(r.at(k), "managed-field", "metadata.%s in the repository has no effect, because the cluster sets "+
+				"it: remove it", k.Value)
 			unstructured.RemoveNestedField(u.Object, "metadata", k.Value)
 		}
 	}

@@ -52,7 +52,8 @@ func readFile(fsys fs.FS, file string, found *origin.Findings) []Object {
 			if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
 				at.Line, _ = strconv.Atoi(m[1])
 			}
-			r.Errorf(at, "yaml", "not valid YAML: %s", yamlLine.ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "")+quotesHint(err))
+			r.Errorf(at, "yaml", "not valid YAML: %s",
+				yamlLine.ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "")+quotesHint(err))
 			return r.objects
 		}
 		if root := doc.Content[0]; root.Tag != "!!null" {
@@ -152,7 +153,8 @@ func normal(object map[string]any) (*unstructured.Unstructured, error) {
 }
 
 // held lists the kinds that cluster/ may contain, for messages.
-var held = fmt.Sprintf("%s/ holds %s and %s (%s), %s (%s), %s and %s (%s)", Dir, PoolKind, imagesKind, mcfgv1.GroupVersion, policyKind, operatorv1.GroupVersion, driftKind, rolloutKind, v1alpha1.GroupVersion)
+var held = fmt.Sprintf("%s/ holds %s and %s (%s), %s (%s), %s and %s (%s)", Dir, PoolKind, imagesKind,
+	mcfgv1.GroupVersion, policyKind, operatorv1.GroupVersion, driftKind, rolloutKind, v1alpha1.GroupVersion)
 
 // wrongKind returns a message about an object of another kind, with the kinds that cluster/ may contain.
 func wrongKind(u *unstructured.Unstructured) string {
@@ -178,12 +180,14 @@ func (r *reader) check(root *yaml.Node, u *unstructured.Unstructured, into any) 
 		strict, ok := runtime.AsStrictDecodingError(err)
 		if !ok {
 			for _, m := range object.Mistakes(u.Object, into, err) {
-				r.Errorf(fieldPosition(r.file, root, strconv.Quote(m.Field)), "field", "not a %s: %s%s", u.GetKind(), m.Problem, inBrackets(u, m))
+				r.Errorf(fieldPosition(r.file, root, strconv.Quote(m.Field)), "field", "not a %s: %s%s", u.GetKind(),
+					m.Problem, inBrackets(u, m))
 			}
 			return false
 		}
 		for _, e := range strict.Errors() {
-			r.Errorf(fieldPosition(r.file, root, e.Error()), "field", "%v: a %s has none of that name; check its spelling and indentation", e, u.GetKind())
+			r.Errorf(fieldPosition(r.file, root, e.Error()), "field", "%v: a %s has none of that name; check its "+
+				"spelling and indentation", e, u.GetKind())
 		}
 	}
 	r.metadata(root, u)
@@ -249,7 +253,8 @@ func (r *reader) strip(root *yaml.Node, u *unstructured.Unstructured) {
 			break
 		}
 		if k, _ := entry(spec, name); k != nil {
-			r.Warnf(r.at(k), "managed-field", "spec.%s in the repository has no effect, because the cluster sets it: remove it", name)
+			r.Warnf(r.at(k), "managed-field", "spec.%s in the repository has no effect, because the cluster sets it: "+
+				"remove it", name)
 			unstructured.RemoveNestedField(u.Object, "spec", name)
 		}
 	}

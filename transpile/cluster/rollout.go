@@ -25,7 +25,8 @@ var standardPools = []string{"master", "worker"}
 // rollout refuses values of a RolloutPolicy that the controller cannot use.
 func (r *reader) rollout(root *yaml.Node, p *v1alpha1.RolloutPolicy) {
 	for _, problem := range pace.Check(p) {
-		r.Errorf(fieldPosition(r.file, root, strconv.Quote(problem.Path)), "rollout", "%s: %s", problem.Path, problem.Text)
+		r.Errorf(fieldPosition(r.file, root, strconv.Quote(problem.Path)), "rollout", "%s: %s", problem.Path,
+			problem.Text)
 	}
 }
 
@@ -85,7 +86,8 @@ func (r *rolloutChecker) warnUnknownPools(o Object, field string, names []string
 	for i, name := range names {
 		if r.pools[name] == nil {
 			at := fmt.Sprintf("%s[%d]", field, i)
-			r.Warnf(o.Position(r.fs, at), "rollout", "%s: this repository has no pool %q; there are %s", at, name, strings.Join(slices.Sorted(maps.Keys(r.pools)), ", "))
+			r.Warnf(o.Position(r.fs, at), "rollout", "%s: this repository has no pool %q; there are %s", at, name,
+				strings.Join(slices.Sorted(maps.Keys(r.pools)), ", "))
 		}
 	}
 }
@@ -102,7 +104,8 @@ func (r *rolloutChecker) warnNoPool(o Object, by *metav1.LabelSelector) {
 			return
 		}
 	}
-	r.Warnf(o.Position(r.fs, field), "rollout", "%s: no pool of this repository has these labels; add them to a MachineConfigPool in %s/, or list pools in spec.pools", field, Dir)
+	r.Warnf(o.Position(r.fs, field), "rollout", "%s: no pool of this repository has these labels; add them to a "+
+		"MachineConfigPool in %s/, or list pools in spec.pools", field, Dir)
 }
 
 // warnUnusedJobs warns of gates with a Job in policies whose pools have no steps, because a Job runs at the end of a
@@ -125,7 +128,8 @@ func (r *rolloutChecker) warnUnusedJobs() {
 		}
 		if selected && !steps {
 			field := fmt.Sprintf("spec.gates[%d].job", at)
-			r.Warnf(r.objects[i].Position(r.fs, field), "rollout", "%s: the job never runs: a job runs at the end of a canary or a batch; add one of them", field)
+			r.Warnf(r.objects[i].Position(r.fs, field), "rollout", "%s: the job never runs: a job runs at the end of "+
+				"a canary or a batch; add one of them", field)
 		}
 	}
 }
@@ -151,7 +155,9 @@ func (r *rolloutChecker) checkCycles() {
 			continue
 		}
 		field := fmt.Sprintf("spec.after[%d]", at)
-		r.Errorf(r.objects[i].Position(r.fs, field), "rollout", "%s: pools wait for each other, and none would ever be rolled out: %s; remove one of these from after", field, strings.Join(append(cycle, cycle[0]), " after "))
+		r.Errorf(r.objects[i].Position(r.fs, field), "rollout", "%s: pools wait for each other, and none would ever "+
+			"be rolled out: %s; remove one of these from after", field, strings.Join(append(cycle, cycle[0]),
+			" after "))
 		return
 	}
 }

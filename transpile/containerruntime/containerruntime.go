@@ -52,13 +52,14 @@ func Translate(in object.Input) (object.Output, []origin.Finding) {
 		addArtifactStores(t, settings)
 	}
 	if len(t.Config.Storage.Files) == 0 && !origin.Fatal(t.Findings) {
-		t.Errorf("$.spec", "document", "the ContainerRuntimeConfig sets nothing: set a field such as pidsLimit, logSizeMax, logLevel, overlaySize or defaultRuntime below spec.containerRuntimeConfig")
+		t.Errorf("$.spec", "document", "the ContainerRuntimeConfig sets nothing: set a field such as pidsLimit, "+
+			"logSizeMax, logLevel, overlaySize or defaultRuntime below spec.containerRuntimeConfig")
 	}
 	return t.End()
 }
 
-// checkRuntime checks which container runtimes the document is for. CRI-O alone has these settings. A document without the
-// annotation gets a warning, because the repository does not show which runtime the nodes run.
+// checkRuntime checks which container runtimes the document is for. CRI-O alone has these settings. A document without
+// the annotation gets a warning, because the repository does not show which runtime the nodes run.
 func checkRuntime(t *object.Translation, doc *mcfgv1.ContainerRuntimeConfig) {
 	const at = "$.metadata.annotations." + v1alpha1.ContainerRuntimeAnnotation
 	runtimes, err := RuntimesOf(doc.Annotations)
@@ -66,14 +67,16 @@ func checkRuntime(t *object.Translation, doc *mcfgv1.ContainerRuntimeConfig) {
 	case err != nil:
 		t.Errorf(at, ruleRuntime, "%v", err)
 	case runtimes.Default:
-		t.Warnf("$.kind", ruleRuntime, "the document configures CRI-O only. Nodes with containerd ignore every field except overlaySize, which Podman and Buildah use. If the nodes of the pool run CRI-O, set the annotation %s: %s", v1alpha1.ContainerRuntimeAnnotation, runtimeCRIO)
+		t.Warnf("$.kind", ruleRuntime, "the document configures CRI-O only. Nodes with containerd ignore every field "+
+			"except overlaySize, which Podman and Buildah use. If the nodes of the pool run CRI-O, set the "+
+			"annotation %s: %s", v1alpha1.ContainerRuntimeAnnotation, runtimeCRIO)
 	case runtimes.Containerd && doc.Spec.ContainerRuntimeConfig != nil:
 		reportContainerd(t, doc.Spec.ContainerRuntimeConfig, runtimes)
 	}
 }
 
-// reportContainerd reports each field that containerd does not have, with what to write instead: an error if the document is for
-// containerd alone, or a warning if it is for CRI-O too.
+// reportContainerd reports each field that containerd does not have, with what to write instead: an error if the
+// document is for containerd alone, or a warning if it is for CRI-O too.
 func reportContainerd(t *object.Translation, c *mcfgv1.ContainerRuntimeConfiguration, runtimes Runtimes) {
 	report := t.Errorf
 	if runtimes.CRIO {
@@ -131,7 +134,8 @@ func addStorage(t *object.Translation, c *mcfgv1.ContainerRuntimeConfiguration) 
 	if first == "" {
 		return
 	}
-	text := "[storage]\n  driver = \"overlay\"\n  runroot = \"/run/containers/storage\"\n  graphroot = \"/var/lib/containers/storage\"\n" +
+	text := "[storage]\n  driver = \"overlay\"\n  runroot = \"/run/containers/storage\"\n" +
+		"  graphroot = \"/var/lib/containers/storage\"\n" +
 		"  [storage.options]\n    additionalimagestores = " + list(stores) + "\n" + options
 	t.AddFile(storagePath, text, first)
 }
@@ -142,7 +146,8 @@ func checkSize(t *object.Translation, size *resource.Quantity) {
 	case size.Sign() < 0:
 		t.Errorf(settingsPath+".overlaySize", "field", "overlaySize %s is negative: write a size such as 8G", size)
 	case !overlaySize.MatchString(size.String()):
-		t.Errorf(settingsPath+".overlaySize", "field", "overlaySize %s is not a size that the storage library can read: write a whole number with a unit up to P, such as 8G", size)
+		t.Errorf(settingsPath+".overlaySize", "field", "overlaySize %s is not a size that the storage library can "+
+			"read: write a whole number with a unit up to P, such as 8G", size)
 	}
 }
 
@@ -154,11 +159,13 @@ func storePaths(t *object.Translation, field string, stores []mcfgv1.StorePath) 
 	for i, s := range stores {
 		p := strings.TrimSuffix(string(s), ":ref")
 		if !storePath.MatchString(p) || path.Clean(p) != p {
-			t.Errorf(fmt.Sprintf("%s.%s.%d.path", settingsPath, field, i), "field", "%q is not the path of a store: write an absolute path of letters, digits and ._- without . or .. as a name", p)
+			t.Errorf(fmt.Sprintf("%s.%s.%d.path", settingsPath, field, i), "field", "%q is not the path of a store: "+
+				"write an absolute path of letters, digits and ._- without . or .. as a name", p)
 			continue
 		}
 		if slices.Contains(out, p) {
-			t.Errorf(fmt.Sprintf("%s.%s.%d.path", settingsPath, field, i), "field", "the store %s stands twice in %s; keep one", p, field)
+			t.Errorf(fmt.Sprintf("%s.%s.%d.path", settingsPath, field, i), "field",
+				"the store %s stands twice in %s; keep one", p, field)
 			continue
 		}
 		out = append(out, p)
@@ -179,25 +186,29 @@ func list(texts []string) string {
 func addDropIns(t *object.Translation, c *mcfgv1.ContainerRuntimeConfiguration) {
 	if c.LogLevel != "" {
 		if !slices.Contains(logLevels, c.LogLevel) {
-			t.Errorf(settingsPath+".logLevel", "field", "logLevel %q is not one of %s", c.LogLevel, strings.Join(logLevels, ", "))
+			t.Errorf(settingsPath+".logLevel", "field", "logLevel %q is not one of %s", c.LogLevel,
+				strings.Join(logLevels, ", "))
 		}
 		addDropIn(t, "logLevel", "log_level = "+quoted(c.LogLevel))
 	}
 	if n := c.PidsLimit; n != nil {
 		if *n < -1 || *n > 0 && *n < minPidsLimit {
-			t.Errorf(settingsPath+".pidsLimit", "field", "pidsLimit %d is too small: write at least %d, or -1 for no limit", *n, minPidsLimit)
+			t.Errorf(settingsPath+".pidsLimit", "field", "pidsLimit %d is too small: write at least %d, or -1 for "+
+				"no limit", *n, minPidsLimit)
 		}
 		addDropIn(t, "pidsLimit", fmt.Sprintf("pids_limit = %d", *n))
 	}
 	if size := c.LogSizeMax; size != nil && !size.IsZero() {
 		if n := size.Value(); n > 0 && n <= maxUnusableLog {
-			t.Errorf(settingsPath+".logSizeMax", "field", "logSizeMax %s is too small: write more than %d bytes, or -1 for no limit", size, maxUnusableLog)
+			t.Errorf(settingsPath+".logSizeMax", "field", "logSizeMax %s is too small: write more than %d bytes, or "+
+				"-1 for no limit", size, maxUnusableLog)
 		}
 		addDropIn(t, "logSizeMax", fmt.Sprintf("log_size_max = %d", size.Value()))
 	}
 	if name := c.DefaultRuntime; name != "" {
 		if name != mcfgv1.ContainerRuntimeDefaultRuntimeCrun && name != mcfgv1.ContainerRuntimeDefaultRuntimeRunc {
-			t.Errorf(settingsPath+".defaultRuntime", "field", "defaultRuntime %q is neither crun nor runc", string(name))
+			t.Errorf(settingsPath+".defaultRuntime", "field", "defaultRuntime %q is neither crun nor runc",
+				string(name))
 		}
 		addDropIn(t, "defaultRuntime", "default_runtime = "+quoted(string(name)))
 	}

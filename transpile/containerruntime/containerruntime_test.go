@@ -13,10 +13,14 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
-const head = "apiVersion: machineconfiguration.openshift.io/v1\nkind: ContainerRuntimeConfig\nmetadata: {name: a, annotations: {bunsen.dev/container-runtime: crio}}\nspec:\n  containerRuntimeConfig:\n    "
+const head = "apiVersion: machineconfiguration.openshift.io/v1\nkind: ContainerRuntimeConfig\n" +
+	"metadata: {name: a, annotations: {bunsen.dev/container-runtime: crio}}\nspec:\n  containerRuntimeConfig:\n    "
 
 func translate(settings string) (object.Output, []origin.Finding) {
-	return containerruntime.Translate(object.Input{Pool: "worker", Source: []byte(head + settings + "\n"), Origin: origin.Map{At: map[string]origin.Pos{"$": {File: "a.yaml", Line: 1}}}})
+	return containerruntime.Translate(object.Input{
+		Pool: "worker", Source: []byte(head + settings + "\n"),
+		Origin: origin.Map{At: map[string]origin.Pos{"$": {File: "a.yaml", Line: 1}}},
+	})
 }
 
 // OpenShift encodes one table for each setting with this library.
@@ -33,7 +37,8 @@ func TestADropInHasTheTextThatTheTOMLEncoderOfOpenShiftWrites(t *testing.T) {
 		{"defaultRuntime: crun", "01-ctrcfg-defaultRuntime", "default_runtime", "crun"},
 	} {
 		var want bytes.Buffer
-		if err := toml.NewEncoder(&want).Encode(map[string]any{"crio": map[string]any{"runtime": map[string]any{c.key: c.value}}}); err != nil {
+		if err := toml.NewEncoder(&want).
+			Encode(map[string]any{"crio": map[string]any{"runtime": map[string]any{c.key: c.value}}}); err != nil {
 			t.Fatal(err)
 		}
 		out, findings := translate(c.setting)
@@ -51,7 +56,8 @@ func TestADropInHasTheTextThatTheTOMLEncoderOfOpenShiftWrites(t *testing.T) {
 
 func TestStorageConfIsTOMLWithTheSize(t *testing.T) {
 	out, findings := translate("overlaySize: 8G")
-	if len(findings) > 0 || len(out.Config.Ignition.Storage.Files) != 1 || out.Config.Ignition.Storage.Files[0].Path != "/etc/containers/storage.conf" {
+	if len(findings) > 0 || len(out.Config.Ignition.Storage.Files) != 1 ||
+		out.Config.Ignition.Storage.Files[0].Path != "/etc/containers/storage.conf" {
 		t.Fatal(findings, out.Config.Ignition.Storage.Files)
 	}
 	text, err := machineconfig.Contents(out.Config.Ignition.Storage.Files[0].Contents)

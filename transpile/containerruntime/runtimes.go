@@ -42,9 +42,12 @@ func RuntimesOf(annotations map[string]string) (Runtimes, error) {
 		case name == runtimeContainerd:
 			out.Containerd = true
 		case name == "k3s" || name == "rke2":
-			return Runtimes{}, fmt.Errorf("%s: Bunsen has no output for %q: k3s and RKE2 write the files of containerd themselves. Write /etc/rancher/%s/registries.yaml in a Butane document", v1alpha1.ContainerRuntimeAnnotation, name, name)
+			return Runtimes{}, fmt.Errorf("%s: Bunsen has no output for %q: k3s and RKE2 write the files of "+
+				"containerd themselves. Write /etc/rancher/%s/registries.yaml in a Butane document",
+				v1alpha1.ContainerRuntimeAnnotation, name, name)
 		default:
-			return Runtimes{}, fmt.Errorf("%s: %q is not a container runtime that Bunsen has output for: write %s, %s, or both with a comma", v1alpha1.ContainerRuntimeAnnotation, name, runtimeCRIO, runtimeContainerd)
+			return Runtimes{}, fmt.Errorf("%s: %q is not a container runtime that Bunsen has output for: write %s, "+
+				"%s, or both with a comma", v1alpha1.ContainerRuntimeAnnotation, name, runtimeCRIO, runtimeContainerd)
 		}
 		names = append(names, name)
 	}

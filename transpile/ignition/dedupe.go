@@ -24,13 +24,17 @@ func dedupe(cfg old.Config) deduped {
 	plain := cfg
 	plain.Storage.Files = nil
 	for i, f := range cfg.Storage.Files {
-		if !f.Append && !d.later("$.storage.files", i, len(cfg.Storage.Files), func(j int) bool { return cfg.Storage.Files[j].Path == f.Path }) {
+		if !f.Append && !d.later("$.storage.files", i, len(cfg.Storage.Files), func(j int) bool {
+			return cfg.Storage.Files[j].Path == f.Path
+		}) {
 			plain.Storage.Files = append(plain.Storage.Files, f)
 		}
 	}
 	for i, u := range cfg.Systemd.Units {
 		d.dropins(i, u)
-		d.later("$.systemd.units", i, len(cfg.Systemd.Units), func(j int) bool { return cfg.Systemd.Units[j].Name == u.Name })
+		d.later("$.systemd.units", i, len(cfg.Systemd.Units), func(j int) bool {
+			return cfg.Systemd.Units[j].Name == u.Name
+		})
 	}
 	for i := range plain.Storage.Files { // The function filesystemNames reports files on other file systems.
 		plain.Storage.Files[i].Filesystem = "root"
@@ -68,7 +72,10 @@ func (d *deduped) later(list string, i, n int, same func(int) bool) bool {
 func (d *deduped) dropins(i int, u old.Unit) {
 	for j, p := range u.Dropins {
 		if slices.ContainsFunc(u.Dropins[:j], func(q old.SystemdDropin) bool { return q.Name == p.Name }) {
-			d.problems = append(d.problems, Problem{Path: fmt.Sprintf("$.systemd.units.%d.dropins.%d", i, j), Rule: "ignition-2", Message: "the unit has a drop-in of that name already; keep one of them"})
+			d.problems = append(d.problems, Problem{
+				Path: fmt.Sprintf("$.systemd.units.%d.dropins.%d", i, j),
+				Rule: "ignition-2", Message: "the unit has a drop-in of that name already; keep one of them",
+			})
 		}
 	}
 }
@@ -82,10 +89,13 @@ func (d *deduped) appended(cfg old.Config) []old.File {
 			continue
 		}
 		out = append(out, f)
-		if slices.ContainsFunc(slices.Delete(slices.Clone(cfg.Storage.Files), i, i+1), func(g old.File) bool { return g.Path == f.Path }) {
+		if slices.ContainsFunc(slices.Delete(slices.Clone(cfg.Storage.Files), i, i+1), func(g old.File) bool {
+			return g.Path == f.Path
+		}) {
 			d.problems = append(d.problems, Problem{
 				Path: fmt.Sprintf("$.storage.files.%d", i), Rule: "ignition-2",
-				Message: "several entries for one path, of which one appends: write the config in version 3, which has a list `append` in one entry",
+				Message: "several entries for one path, of which one appends: write the config in version 3, which " +
+					"has a list `append` in one entry",
 			})
 		}
 	}
@@ -99,7 +109,10 @@ func (d *deduped) nodes(cfg old.Config) {
 		at := fmt.Sprintf("$.storage.%s.%d", list, i)
 		before, twice := first[p]
 		if twice && (list != "files" || before != list) {
-			d.problems = append(d.problems, Problem{Path: at, Rule: "ignition-2", Message: "the path is also among the " + before + "; keep one of them"})
+			d.problems = append(d.problems, Problem{
+				Path: at, Rule: "ignition-2",
+				Message: "the path is also among the " + before + "; keep one of them",
+			})
 		}
 		first[p] = list
 	}
@@ -128,9 +141,13 @@ func (d *deduped) trace(cfg old.Config) {
 		for k, p := range u.Dropins {
 			from := "$.systemd.units.%d.dropins.%d"
 			at := lastIndex(cfg.Systemd.Units, func(v old.Unit) bool {
-				return v.Name == u.Name && slices.ContainsFunc(v.Dropins, func(q old.SystemdDropin) bool { return q.Name == p.Name })
+				return v.Name == u.Name && slices.ContainsFunc(v.Dropins, func(q old.SystemdDropin) bool {
+					return q.Name == p.Name
+				})
 			})
-			l := slices.IndexFunc(cfg.Systemd.Units[at].Dropins, func(q old.SystemdDropin) bool { return q.Name == p.Name })
+			l := slices.IndexFunc(cfg.Systemd.Units[at].Dropins, func(q old.SystemdDropin) bool {
+				return q.Name == p.Name
+			})
 			d.moves = append(d.moves, move{fmt.Sprintf(from, i, k), fmt.Sprintf(from, at, l)})
 		}
 		if u.Enabled == nil {
@@ -144,9 +161,13 @@ func (d *deduped) trace(cfg old.Config) {
 			at := lastIndex(cfg.Passwd.Users, func(v old.PasswdUser) bool {
 				return v.Name == u.Name && slices.Contains(v.SSHAuthorizedKeys, key)
 			})
-			d.moves = append(d.moves, move{fmt.Sprintf(from, i, k), fmt.Sprintf(from, at, slices.Index(cfg.Passwd.Users[at].SSHAuthorizedKeys, key))})
+			d.moves = append(d.moves,
+				move{fmt.Sprintf(from, i, k), fmt.Sprintf(from, at, slices.Index(cfg.Passwd.Users[at].SSHAuthorizedKeys,
+					key))})
 		}
-		d.moved("$.passwd.users.%d", "$.passwd.users.%d", i, lastIndex(cfg.Passwd.Users, func(v old.PasswdUser) bool { return v.Name == u.Name }))
+		d.moved("$.passwd.users.%d", "$.passwd.users.%d", i, lastIndex(cfg.Passwd.Users, func(v old.PasswdUser) bool {
+			return v.Name == u.Name
+		}))
 	}
 	d.moves = append(d.moves, move{"$.ignition.config.merge", "$.ignition.config.append"})
 }

@@ -37,7 +37,8 @@ func Translate(in Input) (Output, []origin.Finding) {
 	if n := len(r.Config.KernelArguments.ShouldNotExist); n > 0 {
 		problems = append(problems, Problem{
 			Path: "$.kernelArguments.shouldNotExist", Rule: "kernel-arguments",
-			Message: "shouldNotExist is not supported: a node can remove only the kernel arguments that it added, not those of its image. Build an image without them",
+			Message: "shouldNotExist is not supported: a node can remove only the kernel arguments that it added, " +
+				"not those of its image. Build an image without them",
 		})
 	}
 	findings := Findings(problems, in.Origin)

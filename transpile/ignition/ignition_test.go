@@ -73,7 +73,8 @@ func TestEveryVersionIsReadAs35(t *testing.T) {
 			continue
 		}
 		files := out.Config.Ignition.Storage.Files
-		if len(files) != 1 || files[0].Path != "/etc/a" || *files[0].Mode != 0o644 || *files[0].Contents.Source != "data:,a" || out.Config.Ignition.Ignition.Version != "3.5.0" {
+		if len(files) != 1 || files[0].Path != "/etc/a" || *files[0].Mode != 0o644 ||
+			*files[0].Contents.Source != "data:,a" || out.Config.Ignition.Ignition.Version != "3.5.0" {
 			t.Errorf("%s became %+v", version, out.Config.Ignition)
 		}
 		if at, _ := out.Origin.Find("$.storage.files.0.contents.source"); at.Line != 4 {
@@ -168,7 +169,8 @@ func TestOfVersion2TheLastCountsAndEverythingKeepsItsLine(t *testing.T) {
 	for i, u := range c.Systemd.Units {
 		enabled, _ := out.Origin.Find(fmt.Sprintf("$.systemd.units.%d.enabled", i))
 		dropin, _ := out.Origin.Find(fmt.Sprintf("$.systemd.units.%d.dropins.0.contents", i))
-		got = append(got, fmt.Sprint(u.Name, " ", *u.Enabled, " ", enabled.Line, " ", u.Dropins[0].Name, " ", dropin.Line))
+		got = append(got, fmt.Sprint(u.Name, " ", *u.Enabled, " ", enabled.Line, " ", u.Dropins[0].Name, " ",
+			dropin.Line))
 	}
 	for i, u := range c.Passwd.Users {
 		for j, key := range u.SSHAuthorizedKeys {
@@ -208,7 +210,8 @@ func TestKernelArgumentsStandWhereARunningNodeTakesThem(t *testing.T) {
 	source := `{"ignition": {"version": "3.3.0"}, "kernelArguments": {"shouldExist": ["a",` + "\n" + `"b=c"]}}`
 	out, findings := ignition.Translate(ignition.Input{Source: []byte(source), Origin: places(t, source)})
 	at, _ := out.Origin.Find("spec.kernelArguments.1")
-	if len(findings) > 0 || !cmp.Equal(out.Config.KernelArguments, []string{"a", "b=c"}) || at.Line != 2 || out.Config.Ignition.KernelArguments.ShouldExist != nil {
+	if len(findings) > 0 || !cmp.Equal(out.Config.KernelArguments, []string{"a", "b=c"}) || at.Line != 2 ||
+		out.Config.Ignition.KernelArguments.ShouldExist != nil {
 		t.Errorf("got %+v at %v, %s", out.Config, at, said(findings))
 	}
 }
@@ -229,7 +232,8 @@ func TestUpgradeSpecTouchesVersion2Only(t *testing.T) {
 			t.Errorf("%s: %s, %v", sentence, got.Config.Raw, err)
 		}
 	}
-	_, err := ignition.UpgradeSpec(spec(`{"ignition":{"version":"2.2.0"},"storage":{"files":[{"filesystem":"root","path":"a"}]},"networkd":{"units":[{"name":"a.network"}]}}`))
+	_, err := ignition.UpgradeSpec(
+		spec(`{"ignition":{"version":"2.2.0"},"storage":{"files":[{"filesystem":"root","path":"a"}]},"networkd":{"units":[{"name":"a.network"}]}}`))
 	if err == nil || !strings.Contains(err.Error(), "storage.files.0.path: \"a\" is not an absolute path") {
 		t.Errorf("got %v", err)
 	}

@@ -57,7 +57,8 @@ func Read(source []byte) (reading Reading, problems []Problem) {
 	// A panic in the parsers of old versions fails the translation of one commit, but does not end the process.
 	defer func() {
 		if r := recover(); r != nil {
-			reading, problems = Reading{}, []Problem{{Path: "$", Rule: "ignition", Message: fmt.Sprintf("reading it panicked: %v", r)}}
+			reading, problems = Reading{},
+				[]Problem{{Path: "$", Rule: "ignition", Message: fmt.Sprintf("reading it panicked: %v", r)}}
 		}
 	}()
 	v, err := decode(source)
@@ -87,23 +88,34 @@ func Read(source []byte) (reading Reading, problems []Problem) {
 // versionOf returns the version as which Read parses a config. versionOf changes version 3.6.0 to 3.5.0, whose parser
 // reports the keys that it does not have.
 func versionOf(v any) (string, *Problem) {
-	supported := "Ignition versions here are 2.0.0 to 2.4.0, which are translated, 3.0.0 to 3.5.0, and 3.6.0 as far as 3.5.0 can express it"
+	supported := "Ignition versions here are 2.0.0 to 2.4.0, which are translated, 3.0.0 to 3.5.0, and 3.6.0 as far " +
+		"as 3.5.0 can express it"
 	top, ok := v.(map[string]any)
 	if !ok {
-		return "", &Problem{Path: "$", Rule: "ignition", Message: `not an Ignition config: it is an object that begins with {"ignition": {"version": "3.5.0"}}`}
+		return "", &Problem{
+			Path: "$", Rule: "ignition",
+			Message: `not an Ignition config: it is an object that begins with {"ignition": {"version": "3.5.0"}}`,
+		}
 	}
 	head, _ := top["ignition"].(map[string]any)
 	version, ok := head["version"].(string)
 	switch {
 	case head == nil:
-		return "", &Problem{Path: "$", Rule: "ignition-version", Message: "the config has no ignition.version; " + supported}
+		return "", &Problem{Path: "$", Rule: "ignition-version", Message: "the config has no ignition.version; " +
+			supported}
 	case !ok || version == "":
-		return "", &Problem{Path: "$.ignition", Rule: "ignition-version", Message: "the config has no ignition.version that is a text; " + supported}
+		return "", &Problem{
+			Path: "$.ignition", Rule: "ignition-version",
+			Message: "the config has no ignition.version that is a text; " + supported,
+		}
 	case version == newer:
 		head["version"] = machineconfig.Version
 		return machineconfig.Version, nil
 	case !slices.Contains(older, version) && !slices.Contains(oldest, version):
-		return "", &Problem{Path: "$.ignition.version", Rule: "ignition-version", Message: fmt.Sprintf("Ignition version %q is not supported; %s", version, supported)}
+		return "", &Problem{
+			Path: "$.ignition.version", Rule: "ignition-version",
+			Message: fmt.Sprintf("Ignition version %q is not supported; %s", version, supported),
+		}
 	}
 	return version, nil
 }
@@ -117,12 +129,14 @@ func readV3(f flat) (Reading, []Problem) {
 	return Reading{Config: cfg}, problems
 }
 
-// problems converts Ignition's report. An unknown key is an error, because the effect of a typo would be missing on the node.
+// problems converts Ignition's report. An unknown key is an error, because the effect of a typo would be missing on the
+// node.
 func (f flat) problems(rep report.Report) []Problem {
 	var out []Problem
 	textAt := f.textAt()
 	for _, e := range rep.Entries {
-		p := Problem{Path: e.Context.String(), Rule: "ignition", Message: message.Translate(e.Message, textAt(e.Context.String())), Warning: !e.Kind.IsFatal()}
+		p := Problem{Path: e.Context.String(), Rule: "ignition", Message: message.Translate(e.Message,
+			textAt(e.Context.String())), Warning: !e.Kind.IsFatal()}
 		if line, _ := e.Marker.Start(); len(e.Context.Path) == 0 && line > 0 {
 			p.Path = f.at(int(line))
 		}
@@ -141,7 +155,8 @@ func (f flat) problems(rep report.Report) []Problem {
 }
 
 func unknownKey(key string) string {
-	return fmt.Sprintf("Ignition knows no key %q here, or not in the version that the config names; check its spelling and its place", key)
+	return fmt.Sprintf("Ignition knows no key %q here, or not in the version that the config names; check its "+
+		"spelling and its place", key)
 }
 
 // mistyped returns the problem of a value whose type is not the type of its field, or nil. The message does not quote
@@ -151,7 +166,10 @@ func (f flat) mistyped(into any) *Problem {
 	if !errors.As(json.Unmarshal(f.json, into), &typed) {
 		return nil
 	}
-	return &Problem{Path: f.atOffset(typed.Offset), Rule: "ignition", Message: fmt.Sprintf("%s stands here where %s belongs", article(typed.Value), belongs(typed.Type))}
+	return &Problem{
+		Path: f.atOffset(typed.Offset), Rule: "ignition",
+		Message: fmt.Sprintf("%s stands here where %s belongs", article(typed.Value), belongs(typed.Type)),
+	}
 }
 
 // belongs returns the JSON type that belongs to a Go type, for a message.

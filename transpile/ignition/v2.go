@@ -44,22 +44,32 @@ func readV2(f flat, version string) (Reading, []Problem) {
 	d.cfg.Ignition.Config.Append, d.cfg.Ignition.Security.TLS.CertificateAuthorities = nil, nil
 	translated, err := v24tov31.Translate(d.cfg, mountPoints(cfg))
 	if err != nil {
-		return Reading{}, append(problems, Problem{Path: "$", Rule: "ignition", Message: "translating it from version 2: " + strings.Join(strings.Fields(err.Error()), " ")})
+		return Reading{},
+			append(problems, Problem{Path: "$", Rule: "ignition", Message: "translating it from version 2: " +
+				strings.Join(strings.Fields(err.Error()), " ")})
 	}
 	references(&translated, head)
 	raw, err := json.Marshal(translated)
 	if err != nil {
-		return Reading{}, append(problems, Problem{Path: "$", Rule: "ignition", Message: fmt.Sprintf("writing it as version 3: %v", err)})
+		return Reading{},
+			append(problems, Problem{Path: "$", Rule: "ignition", Message: fmt.Sprintf("writing it as version 3: %v",
+				err)})
 	}
 	out := Reading{moves: d.moves}
 	newest, entries, err := v35.ParseCompatibleVersion(raw)
 	for _, e := range entries.Entries {
 		if e.Kind.IsFatal() {
-			problems = append(problems, Problem{Path: out.from(e.Context.String()), Rule: "ignition", Message: "translated from version 2: " + e.Message})
+			problems = append(problems, Problem{
+				Path: out.from(e.Context.String()), Rule: "ignition",
+				Message: "translated from version 2: " + e.Message,
+			})
 		}
 	}
 	if err != nil && !fatal(problems) {
-		problems = append(problems, Problem{Path: "$", Rule: "ignition", Message: fmt.Sprintf("translating it from version 2: %v", err)})
+		problems = append(problems, Problem{
+			Path: "$", Rule: "ignition",
+			Message: fmt.Sprintf("translating it from version 2: %v", err),
+		})
 	}
 	out.Config = newest
 	return out, problems
@@ -74,18 +84,24 @@ const securityAstray = "2.3.0"
 // security replaces the problems of ignition.security by those of version 2.2.0, which has the same section.
 func (f flat) security(problems []Problem) []Problem {
 	const part = "$.ignition.security"
-	problems = slices.DeleteFunc(problems, func(p Problem) bool { return p.Rule == "unknown-key" && below(p.Path, part) })
+	problems = slices.DeleteFunc(problems, func(p Problem) bool {
+		return p.Rule == "unknown-key" && below(p.Path, part)
+	})
 	var doc struct {
 		Ignition map[string]any `json:"ignition"`
 	}
 	if json.Unmarshal(f.json, &doc) != nil || doc.Ignition["security"] == nil {
 		return problems
 	}
-	alone, err := flatten(map[string]any{"ignition": map[string]any{"version": "2.2.0", "security": doc.Ignition["security"]}})
+	alone, err := flatten(map[string]any{"ignition": map[string]any{
+		"version":  "2.2.0",
+		"security": doc.Ignition["security"],
+	}})
 	if err != nil {
 		return problems // No error is possible, because flatten has already written the whole config without an error.
 	}
-	_, rep, _ := v2_4.Parse(alone.json) // The error is ignored, because parsing the whole config reports the same error.
+	// The error is ignored, because parsing the whole config reports the same error.
+	_, rep, _ := v2_4.Parse(alone.json)
 	for _, p := range alone.oldProblems(rep, securityAstray) {
 		if p.Rule == "unknown-key" && below(p.Path, part) {
 			problems = append(problems, p)
@@ -112,9 +128,13 @@ func (f flat) oldProblems(rep report.Report, version string) []Problem {
 	textAt := f.textAt()
 	for _, e := range rep.Entries {
 		at := f.at(e.Line)
-		p := Problem{Path: at, Rule: "ignition", Message: message.Translate(e.Message, textAt(at)), Warning: e.Kind != report.EntryError}
+		p := Problem{
+			Path: at, Rule: "ignition", Message: message.Translate(e.Message, textAt(at)),
+			Warning: e.Kind != report.EntryError,
+		}
 		if key, unused := strings.CutPrefix(e.Message, "Config has unrecognized key: "); unused {
-			p.Warning, p.Rule, p.Message = false, "unknown-key", fmt.Sprintf("Ignition %s knows no key %q here; check its spelling and its place", version, key)
+			p.Warning, p.Rule, p.Message = false, "unknown-key",
+				fmt.Sprintf("Ignition %s knows no key %q here; check its spelling and its place", version, key)
 		}
 		if p.Warning && (e.Kind != report.EntryWarning || covered(e.Message)) {
 			continue
@@ -128,18 +148,21 @@ func (f flat) oldProblems(rep report.Report, version string) []Problem {
 // translation handles or refuses deprecated fields, refuses files outside the root file system, and sets the mode 0644
 // for a file without a mode.
 func covered(message string) bool {
-	return message == errors.ErrPermissionsUnset.Error() || strings.Contains(message, "deprecated") || strings.Contains(message, "references nonexistent filesystem")
+	return message == errors.ErrPermissionsUnset.Error() || strings.Contains(message, "deprecated") ||
+		strings.Contains(message, "references nonexistent filesystem")
 }
 
 // untranslatable finds parts that version 3 cannot express.
 func untranslatable(cfg old.Config) []Problem {
 	var out []Problem
 	if len(cfg.Networkd.Units) > 0 {
-		out = append(out, version2("$.networkd", "version 3 has no networkd: write the units as files below /etc/systemd/network"))
+		out = append(out, version2("$.networkd", "version 3 has no networkd: write the units as files below "+
+			"/etc/systemd/network"))
 	}
 	for i, u := range cfg.Passwd.Users {
 		if u.Create != nil {
-			out = append(out, version2(fmt.Sprintf("$.passwd.users.%d.create", i), "version 3 has no `create`: write its fields beside the user's name"))
+			out = append(out, version2(fmt.Sprintf("$.passwd.users.%d.create", i),
+				"version 3 has no `create`: write its fields beside the user's name"))
 		}
 	}
 	return slices.Concat(out, sizesInSectors(cfg), filesystemOptions(cfg), filesystemNames(cfg))
@@ -154,7 +177,8 @@ func sizesInSectors(cfg old.Config) (out []Problem) {
 	for i, d := range cfg.Storage.Disks {
 		for j, p := range d.Partitions {
 			if p.Size != nil || p.Start != nil {
-				out = append(out, version2(fmt.Sprintf("$.storage.disks.%d.partitions.%d", i, j), "version 3 has no sizes in sectors: write the config in version 3, with sizeMiB and startMiB"))
+				out = append(out, version2(fmt.Sprintf("$.storage.disks.%d.partitions.%d", i, j),
+					"version 3 has no sizes in sectors: write the config in version 3, with sizeMiB and startMiB"))
 			}
 		}
 	}
@@ -166,9 +190,11 @@ func filesystemOptions(cfg old.Config) (out []Problem) {
 		at := fmt.Sprintf("$.storage.filesystems.%d", i)
 		switch {
 		case fs.Mount != nil && fs.Mount.Create != nil:
-			out = append(out, version2(at+".mount.create", "version 3 has no `create`: write wipeFilesystem and options beside the format"))
+			out = append(out, version2(at+".mount.create", "version 3 has no `create`: write wipeFilesystem and "+
+				"options beside the format"))
 		case fs.Path != nil && *fs.Path != "/":
-			out = append(out, version2(at+".path", "version 3 has no names for file systems: write the whole path of each file that is on it"))
+			out = append(out, version2(at+".path", "version 3 has no names for file systems: write the whole path of "+
+				"each file that is on it"))
 		}
 	}
 	return out
@@ -179,7 +205,9 @@ func filesystemNames(cfg old.Config) (out []Problem) {
 	mounts := mountPoints(cfg)
 	check := func(kind string, i int, name string) {
 		if mounts[name] != "/" {
-			out = append(out, version2(fmt.Sprintf("$.storage.%s.%d.filesystem", kind, i), fmt.Sprintf("version 3 has no names for file systems: write the whole path, and not that it is on %q", name)))
+			out = append(out, version2(fmt.Sprintf("$.storage.%s.%d.filesystem", kind, i),
+				fmt.Sprintf("version 3 has no names for file systems: write the whole path, and not that it is on %q",
+					name)))
 		}
 	}
 	for i, f := range cfg.Storage.Files {
@@ -217,7 +245,8 @@ func references(to *v31.Config, from old.Ignition) {
 		to.Ignition.Config.Merge = append(to.Ignition.Config.Merge, resource(r.Source, r.Verification, r.HTTPHeaders))
 	}
 	for _, r := range from.Security.TLS.CertificateAuthorities {
-		to.Ignition.Security.TLS.CertificateAuthorities = append(to.Ignition.Security.TLS.CertificateAuthorities, resource(r.Source, r.Verification, r.HTTPHeaders))
+		to.Ignition.Security.TLS.CertificateAuthorities = append(to.Ignition.Security.TLS.CertificateAuthorities,
+			resource(r.Source, r.Verification, r.HTTPHeaders))
 	}
 }
 

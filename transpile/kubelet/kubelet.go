@@ -62,8 +62,10 @@ func Config(in object.Input) (object.Output, []origin.Finding) {
 	}
 	reserved := t.reserved(settings)
 	secured := t.tls(kc.Spec.TLSSecurityProfile, settings)
-	if kc.Spec.KubeletConfig == nil && kc.Spec.LogLevel == nil && kc.Spec.AutoSizingReserved == nil && kc.Spec.TLSSecurityProfile == nil {
-		t.Errorf("$.spec", "document", "the KubeletConfig says nothing: give it kubeletConfig, logLevel, autoSizingReserved or tlsSecurityProfile")
+	if kc.Spec.KubeletConfig == nil && kc.Spec.LogLevel == nil && kc.Spec.AutoSizingReserved == nil &&
+		kc.Spec.TLSSecurityProfile == nil {
+		t.Errorf("$.spec", "document", "the KubeletConfig says nothing: give it kubeletConfig, logLevel, "+
+			"autoSizingReserved or tlsSecurityProfile")
 	}
 	if len(secured) > 0 {
 		at := settingsPath
@@ -107,7 +109,8 @@ func (t *translator) findPath() {
 	}
 	text, _ := value.(string)
 	if !path.IsAbs(text) || path.Clean(text) != text || text == "/" {
-		t.Errorf("$.metadata.annotations."+PathAnnotation, "path", "%s: %q is no path of a file: it begins with / and has no . or .. in it", PathAnnotation, text)
+		t.Errorf("$.metadata.annotations."+PathAnnotation, "path", "%s: %q is no path of a file: it begins with / "+
+			"and has no . or .. in it", PathAnnotation, text)
 		return
 	}
 	t.path, t.named = text, true
@@ -152,7 +155,9 @@ func (t *translator) patched(from string) (origin.Pos, bool) {
 
 func (t *translator) end() (object.Output, []origin.Finding) {
 	if t.whole && !t.named && !origin.Fatal(t.Findings) {
-		t.Warnf("$.kind", "kubelet-path", "this document replaces the whole file %s, as on OpenShift. On a cluster of kubeadm that file has settings for the kubelet's credentials, and the node would be lost. Name the file in the annotation %s", DefaultPath, PathAnnotation)
+		t.Warnf("$.kind", "kubelet-path", "this document replaces the whole file %s, as on OpenShift. On a cluster "+
+			"of kubeadm that file has settings for the kubelet's credentials, and the node would be lost. Name the "+
+			"file in the annotation %s", DefaultPath, PathAnnotation)
 	}
 	return t.End()
 }

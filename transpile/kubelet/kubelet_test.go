@@ -26,7 +26,10 @@ var (
 )
 
 func input(pool, source, path string) object.Input {
-	return object.Input{Pool: pool, Source: []byte(source), Origin: origin.Map{At: map[string]origin.Pos{"$": start, path: there}}}
+	return object.Input{
+		Pool: pool, Source: []byte(source),
+		Origin: origin.Map{At: map[string]origin.Pos{"$": start, path: there}},
+	}
 }
 
 // show lists files as `path: contents`, each with the line of its contents.
@@ -50,37 +53,58 @@ func TestADocumentBecomesTheFilesThatTheKubeletReads(t *testing.T) {
 		read                         func(object.Input) (object.Output, []origin.Finding)
 	}{
 		{
-			"a plain configuration is written as it is", "$.kind", plainHead + "maxPods: 200\nevictionHard:\n  memory.available: 1Gi\n",
-			"== /etc/kubernetes/kubelet.conf (77)\napiVersion: kubelet.config.k8s.io/v1beta1\nevictionHard:\n  memory.available: 1Gi\nkind: KubeletConfiguration\nmaxPods: 200\n", kubelet.Configuration,
+			"a plain configuration is written as it is", "$.kind", plainHead + "maxPods: 200\nevictionHard:\n" +
+				"  memory.available: 1Gi\n",
+			"== /etc/kubernetes/kubelet.conf (77)\napiVersion: kubelet.config.k8s.io/v1beta1\nevictionHard:\n" +
+				"  memory.available: 1Gi\nkind: KubeletConfiguration\nmaxPods: 200\n", kubelet.Configuration,
 		},
 		{
-			"an annotation names the file, and metadata is not the kubelet's", "$.kind", plainHead + "metadata:\n  name: x\n  annotations: {bunsen.dev/path: /etc/kubernetes/kubelet.conf.d/50-bunsen.conf}\nmaxPods: 20\n",
-			"== /etc/kubernetes/kubelet.conf.d/50-bunsen.conf (77)\napiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: 20\n", kubelet.Configuration,
+			"an annotation names the file, and metadata is not the kubelet's", "$.kind", plainHead + "metadata:\n" +
+				"  name: x\n  annotations: {bunsen.dev/path: /etc/kubernetes/kubelet.conf.d/50-bunsen.conf}\n" +
+				"maxPods: 20\n",
+			"== /etc/kubernetes/kubelet.conf.d/50-bunsen.conf (77)\napiVersion: kubelet.config.k8s.io/v1beta1\n" +
+				"kind: KubeletConfiguration\nmaxPods: 20\n", kubelet.Configuration,
 		},
 		{
 			"the verbosity is a drop-in of the unit", "$.spec.logLevel", objectHead + "  logLevel: 5\n",
-			"== /etc/systemd/system/kubelet.service.d/20-logging.conf (77)\n[Service]\nEnvironment=\"KUBELET_LOG_LEVEL=5\"\n", kubelet.Config,
+			"== /etc/systemd/system/kubelet.service.d/20-logging.conf (77)\n[Service]\n" +
+				"Environment=\"KUBELET_LOG_LEVEL=5\"\n", kubelet.Config,
 		},
 		{
 			"sizing is a file of its own", "$.spec.autoSizingReserved", objectHead + "  autoSizingReserved: true\n",
-			"== /etc/node-sizing-enabled.env (77)\nNODE_SIZING_ENABLED=true\nSYSTEM_RESERVED_MEMORY=1Gi\nSYSTEM_RESERVED_CPU=500m\nSYSTEM_RESERVED_ES=1Gi\n", kubelet.Config,
+			"== /etc/node-sizing-enabled.env (77)\nNODE_SIZING_ENABLED=true\nSYSTEM_RESERVED_MEMORY=1Gi\n" +
+				"SYSTEM_RESERVED_CPU=500m\nSYSTEM_RESERVED_ES=1Gi\n", kubelet.Config,
 		},
 		{
-			"what is reserved goes where OpenShift's kubelet reads it", "$.spec.kubeletConfig.systemReserved", objectHead + "  kubeletConfig:\n    systemReserved: {memory: 2Gi, pid: \"100\"}\n",
-			"== /etc/kubernetes/kubelet.conf (1)\napiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nsystemReserved:\n  pid: \"100\"\n" +
-				"== /etc/node-sizing-enabled.env (77)\nNODE_SIZING_ENABLED=false\nSYSTEM_RESERVED_MEMORY=2Gi\nSYSTEM_RESERVED_CPU=500m\nSYSTEM_RESERVED_ES=1Gi\n", kubelet.Config,
+			"what is reserved goes where OpenShift's kubelet reads it", "$.spec.kubeletConfig.systemReserved",
+			objectHead + "  kubeletConfig:\n    systemReserved: {memory: 2Gi, pid: \"100\"}\n",
+			"== /etc/kubernetes/kubelet.conf (1)\napiVersion: kubelet.config.k8s.io/v1beta1\n" +
+				"kind: KubeletConfiguration\nsystemReserved:\n  pid: \"100\"\n" +
+				"== /etc/node-sizing-enabled.env (77)\nNODE_SIZING_ENABLED=false\nSYSTEM_RESERVED_MEMORY=2Gi\n" +
+				"SYSTEM_RESERVED_CPU=500m\nSYSTEM_RESERVED_ES=1Gi\n", kubelet.Config,
 		},
 		{
-			"a kubelet with a file of its own keeps what is reserved", "$.spec.kubeletConfig", strings.Replace(objectHead, "{name: a}", "{annotations: {bunsen.dev/path: /etc/k/a.conf}}", 1) + "  kubeletConfig:\n    systemReserved: {memory: 2Gi}\n",
-			"== /etc/k/a.conf (77)\napiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nsystemReserved:\n  memory: 2Gi\n", kubelet.Config,
+			"a kubelet with a file of its own keeps what is reserved", "$.spec.kubeletConfig",
+			strings.Replace(objectHead, "{name: a}", "{annotations: {bunsen.dev/path: /etc/k/a.conf}}", 1) +
+				"  kubeletConfig:\n    systemReserved: {memory: 2Gi}\n",
+			"== /etc/k/a.conf (77)\napiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" +
+				"systemReserved:\n  memory: 2Gi\n", kubelet.Config,
 		},
 		{
-			"a profile stands for ciphers, and what is written wins", "$.spec.kubeletConfig", objectHead + "  machineConfigPoolSelector: {matchLabels: {pools.operator.machineconfiguration.openshift.io/worker: \"\"}}\n  tlsSecurityProfile: {type: Modern, modern: {}}\n  kubeletConfig: {tlsMinVersion: VersionTLS12}\n",
-			"== /etc/kubernetes/kubelet.conf (77)\napiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ntlsCipherSuites:\n- TLS_AES_128_GCM_SHA256\n- TLS_AES_256_GCM_SHA384\n- TLS_CHACHA20_POLY1305_SHA256\ntlsMinVersion: VersionTLS12\n", kubelet.Config,
+			"a profile stands for ciphers, and what is written wins", "$.spec.kubeletConfig", objectHead + "  " +
+				"machineConfigPoolSelector: {matchLabels: {pools.operator.machineconfiguration.openshift.io/worker: " +
+				"\"\"}}\n  tlsSecurityProfile: {type: Modern, modern: {}}\n" +
+				"  kubeletConfig: {tlsMinVersion: VersionTLS12}\n",
+			"== /etc/kubernetes/kubelet.conf (77)\napiVersion: kubelet.config.k8s.io/v1beta1\n" +
+				"kind: KubeletConfiguration\ntlsCipherSuites:\n- TLS_AES_128_GCM_SHA256\n- TLS_AES_256_GCM_SHA384\n" +
+				"- TLS_CHACHA20_POLY1305_SHA256\ntlsMinVersion: VersionTLS12\n", kubelet.Config,
 		},
 		{
-			"a profile alone is a file too", "$.spec.tlsSecurityProfile", objectHead + "  tlsSecurityProfile: {type: Custom, custom: {ciphers: [ECDHE-RSA-AES128-GCM-SHA256], minTLSVersion: VersionTLS12}}\n",
-			"== /etc/kubernetes/kubelet.conf (77)\napiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ntlsCipherSuites:\n- TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256\ntlsMinVersion: VersionTLS12\n", kubelet.Config,
+			"a profile alone is a file too", "$.spec.tlsSecurityProfile", objectHead + "  tlsSecurityProfile: {type: " +
+				"Custom, custom: {ciphers: [ECDHE-RSA-AES128-GCM-SHA256], minTLSVersion: VersionTLS12}}\n",
+			"== /etc/kubernetes/kubelet.conf (77)\napiVersion: kubelet.config.k8s.io/v1beta1\n" +
+				"kind: KubeletConfiguration\ntlsCipherSuites:\n- TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256\n" +
+				"tlsMinVersion: VersionTLS12\n", kubelet.Config,
 		},
 	} {
 		out, findings := c.read(input("worker", c.source, c.path))
@@ -99,7 +123,8 @@ func TestADocumentBecomesTheFilesThatTheKubeletReads(t *testing.T) {
 
 func TestFieldsThatDecideWhetherANodeComesBackAreRefusedAtTheirLine(t *testing.T) {
 	for field, value := range map[string]string{
-		"cgroupDriver": "systemd", "clusterDNS": "[10.0.0.1]", "clusterDomain": "a.b", "featureGates": "{A: true}", "failSwapOn": "false",
+		"cgroupDriver": "systemd", "clusterDNS": "[10.0.0.1]", "clusterDomain": "a.b", "featureGates": "{A: true}",
+		"failSwapOn":              "false",
 		"memorySwap.swapBehavior": "LimitedSwap", "staticPodPath": "/etc/x",
 	} {
 		line := field + ": " + value + "\n"
@@ -108,16 +133,20 @@ func TestFieldsThatDecideWhetherANodeComesBackAreRefusedAtTheirLine(t *testing.T
 		}
 		_, findings := kubelet.Configuration(input("worker", plainHead+line, "$."+field))
 		refused(t, findings, field+" is not supported: ")
-		_, findings = kubelet.Config(input("worker", objectHead+"  kubeletConfig:\n    "+line, "$.spec.kubeletConfig."+field))
+		_, findings = kubelet.Config(input("worker", objectHead+"  kubeletConfig:\n    "+line, "$.spec.kubeletConfig."+
+			field))
 		refused(t, findings, field+" is not supported: ")
 	}
-	_, findings := kubelet.Config(input("worker", objectHead+"  autoSizingReserved: true\n  kubeletConfig: {systemReserved: {cpu: 1}}\n", "$.spec.kubeletConfig.systemReserved.cpu"))
+	_, findings := kubelet.Config(input("worker", objectHead+"  autoSizingReserved: true\n"+
+		"  kubeletConfig: {systemReserved: {cpu: 1}}\n", "$.spec.kubeletConfig.systemReserved.cpu"))
 	refused(t, findings, "is a number here and should be of type string; put it in quotes")
-	_, findings = kubelet.Config(input("worker", objectHead+"  autoSizingReserved: true\n  kubeletConfig: {systemReserved: {cpu: \"1\"}}\n", "$.spec.kubeletConfig.systemReserved"))
+	_, findings = kubelet.Config(input("worker", objectHead+"  autoSizingReserved: true\n"+
+		"  kubeletConfig: {systemReserved: {cpu: \"1\"}}\n", "$.spec.kubeletConfig.systemReserved"))
 	refused(t, findings, "systemReserved is not supported: autoSizingReserved is on")
 	_, findings = kubelet.Configuration(input("master", plainHead+"staticPodPath: \"\"\n", "$.staticPodPath"))
 	refused(t, findings, "staticPodPath is not supported on the control plane")
-	if _, findings = kubelet.Configuration(input("worker", plainHead+"staticPodPath: \"\"\nfeatureGates: {}\nclusterDNS: []\n", "$")); origin.Fatal(findings) {
+	if _, findings = kubelet.Configuration(input("worker", plainHead+"staticPodPath: \"\"\nfeatureGates: {}\n"+
+		"clusterDNS: []\n", "$")); origin.Fatal(findings) {
 		t.Errorf("empty fields are refused: %v", findings)
 	}
 }
@@ -174,7 +203,8 @@ func TestADocumentThatNamesNoFileIsWarnedOf(t *testing.T) {
 
 func TestEveryProfileIsOneThatAKubeletTakes(t *testing.T) {
 	for name, profile := range configv1.TLSProfiles {
-		out, findings := kubelet.Config(input("worker", objectHead+"  tlsSecurityProfile: {type: "+string(name)+"}\n", "$"))
+		out, findings := kubelet.Config(input("worker", objectHead+"  tlsSecurityProfile: {type: "+string(name)+"}\n",
+			"$"))
 		if origin.Fatal(findings) {
 			t.Fatal(findings)
 		}
@@ -184,7 +214,8 @@ func TestEveryProfileIsOneThatAKubeletTakes(t *testing.T) {
 				suites = append(suites, suite)
 			}
 		}
-		if _, err := cliflag.TLSCipherSuites(suites); err != nil || len(suites) == 0 || !strings.Contains(show(t, out), string(profile.MinTLSVersion)) {
+		if _, err := cliflag.TLSCipherSuites(suites); err != nil || len(suites) == 0 ||
+			!strings.Contains(show(t, out), string(profile.MinTLSVersion)) {
 			t.Errorf("%s: %v %v", name, suites, err)
 		}
 	}
@@ -193,9 +224,13 @@ func TestEveryProfileIsOneThatAKubeletTakes(t *testing.T) {
 func FuzzDocument(f *testing.F) {
 	f.Add(plainHead + "maxPods: 200\nmemorySwap: {}\n")
 	f.Add(objectHead + "  logLevel: 5\n  autoSizingReserved: true\n  tlsSecurityProfile: {type: Old}\n")
-	f.Add(objectHead + "  kubeletConfig: {systemReserved: {cpu: \"1\"}, registerWithTaints: [{key: a, effect: NoSchedule}]}\n")
+	f.Add(objectHead + "  kubeletConfig: {systemReserved: {cpu: \"1\"}, registerWithTaints: [{key: a, effect: " +
+		"NoSchedule}]}\n")
 	f.Fuzz(func(t *testing.T, source string) {
-		for _, read := range []func(object.Input) (object.Output, []origin.Finding){kubelet.Configuration, kubelet.Config} {
+		for _, read := range []func(object.Input) (object.Output, []origin.Finding){
+			kubelet.Configuration,
+			kubelet.Config,
+		} {
 			out, findings := read(input("worker", source, "$"))
 			if origin.Fatal(findings) != !out.Config.HasIgnition {
 				t.Errorf("%+v and %v", out, findings)

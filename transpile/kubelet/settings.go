@@ -23,7 +23,8 @@ func (t *translator) settings(fields map[string]any, at string, sizing bool) {
 		t.Errorf(at+".kind", "kind", "kind %q: a KubeletConfiguration belongs here", k)
 	}
 	if v := kc.APIVersion; v != "" && v != kubelet.SchemeGroupVersion.String() {
-		t.Errorf(at+".apiVersion", "kind", "apiVersion %q: the kubelet's configuration is read as %s", v, kubelet.SchemeGroupVersion)
+		t.Errorf(at+".apiVersion", "kind", "apiVersion %q: the kubelet's configuration is read as %s", v,
+			kubelet.SchemeGroupVersion)
 	}
 	for _, r := range t.refusals(kc, sizing) {
 		if r.set {
@@ -31,10 +32,12 @@ func (t *translator) settings(fields map[string]any, at string, sizing bool) {
 		}
 	}
 	if _, named := fields["staticPodPath"]; named && t.In.Pool == controlPlane {
-		t.Errorf(at+".staticPodPath", "refused-field", "staticPodPath is not supported on the control plane: the kubelet starts the control plane's own pods from that directory")
+		t.Errorf(at+".staticPodPath", "refused-field", "staticPodPath is not supported on the control plane: the "+
+			"kubelet starts the control plane's own pods from that directory")
 	}
 	if a, b := kc.SystemReservedCgroup, kc.SystemCgroups; a != "" && b != "" && a != b {
-		t.Errorf(at+".systemReservedCgroup", "field", "systemReservedCgroup and systemCgroups name two groups; give both the same, or only one of them")
+		t.Errorf(at+".systemReservedCgroup", "field", "systemReservedCgroup and systemCgroups name two groups; give "+
+			"both the same, or only one of them")
 	}
 }
 
@@ -134,7 +137,8 @@ func (t *translator) tls(profile *configv1.TLSSecurityProfile, settings map[stri
 	case profile.Type == configv1.TLSProfileCustomType:
 		spec = &profile.Custom.TLSProfileSpec
 	case spec == nil:
-		t.Errorf(at+".type", "field", "tlsSecurityProfile type %q is none of Old, Intermediate, Modern and Custom", profile.Type)
+		t.Errorf(at+".type", "field", "tlsSecurityProfile type %q is none of Old, Intermediate, Modern and Custom",
+			profile.Type)
 		return settings
 	}
 	var suites []any
@@ -142,12 +146,14 @@ func (t *translator) tls(profile *configv1.TLSSecurityProfile, settings map[stri
 		if name, ok := suite(c); ok {
 			suites = append(suites, name)
 		} else if profile.Type == configv1.TLSProfileCustomType {
-			t.Errorf(fmt.Sprintf("%s.custom.ciphers.%d", at, i), "field", "%q is no cipher that a kubelet has; use OpenSSL's names, such as ECDHE-RSA-AES128-GCM-SHA256", c)
+			t.Errorf(fmt.Sprintf("%s.custom.ciphers.%d", at, i), "field", "%q is no cipher that a kubelet has; use "+
+				"OpenSSL's names, such as ECDHE-RSA-AES128-GCM-SHA256", c)
 		}
 	}
 	out := map[string]any{"tlsMinVersion": string(spec.MinTLSVersion)}
 	if spec.MinTLSVersion != "" && !known(spec.MinTLSVersion) {
-		t.Errorf(at+".custom.minTLSVersion", "field", "minTLSVersion %q is none of VersionTLS10 to VersionTLS13", spec.MinTLSVersion)
+		t.Errorf(at+".custom.minTLSVersion", "field", "minTLSVersion %q is none of VersionTLS10 to VersionTLS13",
+			spec.MinTLSVersion)
 	}
 	if spec.MinTLSVersion == "" {
 		delete(out, "tlsMinVersion")

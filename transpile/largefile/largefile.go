@@ -29,14 +29,17 @@ func Check(c machineconfig.Config, own []contentstore.File, places origin.Map) (
 				at, _ = places.Find(fmt.Sprintf("$.storage.files.%d.contents.source", i))
 			}
 		}
-		found = append(found, origin.Errorf(at, "content-store", "the source of %s is in the content store, which only Bunsen writes: put the file into the repository, and name it with Butane's `local:`", f.Path))
+		found = append(found, origin.Errorf(at, "content-store", "the source of %s is in the content store, which "+
+			"only Bunsen writes: put the file into the repository, and name it with Butane's `local:`", f.Path))
 	}
 	return found
 }
 
-// Fit returns the spec of a MachineConfig, and its files in the content store. If the spec would not fit into an object with
-// the given bytes of annotations, Fit moves the largest files to the content store.
-func Fit(c machineconfig.Config, own []contentstore.File, annotations int) (mcfgv1.MachineConfigSpec, []contentstore.File, error) {
+// Fit returns the spec of a MachineConfig, and its files in the content store. If the spec would not fit into an object
+// with the given bytes of annotations, Fit moves the largest files to the content store.
+func Fit(c machineconfig.Config, own []contentstore.File,
+	annotations int,
+) (mcfgv1.MachineConfigSpec, []contentstore.File, error) {
 	spec, err := c.Spec()
 	if err != nil {
 		return spec, nil, err

@@ -40,7 +40,8 @@ func Accounts(config machineconfig.Config, from origin.Map) []origin.Finding {
 			}
 		}
 		if h := u.PasswordHash; h != nil && !passwordHash.MatchString(*h) {
-			say(here+".passwordHash", "password-hash", "user %s: the value is not a password hash, so the user cannot log in. If it is a password, change it, because every reader of the repository has it; "+
+			say(here+".passwordHash", "password-hash", "user %s: the value is not a password hash, so the user "+
+				"cannot log in. If it is a password, change it, because every reader of the repository has it; "+
 				"write what `mkpasswd --method=yescrypt` prints", u.Name)
 		}
 	}

@@ -114,7 +114,8 @@ func (l *linter) placeholder(path, what, value string) {
 	}
 	if found := leftOver.FindString(value); found != "" {
 		at, _ := l.origin.Find(path)
-		l.warn(at, ruleOf(found), fmt.Sprintf("%s still has the placeholder %s, and nothing replaces it on a machine: write the value", what, found))
+		l.warn(at, ruleOf(found), fmt.Sprintf("%s still has the placeholder %s, and nothing replaces it on a "+
+			"machine: write the value", what, found))
 	}
 }
 
@@ -138,7 +139,8 @@ func (l *linter) owners(at string, n ign.Node) {
 // contents warns of a script with Windows line ends, and of contents that are a single placeholder. contents does not
 // warn of several placeholders, because they may be variables of a script.
 func (l *linter) contents(path, name string, r ign.Resource) {
-	if r.Source == nil || secretref.IsUnresolved(*r.Source) || !mayBeScript(r) && len(*r.Source) > maxPlaceholder && !mayRefer(*r.Source) {
+	if r.Source == nil || secretref.IsUnresolved(*r.Source) || !mayBeScript(r) && len(*r.Source) > maxPlaceholder &&
+		!mayRefer(*r.Source) {
 		return
 	}
 	data, err := machineconfig.Contents(r)
@@ -149,10 +151,13 @@ func (l *linter) contents(path, name string, r ign.Resource) {
 	l.unmarked(path+".source", name, text)
 	at, _ := l.origin.Find(path + ".source")
 	if first, _, ok := strings.Cut(text, "\n"); ok && strings.HasPrefix(text, "#!") && strings.HasSuffix(first, "\r") {
-		l.warn(at, ruleScript, fmt.Sprintf("%s is a script whose lines end in CR LF, so its interpreter %q does not exist on a machine: save it with LF alone", name, strings.TrimPrefix(first, "#!")))
+		l.warn(at, ruleScript, fmt.Sprintf("%s is a script whose lines end in CR LF, so its interpreter %q does not "+
+			"exist on a machine: save it with LF alone", name, strings.TrimPrefix(first, "#!")))
 	}
-	if whole := strings.TrimSpace(text); len(whole) <= maxPlaceholder && whole != "" && leftOver.FindString(whole) == whole {
-		l.warn(at, ruleOf(whole), fmt.Sprintf("the contents of %s are the placeholder %s, and nothing replaces it on a machine: write the value", name, whole))
+	if whole := strings.TrimSpace(text); len(whole) <= maxPlaceholder && whole != "" &&
+		leftOver.FindString(whole) == whole {
+		l.warn(at, ruleOf(whole), fmt.Sprintf("the contents of %s are the placeholder %s, and nothing replaces it on "+
+			"a machine: write the value", name, whole))
 	}
 }
 
@@ -164,7 +169,8 @@ func mayBeScript(r ign.Resource) bool {
 	if r.Compression != nil && *r.Compression != "" {
 		return true
 	}
-	for _, begin := range []string{"data:,%23!", "data:,%23%21", "data:,#!", "data:;base64," + base64.StdEncoding.EncodeToString([]byte("#!"))[:2]} {
+	for _, begin := range []string{"data:,%23!", "data:,%23%21", "data:,#!", "data:;base64," +
+		base64.StdEncoding.EncodeToString([]byte("#!"))[:2]} {
 		if strings.HasPrefix(*r.Source, begin) {
 			return true
 		}
@@ -177,13 +183,15 @@ func (l *linter) unmarked(path, name, text string) {
 	for _, kind := range []secretref.Kind{secretref.Secret, secretref.ConfigMap} {
 		if before, _, found := strings.Cut(text, "${"+string(kind)+":"); found && !strings.HasSuffix(before, "$") {
 			at, _ := l.origin.Find(path)
-			l.warn(at, ruleReference, fmt.Sprintf("%s has ${%s:…}, and nothing replaces it on a machine: write `template: true` beside its path. Only files in storage.files can be templates", name, kind))
+			l.warn(at, ruleReference, fmt.Sprintf("%s has ${%s:…}, and nothing replaces it on a machine: write "+
+				"`template: true` beside its path. Only files in storage.files can be templates", name, kind))
 		}
 	}
 }
 
 // mayRefer reports, without decoding a source, whether its contents may have a placeholder for a secret.
 func mayRefer(source string) bool {
-	return strings.Contains(source, "secret") && (strings.Contains(source, "secret:") || strings.Contains(source, "secret%3A")) ||
+	return strings.Contains(source, "secret") && (strings.Contains(source, "secret:") || strings.Contains(source,
+		"secret%3A")) ||
 		strings.Contains(source, "configmap:") || strings.Contains(source, "configmap%3A")
 }

@@ -14,7 +14,8 @@ func Translate(text, value string) string {
 		return "there is text behind the [Name] of a section, on the same line: move it to the next line"
 	}
 	if base64Error.MatchString(text) {
-		return base64Error.ReplaceAllString(text, "${1}it is not base64: write what `base64 -w0 FILE` prints, or, in Butane, the text itself as `inline:`")
+		return base64Error.ReplaceAllString(text, "${1}it is not base64: write what `base64 -w0 FILE` prints, or, in "+
+			"Butane, the text itself as `inline:`")
 	}
 	ours, known := table[text]
 	if !known {

@@ -29,14 +29,18 @@ func TestTranslateSaysWhatToWrite(t *testing.T) {
 			t.Errorf("%s:\n got %s\nwant %s", sentence, got, tc.want)
 		}
 	}
-	if got, want := message.TranslateLine("luks[0] root: clevis: thumbprint is required"), "luks[0] root: clevis: the tang server has no thumbprint: add `thumbprint:`, as `tang-show-keys` prints it"; got != want {
+	if got, want := message.TranslateLine("luks[0] root: clevis: thumbprint is required"),
+		"luks[0] root: clevis: the tang server has no thumbprint: add `thumbprint:`, as `tang-show-keys` prints it"; got != want {
 		t.Errorf("got %s", got)
 	}
 }
 
 func TestClosest(t *testing.T) {
 	words := []string{"resources", "replacements", "patches"}
-	for typo, want := range map[string]string{"resorces": "resources", "patch": "", "patchs": "patches", "xyzzy": "", "resources": "resources"} {
+	for typo, want := range map[string]string{
+		"resorces": "resources", "patch": "", "patchs": "patches", "xyzzy": "",
+		"resources": "resources",
+	} {
 		if got := message.Closest(typo, words); got != want {
 			t.Errorf("%s: got %q, want %q", typo, got, want)
 		}
@@ -123,7 +127,8 @@ func TestDistance(t *testing.T) {
 		{"flies", "files", 2},
 		{"kitten", "sitting", 3},
 	} {
-		if got, back := message.Distance(test.a, test.b), message.Distance(test.b, test.a); got != test.want || back != test.want {
+		if got, back := message.Distance(test.a, test.b), message.Distance(test.b, test.a); got != test.want ||
+			back != test.want {
 			t.Errorf("%q to %q: %d, and back %d; want %d", test.a, test.b, got, back, test.want)
 		}
 	}

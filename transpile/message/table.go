@@ -1,7 +1,8 @@
 package message
 
 // dataForm explains how to write contents within a config.
-const dataForm = "write it as data:,TEXT with every special character as %XX, or as data:;base64,… of the whole contents; in Butane, write `inline:` or `local:`"
+const dataForm = "write it as data:,TEXT with every special character as %XX, or as data:;base64,… of the whole " +
+	"contents; in Butane, write `inline:` or `local:`"
 
 // dataURL is the message about a source that is not a valid data: URL.
 const dataURL = "the source is not a valid data: URL: " + dataForm

@@ -34,8 +34,8 @@ func Problems(d nodetable.Document) []string {
 	return out
 }
 
-// CheckTemplates returns an error if a document has templates with facts, although no table or directory of nodes gives them
-// values.
+// CheckTemplates returns an error if a document has templates with facts, although no table or directory of nodes gives
+// them values.
 func CheckTemplates(spec mcfgv1.MachineConfigSpec) error {
 	if !bytes.Contains(spec.Config.Raw, []byte("bunsen.template")) {
 		return nil

@@ -93,7 +93,8 @@ func (r *reader) row(name, facts *yaml.Node) Row {
 		r.errorf(name, "%s is no name of a node: %s", safetext.Quote(name.Value), strings.Join(bad, "; "))
 	}
 	if facts.Kind != yaml.MappingNode {
-		r.errorf(facts, "the facts of node %s are not a mapping: write them as {address: 192.0.2.11}", safetext.OneLine(name.Value))
+		r.errorf(facts, "the facts of node %s are not a mapping: write them as {address: 192.0.2.11}",
+			safetext.OneLine(name.Value))
 		return row
 	}
 	for i := 0; i+1 < len(facts.Content); i += 2 {
@@ -103,7 +104,8 @@ func (r *reader) row(name, facts *yaml.Node) Row {
 			continue
 		}
 		if v.Kind != yaml.ScalarNode {
-			r.errorf(v, "the fact %s of node %s is a list or a mapping: a fact is one line of text", k.Value, safetext.OneLine(name.Value))
+			r.errorf(v, "the fact %s of node %s is a list or a mapping: a fact is one line of text", k.Value,
+				safetext.OneLine(name.Value))
 			continue
 		}
 		value := v.Value

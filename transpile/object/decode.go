@@ -55,7 +55,9 @@ func (p Part) Decode(into any) []origin.Finding {
 			if m := quoted.FindStringSubmatch(e.Error()); m != nil {
 				field = strings.NewReplacer("[", ".", "]", "").Replace(m[1])
 			}
-			out = append(out, p.fatal(field, fmt.Sprintf("unknown field %q: %s has none of that name; check its spelling and indentation", field, p.named())))
+			out = append(out,
+				p.fatal(field, fmt.Sprintf("unknown field %q: %s has none of that name; check its spelling and "+
+					"indentation", field, p.named())))
 		}
 		return out
 	}
@@ -105,7 +107,8 @@ func Mistakes(object map[string]any, into any, err error) []Mistake {
 		if !ok {
 			return nil
 		}
-		return runtime.DefaultUnstructuredConverter.FromUnstructured(o, reflect.New(reflect.TypeOf(into).Elem()).Interface())
+		return runtime.DefaultUnstructuredConverter.FromUnstructured(o,
+			reflect.New(reflect.TypeOf(into).Elem()).Interface())
 	}
 	var out []Mistake
 	for _, path := range culprits(object, try) {

@@ -53,7 +53,8 @@ func TestDecodeSaysWhichFieldIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := object.Part{Object: several, Path: "$", What: "thing"}.Decode(&thing{})
-	if len(found) != 3 || !strings.Contains(found[0].Message, "soon") || !strings.Contains(found[1].Message, "name is a number") || !strings.Contains(found[2].Message, "spec.Size is a string") {
+	if len(found) != 3 || !strings.Contains(found[0].Message, "soon") || !strings.Contains(found[1].Message,
+		"name is a number") || !strings.Contains(found[2].Message, "spec.Size is a string") {
 		t.Errorf("not all is said at once: %+v", found)
 	}
 	o, err := object.Read([]byte("name: a\nevery: 5s\n"))
@@ -61,7 +62,8 @@ func TestDecodeSaysWhichFieldIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	var into thing
-	if found := (object.Part{Object: o, Path: "$", What: "thing"}).Decode(&into); found != nil || into.Name != "a" || into.Every.Seconds() != 5 {
+	if found := (object.Part{Object: o, Path: "$", What: "thing"}).Decode(&into); found != nil || into.Name != "a" ||
+		into.Every.Seconds() != 5 {
 		t.Errorf("got %+v, %v", into, found)
 	}
 	if _, err := object.Read([]byte("- a\n")); err == nil {

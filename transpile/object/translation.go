@@ -85,7 +85,9 @@ func (t *Translation) CheckSelector(s *metav1.LabelSelector) {
 	}
 	sel, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil || sel.Empty() || !sel.Matches(labels.Set{poolLabel + t.In.Pool: ""}) {
-		t.Errorf("$.spec.machineConfigPoolSelector", "selector", "the directory says which pool a document is for, and this selector does not select %s: remove it, or select the label %s%s", t.In.Pool, poolLabel, t.In.Pool)
+		t.Errorf("$.spec.machineConfigPoolSelector", "selector", "the directory says which pool a document is for, "+
+			"and this selector does not select %s: remove it, or select the label %s%s", t.In.Pool, poolLabel,
+			t.In.Pool)
 	}
 }
 

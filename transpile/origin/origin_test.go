@@ -34,7 +34,10 @@ func TestThroughComposesTwoSteps(t *testing.T) {
 		Files: []origin.File{{Path: "a"}},
 		At:    map[string]origin.Pos{"$.in": {File: "a", Line: 3}, "$.in.deep": {File: "a", Line: 4}},
 	}
-	got := first.Through(map[string]string{"$.out": "$.in", "$.x": "$.in.deep", "$.y": "$.in.other", "$.lost": "$.elsewhere"})
+	got := first.Through(map[string]string{
+		"$.out": "$.in", "$.x": "$.in.deep", "$.y": "$.in.other",
+		"$.lost": "$.elsewhere",
+	})
 	for path, line := range map[string]int{"$.out": 3, "$.x": 4, "$.y": 3} {
 		if got.At[path].Line != line {
 			t.Errorf("%s is at line %d, want %d", path, got.At[path].Line, line)
@@ -46,7 +49,14 @@ func TestThroughComposesTwoSteps(t *testing.T) {
 }
 
 func TestPlacesAreOrderedByFileLineAndColumn(t *testing.T) {
-	ordered := []origin.Pos{{}, {File: "a"}, {File: "a", Line: 2, Column: 9}, {File: "a", Line: 10}, {File: "a", Line: 10, Column: 1}, {File: "b", Line: 1}}
+	ordered := []origin.Pos{
+		{},
+		{File: "a"},
+		{File: "a", Line: 2, Column: 9},
+		{File: "a", Line: 10},
+		{File: "a", Line: 10, Column: 1},
+		{File: "b", Line: 1},
+	}
 	for i := range ordered {
 		for j := range ordered {
 			if got := ordered[i].Compare(ordered[j]); got < 0 != (i < j) || got > 0 != (i > j) {

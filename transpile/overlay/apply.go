@@ -29,7 +29,8 @@ func (c change) apply(b *builder) {
 		return
 	}
 	if !b.spend(1000 + size(d.root, maxGrown)) {
-		d.fatal(c.step.At, "too-large", "patching all documents needs more work than a repository of this size may request: use fewer patches that select many documents")
+		d.fatal(c.step.At, "too-large", "patching all documents needs more work than a repository of this size may "+
+			"request: use fewer patches that select many documents")
 		return
 	}
 	defer d.recoverPanic()
@@ -62,7 +63,8 @@ func (c change) transform(b *builder) bool {
 // recoverPanic turns a panic in kustomize into a finding, so that the panic fails only this build.
 func (d *document) recoverPanic() {
 	if recover() != nil {
-		d.fatal(origin.Pos{File: d.file.Path}, "kustomize", "the document cannot be built: kustomize failed unexpectedly while it applied the patches")
+		d.fatal(origin.Pos{File: d.file.Path}, "kustomize", "the document cannot be built: kustomize failed "+
+			"unexpectedly while it applied the patches")
 	}
 }
 
@@ -88,7 +90,8 @@ func size(n *yaml.Node, limit int) int {
 }
 
 // quoting matches the parts of kustomize's errors that quote documents and patches, because these may contain secrets.
-var quoting = regexp.MustCompile(":? ?(?:node contents: .*|(?:with config: ?)?`.*`|from \\[patch: .*\\]|in the YAML: .*|for value .*)")
+var quoting = regexp.MustCompile(":? ?(?:node contents: .*|(?:with config: ?)?`.*`|from \\[patch: .*\\]|in the YAML: " +
+	".*|for value .*)")
 
 // kustomizeFailed adds kustomize's error as a finding, without the quoted parts, and returns false.
 func (d *document) kustomizeFailed(at origin.Pos, err error) bool {

@@ -16,7 +16,9 @@ import (
 func manyFiles(salt int) string {
 	doc := head + "storage:\n  files:\n"
 	for i := range 5 {
-		doc += fmt.Sprintf("    - path: /etc/app/%d-%d.conf\n      mode: 0644\n      overwrite: true\n      user: {name: root}\n      contents:\n        inline: |\n          # setting %[1]d of %d\n          key = value\n          other = 0644\n", salt, i)
+		doc += fmt.Sprintf("    - path: /etc/app/%d-%d.conf\n      mode: 0644\n      overwrite: true\n"+
+			"      user: {name: root}\n      contents:\n        inline: |\n          # setting %[1]d of %d\n"+
+			"          key = value\n          other = 0644\n", salt, i)
 	}
 	return doc
 }
@@ -75,7 +77,8 @@ func nothing(int) map[string]string { return nil }
 func overlayOf(n int, each bool) string {
 	out := "resources: [../o]\npatches:\n"
 	if !each {
-		return out + "  - target: {kind: Butane}\n    patch: |-\n      systemd: {units: [{name: x.service, enabled: true}]}\n"
+		return out + "  - target: {kind: Butane}\n    patch: |-\n      systemd: {units: [{name: x.service, enabled: " +
+			"true}]}\n"
 	}
 	for i := range n {
 		out += fmt.Sprintf("  - path: %04d-app.bu\n", i)

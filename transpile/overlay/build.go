@@ -142,7 +142,8 @@ func sorted(findings []origin.Finding) []origin.Finding {
 	if len(out) > maxFindings {
 		more := len(out) - maxFindings
 		slices.SortStableFunc(out, func(x, y origin.Finding) int { return cmp.Compare(severity(x), severity(y)) })
-		out = append(out[:maxFindings:maxFindings], origin.Warningf(origin.Pos{}, "more", "%d more findings are left out", more))
+		out = append(out[:maxFindings:maxFindings], origin.Warningf(origin.Pos{}, "more",
+			"%d more findings are left out", more))
 	}
 	return out
 }

@@ -74,7 +74,8 @@ func (d *document) finish(b *builder) documents.Document {
 	}
 	content := d.content()
 	if content == nil || content.Kind != yaml.MappingNode {
-		d.fatal(origin.Pos{File: d.file.Path}, "document", "the document %q is empty once it is patched; remove it from the resources", d.name())
+		d.fatal(origin.Pos{File: d.file.Path}, "document", "the document %q is empty once it is patched; remove it "+
+			"from the resources", d.name())
 		return documents.Document{}
 	}
 	d.removeAdded()

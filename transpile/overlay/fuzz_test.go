@@ -44,12 +44,19 @@ func FuzzBuild(f *testing.F) {
 	f.Add("resources: [a.bu]\npatches: [{path: p.bu, target: {name: a}}]\n", doc, "[{op: add, path: /x, value: 1}]")
 	f.Add("patches: [{target: {kind: MachineConfig}, patch: 'a: b'}]\n", "kind: MachineConfig", "$patch: delete\n")
 	f.Add("resources: [../o, .., a.bu/../a.bu, /etc, c]\ncomponents: [c]\n", doc, "x")
-	f.Add("resources: [a.bu, c]\nnamePrefix: x-\nlabels: [{pairs: {a: b}}]\nreplacements: [{source: {name: a, fieldPath: storage.files.0}, targets: [{select: {name: .*}, fieldPaths: [storage.files.*.contents], options: {create: true}}]}]\n", doc, doc)
-	f.Add("resources: [a.bu]\nreplacements: [{path: p.bu}]\n", doc, "[{sourceValue: x, targets: [{select: {name: a}, reject: [{labelSelector: a}], fieldPaths: ['storage.files.[path=/etc/a].mode'], options: {delimiter: x, index: -1}}]}]")
-	f.Add("resources: [a.bu]\npatches: [{path: p.bu, target: {name: a}}]\n", doc, "[{op: move, from: /storage/files/0, path: /storage/files/-}, {op: copy, from: /storage, path: /storage/a}, {op: remove, path: /storage/files/-1}]")
+	f.Add("resources: [a.bu, c]\nnamePrefix: x-\nlabels: [{pairs: {a: b}}]\n"+
+		"replacements: [{source: {name: a, fieldPath: storage.files.0}, targets: [{select: {name: .*}, fieldPaths: "+
+		"[storage.files.*.contents], options: {create: true}}]}]\n", doc, doc)
+	f.Add("resources: [a.bu]\nreplacements: [{path: p.bu}]\n", doc, "[{sourceValue: x, targets: [{select: {name: a}, "+
+		"reject: [{labelSelector: a}], fieldPaths: ['storage.files.[path=/etc/a].mode'], options: {delimiter: x, "+
+		"index: -1}}]}]")
+	f.Add("resources: [a.bu]\npatches: [{path: p.bu, target: {name: a}}]\n", doc, "[{op: move, from: "+
+		"/storage/files/0, path: /storage/files/-}, {op: copy, from: /storage, path: /storage/a}, {op: remove, path: "+
+		"/storage/files/-1}]")
 	f.Fuzz(func(t *testing.T, kustomization, document, patch string) {
 		repo := &watched{FS: repository("o/kustomization.yaml", kustomization, "o/a.bu", document, "o/p.bu", patch,
-			"o/c/kustomization.yaml", "kind: Component\nresources: [r.yaml, i.ign]\npatches: [{path: ../p.bu, target: {name: .*}}]\n", "o/c/r.yaml", document, "o/c/i.ign", document)}
+			"o/c/kustomization.yaml", "kind: Component\nresources: [r.yaml, i.ign]\n"+
+				"patches: [{path: ../p.bu, target: {name: .*}}]\n", "o/c/r.yaml", document, "o/c/i.ign", document)}
 		built, found := buildWithin(repo, "o", 4<<20)
 		for _, p := range found {
 			if p.At.File != "" && !fs.ValidPath(p.At.File) {
@@ -64,7 +71,8 @@ func FuzzBuild(f *testing.F) {
 		}
 		again, also := buildWithin(repo, "o", 4<<20)
 		if len(again.Documents) != len(built.Documents) || len(also) != len(found) {
-			t.Errorf("once more: %d documents and %v, before %d and %v", len(again.Documents), also, len(built.Documents), found)
+			t.Errorf("once more: %d documents and %v, before %d and %v", len(again.Documents), also,
+				len(built.Documents), found)
 		}
 		for i, d := range built.Documents {
 			if again.Documents[i].Key != d.Key {
@@ -79,8 +87,10 @@ func FuzzBuild(f *testing.F) {
 // numbers.
 func FuzzWrap(f *testing.F) {
 	for _, text := range []string{
-		"0644", "1.10", "2020-01-01", "12345678901234567890123", "yes", "1e3", "~x", "0x10", "|\n  two\n  lines\n", "[a, 'b', \"c\\u0001\"]",
-		"{a: {b: [1, {c: 0b11}]}}", "\"#\"", "'a: b'", "!!binary aGk=", "? x\n: y", "- a\n- - b\n", "\u2028", "+.inf", "1_000", "null", "Off", "0o17",
+		"0644", "1.10", "2020-01-01", "12345678901234567890123", "yes", "1e3", "~x", "0x10", "|\n  two\n  lines\n",
+		"[a, 'b', \"c\\u0001\"]",
+		"{a: {b: [1, {c: 0b11}]}}", "\"#\"", "'a: b'", "!!binary aGk=", "? x\n: y", "- a\n- - b\n", "\u2028", "+.inf",
+		"1_000", "null", "Off", "0o17",
 	} {
 		f.Add(text)
 	}
@@ -162,7 +172,8 @@ func scalars(n *yaml.Node) []string {
 	}
 	var out []string
 	for i, c := range n.Content {
-		if n.Kind == yaml.MappingNode && i%2 == 1 && (documents.IsLocal(n.Content[i-1].Value) || documents.AreLocal(n.Content[i-1].Value)) {
+		if n.Kind == yaml.MappingNode && i%2 == 1 && (documents.IsLocal(n.Content[i-1].Value) ||
+			documents.AreLocal(n.Content[i-1].Value)) {
 			continue
 		}
 		out = append(out, scalars(c)...)

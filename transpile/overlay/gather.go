@@ -59,7 +59,8 @@ func gather(b *builder, dir string) ([]*document, []change) {
 		return nil, nil
 	}
 	if l.Component {
-		b.Add(origin.Errorf(origin.Pos{File: l.File}, "kustomization", "a component is no directory of its own: list it under components of a kustomization"))
+		b.Add(origin.Errorf(origin.Pos{File: l.File}, "kustomization", "a component is no directory of its own: list "+
+			"it under components of a kustomization"))
 		return nil, nil
 	}
 	all := newDocumentSet()
@@ -90,7 +91,8 @@ type gatherer struct {
 func (g *gatherer) layerInto(l *kustomization.Layer, all *documentSet) {
 	at := origin.Pos{File: cmp.Or(l.File, l.Dir)}
 	if g.count++; g.count > maxLayers {
-		g.stop(at, fmt.Sprintf("more than %d directories are listed, counting each as often as it is listed", maxLayers))
+		g.stop(at, fmt.Sprintf("more than %d directories are listed, counting each as often as it is listed",
+			maxLayers))
 	}
 	if len(g.stack) > maxNesting {
 		g.stop(at, fmt.Sprintf("directories list each other more than %d levels deep", maxNesting))
@@ -175,7 +177,8 @@ func (g *gatherer) resource(r documents.Reference, all *documentSet) {
 func (g *gatherer) directory(r documents.Reference, component bool) *kustomization.Layer {
 	for _, l := range g.stack {
 		if l.Dir == r.Path {
-			g.Add(origin.Errorf(r.At, "cycle", "%q includes itself: %s; remove one of these entries", r.Written, g.cycleTo(r.Path)))
+			g.Add(origin.Errorf(r.At, "cycle", "%q includes itself: %s; remove one of these entries", r.Written,
+				g.cycleTo(r.Path)))
 			return nil
 		}
 	}
@@ -191,7 +194,8 @@ func (g *gatherer) directory(r documents.Reference, component bool) *kustomizati
 	switch {
 	case l == nil:
 	case component && !l.Component:
-		g.Add(origin.Errorf(r.At, "kustomization", "%q is no component (kind: Component); list it under resources", r.Written))
+		g.Add(origin.Errorf(r.At, "kustomization", "%q is no component (kind: Component); list it under resources",
+			r.Written))
 		return nil
 	case !component && l.Component:
 		g.Add(origin.Errorf(r.At, "kustomization", "%q is a component; list it under components", r.Written))
@@ -222,8 +226,10 @@ func (g *gatherer) addDocument(d *document, r documents.Reference, all *document
 	files := []string{other.file.Path, d.file.Path}
 	slices.Sort(files)
 	if files = slices.Compact(files); len(files) > 1 {
-		g.Add(origin.Errorf(origin.Pos{File: files[1]}, "duplicate-name", "%s are both the document %q; rename one, or list one of them under patches", strings.Join(files, " and "), d.name()))
+		g.Add(origin.Errorf(origin.Pos{File: files[1]}, "duplicate-name", "%s are both the document %q; rename one, "+
+			"or list one of them under patches", strings.Join(files, " and "), d.name()))
 		return
 	}
-	g.Add(origin.Errorf(r.At, "duplicate-name", "the document %q (%s) is listed twice; list it, or the directory that lists it, once", d.name(), d.file.Path))
+	g.Add(origin.Errorf(r.At, "duplicate-name", "the document %q (%s) is listed twice; list it, or the directory "+
+		"that lists it, once", d.name(), d.file.Path))
 }

@@ -38,10 +38,13 @@ func sourcesOf(built Result) string {
 func TestNoSchemaOfTheProcessReachesABuild(t *testing.T) {
 	repo := repository(
 		"o/kustomization.yaml", "resources: [a.bu]\npatches: [{path: p/a.bu}]\n",
-		"o/a.bu", butaneHead+"storage:\n  files: [{path: /etc/a}]\nextra:\n  apiVersion: v1\n  kind: Pod\n  spec: {containers: [{name: one}]}\n",
-		"o/p/a.bu", "storage:\n  files: [{path: /etc/b}]\nextra:\n  apiVersion: v1\n  kind: Pod\n  spec: {containers: [{name: two}]}\n",
+		"o/a.bu", butaneHead+"storage:\n  files: [{path: /etc/a}]\nextra:\n  apiVersion: v1\n  kind: Pod\n"+
+			"  spec: {containers: [{name: one}]}\n",
+		"o/p/a.bu", "storage:\n  files: [{path: /etc/b}]\nextra:\n  apiVersion: v1\n  kind: Pod\n"+
+			"  spec: {containers: [{name: two}]}\n",
 	)
-	want := butaneHead + "storage:\n  files: [{path: /etc/b}, {path: /etc/a}]\nextra:\n  apiVersion: v1\n  kind: Pod\n  spec: {containers: [{name: two}]}\n"
+	want := butaneHead + "storage:\n  files: [{path: /etc/b}, {path: /etc/a}]\nextra:\n  apiVersion: v1\n" +
+		"  kind: Pod\n  spec: {containers: [{name: two}]}\n"
 	for name, poison := range map[string]func() error{
 		"the one built in": func() error { openapi.ResetOpenAPI(); return nil },
 		"one that cannot be read": func() error {
@@ -50,7 +53,8 @@ func TestNoSchemaOfTheProcessReachesABuild(t *testing.T) {
 		},
 		"one of other keys for our kinds": func() error {
 			openapi.ResetOpenAPI()
-			return openapi.AddSchema([]byte(`{"definitions": {"x": {"type": "object", "properties": {"spec": {"type": "object"}},
+			return openapi.AddSchema(
+				[]byte(`{"definitions": {"x": {"type": "object", "properties": {"spec": {"type": "object"}},
 				"x-kubernetes-group-version-kind": [{"group": "butane.bunsen.dev", "version": "v1alpha1", "kind": "Butane"}]}}}`))
 		},
 	} {
@@ -83,8 +87,12 @@ func TestADocumentCannotSayHowItMerges(t *testing.T) {
 func TestAPanicFailsOneDocument(t *testing.T) {
 	b := newBuilder(repository("o/a.bu", butaneHead, "o/b.bu", butaneHead), maxWork)
 	docs, _ := gather(b, "o")
-	out := b.apply(docs, []change{{step: &kustomization.Step{Transform: (*kustomization.Patch)(nil)}, document: docs[1]}})
-	if len(out) != 1 || len(b.Findings) != 1 || b.Findings[0].At.File != "o/b.bu" || strings.Contains(b.Findings[0].Message, "nil pointer") {
+	out := b.apply(docs, []change{{
+		step:     &kustomization.Step{Transform: (*kustomization.Patch)(nil)},
+		document: docs[1],
+	}})
+	if len(out) != 1 || len(b.Findings) != 1 || b.Findings[0].At.File != "o/b.bu" ||
+		strings.Contains(b.Findings[0].Message, "nil pointer") {
 		t.Errorf("%v, %v", out, b.Findings)
 	}
 	if built, found := Build(repository("p/c.bu", butaneHead), "p"); len(built.Documents) != 1 {
@@ -118,7 +126,9 @@ func TestABombIsRefused(t *testing.T) {
 	} {
 		start := time.Now()
 		built, found := buildWithin(bomb.repo, "o", 8<<20)
-		if len(built.Documents) > 0 || !slices.ContainsFunc(found, func(f origin.Finding) bool { return f.Rule == bomb.rule && f.At.File != "" }) {
+		if len(built.Documents) > 0 || !slices.ContainsFunc(found, func(f origin.Finding) bool {
+			return f.Rule == bomb.rule && f.At.File != ""
+		}) {
 			t.Errorf("%s: %d documents, %.300v", name, len(built.Documents), found)
 		}
 		if took := time.Since(start); took > time.Minute {
@@ -128,11 +138,13 @@ func TestABombIsRefused(t *testing.T) {
 	}
 }
 
-// TestASmallRepositoryMayNotAskForMuchWork: what a repository may ask for follows its size. The same patches are taken where the documents
-// themselves are large.
+// TestASmallRepositoryMayNotAskForMuchWork: what a repository may ask for follows its size. The same patches are taken
+// where the documents themselves are large.
 func TestASmallRepositoryMayNotAskForMuchWork(t *testing.T) {
 	built, found := Build(growing(400, 40, ""), "o")
-	if len(built.Documents) > 0 || !slices.ContainsFunc(found, func(f origin.Finding) bool { return f.Rule == "too-large" && f.At.File == "o/kustomization.yaml" }) {
+	if len(built.Documents) > 0 || !slices.ContainsFunc(found, func(f origin.Finding) bool {
+		return f.Rule == "too-large" && f.At.File == "o/kustomization.yaml"
+	}) {
 		t.Errorf("small documents: %d documents, %.300v", len(built.Documents), found)
 	}
 	built, found = Build(growing(40, 40, strings.Repeat("# what this is for\n", 500)), "o")
@@ -156,7 +168,8 @@ func many(n int, rest string) fstest.MapFS {
 	for i := range n {
 		fmt.Fprintf(&files, "    - path: /etc/%d\n", i)
 	}
-	return repository("o/a.bu", butaneHead+"storage:\n  files:\n"+files.String(), "o/kustomization.yaml", "resources: [a.bu]\n"+rest)
+	return repository("o/a.bu", butaneHead+"storage:\n  files:\n"+files.String(), "o/kustomization.yaml",
+		"resources: [a.bu]\n"+rest)
 }
 
 // growing has n documents, and patches each of which adds a file to every one of them.
@@ -166,9 +179,11 @@ func growing(n, patches int, more string) fstest.MapFS {
 		repo[fmt.Sprintf("o/%d.bu", i)] = &fstest.MapFile{Data: []byte(butaneHead + more)}
 		resources += fmt.Sprintf("- %d.bu\n", i)
 	}
-	text := "resources:\n" + resources + "patches:\n- target: {kind: Butane}\n  patch: |-\n    - {op: add, path: /storage, value: {files: []}}\n"
+	text := "resources:\n" + resources + "patches:\n- target: {kind: Butane}\n  patch: |-\n" +
+		"    - {op: add, path: /storage, value: {files: []}}\n"
 	for i := range patches {
-		text += fmt.Sprintf("- target: {kind: Butane}\n  patch: |-\n    - {op: add, path: /storage/files/-, value: {path: /etc/%d}}\n", i)
+		text += fmt.Sprintf("- target: {kind: Butane}\n  patch: |-\n    - {op: add, path: /storage/files/-, value: "+
+			"{path: /etc/%d}}\n", i)
 	}
 	repo["o/kustomization.yaml"] = &fstest.MapFile{Data: []byte(text)}
 	return repo
@@ -178,17 +193,20 @@ func growing(n, patches int, more string) fstest.MapFS {
 func tower(n int) fstest.MapFS {
 	repo := repository("o/kustomization.yaml", "resources: [../d1]\n", fmt.Sprintf("d%d/a.bu", n), butaneHead)
 	for i := range n - 1 {
-		repo[fmt.Sprintf("d%d/kustomization.yaml", i+1)] = &fstest.MapFile{Data: fmt.Appendf(nil, "resources: [../d%d]\n", i+2)}
+		repo[fmt.Sprintf("d%d/kustomization.yaml", i+1)] = &fstest.MapFile{Data: fmt.Appendf(nil,
+			"resources: [../d%d]\n", i+2)}
 	}
 	return repo
 }
 
 // doubling is a base that comes in twice under two names, and so on.
 func doubling(n int) fstest.MapFS {
-	repo := repository("o/kustomization.yaml", "resources: [../l0, ../r0]\n", fmt.Sprintf("l%d/a.bu", n), butaneHead, fmt.Sprintf("r%d/b.bu", n), butaneHead)
+	repo := repository("o/kustomization.yaml", "resources: [../l0, ../r0]\n", fmt.Sprintf("l%d/a.bu", n), butaneHead,
+		fmt.Sprintf("r%d/b.bu", n), butaneHead)
 	for i := range n {
 		for _, side := range []string{"l", "r"} {
-			repo[fmt.Sprintf("%s%d/kustomization.yaml", side, i)] = &fstest.MapFile{Data: fmt.Appendf(nil, "namePrefix: %s-\nresources: [../l%d, ../r%[2]d]\n", side, i+1)}
+			repo[fmt.Sprintf("%s%d/kustomization.yaml", side, i)] = &fstest.MapFile{Data: fmt.Appendf(nil,
+				"namePrefix: %s-\nresources: [../l%d, ../r%[2]d]\n", side, i+1)}
 		}
 	}
 	return repo
@@ -196,9 +214,11 @@ func doubling(n int) fstest.MapFS {
 
 // patches are many that mean many documents.
 func patches(documents, n int) fstest.MapFS {
-	repo := repository("o/kustomization.yaml", "resources: [../d]\npatches:\n"+strings.Repeat("  - {target: {kind: Butane}, patch: \"[{op: add, path: /x, value: 1}]\"}\n", n))
+	repo := repository("o/kustomization.yaml", "resources: [../d]\npatches:\n"+
+		strings.Repeat("  - {target: {kind: Butane}, patch: \"[{op: add, path: /x, value: 1}]\"}\n", n))
 	for i := range documents {
-		repo[fmt.Sprintf("d/%d.bu", i)] = &fstest.MapFile{Data: []byte(butaneHead + "a: " + strings.Repeat("x", 3000) + "\n")}
+		repo[fmt.Sprintf("d/%d.bu", i)] = &fstest.MapFile{Data: []byte(butaneHead + "a: " + strings.Repeat("x", 3000) +
+			"\n")}
 	}
 	return repo
 }
@@ -215,7 +235,8 @@ func TestFindingsAreBounded(t *testing.T) {
 func TestKustomizeLosesAPatchForASiblingInSilence(t *testing.T) {
 	repo := repository(
 		"o/kustomization.yaml", "resources: [../one, ../two]\n",
-		"one/kustomization.yaml", "resources: [a.bu]\npatches: [{target: {name: b}, patch: \"systemd: {units: [{name: lost.service}]}\"}]\n", "one/a.bu", butaneHead,
+		"one/kustomization.yaml", "resources: [a.bu]\npatches: [{target: {name: b}, patch: \"systemd: {units: "+
+			"[{name: lost.service}]}\"}]\n", "one/a.bu", butaneHead,
 		"two/kustomization.yaml", "resources: [b.bu]\n", "two/b.bu", butaneHead,
 	)
 	theirs, err := buildWhole(repo, "o")

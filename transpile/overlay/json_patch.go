@@ -19,17 +19,23 @@ func applyOperations(b *builder, p *kustomization.Patch, c change) bool {
 	lists := d.file.Info.Lists
 	for _, op := range p.Operations {
 		if !b.spend(2*size(d.root, maxGrown) + len(op.Text)) {
-			return d.fatal(op.At, "too-large", "patching all documents needs more work than a repository of this size may request: use fewer operations that select many documents")
+			return d.fatal(op.At, "too-large", "patching all documents needs more work than a repository of this "+
+				"size may request: use fewer operations that select many documents")
 		}
 		before := documents.Entries(d.content(), lists)
 		if !runOperation(op, d, p.File) || !c.checkSize() {
 			return false
 		}
-		if last := op.Path[len(op.Path)-1]; slices.ContainsFunc(lists, func(l documents.List) bool { return l.Key == last }) {
+		if last := op.Path[len(op.Path)-1]; slices.ContainsFunc(lists, func(l documents.List) bool {
+			return l.Key == last
+		}) {
 			continue // The operation has renamed an item, so the item is not lost.
 		}
 		for _, e := range removedEntries(before, documents.Entries(d.content(), lists)) {
-			d.effects = append(d.effects, effect{step: c.step, what: removed, entry: e, at: op.At, was: d.entryPosition(before[e], e)})
+			d.effects = append(d.effects, effect{
+				step: c.step, what: removed, entry: e, at: op.At,
+				was: d.entryPosition(before[e], e),
+			})
 		}
 	}
 	return true

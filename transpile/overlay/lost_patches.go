@@ -84,11 +84,13 @@ func reportEffects(docs []*document, changes []change, layers map[string]*kustom
 			o = &outcome{}
 		}
 		if !o.applied && s.Selector.HasMetadata() {
-			out = append(out, origin.Errorf(s.Selector.At, "patch-target", "no matching document has these labels or annotations; kustomize would ignore the patch silently"))
+			out = append(out, origin.Errorf(s.Selector.At, "patch-target", "no matching document has these labels or "+
+				"annotations; kustomize would ignore the patch silently"))
 		}
 		for of, found := range o.deletions {
 			if !found {
-				out = append(out, origin.Warningf(of.At, "delete-missing", "there is no %s to delete here: correct its name, or remove this item", of.Entry))
+				out = append(out, origin.Warningf(of.At, "delete-missing", "there is no %s to delete here: correct "+
+					"its name, or remove this item", of.Entry))
 			}
 		}
 		if used[s.Layer] == nil {
@@ -117,10 +119,13 @@ func reportLosses(l *kustomization.Layer, losses []loss, used map[string]bool) (
 		if f.was.File != "" {
 			from = " (" + f.was.String() + ")"
 		}
-		out = append(out, origin.Warningf(f.at, "entry-removed", "this removes %s%s from %q; if that is intended, delete the item with `$patch: delete`, or say so in %s: metadata: {annotations: {%s: %q}}", f.entry, from, f.document, l.File, kustomization.RemovesAnnotation, f.entry.Short()))
+		out = append(out, origin.Warningf(f.at, "entry-removed", "this removes %s%s from %q; if that is intended, "+
+			"delete the item with `$patch: delete`, or say so in %s: metadata: {annotations: {%s: %q}}", f.entry, from,
+			f.document, l.File, kustomization.RemovesAnnotation, f.entry.Short()))
 	}
 	if count > maxLosses {
-		out = append(out, origin.Warningf(losses[0].at, "entry-removed", "this removes %d more entries", count-maxLosses))
+		out = append(out, origin.Warningf(losses[0].at, "entry-removed", "this removes %d more entries",
+			count-maxLosses))
 	}
 	return out
 }
@@ -138,7 +143,9 @@ func acknowledgement(l *kustomization.Layer, e documents.Entry) (string, bool) {
 
 // reportUnusedAcknowledgements warns of acknowledgements without a removal. An unused acknowledgement would hide the
 // loss if a step later removed an entry with its name.
-func reportUnusedAcknowledgements(layers map[string]*kustomization.Layer, used map[*kustomization.Layer]map[string]bool) (out []origin.Finding) {
+func reportUnusedAcknowledgements(layers map[string]*kustomization.Layer,
+	used map[*kustomization.Layer]map[string]bool,
+) (out []origin.Finding) {
 	for _, dir := range slices.Sorted(maps.Keys(layers)) {
 		l := layers[dir]
 		if l == nil {
@@ -146,7 +153,8 @@ func reportUnusedAcknowledgements(layers map[string]*kustomization.Layer, used m
 		}
 		words := slices.DeleteFunc(slices.Clone(l.Removes), func(name string) bool { return used[l][name] })
 		if len(words) > 0 {
-			out = append(out, origin.Warningf(l.RemovesAt, "entry-removed", "%s acknowledges that %s is removed, and nothing of that name is; remove it", kustomization.RemovesAnnotation, some(words)))
+			out = append(out, origin.Warningf(l.RemovesAt, "entry-removed", "%s acknowledges that %s is removed, and "+
+				"nothing of that name is; remove it", kustomization.RemovesAnnotation, some(words)))
 		}
 	}
 	return out

@@ -84,7 +84,10 @@ func applyMerge(b *builder, p *kustomization.Patch, c change) bool {
 	placeNewLists(d.content(), lists)
 	for _, e := range removedEntries(before, after) {
 		if !deletesByName(p, e) {
-			d.effects = append(d.effects, effect{step: c.step, what: removed, entry: e, at: listPosition(p, e), was: d.entryPosition(before[e], e)})
+			d.effects = append(d.effects, effect{
+				step: c.step, what: removed, entry: e, at: listPosition(p, e),
+				was: d.entryPosition(before[e], e),
+			})
 		}
 	}
 	return true
@@ -127,13 +130,16 @@ func placeNewLists(content *yaml.Node, lists []documents.List) {
 func checkMerge(p *kustomization.Patch, d *document, part *yaml.Node) bool {
 	info := d.file.Info
 	if info.Kind == documents.Ignition && documents.IsIgnition2(d.content()) && !p.Deletes {
-		return d.fatal(p.At, "patch", "%s is a config of Ignition 2, where a path can occur twice, so a patch is ambiguous. Use a JSON patch, or write the config as version 3", d.file.Path)
+		return d.fatal(p.At, "patch", "%s is a config of Ignition 2, where a path can occur twice, so a patch is "+
+			"ambiguous. Use a JSON patch, or write the config as version 3", d.file.Path)
 	}
 	if key, twice := documents.FindAmbiguousKey(d.content(), info.Content(part), info.Lists); twice {
-		return d.fatal(p.At, "patch-key", "%q occurs twice in %s, so a patch of it is ambiguous; use operations of a JSON patch", key, d.file.Path)
+		return d.fatal(p.At, "patch-key", "%q occurs twice in %s, so a patch of it is ambiguous; use operations of a "+
+			"JSON patch", key, d.file.Path)
 	}
 	if isWide(d.root) || isWide(part) {
-		return d.fatal(p.At, "too-large", "%s, or the patch, has a list or mapping of more than %d entries, which kustomize would take too long to merge", d.file.Path, maxWidth)
+		return d.fatal(p.At, "too-large", "%s, or the patch, has a list or mapping of more than %d entries, which "+
+			"kustomize would take too long to merge", d.file.Path, maxWidth)
 	}
 	return true
 }

@@ -35,7 +35,9 @@ func warnOfOrder(g *gatherer, c kustomization.Rename, s *kustomization.Step, all
 		switch {
 		case !number.MatchString(d.name()), d.file.Info.Kind.HasGeneratedName():
 		default:
-			g.Add(origin.Warningf(s.At, "merge-order", "the prefix changes the order of merging: %s becomes %s, which no longer begins with a number. Use nameSuffix, or a prefix that begins with a number", d.name(), c.Prefix+d.name()))
+			g.Add(origin.Warningf(s.At, "merge-order", "the prefix changes the order of merging: %s becomes %s, "+
+				"which no longer begins with a number. Use nameSuffix, or a prefix that begins with a number", d.name(),
+				c.Prefix+d.name()))
 			return
 		}
 	}
@@ -99,7 +101,8 @@ func (g *gatherer) warnUnusedMetadata() {
 		if c.IsRole() {
 			why = "the role of a Butane document is its directory's pool"
 		}
-		g.Add(origin.Warningf(c.At, "ignored-field", "%s does not reach the cluster, and no target here selects by it: %s", c.Key, why))
+		g.Add(origin.Warningf(c.At, "ignored-field", "%s does not reach the cluster, and no target here selects "+
+			"by it: %s", c.Key, why))
 	}
 }
 

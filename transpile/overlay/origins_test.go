@@ -70,7 +70,8 @@ func eachLeaf(n *yaml.Node, at, key string, visit func(path, key, value string))
 	}
 }
 
-// mentionedAt reports whether a line says a key or a value, or is where an operation or replacement says that it writes.
+// mentionedAt reports whether a line says a key or a value, or is where an operation or replacement says that it
+// writes.
 func mentionedAt(repo fs.FS, at origin.Pos, key, value string) bool {
 	src, err := fs.ReadFile(repo, at.File)
 	lines := strings.Split(string(src), "\n")
@@ -79,5 +80,6 @@ func mentionedAt(repo fs.FS, at origin.Pos, key, value string) bool {
 	}
 	line := lines[at.Line-1]
 	first, _, _ := strings.Cut(value, "\n")
-	return key != "" && strings.Contains(line, key) || strings.Contains(line, first) || strings.Contains(line, "op: ") || strings.Contains(line, "value:") || strings.Contains(line, "fieldPaths:")
+	return key != "" && strings.Contains(line, key) || strings.Contains(line, first) ||
+		strings.Contains(line, "op: ") || strings.Contains(line, "value:") || strings.Contains(line, "fieldPaths:")
 }

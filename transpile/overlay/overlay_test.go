@@ -108,8 +108,10 @@ func TestABuildSaysAllThatItRead(t *testing.T) {
 }
 
 func TestAPatchCanDeleteAWholeDocument(t *testing.T) {
-	got := one(t, files("o/kustomization.yaml", "resources: [a.bu, b.bu]\npatches: [{target: {name: a}, patch: '$patch: delete'}]\n",
-		"o/a.bu", file("/etc/a", "x"), "o/b.bu", file("/etc/b", "x")))
+	got := one(t,
+		files("o/kustomization.yaml", "resources: [a.bu, b.bu]\npatches: [{target: {name: a}, patch: '$patch: "+
+			"delete'}]\n",
+			"o/a.bu", file("/etc/a", "x"), "o/b.bu", file("/etc/b", "x")))
 	if !strings.Contains(got, "/etc/b") {
 		t.Errorf("left is\n%s", got)
 	}
@@ -118,12 +120,16 @@ func TestAPatchCanDeleteAWholeDocument(t *testing.T) {
 // kustomize would fetch each of these, even where a directory of that name exists.
 func TestNothingThatLooksRemoteIsAPath(t *testing.T) {
 	for _, ref := range []string{
-		"github.com/a/b", "./github.com/a/b", "GitHub.com/a/b", "gitlab.com/a/b", "bitbucket.org/a/b", "a/b.git", "a/b.git/c",
-		"dev.azure.com/a/_git/b", "git@host:a/b", "ssh://host/a", "https://host/a", "HTTP://host/a", "file:///a", "gh:a/b", "a?ref=main", "host//a", `host\a`,
+		"github.com/a/b", "./github.com/a/b", "GitHub.com/a/b", "gitlab.com/a/b", "bitbucket.org/a/b", "a/b.git",
+		"a/b.git/c",
+		"dev.azure.com/a/_git/b", "git@host:a/b", "ssh://host/a", "https://host/a", "HTTP://host/a", "file:///a",
+		"gh:a/b", "a?ref=main", "host//a", `host\a`,
 	} {
 		for _, field := range []string{"resources: [%q]", "components: [%q]", "patches: [{path: %q}]"} {
-			built, found := overlay.Build(files("o/kustomization.yaml", fmt.Sprintf(field+"\n", ref), "o/"+ref+"/kustomization.yaml", "resources: []\n"), "o")
-			if built.Documents != nil || len(found) != 1 || found[0].Rule != "remote-base" || found[0].At.Line != 1 || found[0].At.Column == 0 {
+			built, found := overlay.Build(files("o/kustomization.yaml", fmt.Sprintf(field+"\n", ref),
+				"o/"+ref+"/kustomization.yaml", "resources: []\n"), "o")
+			if built.Documents != nil || len(found) != 1 || found[0].Rule != "remote-base" || found[0].At.Line != 1 ||
+				found[0].At.Column == 0 {
 				t.Errorf(field+": %v", ref, found)
 			}
 		}

@@ -123,7 +123,8 @@ func (r *random) document(dir string) doc {
 	d := doc{once: fmt.Sprintf("%02d-%s", r.count, r.of("a", "b")), raw: r.chance(20)}
 	d.name = d.once
 	if d.raw {
-		r.put(d.file(dir), "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\nmetadata:\n  name: "+d.once+
+		r.put(d.file(dir), "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\nmetadata:\n  name: "+
+			d.once+
 			"\n  labels: {machineconfiguration.openshift.io/role: worker}\nspec:\n"+indent(r.ignition(false), 2))
 		return d
 	}
@@ -179,17 +180,20 @@ func (r *random) butane(patch bool) string {
 	var files, units, users []string
 	for _, p := range r.some("/etc/a", "/etc/b", "/etc/c", "/etc/d") {
 		text := r.of("x", "1.10", "0644", "\"yes\"", "2020-01-01", "|\n    two\n    lines")
-		files = append(files, r.item("path", p, patch, r.null(patch, "mode: "+r.of("0600", "420")+"\n"), r.null(patch, "overwrite: true\n"), "contents:\n  inline: "+text+"\n"))
+		files = append(files, r.item("path", p, patch, r.null(patch, "mode: "+r.of("0600", "420")+"\n"),
+			r.null(patch, "overwrite: true\n"), "contents:\n  inline: "+text+"\n"))
 	}
 	for _, u := range r.some("a.service", "b.service", "c.timer") {
 		var dropins []string
 		for _, d := range r.some("10-x.conf", "20-y.conf") {
 			dropins = append(dropins, r.item("name", d, patch, "contents: "+r.of("x", "y")+"\n"))
 		}
-		units = append(units, r.item("name", u, patch, "enabled: "+r.of("true", "false")+"\n", r.list("dropins", dropins, patch)))
+		units = append(units, r.item("name", u, patch, "enabled: "+r.of("true", "false")+"\n",
+			r.list("dropins", dropins, patch)))
 	}
 	for _, u := range r.some("core", "admin") {
-		users = append(users, r.item("name", u, patch, "ssh_authorized_keys: ["+strings.Join(r.some("k1", "k2", "k3"), ", ")+"]\n", r.null(patch, "uid: 1000\n")))
+		users = append(users, r.item("name", u, patch, "ssh_authorized_keys: ["+strings.Join(r.some("k1", "k2", "k3"),
+			", ")+"]\n", r.null(patch, "uid: 1000\n")))
 	}
 	out := ""
 	if s := r.list("files", files, patch); s != "" {
@@ -213,9 +217,11 @@ func (r *random) butane(patch bool) string {
 func (r *random) ignition(patch bool) string {
 	var files []string
 	for _, p := range r.some("/etc/a", "/etc/b", "/etc/c") {
-		files = append(files, r.item("path", p, patch, r.null(patch, "mode: 420\n"), "contents: {source: \"data:,x\"}\n"))
+		files = append(files, r.item("path", p, patch, r.null(patch, "mode: 420\n"),
+			"contents: {source: \"data:,x\"}\n"))
 	}
-	out := "kernelArguments: [" + strings.Join(r.some("quiet", "nosmt"), ", ") + "]\nconfig:\n  ignition: {version: 3.2.0}\n"
+	out := "kernelArguments: [" + strings.Join(r.some("quiet", "nosmt"), ", ") +
+		"]\nconfig:\n  ignition: {version: 3.2.0}\n"
 	if s := r.list("files", files, patch); s != "" {
 		out += "  storage:\n" + indent(s, 4)
 	}
@@ -225,7 +231,8 @@ func (r *random) ignition(patch bool) string {
 // patch writes one patch for a document.
 func (r *random) patch(dir string, i int, d doc) string {
 	if d.raw {
-		patch := "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\nmetadata:\n  name: " + r.of(d.name, d.once) + "\nspec:\n" + indent(r.ignition(true), 2)
+		patch := "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\nmetadata:\n  name: " +
+			r.of(d.name, d.once) + "\nspec:\n" + indent(r.ignition(true), 2)
 		return "  - patch: |-\n" + indent(patch, 6)
 	}
 	switch r.IntN(6) {
@@ -236,9 +243,11 @@ func (r *random) patch(dir string, i int, d doc) string {
 	case 1:
 		return "  - target: {name: " + d.name + "}\n    patch: |-\n" + indent(r.operations(), 6)
 	case 2:
-		return "  - target: {kind: Butane, labelSelector: \"" + r.of("tier=edge", "tier", "!tier", "tier!=core") + "\"}\n    patch: |-\n" + indent(r.butane(true), 6)
+		return "  - target: {kind: Butane, labelSelector: \"" + r.of("tier=edge", "tier", "!tier", "tier!=core") +
+			"\"}\n    patch: |-\n" + indent(r.butane(true), 6)
 	case 3:
-		return "  - target: {name: \"" + r.of(".*-a", ".*", d.once, "(p-)*"+d.once+".*") + "\"}\n    patch: |-\n" + indent(r.butane(true), 6)
+		return "  - target: {name: \"" + r.of(".*-a", ".*", d.once, "(p-)*"+d.once+".*") + "\"}\n    patch: |-\n" +
+			indent(r.butane(true), 6)
 	case 4:
 		if r.chance(30) {
 			return "  - target: {name: " + d.name + "}\n    patch: |-\n      $patch: delete\n"
@@ -257,11 +266,13 @@ func (r *random) operations() string {
 			"- {op: copy, from: /marker, path: /copied}\n",
 			"- {op: test, path: /variant, value: fcos}\n",
 			"- op: add\n  path: /systemd\n  value:\n    units:\n      - {name: j.service, enabled: true}\n",
-			"- {op: add, path: /more, value: [a, b]}\n- {op: add, path: /more/1, value: {x: y}}\n- {op: remove, path: /more/0}\n- {op: move, from: /more/0, path: /moved}\n",
+			"- {op: add, path: /more, value: [a, b]}\n- {op: add, path: /more/1, value: {x: y}}\n"+
+				"- {op: remove, path: /more/0}\n- {op: move, from: /more/0, path: /moved}\n",
 		)
 	}
 	if r.chance(20) {
-		out += r.of("- {op: remove, path: /storage/files/0}\n", "- {op: add, path: /storage/files/-, value: {path: /etc/j}}\n", "- {op: replace, path: /passwd/users/0/name, value: x}\n")
+		out += r.of("- {op: remove, path: /storage/files/0}\n", "- {op: add, path: /storage/files/-, value: {path: "+
+			"/etc/j}}\n", "- {op: replace, path: /passwd/users/0/name, value: x}\n")
 	}
 	return out
 }

@@ -44,7 +44,8 @@ func planReplacement(g *gatherer, r kustomization.Replacement, s *kustomization.
 			return
 		}
 		if len(sources) > 1 {
-			g.unmatched = append(g.unmatched, unmatched{selector: r.Source, why: "more than one document is the source here; name the one"})
+			g.unmatched = append(g.unmatched,
+				unmatched{selector: r.Source, why: "more than one document is the source here; name the one"})
 			return
 		}
 		c.source, c.sourceName = sources[0], sources[0].name()
@@ -89,7 +90,10 @@ func copyValue(r kustomization.Replacement, c change, f kustomization.TargetFiel
 	}}}
 	nodes := []*kyaml.RNode{kyaml.NewRNode(d.root)}
 	if r.Source != nil {
-		one.Source = &types.SourceSelector{ResId: exactly(c.source.file.Info, c.sourceName).ResId, FieldPath: r.Path, Options: r.From}
+		one.Source = &types.SourceSelector{
+			ResId: exactly(c.source.file.Info, c.sourceName).ResId, FieldPath: r.Path,
+			Options: r.From,
+		}
 		if c.source != d {
 			c.source.load()
 			if c.source.root == nil || origin.Fatal(c.source.findings) {
@@ -99,7 +103,8 @@ func copyValue(r kustomization.Replacement, c change, f kustomization.TargetFiel
 		}
 	}
 	if !isBounded(r, f, nodes) {
-		return d.fatal(f.At, "too-large", "this could write a value of %d bytes to too many fields; name the fields", valueSize(r, nodes))
+		return d.fatal(f.At, "too-large", "this could write a value of %d bytes to too many fields; name the fields",
+			valueSize(r, nodes))
 	}
 	before := yamltree.Copy(d.root, 0)
 	if _, err := (replacement.Filter{Replacements: []types.Replacement{one}}).Filter(nodes); err != nil {
@@ -109,7 +114,8 @@ func copyValue(r kustomization.Replacement, c change, f kustomization.TargetFiel
 	return true
 }
 
-// isBounded reports whether a replacement writes a bounded number of bytes. A path with a wildcard may write to every field.
+// isBounded reports whether a replacement writes a bounded number of bytes. A path with a wildcard may write to every
+// field.
 func isBounded(r kustomization.Replacement, f kustomization.TargetField, nodes []*kyaml.RNode) bool {
 	return !strings.ContainsAny(f.Path, "*[") || valueSize(r, nodes)*count(nodes[0].YNode()) <= 4*maxGrown
 }
@@ -137,5 +143,8 @@ func count(n *yaml.Node) int {
 
 // exactly returns a selector for the one document with a kind and name.
 func exactly(info documents.Info, name string) *types.Selector {
-	return &types.Selector{ResId: resid.ResId{Gvk: resid.Gvk{Group: info.Group, Version: info.Version, Kind: string(info.Kind)}, Name: name}}
+	return &types.Selector{ResId: resid.ResId{Gvk: resid.Gvk{
+		Group: info.Group, Version: info.Version,
+		Kind: string(info.Kind),
+	}, Name: name}}
 }

@@ -52,7 +52,8 @@ func (g *gatherer) find(s *kustomization.Selector, all *documentSet) []*document
 	missing := unmatched{selector: s}
 	switch {
 	case s.ByID && len(out) > 1:
-		missing.why = fmt.Sprintf("more than one document here is, or was, named %q; name the one as it is named now, or build it apart", s.Name)
+		missing.why = fmt.Sprintf("more than one document here is, or was, named %q; name the one as it is named "+
+			"now, or build it apart", s.Name)
 	case len(out) > 0:
 		return out
 	default:
@@ -79,10 +80,13 @@ func (g *gatherer) unmatchedMessage(m unmatched) string {
 	s := m.selector
 	var names, others []string
 	otherKind := documents.Kind("")
-	slices.SortFunc(m.scope, func(x, y identity) int { return cmp.Or(cmp.Compare(x.name, y.name), cmp.Compare(x.kind, y.kind)) })
+	slices.SortFunc(m.scope, func(x, y identity) int {
+		return cmp.Or(cmp.Compare(x.name, y.name), cmp.Compare(x.kind, y.kind))
+	})
 	for _, id := range m.scope {
 		names = append(names, id.name)
-		if id.kind != s.Info.Kind && (s.Pattern == nil || s.Pattern.MatchString(id.name)) && (!s.ByID || s.Name == id.name) {
+		if id.kind != s.Info.Kind && (s.Pattern == nil || s.Pattern.MatchString(id.name)) &&
+			(!s.ByID || s.Name == id.name) {
 			others = append(others, id.name+" is a "+string(id.kind))
 			otherKind = cmp.Or(otherKind, id.kind)
 		}
@@ -96,15 +100,20 @@ func (g *gatherer) unmatchedMessage(m unmatched) string {
 	slices.Sort(elsewhere)
 	switch {
 	case len(others) > 0:
-		return fmt.Sprintf("no document of kind %s matches, but %s: write `kind: %s`", s.Info.Kind, some(others), otherKind)
+		return fmt.Sprintf("no document of kind %s matches, but %s: write `kind: %s`", s.Info.Kind, some(others),
+			otherKind)
 	case len(elsewhere) > 0:
-		return fmt.Sprintf("no resource of %[2]s has the name %[1]q. This patch does not reach %[3]s in another directory: move the patch to the kustomization that lists both", s.Name, s.File, some(slices.Compact(elsewhere)))
+		return fmt.Sprintf("no resource of %[2]s has the name %[1]q. This patch does not reach %[3]s in another "+
+			"directory: move the patch to the kustomization that lists both", s.Name, s.File,
+			some(slices.Compact(elsewhere)))
 	case s.Name == "":
 		return fmt.Sprintf("no document of kind %s is here", s.Info.Kind)
 	case s.IsSource:
-		return fmt.Sprintf("no document is named %q here, so the replacement has no source; there are %s", s.Name, some(slices.Compact(names)))
+		return fmt.Sprintf("no document is named %q here, so the replacement has no source; there are %s", s.Name,
+			some(slices.Compact(names)))
 	case s.ByID:
-		return fmt.Sprintf("no document is named %q here; name the patch file as the document's, or give the patch a target such as {name: 10-chrony}", s.Name)
+		return fmt.Sprintf("no document is named %q here; name the patch file as the document's, or give the patch a "+
+			"target such as {name: 10-chrony}", s.Name)
 	default:
 		return fmt.Sprintf("no document is named %q here; there are %s", s.Name, some(slices.Compact(names)))
 	}

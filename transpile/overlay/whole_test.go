@@ -68,7 +68,8 @@ func buildWhole(fsys fs.FS, dir string) ([]string, error) {
 			return nil, err
 		}
 		root := doc.Content[0]
-		out = append(out, printed(yamltree.Scalar(root, "kind"), yamltree.Scalar(root, "metadata", "name"), yamltree.Scalar(root, "metadata", "annotations", fileAnnotation), root))
+		out = append(out, printed(yamltree.Scalar(root, "kind"), yamltree.Scalar(root, "metadata", "name"),
+			yamltree.Scalar(root, "metadata", "annotations", fileAnnotation), root))
 	}
 	return out, nil
 }
@@ -136,9 +137,14 @@ func (w *whole) directory(dir string) error {
 		}
 	}
 	yamltree.Remove(k, "metadata")
-	if _, pairs := yamltree.Field(k, "commonLabels"); pairs != nil { // kustomize would complain on the test's standard error
+	// kustomize would complain on the test's standard error
+	if _, pairs := yamltree.Field(k, "commonLabels"); pairs != nil {
 		yamltree.Remove(k, "commonLabels")
-		yamltree.Set(k, "labels", &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{yamltree.Mapping(yamltree.Str("pairs"), pairs, yamltree.Str("includeSelectors"), &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: "true"})}})
+		yamltree.Set(k, "labels", &yaml.Node{
+			Kind: yaml.SequenceNode,
+			Content: []*yaml.Node{yamltree.Mapping(yamltree.Str("pairs"), pairs, yamltree.Str("includeSelectors"),
+				&yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: "true"})},
+		})
 	}
 	if _, list := yamltree.Field(k, "patches"); list != nil {
 		for _, e := range list.Content {
@@ -176,7 +182,8 @@ func (w *whole) implicit(dir string) error {
 func (w *whole) saysVariant(name string) bool {
 	src, err := fs.ReadFile(w.fs, name)
 	var doc yaml.Node
-	if ext := path.Ext(name); err != nil || ext != ".yaml" && ext != ".yml" || yaml.Unmarshal(src, &doc) != nil || len(doc.Content) == 0 {
+	if ext := path.Ext(name); err != nil || ext != ".yaml" && ext != ".yml" || yaml.Unmarshal(src, &doc) != nil ||
+		len(doc.Content) == 0 {
 		return false
 	}
 	return yamltree.Scalar(doc.Content[0], "variant") != "" && yamltree.Scalar(doc.Content[0], "version") != ""
@@ -369,11 +376,13 @@ func TestEveryGoldenBuildsAsThroughKustomizeAtOnce(t *testing.T) {
 	}
 }
 
-// comparable reports whether kustomize can take a pool at all: it knows neither directories without a kustomization that
-// hold more than Butane, nor names with blanks.
+// comparable reports whether kustomize can take a pool at all: it knows neither directories without a kustomization
+// that hold more than Butane, nor names with blanks.
 func comparable(repo fs.FS, dir string) bool {
 	built, _ := Build(repo, dir)
-	if len(built.Documents) == 0 || slices.ContainsFunc(built.Documents, func(d documents.Document) bool { return strings.Contains(d.File, " ") }) {
+	if len(built.Documents) == 0 || slices.ContainsFunc(built.Documents, func(d documents.Document) bool {
+		return strings.Contains(d.File, " ")
+	}) {
 		return false
 	}
 	if _, err := fs.Stat(repo, path.Join(dir, "kustomization.yaml")); err == nil {
@@ -387,7 +396,8 @@ func comparable(repo fs.FS, dir string) bool {
 	return true
 }
 
-var cases = flag.Int("cases", 60, "how many random repositories are built; a change to how layers are gone through deserves thousands")
+var cases = flag.Int("cases", 60, "how many random repositories are built; a change to how layers are gone through "+
+	"deserves thousands")
 
 func TestRandomRepositoriesBuildAsThroughKustomizeAtOnce(t *testing.T) {
 	built, all := 0, *cases

@@ -45,7 +45,9 @@ func Check(c machineconfig.Config, places origin.Map) []origin.Finding {
 		d.referenceError("$", err)
 	}
 	if len(references) > maxReferences || size > maxSecretBytes {
-		d.referenceError("$", fmt.Errorf("the document has %d references, at most %d are allowed; its templates and encrypted files have %d bytes, at most %d: split the document", len(references), maxReferences, size, maxSecretBytes))
+		d.referenceError("$", fmt.Errorf("the document has %d references, at most %d are allowed; its templates and "+
+			"encrypted files have %d bytes, at most %d: split the document", len(references), maxReferences, size,
+			maxSecretBytes))
 	}
 	return d.List
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// hostsDir has a directory for each registry with a file that containerd reads for each pull, if config_path in its config
-// names the directory.
+// hostsDir has a directory for each registry with a file that containerd reads for each pull, if config_path in its
+// config names the directory.
 const hostsDir = "/etc/containerd/certs.d/"
 
 // hostsPath returns the path of a source's file.
@@ -15,8 +15,8 @@ func hostsPath(name scope) string { return hostsDir + string(name) + "/hosts.tom
 // forContainerd reports whether containerd can have mirrors of the source: it chooses them by registry only.
 func (s *source) forContainerd() bool { return !s.name.isWildcard() && s.name.path() == "" }
 
-// hostsFile returns the text of a source's hosts.toml. Without `server`, containerd tries the registry after all hosts. If nodes
-// must not contact it, the last mirror takes its place.
+// hostsFile returns the text of a source's hosts.toml. Without `server`, containerd tries the registry after all hosts.
+// If nodes must not contact it, the last mirror takes its place.
 func (s *source) hostsFile() string {
 	mirrors := s.hosts
 	var b strings.Builder

@@ -2,8 +2,8 @@ package registries
 
 import "strings"
 
-// confDir has the files that CRI-O, Podman and others read after registries.conf. An entry there replaces an entry for the
-// same registry in registries.conf.
+// confDir has the files that CRI-O, Podman and others read after registries.conf. An entry there replaces an entry for
+// the same registry in registries.conf.
 const confDir = "/etc/containers/registries.conf.d/"
 
 // confPath returns the path of a source's file.
@@ -23,7 +23,8 @@ func (s *source) conf() string {
 	}
 	mirrors := func(list []scope, pull string) {
 		for _, m := range list {
-			b.WriteString("\n[[registry.mirror]]\nlocation = " + quoted(string(m)) + "\npull-from-mirror = " + quoted(pull) + "\n")
+			b.WriteString("\n[[registry.mirror]]\nlocation = " + quoted(string(m)) + "\npull-from-mirror = " +
+				quoted(pull) + "\n")
 		}
 	}
 	mirrors(s.digest, "digest-only")

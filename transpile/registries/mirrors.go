@@ -59,7 +59,8 @@ func (p *pool) read(d Document) {
 	}
 	runtimes := p.runtimes(d, annotations)
 	if len(items) == 0 {
-		p.warnf(at(d, "$.spec"), ruleNothing, "the %s has no mirrors, so it has no effect: add an item to %s, or remove the document", d.Kind, path[len("$."):])
+		p.warnf(at(d, "$.spec"), ruleNothing, "the %s has no mirrors, so it has no effect: add an item to %s, or "+
+			"remove the document", d.Kind, path[len("$."):])
 	}
 	for i, it := range items {
 		p.addItem(d, item(path, i), it, runtimes)
@@ -84,7 +85,8 @@ func (p *pool) addItem(d Document, path string, it mirrorItem, runtimes containe
 	list := mirrorList{runtimes, d.Kind == TagMirrors, p.mirrors(d, path+".mirrors", it)}
 	never := it.policy == configv1.NeverContactSource
 	if !never && it.policy != "" && it.policy != configv1.AllowContactingSource {
-		p.errorf(at(d, path+".mirrorSourcePolicy"), ruleField, "mirrorSourcePolicy is %s or %s", configv1.NeverContactSource, configv1.AllowContactingSource)
+		p.errorf(at(d, path+".mirrorSourcePolicy"), ruleField, "mirrorSourcePolicy is %s or %s",
+			configv1.NeverContactSource, configv1.AllowContactingSource)
 		return
 	}
 	if bad != "" {
@@ -93,7 +95,8 @@ func (p *pool) addItem(d Document, path string, it mirrorItem, runtimes containe
 	name := scope(it.source)
 	if !hasOther(list.mirrors, name) {
 		if len(it.mirrors) == len(list.mirrors) { // otherwise a mirror has an error of its own
-			p.warnf(sourceAt, ruleNothing, "%s has no mirror other than itself, so the item has no effect: add a mirror, or remove the item", name)
+			p.warnf(sourceAt, ruleNothing, "%s has no mirror other than itself, so the item has no effect: add a "+
+				"mirror, or remove the item", name)
 		}
 		return
 	}
@@ -129,13 +132,16 @@ func (p *pool) mirrors(d Document, path string, it mirrorItem) (out []mirror) {
 // addPolicy records whether nodes may contact the source, as the line at pos says. All items of one source must agree.
 func (p *pool) addPolicy(pos origin.Pos, s *source, never bool, list mirrorList) {
 	if len(s.lists) > 0 && s.never != never {
-		p.errorf(pos, rulePolicy, "the mirrorSourcePolicy of %s is %s here, and %s at %s: write the same in both. Without the field it is %s", s.name, sourcePolicy(never), sourcePolicy(s.never), s.policyAt, configv1.AllowContactingSource)
+		p.errorf(pos, rulePolicy, "the mirrorSourcePolicy of %s is %s here, and %s at %s: write the same in both. "+
+			"Without the field it is %s", s.name, sourcePolicy(never), sourcePolicy(s.never), s.policyAt,
+			configv1.AllowContactingSource)
 		return
 	}
 	s.never, s.policyAt = never, pos
 	for _, m := range list.mirrors {
 		if never && m.name == s.name {
-			p.errorf(m.at, rulePolicy, "%s is one of its own mirrors, and mirrorSourcePolicy %s at %s forbids nodes to contact it: remove one of the two", s.name, configv1.NeverContactSource, pos)
+			p.errorf(m.at, rulePolicy, "%s is one of its own mirrors, and mirrorSourcePolicy %s at %s forbids nodes "+
+				"to contact it: remove one of the two", s.name, configv1.NeverContactSource, pos)
 		}
 	}
 }
@@ -158,9 +164,11 @@ func (p *pool) checkContainerd(name scope, r containerruntime.Runtimes, pos orig
 	}
 	switch {
 	case name.isWildcard():
-		report(pos, ruleRuntime, "containerd has no wildcards, so its nodes do not use the mirrors of %s: name each registry", name)
+		report(pos, ruleRuntime, "containerd has no wildcards, so its nodes do not use the mirrors of %s: name each "+
+			"registry", name)
 	case name.path() != "":
-		report(pos, ruleRuntime, "containerd chooses mirrors by registry only, so its nodes do not use those of %s. Write the source %s, with mirrors that have all its images", name, name.host())
+		report(pos, ruleRuntime, "containerd chooses mirrors by registry only, so its nodes do not use those of %s. "+
+			"Write the source %s, with mirrors that have all its images", name, name.host())
 	}
 }
 

@@ -9,7 +9,8 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
-// merge merges the lists of each source. CRI-O has a list for digests and one for tags, and containerd has one for both.
+// merge merges the lists of each source. CRI-O has a list for digests and one for tags, and containerd has one for
+// both.
 func (p *pool) merge() {
 	for _, name := range slices.Sorted(maps.Keys(p.sources)) {
 		s := p.sources[name]
@@ -45,18 +46,20 @@ func (p *pool) reportCycle(name scope, cycle []edge) {
 			last = e.at
 		}
 	}
-	p.errorf(last, ruleOrder, "the lists for %s contradict each other: %s. Write the mirrors in one order everywhere, or all in one list", name, strings.Join(says, ", "))
+	p.errorf(last, ruleOrder, "the lists for %s contradict each other: %s. Write the mirrors in one order "+
+		"everywhere, or all in one list", name, strings.Join(says, ", "))
 }
 
-// edge is a requirement of a list: one mirror comes before another. The source comes after all mirrors that do not name it.
+// edge is a requirement of a list: one mirror comes before another. The source comes after all mirrors that do not name
+// it.
 type edge struct {
 	from, to scope
 	at       origin.Pos
 }
 
-// order merges lists of one source into one list that respects the order of each, as OpenShift does. Mirrors that no list
-// orders are in lexical order. It leaves out the source at the end, because a runtime tries it last anyway. If the lists
-// contradict each other, it returns the requirements that do.
+// order merges lists of one source into one list that respects the order of each, as OpenShift does. Mirrors that no
+// list orders are in lexical order. It leaves out the source at the end, because a runtime tries it last anyway. If the
+// lists contradict each other, it returns the requirements that do.
 func order(name scope, lists []mirrorList) ([]scope, []edge) {
 	g := graph{next: map[scope]map[scope]edge{}, before: map[scope]int{}}
 	for _, l := range lists {

@@ -78,23 +78,29 @@ func (p *pool) readPolicy(d Document, t *object.Translation) {
 	}
 	runtimes := p.runtimes(d, doc.Annotations)
 	if runtimes.Containerd && !runtimes.CRIO {
-		p.errorf(at(d, "$.kind"), ruleRuntime, "containerd checks no signatures, so the document has no effect on nodes with it: refuse unsigned images with an admission policy of the cluster. If Podman or rpm-ostree of these nodes must check them, write crio,containerd")
+		p.errorf(at(d, "$.kind"), ruleRuntime, "containerd checks no signatures, so the document has no effect on "+
+			"nodes with it: refuse unsigned images with an admission policy of the cluster. If Podman or rpm-ostree "+
+			"of these nodes must check them, write crio,containerd")
 	} else if runtimes.Containerd {
-		p.warnf(at(d, "$.kind"), ruleRuntime, "containerd checks no signatures: on nodes with it, the document affects only Podman and other programs that read %s", policyPath)
+		p.warnf(at(d, "$.kind"), ruleRuntime, "containerd checks no signatures: on nodes with it, the document "+
+			"affects only Podman and other programs that read %s", policyPath)
 	}
 	r := policyReader{doc: d}
 	out := signaturePolicy{at: at(d, "$.spec"), requirement: r.requirement(doc.Spec.Policy)}
 	p.findings = append(p.findings, r.findings...)
 	switch {
 	case d.Kind == ClusterPolicy && doc.Namespace != "":
-		p.errorf(at(d, "$.metadata.namespace"), ruleField, "a %s is for all namespaces: remove metadata.namespace, or write an %s", ClusterPolicy, NamespacePolicy)
+		p.errorf(at(d, "$.metadata.namespace"), ruleField, "a %s is for all namespaces: remove metadata.namespace, "+
+			"or write an %s", ClusterPolicy, NamespacePolicy)
 	case d.Kind == NamespacePolicy && len(validation.IsDNS1123Label(doc.Namespace)) > 0:
-		p.errorf(at(d, "$.metadata.namespace"), ruleField, "an %s is for one namespace: write its name in metadata.namespace, with lower-case letters, digits and -", NamespacePolicy)
+		p.errorf(at(d, "$.metadata.namespace"), ruleField, "an %s is for one namespace: write its name in "+
+			"metadata.namespace, with lower-case letters, digits and -", NamespacePolicy)
 	default:
 		out.namespace = doc.Namespace
 	}
 	if len(doc.Spec.Scopes) == 0 {
-		p.errorf(at(d, "$.spec"), ruleField, "the %s has no scopes: name the registries or repositories whose images must be signed", d.Kind)
+		p.errorf(at(d, "$.spec"), ruleField, "the %s has no scopes: name the registries or repositories whose images "+
+			"must be signed", d.Kind)
 	}
 	for i, s := range doc.Spec.Scopes {
 		pos := at(d, item("$.spec.scopes", i))
@@ -149,26 +155,37 @@ func (r *policyReader) requirement(in configv1.ImageSigstoreVerificationPolicy) 
 		}
 	case root.PolicyType == configv1.FulcioCAWithRekorRootOfTrust && root.FulcioCAWithRekor != nil:
 		f := root.FulcioCAWithRekor
-		out.Fulcio = &fulcio{r.certificates(path+".fulcioCAWithRekor.fulcioCAData", f.FulcioCAData), f.FulcioSubject.OIDCIssuer, f.FulcioSubject.SignedEmail}
+		out.Fulcio = &fulcio{
+			r.certificates(path+".fulcioCAWithRekor.fulcioCAData", f.FulcioCAData),
+			f.FulcioSubject.OIDCIssuer, f.FulcioSubject.SignedEmail,
+		}
 		out.RekorKeyData = r.key(path+".fulcioCAWithRekor.rekorKeyData", f.RekorKeyData)
-		if !strings.HasPrefix(f.FulcioSubject.OIDCIssuer, "https://") || !strings.Contains(f.FulcioSubject.SignedEmail, "@") {
-			r.errorf(path+".fulcioCAWithRekor.fulcioSubject", ruleField, "fulcioSubject has an oidcIssuer that begins with https:// and the signedEmail of the signer")
+		if !strings.HasPrefix(f.FulcioSubject.OIDCIssuer, "https://") || !strings.Contains(f.FulcioSubject.SignedEmail,
+			"@") {
+			r.errorf(path+".fulcioCAWithRekor.fulcioSubject", ruleField, "fulcioSubject has an oidcIssuer that "+
+				"begins with https:// and the signedEmail of the signer")
 		}
 	case root.PolicyType == configv1.PKIRootOfTrust && root.PKI != nil:
 		out.PKI = r.pki(path+".pki", *root.PKI)
 	default:
-		r.errorf(path+".policyType", ruleField, "policyType is %s, %s or %s, and rootOfTrust has the field of that name", configv1.PublicKeyRootOfTrust, configv1.FulcioCAWithRekorRootOfTrust, configv1.PKIRootOfTrust)
+		r.errorf(path+".policyType", ruleField,
+			"policyType is %s, %s or %s, and rootOfTrust has the field of that name", configv1.PublicKeyRootOfTrust,
+			configv1.FulcioCAWithRekorRootOfTrust, configv1.PKIRootOfTrust)
 	}
 	return out
 }
 
 func (r *policyReader) pki(path string, in configv1.ImagePolicyPKIRootOfTrust) *pki {
-	out := &pki{Roots: r.certificates(path+".caRootsData", in.CertificateAuthorityRootsData), Email: in.PKICertificateSubject.Email, Hostname: in.PKICertificateSubject.Hostname}
+	out := &pki{
+		Roots: r.certificates(path+".caRootsData", in.CertificateAuthorityRootsData),
+		Email: in.PKICertificateSubject.Email, Hostname: in.PKICertificateSubject.Hostname,
+	}
 	if len(in.CertificateAuthorityIntermediatesData) > 0 {
 		out.Intermediates = r.certificates(path+".caIntermediatesData", in.CertificateAuthorityIntermediatesData)
 	}
 	if out.Email == "" && out.Hostname == "" {
-		r.errorf(path+".pkiCertificateSubject", ruleField, "pkiCertificateSubject has the email or the hostname of the signer's certificate")
+		r.errorf(path+".pkiCertificateSubject", ruleField, "pkiCertificateSubject has the email or the hostname of "+
+			"the signer's certificate")
 	}
 	return out
 }
@@ -192,12 +209,18 @@ func (r *policyReader) identity(in *configv1.PolicyIdentity) *identity {
 	case in.MatchPolicy == configv1.IdentityMatchPolicyMatchRepository && exact == nil && remap == nil:
 		return &identity{Type: "matchRepository"}
 	case in.MatchPolicy == configv1.IdentityMatchPolicyExactRepository && exact != nil && remap == nil:
-		return &identity{Type: "exactRepository", Repository: name("exactRepository.repository", string(exact.Repository))}
+		return &identity{Type: "exactRepository", Repository: name("exactRepository.repository",
+			string(exact.Repository))}
 	case in.MatchPolicy == configv1.IdentityMatchPolicyRemapIdentity && remap != nil && exact == nil:
-		return &identity{Type: "remapIdentity", Prefix: name("remapIdentity.prefix", string(remap.Prefix)), SignedPrefix: name("remapIdentity.signedPrefix", string(remap.SignedPrefix))}
+		return &identity{
+			Type: "remapIdentity", Prefix: name("remapIdentity.prefix", string(remap.Prefix)),
+			SignedPrefix: name("remapIdentity.signedPrefix", string(remap.SignedPrefix)),
+		}
 	}
-	r.errorf(path, ruleField, "matchPolicy is %s, %s, %s with exactRepository, or %s with remapIdentity", configv1.IdentityMatchPolicyMatchRepoDigestOrExact,
-		configv1.IdentityMatchPolicyMatchRepository, configv1.IdentityMatchPolicyExactRepository, configv1.IdentityMatchPolicyRemapIdentity)
+	r.errorf(path, ruleField, "matchPolicy is %s, %s, %s with exactRepository, or %s with remapIdentity",
+		configv1.IdentityMatchPolicyMatchRepoDigestOrExact,
+		configv1.IdentityMatchPolicyMatchRepository, configv1.IdentityMatchPolicyExactRepository,
+		configv1.IdentityMatchPolicyRemapIdentity)
 	return nil
 }
 
@@ -211,7 +234,8 @@ func (r *policyReader) key(path string, data []byte) []byte {
 		}
 	}
 	if err != nil {
-		r.errorf(path, ruleField, "not a public key: %v. Write the base64 of a file that begins with -----BEGIN PUBLIC KEY-----", err)
+		r.errorf(path, ruleField, "not a public key: %v. Write the base64 of a file that begins with -----BEGIN "+
+			"PUBLIC KEY-----", err)
 	}
 	return data
 }
@@ -230,7 +254,8 @@ func (r *policyReader) certificates(path string, data []byte) []byte {
 		}
 	}
 	if n == 0 {
-		r.errorf(path, ruleField, "no certificate: write the base64 of a file that begins with -----BEGIN CERTIFICATE-----")
+		r.errorf(path, ruleField, "no certificate: write the base64 of a file that begins with -----BEGIN "+
+			"CERTIFICATE-----")
 	}
 	return data
 }
@@ -257,7 +282,9 @@ func (p *pool) addPolicies(out *object.Translation) {
 		path, first := policyPath, p.policies[0].at
 		if namespace != "" {
 			path = namespaceDir + namespace + ".json"
-			first = p.policies[slices.IndexFunc(p.policies, func(s signaturePolicy) bool { return s.namespace == namespace })].at
+			first = p.policies[slices.IndexFunc(p.policies, func(s signaturePolicy) bool {
+				return s.namespace == namespace
+			})].at
 		}
 		text, err := json.MarshalIndent(policyFor(p.policies, namespace), "", "  ")
 		if err != nil { // unreachable: the file has texts only
@@ -294,7 +321,8 @@ func policyFor(policies []signaturePolicy, namespace string) policyFile {
 	return out
 }
 
-// checkNamespaces refuses a scope of a namespace that a policy of the cluster covers: the more precise one would replace it.
+// checkNamespaces refuses a scope of a namespace that a policy of the cluster covers: the more precise one would
+// replace it.
 func checkNamespaces(p *pool) {
 	for _, s := range p.policies {
 		if s.namespace == "" {
@@ -304,7 +332,8 @@ func checkNamespaces(p *pool) {
 			for _, cluster := range p.policies {
 				for _, wide := range cluster.scopes {
 					if cluster.namespace == "" && holds(wide.name, scope.name) {
-						p.errorf(scope.at, "policy-scope", "%s is within %s, for which a %s at %s decides: remove one of the two", scope.name, wide.name, ClusterPolicy, wide.at)
+						p.errorf(scope.at, "policy-scope", "%s is within %s, for which a %s at %s decides: remove "+
+							"one of the two", scope.name, wide.name, ClusterPolicy, wide.at)
 					}
 				}
 			}
@@ -314,7 +343,8 @@ func checkNamespaces(p *pool) {
 
 // holds reports whether every image of a scope is in a wider one.
 func holds(wide, scope string) bool {
-	if wide == scope || strings.HasPrefix(scope, wide+"/") || strings.HasPrefix(scope, wide+":") && strings.Contains(wide, "/") || strings.HasPrefix(scope, wide+"@") {
+	if wide == scope || strings.HasPrefix(scope, wide+"/") || strings.HasPrefix(scope, wide+":") &&
+		strings.Contains(wide, "/") || strings.HasPrefix(scope, wide+"@") {
 		return true
 	}
 	host, _, _ := strings.Cut(scope, "/")
@@ -328,7 +358,8 @@ func sigstoreFile(policies []signaturePolicy, sources map[scope]*source) string 
 	for _, s := range policies {
 		for _, scope := range s.scopes {
 			repository, _, _ := strings.Cut(scope.name, "@")
-			if i := strings.LastIndexByte(repository, ':'); i > strings.LastIndexByte(repository, '/') && strings.Contains(repository, "/") {
+			if i := strings.LastIndexByte(repository, ':'); i > strings.LastIndexByte(repository, '/') &&
+				strings.Contains(repository, "/") {
 				repository = repository[:i]
 			}
 			names[repository] = true

@@ -56,8 +56,8 @@ type Document struct {
 	object.Input
 }
 
-// Translate translates all documents of a pool about registries to one config. Documents with the same source are merged.
-// The output is the zero value if a finding is fatal.
+// Translate translates all documents of a pool about registries to one config. Documents with the same source are
+// merged. The output is the zero value if a finding is fatal.
 func Translate(docs []Document) (object.Output, []origin.Finding) {
 	p := pool{sources: map[scope]*source{}}
 	for _, d := range docs {
@@ -162,7 +162,10 @@ func (p *pool) runtimes(d Document, annotations map[string]string) containerrunt
 		p.errorf(at(d, "$.metadata.annotations."+v1alpha1.ContainerRuntimeAnnotation), ruleRuntime, "%v", err)
 	}
 	if out.Default {
-		p.warnf(at(d, "$.kind"), ruleRuntime, "the document names no container runtime, so it configures CRI-O and Podman only, and nodes with containerd ignore it. Set the annotation %s to crio, to containerd, or to both with a comma; a kustomization sets it for a whole pool in commonAnnotations", v1alpha1.ContainerRuntimeAnnotation)
+		p.warnf(at(d, "$.kind"), ruleRuntime, "the document names no container runtime, so it configures CRI-O and "+
+			"Podman only, and nodes with containerd ignore it. Set the annotation %s to crio, to containerd, or to "+
+			"both with a comma; a kustomization sets it for a whole pool in commonAnnotations",
+			v1alpha1.ContainerRuntimeAnnotation)
 	}
 	return out
 }

@@ -15,9 +15,16 @@ import (
 
 // document returns a document with mirrors.
 func document(kind, file, items string) registries.Document {
-	list := map[string]string{registries.DigestMirrors: "imageDigestMirrors", registries.TagMirrors: "imageTagMirrors"}[kind]
-	text := "apiVersion: config.openshift.io/v1\nkind: " + kind + "\nmetadata: {name: a, annotations: {bunsen.dev/container-runtime: 'crio,containerd'}}\nspec:\n  " + list + ": " + items + "\n"
-	return registries.Document{Kind: kind, Input: object.Input{Pool: "worker", Source: []byte(text), Origin: origin.Map{At: map[string]origin.Pos{"$": {File: file, Line: 1}}}}}
+	list := map[string]string{
+		registries.DigestMirrors: "imageDigestMirrors",
+		registries.TagMirrors:    "imageTagMirrors",
+	}[kind]
+	text := "apiVersion: config.openshift.io/v1\nkind: " + kind + "\nmetadata: {name: a, annotations: " +
+		"{bunsen.dev/container-runtime: 'crio,containerd'}}\nspec:\n  " + list + ": " + items + "\n"
+	return registries.Document{Kind: kind, Input: object.Input{
+		Pool: "worker", Source: []byte(text),
+		Origin: origin.Map{At: map[string]origin.Pos{"$": {File: file, Line: 1}}},
+	}}
 }
 
 // files returns the texts of the files by path.
@@ -54,13 +61,15 @@ func TestMergedMirrorsAreInTheOrderOfEachList(t *testing.T) {
 		{"the source between its mirrors", "[{source: quay.io, mirrors: [b.io, quay.io, a.io]}]", "[]", "b.io quay.io a.io"},
 		{"the source at the end", "[{source: quay.io, mirrors: [b.io, quay.io]}]", "[]", "b.io"},
 	} {
-		out, findings := registries.Translate([]registries.Document{document(registries.DigestMirrors, "a.yaml", c.items), document(registries.DigestMirrors, "b.yaml", c.more)})
+		out, findings := registries.Translate([]registries.Document{document(registries.DigestMirrors, "a.yaml",
+			c.items), document(registries.DigestMirrors, "b.yaml", c.more)})
 		if origin.Fatal(findings) {
 			t.Errorf("%s: %v", c.sentence, findings)
 			continue
 		}
 		var read conf
-		if _, err := toml.Decode(files(t, out)["/etc/containers/registries.conf.d/90-registry-quay.io.conf"], &read); err != nil || len(read.Registry) != 1 {
+		if _, err := toml.Decode(files(t, out)["/etc/containers/registries.conf.d/90-registry-quay.io.conf"],
+			&read); err != nil || len(read.Registry) != 1 {
 			t.Errorf("%s: %+v, %v", c.sentence, read, err)
 			continue
 		}
@@ -117,7 +126,8 @@ func FuzzMirrors(f *testing.F) {
 			policy = "NeverContactSource"
 		}
 		items := fmt.Sprintf("[{source: %q, mirrors: [%q, %q], mirrorSourcePolicy: %s}]", source, first, second, policy)
-		out, findings := registries.Translate([]registries.Document{document(registries.DigestMirrors, "a.yaml", items)})
+		out, findings := registries.Translate([]registries.Document{document(registries.DigestMirrors, "a.yaml",
+			items)})
 		if origin.Fatal(findings) {
 			return
 		}
@@ -142,7 +152,8 @@ func FuzzMirrors(f *testing.F) {
 				if n < 1 || n > 2 || (hosts.Server != "") != never {
 					t.Errorf("%d mirrors: %s", n, text)
 				}
-			case toml.Unmarshal([]byte(text), &read) != nil || len(read.Registry) != 1 || read.Registry[0].Prefix+read.Registry[0].Location != source || read.Registry[0].Blocked != never:
+			case toml.Unmarshal([]byte(text), &read) != nil || len(read.Registry) != 1 || read.Registry[0].Prefix+
+				read.Registry[0].Location != source || read.Registry[0].Blocked != never:
 				t.Errorf("source %q: %s", source, text)
 			default:
 				for _, m := range read.Registry[0].Mirror {

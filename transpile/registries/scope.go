@@ -42,7 +42,8 @@ func (s scope) isWildcard() bool { return strings.HasPrefix(string(s), "*.") }
 // fileName returns a name for a file that differs for each scope: + stands for a slash, and for the star of a wildcard.
 func (s scope) fileName() string { return strings.NewReplacer("/", "+", "*", "+").Replace(string(s)) }
 
-// badScope returns why a text is no scope, as the end of a sentence, or "". It quotes no text that may have credentials.
+// badScope returns why a text is no scope, as the end of a sentence, or "". It quotes no text that may have
+// credentials.
 func badScope(text string, wildcards bool) string {
 	switch {
 	case text == "":
@@ -56,7 +57,8 @@ func badScope(text string, wildcards bool) string {
 	case strings.Contains(text, "://"):
 		return fmt.Sprintf("%q has a scheme: write the host and the path without it", text)
 	case strings.ToLower(text) != text:
-		return fmt.Sprintf("%q has upper-case letters: container runtimes compare names byte by byte, so write lower-case letters", text)
+		return fmt.Sprintf("%q has upper-case letters: container runtimes compare names byte by byte, so write "+
+			"lower-case letters", text)
 	case !plain.MatchString(text):
 		return fmt.Sprintf("%q has characters that no registry has: write letters, digits and ._:/-", text)
 	case strings.Contains(text, "*"):
@@ -74,7 +76,8 @@ func badScope(text string, wildcards bool) string {
 			return fmt.Sprintf("%q has a tag: name the repository only", text)
 		}
 		if !component.MatchString(part) {
-			return fmt.Sprintf("%q has the path component %q: write lower-case letters and digits, with one of . _ __ - between them", text, part)
+			return fmt.Sprintf("%q has the path component %q: write lower-case letters and digits, with one of . _ "+
+				"__ - between them", text, part)
 		}
 	}
 	return ""
@@ -86,7 +89,8 @@ func badWildcard(text string, allowed bool) string {
 	case !allowed:
 		return fmt.Sprintf("%q has a wildcard: a mirror is one registry", text)
 	case !isPrefix || strings.ContainsAny(rest, "*:/"):
-		return fmt.Sprintf("%q is no wildcard: write *. and a domain without port and path, such as *.example.com", text)
+		return fmt.Sprintf("%q is no wildcard: write *. and a domain without port and path, such as *.example.com",
+			text)
 	}
 	for label := range strings.SplitSeq(rest, ".") {
 		if !hostLabel.MatchString(label) {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// PolicyOf reports whether a file is a signature policy, and returns its namespace; "" for the policy of the whole node.
+// PolicyOf reports whether a file is a signature policy, and returns its namespace; "" for the policy of the whole
+// node.
 func PolicyOf(path string) (namespace string, ok bool) {
 	name, ok := strings.CutPrefix(path, namespaceDir)
 	if !ok {
@@ -16,8 +17,8 @@ func PolicyOf(path string) (namespace string, ok bool) {
 	return strings.CutSuffix(name, ".json")
 }
 
-// Weaker returns the scopes, in lexical order, for which a policy lacks a requirement that another one has. Weaker returns
-// nil if one of the texts is no policy, because no runtime would use it.
+// Weaker returns the scopes, in lexical order, for which a policy lacks a requirement that another one has. Weaker
+// returns nil if one of the texts is no policy, because no runtime would use it.
 func Weaker(policy, than []byte) []string {
 	has, ok := requirements(policy)
 	wants, valid := requirements(than)
@@ -38,7 +39,8 @@ func Weaker(policy, than []byte) []string {
 // policyKey is one scope of one transport.
 type policyKey struct{ transport, scope string }
 
-// requirements returns the requirements of each scope of a policy as canonical JSON, without those that accept anything.
+// requirements returns the requirements of each scope of a policy as canonical JSON, without those that accept
+// anything.
 func requirements(text []byte) (map[policyKey][]string, bool) {
 	var policy struct {
 		Default    []any

@@ -18,13 +18,15 @@ var update = flag.Bool("update", false, "write the compact schemas anew, from co
 
 // checked are the keywords of a structural schema that the package knows.
 var checked = []string{
-	"properties", "additionalProperties", "items", "required", "enum", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems",
+	"properties", "additionalProperties", "items", "required", "enum", "minimum", "maximum", "minLength", "maxLength",
+	"minItems", "maxItems",
 	"minProperties", "pattern", "x-kubernetes-list-type", "x-kubernetes-list-map-keys",
 }
 
 // ignored are the keywords that strict decoding checks, that check nothing, or that only an API server evaluates.
 var ignored = []string{
-	"type", "format", "description", "default", "nullable", "anyOf", "x-kubernetes-int-or-string", "x-kubernetes-map-type",
+	"type", "format", "description", "default", "nullable", "anyOf", "x-kubernetes-int-or-string",
+	"x-kubernetes-map-type",
 	"x-kubernetes-preserve-unknown-fields", "x-kubernetes-validations",
 }
 
@@ -52,7 +54,8 @@ func TestTheSchemasAreThoseOfTheCRDs(t *testing.T) {
 		if err := yaml.Unmarshal(raw, &crd); err != nil || len(crd.Spec.Versions) != 1 {
 			t.Fatalf("%s: %v, %d versions", file, err, len(crd.Spec.Versions))
 		}
-		want, err := json.MarshalIndent(compact(t, crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]), "", " ")
+		want, err := json.MarshalIndent(compact(t, crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]), "",
+			" ")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +66,8 @@ func TestTheSchemasAreThoseOfTheCRDs(t *testing.T) {
 			}
 		}
 		if is, err := os.ReadFile(kind + ".json"); err != nil || !bytes.Equal(is, want) {
-			t.Errorf("%s.json is not the schema of %s any more (%v): run go test ./transpile/schema -update", kind, file, err)
+			t.Errorf("%s.json is not the schema of %s any more (%v): run go test ./transpile/schema -update", kind,
+				file, err)
 		}
 	}
 }

@@ -55,7 +55,8 @@ func Translate(in object.Input) (object.Output, []origin.Finding) {
 func addUsers(t *object.Translation, spec Spec) {
 	switch {
 	case spec.User == "" && len(spec.Keys)+len(spec.Users) == 0:
-		t.Errorf("$.spec", "document", "the document names no keys: list them under spec.keys, or spec.users with the keys of each")
+		t.Errorf("$.spec", "document", "the document names no keys: list them under spec.keys, or spec.users with "+
+			"the keys of each")
 	case spec.User != "" || len(spec.Keys) > 0:
 		name := spec.User
 		if name == "" {

@@ -16,13 +16,17 @@ import (
 const (
 	head  = "apiVersion: bunsen.dev/v1alpha1\nkind: SSHKeys\nmetadata: {name: admins}\nspec:\n"
 	key   = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGmzc5CzPp8LQGKOCtZgwQwPLBPQq3ZVtQ8yPHtOr2bR"
-	ecdsa = "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBEmKSENjQEezOmxkZMy7opKgwFB9nkt5YRrYMjNuG5N87uRgg6CLrbo5wAdT/y6v0mKV0U2w0WZ2YB/++Tpockg="
+	ecdsa = "ecdsa-sha2-nistp256 " +
+		"AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBEmKSENjQEezOmxkZMy7opKgwFB9nkt5YRrYMjNuG5N87uRgg6CLrbo5wAdT/y6v0mKV0U2w0WZ2YB/++Tpockg="
 )
 
 var there = origin.Pos{File: "pools/worker/keys.yaml", Line: 77, Column: 3}
 
 func translate(source, path string) (object.Output, []origin.Finding) {
-	return sshkeys.Translate(object.Input{Source: []byte(source), Origin: origin.Map{At: map[string]origin.Pos{"$": {File: there.File, Line: 1}, path: there}}})
+	return sshkeys.Translate(object.Input{
+		Source: []byte(source),
+		Origin: origin.Map{At: map[string]origin.Pos{"$": {File: there.File, Line: 1}, path: there}},
+	})
 }
 
 func TestKeysBecomeUsers(t *testing.T) {
@@ -75,7 +79,8 @@ func TestWhatSSHDWouldPassOverIsAnErrorAtItsLine(t *testing.T) {
 		{"a value of another type", "$.spec.keys", "  keys: x\n", "spec.keys is a string here"},
 	} {
 		out, findings := translate(head+c.rest, c.path)
-		if len(findings) != 1 || findings[0].At != there || !strings.Contains(findings[0].Message, c.want) || out.Config.HasIgnition {
+		if len(findings) != 1 || findings[0].At != there || !strings.Contains(findings[0].Message, c.want) ||
+			out.Config.HasIgnition {
 			t.Errorf("%s: %+v\nwant %q at %s", c.sentence, findings, c.want, there)
 		}
 		for _, f := range findings {

@@ -63,17 +63,20 @@ func Check(name, text string) []Problem {
 		if s[0] == '[' {
 			section = strings.TrimSuffix(strings.TrimPrefix(s, "["), "]")
 			if !strings.HasPrefix(section, "X-") && section != "Unit" && section != "Install" && section != own {
-				out = append(out, Problem{line, RuleSection, fmt.Sprintf("systemd ignores the section [%s] of %s: %s", show(section), show(name), sectionsOf(section, own))})
+				out = append(out, Problem{line, RuleSection, fmt.Sprintf("systemd ignores the section [%s] of %s: %s",
+					show(section), show(name), sectionsOf(section, own))})
 				section = ""
 			}
 			return len(out) < maxProblems
 		}
 		key, _, isSetting := strings.Cut(s, "=")
 		key = strings.TrimSpace(key)
-		if !isSetting || known[section] == nil || known[section][key] || strings.HasPrefix(key, "X-") || strings.HasPrefix(key, "-") {
+		if !isSetting || known[section] == nil || known[section][key] || strings.HasPrefix(key, "X-") ||
+			strings.HasPrefix(key, "-") {
 			return true
 		}
-		out = append(out, Problem{line, RuleDirective, fmt.Sprintf("systemd ignores %s= in the section [%s]: %s", show(key), section, instead(section, key, own))})
+		out = append(out, Problem{line, RuleDirective, fmt.Sprintf("systemd ignores %s= in the section [%s]: %s",
+			show(key), section, instead(section, key, own))})
 		return len(out) < maxProblems
 	})
 	return out
@@ -166,7 +169,10 @@ func Place(lines []string, at origin.Pos, text string, line int) origin.Pos {
 	want := strings.TrimSpace(wanted[line-1])
 	for _, n := range []int{at.Line + line, at.Line + line - 1} { // The text is a block below its key, or a whole file.
 		if want != "" && n >= 1 && n <= len(lines) && strings.TrimSpace(lines[n-1]) == want {
-			return origin.Pos{File: at.File, Line: n, Column: len(lines[n-1]) - len(strings.TrimLeft(lines[n-1], " \t")) + 1}
+			return origin.Pos{
+				File: at.File, Line: n,
+				Column: len(lines[n-1]) - len(strings.TrimLeft(lines[n-1], " \t")) + 1,
+			}
 		}
 	}
 	return at

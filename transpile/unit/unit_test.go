@@ -68,13 +68,15 @@ func TestBrokenLine(t *testing.T) {
 func TestPlace(t *testing.T) {
 	file := "units:\n  - contents: |\n      [Unit]\n      A=1\n  - contents: \"[Unit]\\nA=1\\n\"\n"
 	at := func(line int) origin.Pos { return origin.Pos{File: "f", Line: line, Column: 5} }
-	if got, want := unit.Place(strings.Split(file, "\n"), at(2), "[Unit]\nA=1\n", 2), (origin.Pos{File: "f", Line: 4, Column: 7}); got != want {
+	if got, want := unit.Place(strings.Split(file, "\n"), at(2), "[Unit]\nA=1\n", 2),
+		(origin.Pos{File: "f", Line: 4, Column: 7}); got != want {
 		t.Errorf("a block: %v", got)
 	}
 	if got := unit.Place(strings.Split(file, "\n"), at(5), "[Unit]\nA=1\n", 2); got != at(5) {
 		t.Errorf("a quoted text: %v", got)
 	}
-	if got, want := unit.Place([]string{"[Unit]", "A=1", ""}, origin.Pos{File: "f", Line: 1}, "[Unit]\nA=1\n", 2), (origin.Pos{File: "f", Line: 2, Column: 1}); got != want {
+	if got, want := unit.Place([]string{"[Unit]", "A=1", ""}, origin.Pos{File: "f", Line: 1}, "[Unit]\nA=1\n", 2),
+		(origin.Pos{File: "f", Line: 2, Column: 1}); got != want {
 		t.Errorf("a file: %v", got)
 	}
 }

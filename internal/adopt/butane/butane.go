@@ -15,13 +15,15 @@ import (
 // resources are the keys in an Ignition config whose values have contents.
 var resources = map[string]bool{
 	"storage.files.contents": true, "storage.files.append": true, "storage.luks.keyFile": true,
-	"ignition.config.merge": true, "ignition.config.replace": true, "ignition.security.tls.certificateAuthorities": true,
+	"ignition.config.merge": true, "ignition.config.replace": true,
+	"ignition.security.tls.certificateAuthorities": true,
 }
 
 // fixed are the paths in a config whose contents must keep their exact text. The reasons: a machine stores its first
 // config unchanged, configs are merged by the text of a reference, and Butane encodes nested configs in its own way.
 var fixed = map[string]bool{
-	"storage.luks.keyFile": true, "ignition.config.merge": true, "ignition.config.replace": true, "ignition.security.tls.certificateAuthorities": true,
+	"storage.luks.keyFile": true, "ignition.config.merge": true, "ignition.config.replace": true,
+	"ignition.security.tls.certificateAuthorities": true,
 }
 
 // order is the usual order of keys. Keys that order does not have follow in lexical order.
@@ -100,7 +102,8 @@ func (d *Document) Mapping(v map[string]any, at string) *yaml.Node {
 	for _, k := range keysOf(v) {
 		here := strings.TrimPrefix(at+"."+k, ".")
 		word, child := snake(k), (*yaml.Node)(nil)
-		if text, ok := v[k].(string); ok && (here == "systemd.units.contents" || here == "systemd.units.dropins.contents") {
+		if text, ok := v[k].(string); ok &&
+			(here == "systemd.units.contents" || here == "systemd.units.dropins.contents") {
 			name, _ := v["name"].(string)
 			word, child = d.unitText(text, name)
 		} else {

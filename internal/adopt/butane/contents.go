@@ -22,8 +22,8 @@ const maxGrowth = 256 << 10
 
 // Document is a Butane document that the package writes.
 type Document struct {
-	// Exact leaves each source unchanged that Butane would write as another text; maxInline limits the bytes of a text in
-	// the document.
+	// Exact leaves each source unchanged that Butane would write as another text; maxInline limits the bytes of a text
+	// in the document.
 	Exact     bool
 	MaxInline int
 	// Stem names the directory of the document's local files.

@@ -40,7 +40,10 @@ func Verbatim(v any) *yaml.Node {
 }
 
 // words are texts that some YAML readers parse as another type.
-var words = map[string]bool{"y": true, "n": true, "yes": true, "no": true, "on": true, "off": true, "<<": true, "=": true, "~": true, "null": true}
+var words = map[string]bool{
+	"y": true, "n": true, "yes": true, "no": true, "on": true, "off": true, "<<": true,
+	"=": true, "~": true, "null": true,
+}
 
 // Mapping returns a YAML mapping. In its arguments, keys and values alternate.
 func Mapping(kv ...*yaml.Node) *yaml.Node {
@@ -92,7 +95,8 @@ func visible(text string) bool {
 		return false
 	}
 	return !strings.ContainsFunc(text, func(r rune) bool {
-		return r != '\n' && r != '\t' && (safetext.IsHidden(r) || r == unicode.ReplacementChar || !unicode.IsGraphic(r) || r > 0xffff)
+		return r != '\n' && r != '\t' && (safetext.IsHidden(r) || r == unicode.ReplacementChar ||
+			!unicode.IsGraphic(r) || r > 0xffff)
 	})
 }
 

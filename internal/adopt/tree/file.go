@@ -23,8 +23,8 @@ const maxNodes = 200_000
 
 // file is a Butane file of the tree, or a compiled config that a Butane file merges.
 type file struct {
-	// path is the path in the tree, or the path of a compiled config in the directory of local files. shown is the file's
-	// name in messages.
+	// path is the path in the tree, or the path of a compiled config in the directory of local files. shown is the
+	// file's name in messages.
 	path, shown string
 	source      []byte
 	// doc is the document without the configs that it merges. doc is nil for a compiled config and for a file that
@@ -216,7 +216,10 @@ func (f *file) takeLinks() {
 		if n == nil || n.Kind != yaml.MappingNode {
 			return
 		}
-		l := &link{line: n.Line, replaces: replaces, local: document.ScalarText(n, "local"), text: document.ScalarText(n, "inline")}
+		l := &link{
+			line: n.Line, replaces: replaces, local: document.ScalarText(n, "local"),
+			text: document.ScalarText(n, "inline"),
+		}
 		if l.text == "" && l.local == "" {
 			l.source, l.compression = document.ScalarText(n, "source"), document.ScalarText(n, "compression")
 		}

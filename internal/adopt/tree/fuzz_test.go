@@ -16,8 +16,9 @@ import (
 // outside is the content of a file outside of the imported directory.
 const outside = "outside-of-the-directory"
 
-// FuzzImport imports any directory. A file whose content begins with `-> ` is a symbolic link. Nothing panics, no Butane file is lost,
-// no path leaves the repository, nothing from outside of the directory gets into it, and the second import gives the same.
+// FuzzImport imports any directory. A file whose content begins with `-> ` is a symbolic link. Nothing panics, no
+// Butane file is lost, no path leaves the repository, nothing from outside of the directory gets into it, and the
+// second import gives the same.
 func FuzzImport(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -30,7 +31,9 @@ func FuzzImport(f *testing.F) {
 		}
 		f.Add(seed)
 	}
-	f.Add([]byte("-- tree/a.bu --\nvariant: fcos\nversion: 1.5.0\nstorage:\n  trees: [{local: d}]\n  files: [{path: /etc/x, contents: {local: l}}, {path: /etc/y, contents: {local: ../secret}}]\n-- tree/l --\n-> ../secret\n-- tree/d/l --\n-> ../../secret\n-- tree/b.bu --\n-> ../secret\n"))
+	f.Add([]byte("-- tree/a.bu --\nvariant: fcos\nversion: 1.5.0\nstorage:\n  trees: [{local: d}]\n" +
+		"  files: [{path: /etc/x, contents: {local: l}}, {path: /etc/y, contents: {local: ../secret}}]\n" +
+		"-- tree/l --\n-> ../secret\n-- tree/d/l --\n-> ../../secret\n-- tree/b.bu --\n-> ../secret\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if bytes.Contains(text, []byte(outside)) {
 			t.Skip()

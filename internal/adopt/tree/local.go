@@ -105,7 +105,8 @@ func (i *importer) copy(f *file, local localFile) {
 	}
 	if local.isSecret && !slices.Contains(i.out.Secrets, name) {
 		i.out.Secrets = append(i.out.Secrets, name)
-		i.warn(f.at(1), "secret", "%s looks like a secret: everybody who reads the repository reads it; move it to where your secrets are before you push", name)
+		i.warn(f.at(1), "secret", "%s looks like a secret: everybody who reads the repository reads it; move it to "+
+			"where your secrets are before you push", name)
 	}
 }
 
@@ -171,7 +172,11 @@ func translated(files source.Tree, f *file) (machineconfig.Config, origin.Map, [
 	for _, r := range references(f.doc, false) { // The loop checks every path before any file is read.
 		name, err := localPath(files, r.node.Value)
 		if err != nil {
-			return machineconfig.Config{}, at, []origin.Finding{{Message: fmt.Sprintf("local file %q: %v", r.node.Value, err), At: origin.Pos{Line: r.node.Line}}}
+			return machineconfig.Config{}, at,
+				[]origin.Finding{{
+					Message: fmt.Sprintf("local file %q: %v", r.node.Value, err),
+					At:      origin.Pos{Line: r.node.Line},
+				}}
 		}
 		clean = append(clean, edit{r.node, name})
 	}
@@ -179,7 +184,10 @@ func translated(files source.Tree, f *file) (machineconfig.Config, origin.Map, [
 	if err != nil {
 		return machineconfig.Config{}, at, []origin.Finding{{Message: err.Error()}}
 	}
-	out, findings := butane.Translate(butane.Input{Source: source, Origin: at, Root: files.Root, FS: files.FS, Refused: refused})
+	out, findings := butane.Translate(butane.Input{
+		Source: source, Origin: at, Root: files.Root, FS: files.FS,
+		Refused: refused,
+	})
 	return out.Config, out.Origin, findings
 }
 

@@ -35,7 +35,8 @@ func (i *importer) resolve(f *file, n int, l *link) {
 	}
 	src, _, err := read(i.in.Files, l.local)
 	if err != nil {
-		setBad(f, l.line, fmt.Sprintf("it merges %q, of which there is neither a Butane file here nor the compiled config: %v", l.local, err))
+		setBad(f, l.line, fmt.Sprintf("it merges %q, of which there is neither a Butane file here nor the compiled "+
+			"config: %v", l.local, err))
 		return
 	}
 	key := ":" + path.Clean(l.local)
@@ -73,7 +74,8 @@ func (i *importer) inline(f *file, n int, l *link) {
 	if l.text == "" {
 		contents, err := machineconfig.Contents(ign.Resource{Source: &l.source, Compression: &l.compression})
 		if err != nil || l.source == "" {
-			setBad(f, l.line, "it merges a config that is not in the tree, and Bunsen fetches none: save the config as a file, and merge it with `local:`")
+			setBad(f, l.line, "it merges a config that is not in the tree, and Bunsen fetches none: save the config "+
+				"as a file, and merge it with `local:`")
 			return
 		}
 		text = contents

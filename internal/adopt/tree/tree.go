@@ -55,7 +55,8 @@ func Import(in Input) (Output, []adopt.Finding, error) {
 		return Output{}, nil, err
 	}
 	if len(i.files) == 0 {
-		return Output{}, nil, errors.New("the directory contains no Butane file. A Butane file has the keys variant and version, and the extension .bu, .butane, .fcc, .yaml or .yml")
+		return Output{}, nil, errors.New("the directory contains no Butane file. A Butane file has the keys variant " +
+			"and version, and the extension .bu, .butane, .fcc, .yaml or .yml")
 	}
 	i.resolveAll()
 	pools, err := i.pools()
@@ -89,7 +90,8 @@ func (f *file) at(number int) line { return line{f, number} }
 // note adds a finding about a line.
 func (i *importer) note(l line, rule, format string, args ...any) {
 	i.findings = append(i.findings, adopt.Finding{
-		Rule: rule, Message: fmt.Sprintf(format, args...), Object: l.file.String(), At: adopt.Position{File: l.file.shown, Line: l.number},
+		Rule: rule, Message: fmt.Sprintf(format, args...), Object: l.file.String(),
+		At: adopt.Position{File: l.file.shown, Line: l.number},
 	})
 }
 
@@ -120,7 +122,8 @@ func (i *importer) pools() (map[string][]*file, error) {
 		}
 		switch {
 		case pool != "" && len(validation.IsDNS1123Label(pool)) > 0:
-			i.setAside(f, 1, fmt.Sprintf("its role %q is no name for a pool: use lower-case letters, digits and -", pool))
+			i.setAside(f, 1, fmt.Sprintf("its role %q is no name for a pool: use lower-case letters, digits and -",
+				pool))
 			i.sequence(f)
 			continue
 		case pool == "":
@@ -135,7 +138,8 @@ func (i *importer) pools() (map[string][]*file, error) {
 		out[pool] = append(out[pool], i.sequence(f)...)
 	}
 	if len(undecided) > 0 {
-		return nil, fmt.Errorf("the pool of %s is not known: set it with --pool, or name the file or its directory %s or %s", adopt.FirstNames(undecided), masterPool, workerPool)
+		return nil, fmt.Errorf("the pool of %s is not known: set it with --pool, or name the file or its directory "+
+			"%s or %s", adopt.FirstNames(undecided), masterPool, workerPool)
 	}
 	for pool, files := range out {
 		out[pool] = once(files)
@@ -171,7 +175,8 @@ func (i *importer) sequence(root *file) []*file {
 			switch {
 			case l.target == nil:
 			case slices.Contains(stack, l.target):
-				i.warn(f.at(l.line), "cycle", "it merges %s, which merges it: a machine could not read that; the second merge is left out", l.target.shown)
+				i.warn(f.at(l.line), "cycle", "it merges %s, which merges it: a machine could not read that; the "+
+					"second merge is left out", l.target.shown)
 			default:
 				visit(l.target)
 			}
@@ -196,7 +201,8 @@ func (i *importer) finish() {
 			i.note(f.at(1), "replaced", "not imported: %s", f.skipped)
 		}
 		i.out.Objects = append(i.out.Objects, adopt.Object{
-			Kind: f.kind(), Name: f.path, At: adopt.Position{File: f.shown, Line: 1}, Files: f.written, Skipped: f.skipped, Aside: f.aside,
+			Kind: f.kind(), Name: f.path, At: adopt.Position{File: f.shown, Line: 1}, Files: f.written,
+			Skipped: f.skipped, Aside: f.aside,
 		})
 	}
 	adopt.SortFindings(i.findings)

@@ -31,8 +31,8 @@ import (
 
 var update = flag.Bool("update", false, "write the goldens anew; read the diff before you commit it")
 
-// Each file of testdata is one sentence about Butane files: what comes in (tree/…), which of them are whole configs (roots), and
-// the repository that they become.
+// Each file of testdata is one sentence about Butane files: what comes in (tree/…), which of them are whole configs
+// (roots), and the repository that they become.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -96,7 +96,8 @@ func TestTheCookbookKeepsItsContent(t *testing.T) {
 			}
 			out, _ := imported(t, dir, "worker")
 			for _, o := range out.Objects {
-				if src, err := os.ReadFile(filepath.Join(dir, o.Name)); err == nil && o.Skipped == "" && !strings.Contains(string(src), "variant: openshift") {
+				if src, err := os.ReadFile(filepath.Join(dir, o.Name)); err == nil && o.Skipped == "" &&
+					!strings.Contains(string(src), "variant: openshift") {
 					roots += "worker " + o.Name + "\n"
 					compared++
 				}
@@ -213,10 +214,16 @@ func sameContent(t testing.TB, dir, roots string, result transpile.Result) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		mcs[pool] = append(mcs[pool], &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%02d", len(mcs[pool])), Labels: map[string]string{"machineconfiguration.openshift.io/role": pool}}, Spec: spec})
+		mcs[pool] = append(mcs[pool],
+			&mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{
+				Name:   fmt.Sprintf("%02d", len(mcs[pool])),
+				Labels: map[string]string{"machineconfiguration.openshift.io/role": pool},
+			}, Spec: spec})
 	}
 	for pool, want := range mcs {
-		own := slices.DeleteFunc(slices.Clone(result.Fragments), func(f transpile.Fragment) bool { return f.Pool != pool })
+		own := slices.DeleteFunc(slices.Clone(result.Fragments), func(f transpile.Fragment) bool {
+			return f.Pool != pool
+		})
 		if diff := cmp.Diff(rendered(t, pool, want), rendered(t, pool, transpile.MachineConfigs(own))); diff != "" {
 			t.Errorf("pool %s (-Butane +imported):\n%s", pool, diff)
 		}
@@ -228,14 +235,18 @@ func compile(t testing.TB, dir string) {
 	t.Helper()
 	for range 5 {
 		err := filepath.Walk(dir, func(p string, info os.FileInfo, err error) error {
-			if err != nil || !info.Mode().IsRegular() || !slices.Contains([]string{".bu", ".butane", ".fcc", ".yaml", ".yml"}, filepath.Ext(p)) {
+			if err != nil || !info.Mode().IsRegular() ||
+				!slices.Contains([]string{".bu", ".butane", ".fcc", ".yaml", ".yml"}, filepath.Ext(p)) {
 				return err
 			}
 			src, err := os.ReadFile(p)
 			if err != nil {
 				return err
 			}
-			options := common.TranslateBytesOptions{TranslateOptions: common.TranslateOptions{FilesDir: dir, NoResourceAutoCompression: true}}
+			options := common.TranslateBytesOptions{TranslateOptions: common.TranslateOptions{
+				FilesDir:                  dir,
+				NoResourceAutoCompression: true,
+			}}
 			if compiled, report, err := butane.TranslateBytes(src, options); err == nil && !report.IsFatal() {
 				write(t, strings.TrimSuffix(p, filepath.Ext(p))+".ign", compiled, 0o644)
 				beside := filepath.Join(dir, strings.TrimSuffix(filepath.Base(p), filepath.Ext(p))+".ign")

@@ -64,7 +64,8 @@ func (i *importer) setAside(f *file, line int, why string) {
 	f.skipped, f.aside = why, free(i.out.Files, asideDir+"/"+clean(strings.ReplaceAll(f.path, "/", "-")), ".txt")
 	i.out.Files[f.aside] = slices.Concat([]byte("# Not imported from "+f.shown+": "+why+"\n"), f.source)
 	i.findings = append(i.findings, adopt.Finding{
-		Warning: true, Rule: "unsupported", Object: f.String(), At: adopt.Position{File: f.shown, Line: line}, Path: f.aside,
+		Warning: true, Rule: "unsupported", Object: f.String(), At: adopt.Position{File: f.shown, Line: line},
+		Path:    f.aside,
 		Message: fmt.Sprintf("not imported, kept in %s: %s", f.aside, why),
 	})
 	if secret.Is("", string(f.source)) {

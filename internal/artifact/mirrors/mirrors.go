@@ -13,7 +13,8 @@ import (
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 )
 
-// Conf is the main file on a machine. Files in the directory registries.conf.d beside it are read after it, in lexical order.
+// Conf is the main file on a machine. Files in the directory registries.conf.d beside it are read after it, in lexical
+// order.
 const Conf = "/etc/containers/registries.conf"
 
 // DropIns returns the directory of the files that are read after a main file.
@@ -49,8 +50,8 @@ type mirror struct {
 	Pull     string `toml:"pull-from-mirror"`
 }
 
-// Read reads files in the order in which container tools read them. A later file replaces the tables of an earlier file with the
-// same prefix. A file that is not valid has no mirrors, and its error is part of Mirrors.Err.
+// Read reads files in the order in which container tools read them. A later file replaces the tables of an earlier file
+// with the same prefix. A file that is not valid has no mirrors, and its error is part of Mirrors.Err.
 func Read(files ...File) Mirrors {
 	var m Mirrors
 	for _, f := range files {
@@ -61,8 +62,8 @@ func Read(files ...File) Mirrors {
 	return m
 }
 
-// Load reads a main file and the files of its directory. The function read returns fs.ErrNotExist for a file that does not exist, and list
-// returns the names in a directory, none if it does not exist.
+// Load reads a main file and the files of its directory. The function read returns fs.ErrNotExist for a file that does
+// not exist, and list returns the names in a directory, none if it does not exist.
 func Load(conf string, read func(name string) ([]byte, error), list func(dir string) ([]string, error)) Mirrors {
 	var bad error
 	var files []File
@@ -116,7 +117,8 @@ func (m *Mirrors) add(text []byte) error {
 }
 
 // place matches a location: a host with an optional port, and the beginning of a repository.
-var place = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?(/[a-z0-9]+([._/-]+[a-z0-9]+)*)?$`)
+var place = regexp.MustCompile(
+	`^([A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?(/[a-z0-9]+([._/-]+[a-z0-9]+)*)?$`)
 
 // wildcard matches the prefix of all hosts below a domain.
 var wildcard = regexp.MustCompile(`^\*(\.[A-Za-z0-9][A-Za-z0-9-]*)+$`)
@@ -128,7 +130,8 @@ func (r *registry) complete() error {
 	}
 	isWildcard := wildcard.MatchString(r.Prefix)
 	if !isWildcard && !place.MatchString(r.Prefix) {
-		return fmt.Errorf("the prefix %q is not a registry, such as registry.example.com/team or *.example.com", r.Prefix)
+		return fmt.Errorf("the prefix %q is not a registry, such as registry.example.com/team or *.example.com",
+			r.Prefix)
 	}
 	if r.Location == "" && !isWildcard {
 		r.Location = r.Prefix
@@ -144,7 +147,8 @@ func (r *registry) complete() error {
 		switch mirror.Pull {
 		case "", "all", "digest-only", "tag-only":
 		default:
-			return fmt.Errorf("pull-from-mirror of %s is all, digest-only or tag-only, not %q", mirror.Location, mirror.Pull)
+			return fmt.Errorf("pull-from-mirror of %s is all, digest-only or tag-only, not %q", mirror.Location,
+				mirror.Pull)
 		}
 		if mirror.Pull == "" && r.MirrorByDigestOnly {
 			mirror.Pull = "digest-only"
@@ -183,8 +187,9 @@ func (m Mirrors) of(name string) (found *registry, length int) {
 	return found, length
 }
 
-// Of returns the places of an artifact in the order in which a reader tries them: mirrors, and then the registry itself. Places
-// that are blocked are missing; the result blocked names them. An artifact without a digest has no mirrors for digests only.
+// Of returns the places of an artifact in the order in which a reader tries them: mirrors, and then the registry
+// itself. Places that are blocked are missing; the result blocked names them. An artifact without a digest has no
+// mirrors for digests only.
 func (m Mirrors) Of(a machineconfig.Artifact) (places []machineconfig.Artifact, blocked []string) {
 	name := a.Registry + "/" + a.Repository
 	add := func(location string) {

@@ -41,7 +41,10 @@ location = "second.example.org:5000/copies"
 		"mirrors come in order, and then the source": {
 			[]string{mirrored},
 			"registry.example.com/team/x",
-			[]string{"first.example.org/team/x", "second.example.org:5000/copies/team/x", "registry.example.com/team/x"},
+			[]string{
+				"first.example.org/team/x", "second.example.org:5000/copies/team/x",
+				"registry.example.com/team/x",
+			},
 			nil,
 		},
 		"another port is another registry": {[]string{mirrored}, "registry.example.com.evil.org/x", []string{"registry.example.com.evil.org/x"}, nil},
@@ -64,7 +67,9 @@ location = "second.example.org:5000/copies"
 			nil,
 		},
 		"the longest prefix counts": {
-			[]string{"[[registry]]\nlocation = 'registry.example.com'\nblocked = true\n[[registry]]\nprefix = 'registry.example.com/team'\nlocation = 'a.example.org'\n[[registry]]\nprefix = '*.example.com'\nblocked = true"},
+			[]string{"[[registry]]\nlocation = 'registry.example.com'\nblocked = true\n[[registry]]\n" +
+				"prefix = 'registry.example.com/team'\nlocation = 'a.example.org'\n[[registry]]\n" +
+				"prefix = '*.example.com'\nblocked = true"},
 			"registry.example.com/team/x",
 			[]string{"a.example.org/x"},
 			nil,
@@ -100,7 +105,8 @@ location = "second.example.org:5000/copies"
 			nil,
 		},
 		"a blocked source has mirrors": {
-			[]string{mirrored + "[[registry]]\nprefix = 'docker.io'\nblocked = true\n[[registry.mirror]]\nlocation = 'a.example.org/hub'"},
+			[]string{mirrored + "[[registry]]\nprefix = 'docker.io'\nblocked = true\n[[registry.mirror]]\n" +
+				"location = 'a.example.org/hub'"},
 			"docker.io/library/x",
 			[]string{"a.example.org/hub/library/x"},
 			[]string{"docker.io/library/x"},
@@ -112,37 +118,45 @@ location = "second.example.org:5000/copies"
 			[]string{"first.example.org/x"},
 		},
 		"a mirror for tags has no file with a digest": {
-			[]string{"[[registry]]\nlocation = 'registry.example.com'\n[[registry.mirror]]\nlocation = 'a.example.org'\npull-from-mirror = 'tag-only'\n[[registry.mirror]]\nlocation = 'b.example.org'\npull-from-mirror = 'digest-only'\n[[registry.mirror]]\nlocation = 'c.example.org'\npull-from-mirror = 'all'"},
+			[]string{"[[registry]]\nlocation = 'registry.example.com'\n[[registry.mirror]]\n" +
+				"location = 'a.example.org'\npull-from-mirror = 'tag-only'\n[[registry.mirror]]\n" +
+				"location = 'b.example.org'\npull-from-mirror = 'digest-only'\n[[registry.mirror]]\n" +
+				"location = 'c.example.org'\npull-from-mirror = 'all'"},
 			"registry.example.com/x" + digest,
 			[]string{"b.example.org/x" + digest, "c.example.org/x" + digest, "registry.example.com/x" + digest},
 			nil,
 		},
 		"a mirror for digests has no tag": {
-			[]string{"[[registry]]\nlocation = 'registry.example.com'\nmirror-by-digest-only = true\n[[registry.mirror]]\nlocation = 'a.example.org'"},
+			[]string{"[[registry]]\nlocation = 'registry.example.com'\nmirror-by-digest-only = true\n" +
+				"[[registry.mirror]]\nlocation = 'a.example.org'"},
 			"registry.example.com/x:v1",
 			[]string{"registry.example.com/x:v1"},
 			nil,
 		},
 		"a later file replaces a table": {
-			[]string{mirrored, "[[registry]]\nprefix = 'registry.example.com'\nlocation = 'registry.example.com'\n[[registry.mirror]]\nlocation = 'third.example.org'"},
+			[]string{mirrored, "[[registry]]\nprefix = 'registry.example.com'\nlocation = 'registry.example.com'\n" +
+				"[[registry.mirror]]\nlocation = 'third.example.org'"},
 			"registry.example.com/x",
 			[]string{"third.example.org/x", "registry.example.com/x"},
 			nil,
 		},
 		"a mirror that is the source counts once": {
-			[]string{"[[registry]]\nlocation = 'registry.example.com'\n[[registry.mirror]]\nlocation = 'registry.example.com'"},
+			[]string{"[[registry]]\nlocation = 'registry.example.com'\n[[registry.mirror]]\n" +
+				"location = 'registry.example.com'"},
 			"registry.example.com/x",
 			[]string{"registry.example.com/x"},
 			nil,
 		},
 		"other settings have no effect": {
-			[]string{"unqualified-search-registries = ['docker.io']\nshort-name-mode = 'enforcing'\n[aliases]\n'x' = 'docker.io/x'\n[[registry]]\nlocation = 'registry.example.com'\ninsecure = true"},
+			[]string{"unqualified-search-registries = ['docker.io']\nshort-name-mode = 'enforcing'\n[aliases]\n" +
+				"'x' = 'docker.io/x'\n[[registry]]\nlocation = 'registry.example.com'\ninsecure = true"},
 			"registry.example.com/x",
 			[]string{"registry.example.com/x"},
 			nil,
 		},
 		"a mirror at an address": {
-			[]string{"[[registry]]\nlocation = 'registry.example.com:5000'\n[[registry.mirror]]\nlocation = '[fd00::1]:5000/mirror'"},
+			[]string{"[[registry]]\nlocation = 'registry.example.com:5000'\n[[registry.mirror]]\n" +
+				"location = '[fd00::1]:5000/mirror'"},
 			"registry.example.com:5000/x",
 			[]string{"[fd00::1]:5000/mirror/x", "registry.example.com:5000/x"},
 			nil,
@@ -189,8 +203,10 @@ func TestFilesThatAreNotValid(t *testing.T) {
 		"[[registry]]\nlocation = 'a'\n[[registry.mirror]]\nlocation = 'https://b'":                     "is not a registry",
 		"[[registry]]\nlocation = 'a'\n[[registry.mirror]]\nlocation = 'b'\npull-from-mirror = 'never'": "pull-from-mirror of b",
 	} {
-		m := mirrors.Read(mirrors.File{Name: "bad.conf", Text: []byte(text)}, mirrors.File{Name: "good.conf", Text: []byte(good)})
-		if m.Err() == nil || !strings.Contains(m.Err().Error(), "reading bad.conf: ") || !strings.Contains(m.Err().Error(), want) || strings.Contains(m.Err().Error(), "geheim") {
+		m := mirrors.Read(mirrors.File{Name: "bad.conf", Text: []byte(text)},
+			mirrors.File{Name: "good.conf", Text: []byte(good)})
+		if m.Err() == nil || !strings.Contains(m.Err().Error(), "reading bad.conf: ") ||
+			!strings.Contains(m.Err().Error(), want) || strings.Contains(m.Err().Error(), "geheim") {
 			t.Errorf("%q: %v, want %q", text, m.Err(), want)
 		}
 		if places, _ := m.Of(artifact(t, "registry.example.com/x")); len(places) != 2 {

@@ -31,8 +31,8 @@ func (e *PlacesError) Error() string {
 // Unwrap returns the errors.
 func (e *PlacesError) Unwrap() []error { return e.Errs }
 
-// Failures remembers places whose bytes broke off or were wrong, so that the next attempt tries the other places first. A nil
-// Failures remembers none. Its methods may be called concurrently.
+// Failures remembers places whose bytes broke off or were wrong, so that the next attempt tries the other places first.
+// A nil Failures remembers none. Its methods may be called concurrently.
 type Failures struct {
 	// Now is the clock.
 	Now func() time.Time
@@ -76,7 +76,9 @@ func (f *Failures) has(place string) bool {
 func Place(a machineconfig.Artifact) string { return a.Registry + "/" + a.Repository }
 
 // anywhere tries the places of an artifact in order, until one succeeds. The error of several places is a *PlacesError.
-func anywhere[T any](ctx context.Context, r Reader, a machineconfig.Artifact, try func(at machineconfig.Artifact, isOne bool) (T, error)) (T, error) {
+func anywhere[T any](ctx context.Context, r Reader, a machineconfig.Artifact, try func(at machineconfig.Artifact,
+	isOne bool) (T, error),
+) (T, error) {
 	places, blocked := r.Mirrors.Of(a)
 	slices.SortStableFunc(places, func(x, y machineconfig.Artifact) int {
 		return cmp.Compare(rank(r.Failures.has(Place(x))), rank(r.Failures.has(Place(y))))

@@ -43,12 +43,14 @@ func TestMirrorsComeBeforeTheRegistry(t *testing.T) {
 		"a mirror is for tags":               {conf: "pull-from-mirror = 'tag-only'"},
 		"a registry that is away is no loss": {source: func(w *world) { w.Close() }, fromMirror: true},
 		"a blocked registry with a mirror that is away": {
-			mirror: func(w *world) { w.fail("/v2/", 503) }, conf: "[[registry]]\nprefix = 'SOURCE/tools/x'\nblocked = true\n[[registry.mirror]]\nlocation = 'MIRROR/tools/x'",
+			mirror: func(w *world) { w.fail("/v2/", 503) }, conf: "[[registry]]\nprefix = 'SOURCE/tools/x'\n" +
+				"blocked = true\n[[registry.mirror]]\nlocation = 'MIRROR/tools/x'",
 			want: []string{"MIRROR/tools/x: the registry answers 503", "SOURCE/tools/x: blocked in registries.conf"},
 		},
 		"both fail": {
 			mirror: func(w *world) { w.fail("/manifests/", 404) }, source: func(w *world) { w.fail("/blobs/", 500) },
-			want: []string{"MIRROR/tools/x: the registry has no artifact", "SOURCE/tools/x: the registry answers 500 for the file"},
+			want: []string{"MIRROR/tools/x: the registry has no artifact", "SOURCE/tools/x: the registry answers 500 " +
+				"for the file"},
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -64,7 +66,8 @@ func TestMirrorsComeBeforeTheRegistry(t *testing.T) {
 				}
 			}
 			names := strings.NewReplacer("SOURCE", source.host, "MIRROR", mirror.host)
-			conf := names.Replace("[[registry]]\nlocation = 'SOURCE'\n[[registry.mirror]]\nlocation = 'MIRROR'\n" + c.conf)
+			conf := names.Replace("[[registry]]\nlocation = 'SOURCE'\n[[registry.mirror]]\nlocation = 'MIRROR'\n" +
+				c.conf)
 			r := source.reader(nil)
 			r.Mirrors = mirrors.Read(mirrors.File{Name: "a.conf", Text: []byte(conf)})
 			if err := r.Mirrors.Err(); err != nil {
@@ -99,7 +102,8 @@ func TestAMirrorGetsItsOwnCredentials(t *testing.T) {
 		http.NotFound(httptest.NewRecorder(), r)
 	})
 	r := source.reader(artifact.Logins{mirror.host: "robot:hush"})
-	r.Mirrors = mirrors.Read(mirrors.File{Name: "a.conf", Text: []byte("[[registry]]\nlocation = '" + source.host + "'\n[[registry.mirror]]\nlocation = '" + mirror.host + "'")})
+	r.Mirrors = mirrors.Read(mirrors.File{Name: "a.conf", Text: []byte("[[registry]]\nlocation = '" + source.host +
+		"'\n[[registry.mirror]]\nlocation = '" + mirror.host + "'")})
 	if _, text, err := read(t, r, a, nil); err != nil || text != "private" {
 		t.Errorf("%q, %v", text, err)
 	}
@@ -117,7 +121,8 @@ func TestAMirrorThatFailedComesLast(t *testing.T) {
 	mirror.push(t, "v1", []byte("the file"))
 	r := source.reader(nil)
 	r.Failures = &registry.Failures{Now: func() time.Time { return now }}
-	r.Mirrors = mirrors.Read(mirrors.File{Name: "a.conf", Text: []byte("[[registry]]\nlocation = '" + source.host + "'\n[[registry.mirror]]\nlocation = '" + mirror.host + "'")})
+	r.Mirrors = mirrors.Read(mirrors.File{Name: "a.conf", Text: []byte("[[registry]]\nlocation = '" + source.host +
+		"'\n[[registry.mirror]]\nlocation = '" + mirror.host + "'")})
 	from := func() string {
 		t.Helper()
 		answer, err := r.Open(t.Context(), a, nil)

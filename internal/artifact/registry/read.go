@@ -67,7 +67,8 @@ const (
 )
 
 // manifestTypes are the manifests that have layers, and the lists that Reader refuses with a message of their own.
-const manifestTypes = "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json, application/vnd.oci.image.index.v1+json"
+const manifestTypes = "application/vnd.oci.image.manifest.v1+json, " +
+	"application/vnd.docker.distribution.manifest.v2+json, application/vnd.oci.image.index.v1+json"
 
 // StatusError is an answer of a registry that is no success.
 type StatusError struct {
@@ -83,7 +84,8 @@ func (e *StatusError) Error() string {
 	case notFound:
 		return fmt.Sprintf("the registry has no %s, or hides it from these credentials (404)", e.What)
 	case unauthorized, forbidden:
-		return fmt.Sprintf("the registry refuses the %s (%d): make the repository public, or add its credentials to the nodes' pull secret and to the server's --registry-credentials", e.What, e.Status)
+		return fmt.Sprintf("the registry refuses the %s (%d): make the repository public, or add its credentials to "+
+			"the nodes' pull secret and to the server's --registry-credentials", e.What, e.Status)
 	}
 	return fmt.Sprintf("the registry answers %d for the %s", e.Status, e.What)
 }
@@ -95,8 +97,8 @@ type session struct {
 	authorization string
 }
 
-// Open requests the file of an artifact from its mirrors and its registry, with headers such as Range. The caller closes the body.
-// The manifest has the digest of the artifact, but Open does not verify the bytes of the file.
+// Open requests the file of an artifact from its mirrors and its registry, with headers such as Range. The caller
+// closes the body. The manifest has the digest of the artifact, but Open does not verify the bytes of the file.
 func (r Reader) Open(ctx context.Context, a machineconfig.Artifact, headers map[string]string) (Answer, error) {
 	return anywhere(ctx, r, a, func(at machineconfig.Artifact, isOne bool) (Answer, error) {
 		answer, err := r.open(ctx, at, headers)
@@ -124,7 +126,8 @@ func (r Reader) open(ctx context.Context, a machineconfig.Artifact, headers map[
 		return Answer{}, err
 	}
 	headers = maps.Clone(headers)
-	if rest, is := strings.CutSuffix(headers["Range"], "-"); is && layer.Size > 0 { // Some registries refuse a range without an end.
+	// Some registries refuse a range without an end.
+	if rest, is := strings.CutSuffix(headers["Range"], "-"); is && layer.Size > 0 {
 		headers["Range"] = fmt.Sprintf("%s-%d", rest, layer.Size-1)
 	}
 	answer, err := s.get(ctx, "blobs/"+layer.Digest, headers)
@@ -132,7 +135,8 @@ func (r Reader) open(ctx context.Context, a machineconfig.Artifact, headers map[
 	return answer, err
 }
 
-// Resolve returns the artifact with the digest of its manifest, which its tag names now. Without a tag, the tag is latest.
+// Resolve returns the artifact with the digest of its manifest, which its tag names now. Without a tag, the tag is
+// latest.
 func (r Reader) Resolve(ctx context.Context, a machineconfig.Artifact) (machineconfig.Artifact, error) {
 	wanted := a
 	wanted.Digest = ""
@@ -214,8 +218,8 @@ func hostOf(registry string) string {
 	return registry
 }
 
-// authorize returns the header that answers a challenge of the registry: with the credentials for the repository, or with
-// a token, which many registries give to everybody.
+// authorize returns the header that answers a challenge of the registry: with the credentials for the repository, or
+// with a token, which many registries give to everybody.
 func (s *session) authorize(ctx context.Context, challenge string) (string, error) {
 	user, password := s.Logins.Find(s.at)
 	c := artifact.ParseChallenge(challenge)

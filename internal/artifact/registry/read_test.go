@@ -81,11 +81,16 @@ func (w *world) push(t *testing.T, tag string, files ...[]byte) machineconfig.Ar
 	for _, f := range append([][]byte{[]byte("{}")}, files...) {
 		digest := fmt.Sprintf("sha256:%x", sha256.Sum256(f))
 		do(http.MethodPost, "/v2/tools/x/blobs/uploads/?digest="+url.QueryEscape(digest), f, "application/octet-stream")
-		layers = append(layers, fmt.Sprintf(`{"mediaType": "application/octet-stream", "digest": %q, "size": %d}`, digest, len(f)))
+		layers = append(layers, fmt.Sprintf(`{"mediaType": "application/octet-stream", "digest": %q, "size": %d}`,
+			digest, len(f)))
 	}
-	manifest := []byte(`{"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": ` + layers[0] + `, "layers": [` + strings.Join(layers[1:], ",") + `]}`)
+	manifest := []byte(`{"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": ` +
+		layers[0] + `, "layers": [` + strings.Join(layers[1:], ",") + `]}`)
 	do(http.MethodPut, "/v2/tools/x/manifests/"+tag, manifest, "application/vnd.oci.image.manifest.v1+json")
-	return machineconfig.Artifact{Registry: w.host, Repository: "tools/x", Tag: tag, Digest: fmt.Sprintf("sha256:%x", sha256.Sum256(manifest))}
+	return machineconfig.Artifact{
+		Registry: w.host, Repository: "tools/x", Tag: tag,
+		Digest: fmt.Sprintf("sha256:%x", sha256.Sum256(manifest)),
+	}
 }
 
 // client sends requests with a client for HTTP.
@@ -132,7 +137,10 @@ func TestAFileOfARegistry(t *testing.T) {
 	if status != 206 || text != "contents of a file" || err != nil {
 		t.Errorf("the rest: %d %q %v", status, text, err)
 	}
-	found, err := w.reader(nil).Resolve(t.Context(), machineconfig.Artifact{Registry: a.Registry, Repository: a.Repository, Tag: "v1"})
+	found, err := w.reader(nil).Resolve(t.Context(), machineconfig.Artifact{
+		Registry:   a.Registry,
+		Repository: a.Repository, Tag: "v1",
+	})
 	if found != a || err != nil {
 		t.Errorf("the tag is %v, %v", found, err)
 	}
@@ -157,7 +165,8 @@ func TestCredentialsGoToTheTokenService(t *testing.T) {
 		"with the form of docker":  {"https://" + w.host + "/v1/", "robot:hush", true},
 		"with a password that had": {w.host, "robot:old", false},
 	} {
-		logins, err := artifact.ParseLogins(fmt.Appendf(nil, `{"auths": {"broken": {"auth": "%%"}, %q: {"auth": %q}}}`, c.at, base64.StdEncoding.EncodeToString([]byte(c.login))))
+		logins, err := artifact.ParseLogins(fmt.Appendf(nil, `{"auths": {"broken": {"auth": "%%"}, %q: {"auth": %q}}}`,
+			c.at, base64.StdEncoding.EncodeToString([]byte(c.login))))
 		if err != nil {
 			t.Fatal(err)
 		}

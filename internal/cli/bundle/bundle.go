@@ -31,7 +31,8 @@ type Collection struct {
 // Flags adds the flags.
 func (k *Collection) Flags(cmd *cobra.Command) {
 	k.AddFlags(cmd)
-	cmd.Flags().StringVar(&k.output, "output", "", "`FILE` to write, or - for standard output; empty: bunsen-support-TIME.tar.gz in this directory")
+	cmd.Flags().StringVar(&k.output, "output", "", "`FILE` to write, or - for standard output; empty: "+
+		"bunsen-support-TIME.tar.gz in this directory")
 	cmd.Flags().StringVar(&k.namespace, "namespace", "bunsen-system", "`namespace` of Bunsen's pods")
 }
 
@@ -65,16 +66,21 @@ func (k *Collection) Run(cmd *cobra.Command) error {
 	if err != nil {
 		return kube.RequestError("reading the version of the cluster", err)
 	}
-	c := collector{Bundle: &support.Bundle{Name: name, At: now}, api: clients.RESTClient(), namespace: k.namespace, progress: cmd.ErrOrStderr()}
+	c := collector{
+		Bundle: &support.Bundle{Name: name, At: now}, api: clients.RESTClient(), namespace: k.namespace,
+		progress: cmd.ErrOrStderr(),
+	}
 	if c.client, err = k.Connect(); err != nil {
 		return err
 	}
-	c.Add("about.txt", fmt.Appendf(nil, "time: %s\nbunsen: %s\nKubernetes: %s\nnamespace: %s\n", now.Format(time.RFC3339), k.Version, server.GitVersion, k.namespace))
+	c.Add("about.txt", fmt.Appendf(nil, "time: %s\nbunsen: %s\nKubernetes: %s\nnamespace: %s\n",
+		now.Format(time.RFC3339), k.Version, server.GitVersion, k.namespace))
 	c.collect(cmd.Context())
 	if err := k.write(c.Bundle, cmd.OutOrStdout()); err != nil {
 		return err
 	}
-	_, err = fmt.Fprint(cmd.ErrOrStderr(), safetext.Lines(fmt.Sprintf("wrote %d files to %s. Secrets are masked by rules; read the files before you send them. left-out.txt lists what is missing.\n", c.Len()+1, k.output)))
+	_, err = fmt.Fprint(cmd.ErrOrStderr(), safetext.Lines(fmt.Sprintf("wrote %d files to %s. Secrets are masked by "+
+		"rules; read the files before you send them. left-out.txt lists what is missing.\n", c.Len()+1, k.output)))
 	return err
 }
 

@@ -23,8 +23,8 @@ const (
 	logTimeout = 5 * time.Minute
 	// logLines is how many lines of a log are read.
 	logLines = 20000
-	// maxLog is how many bytes of a log are read. maskedLog is how many of its last bytes are masked: twice as many as the
-	// bundle has, so that the part in the bundle does not begin inside of a secret of several lines.
+	// maxLog is how many bytes of a log are read. maskedLog is how many of its last bytes are masked: twice as many as
+	// the bundle has, so that the part in the bundle does not begin inside of a secret of several lines.
 	maxLog    = 64 << 20
 	maskedLog = 2 * support.MaxFile
 )
@@ -47,7 +47,8 @@ func (c collector) logs(ctx context.Context) {
 		p := &pods.Items[i]
 		if isDaemon(p) {
 			if daemons++; daemons > maxDaemons {
-				c.LeaveOut("logs/"+p.Name, fmt.Sprintf("the bundle has the logs of %d daemons: first of those that are not ready", maxDaemons))
+				c.LeaveOut("logs/"+p.Name, fmt.Sprintf("the bundle has the logs of %d daemons: first of those that "+
+					"are not ready", maxDaemons))
 				continue
 			}
 		}
@@ -66,8 +67,10 @@ func (c collector) log(ctx context.Context, p *corev1.Pod, container string, pre
 	if previous {
 		name = fmt.Sprintf("logs/%s/%s.previous.log", p.Name, container)
 	}
-	stream, err := c.api.Get().AbsPath("/api/v1/namespaces", p.Namespace, "pods", p.Name, "log").Param("container", container).
-		Param("previous", strconv.FormatBool(previous)).Param("tailLines", strconv.Itoa(logLines)).Param("timestamps", "true").Stream(ctx)
+	stream, err := c.api.Get().AbsPath("/api/v1/namespaces", p.Namespace, "pods", p.Name, "log").Param("container",
+		container).
+		Param("previous", strconv.FormatBool(previous)).Param("tailLines", strconv.Itoa(logLines)).Param("timestamps",
+		"true").Stream(ctx)
 	if previous && apierrors.IsBadRequest(err) {
 		return // The kubelet has deleted this log.
 	}
@@ -94,7 +97,9 @@ func priority(p *corev1.Pod) int {
 	ready := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})
-	if !ready || slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.RestartCount > 0 }) {
+	if !ready || slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return s.RestartCount > 0
+	}) {
 		return 1
 	}
 	return 2

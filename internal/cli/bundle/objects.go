@@ -43,7 +43,10 @@ func kinds(namespace string) []kind {
 		{"apiextensions.k8s.io", "v1", "CustomResourceDefinition", ""},
 		{"certificates.k8s.io", "v1", "CertificateSigningRequest", ""},
 	}
-	for _, own := range []string{"BunsenStatus", "GitSource", "RevisionContent", "Content", "RolloutPolicy", "DriftPolicy", "ProvisioningToken", "Notification"} {
+	for _, own := range []string{
+		"BunsenStatus", "GitSource", "RevisionContent", "Content", "RolloutPolicy",
+		"DriftPolicy", "ProvisioningToken", "Notification",
+	} {
 		all = append(all, kind{"bunsen.dev", "v1alpha1", own, ""})
 	}
 	for _, k := range []kind{
@@ -68,7 +71,8 @@ func (c collector) objects(ctx context.Context, k kind) {
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: k.group, Version: k.version, Kind: k.kind + "List"})
 	dir, count := path.Join("objects", strings.ToLower(k.kind)), 0
 	for {
-		if err := c.client.List(ctx, list, client.InNamespace(k.namespace), client.Limit(pageSize), client.Continue(list.GetContinue())); err != nil {
+		if err := c.client.List(ctx, list, client.InNamespace(k.namespace), client.Limit(pageSize),
+			client.Continue(list.GetContinue())); err != nil {
 			c.LeaveOut(dir, err.Error())
 			return
 		}
@@ -131,7 +135,9 @@ func (c collector) answers(ctx context.Context) {
 }
 
 // why adds the output of the command why for one object.
-func (c collector) why(kind, name string, cluster fleet.Cluster, ask func(fleet.Cluster, string, time.Time) (inspect.Why, error)) {
+func (c collector) why(kind, name string, cluster fleet.Cluster,
+	ask func(fleet.Cluster, string, time.Time) (inspect.Why, error),
+) {
 	file := fmt.Sprintf("why/%s_%s.txt", kind, fileName(name))
 	answer, err := ask(cluster, name, c.At)
 	if err != nil {

@@ -99,7 +99,8 @@ func (r clusterState) objects(head []transpile.ClusterObject) (out []transpile.C
 func userEntries(entries map[string]string) map[string]string {
 	out := maps.Clone(entries)
 	maps.DeleteFunc(out, func(key, _ string) bool {
-		return strings.HasPrefix(key, "bunsen.dev/") && key != policy.InPlaceAnnotation || strings.HasPrefix(key, "kubectl.kubernetes.io/")
+		return strings.HasPrefix(key, "bunsen.dev/") && key != policy.InPlaceAnnotation ||
+			strings.HasPrefix(key, "kubectl.kubernetes.io/")
 	})
 	return out
 }

@@ -51,12 +51,17 @@ type clusterState struct {
 // fromCluster uses the running configs as the base. fromCluster adds to head the cluster's objects that the repository
 // does not have: MachineConfigs created through the API, other pools, the disruption policy. The controller merges
 // these objects, too. fromCluster also reads facts that the flags do not give.
-func (c Comparison) fromCluster(ctx context.Context, memory *review.Renderings, head *side, facts review.Facts) (side, review.Facts, error) {
+func (c Comparison) fromCluster(ctx context.Context, memory *review.Renderings, head *side,
+	facts review.Facts,
+) (side, review.Facts, error) {
 	r, err := c.readCluster(ctx)
 	if err != nil {
 		return side{}, facts, err
 	}
-	base := side{Side: review.Side{Name: "the cluster", Pools: map[string]review.Pool{}, Commit: r.commit()}, policy: policy.Default(), pools: r.pools}
+	base := side{
+		Side:   review.Side{Name: "the cluster", Pools: map[string]review.Pool{}, Commit: r.commit()},
+		policy: policy.Default(), pools: r.pools,
+	}
 	live := map[string]*mcfgv1.MachineConfig{}
 	for i := range r.configs {
 		live[r.configs[i].Name] = &r.configs[i]
@@ -144,9 +149,11 @@ func (c Comparison) sourceOf(sources []v1alpha1.GitSource) (*v1alpha1.GitSource,
 	case c.source == notFollowed || c.source == "" && len(names) == 0:
 		return nil, nil
 	case c.source == "":
-		return nil, fmt.Errorf("the cluster follows several repositories (%s): say with --source which of them this one is, or --source %s for none of them", have, notFollowed)
+		return nil, fmt.Errorf("the cluster follows several repositories (%s): say with --source which of them this "+
+			"one is, or --source %s for none of them", have, notFollowed)
 	default:
-		return nil, fmt.Errorf("--source %s: the cluster has no GitSource of that name; it has: %s; --source %s is for a repository that it does not follow yet", c.source, cmp.Or(have, "none"), notFollowed)
+		return nil, fmt.Errorf("--source %s: the cluster has no GitSource of that name; it has: %s; --source %s is "+
+			"for a repository that it does not follow yet", c.source, cmp.Or(have, "none"), notFollowed)
 	}
 }
 
@@ -156,7 +163,8 @@ const notFollowed = "-"
 // isFromSource reports whether the compared repository created an object, so that the source deletes the object when a
 // user removes it from the repository.
 func (r clusterState) isFromSource(o client.Object) bool {
-	return r.source != nil && o.GetLabels()[v1alpha1.SourceLabel] == r.source.Name && (r.source.Spec.Prune == nil || *r.source.Spec.Prune)
+	return r.source != nil && o.GetLabels()[v1alpha1.SourceLabel] == r.source.Name &&
+		(r.source.Spec.Prune == nil || *r.source.Spec.Prune)
 }
 
 // commit returns the commit of the pools whose configs come from the source; nil if their commits differ or one is
@@ -188,7 +196,8 @@ func runningPool(p *mcfgv1.MachineConfigPool, live map[string]*mcfgv1.MachineCon
 	}
 	mc := live[name]
 	if mc == nil {
-		return review.Pool{}, fmt.Errorf("reading MachineConfigPool %s: its config %s is not on the cluster", p.Name, name)
+		return review.Pool{}, fmt.Errorf("reading MachineConfigPool %s: its config %s is not on the cluster", p.Name,
+			name)
 	}
 	pool, err := review.LivePool(p.Name, mc)
 	if err != nil {
@@ -207,7 +216,9 @@ func (c Comparison) addFromCluster(memory *review.Renderings, head *side, base s
 	}
 	result := head.result
 	ours := func(kind, name string) bool {
-		return slices.ContainsFunc(result.Cluster, func(o transpile.ClusterObject) bool { return o.Object.GetKind() == kind && o.Object.GetName() == name })
+		return slices.ContainsFunc(result.Cluster, func(o transpile.ClusterObject) bool {
+			return o.Object.GetKind() == kind && o.Object.GetName() == name
+		})
 	}
 	var kept []transpile.ClusterObject
 	for i := range r.pools {

@@ -49,7 +49,8 @@ func factsOf(flags []string) (review.Facts, error) {
 			most, err = strconv.Atoi(atOnce)
 		}
 		if !ok || pool == "" || err != nil || nodes < 0 || limited && most < 1 {
-			errs = append(errs, fmt.Errorf("--nodes %q: want POOL=NODES or POOL=NODES/AT-ONCE, such as worker=40 or worker=40/4", f))
+			errs = append(errs, fmt.Errorf("--nodes %q: want POOL=NODES or POOL=NODES/AT-ONCE, such as worker=40 or "+
+				"worker=40/4", f))
 			continue
 		}
 		facts.Pools[pool] = review.PoolFacts{Nodes: nodes, MaxUnavailable: most}
@@ -68,7 +69,8 @@ func policyFrom(file string) (policy.Policy, policy.Overrides, error) {
 		return policy.Policy{}, policy.Overrides{}, fmt.Errorf("reading the disruption policy %s: %w", file, err)
 	}
 	if mc.Kind != "MachineConfiguration" {
-		return policy.Policy{}, policy.Overrides{}, fmt.Errorf("reading the disruption policy %s: it is a %q, not a MachineConfiguration", file, mc.Kind)
+		return policy.Policy{}, policy.Overrides{},
+			fmt.Errorf("reading the disruption policy %s: it is a %q, not a MachineConfiguration", file, mc.Kind)
 	}
 	p, err := policy.FromSpec(mc.Spec.NodeDisruptionPolicy)
 	if err != nil {
@@ -78,7 +80,8 @@ func policyFrom(file string) (policy.Policy, policy.Overrides, error) {
 }
 
 // KeyHelp explains the flag --key.
-const KeyHelp = "name of the cluster or environment, for Markdown: it heads the comment, and keeps several comments apart"
+const KeyHelp = "name of the cluster or environment, for Markdown: it heads the comment, and keeps several " +
+	"comments apart"
 
 // AddFlags adds the flags of diff and comment.
 func (c *Comparison) AddFlags(cmd *cobra.Command) {
@@ -86,10 +89,13 @@ func (c *Comparison) AddFlags(cmd *cobra.Command) {
 	f.StringVar(&c.At.Repo, "repo", ".", "a directory in the git repository")
 	f.StringVar(&c.At.Path, "path", "", "the folder below it that holds pools/")
 	f.StringVar(&c.policyFile, "policy", "", "a MachineConfiguration to judge by, instead of the one in cluster/")
-	f.StringSliceVar(&c.nodes, "nodes", nil, "nodes of a pool, and how many may be away at once, else as the pool in cluster/ says: worker=40/4 (repeatable)")
+	f.StringSliceVar(&c.nodes, "nodes", nil, "nodes of a pool, and how many may be away at once, else as the pool in "+
+		"cluster/ says: worker=40/4 (repeatable)")
 	f.BoolVar(&c.Running, "cluster", false, "compare with what the cluster's nodes should run now")
-	f.StringVar(&c.source, "source", "", "with --cluster: the GitSource that follows this repository, where there are several; - for none of them")
-	f.StringVar(&c.defaults.OSImageURL, "os-image", "", "the cluster's default OS image, as the controller's flag of that name")
+	f.StringVar(&c.source, "source", "", "with --cluster: the GitSource that follows this repository, where there "+
+		"are several; - for none of them")
+	f.StringVar(&c.defaults.OSImageURL, "os-image", "", "the cluster's default OS image, as the controller's flag of "+
+		"that name")
 	f.StringVar(&c.defaults.ExtensionsImage, "extensions-image", "", "the cluster's default extensions image")
 	c.cluster.AddFlags(cmd)
 }
@@ -191,7 +197,8 @@ func (c Comparison) Compare(ctx context.Context, base, head string) (review.Comp
 		from, failed.Base = c.read(ctx, memory, base)
 	}
 	if to, failed.Head = c.read(ctx, memory, head); failed == (RenderErrors{}) {
-		was, is := review.Render(from.result, &memory.Renderer, memory.Defaults), review.Render(to.result, &memory.Renderer, memory.Defaults)
+		was, is := review.Render(from.result, &memory.Renderer, memory.Defaults),
+			review.Render(to.result, &memory.Renderer, memory.Defaults)
 		failed = RenderErrors{from.rendered(was), to.rendered(is)}
 	}
 	if failed.Base != nil {
@@ -219,7 +226,8 @@ func (c Comparison) evaluate(from, to side, facts review.Facts) (review.Comparis
 	for _, pool := range slices.Sorted(maps.Keys(facts.Pools)) {
 		_, was := from.Pools[pool]
 		if _, is := to.Pools[pool]; !was && !is {
-			return review.Comparison{}, cli.Invalid(fmt.Errorf("--nodes %s: neither side has such a pool; head has: %s", pool, strings.Join(slices.Sorted(maps.Keys(to.Pools)), ", ")))
+			return review.Comparison{}, cli.Invalid(fmt.Errorf("--nodes %s: neither side has such a pool; head has: %s",
+				pool, strings.Join(slices.Sorted(maps.Keys(to.Pools)), ", ")))
 		}
 	}
 	for i := range to.pools {
@@ -229,7 +237,8 @@ func (c Comparison) evaluate(from, to side, facts review.Facts) (review.Comparis
 			continue
 		}
 		var err error
-		if known.MaxUnavailable, err = poolstate.MaxUnavailable(p.Name, p.Spec.MaxUnavailable, known.Nodes); err != nil {
+		if known.MaxUnavailable, err = poolstate.MaxUnavailable(p.Name, p.Spec.MaxUnavailable,
+			known.Nodes); err != nil {
 			return review.Comparison{}, cli.Invalid(fmt.Errorf("reading MachineConfigPool %s: %w", p.Name, err))
 		}
 		facts.Pools[p.Name] = known
@@ -243,7 +252,8 @@ func (c Comparison) evaluate(from, to side, facts review.Facts) (review.Comparis
 		from.policy = to.policy // The file replaces the policy of both sides, so the policy is no change.
 	}
 	out := review.Compare(from.Side, to.Side, to.policy)
-	out = out.WithCluster(cluster.Compare(cluster.State{Policy: from.policy, Pools: from.pools, Objects: from.objects}, cluster.State{Policy: to.policy, Pools: to.pools, Objects: to.objects}))
+	out = out.WithCluster(cluster.Compare(cluster.State{Policy: from.policy, Pools: from.pools, Objects: from.objects},
+		cluster.State{Policy: to.policy, Pools: to.pools, Objects: to.objects}))
 	return out.WithFacts(facts), nil
 }
 

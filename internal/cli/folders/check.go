@@ -36,9 +36,11 @@ func checkFolder(dir string) error {
 		return fmt.Errorf("%s; %s has one: run it there, or name that folder", text, above)
 	}
 	if below := foldersBelow(dir); len(below) > 0 {
-		return fmt.Errorf("%s; name a folder that has one, such as %s", text, strings.Join(below[:min(namedFolders, len(below))], " or "))
+		return fmt.Errorf("%s; name a folder that has one, such as %s", text,
+			strings.Join(below[:min(namedFolders, len(below))], " or "))
 	}
-	return fmt.Errorf("%s: a repository has a directory %s/<pool>/ for each pool (%[2]s/worker/, %[2]s/master/) with Butane documents (*.bu) or a kustomization.yaml in it", text, poolsFolder)
+	return fmt.Errorf("%s: a repository has a directory %s/<pool>/ for each pool (%[2]s/worker/, %[2]s/master/) with "+
+		"Butane documents (*.bu) or a kustomization.yaml in it", text, poolsFolder)
 }
 
 // folderAbove returns the nearest folder above dir that has pools/, or "". folderAbove stops at the top of a git work
@@ -72,7 +74,8 @@ func foldersBelow(dir string) (found []string) {
 		switch {
 		case err != nil || relErr != nil || !e.IsDir():
 			return nil
-		case rel != "." && strings.HasPrefix(e.Name(), "."), strings.Count(rel, string(filepath.Separator)) >= searchDepth:
+		case rel != "." && strings.HasPrefix(e.Name(), "."),
+			strings.Count(rel, string(filepath.Separator)) >= searchDepth:
 			return fs.SkipDir
 		case rel != "." && e.Name() == poolsFolder:
 			found = append(found, filepath.Dir(p))

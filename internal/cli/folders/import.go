@@ -20,7 +20,9 @@ import (
 )
 
 // ReadImport imports files with objects, or one directory of Butane files.
-func ReadImport(cmd *cobra.Command, args []string, filesDir string, opts adopt.Options) (tree.Output, []adopt.Finding, error) {
+func ReadImport(cmd *cobra.Command, args []string, filesDir string,
+	opts adopt.Options,
+) (tree.Output, []adopt.Finding, error) {
 	isDir := func(name string) bool {
 		info, err := os.Stat(name)
 		return err == nil && info.IsDir()
@@ -29,9 +31,11 @@ func ReadImport(cmd *cobra.Command, args []string, filesDir string, opts adopt.O
 	case len(args) == 1 && isDir(args[0]):
 		return importTree(cmd.Context(), args[0], filesDir, opts)
 	case slices.ContainsFunc(args, isDir):
-		return tree.Output{}, nil, errors.New("a directory of Butane files is imported alone: name one directory, or files with objects")
+		return tree.Output{}, nil, errors.New("a directory of Butane files is imported alone: name one directory, or " +
+			"files with objects")
 	case filesDir != "":
-		return tree.Output{}, nil, errors.New("--files-dir is for a directory of Butane files, and the arguments are files")
+		return tree.Output{}, nil, errors.New("--files-dir is for a directory of Butane files, and the arguments " +
+			"are files")
 	}
 	inputs, err := readInputs(cmd.InOrStdin(), args)
 	if err != nil {
@@ -44,14 +48,16 @@ func ReadImport(cmd *cobra.Command, args []string, filesDir string, opts adopt.O
 // importTree imports a directory of Butane files. Its findings have paths that the user can open.
 func importTree(ctx context.Context, dir, filesDir string, opts adopt.Options) (tree.Output, []adopt.Finding, error) {
 	if len(opts.Pools) > 1 || opts.Exact || opts.Generated {
-		return tree.Output{}, nil, errors.New("a directory of Butane files has at most one --pool; --exact and --generated are for MachineConfigs")
+		return tree.Output{}, nil, errors.New("a directory of Butane files has at most one --pool; --exact and " +
+			"--generated are for MachineConfigs")
 	}
 	var in tree.Input
 	if len(opts.Pools) == 1 {
 		in.Pool = opts.Pools[0]
 	}
 	if bad := validation.IsDNS1123Label(in.Pool); in.Pool != "" && len(bad) > 0 {
-		return tree.Output{}, nil, fmt.Errorf("--pool: %q is no name for a pool: use lower-case letters, digits and -", in.Pool)
+		return tree.Output{}, nil, fmt.Errorf("--pool: %q is no name for a pool: use lower-case letters, digits and -",
+			in.Pool)
 	}
 	for _, part := range []struct {
 		dir  string

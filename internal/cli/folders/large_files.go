@@ -41,8 +41,8 @@ func LargeFiles(res transpile.Result, pools []review.PoolRendering) (all []conte
 	return all
 }
 
-// SaveLargeFiles writes the large files of configs into a directory. Without a directory, it prints a warning. For configs
-// that are printed as Ignition, that is an error, because Ignition cannot download such files.
+// SaveLargeFiles writes the large files of configs into a directory. Without a directory, it prints a warning. For
+// configs that are printed as Ignition, that is an error, because Ignition cannot download such files.
 func SaveLargeFiles(warn io.Writer, dir string, asIgnition bool, files []contentstore.File) error {
 	if len(files) == 0 {
 		return nil
@@ -58,16 +58,18 @@ func SaveLargeFiles(warn io.Writer, dir string, asIgnition bool, files []content
 	for i, f := range files {
 		sum, paths[i] = sum+f.Size, f.Path
 	}
-	text := fmt.Sprintf("the config does not have the contents of large files (%s, %s): --content DIR writes them", strings.Join(paths, ", "), contentstore.SizeText(sum))
+	text := fmt.Sprintf("the config does not have the contents of large files (%s, %s): --content DIR writes them",
+		strings.Join(paths, ", "), contentstore.SizeText(sum))
 	if asIgnition {
-		return cli.Invalid(fmt.Errorf("writing Ignition: %s, for machine-config-daemon apply --content. Ignition itself cannot download them", text))
+		return cli.Invalid(fmt.Errorf("writing Ignition: %s, for machine-config-daemon apply --content. Ignition "+
+			"itself cannot download them", text))
 	}
 	fmt.Fprintf(warn, "warning: %s\n", text)
 	return nil
 }
 
-// writeLargeFiles writes files of the content store into a directory, each under its hash. A file that the directory has
-// stays as it is.
+// writeLargeFiles writes files of the content store into a directory, each under its hash. A file that the directory
+// has stays as it is.
 func writeLargeFiles(dir string, files []contentstore.File) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil { //nolint:gosec // the umask of the user decides
 		return fmt.Errorf("creating the directory of large files: %w", err)
@@ -93,8 +95,9 @@ func writeLargeFile(name string, f contentstore.File) error {
 	if err != nil {
 		return err
 	}
-	defer from.Close()                                                             //nolint:errcheck // only read
-	to, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666) //nolint:gosec // the umask of the user decides
+	defer from.Close() //nolint:errcheck // only read
+	to, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC,
+		0o666) //nolint:gosec // the umask of the user decides
 	if err != nil {
 		return err
 	}

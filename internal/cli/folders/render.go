@@ -49,7 +49,10 @@ func Explained(ctx context.Context, tree source.Tree, q Question) (lineage.Repor
 	if err != nil {
 		return lineage.Report{}, cli.Invalid(err)
 	}
-	report := lineage.Report{Version: lineage.Version, Pool: of.Rendered.Pool, Node: q.Node, Rendered: own.Name, Items: items}
+	report := lineage.Report{
+		Version: lineage.Version, Pool: of.Rendered.Pool, Node: q.Node, Rendered: own.Name,
+		Items: items,
+	}
 	report.Row = lineage.RowOf(result, report.Pool, q.Node)
 	return report, nil
 }
@@ -66,7 +69,10 @@ func poolsOf(pools []review.PoolRendering, q Question) []review.PoolRendering {
 
 // Blame adds to each value the commit that last changed its lines.
 func (p Repository) Blame(ctx context.Context, tree source.Tree, report *lineage.Report) error {
-	commits, err := history.Open(ctx, git.LocalRevision{Repository: p.Repo, Revision: tree.Commit.Hash, Path: p.Folder()})
+	commits, err := history.Open(ctx, git.LocalRevision{
+		Repository: p.Repo, Revision: tree.Commit.Hash,
+		Path: p.Folder(),
+	})
 	if err != nil {
 		return err
 	}
@@ -88,7 +94,10 @@ func (p Repository) Blame(ctx context.Context, tree source.Tree, report *lineage
 			}
 			out := map[int]lineage.Commit{}
 			for line, b := range found {
-				out[line] = lineage.Commit{Hash: b.Commit.Hash, Author: b.Commit.Author, Date: b.Commit.Time, Subject: b.Commit.Subject}
+				out[line] = lineage.Commit{
+					Hash: b.Commit.Hash, Author: b.Commit.Author, Date: b.Commit.Time,
+					Subject: b.Commit.Subject,
+				}
 			}
 			return out, nil
 		},
@@ -124,7 +133,9 @@ func ChoosePools(pools []review.PoolRendering, name, one string) ([]review.PoolR
 var ErrNotValid = errors.New("the repository is not valid")
 
 // RenderWith renders every pool of a tree. If the report is fatal, the error contains the whole report.
-func RenderWith(ctx context.Context, memory *review.Renderings, tree source.Tree) (transpile.Result, review.Rendering, error) {
+func RenderWith(ctx context.Context, memory *review.Renderings,
+	tree source.Tree,
+) (transpile.Result, review.Rendering, error) {
 	res, out, err := memory.Render(tree, ctx.Err)
 	if err != nil {
 		return res, out, cli.Invalid(fmt.Errorf("rendering the repository: %w", err))

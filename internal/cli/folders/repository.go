@@ -33,7 +33,8 @@ func (p Repository) Open(ctx context.Context, arg string) (tree source.Tree, don
 		case err != nil:
 			return OpenDir(ctx, filepath.Join(arg, p.Path))
 		case arg != "HEAD":
-			return source.Tree{}, func() {}, fmt.Errorf("%q is a directory and also a revision. Write ./%[2]s for the directory; for the revision write refs/heads/%[2]s, refs/tags/%[2]s or a hash", arg, arg)
+			return source.Tree{}, func() {}, fmt.Errorf("%q is a directory and also a revision. Write ./%[2]s for "+
+				"the directory; for the revision write refs/heads/%[2]s, refs/tags/%[2]s or a hash", arg, arg)
 		}
 	}
 	into, done, err := tempDir()

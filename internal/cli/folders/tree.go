@@ -155,7 +155,8 @@ func emptyRoot(dir string) (*os.Root, error) {
 		return nil, cli.Invalid(fmt.Errorf("reading the directory of the tree: %w", err))
 	}
 	if len(entries) > 0 {
-		return nil, cli.Invalid(fmt.Errorf("%s is not empty: name a new directory, so that nothing in the tree is left over from elsewhere", filepath.Clean(dir)))
+		return nil, cli.Invalid(fmt.Errorf("%s is not empty: name a new directory, so that nothing in the tree is "+
+			"left over from elsewhere", filepath.Clean(dir)))
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -20,7 +20,8 @@ func Command() *cobra.Command {
 	var o Options
 	var out cli.Output
 	cmd := &cobra.Command{
-		Use: "hash FILE...", Short: "Download the remote files of documents, and write their hashes into the documents", GroupID: "offline",
+		Use: "hash FILE...", Short: "Download the remote files of documents, and write their hashes into the documents",
+		GroupID: "offline",
 		Long: `Download each file that a document names with contents.source: https://…, http://… or oci://…, and write its hash as
 verification.hash into the document. All other bytes of the document stay, also comments. FILE is a document of Butane, Ignition or Kubernetes.
 
@@ -72,7 +73,8 @@ Exit codes: 0 the documents have the right hashes, 1 a hash differs (with --chec
 	flags := cmd.Flags()
 	flags.BoolVar(&o.Missing, "missing", false, "leave out files that have a hash")
 	flags.BoolVar(&o.Check, "check", false, "change no document, and exit with 1 if a hash differs or is missing")
-	flags.StringVar(&o.CAFile, "ca-file", "", "a file with certificates of certificate authorities, in PEM, in addition to those of this machine")
+	flags.StringVar(&o.CAFile, "ca-file", "", "a file with certificates of certificate authorities, in PEM, in "+
+		"addition to those of this machine")
 	return cmd
 }
 

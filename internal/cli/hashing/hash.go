@@ -33,7 +33,8 @@ type Options struct {
 	Check bool
 	// CAFile has certificates of CAs in PEM, in addition to those of this machine.
 	CAFile string
-	// Progress is called during a download with the bytes so far. The parameter total is 0 if the server did not say it.
+	// Progress is called during a download with the bytes so far. The parameter total is 0 if the server did not say
+	// it.
 	Progress func(address string, have, total int64)
 }
 
@@ -55,7 +56,10 @@ type Result struct {
 // Run downloads the remote files of documents and edits the documents. An address that fails leaves its document
 // unchanged, and without a result. The error joins all failures.
 func (o Options) Run(ctx context.Context, paths []string) (all []Result, _ error) {
-	options := download.Options{Logins: logins(), Mirrors: userMirrors(), Failures: download.NewFailures(), Agent: "bunsen", Stall: download.Stall, Rate: 1 << 40}
+	options := download.Options{
+		Logins: logins(), Mirrors: userMirrors(), Failures: download.NewFailures(),
+		Agent: "bunsen", Stall: download.Stall, Rate: 1 << 40,
+	}
 	if o.CAFile != "" {
 		pem, err := os.ReadFile(o.CAFile)
 		if err != nil {
@@ -121,7 +125,9 @@ type sum struct {
 }
 
 // file hashes the remote files of one document.
-func (o Options) file(ctx context.Context, client *download.Client, path string, sums map[machineconfig.Remote]sum) ([]Result, error) {
+func (o Options) file(ctx context.Context, client *download.Client, path string,
+	sums map[machineconfig.Remote]sum,
+) ([]Result, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading the document: %w", err)
@@ -144,7 +150,10 @@ func (o Options) file(ctx context.Context, client *download.Client, path string,
 		}
 		hashes[i] = is.hash
 		s := sources[i]
-		results = append(results, Result{path, s.Line, machineconfig.ShownAddress(r.URL), is.hash, s.Hash, is.size, s.Resolved != "" || !strings.EqualFold(is.hash, s.Hash)})
+		results = append(results, Result{
+			path, s.Line, machineconfig.ShownAddress(r.URL), is.hash, s.Hash, is.size,
+			s.Resolved != "" || !strings.EqualFold(is.hash, s.Hash),
+		})
 	}
 	if err := errors.Join(bad...); err != nil {
 		return nil, err
@@ -160,9 +169,12 @@ func (o Options) file(ctx context.Context, client *download.Client, path string,
 }
 
 // source returns the remote file of a source, and the hash of its contents.
-func (o Options) source(ctx context.Context, client *download.Client, s *remotehash.Source, sums map[machineconfig.Remote]sum) (machineconfig.Remote, sum, error) {
+func (o Options) source(ctx context.Context, client *download.Client, s *remotehash.Source,
+	sums map[machineconfig.Remote]sum,
+) (machineconfig.Remote, sum, error) {
 	r, err := s.Remote(s.Function())
-	if strings.HasPrefix(s.Address, machineconfig.ArtifactScheme) && (err == nil || errors.Is(err, machineconfig.ErrNoDigest)) {
+	if strings.HasPrefix(s.Address, machineconfig.ArtifactScheme) &&
+		(err == nil || errors.Is(err, machineconfig.ErrNoDigest)) {
 		r, err = resolve(ctx, client, s)
 	}
 	if err != nil {
@@ -235,7 +247,8 @@ func (o Options) download(ctx context.Context, client *download.Client, r machin
 	from := io.Reader(&counted{body, o.Progress, at, 0, max(answer.Length, 0)})
 	if r.Gzip {
 		if from, err = gzip.NewReader(from); err != nil {
-			return sum{}, fmt.Errorf("unpacking %s: %w; remove `compression`, or serve the contents compressed", at, err)
+			return sum{}, fmt.Errorf("unpacking %s: %w; remove `compression`, or serve the contents compressed", at,
+				err)
 		}
 	}
 	var function hash.Hash = sha512.New()
@@ -247,7 +260,8 @@ func (o Options) download(ctx context.Context, client *download.Client, r machin
 		return sum{}, &fetch.Error{Address: at, Err: err}
 	}
 	if size > host.MaxDownload {
-		return sum{}, fmt.Errorf("%s has more than %d bytes, and a remote file has at most so many", at, host.MaxDownload)
+		return sum{}, fmt.Errorf("%s has more than %d bytes, and a remote file has at most so many", at,
+			host.MaxDownload)
 	}
 	return sum{r.Hash + "-" + hex.EncodeToString(function.Sum(nil)), size}, nil
 }

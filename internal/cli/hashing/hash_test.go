@@ -39,7 +39,8 @@ func newServer(t *testing.T) (url, ca string, requests *int) {
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	ca = filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	return server.URL, ca, requests
@@ -60,19 +61,24 @@ func document(t *testing.T, contents ...string) string {
 
 func TestHashesAreWrittenIntoTheDocument(t *testing.T) {
 	url, ca, requests := newServer(t)
-	long, short := fmt.Sprintf("sha512-%x", sha512.Sum512([]byte("contents"))), fmt.Sprintf("sha256-%x", sha256.Sum256([]byte("contents")))
-	path := document(t, "source: '"+url+"/a?token=geheim'", "source: "+url+"/a.gz, compression: gzip", "source: "+url+"/a, verification: {hash: sha256-old}", "source: '"+url+"/a?token=geheim'")
+	long, short := fmt.Sprintf("sha512-%x", sha512.Sum512([]byte("contents"))),
+		fmt.Sprintf("sha256-%x", sha256.Sum256([]byte("contents")))
+	path := document(t, "source: '"+url+"/a?token=geheim'", "source: "+url+"/a.gz, compression: gzip", "source: "+url+
+		"/a, verification: {hash: sha256-old}", "source: '"+url+"/a?token=geheim'")
 	results, err := hashing.Options{CAFile: ca}.Run(t.Context(), []string{path})
 	if err != nil || len(results) != 4 || *requests != 3 {
 		t.Fatal(results, err, *requests)
 	}
 	for i, want := range []string{long, long, short, long} {
-		if r := results[i]; r.Hash != want || !r.Changed || r.Bytes != 8 || strings.Contains(r.Address, "geheim") || r.Line != 6+2*i {
+		if r := results[i]; r.Hash != want || !r.Changed || r.Bytes != 8 || strings.Contains(r.Address, "geheim") ||
+			r.Line != 6+2*i {
 			t.Errorf("result %d is %+v", i, r)
 		}
 	}
 	text, _ := os.ReadFile(path)
-	want := document(t, "source: '"+url+"/a?token=geheim', verification: {hash: "+long+"}", "source: "+url+"/a.gz, verification: {hash: "+long+"}, compression: gzip", "source: "+url+"/a, verification: {hash: "+short+"}", "source: '"+url+"/a?token=geheim', verification: {hash: "+long+"}")
+	want := document(t, "source: '"+url+"/a?token=geheim', verification: {hash: "+long+"}", "source: "+url+
+		"/a.gz, verification: {hash: "+long+"}, compression: gzip", "source: "+url+"/a, verification: {hash: "+short+
+		"}", "source: '"+url+"/a?token=geheim', verification: {hash: "+long+"}")
 	if shall, _ := os.ReadFile(want); !bytes.Equal(text, shall) {
 		t.Errorf("it wrote\n%s\nwant\n%s", text, shall)
 	}
@@ -113,7 +119,8 @@ func TestAnAddressThatFailsLeavesItsDocument(t *testing.T) {
 			_, err := hashing.Options{CAFile: ca}.Run(t.Context(), []string{path})
 			after, _ := os.ReadFile(path)
 			var exit *cli.ExitError
-			if !errors.As(err, &exit) || exit.Code != c.code || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path+":8: ") || strings.Contains(err.Error(), "geheim") {
+			if !errors.As(err, &exit) || exit.Code != c.code || !strings.Contains(err.Error(), c.want) ||
+				!strings.Contains(err.Error(), path+":8: ") || strings.Contains(err.Error(), "geheim") {
 				t.Errorf("it says %v", err)
 			}
 			if !bytes.Equal(before, after) {

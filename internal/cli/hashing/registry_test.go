@@ -26,7 +26,8 @@ func newRegistry(t *testing.T) (host, ca string, push func(tag, file string) str
 	server := httptest.NewTLSServer(store)
 	t.Cleanup(server.Close)
 	ca = filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	put := func(method, path, body string) {
@@ -64,7 +65,8 @@ func TestHashOfAFileInARegistry(t *testing.T) {
 		t.Helper()
 		text, err := os.ReadFile(path)
 		want := "source: 'oci://" + host + "/x:v1@" + digest + "'"
-		if err != nil || !strings.Contains(string(text), want) || !strings.Contains(string(text), fmt.Sprintf("sha512-%x", sha512.Sum512([]byte(file)))) {
+		if err != nil || !strings.Contains(string(text), want) ||
+			!strings.Contains(string(text), fmt.Sprintf("sha512-%x", sha512.Sum512([]byte(file)))) {
 			t.Errorf("%v\n%s\nwant %s and %s", err, text, want, fmt.Sprintf("sha512-%x", sha512.Sum512([]byte(file))))
 		}
 	}

@@ -108,7 +108,10 @@ func (r report) text() string {
 		if s.Missing {
 			ready = "not installed"
 		}
-		table.Rows = append(table.Rows, []string{s.Part, ready, terminal.Dash(r.versionsOf(s.Part)), terminal.Dash(strings.Join(s.Problems, "; "))})
+		table.Rows = append(table.Rows, []string{
+			s.Part, ready, terminal.Dash(r.versionsOf(s.Part)),
+			terminal.Dash(strings.Join(s.Problems, "; ")),
+		})
 	}
 	var b strings.Builder
 	b.WriteString(table.String())
@@ -141,8 +144,10 @@ type Removal struct {
 func (r *Removal) Flags(cmd *cobra.Command) {
 	r.AddFlags(cmd)
 	f := cmd.Flags()
-	f.BoolVar(&r.everything, "everything", false, "also delete the kinds and the namespaces: every pool, config and token, the credentials of repositories, and the server's CA")
-	f.BoolVar(&r.force, "force", false, "do not wait for nodes that are in an update; they stay as they are, possibly cordoned")
+	f.BoolVar(&r.everything, "everything", false, "also delete the kinds and the namespaces: every pool, config and "+
+		"token, the credentials of repositories, and the server's CA")
+	f.BoolVar(&r.force, "force", false, "do not wait for nodes that are in an update; they stay as they are, "+
+		"possibly cordoned")
 	f.DurationVar(&r.timeout, "timeout", 5*time.Minute, "how long to wait for nodes that are in an update")
 	f.BoolVar(&r.dryRun, "dry-run", false, "let the API server check the deletions, and delete nothing")
 }
@@ -161,8 +166,8 @@ func (r *Removal) Run(cmd *cobra.Command) error {
 	return r.remove(cmd.Context(), c, cmd.OutOrStdout())
 }
 
-// awaitNodes waits until no node is in an update. Without the controller and its rights, such a node would stay cordoned or
-// would never report how its update ended.
+// awaitNodes waits until no node is in an update. Without the controller and its rights, such a node would stay
+// cordoned or would never report how its update ended.
 func (r *Removal) awaitNodes(ctx context.Context, c cluster, progress io.Writer) error {
 	last := ""
 	err := until(ctx, r.Poll, r.timeout, func() (bool, error) {
@@ -180,7 +185,8 @@ func (r *Removal) awaitNodes(ctx context.Context, c cluster, progress io.Writer)
 	if !errors.Is(err, errTimeout) {
 		return err
 	}
-	return &cli.ExitError{Code: cli.ExitTimeout, Err: fmt.Errorf("these nodes are still in an update after %s: %s. Nothing was removed. To prevent updates of further nodes, pause their pools "+
+	return &cli.ExitError{Code: cli.ExitTimeout, Err: fmt.Errorf("these nodes are still in an update after %s: %s. "+
+		"Nothing was removed. To prevent updates of further nodes, pause their pools "+
 		"(bunsen pause POOL); for the reason, run: bunsen why; to remove Bunsen anyway, add --force", r.timeout, last)}
 }
 
@@ -213,12 +219,14 @@ func (r *Removal) remove(ctx context.Context, c cluster, out io.Writer) error {
 
 // remains returns a text that says which objects an uninstallation leaves on the cluster.
 func remains(everything bool) string {
-	text := "What remains:\n  Nodes keep their files, units and users, and the annotations machineconfiguration.openshift.io/*.\n" +
+	text := "What remains:\n  Nodes keep their files, units and users, and the annotations " +
+		"machineconfiguration.openshift.io/*.\n" +
 		"  Nodes that were cordoned for an update stay so: kubectl uncordon NODE.\n" +
 		"  Daemons that run as services of their hosts go on until you stop them there.\n"
 	if everything {
 		return text
 	}
-	return text + "  The kinds with all pools, configs and sources, and the namespaces " + install.Namespace + ", " + install.SourcesNamespace + " and " + install.NotificationsNamespace + ".\n" +
+	return text + "  The kinds with all pools, configs and sources, and the namespaces " + install.Namespace + ", " +
+		install.SourcesNamespace + " and " + install.NotificationsNamespace + ".\n" +
 		"  A new installation continues with them. `bunsen uninstall --everything` deletes them, too.\n"
 }

@@ -26,10 +26,17 @@ func TestACheckReadsTheReportsOfTheControllers(t *testing.T) {
 	lease := func(age time.Duration, leader bool) coordinationv1.Lease {
 		at := metav1.NewMicroTime(now.Add(-age))
 		return coordinationv1.Lease{
-			ObjectMeta: metav1.ObjectMeta{Name: "machine-config-controller-a", Labels: map[string]string{v1alpha1.ServerLabel: v1alpha1.ControllerComponent}, Annotations: map[string]string{
-				v1alpha1.ControllerAnnotation: v1alpha1.ControllerReport{Leader: leader}.String(),
-			}},
-			Spec: coordinationv1.LeaseSpec{HolderIdentity: new("a"), RenewTime: &at, LeaseDurationSeconds: new(int32(35))},
+			ObjectMeta: metav1.ObjectMeta{
+				Name:   "machine-config-controller-a",
+				Labels: map[string]string{v1alpha1.ServerLabel: v1alpha1.ControllerComponent},
+				Annotations: map[string]string{
+					v1alpha1.ControllerAnnotation: v1alpha1.ControllerReport{Leader: leader}.String(),
+				},
+			},
+			Spec: coordinationv1.LeaseSpec{
+				HolderIdentity: new("a"), RenewTime: &at,
+				LeaseDurationSeconds: new(int32(35)),
+			},
 		}
 	}
 	for name, c := range map[string]struct {
@@ -44,10 +51,16 @@ func TestACheckReadsTheReportsOfTheControllers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
-				var answer any = coordinationv1.LeaseList{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "LeaseList"}, Items: c.leases}
-				if r.URL.Path == "/api/v1/namespaces/bunsen-system/configmaps/machine-config-server-secrets" { // no config has secrets
+				var answer any = coordinationv1.LeaseList{
+					TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "LeaseList"}, Items: c.leases,
+				}
+				// no config has secrets
+				if r.URL.Path == "/api/v1/namespaces/bunsen-system/configmaps/machine-config-server-secrets" {
 					w.WriteHeader(http.StatusNotFound)
-					answer = metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound}
+					answer = metav1.Status{
+						TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+						Status:   metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound,
+					}
 				} else if r.URL.Path != "/apis/coordination.k8s.io/v1/namespaces/bunsen-system/leases" {
 					t.Errorf("it requested %s", r.URL.Path)
 				}
@@ -71,7 +84,8 @@ func TestACheckReadsTheReportsOfTheControllers(t *testing.T) {
 			switch {
 			case err != nil:
 				t.Fatal(err)
-			case c.want == "" && len(got) > 0, c.want != "" && (len(got) != 1 || !got[0].Fatal || !strings.Contains(got[0].What, c.want) || got[0].Fix == ""):
+			case c.want == "" && len(got) > 0, c.want != "" &&
+				(len(got) != 1 || !got[0].Fatal || !strings.Contains(got[0].What, c.want) || got[0].Fix == ""):
 				t.Errorf("%+v, want %q", got, c.want)
 			}
 		})

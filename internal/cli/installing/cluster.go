@@ -38,7 +38,8 @@ type cluster struct {
 	discovery discovery.ServerVersionInterface
 }
 
-// connect creates a client with types for the kinds of Kubernetes and of Bunsen. Objects of other kinds are unstructured.
+// connect creates a client with types for the kinds of Kubernetes and of Bunsen. Objects of other kinds are
+// unstructured.
 func connect(t *kube.Target) (cluster, error) {
 	rc, err := t.Config()
 	if err != nil {
@@ -186,13 +187,18 @@ func (c cluster) isOwn(ctx context.Context, o *unstructured.Unstructured) (bool,
 	if err != nil {
 		return false, kube.RequestError("reading "+nameOf(o), err)
 	}
-	return slices.ContainsFunc(found.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool { return f.Manager == fieldOwner }), nil
+	return slices.ContainsFunc(found.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool {
+		return f.Manager == fieldOwner
+	}), nil
 }
 
 // isEstablished reports whether the API server serves a kind.
 func (c cluster) isEstablished(ctx context.Context, name string) (bool, error) {
 	var kind unstructured.Unstructured
-	kind.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	kind.SetGroupVersionKind(schema.GroupVersionKind{
+		Group: "apiextensions.k8s.io", Version: "v1",
+		Kind: "CustomResourceDefinition",
+	})
 	if err := c.client.Get(ctx, client.ObjectKey{Name: name}, &kind); err != nil {
 		return false, kube.RequestError("reading the kind "+name, err)
 	}
@@ -201,7 +207,8 @@ func (c cluster) isEstablished(ctx context.Context, name string) (bool, error) {
 		return false, fmt.Errorf("reading the conditions of the kind %s: %w", name, err)
 	}
 	for _, raw := range conditions {
-		if condition, ok := raw.(map[string]any); ok && condition["type"] == "Established" && condition["status"] == "True" {
+		if condition, ok := raw.(map[string]any); ok && condition["type"] == "Established" &&
+			condition["status"] == "True" {
 			return true, nil
 		}
 	}
@@ -233,7 +240,9 @@ func podForm(parts []install.PartState) []install.Problem {
 }
 
 // reportProblems returns the problems that the reports of the controllers and the daemons show.
-func (c cluster) reportProblems(ctx context.Context, parts []install.PartState, now time.Time) ([]install.Problem, error) {
+func (c cluster) reportProblems(ctx context.Context, parts []install.PartState,
+	now time.Time,
+) ([]install.Problem, error) {
 	var read fleet.Cluster
 	if err := (&kube.Heartbeats{Client: c.client}).Fill(ctx, &read); err != nil {
 		return nil, err
@@ -252,10 +261,12 @@ func (c cluster) reportProblems(ctx context.Context, parts []install.PartState, 
 	}
 	names := slices.Sorted(maps.Keys(silent))
 	for _, node := range names[:min(len(names), maxSilent)] {
-		out = append(out, install.Problem{What: fmt.Sprintf("the machine-config-daemon of %s last reported %s", node, fleet.Ago(now)(silent[node])), Fix: "bunsen why node/" + node})
+		out = append(out, install.Problem{What: fmt.Sprintf("the machine-config-daemon of %s last reported %s", node,
+			fleet.Ago(now)(silent[node])), Fix: "bunsen why node/" + node})
 	}
 	if more := len(names) - maxSilent; more > 0 {
-		out = append(out, install.Problem{What: fmt.Sprintf("the machine-config-daemons of %d more nodes do not report", more), Fix: "bunsen status"})
+		out = append(out, install.Problem{What: fmt.Sprintf("the machine-config-daemons of %d more nodes do not report",
+			more), Fix: "bunsen status"})
 	}
 	return out, nil
 }

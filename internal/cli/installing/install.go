@@ -42,10 +42,14 @@ func (i *Installation) Flags(cmd *cobra.Command) {
 	f.StringVar(&i.registry, "registry", "", "`repository` that has the images, such as registry.example.com/bunsen")
 	f.StringVar(&i.tag, "tag", "", "tag of the images in --registry")
 	f.StringVar(&i.imagesFile, "images", "", "`file` with the references of the images: images.json of `make images`")
-	f.StringSliceVar(&i.options.Hostnames, "hostnames", nil, "names and addresses at which new machines reach machine-config-server, beside those of its nodes")
-	f.StringVar(&i.options.JoinServer, "join-server", "", "`URL` of the API server for new machines; empty: machines join in another way")
-	f.StringSliceVar(&i.options.Without, "without", nil, "`parts` to leave out: machine-config-server, machine-config-daemon")
-	f.StringSliceVar(&i.options.Console, "console", nil, "install the console too, for browsers that open these `hosts`, such as console.example.org or localhost:8443")
+	f.StringSliceVar(&i.options.Hostnames, "hostnames", nil, "names and addresses at which new machines reach "+
+		"machine-config-server, beside those of its nodes")
+	f.StringVar(&i.options.JoinServer, "join-server", "", "`URL` of the API server for new machines; empty: machines "+
+		"join in another way")
+	f.StringSliceVar(&i.options.Without, "without", nil, "`parts` to leave out: machine-config-server, "+
+		"machine-config-daemon")
+	f.StringSliceVar(&i.options.Console, "console", nil, "install the console too, for browsers that open these "+
+		"`hosts`, such as console.example.org or localhost:8443")
 	f.BoolVar(&i.print, "print", false, "print the objects as YAML, and change nothing")
 	f.BoolVar(&i.noWait, "no-wait", false, "do not wait until the parts are ready")
 	f.DurationVar(&i.timeout, "timeout", 5*time.Minute, "how long to wait until the parts are ready")
@@ -80,7 +84,8 @@ func (i *Installation) setImages() error {
 			return cli.Invalid(fmt.Errorf("reading --images: %w", err))
 		}
 		if err := json.Unmarshal(raw, &i.options.Images); err != nil {
-			return cli.Invalid(fmt.Errorf("reading --images %s: %w; want an object of references by part, as `make images` writes it", i.imagesFile, err))
+			return cli.Invalid(fmt.Errorf("reading --images %s: %w; want an object of references by part, as `make "+
+				"images` writes it", i.imagesFile, err))
 		}
 	case i.registry != "":
 		if i.tag == "" {
@@ -132,7 +137,8 @@ func (i *Installation) install(ctx context.Context, c cluster, out, progress io.
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(progress, "applying %d objects to Kubernetes %s.%s with %d nodes\n", len(all), ready.Major, ready.Minor, ready.Nodes)
+	fmt.Fprintf(progress, "applying %d objects to Kubernetes %s.%s with %d nodes\n", len(all), ready.Major, ready.Minor,
+		ready.Nodes)
 	if err := i.applyAll(ctx, c, all); err != nil {
 		return err
 	}
@@ -171,7 +177,9 @@ func (i *Installation) applyAll(ctx context.Context, c cluster, all []*unstructu
 		if o.GetKind() != "CustomResourceDefinition" {
 			continue
 		}
-		if err := until(ctx, i.Poll, time.Minute, func() (bool, error) { return c.isEstablished(ctx, o.GetName()) }); err != nil {
+		if err := until(ctx, i.Poll, time.Minute, func() (bool, error) {
+			return c.isEstablished(ctx, o.GetName())
+		}); err != nil {
 			return fmt.Errorf("waiting for the kind %s: %w", o.GetName(), err)
 		}
 	}
@@ -219,7 +227,9 @@ func (i *Installation) await(ctx context.Context, c cluster, without []string, p
 		if err != nil {
 			return false, err
 		}
-		states = slices.DeleteFunc(install.States(observed), func(s install.PartState) bool { return slices.Contains(without, s.Part) })
+		states = slices.DeleteFunc(install.States(observed), func(s install.PartState) bool {
+			return slices.Contains(without, s.Part)
+		})
 		if line := lineOf(states); line != last {
 			last = line
 			fmt.Fprintln(progress, safetext.OneLine("waiting: "+line))
@@ -237,7 +247,11 @@ func (i *Installation) await(ctx context.Context, c cluster, without []string, p
 	if !errors.Is(err, errTimeout) {
 		return err
 	}
-	return &cli.ExitError{Code: cli.ExitTimeout, Err: fmt.Errorf("not all parts are ready after %s; they stay installed, and `bunsen check` shows how far they are", i.timeout)}
+	return &cli.ExitError{
+		Code: cli.ExitTimeout,
+		Err: fmt.Errorf("not all parts are ready after %s; they stay installed, and `bunsen check` shows how far "+
+			"they are", i.timeout),
+	}
 }
 
 func lineOf(states []install.PartState) string {

@@ -90,7 +90,8 @@ func TargetOf(cmd *cobra.Command) *Target {
 
 // AddFlags adds the flags that name a cluster.
 func (t *Target) AddFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&t.kubeconfig, "kubeconfig", "", "path of the kubeconfig; empty: $KUBECONFIG, then ~/.kube/config")
+	cmd.Flags().StringVar(&t.kubeconfig, "kubeconfig", "", "path of the kubeconfig; empty: $KUBECONFIG, then "+
+		"~/.kube/config")
 	cmd.Flags().StringVar(&t.context, "context", "", "context of the kubeconfig; empty: its current one")
 }
 
@@ -114,7 +115,11 @@ func (t *Target) Connect() (client.Client, error) {
 // Scheme returns the scheme with all kinds that bunsen reads or writes.
 func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, certificatesv1.AddToScheme, coordinationv1.AddToScheme, mcfgv1.Install, operatorv1.Install, authenticationv1.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, certificatesv1.AddToScheme,
+		coordinationv1.AddToScheme, mcfgv1.Install, operatorv1.Install, authenticationv1.AddToScheme,
+		v1alpha1.AddToScheme,
+	} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("registering kinds: %w", err)
 		}
@@ -126,12 +131,14 @@ func Scheme() (*runtime.Scheme, error) {
 func (t *Target) Config() (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = t.kubeconfig
-	rc, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: t.context}).ClientConfig()
+	rc, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
+		&clientcmd.ConfigOverrides{CurrentContext: t.context}).ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err):
 		return nil, cli.Unreachable(noKubeconfig(rules))
 	case err != nil:
-		return nil, cli.Unreachable(fmt.Errorf("reading the kubeconfig: %w; --kubeconfig and --context choose another", err))
+		return nil, cli.Unreachable(fmt.Errorf("reading the kubeconfig: %w; --kubeconfig and --context choose another",
+			err))
 	}
 	rc.QPS, rc.Burst = 50, 100
 	return rc, nil
@@ -154,7 +161,8 @@ func (t *Target) Name() string {
 // noKubeconfig is the error for a missing kubeconfig. noKubeconfig names the places where bunsen searched.
 func noKubeconfig(rules *clientcmd.ClientConfigLoadingRules) error {
 	if set := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); set != "" && rules.ExplicitPath == "" {
-		return fmt.Errorf("KUBECONFIG is %s, and there is no kubeconfig: correct it, or name a file with --kubeconfig", set)
+		return fmt.Errorf("KUBECONFIG is %s, and there is no kubeconfig: correct it, or name a file with --kubeconfig",
+			set)
 	}
 	return errors.New("there is no kubeconfig: name one with --kubeconfig, or set KUBECONFIG")
 }
@@ -196,17 +204,21 @@ func RequestError(doing string, err error) error {
 	var undiscovered *apiutil.ErrResourceDiscoveryFailed
 	switch {
 	case errors.As(err, &missing):
-		return cli.Invalid(fmt.Errorf("%s: the cluster does not know the kind %s; install the kinds first: kubectl apply -k config/", doing, missing.GroupKind))
+		return cli.Invalid(fmt.Errorf("%s: the cluster does not know the kind %s; install the kinds first: kubectl "+
+			"apply -k config/", doing, missing.GroupKind))
 	case apierrors.IsNotFound(err):
 		return cli.Invalid(fmt.Errorf("%s: there is none of that name on the cluster", doing))
 	case errors.As(err, &dial):
-		return cli.Unreachable(fmt.Errorf("%s: the cluster does not answer: %w; is it running? --kubeconfig and --context choose another", doing, dial))
+		return cli.Unreachable(fmt.Errorf("%s: the cluster does not answer: %w; is it running? --kubeconfig and "+
+			"--context choose another", doing, dial))
 	case apierrors.IsForbidden(err):
 		return cli.Unreachable(fmt.Errorf("permission denied: %s: %w", doing, err))
 	case apierrors.IsUnauthorized(err):
-		return cli.Unreachable(fmt.Errorf("permission denied: %s: the cluster does not accept your credentials: %w", doing, err))
+		return cli.Unreachable(fmt.Errorf("permission denied: %s: the cluster does not accept your credentials: %w",
+			doing, err))
 	case errors.As(err, &undiscovered):
-		return cli.Unreachable(fmt.Errorf("%s: the API server does not serve %s. If it is starting, try again in a few seconds; if Bunsen is not installed, run `bunsen install`", doing, groupsOf(undiscovered)))
+		return cli.Unreachable(fmt.Errorf("%s: the API server does not serve %s. If it is starting, try again in a "+
+			"few seconds; if Bunsen is not installed, run `bunsen install`", doing, groupsOf(undiscovered)))
 	case apierrors.IsInvalid(err):
 		return cli.Invalid(fmt.Errorf("%s: %w", doing, err))
 	default:
@@ -232,8 +244,8 @@ func ReadWatched(ctx context.Context, c client.Reader) (fleet.Cluster, error) {
 	return out, err
 }
 
-// ReadSecrets reads the published revisions of secrets, which contain no value. A user without permission to read them gets
-// a note.
+// ReadSecrets reads the published revisions of secrets, which contain no value. A user without permission to read them
+// gets a note.
 func ReadSecrets(ctx context.Context, c client.Reader) (fleet.Secrets, error) {
 	const place = v1alpha1.ServerNamespace + "/" + v1alpha1.SecretsConfigMap
 	var m corev1.ConfigMap
@@ -242,7 +254,8 @@ func ReadSecrets(ctx context.Context, c client.Reader) (fleet.Secrets, error) {
 	case apierrors.IsNotFound(err):
 		return fleet.Secrets{}, nil
 	case apierrors.IsForbidden(err):
-		return fleet.Secrets{Note: "not shown, because you may not read ConfigMap " + place + "; ClusterRole " + viewerRole + " grants it"}, nil
+		return fleet.Secrets{Note: "not shown, because you may not read ConfigMap " + place + "; ClusterRole " +
+			viewerRole + " grants it"}, nil
 	case err != nil:
 		return fleet.Secrets{}, ReadError("ConfigMap "+place, err)
 	}
@@ -283,7 +296,8 @@ func readConfigs(ctx context.Context, c client.Reader, cluster *fleet.Cluster) e
 	err := c.List(ctx, configs, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsForbidden(err):
-		fmt.Fprintf(os.Stderr, "permission denied: you may not read MachineConfigs, so the output has no commits and no history. ClusterRole %s grants that right\n", ConfigViewerRole)
+		fmt.Fprintf(os.Stderr, "permission denied: you may not read MachineConfigs, so the output has no commits and "+
+			"no history. ClusterRole %s grants that right\n", ConfigViewerRole)
 		cluster.Rendered = NamedConfigs(*cluster)
 		return nil
 	case err != nil:

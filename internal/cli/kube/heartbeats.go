@@ -122,7 +122,8 @@ func (h *Heartbeats) readLeases(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, CheckInterval)
 	defer cancel()
 	var list coordinationv1.LeaseList
-	err := h.Client.List(ctx, &list, client.InNamespace(v1alpha1.ServerNamespace), client.HasLabels{v1alpha1.ServerLabel})
+	err := h.Client.List(ctx, &list, client.InNamespace(v1alpha1.ServerNamespace),
+		client.HasLabels{v1alpha1.ServerLabel})
 	switch {
 	case apierrors.IsForbidden(err):
 		h.leases, h.note = nil, "not shown, because you may not list leases in "+v1alpha1.ServerNamespace
@@ -139,7 +140,9 @@ var daemonsMeta = metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind
 
 // ReadDaemons reads the heartbeats of all daemons from the API server's cache. If the read fails, the note has the
 // reason.
-func ReadDaemons(ctx context.Context, c client.Reader) (daemons map[string]v1alpha1.DaemonReport, note string, err error) {
+func ReadDaemons(ctx context.Context, c client.Reader) (daemons map[string]v1alpha1.DaemonReport, note string,
+	err error,
+) {
 	ctx, cancel := context.WithTimeout(ctx, 2*CheckInterval)
 	defer cancel()
 	list := &metav1.PartialObjectMetadataList{TypeMeta: daemonsMeta}
@@ -161,7 +164,8 @@ func readDenied(ctx context.Context, c client.Reader) ([]fleet.DeniedMachine, er
 	ctx, cancel := context.WithTimeout(ctx, 2*CheckInterval)
 	defer cancel()
 	var list certificatesv1.CertificateSigningRequestList
-	err := c.List(ctx, &list, client.MatchingFields{"spec.signerName": certificatesv1.KubeAPIServerClientKubeletSignerName},
+	err := c.List(ctx, &list,
+		client.MatchingFields{"spec.signerName": certificatesv1.KubeAPIServerClientKubeletSignerName},
 		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}})
 	switch {
 	case apierrors.IsForbidden(err), meta.IsNoMatchError(err):
@@ -174,7 +178,10 @@ func readDenied(ctx context.Context, c client.Reader) ([]fleet.DeniedMachine, er
 
 // ReadDaemon reads the heartbeat of one node's daemon. If the node has no heartbeat, ReadDaemon returns the zero value.
 func ReadDaemon(ctx context.Context, c client.Reader, node string) (map[string]v1alpha1.DaemonReport, error) {
-	of := metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: daemonsMeta.APIVersion, Kind: "MachineConfigNode"}}
+	of := metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{
+		APIVersion: daemonsMeta.APIVersion,
+		Kind:       "MachineConfigNode",
+	}}
 	err := c.Get(ctx, client.ObjectKey{Name: node}, &of)
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err), meta.IsNoMatchError(err):

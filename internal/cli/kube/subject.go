@@ -128,13 +128,16 @@ func FindSubject(c fleet.Cluster, arg string, kinds ...string) (Subject, error) 
 	case 1:
 		return found[0], nil
 	case 0:
-		return Subject{}, cli.Invalid(fmt.Errorf("there is no %s named %q on the cluster; `bunsen get pools`, `get nodes` and `get sources` list them", strings.Join(kinds, " or "), arg))
+		return Subject{},
+			cli.Invalid(fmt.Errorf("there is no %s named %q on the cluster; `bunsen get pools`, `get nodes` and `get "+
+				"sources` list them", strings.Join(kinds, " or "), arg))
 	default:
 		forms := make([]string, len(found))
 		for i, t := range found {
 			forms[i] = t.String()
 		}
-		return Subject{}, cli.Invalid(fmt.Errorf("%q is the name of several things: write %s", arg, strings.Join(forms, " or ")))
+		return Subject{}, cli.Invalid(fmt.Errorf("%q is the name of several things: write %s", arg,
+			strings.Join(forms, " or ")))
 	}
 }
 

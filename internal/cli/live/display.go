@@ -127,7 +127,8 @@ func (d *Display) frame(now time.Time) []string {
 		screen = append(screen, nil)
 	}
 	if d.shown != nil {
-		screen = append(screen, d.shown.Screen(terminal.Size{Width: size.Width, Height: size.Height - len(screen)}, now)...)
+		screen = append(screen, d.shown.Screen(terminal.Size{Width: size.Width, Height: size.Height - len(screen)},
+			now)...)
 	}
 	lines := make([]string, min(len(screen), size.Height))
 	for i := range lines {

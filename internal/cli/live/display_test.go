@@ -17,12 +17,13 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 func statusOf(updated int) inspect.Status {
 	return inspect.Status{Pools: []inspect.PoolRow{{
-		Name: "worker", Target: "rendered-worker-77b0cfa4c32a9bb34b9b4b4b4b4b4b4b", PoolCounts: fleet.PoolCounts{Nodes: 4, Updated: updated}, State: "Updating", Outcome: reason.Progressing,
+		Name: "worker", Target: "rendered-worker-77b0cfa4c32a9bb34b9b4b4b4b4b4b4b",
+		PoolCounts: fleet.PoolCounts{Nodes: 4, Updated: updated}, State: "Updating", Outcome: reason.Progressing,
 	}}}
 }
 
-// TestALiveScreenDrawsOverItself: one write a frame, nothing wider or longer than the terminal, and the terminal as it was
-// in the end.
+// TestALiveScreenDrawsOverItself: one write a frame, nothing wider or longer than the terminal, and the terminal as it
+// was in the end.
 func TestALiveScreenDrawsOverItself(t *testing.T) {
 	var out bytes.Buffer
 	size := terminal.Size{Width: 40, Height: 5}
@@ -36,7 +37,8 @@ func TestALiveScreenDrawsOverItself(t *testing.T) {
 		return out.String()
 	}
 	first := frame(statusOf(1), noon)
-	if !strings.HasPrefix(first, openScreen+beginFrame) || !strings.HasSuffix(first, endFrame) || !strings.Contains(first, "1 of 4") {
+	if !strings.HasPrefix(first, openScreen+beginFrame) || !strings.HasSuffix(first, endFrame) ||
+		!strings.Contains(first, "1 of 4") {
 		t.Errorf("the first frame is %q", first)
 	}
 	if again := frame(statusOf(1), noon); again != "" {
@@ -63,7 +65,8 @@ func TestALiveScreenDrawsOverItself(t *testing.T) {
 		}
 	}
 	out.Reset()
-	if err := d.showMessage("waiting for the cluster: it does not answer"); err != nil || !strings.Contains(out.String(), "waiting for the") {
+	if err := d.showMessage("waiting for the cluster: it does not answer"); err != nil ||
+		!strings.Contains(out.String(), "waiting for the") {
 		t.Errorf("it says %q, %v", out.String(), err)
 	}
 	out.Reset()
@@ -96,7 +99,10 @@ func TestWithoutATerminalEachChangeIsALine(t *testing.T) {
 		t.Error("time alone makes a line")
 	}
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
-	wants := []string{"pool/worker rendered-worker-77b0c - 1 of 4", "connection refused", "the cluster answers again", "pool/worker rendered-worker-77b0c - 4 of 4"}
+	wants := []string{
+		"pool/worker rendered-worker-77b0c - 1 of 4", "connection refused", "the cluster answers again",
+		"pool/worker rendered-worker-77b0c - 4 of 4",
+	}
 	if len(lines) != len(wants) {
 		t.Fatalf("%d lines:\n%s", len(lines), out.String())
 	}

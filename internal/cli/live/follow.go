@@ -12,7 +12,8 @@ import (
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
-// Follow keeps a display current until the context ends. During an outage of the API server, the display says so and Follow retries.
+// Follow keeps a display current until the context ends. During an outage of the API server, the display says so and
+// Follow retries.
 func Follow(ctx context.Context, t *kube.Target, c client.Client, d *Display) error {
 	rc, err := t.Config()
 	if err != nil {

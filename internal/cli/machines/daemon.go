@@ -30,16 +30,23 @@ type Daemon struct {
 // AddFlags adds the flags.
 func (d *Daemon) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&d.from, "daemon", daemonAuto, "whether the first boot installs machine-config-daemon as a service. server: the server sends it. none: it is\nin the image or the pool's config, or runs as a pod. auto: server, if the cluster's servers have it, else none")
-	f.StringVar(&d.arch, "daemon-arch", "", "architecture of the machines: "+strings.Join(daemon.Architectures(), ", ")+"; empty: that of the server's binary")
-	f.StringVar(&d.path, "daemon-path", daemon.DefaultPath, "path of the binary: "+strings.Join(daemon.Paths(), ", ")+"; Flatcar needs the latter")
+	f.StringVar(&d.from, "daemon", daemonAuto, "whether the first boot installs machine-config-daemon as a service. "+
+		"server: the server sends it. none: it is\nin the image or the pool's config, or runs as a pod. auto: "+
+		"server, if the cluster's servers have it, else none")
+	f.StringVar(&d.arch, "daemon-arch", "", "architecture of the machines: "+strings.Join(daemon.Architectures(), ", ")+
+		"; empty: that of the server's binary")
+	f.StringVar(&d.path, "daemon-path", daemon.DefaultPath, "path of the binary: "+strings.Join(daemon.Paths(), ", ")+
+		"; Flatcar needs the latter")
 	f.StringVar(&d.url, "daemon-url", "", "`URL` of the binary, compressed if it ends in .gz; in place of the server's")
-	f.StringVar(&d.sha512, "daemon-sha512", "", "SHA-512 of the binary at --daemon-url, in hexadecimal; Ignition accepts no other one")
+	f.StringVar(&d.sha512, "daemon-sha512", "", "SHA-512 of the binary at --daemon-url, in hexadecimal; Ignition "+
+		"accepts no other one")
 	cmd.MarkFlagsRequiredTogether("daemon-url", "daemon-sha512")
 	cmd.MarkFlagsMutuallyExclusive("daemon", "daemon-url")
 	cmd.MarkFlagsMutuallyExclusive("daemon-arch", "daemon-url")
-	cli.CompleteFlag(cmd, "daemon", cobra.FixedCompletions([]string{daemonAuto, daemonServer, daemonNone}, cobra.ShellCompDirectiveNoFileComp))
-	cli.CompleteFlag(cmd, "daemon-arch", cobra.FixedCompletions(daemon.Architectures(), cobra.ShellCompDirectiveNoFileComp))
+	cli.CompleteFlag(cmd, "daemon", cobra.FixedCompletions([]string{daemonAuto, daemonServer, daemonNone},
+		cobra.ShellCompDirectiveNoFileComp))
+	cli.CompleteFlag(cmd, "daemon-arch", cobra.FixedCompletions(daemon.Architectures(),
+		cobra.ShellCompDirectiveNoFileComp))
 	cli.CompleteFlag(cmd, "daemon-path", cobra.FixedCompletions(daemon.Paths(), cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -63,7 +70,9 @@ func (d *Daemon) choose(offered [][]string) (*pointer.Daemon, error) {
 		case len(common) == 1:
 			out.Arch = common[0]
 		case len(common) > 1:
-			return nil, fmt.Errorf("the servers have the daemon for %s: choose one with --daemon-arch, or --daemon none", strings.Join(common, " and "))
+			return nil, fmt.Errorf(
+				"the servers have the daemon for %s: choose one with --daemon-arch, or --daemon none",
+				strings.Join(common, " and "))
 		case d.from == daemonAuto:
 			return nil, nil
 		case offered == nil:
@@ -74,7 +83,8 @@ func (d *Daemon) choose(offered [][]string) (*pointer.Daemon, error) {
 		if d.from == daemonAuto {
 			return nil, nil
 		}
-		return nil, fmt.Errorf("not every machine-config-server has the daemon%s: start the servers with --daemon FILE, or name a binary with --daemon-url", forArch(out.Arch))
+		return nil, fmt.Errorf("not every machine-config-server has the daemon%s: start the servers with --daemon "+
+			"FILE, or name a binary with --daemon-url", forArch(out.Arch))
 	}
 	if offered == nil && d.from == daemonAuto {
 		return nil, nil
@@ -104,8 +114,10 @@ func commonArchs(offered [][]string) (out []string) {
 func (d *Daemon) printNote(w io.Writer, chosen *pointer.Daemon, asked bool) {
 	switch {
 	case chosen != nil && chosen.URL == "":
-		cli.Say(w, "note: it installs machine-config-daemon for %s from the server, as a service; --daemon none leaves it out", chosen.Arch)
+		cli.Say(w, "note: it installs machine-config-daemon for %s from the server, as a service; --daemon none "+
+			"leaves it out", chosen.Arch)
 	case chosen == nil && asked && d.from == daemonAuto:
-		cli.Say(w, "note: the pointer config does not install machine-config-daemon, because the servers do not have it%s. Put it into the image or the config, or run it as a pod", forArch(d.arch))
+		cli.Say(w, "note: the pointer config does not install machine-config-daemon, because the servers do not have "+
+			"it%s. Put it into the image or the config, or run it as a pod", forArch(d.arch))
 	}
 }

@@ -18,7 +18,9 @@ import (
 )
 
 // CompleteTokens offers the ids of the tokens that a user can still revoke, each with its purpose.
-var CompleteTokens = kube.Complete(math.MaxInt, func(ctx context.Context, c client.Client, args []string) (out []string, err error) {
+var CompleteTokens = kube.Complete(math.MaxInt, func(ctx context.Context, c client.Client, args []string) (out []string,
+	err error,
+) {
 	all, err := ReadTokens(ctx, c, "")
 	now := time.Now()
 	for i := range all {
@@ -82,7 +84,10 @@ func TokenTable(rows []tokenRow, now time.Time) terminal.Table {
 		if n := len(r.Recent); n > 0 {
 			from = r.Recent[n-1].Address
 		}
-		t.Rows = append(t.Rows, []string{r.ID, r.Pool, node, r.State, expires, used, last, from, terminal.Age(r.Created, now)})
+		t.Rows = append(t.Rows, []string{
+			r.ID, r.Pool, node, r.State, expires, used, last, from,
+			terminal.Age(r.Created, now),
+		})
 	}
 	return t
 }

@@ -36,7 +36,8 @@ func (p *Pointer) NoneMade(cmd *cobra.Command, _ []string) error {
 	for _, given := range []string{"token", "no-token"} {
 		for _, made := range []string{"node", "uses", "ttl"} {
 			if cmd.Flags().Changed(given) && cmd.Flags().Changed(made) {
-				return fmt.Errorf("--%s configures a new token, and --%s creates none: remove one of the two flags", made, given)
+				return fmt.Errorf("--%s configures a new token, and --%s creates none: remove one of the two flags",
+					made, given)
 			}
 		}
 	}
@@ -82,7 +83,8 @@ func (p *Pointer) Run(cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		cli.Say(cmd.ErrOrStderr(), "%s; the pointer config contains it, and bunsen prints it only now", Describe(kept, time.Now()))
+		cli.Say(cmd.ErrOrStderr(), "%s; the pointer config contains it, and bunsen prints it only now",
+			Describe(kept, time.Now()))
 		out.Token = made.String()
 		if text, err = p.write(out); err != nil {
 			return cli.Invalid(err)
@@ -96,7 +98,10 @@ func (p *Pointer) Run(cmd *cobra.Command) error {
 
 // readInputs reads the inputs that the flags name, and reads all other inputs from the cluster.
 func (p *Pointer) readInputs(cmd *cobra.Command) (pointer.Pointer, error) {
-	out := pointer.Pointer{Pool: p.grant.Pool, Server: p.Server, Token: p.Token, Version: mcs.Version(p.Version), Gzip: p.Zipped}
+	out := pointer.Pointer{
+		Pool: p.grant.Pool, Server: p.Server, Token: p.Token, Version: mcs.Version(p.Version),
+		Gzip: p.Zipped,
+	}
 	var err error
 	if p.Token == "-" {
 		text, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), 1<<10))
@@ -108,7 +113,8 @@ func (p *Pointer) readInputs(cmd *cobra.Command) (pointer.Pointer, error) {
 		}
 	}
 	if _, err := token.Parse(out.Token); out.Token != "" && err != nil {
-		return out, cli.Invalid(errors.New("--token: that is no provisioning token: want bunsen.ID.SECRET, as `bunsen token create` prints it"))
+		return out, cli.Invalid(errors.New("--token: that is no provisioning token: want bunsen.ID.SECRET, as " +
+			"`bunsen token create` prints it"))
 	}
 	if p.Ca != "" {
 		if out.CA, err = os.ReadFile(p.Ca); err != nil {
@@ -168,7 +174,8 @@ const userDataLimit = 16 << 10
 // printNotes prints notes for the reader of a pointer config.
 func (p *Pointer) printNotes(w io.Writer, out pointer.Pointer, size int) {
 	if out.TokenInURL() {
-		cli.Say(w, "note: Ignition %s sends no headers, so the URL contains the token, and the machine writes the URL to its log. Use --version %s if the machine supports it", out.Version, pointer.DefaultVersion)
+		cli.Say(w, "note: Ignition %s sends no headers, so the URL contains the token, and the machine writes the "+
+			"URL to its log. Use --version %s if the machine supports it", out.Version, pointer.DefaultVersion)
 	}
 	if u, err := url.Parse(out.Server); err == nil && u.Port() == "" {
 		source := "--server"
@@ -178,6 +185,7 @@ func (p *Pointer) printNotes(w io.Writer, out pointer.Pointer, size int) {
 		cli.Say(w, "note: no port in %s: machines connect to port 443; servers listen on 22623 by default", source)
 	}
 	if size > userDataLimit {
-		cli.Say(w, "note: it has %d bytes, and AWS takes %d as user data: give fewer certificates with --ca", size, userDataLimit)
+		cli.Say(w, "note: it has %d bytes, and AWS takes %d as user data: give fewer certificates with --ca", size,
+			userDataLimit)
 	}
 }

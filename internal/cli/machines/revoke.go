@@ -52,7 +52,8 @@ func IdsOf(args []string) ([]string, error) {
 		case token.IsID(arg):
 			out = append(out, arg)
 		default:
-			errs = append(errs, fmt.Errorf("argument %d is no id of a token: want 10 letters and digits, as `bunsen token list` shows them", i+1))
+			errs = append(errs, fmt.Errorf("argument %d is no id of a token: want 10 letters and digits, as `bunsen "+
+				"token list` shows them", i+1))
 		}
 	}
 	return out, errors.Join(errs...)
@@ -78,7 +79,8 @@ func (e *Revocation) Revoke(ctx context.Context, w io.Writer, c client.Client, i
 	if err := c.Patch(ctx, &kept, client.RawPatch(types.MergePatchType, []byte(patch)), options...); err != nil {
 		return kube.RequestError("revoking token "+id, err)
 	}
-	_, err := fmt.Fprintf(w, "%s\n  kubectl patch provisioningtoken %s --type=merge -p '%s'%s\n", e.didText("token "+id+" is revoked"), id, patch, dry)
+	_, err := fmt.Fprintf(w, "%s\n  kubectl patch provisioningtoken %s --type=merge -p '%s'%s\n",
+		e.didText("token "+id+" is revoked"), id, patch, dry)
 	return err
 }
 
@@ -104,7 +106,8 @@ func (e *Revocation) Prune(ctx context.Context, w io.Writer, c client.Client) er
 			continue
 		}
 		deleted++
-		text := fmt.Sprintf("token %s of pool %s is deleted: %s, made %s ago", all[i].Name, all[i].Spec.Pool, state, terminal.Age(all[i].CreationTimestamp.Time, now))
+		text := fmt.Sprintf("token %s of pool %s is deleted: %s, made %s ago", all[i].Name, all[i].Spec.Pool, state,
+			terminal.Age(all[i].CreationTimestamp.Time, now))
 		if _, err := fmt.Fprintln(w, safetext.Lines(e.didText(text))); err != nil {
 			return fmt.Errorf("printing the result: %w", err)
 		}

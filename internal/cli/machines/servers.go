@@ -38,7 +38,8 @@ type publishedServers struct {
 func readServers(ctx context.Context, c client.Client) (publishedServers, error) {
 	var out publishedServers
 	var published corev1.ConfigMap
-	switch err := c.Get(ctx, client.ObjectKey{Namespace: v1alpha1.ServerNamespace, Name: v1alpha1.ServerConfigMap}, &published); {
+	switch err := c.Get(ctx, client.ObjectKey{Namespace: v1alpha1.ServerNamespace, Name: v1alpha1.ServerConfigMap},
+		&published); {
 	case err == nil:
 		out.published = published.Data
 	case !apierrors.IsNotFound(err):
@@ -46,7 +47,8 @@ func readServers(ctx context.Context, c client.Client) (publishedServers, error)
 	}
 	var leases coordinationv1.LeaseList
 	// The error is ignored: a user without permission to read Leases has to give the URL.
-	if c.List(ctx, &leases, client.InNamespace(v1alpha1.ServerNamespace), client.MatchingLabels{v1alpha1.ServerLabel: v1alpha1.ServerComponent}) != nil {
+	if c.List(ctx, &leases, client.InNamespace(v1alpha1.ServerNamespace),
+		client.MatchingLabels{v1alpha1.ServerLabel: v1alpha1.ServerComponent}) != nil {
 		return out, nil
 	}
 	told := inspect.NewStatus(fleet.Cluster{Leases: leases.Items}, time.Now()).Servers
@@ -75,8 +77,10 @@ func (s publishedServers) authority() ([]byte, error) {
 	if text := s.published[v1alpha1.ServerCAKey]; text != "" {
 		return []byte(text), nil
 	}
-	return nil, fmt.Errorf("the server's CA is unknown: %s has no key %s; does a machine-config-server run in the cluster? "+
-		"--ca FILE names its CA's certificate, and --no-ca trusts those of the machine's image", publishedIn, v1alpha1.ServerCAKey)
+	return nil, fmt.Errorf("the server's CA is unknown: %s has no key %s; does a machine-config-server run in the "+
+		"cluster? "+
+		"--ca FILE names its CA's certificate, and --no-ca trusts those of the machine's image", publishedIn,
+		v1alpha1.ServerCAKey)
 }
 
 // url returns the URL at which new machines reach the server. A URL that a user configured comes first. If no user
@@ -96,14 +100,17 @@ func (s publishedServers) url(ca []byte, caSource string) (string, error) {
 	if len(urls) == 0 && len(others) > 0 {
 		return "", anotherCA(others, caSource)
 	}
-	const fix = "say it with --server https://HOST:22623, or once for all: kubectl -n " + v1alpha1.ServerNamespace + " patch configmap " + v1alpha1.ServerConfigMap + " -p '{\"data\":{\"" + v1alpha1.ServerURLKey + "\":\"https://HOST:22623\"}}'"
+	const fix = "say it with --server https://HOST:22623, or once for all: kubectl -n " + v1alpha1.ServerNamespace +
+		" patch configmap " + v1alpha1.ServerConfigMap + " -p '{\"data\":{\"" + v1alpha1.ServerURLKey +
+		"\":\"https://HOST:22623\"}}'"
 	switch len(urls) {
 	case 0:
 		return "", errors.New("how new machines reach the server is not known: " + fix)
 	case 1:
 		return urls[0], nil
 	}
-	return "", fmt.Errorf("there is more than one server (%s): %s, with an address that leads to all of them", strings.Join(urls, ", "), fix)
+	return "", fmt.Errorf("there is more than one server (%s): %s, with an address that leads to all of them",
+		strings.Join(urls, ", "), fix)
 }
 
 // reported returns the URLs of the running servers. The result urls has the servers whose certificate the CA signed.
@@ -137,12 +144,14 @@ func (s publishedServers) reported(ca []byte) (urls, others []string, err error)
 // does not check other URLs.
 func (s publishedServers) checkServer(server string, ca []byte, caSource string) error {
 	urls, others, err := s.reported(ca)
-	if server = strings.TrimSuffix(server, "/"); err != nil || slices.Contains(urls, server) || !slices.Contains(others, server) {
+	if server = strings.TrimSuffix(server, "/"); err != nil || slices.Contains(urls, server) ||
+		!slices.Contains(others, server) {
 		return err
 	}
 	return anotherCA([]string{server}, caSource)
 }
 
 func anotherCA(urls []string, caSource string) error {
-	return fmt.Errorf("the server at %s has its certificate from another CA than %s has: give --server and --ca", strings.Join(urls, ", "), caSource)
+	return fmt.Errorf("the server at %s has its certificate from another CA than %s has: give --server and --ca",
+		strings.Join(urls, ", "), caSource)
 }

@@ -65,7 +65,8 @@ func (t *Creation) createOffline(out, notes io.Writer) error {
 		if err != nil {
 			return err
 		}
-		cli.Say(notes, "%s; store the object on standard output. bunsen prints the token only now:", Describe(kept, time.Now()))
+		cli.Say(notes, "%s; store the object on standard output. bunsen prints the token only now:",
+			Describe(kept, time.Now()))
 		cli.Say(notes, "%s", made.String())
 		_, err = fmt.Fprintf(out, "---\n%s", object)
 		return err
@@ -73,7 +74,8 @@ func (t *Creation) createOffline(out, notes io.Writer) error {
 	if err := files.AppendToken(t.TokensFile, kept); err != nil {
 		return cli.Invalid(err)
 	}
-	cli.Say(notes, "%s; bunsen prints the token only now, and stored its hash in %s", Describe(kept, time.Now()), t.TokensFile)
+	cli.Say(notes, "%s; bunsen prints the token only now, and stored its hash in %s", Describe(kept, time.Now()),
+		t.TokensFile)
 	return t.print(out, made, kept)
 }
 
@@ -89,7 +91,10 @@ type madeToken struct {
 
 // print writes the token to standard output. bunsen writes the token nowhere else.
 func (t *Creation) print(w io.Writer, made token.Token, kept *v1alpha1.ProvisioningToken) error {
-	return t.Form.Print(w, made.String()+"\n", madeToken{made.ID, made.String(), kept.Spec.Pool, kept.Spec.Node, kept.Spec.Uses, kept.Spec.Expires.Time})
+	return t.Form.Print(w, made.String()+"\n", madeToken{
+		made.ID, made.String(), kept.Spec.Pool, kept.Spec.Node,
+		kept.Spec.Uses, kept.Spec.Expires.Time,
+	})
 }
 
 // Grant has the options of new tokens.
@@ -119,7 +124,8 @@ func (g *Grant) Flags(cmd *cobra.Command) {
 	g.Target.AddFlags(cmd)
 	g.ttl = Lifetime{cli.Span(24 * time.Hour), "24h"}
 	cmd.Flags().StringVar(&g.grant.Pool, "pool", "", "the pool of the new machines")
-	cmd.Flags().StringVar(&g.grant.Node, "node", "", "make the token for this one node, which gets the secrets of its config at once; empty: any machine of the pool")
+	cmd.Flags().StringVar(&g.grant.Node, "node", "", "make the token for this one node, which gets the secrets of "+
+		"its config at once; empty: any machine of the pool")
 	cmd.Flags().Int32Var(&g.grant.Uses, "uses", 0, "how often a config is served to the token; 0: any number of times")
 	cmd.Flags().Var(&g.ttl, "ttl", "how long the token is good, such as 30m, 24h or 7d; at most 90d")
 	cli.CompleteFlag(cmd, "pool", kube.CompletePools)
@@ -134,7 +140,8 @@ func (g *Grant) check() error {
 	var errs []error
 	asked := g.grant
 	if asked.TTL < token.MinTTL || asked.TTL > token.MaxTTL {
-		errs = append(errs, fmt.Errorf("--ttl %s: it must be between 1m and 90d; create a new token when this one expires", g.ttl.typed))
+		errs = append(errs, fmt.Errorf("--ttl %s: it must be between 1m and 90d; create a new token when this one "+
+			"expires", g.ttl.typed))
 		asked.TTL = token.MaxTTL // The value is replaced so that Check does not report the same flag again.
 	}
 	if err := errors.Join(append(errs, asked.Check())...); err != nil {
@@ -152,7 +159,8 @@ func (g *Grant) PoolOnly(_ *cobra.Command, args []string) error {
 	case strings.HasPrefix(args[0], "bunsen."):
 		return errors.New("unexpected argument 1: is it a token? Give it with --token")
 	case g.grant.Pool == "":
-		return fmt.Errorf("unexpected argument %q: did you mean --pool %s?", args[0], strings.TrimPrefix(args[0], "pool/"))
+		return fmt.Errorf("unexpected argument %q: did you mean --pool %s?", args[0],
+			strings.TrimPrefix(args[0], "pool/"))
 	}
 	return fmt.Errorf("unexpected argument %q", args[0])
 }
@@ -233,7 +241,8 @@ func Describe(kept *v1alpha1.ProvisioningToken, now time.Time) string {
 		often = fmt.Sprintf("%d times", uses)
 	}
 	end := kept.Spec.Expires.Time
-	return fmt.Sprintf("token %s: %s, %s, until %s (%s)", kept.Name, who, often, end.UTC().Format("2006-01-02 15:04 UTC"), lasting(end, now))
+	return fmt.Sprintf("token %s: %s, %s, until %s (%s)", kept.Name, who, often,
+		end.UTC().Format("2006-01-02 15:04 UTC"), lasting(end, now))
 }
 
 // lasting returns the time until an end in words such as 24h. For a new token of one day, lasting returns 24h and not
@@ -256,7 +265,9 @@ func ReadTokens(ctx context.Context, c client.Client, pool string) ([]v1alpha1.P
 	if err := c.List(ctx, &all); err != nil {
 		return nil, kube.RequestError("reading ProvisioningTokens", err)
 	}
-	out := slices.DeleteFunc(all.Items, func(t v1alpha1.ProvisioningToken) bool { return pool != "" && t.Spec.Pool != pool })
+	out := slices.DeleteFunc(all.Items, func(t v1alpha1.ProvisioningToken) bool {
+		return pool != "" && t.Spec.Pool != pool
+	})
 	slices.SortFunc(out, func(a, b v1alpha1.ProvisioningToken) int {
 		if c := b.CreationTimestamp.Compare(a.CreationTimestamp.Time); c != 0 {
 			return c

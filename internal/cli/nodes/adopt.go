@@ -71,10 +71,12 @@ func (a *Adoption) readPath(ctx context.Context, c client.Client, d *adopt.Drift
 		return "", err
 	}
 	if (x.Secret || d.Item.Secret) && !a.Secret {
-		return "", cli.Invalid(fmt.Errorf("adopting %s: its contents look secret, and every reader of the repository could read them; encrypt them there, or write them anyway with --secret", x.Path))
+		return "", cli.Invalid(fmt.Errorf("adopting %s: its contents look secret, and every reader of the repository "+
+			"could read them; encrypt them there, or write them anyway with --secret", x.Path))
 	}
 	if x.Config != d.Config {
-		note = fmt.Sprintf("the export is from %s, and the node is in %s now", fleet.ShortRendered(x.Config), fleet.ShortRendered(d.Config))
+		note = fmt.Sprintf("the export is from %s, and the node is in %s now", fleet.ShortRendered(x.Config),
+			fleet.ShortRendered(d.Config))
 	}
 	d.Export = x
 	d.Units, err = unitsOf(ctx, c, d.Config)
@@ -93,11 +95,13 @@ func (a *Adoption) export(ctx context.Context, c client.Client, d *adopt.Drift) 
 		from = "the answer of node/" + d.Node
 		var manual string
 		if text, manual, err = runOnNode(ctx, &a.Target, c, d.Node, command...); err != nil {
-			return x, cli.Unreachable(fmt.Errorf("adopting %s: %w; name the file that this creates with --from. Run it %s > drift.json", d.Item.Name, err, manual))
+			return x, cli.Unreachable(fmt.Errorf("adopting %s: %w; name the file that this creates with --from. Run "+
+				"it %s > drift.json", d.Item.Name, err, manual))
 		}
 	}
 	if err := json.Unmarshal(text, &x); err != nil {
-		return x, cli.Invalid(fmt.Errorf("reading %s: it is not what `machine-config-daemon drift export` prints: %w", from, err))
+		return x, cli.Invalid(fmt.Errorf("reading %s: it is not what `machine-config-daemon drift export` prints: %w",
+			from, err))
 	}
 	if x.Path != d.Item.Name {
 		return x, cli.Invalid(fmt.Errorf("reading %s: it is about %q, not %q", from, x.Path, d.Item.Name))
@@ -127,7 +131,8 @@ func (a *Adoption) Write(w io.Writer, r adopt.Repository) error {
 	names := slices.Sorted(maps.Keys(r.Files))
 	if a.Dir == "" {
 		if len(names) != 1 {
-			return cli.Invalid(errors.New("the contents are no text and become a file of their own: name the repository with --out"))
+			return cli.Invalid(errors.New("the contents are no text and become a file of their own: name the " +
+				"repository with --out"))
 		}
 		_, err := fmt.Fprintf(w, "# %s\n%s", names[0], r.Files[names[0]])
 		return err
@@ -143,7 +148,8 @@ func (a *Adoption) Write(w io.Writer, r adopt.Repository) error {
 		}
 		f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		if errors.Is(err, fs.ErrExist) {
-			return cli.Invalid(fmt.Errorf("writing %s: it is there already; move its lines to where they belong, or remove it", name))
+			return cli.Invalid(fmt.Errorf("writing %s: it is there already; move its lines to where they belong, or "+
+				"remove it", name))
 		}
 		if err == nil {
 			_, err = f.Write(r.Files[name])

@@ -30,7 +30,8 @@ func ReadDrift(ctx context.Context, c client.Client, args []string) (drift.Repor
 			return drift.Report{}, kube.ReadError("MachineConfigPools", err)
 		}
 		daemons, _, err := kube.ReadDaemons(ctx, c)
-		return drift.NewCluster(fleet.Cluster{Nodes: nodes.Items, Pools: pools.Items, Daemons: daemons}, time.Now()), err
+		return drift.NewCluster(fleet.Cluster{Nodes: nodes.Items, Pools: pools.Items, Daemons: daemons}, time.Now()),
+			err
 	}
 	name := strings.TrimPrefix(args[0], "node/")
 	var node corev1.Node

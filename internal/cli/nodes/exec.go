@@ -32,13 +32,17 @@ const (
 
 // runOnNode runs a command of the daemon in its pod on a node, and returns what it prints. If the command cannot be
 // run, the result manual is a text that says who can run it where, with the command line.
-func runOnNode(ctx context.Context, t *kube.Target, c client.Client, node string, command ...string) (out []byte, manual string, err error) {
+func runOnNode(ctx context.Context, t *kube.Target, c client.Client, node string,
+	command ...string,
+) (out []byte, manual string, err error) {
 	pod, root, err := daemonPod(ctx, c, node)
 	if err != nil {
 		return nil, fmt.Sprintf("on %s, as root:\n  machine-config-daemon %s", node, fleet.ShellLine(command...)), err
 	}
 	argv := append([]string{daemonPath}, command...)
-	manual = fmt.Sprintf("as a user with the right to create pods/exec in the namespace %s:\n  kubectl exec -n %[1]s %s -c %s -- %s --root=%s", pod.Namespace, pod.Name, daemonName, fleet.ShellLine(argv...), fleet.ShellWord(root))
+	manual = fmt.Sprintf("as a user with the right to create pods/exec in the namespace %s:\n"+
+		"  kubectl exec -n %[1]s %s -c %s -- %s --root=%s", pod.Namespace, pod.Name, daemonName,
+		fleet.ShellLine(argv...), fleet.ShellWord(root))
 	out, err = runInPod(ctx, t, pod, append(argv, "--root="+root))
 	return out, manual, err
 }
@@ -53,9 +57,10 @@ func runInPod(ctx context.Context, t *kube.Target, pod *corev1.Pod, argv []strin
 	if err != nil {
 		return nil, fmt.Errorf("connecting to %s: %w", rc.Host, err)
 	}
-	at := core.RESTClient().Get().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("exec").VersionedParams(&corev1.PodExecOptions{
-		Container: daemonName, Command: argv, Stdout: true, Stderr: true,
-	}, scheme.ParameterCodec).URL()
+	at := core.RESTClient().Get().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("exec").
+		VersionedParams(&corev1.PodExecOptions{
+			Container: daemonName, Command: argv, Stdout: true, Stderr: true,
+		}, scheme.ParameterCodec).URL()
 	socket, err := remotecommand.NewWebSocketExecutor(rc, "GET", at.String())
 	if err != nil {
 		return nil, fmt.Errorf("running a command in %s: %w", pod.Name, err)
@@ -103,7 +108,8 @@ func daemonPod(ctx context.Context, c client.Client, node string) (pod *corev1.P
 	}
 	for i := range pods.Items {
 		p := &pods.Items[i]
-		if root := rootIn(p); p.Spec.NodeName == node && p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil && root != "" {
+		if root := rootIn(p); p.Spec.NodeName == node && p.Status.Phase == corev1.PodRunning &&
+			p.DeletionTimestamp == nil && root != "" {
 			return p, root, nil
 		}
 	}
@@ -115,8 +121,11 @@ func daemonPod(ctx context.Context, c client.Client, node string) (pod *corev1.P
 func rootIn(pod *corev1.Pod) string {
 	for _, c := range pod.Spec.Containers {
 		for _, m := range c.VolumeMounts {
-			isRoot := func(v corev1.Volume) bool { return v.Name == m.Name && v.HostPath != nil && v.HostPath.Path == "/" }
-			if c.Name == daemonName && m.SubPath == "" && m.SubPathExpr == "" && slices.ContainsFunc(pod.Spec.Volumes, isRoot) {
+			isRoot := func(v corev1.Volume) bool {
+				return v.Name == m.Name && v.HostPath != nil && v.HostPath.Path == "/"
+			}
+			if c.Name == daemonName && m.SubPath == "" && m.SubPathExpr == "" && slices.ContainsFunc(pod.Spec.Volumes,
+				isRoot) {
 				return m.MountPath
 			}
 		}

@@ -62,7 +62,8 @@ func (p Push) checkRefused(refused []source.Refusal) error {
 	for _, r := range refused {
 		lines = append(lines, r.Path+": "+r.Why)
 	}
-	return fmt.Errorf("the commit has entries that no source applies: remove them, name a folder without them with --path, or set --allow-partial to leave them out\n%s", list(lines))
+	return fmt.Errorf("the commit has entries that no source applies: remove them, name a folder without them with "+
+		"--path, or set --allow-partial to leave them out\n%s", list(lines))
 }
 
 // checkClean returns an error that lists the files below the path that differ from HEAD. A bare repository has no work
@@ -81,7 +82,8 @@ func checkClean(repo *gogit.Repository, path string) error {
 	}
 	var changed []string
 	for name, s := range status {
-		if (s.Worktree != gogit.Unmodified || s.Staging != gogit.Unmodified) && (path == "" || name == path || strings.HasPrefix(name, path+"/")) {
+		if (s.Worktree != gogit.Unmodified || s.Staging != gogit.Unmodified) &&
+			(path == "" || name == path || strings.HasPrefix(name, path+"/")) {
 			changed = append(changed, name)
 		}
 	}
@@ -89,7 +91,8 @@ func checkClean(repo *gogit.Repository, path string) error {
 		return nil
 	}
 	slices.Sort(changed)
-	return fmt.Errorf("the work tree has changes that are not in the commit: commit them, or push the commit without them with --rev HEAD\n%s", list(changed))
+	return fmt.Errorf("the work tree has changes that are not in the commit: commit them, or push the commit without "+
+		"them with --rev HEAD\n%s", list(changed))
 }
 
 // originOf returns the URL of the remote named origin, without credentials; "" if there is none.

@@ -28,12 +28,13 @@ const (
 
 // Push is one run of the verb push.
 type Push struct {
-	// Repo is a directory in a repository, Revision the commit; empty: HEAD, if the work tree is clean. Path is the folder below Repo to
-	// push.
+	// Repo is a directory in a repository, Revision the commit; empty: HEAD, if the work tree is clean. Path is the
+	// folder below Repo to push.
 	Repo, Revision, Path string
 	// Source is the URL of the repository for the artifact's annotations; empty: that of the remote origin.
 	Source string
-	// Key is the file of a private key, or env://NAME; empty: no signature. CAFile is a file with the registry's authority.
+	// Key is the file of a private key, or env://NAME; empty: no signature. CAFile is a file with the registry's
+	// authority.
 	Key, CAFile string
 	// If DryRun is true, Push sends no request. If AllowPartial is true, Push leaves out entries that no tree can have;
 	// otherwise such an entry is an error.
@@ -65,8 +66,8 @@ type LeftOut struct {
 	Why  string `json:"why"`
 }
 
-// Run packs the commit, signs it and pushes it to oci://host/name:tag. Errors have exit code 2 for invalid input or refused credentials,
-// and 3 if the registry is unreachable.
+// Run packs the commit, signs it and pushes it to oci://host/name:tag. Errors have exit code 2 for invalid input or
+// refused credentials, and 3 if the registry is unreachable.
 func (p Push) Run(ctx context.Context, address string) (Result, error) {
 	to, err := oci.ParseTarget(address)
 	if err != nil {
@@ -145,7 +146,8 @@ func (p Push) transport() (*http.Transport, error) {
 	}
 	transport, err := dial.Transport(map[string][]byte{"ca.crt": raw}, nil)
 	if err != nil {
-		return nil, fmt.Errorf("%s holds no certificate in PEM: name a file with the authority of the registry", p.CAFile)
+		return nil, fmt.Errorf("%s holds no certificate in PEM: name a file with the authority of the registry",
+			p.CAFile)
 	}
 	return transport, nil
 }
@@ -192,7 +194,8 @@ func credentials() (auth.CredentialFunc, error) {
 	}
 	store, err := docker.NewStoreFromDocker(docker.StoreOptions{})
 	if err != nil {
-		return nil, errors.New("reading the credentials of docker: its config.json is damaged: log in again with docker login")
+		return nil, errors.New("reading the credentials of docker: its config.json is damaged: log in again with " +
+			"docker login")
 	}
 	return docker.Credential(store), nil
 }

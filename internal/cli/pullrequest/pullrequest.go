@@ -41,7 +41,8 @@ func (p Post) preview(ctx context.Context, out, notes io.Writer) error {
 	}
 	fmt.Fprintln(notes, "dry run: bunsen sends nothing")
 	fmt.Fprintln(notes, safetext.Line("comment: would "+action+" "+where))
-	fmt.Fprintln(notes, safetext.Line(fmt.Sprintf("status: would set %s of commit %s to %s: %s", s.Context, t.Head, s.State, s.Description)))
+	fmt.Fprintln(notes, safetext.Line(fmt.Sprintf("status: would set %s of commit %s to %s: %s", s.Context, t.Head,
+		s.State, s.Description)))
 	return printToLog(out, p.Body)
 }
 
@@ -55,7 +56,8 @@ func previewAction(ctx context.Context, t forge.Target, body string) (string, er
 		return "be printed, because the job of a fork has no token, and not be posted to", nil
 	}
 	if t.Token == "" {
-		return "be created, or replace an earlier one of the same author and first line (no token, so the comments are not read), on", nil
+		return "be created, or replace an earlier one of the same author and first line (no token, so the comments " +
+			"are not read), on", nil
 	}
 	outcome, err := forge.Preview(ctx, host, body)
 	switch {
@@ -100,7 +102,8 @@ func Target(by forge.Target, dryRun bool) (forge.Target, error) {
 	if by.Kind != "" {
 		env = func(name string) string {
 			return map[forge.Kind]map[string]string{
-				forge.GitHub: {"GITHUB_ACTIONS": "true"}, forge.GitLab: {"GITLAB_CI": "true"}, forge.Gitea: {"GITEA_ACTIONS": "true"},
+				forge.GitHub: {"GITHUB_ACTIONS": "true"}, forge.GitLab: {"GITLAB_CI": "true"},
+				forge.Gitea: {"GITEA_ACTIONS": "true"},
 			}[by.Kind][name] + onlyToken(name)
 		}
 		event = nil
@@ -133,8 +136,10 @@ func NameCommits(c review.Comparison, t forge.Target) review.Comparison {
 	if slices.Contains(c.HeadCommit.Parents, t.Head) {
 		c.Head = t.Head
 	}
-	if one := c.BaseCommit != nil && slices.Equal(c.HeadCommit.Parents, []string{c.BaseCommit.Hash}); !one && c.Undo != "" {
-		c.Undo = "a revert of the commit that merging makes (with -m 1 where that is a merge) renders to the same names as before"
+	if one := c.BaseCommit != nil && slices.Equal(c.HeadCommit.Parents, []string{c.BaseCommit.Hash}); !one &&
+		c.Undo != "" {
+		c.Undo = "a revert of the commit that merging makes (with -m 1 where that is a merge) renders to the same " +
+			"names as before"
 	}
 	return c
 }
@@ -157,7 +162,8 @@ func Message(found review.Comparison, err error, key string) (body string, s for
 		s.Description = "the change cannot be rendered; the comment says why"
 		return report.Trouble(report.HeadFails, sides.Head.Error(), o), s, err
 	case isSides && sides.Head == nil && errors.Is(sides.Base, folders.ErrNotValid):
-		s.State, s.Description = forge.Success, "it can be rendered; what it is merged to cannot, so nothing is compared"
+		s.State, s.Description = forge.Success, "it can be rendered; what it is merged to cannot, so nothing is "+
+			"compared"
 		return report.Trouble(report.BaseFails, sides.Base.Error(), o), s, nil
 	default:
 		s.Description = "there is no plan; the comment says why"
@@ -182,7 +188,9 @@ func printToLog(w io.Writer, text string) error {
 // server.
 func checkRedirect(to *http.Request, via []*http.Request) error {
 	if from := via[0].URL; to.URL.Host != from.Host || to.URL.Scheme != from.Scheme {
-		return fmt.Errorf("%s points to another server, %s://%s, which does not get the token: name that one with --api", from.Host, to.URL.Scheme, to.URL.Host)
+		return fmt.Errorf(
+			"%s points to another server, %s://%s, which does not get the token: name that one with --api", from.Host,
+			to.URL.Scheme, to.URL.Host)
 	}
 	if len(via) >= 10 {
 		return errors.New("it points from one address to the next without end")
@@ -196,7 +204,8 @@ type service interface {
 	forge.Opener
 }
 
-// Open opens a pull request in the project of the target and returns the address of its page. The target needs no Number and no Head.
+// Open opens a pull request in the project of the target and returns the address of its page. The target needs no
+// Number and no Head.
 func Open(ctx context.Context, t forge.Target, p forge.Proposal) (string, error) {
 	host, err := hostOf(t)
 	if err != nil {

@@ -20,8 +20,12 @@ func TestATokenStaysOnTheServerThatItIsFor(t *testing.T) {
 		here := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
 		t.Cleanup(here.Close)
 		var out bytes.Buffer
-		err := Post{(&forgetest.Pull{Kind: kind}).Target(here.URL), "body", forge.Status{Context: "c", State: forge.Success}}.Publish(t.Context(), &out, &out, false)
-		if err == nil || !strings.Contains(err.Error(), "points to another server") || strings.Contains(err.Error(), forgetest.Token) {
+		err := Post{
+			(&forgetest.Pull{Kind: kind}).Target(here.URL), "body",
+			forge.Status{Context: "c", State: forge.Success},
+		}.Publish(t.Context(), &out, &out, false)
+		if err == nil || !strings.Contains(err.Error(), "points to another server") ||
+			strings.Contains(err.Error(), forgetest.Token) {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}

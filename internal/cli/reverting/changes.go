@@ -29,7 +29,10 @@ func (c clone) changes(ctx context.Context, to, from, now string) ([]rollback.Ch
 		if len(f) != 5 {
 			return nil, fmt.Errorf("comparing %.8s with %.8s: git prints %q", to, from, parts[i])
 		}
-		changes = append(changes, rollback.Change{Path: parts[i+1], To: blob(f[0], f[2]), From: blob(f[1], f[3]), Now: current[parts[i+1]]})
+		changes = append(changes, rollback.Change{
+			Path: parts[i+1], To: blob(f[0], f[2]), From: blob(f[1], f[3]),
+			Now: current[parts[i+1]],
+		})
 	}
 	return changes, nil
 }

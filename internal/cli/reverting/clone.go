@@ -17,7 +17,8 @@ import (
 // clone is the repository in which the commit is prepared.
 type clone struct {
 	program
-	// remote is the name of the remote that the GitSource follows; empty if the directory is the source's own repository.
+	// remote is the name of the remote that the GitSource follows; empty if the directory is the source's own
+	// repository.
 	remote string
 	// address is the remote's URL.
 	address string
@@ -35,7 +36,8 @@ func (o Options) findClone(ctx context.Context, url string) (c clone, done func(
 	case err == nil || o.Repo != "" || ctx.Err() != nil:
 		return c, done, err
 	case !o.Push && !o.DryRun:
-		return c, done, fmt.Errorf("%w\nname a clone of %s with --repo, or use --push: bunsen then works in a temporary clone", err, source.Redact(url))
+		return c, done, fmt.Errorf("%w\nname a clone of %s with --repo, or use --push: bunsen then works in a "+
+			"temporary clone", err, source.Redact(url))
 	}
 	temporary, err := os.MkdirTemp("", "bunsen-rollback-")
 	if err != nil {
@@ -47,10 +49,14 @@ func (o Options) findClone(ctx context.Context, url string) (c clone, done func(
 		return c, done, fmt.Errorf("reading the URL of the GitSource: %w", err)
 	}
 	p := program{dir: temporary, stdin: os.Stdin}
-	if _, err := p.with("GIT_ALLOW_PROTOCOL=https:http:ssh:file").run(ctx, "clone", "--quiet", "--no-checkout", "--", address.String(), "clone"); err != nil {
+	if _, err := p.with("GIT_ALLOW_PROTOCOL=https:http:ssh:file").run(ctx, "clone", "--quiet", "--no-checkout", "--",
+		address.String(), "clone"); err != nil {
 		return c, done, fmt.Errorf("cloning %s: %w", address, err)
 	}
-	return clone{program: p.in(filepath.Join(temporary, "clone")), remote: "origin", address: address.String(), isTemporary: true}, done, nil
+	return clone{
+		program: p.in(filepath.Join(temporary, "clone")), remote: "origin", address: address.String(),
+		isTemporary: true,
+	}, done, nil
 }
 
 // openClone checks that a directory is in a clone of the repository, and finds the remote.
@@ -84,7 +90,8 @@ func (o Options) openClone(ctx context.Context, dir, url string) (clone, error) 
 	if isAt(url, top) {
 		return clone{program: p}, nil
 	}
-	return clone{}, fmt.Errorf("no remote of %s is the repository of the GitSource, %s (%s); if one is a mirror of it, name it with --remote",
+	return clone{}, fmt.Errorf("no remote of %s is the repository of the GitSource, %s (%s); if one is a mirror of "+
+		"it, name it with --remote",
 		top, source.Redact(url), cmp.Or(strings.Join(seen, ", "), "it has no remotes"))
 }
 
@@ -162,7 +169,8 @@ var someHash = regexp.MustCompile(`^[0-9a-f]{7,40}$`)
 // commit returns the full hash of a commit. If the clone does not have the commit, commit fetches it from the remote.
 func (c clone) commit(ctx context.Context, hash string) (string, error) {
 	if !someHash.MatchString(hash) {
-		return "", fmt.Errorf("%q is no hash of a commit: the status of the GitSource is damaged. Name the commit to return to with --to", hash)
+		return "", fmt.Errorf("%q is no hash of a commit: the status of the GitSource is damaged. Name the commit to "+
+			"return to with --to", hash)
 	}
 	find := func() (string, error) { return c.line(ctx, "rev-parse", "--verify", "--quiet", hash+"^{commit}") }
 	full, err := find()
@@ -172,10 +180,13 @@ func (c clone) commit(ctx context.Context, hash string) (string, error) {
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("%s has no commit %s, and the remote does not send it. If the clone is shallow, run git fetch --unshallow. If the branch was rewritten, name another commit with --to", c.dir, hash)
+		return "", fmt.Errorf("%s has no commit %s, and the remote does not send it. If the clone is shallow, run "+
+			"git fetch --unshallow. If the branch was rewritten, name another commit with --to", c.dir, hash)
 	}
-	if !strings.HasPrefix(full, hash) { // The text was the name of a ref: git prefers a name to the first digits of a hash.
-		return "", fmt.Errorf("%s has a branch or a tag with the name %s, which is another commit: name all 40 digits of the hash with --to", c.dir, hash)
+	// The text was the name of a ref: git prefers a name to the first digits of a hash.
+	if !strings.HasPrefix(full, hash) {
+		return "", fmt.Errorf("%s has a branch or a tag with the name %s, which is another commit: name all 40 "+
+			"digits of the hash with --to", c.dir, hash)
 	}
 	return full, nil
 }

@@ -34,7 +34,8 @@ func TestKindsOfClones(t *testing.T) {
 		"a partial clone": {func(r repo) string {
 			dir := filepath.Join(filepath.Dir(r.clone), "partial")
 			r.git(r.origin, "config", "uploadpack.allowFilter", "true")
-			r.git(r.clone, "clone", "--quiet", "--no-local", "--filter=blob:none", "--no-checkout", "file://"+r.origin, dir)
+			r.git(r.clone, "clone", "--quiet", "--no-local", "--filter=blob:none", "--no-checkout", "file://"+r.origin,
+				dir)
 			return dir
 		}, ""},
 		"a shallow clone": {func(r repo) string {
@@ -64,7 +65,8 @@ func TestKindsOfClones(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if changed := strings.ReplaceAll(r.git(dir, "diff", "--name-status", got.Git.Commit+"^1", got.Git.Commit), "\t", " "); changed != "M pools/worker/10-a.bu" || len(got.Notes) > 0 && name != "a shallow clone" {
+			if changed := strings.ReplaceAll(r.git(dir, "diff", "--name-status", got.Git.Commit+"^1", got.Git.Commit),
+				"\t", " "); changed != "M pools/worker/10-a.bu" || len(got.Notes) > 0 && name != "a shallow clone" {
 				t.Errorf("it changes %q, with the notes %q", changed, got.Notes)
 			}
 		})
@@ -73,7 +75,10 @@ func TestKindsOfClones(t *testing.T) {
 
 // TestSourcesThatFollowNoBranch: the base is the default branch, or the one that the user names.
 func TestSourcesThatFollowNoBranch(t *testing.T) {
-	for name, ref := range map[string]v1alpha1.GitRef{"tag": {Tag: "v2"}, "semver": {SemVer: "*"}, "commit": {Branch: "none", Commit: strings.Repeat("0", 40)}, "default": {}, "branch": {Branch: "main"}} {
+	for name, ref := range map[string]v1alpha1.GitRef{
+		"tag": {Tag: "v2"}, "semver": {SemVer: "*"},
+		"commit": {Branch: "none", Commit: strings.Repeat("0", 40)}, "default": {}, "branch": {Branch: "main"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRepo(t)
 			good := r.commit("Good", "pools/worker/10-a.bu", doc("a", "one"))
@@ -101,7 +106,10 @@ func TestWhatTheClusterHasNotSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	notes := strings.Join(got.Notes, "\n")
-	for _, want := range []string{"branch main is at ", "could not be rendered", "with the revert, main cannot be applied", "20-b.bu:3"} {
+	for _, want := range []string{
+		"branch main is at ", "could not be rendered",
+		"with the revert, main cannot be applied", "20-b.bu:3",
+	} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("the notes are\n%s\nwant %q", notes, want)
 		}
@@ -117,7 +125,8 @@ func TestWhatTheClusterHasNotSeen(t *testing.T) {
 	r.git(r.clone, "commit", "--quiet", "-m", "All in one")
 	r.git(r.clone, "push", "--quiet", "--force", "upstream", "HEAD:main")
 	got, err = r.run(reverting.Options{}, r.choice(bad, good))
-	if notes := strings.Join(got.Notes, "\n"); err != nil || !strings.Contains(notes, "it was rewritten") || r.changed(got.Git.Commit) != "M pools/worker/10-a.bu" {
+	if notes := strings.Join(got.Notes, "\n"); err != nil || !strings.Contains(notes, "it was rewritten") ||
+		r.changed(got.Git.Commit) != "M pools/worker/10-a.bu" {
 		t.Errorf("after a rewrite: %v, notes %q", err, notes)
 	}
 }
@@ -134,7 +143,8 @@ func TestTheRollbackOfAMerge(t *testing.T) {
 	r.git(r.clone, "merge", "--quiet", "--no-ff", "--no-commit", "topic")
 	bad := r.commit("Merge topic", "pools/worker/10-a.bu", doc("a", "two"))
 	got, err := r.run(reverting.Options{}, r.choice(bad, good))
-	if err != nil || len(got.Commits) != 1 || got.Commits[0] != (rollback.Commit{Hash: bad, Author: "Ada <ada@example.com>", Subject: "Merge topic"}) {
+	if err != nil || len(got.Commits) != 1 ||
+		got.Commits[0] != (rollback.Commit{Hash: bad, Author: "Ada <ada@example.com>", Subject: "Merge topic"}) {
 		t.Fatalf("%+v, %v", got.Commits, err)
 	}
 }

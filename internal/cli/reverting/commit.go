@@ -31,7 +31,8 @@ func (c clone) writeTree(ctx context.Context, commit string, revert []rollback.C
 			fmt.Fprintf(&written, "%s %s\t%s\x00", f.To.Mode, f.To.Hash, f.Path)
 		}
 	}
-	if _, err := p.reading(deleted.String()+written.String()).run(ctx, "update-index", "-z", "--index-info"); err != nil {
+	if _, err := p.reading(deleted.String()+written.String()).run(ctx, "update-index", "-z",
+		"--index-info"); err != nil {
 		return "", err
 	}
 	return p.line(ctx, "write-tree")
@@ -39,19 +40,22 @@ func (c clone) writeTree(ctx context.Context, commit string, revert []rollback.C
 
 // forecastCommit writes a commit that no branch has, so that the review can read it.
 func (c clone) forecastCommit(ctx context.Context, tree, parent string) (string, error) {
-	p := c.with("GIT_AUTHOR_NAME=bunsen", "GIT_AUTHOR_EMAIL=bunsen@localhost", "GIT_COMMITTER_NAME=bunsen", "GIT_COMMITTER_EMAIL=bunsen@localhost")
-	return p.line(ctx, "-c", "commit.gpgSign=false", "commit-tree", tree, "-p", parent, "-m", "bunsen rollback --dry-run")
+	p := c.with("GIT_AUTHOR_NAME=bunsen", "GIT_AUTHOR_EMAIL=bunsen@localhost", "GIT_COMMITTER_NAME=bunsen",
+		"GIT_COMMITTER_EMAIL=bunsen@localhost")
+	return p.line(ctx, "-c", "commit.gpgSign=false", "commit-tree", tree, "-p", parent, "-m",
+		"bunsen rollback --dry-run")
 }
 
-// commitTree commits a tree on a new branch in a temporary work tree, with the user's name, signing key and hooks. A branch
-// that an earlier run created from the same commit and files is used again.
+// commitTree commits a tree on a new branch in a temporary work tree, with the user's name, signing key and hooks. A
+// branch that an earlier run created from the same commit and files is used again.
 func (c clone) commitTree(ctx context.Context, branch, tree, parent, message string) (hash string, err error) {
 	ref := "refs/heads/" + branch
 	if is, err := c.line(ctx, "rev-parse", "--verify", "--quiet", ref+"^{commit}"); err == nil {
 		if same, err := c.line(ctx, "rev-parse", ref+"^{tree}", ref+"^1"); err == nil && same == tree+"\n"+parent {
 			return is, nil
 		}
-		return "", fmt.Errorf("%s has a branch %s already, with another commit. If you do not need it, delete it: git branch -D %[2]s", c.dir, branch)
+		return "", fmt.Errorf("%s has a branch %s already, with another commit. If you do not need it, delete it: "+
+			"git branch -D %[2]s", c.dir, branch)
 	}
 	dir, err := os.MkdirTemp("", "bunsen-worktree-")
 	if err != nil {
@@ -87,7 +91,8 @@ func (c clone) commitTree(ctx context.Context, branch, tree, parent, message str
 // push pushes the branch, never with force.
 func (c clone) push(ctx context.Context, branch string) error {
 	if c.remote == "" {
-		return errors.New("--push: the directory is the repository of the GitSource itself, so there is nowhere to push to; merge the branch there")
+		return errors.New("--push: the directory is the repository of the GitSource itself, so there is nowhere to " +
+			"push to; merge the branch there")
 	}
 	ref := "refs/heads/" + branch
 	if _, err := c.run(ctx, "push", "--quiet", c.remote, ref+":"+ref); err != nil {

@@ -5,13 +5,19 @@ import (
 	"github.com/bunsen-os/bunsen/internal/rollback"
 )
 
-// TokenFor returns the API and the token, which may be that of --token-from, for the pull request of a clone with this address.
-func TokenFor(o Options, fromFile, address string, isTemporary bool, hook v1alpha1.WebhookType) (api, token string, notes []string) {
+// TokenFor returns the API and the token, which may be that of --token-from, for the pull request of a clone with this
+// address.
+func TokenFor(o Options, fromFile, address string, isTemporary bool,
+	hook v1alpha1.WebhookType,
+) (api, token string, notes []string) {
 	src := &v1alpha1.GitSource{}
 	if hook != "" {
 		src.Spec.Webhook = &v1alpha1.Webhook{Type: hook}
 	}
-	j := &job{Options: o, choice: rollback.Choice{Source: src}, clone: clone{address: address, isTemporary: isTemporary}}
+	j := &job{
+		Options: o, choice: rollback.Choice{Source: src},
+		clone: clone{address: address, isTemporary: isTemporary},
+	}
 	s := j.site()
 	return s.Target.API, j.token(s, fromFile), j.result.Notes
 }

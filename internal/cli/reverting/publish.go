@@ -40,14 +40,18 @@ func (j *job) commit(ctx context.Context) error {
 	}
 	if err := j.clone.push(ctx, g.Branch); err != nil {
 		if !j.clone.isTemporary {
-			err = fmt.Errorf("%w\nThe commit is on branch %s of %s: run the command again, or push it yourself", err, g.Branch, g.Directory)
+			err = fmt.Errorf("%w\nThe commit is on branch %s of %s: run the command again, or push it yourself", err,
+				g.Branch, g.Directory)
 		}
 		return cli.Unreachable(err)
 	}
 	g.Pushed = true
 	if site.Target.Token = j.token(site, token); site.Target.Token != "" {
 		title, body, _ := strings.Cut(message, "\n\n")
-		if g.PullRequest, err = pullrequest.Open(ctx, site.Target, forge.Proposal{Branch: g.Branch, Base: g.Base, Title: title, Body: body}); err != nil {
+		if g.PullRequest, err = pullrequest.Open(ctx, site.Target, forge.Proposal{
+			Branch: g.Branch, Base: g.Base,
+			Title: title, Body: body,
+		}); err != nil {
 			j.note("bunsen pushed the branch and could not open a pull request: %v", err)
 		}
 	}
@@ -64,7 +68,9 @@ func (j *job) commit(ctx context.Context) error {
 
 // todo returns the commands for a user whose branch is not pushed.
 func (j *job) todo(page string) {
-	g, add := j.result.Git, func(format string, args ...any) { j.result.Todo = append(j.result.Todo, fmt.Sprintf(format, args...)) }
+	g, add := j.result.Git, func(format string, args ...any) {
+		j.result.Todo = append(j.result.Todo, fmt.Sprintf(format, args...))
+	}
 	if j.clone.remote == "" {
 		add("git -C %s merge %s   # on branch %s", rollback.Word(g.Directory), g.Branch, g.Base)
 		return
@@ -78,7 +84,10 @@ func (j *job) todo(page string) {
 }
 
 // kinds maps the types of webhooks to the git hosts.
-var kinds = map[v1alpha1.WebhookType]forge.Kind{v1alpha1.WebhookGitHub: forge.GitHub, v1alpha1.WebhookGitLab: forge.GitLab, v1alpha1.WebhookGitea: forge.Gitea}
+var kinds = map[v1alpha1.WebhookType]forge.Kind{
+	v1alpha1.WebhookGitHub: forge.GitHub,
+	v1alpha1.WebhookGitLab: forge.GitLab, v1alpha1.WebhookGitea: forge.Gitea,
+}
 
 // site returns the service of the clone's remote. Flags override the GitSource's webhook, and the webhook overrides the
 // host's name.
@@ -104,16 +113,19 @@ func (j *job) site() forge.Site {
 // the token. Bunsen sends the token only to the service of the user's own clone, a public service, or a service that
 // the user names with --api. The token must not be sent unencrypted, either.
 func (j *job) token(s forge.Site, fromFile string) string {
-	public := s.Target.API == "https://api.github.com" || s.Target.API == "https://gitlab.com/api/v4" || s.Target.API == "https://codeberg.org/api/v1"
+	public := s.Target.API == "https://api.github.com" || s.Target.API == "https://gitlab.com/api/v4" ||
+		s.Target.API == "https://codeberg.org/api/v1"
 	token := cmp.Or(fromFile, forge.UserToken(s.Target, os.Getenv))
 	switch {
 	case token == "" || j.Site.API != "" || public:
 		return token
 	case s.Target.API == "":
-		j.note("bunsen does not know the service of the repository: name it with --host and --api to open a pull request")
+		j.note("bunsen does not know the service of the repository: name it with --host and --api to open a pull " +
+			"request")
 		return ""
 	case j.clone.isTemporary:
-		j.note("bunsen sends your token only to a service that you name: add --api %s to open a pull request", s.Target.API)
+		j.note("bunsen sends your token only to a service that you name: add --api %s to open a pull request",
+			s.Target.API)
 		return ""
 	case !strings.HasPrefix(s.Target.API, "https://"):
 		j.note("bunsen sends your token over https only: to send it unencrypted, add --api %s", s.Target.API)

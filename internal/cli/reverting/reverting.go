@@ -92,12 +92,15 @@ func (j *job) resolve(ctx context.Context) (err error) {
 	}
 	switch {
 	case j.to == j.from || j.clone.isAncestor(ctx, j.from, j.to):
-		return fmt.Errorf("%.8s is not older than %s, which gave pool %s its newest config", j.to, j.choice.From.Text(), j.choice.Pool)
+		return fmt.Errorf("%.8s is not older than %s, which gave pool %s its newest config", j.to, j.choice.From.Text(),
+			j.choice.Pool)
 	case !j.clone.isAncestor(ctx, j.to, j.from):
-		j.note("%.8s is not in the history of %.8s: the branch was rewritten, or the clone is shallow. bunsen restores the files of %.8[1]s", j.to, j.from)
+		j.note("%.8s is not in the history of %.8s: the branch was rewritten, or the clone is shallow. bunsen "+
+			"restores the files of %.8[1]s", j.to, j.from)
 	}
 	if !j.clone.isAncestor(ctx, j.from, j.base.commit) {
-		j.note("branch %s does not have %s: it was rewritten, or that commit is on another branch", j.base.branch, j.choice.From.Text())
+		j.note("branch %s does not have %s: it was rewritten, or that commit is on another branch", j.base.branch,
+			j.choice.From.Text())
 	}
 	if at, err := source.ParseRevision(src.Status.AppliedRevision); err == nil && at.Hash != j.base.commit {
 		j.note("branch %s is at %.8s; the cluster has applied %.8s", j.base.branch, j.base.commit, at.Hash)
@@ -129,7 +132,10 @@ func (j *job) selectFiles(ctx context.Context) error {
 	if err := j.clone.fetchFiles(ctx, j.to, j.from, j.base.commit); err != nil {
 		return err
 	}
-	j.files = poolFiles{dir: j.clone.dir, folder: j.choice.Source.Spec.Path, pool: j.choice.Pool, read: map[string]bool{}}
+	j.files = poolFiles{
+		dir: j.clone.dir, folder: j.choice.Source.Spec.Path, pool: j.choice.Pool,
+		read: map[string]bool{},
+	}
 	var broken []error
 	for _, at := range []string{j.from, j.base.commit} {
 		if _, err := j.files.rendered(ctx, at); err != nil {
@@ -161,7 +167,10 @@ func (j *job) selectFiles(ctx context.Context) error {
 		return err
 	}
 	if len(j.result.Commits) == 0 { // The branches have no common history.
-		j.result.Commits = []rollback.Commit{{Hash: j.from, Author: j.choice.From.Author, Subject: j.choice.From.Subject}}
+		j.result.Commits = []rollback.Commit{{
+			Hash: j.from, Author: j.choice.From.Author,
+			Subject: j.choice.From.Subject,
+		}}
 	}
 	return j.checkResult(ctx, was)
 }
@@ -170,9 +179,11 @@ func (j *job) selectFiles(ctx context.Context) error {
 func (j *job) nothing() error {
 	switch between := fmt.Sprintf("between %s and %s", j.choice.To.Text(), j.choice.From.Text()); {
 	case len(j.sorted.Done) > 0:
-		return fmt.Errorf("%w: branch %s has reverted everything that reaches pool %s %s; the cluster follows when it applies that commit", rollback.ErrNothing, j.base.branch, j.choice.Pool, between)
+		return fmt.Errorf("%w: branch %s has reverted everything that reaches pool %s %s; the cluster follows when "+
+			"it applies that commit", rollback.ErrNothing, j.base.branch, j.choice.Pool, between)
 	case len(j.sorted.Other) > 0:
-		return fmt.Errorf("%w: no file that reaches pool %s changed %s; --all-files reverts the other files", rollback.ErrNothing, j.choice.Pool, between)
+		return fmt.Errorf("%w: no file that reaches pool %s changed %s; --all-files reverts the other files",
+			rollback.ErrNothing, j.choice.Pool, between)
 	default:
 		return fmt.Errorf("%w: no file changed %s", rollback.ErrNothing, between)
 	}
@@ -204,7 +215,8 @@ func (j *job) checkResult(ctx context.Context, was string) (err error) {
 	case err != nil:
 		j.note("with the revert, %s cannot be applied: %v", j.base.branch, err)
 	case was != "" && now != was:
-		j.note("with the revert, pool %s does not get the same config as with %s, because later commits or other files changed it, too. --dry-run shows the result", j.choice.Pool, j.choice.To.Text())
+		j.note("with the revert, pool %s does not get the same config as with %s, because later commits or other "+
+			"files changed it, too. --dry-run shows the result", j.choice.Pool, j.choice.To.Text())
 	}
 	j.base.forecast = commit
 	return nil
@@ -217,7 +229,10 @@ func (j *job) listFiles(ctx context.Context) error {
 		return err
 	}
 	for _, f := range j.sorted.Revert {
-		j.result.Files.Reverted = append(j.result.Files.Reverted, rollback.File{Path: f.Path, Change: f.Verb(), Lines: counts[f.Path]})
+		j.result.Files.Reverted = append(j.result.Files.Reverted, rollback.File{
+			Path: f.Path, Change: f.Verb(),
+			Lines: counts[f.Path],
+		})
 	}
 	return nil
 }
@@ -225,7 +240,8 @@ func (j *job) listFiles(ctx context.Context) error {
 // forecast compares the result with what the cluster's nodes should run. If the comparison fails, the result has only a
 // note.
 func (j *job) forecast(ctx context.Context, target kube.Target) string {
-	c := compare.WithCluster(folders.Repository{Repo: j.clone.dir, Path: j.choice.Source.Spec.Path, Revisions: true}, target, j.choice.Source.Name)
+	c := compare.WithCluster(folders.Repository{Repo: j.clone.dir, Path: j.choice.Source.Spec.Path, Revisions: true},
+		target, j.choice.Source.Name)
 	found, err := c.Compare(ctx, "", j.base.forecast)
 	if err != nil {
 		j.note("bunsen cannot forecast the rollout: %v", err)
@@ -233,7 +249,9 @@ func (j *job) forecast(ctx context.Context, target kube.Target) string {
 	}
 	found.Undo = "" // The undo command would be useless, because the compared commit is on no branch.
 	j.result.Forecast = found
-	others := slices.DeleteFunc(slices.Clone(found.Pools), func(p review.PoolChange) bool { return p.Pool == j.choice.Pool || !p.Changed() })
+	others := slices.DeleteFunc(slices.Clone(found.Pools), func(p review.PoolChange) bool {
+		return p.Pool == j.choice.Pool || !p.Changed()
+	})
 	for _, p := range others {
 		j.note("the merge also changes pool %s", p.Pool)
 	}

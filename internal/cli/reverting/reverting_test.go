@@ -27,8 +27,10 @@ type repo struct {
 func newRepo(t *testing.T) repo {
 	t.Helper()
 	for k, v := range map[string]string{
-		"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "KUBECONFIG": filepath.Join(t.TempDir(), "none"), "BUNSEN_TOKEN": "", "GITEA_TOKEN": "",
-		"GIT_AUTHOR_NAME": "Ada", "GIT_AUTHOR_EMAIL": "ada@example.com", "GIT_COMMITTER_NAME": "Ada", "GIT_COMMITTER_EMAIL": "ada@example.com",
+		"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "KUBECONFIG": filepath.Join(t.TempDir(), "none"),
+		"BUNSEN_TOKEN": "", "GITEA_TOKEN": "",
+		"GIT_AUTHOR_NAME": "Ada", "GIT_AUTHOR_EMAIL": "ada@example.com", "GIT_COMMITTER_NAME": "Ada",
+		"GIT_COMMITTER_EMAIL": "ada@example.com",
 	} {
 		t.Setenv(k, v)
 	}
@@ -77,14 +79,21 @@ func (r repo) write(files ...string) {
 
 // doc is a document that writes a text to a file of its name.
 func doc(name, text string) string {
-	return fmt.Sprintf("variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: /etc/%s.conf\n      contents:\n        inline: %s\n", name, text)
+	return fmt.Sprintf("variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: /etc/%s.conf\n"+
+		"      contents:\n        inline: %s\n", name, text)
 }
 
 // choice returns from one commit to another.
 func (r repo) choice(from, to string) rollback.Choice {
-	src := &v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Name: "config"}, Spec: v1alpha1.GitSourceSpec{URL: r.origin}}
+	src := &v1alpha1.GitSource{
+		ObjectMeta: metav1.ObjectMeta{Name: "config"},
+		Spec:       v1alpha1.GitSourceSpec{URL: r.origin},
+	}
 	src.Status.AppliedRevision = "main@sha1:" + from
-	return rollback.Choice{Pool: "worker", Source: src, From: rollback.Step{Revision: "main@sha1:" + from, Subject: "Bad"}, To: rollback.Step{Revision: "main@sha1:" + to, Subject: "Good"}}
+	return rollback.Choice{Pool: "worker", Source: src, From: rollback.Step{
+		Revision: "main@sha1:" + from,
+		Subject:  "Bad",
+	}, To: rollback.Step{Revision: "main@sha1:" + to, Subject: "Good"}}
 }
 
 func (r repo) run(o reverting.Options, c rollback.Choice) (rollback.Result, error) {
@@ -103,10 +112,14 @@ func (r repo) changed(commit string) string {
 
 // TestTheFilesThatReachThePoolReturn reverts commits of several shapes, and compares the files of the new commit.
 func TestTheFilesThatReachThePoolReturn(t *testing.T) {
-	start := []string{"pools/worker/10-a.bu", doc("a", "one"), "pools/worker/20-b.bu", doc("b", "one"), "pools/infra/10-i.bu", doc("i", "one"), "README.md", "one"}
+	start := []string{
+		"pools/worker/10-a.bu", doc("a", "one"), "pools/worker/20-b.bu", doc("b", "one"),
+		"pools/infra/10-i.bu", doc("i", "one"), "README.md", "one",
+	}
 	shared := []string{
 		"pools/worker/kustomization.yaml", "resources: [10-a.bu, ../../base]\n", "pools/worker/20-b.bu", "",
-		"base/kustomization.yaml", "resources: [c.bu]\npatches: [{path: less.yaml, target: {name: c}}]\n", "base/c.bu", doc("c", "one"),
+		"base/kustomization.yaml", "resources: [c.bu]\npatches: [{path: less.yaml, target: {name: c}}]\n", "base/c.bu",
+		doc("c", "one"),
 		"base/less.yaml", "storage: {files: [{path: /etc/c.conf, $patch: delete}]}\n",
 	}
 	for _, tt := range []struct {
@@ -117,13 +130,16 @@ func TestTheFilesThatReachThePoolReturn(t *testing.T) {
 		note string
 	}{
 		{"changed, added, deleted", func(r repo) (string, string) {
-			return r.commit("Good", start...), r.commit("Bad", "pools/worker/10-a.bu", doc("a", "two"), "pools/worker/20-b.bu", "", "pools/worker/30-c.bu", doc("c", "two"))
+			return r.commit("Good", start...), r.commit("Bad", "pools/worker/10-a.bu", doc("a", "two"),
+				"pools/worker/20-b.bu", "", "pools/worker/30-c.bu", doc("c", "two"))
 		}, false, []string{"M pools/worker/10-a.bu", "A pools/worker/20-b.bu", "D pools/worker/30-c.bu"}, ""},
 		{"other pools and files stay", func(r repo) (string, string) {
-			return r.commit("Good", start...), r.commit("Bad", "pools/worker/10-a.bu", doc("a", "two"), "pools/infra/10-i.bu", doc("i", "two"), "README.md", "two")
+			return r.commit("Good", start...), r.commit("Bad", "pools/worker/10-a.bu", doc("a", "two"),
+				"pools/infra/10-i.bu", doc("i", "two"), "README.md", "two")
 		}, false, []string{"M pools/worker/10-a.bu"}, ""},
 		{"all files", func(r repo) (string, string) {
-			return r.commit("Good", start...), r.commit("Bad", "pools/worker/10-a.bu", doc("a", "two"), "pools/infra/10-i.bu", doc("i", "two"), "README.md", "two")
+			return r.commit("Good", start...), r.commit("Bad", "pools/worker/10-a.bu", doc("a", "two"),
+				"pools/infra/10-i.bu", doc("i", "two"), "README.md", "two")
 		}, true, []string{"M README.md", "M pools/infra/10-i.bu", "M pools/worker/10-a.bu"}, ""},
 		{"later commits of other files stay", func(r repo) (string, string) {
 			good, bad := r.commit("Good", start...), r.commit("Bad", "pools/worker/10-a.bu", doc("a", "two"))
@@ -147,10 +163,12 @@ func TestTheFilesThatReachThePoolReturn(t *testing.T) {
 		}, false, []string{"M pools/worker/10-a.bu"}, ""},
 		{"a shared patch without an item of its own", func(r repo) (string, string) {
 			r.commit("Start", start...)
-			return r.commit("Good", shared...), r.commit("Bad", "base/kustomization.yaml", "resources: [c.bu]\n", "base/less.yaml", "")
+			return r.commit("Good", shared...), r.commit("Bad", "base/kustomization.yaml", "resources: [c.bu]\n",
+				"base/less.yaml", "")
 		}, false, []string{"A base/less.yaml", "M base/kustomization.yaml"}, ""},
 		{"names with blanks, quotes, line breaks and non-ASCII letters", func(r repo) (string, string) {
-			return r.commit("Good", start...), r.commit("Bad", "pools/worker/files/a \"b\"\n\u00fc", "x", "pools/worker/files/:(top)x", "y")
+			return r.commit("Good", start...), r.commit("Bad", "pools/worker/files/a \"b\"\n\u00fc", "x",
+				"pools/worker/files/:(top)x", "y")
 		}, true, []string{`D "pools/worker/files/:(top)x"`, `D "pools/worker/files/a \"b\"\n\303\274"`}, ""},
 		{"a directory that replaced a file", func(r repo) (string, string) {
 			good := r.commit("Good", append(start, "pools/worker/files/x", "one")...)
@@ -167,11 +185,15 @@ func TestTheFilesThatReachThePoolReturn(t *testing.T) {
 			}
 			lines := strings.Split(r.changed(got.Git.Commit), "\n")
 			for _, l := range append(slices.Clone(tt.want), lines...) {
-				if plain := strings.NewReplacer(`"pools/worker/files/:(top)x"`, `pools/worker/files/:(top)x`).Replace(l); !slices.ContainsFunc(lines, func(x string) bool { return x == l || x == plain }) || len(lines) != len(tt.want) {
-					t.Fatalf("the commit changes\n%s\nwant\n%s\nnotes: %q", strings.Join(lines, "\n"), strings.Join(tt.want, "\n"), got.Notes)
+				if plain := strings.NewReplacer(`"pools/worker/files/:(top)x"`, `pools/worker/files/:(top)x`).
+					Replace(l); !slices.ContainsFunc(lines, func(x string) bool { return x == l || x == plain }) ||
+					len(lines) != len(tt.want) {
+					t.Fatalf("the commit changes\n%s\nwant\n%s\nnotes: %q", strings.Join(lines, "\n"),
+						strings.Join(tt.want, "\n"), got.Notes)
 				}
 			}
-			if notes := strings.Join(got.Notes, "\n"); !strings.Contains(notes, tt.note) || tt.note == "" && notes != "" {
+			if notes := strings.Join(got.Notes, "\n"); !strings.Contains(notes, tt.note) || tt.note == "" &&
+				notes != "" {
 				t.Errorf("the notes are %q, want %q", notes, tt.note)
 			}
 			if branch := r.git(r.clone, "rev-parse", got.Git.Branch); branch != got.Git.Commit {
@@ -193,7 +215,10 @@ func TestWhatCannotBeReverted(t *testing.T) {
 	}{
 		"a later commit of the same file": {reverting.Options{}, func(r repo, _ *rollback.Choice) {
 			r.commit("A fix that \x1b[31m failed", "pools/worker/10-a.bu", doc("a", "three"))
-		}, []string{"later commits of main changed files that the rollback would restore", "  pools/worker/10-a.bu\n", `"A fix that`, "git revert"}},
+		}, []string{
+			"later commits of main changed files that the rollback would restore", "  pools/worker/10-a.bu\n",
+			`"A fix that`, "git revert",
+		}},
 		"already reverted": {reverting.Options{}, func(r repo, _ *rollback.Choice) {
 			r.commit("Undo", "pools/worker/10-a.bu", doc("a", "one"))
 		}, []string{"nothing to revert: branch main has reverted everything that reaches pool worker"}},
@@ -202,7 +227,8 @@ func TestWhatCannotBeReverted(t *testing.T) {
 		}, []string{"has a branch bunsen/rollback-worker-", "git branch -D"}},
 		"a hook refuses": {reverting.Options{}, func(r repo, _ *rollback.Choice) {
 			hook := filepath.Join(r.clone, ".git", "hooks", "commit-msg")
-			if err := errors.Join(os.MkdirAll(filepath.Dir(hook), 0o755), os.WriteFile(hook, []byte("#!/bin/sh\necho no ticket >&2\nexit 1\n"), 0o755)); err != nil {
+			if err := errors.Join(os.MkdirAll(filepath.Dir(hook), 0o755),
+				os.WriteFile(hook, []byte("#!/bin/sh\necho no ticket >&2\nexit 1\n"), 0o755)); err != nil {
 				r.t.Fatal(err)
 			}
 		}, []string{"committing the revert", "no ticket"}},
@@ -254,7 +280,8 @@ func TestWhatCannotBeReverted(t *testing.T) {
 			if strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("the error has a password: %v", err)
 			}
-			if after := r.git(r.clone, "for-each-ref", "refs/heads", "--format=%(refname) %(objectname)"); after != before {
+			if after := r.git(r.clone, "for-each-ref", "refs/heads",
+				"--format=%(refname) %(objectname)"); after != before {
 				t.Errorf("the branches were\n%s\nand are\n%s", before, after)
 			}
 			if trees := r.git(r.clone, "worktree", "list"); strings.Contains(trees, "\n") {
@@ -264,8 +291,8 @@ func TestWhatCannotBeReverted(t *testing.T) {
 	}
 }
 
-// TestTheWorkTreeOfTheUserStays: open changes, the index and the current branch are those of before. A second run finds the
-// branch, and pushes it.
+// TestTheWorkTreeOfTheUserStays: open changes, the index and the current branch are those of before. A second run finds
+// the branch, and pushes it.
 func TestTheWorkTreeOfTheUserStays(t *testing.T) {
 	r := newRepo(t)
 	good := r.commit("Good", "sub/pools/worker/10-a.bu", doc("a", "one"))
@@ -290,7 +317,8 @@ func TestTheWorkTreeOfTheUserStays(t *testing.T) {
 	if at := r.git(r.origin, "rev-parse", first.Git.Branch); at != first.Git.Commit {
 		t.Errorf("the pushed branch is at %s, want %s", at, first.Git.Commit)
 	}
-	if message := r.git(r.clone, "show", "--no-patch", "--format=%B%an", first.Git.Commit); !strings.HasPrefix(message, "Revert \"Bad\"\n\nThis returns pool worker to\n") ||
+	if message := r.git(r.clone, "show", "--no-patch", "--format=%B%an", first.Git.Commit); !strings.HasPrefix(message,
+		"Revert \"Bad\"\n\nThis returns pool worker to\n") ||
 		!strings.Contains(message, "This reverts commit "+bad+".\n") || !strings.HasSuffix(message, "Ada") {
 		t.Errorf("the message is\n%s", message)
 	}
@@ -304,7 +332,8 @@ func TestWithoutACloneOfTheUser(t *testing.T) {
 	t.Chdir(t.TempDir())
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
-	if _, _, err := (reverting.Options{}).Run(t.Context(), c, kube.Target{}); err == nil || !strings.Contains(err.Error(), "--push: bunsen then works in a temporary clone") {
+	if _, _, err := (reverting.Options{}).Run(t.Context(), c, kube.Target{}); err == nil ||
+		!strings.Contains(err.Error(), "--push: bunsen then works in a temporary clone") {
 		t.Fatalf("without --push: %v", err)
 	}
 	got, _, err := (reverting.Options{Push: true}).Run(t.Context(), c, kube.Target{})
@@ -327,10 +356,12 @@ func TestTheRepositoryOfTheSourceItself(t *testing.T) {
 	c.Source.Spec.URL = "file://" + r.clone
 	r.git(r.clone, "remote", "remove", "upstream")
 	got, err := r.run(reverting.Options{}, c)
-	if err != nil || r.changed(got.Git.Commit) != "M pools/worker/10-a.bu" || !strings.Contains(strings.Join(got.Todo, "\n"), "merge bunsen/rollback-worker-") {
+	if err != nil || r.changed(got.Git.Commit) != "M pools/worker/10-a.bu" ||
+		!strings.Contains(strings.Join(got.Todo, "\n"), "merge bunsen/rollback-worker-") {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if _, err := r.run(reverting.Options{Push: true}, c); err == nil || !strings.Contains(err.Error(), "nowhere to push to") {
+	if _, err := r.run(reverting.Options{Push: true}, c); err == nil ||
+		!strings.Contains(err.Error(), "nowhere to push to") {
 		t.Errorf("--push: %v", err)
 	}
 }

@@ -11,7 +11,10 @@ import (
 // TestAClusterGetsNoToken: whoever writes a GitSource must not decide which host gets the token of the user who runs
 // bunsen. The address of a temporary clone comes from the GitSource, that of another clone from the user.
 func TestAClusterGetsNoToken(t *testing.T) {
-	for name, value := range map[string]string{"BUNSEN_TOKEN": "", "GITHUB_TOKEN": "hub", "GH_TOKEN": "", "GH_ENTERPRISE_TOKEN": "enterprise", "GITEA_TOKEN": "tea", "GITLAB_TOKEN": "lab"} {
+	for name, value := range map[string]string{
+		"BUNSEN_TOKEN": "", "GITHUB_TOKEN": "hub", "GH_TOKEN": "",
+		"GH_ENTERPRISE_TOKEN": "enterprise", "GITEA_TOKEN": "tea", "GITLAB_TOKEN": "lab",
+	} {
 		t.Setenv(name, value)
 	}
 	named := reverting.Options{Site: forge.Target{Kind: forge.Gitea, API: "http://10.0.0.1:3000/api/v1"}}

@@ -42,8 +42,9 @@ func encryptCommand() *cobra.Command {
 	var o Options
 	cmd := &cobra.Command{
 		Use: "encrypt FILE", Short: "Encrypt a file in place, for the recipients of its creation rule",
-		Example: "  bunsen secret encrypt pools/worker/app.sops.yaml\n  bunsen secret encrypt db.env --age age1pattmatlnr5cd75xgeq4w4wln67rzm87z3pjemavuyhgag3ausjsv4h3r0",
-		Args:    cobra.ExactArgs(1),
+		Example: "  bunsen secret encrypt pools/worker/app.sops.yaml\n  bunsen secret encrypt db.env --age " +
+			"age1pattmatlnr5cd75xgeq4w4wln67rzm87z3pjemavuyhgag3ausjsv4h3r0",
+		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			o.Now = time.Now()
 			return invalid(o.Encrypt(args[0]))

@@ -19,8 +19,8 @@ import (
 )
 
 // Edit opens the decrypted file in the user's editor, and encrypts what the editor saved. The decrypted text is in a
-// private directory, in memory if the machine has one, until the editor ends. Signals remove it too. Edit creates a file that
-// does not exist, for the recipients of its creation rule.
+// private directory, in memory if the machine has one, until the editor ends. Signals remove it too. Edit creates a
+// file that does not exist, for the recipients of its creation rule.
 func (o Options) Edit(ctx context.Context, file string) error {
 	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
 		return o.create(ctx, file)
@@ -58,7 +58,8 @@ func (o Options) create(ctx context.Context, file string) error {
 		return err
 	}
 	if !ok {
-		return fmt.Errorf("%s does not exist, and no creation rule of a %s above it names an age key: add one, or correct the name", file, rules.File)
+		return fmt.Errorf("%s does not exist, and no creation rule of a %s above it names an age key: add one, or "+
+			"correct the name", file, rules.File)
 	}
 	if info, err := os.Stat(filepath.Dir(file)); err != nil || !info.IsDir() {
 		return fmt.Errorf("creating %s: there is no directory %s: create it first", file, filepath.Dir(file))

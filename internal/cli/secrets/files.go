@@ -73,7 +73,8 @@ func rule(file string) (rules.Rule, bool, error) {
 			below, _ := filepath.Rel(dir, whole)
 			r, ok := rs.For(filepath.ToSlash(below))
 			if ok && len(r.Foreign) > 0 {
-				return r, true, fmt.Errorf("%s: the rule for %s has keys of %s, and Bunsen writes keys of age only; use the program sops for this file", at, file, strings.Join(r.Foreign, ", "))
+				return r, true, fmt.Errorf("%s: the rule for %s has keys of %s, and Bunsen writes keys of age only; "+
+					"use the program sops for this file", at, file, strings.Join(r.Foreign, ", "))
 			}
 			return r, ok, nil
 		}
@@ -97,7 +98,8 @@ func (o Options) policy(file string) (sops.Policy, error) {
 	}
 	p, ok, err := rulePolicy(file)
 	if err == nil && !ok {
-		err = fmt.Errorf("no creation rule of a %s above %s names an age key: add one, or name the public key with --age", rules.File, file)
+		err = fmt.Errorf("no creation rule of a %s above %s names an age key: add one, or name the public key "+
+			"with --age", rules.File, file)
 	}
 	return p, err
 }
@@ -195,7 +197,10 @@ func (o Options) rotate(out io.Writer, file string) error {
 		if len(p.Groups) != 1 {
 			return fmt.Errorf("%s has key groups: change its creation rule instead of --add and --remove", file)
 		}
-		p.Groups[0] = slices.Compact(slices.Sorted(slices.Values(slices.DeleteFunc(slices.Concat(p.Groups[0], o.Add), func(r string) bool { return slices.Contains(o.Remove, r) }))))
+		p.Groups[0] = slices.Compact(
+			slices.Sorted(slices.Values(slices.DeleteFunc(slices.Concat(p.Groups[0], o.Add), func(r string) bool {
+				return slices.Contains(o.Remove, r)
+			}))))
 	}
 	rotated, err := o.writer().Rotate(format, body, p, ids...)
 	if err != nil {

@@ -21,7 +21,8 @@ const keyEnding = ".agekey"
 // Keygen creates an age key in a new file that only the user can read, and says what to do with it.
 func Keygen(out io.Writer, file string, now time.Time) error {
 	if !strings.HasSuffix(file, keyEnding) {
-		return fmt.Errorf("%q: the name of a key's file ends in %s, because the server reads only such keys", file, keyEnding)
+		return fmt.Errorf("%q: the name of a key's file ends in %s, because the server reads only such keys", file,
+			keyEnding)
 	}
 	id, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -36,9 +37,12 @@ func Keygen(out io.Writer, file string, now time.Time) error {
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("writing the age key: %w", err)
 	}
-	fmt.Fprintf(out, "%s\n\nThe key is in %s. Keep it out of git, and keep a copy in a safe place: without the key, no user can read the files again.\n", id.Recipient(), file)
-	fmt.Fprintf(out, "Give it to the server:\n  kubectl -n bunsen-system create secret generic bunsen-age --from-file=%s\n", file)
-	fmt.Fprintf(out, "Name it in .sops.yaml, at the top of the repository:\n  creation_rules:\n    - path_regex: \\.sops\\.\n      age: %s\n", id.Recipient())
+	fmt.Fprintf(out, "%s\n\nThe key is in %s. Keep it out of git, and keep a copy in a safe place: without the key, "+
+		"no user can read the files again.\n", id.Recipient(), file)
+	fmt.Fprintf(out, "Give it to the server:\n  kubectl -n bunsen-system create secret generic bunsen-age "+
+		"--from-file=%s\n", file)
+	fmt.Fprintf(out, "Name it in .sops.yaml, at the top of the repository:\n  creation_rules:\n"+
+		"    - path_regex: \\.sops\\.\n      age: %s\n", id.Recipient())
 	return nil
 }
 
@@ -75,7 +79,8 @@ func identities(files []string) ([]age.Identity, error) {
 		return nil, fmt.Errorf("reading your age keys: %w", err)
 	}
 	if len(out) == 0 {
-		return nil, errors.New("you have no age key here: name its file with --key or SOPS_AGE_KEY_FILE, or create one with `bunsen secret keygen`")
+		return nil, errors.New("you have no age key here: name its file with --key or SOPS_AGE_KEY_FILE, or create " +
+			"one with `bunsen secret keygen`")
 	}
 	return out, nil
 }

@@ -55,7 +55,8 @@ func LookUp(ctx context.Context, c client.Reader, what string) (Found, error) {
 	}
 	name = fullName(out.live, name)
 	if out.config = out.live[name]; out.config == nil {
-		return Found{}, cli.Invalid(fmt.Errorf("tracing %s: the cluster has no MachineConfig %q. Write node/NAME for a node; `bunsen get rendered` lists rendered configs", what, name))
+		return Found{}, cli.Invalid(fmt.Errorf("tracing %s: the cluster has no MachineConfig %q. Write node/NAME for "+
+			"a node; `bunsen get rendered` lists rendered configs", what, name))
 	}
 	if node == nil && !trace.IsRendered(out.config) {
 		return out.ofInput(ctx, c, sources.Items)
@@ -82,7 +83,8 @@ func configName(ctx context.Context, c client.Reader, what string) (string, *cor
 	}
 	config := node.Annotations[v1alpha1.CurrentConfigAnnotation]
 	if config == "" {
-		return "", nil, cli.Invalid(fmt.Errorf("tracing %s: it has no config yet (its annotation %s is empty)", what, v1alpha1.CurrentConfigAnnotation))
+		return "", nil, cli.Invalid(fmt.Errorf("tracing %s: it has no config yet (its annotation %s is empty)", what,
+			v1alpha1.CurrentConfigAnnotation))
 	}
 	return config, node, nil
 }
@@ -107,7 +109,8 @@ func fullName(live map[string]*mcfgv1.MachineConfig, name string) string {
 // ofRendered adds the trace of a rendered config, and its source.
 func (t Found) ofRendered(ctx context.Context, c client.Reader, sources []v1alpha1.GitSource) (Found, error) {
 	pool := &mcfgv1.MachineConfigPool{}
-	if err := c.Get(ctx, client.ObjectKey{Name: v1alpha1.RenderedPool(t.config.Name)}, pool); client.IgnoreNotFound(err) != nil {
+	if err := c.Get(ctx, client.ObjectKey{Name: v1alpha1.RenderedPool(t.config.Name)}, pool); client.IgnoreNotFound(
+		err) != nil {
 		return Found{}, kube.ReadError("MachineConfigPools", err)
 	}
 	var err error
@@ -167,7 +170,8 @@ func (t *Found) Items(ctx context.Context, repo string) error {
 		t.Trace.Items = append(t.Trace.Items, trace.Item{Item: p.Item, Place: p.At})
 	}
 	if !same {
-		t.Trace.Note = fmt.Sprintf("A MachineConfig made through the API has changed since: together with %s it gives another config now.", revision.Short())
+		t.Trace.Note = fmt.Sprintf("A MachineConfig made through the API has changed since: together with %s it "+
+			"gives another config now.", revision.Short())
 	}
 	return nil
 }
@@ -187,7 +191,8 @@ func (t Found) commit(ctx context.Context, repo string) (transpile.Result, sourc
 			err = errors.New("it is a bundle")
 		}
 		if err != nil { // Without this check, git would read the repository of a parent folder instead.
-			return res, source.Revision{}, fmt.Errorf("the source's repository cannot be read: %w; name a clone of it with --repo", err)
+			return res, source.Revision{}, fmt.Errorf("the source's repository cannot be read: %w; name a clone of "+
+				"it with --repo", err)
 		}
 	}
 	revision, err := source.ParseRevision(t.Trace.Rendered.Revision)
@@ -199,7 +204,10 @@ func (t Found) commit(ctx context.Context, repo string) (transpile.Result, sourc
 		return res, revision, fmt.Errorf("making a directory for %s: %w", revision.Short(), err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	tree, err := git.OpenRevision(ctx, git.LocalRevision{Repository: repo, Revision: revision.Hash, Path: t.source.Spec.Path}, dir)
+	tree, err := git.OpenRevision(ctx, git.LocalRevision{
+		Repository: repo, Revision: revision.Hash,
+		Path: t.source.Spec.Path,
+	}, dir)
 	if err != nil {
 		return res, revision, fmt.Errorf("reading %s from %q: %w", revision.Short(), repo, err)
 	}

@@ -104,7 +104,11 @@ func checkAlive(ctx context.Context, c client.Client) error {
 	for _, l := range []struct {
 		what string
 		list client.ObjectList
-	}{{"GitSources", &v1alpha1.GitSourceList{}}, {"MachineConfigPools", &mcfgv1.MachineConfigPoolList{}}, {"RolloutPolicies", &v1alpha1.RolloutPolicyList{}}} {
+	}{
+		{"GitSources", &v1alpha1.GitSourceList{}},
+		{"MachineConfigPools", &mcfgv1.MachineConfigPoolList{}},
+		{"RolloutPolicies", &v1alpha1.RolloutPolicyList{}},
+	} {
 		if err := c.List(ctx, l.list, client.Limit(1)); err != nil {
 			return kube.ReadError(l.what, err)
 		}
@@ -160,8 +164,8 @@ func watchCluster(ctx context.Context, rc *rest.Config, c client.Client, to Rece
 	}
 }
 
-// whileAlive returns the reason when the cluster stops answering or refuses a watch. One late answer is no outage: to read all objects again
-// would make a busy API server slower.
+// whileAlive returns the reason when the cluster stops answering or refuses a watch. One late answer is no outage: to
+// read all objects again would make a busy API server slower.
 func (f *watches) whileAlive(ctx context.Context, c client.Client) error {
 	tick := time.NewTicker(kube.CheckInterval)
 	defer tick.Stop()
@@ -189,7 +193,10 @@ func newWatches(ctx context.Context, rc *rest.Config, c client.Client) (*watches
 		return nil, err
 	}
 	f := &watches{changed: make(chan struct{}, 1), refused: make(chan error, 1)}
-	f.cache, err = cache.New(rc, cache.Options{Scheme: scheme, DefaultTransform: dropUnused, DefaultWatchErrorHandler: f.failed})
+	f.cache, err = cache.New(rc, cache.Options{
+		Scheme: scheme, DefaultTransform: dropUnused,
+		DefaultWatchErrorHandler: f.failed,
+	})
 	if err != nil {
 		return nil, cli.Unreachable(fmt.Errorf("connecting to %s: %w", rc.Host, err))
 	}
@@ -204,8 +211,14 @@ func newWatches(ctx context.Context, rc *rest.Config, c client.Client) (*watches
 			poke(is)
 		}
 	}}
-	config := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: kube.ConfigsMeta.APIVersion, Kind: strings.TrimSuffix(kube.ConfigsMeta.Kind, "List")}}
-	watched := []client.Object{&v1alpha1.GitSource{}, &mcfgv1.MachineConfigPool{}, &corev1.Node{}, &v1alpha1.RolloutPolicy{}}
+	config := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{
+		APIVersion: kube.ConfigsMeta.APIVersion,
+		Kind:       strings.TrimSuffix(kube.ConfigsMeta.Kind, "List"),
+	}}
+	watched := []client.Object{
+		&v1alpha1.GitSource{}, &mcfgv1.MachineConfigPool{}, &corev1.Node{},
+		&v1alpha1.RolloutPolicy{},
+	}
 	known := &metav1.PartialObjectMetadataList{TypeMeta: kube.ConfigsMeta}
 	if err := c.List(ctx, known, client.Limit(1)); !apierrors.IsForbidden(err) { // The watch reports other errors.
 		f.configs, watched = true, append(watched, config)
@@ -263,9 +276,10 @@ func dropUnused(o any) (any, error) {
 	switch o := o.(type) {
 	case *corev1.Node:
 		o.Annotations = ours(o.Annotations)
-		o.Status = corev1.NodeStatus{Conditions: slices.DeleteFunc(o.Status.Conditions, func(c corev1.NodeCondition) bool {
-			return c.Type != corev1.NodeReady && c.Status != corev1.ConditionTrue // means nothing
-		})}
+		o.Status = corev1.NodeStatus{Conditions: slices.DeleteFunc(o.Status.Conditions,
+			func(c corev1.NodeCondition) bool {
+				return c.Type != corev1.NodeReady && c.Status != corev1.ConditionTrue // means nothing
+			})}
 	case *metav1.PartialObjectMetadata:
 		o.Annotations = ours(o.Annotations)
 		delete(o.Annotations, v1alpha1.InputsAnnotation)
@@ -276,8 +290,9 @@ func dropUnused(o any) (any, error) {
 	return o, nil
 }
 
-// isHeartbeat reports whether an update of a Node has only later times of a kubelet's heartbeat. The kubelets of a large cluster send several
-// such updates a second. An update whose times are the same is another one: it may have changed a field that the watches drop.
+// isHeartbeat reports whether an update of a Node has only later times of a kubelet's heartbeat. The kubelets of a
+// large cluster send several such updates a second. An update whose times are the same is another one: it may have
+// changed a field that the watches drop.
 func isHeartbeat(was, is any) bool {
 	before, isNode := was.(*corev1.Node)
 	after, stays := is.(*corev1.Node)
@@ -292,14 +307,16 @@ func isHeartbeat(was, is any) bool {
 		}
 		return n
 	}
-	return !equality.Semantic.DeepEqual(before.Status.Conditions, after.Status.Conditions) && equality.Semantic.DeepEqual(timeless(before), timeless(after))
+	return !equality.Semantic.DeepEqual(before.Status.Conditions, after.Status.Conditions) &&
+		equality.Semantic.DeepEqual(timeless(before), timeless(after))
 }
 
 // ours returns the annotations of Bunsen and the Machine Config Operator, without the drift report.
 func ours(a map[string]string) map[string]string {
 	a = maps.Clone(a)
 	maps.DeleteFunc(a, func(key, _ string) bool {
-		return !strings.HasPrefix(key, "bunsen.dev/") && !strings.HasPrefix(key, "machineconfiguration.openshift.io/") || key == v1alpha1.DriftAnnotation
+		return !strings.HasPrefix(key, "bunsen.dev/") && !strings.HasPrefix(key,
+			"machineconfiguration.openshift.io/") || key == v1alpha1.DriftAnnotation
 	})
 	return a
 }

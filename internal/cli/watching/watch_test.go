@@ -35,12 +35,14 @@ func slimmedOf(pools, nodes string) fleet.Cluster {
 		c.Pools = append(c.Pools, p)
 	}
 	for _, n := range strings.Fields(nodes) {
-		c.Nodes = append(c.Nodes, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n, Labels: map[string]string{"role": "worker"}}})
+		c.Nodes = append(c.Nodes,
+			corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n, Labels: map[string]string{"role": "worker"}}})
 	}
 	return c
 }
 
-// TestObjectsAreSorted: a cache returns its objects in another order each time, and a status shows them in the order of their names.
+// TestObjectsAreSorted: a cache returns its objects in another order each time, and a status shows them in the order of
+// their names.
 func TestObjectsAreSorted(t *testing.T) {
 	c := slimmedOf("worker edge master", "")
 	sortObjects(&c)
@@ -63,11 +65,17 @@ func TestNothingThatIsShownIsDropped(t *testing.T) {
 	n.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
 	n.Spec.Unschedulable = true
 	n.Status.Images = []corev1.ContainerImage{{Names: []string{"large"}}}
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady"}}
+	n.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: corev1.ConditionFalse,
+		Reason: "KubeletNotReady",
+	}}
 	n.Annotations = map[string]string{
-		"example.com/other": "x", v1alpha1.DriftAnnotation: "{}", v1alpha1.CurrentConfigAnnotation: "rendered-worker-1", v1alpha1.DesiredConfigAnnotation: "rendered-worker-2",
-		v1alpha1.StateAnnotation: v1alpha1.StateWorking, v1alpha1.DesiredDrainAnnotation: "drain-rendered-worker-2", v1alpha1.DrainStartedAnnotation: "2026-01-02T11:00:00Z",
-		v1alpha1.DrainStatusAnnotation: "1 pod left", v1alpha1.CordonedAnnotation: "rendered-worker-2",
+		"example.com/other": "x", v1alpha1.DriftAnnotation: "{}", v1alpha1.CurrentConfigAnnotation: "rendered-worker-1",
+		v1alpha1.DesiredConfigAnnotation: "rendered-worker-2",
+		v1alpha1.StateAnnotation:         v1alpha1.StateWorking,
+		v1alpha1.DesiredDrainAnnotation:  "drain-rendered-worker-2",
+		v1alpha1.DrainStartedAnnotation:  "2026-01-02T11:00:00Z",
+		v1alpha1.DrainStatusAnnotation:   "1 pod left", v1alpha1.CordonedAnnotation: "rendered-worker-2",
 	}
 	before, err := json.Marshal(inspect.NewStatus(c, noon))
 	if err != nil {
@@ -88,16 +96,24 @@ func TestNothingThatIsShownIsDropped(t *testing.T) {
 	if diff := gocmp.Diff(string(before), string(after)); diff != "" {
 		t.Errorf("another status (-whole +slim):\n%s", diff)
 	}
-	if n.ManagedFields != nil || n.Status.Images != nil || len(n.Annotations) != 7 || c.Sources[0].Status.Inventory != nil {
+	if n.ManagedFields != nil || n.Status.Images != nil || len(n.Annotations) != 7 ||
+		c.Sources[0].Status.Inventory != nil {
 		t.Errorf("it keeps what nobody reads: %v", n)
 	}
 }
 
-// TestAHeartbeatChangesNothing: later times of a kubelet are no change; everything else is one, also a change of what the watches drop.
+// TestAHeartbeatChangesNothing: later times of a kubelet are no change; everything else is one, also a change of what
+// the watches drop.
 func TestAHeartbeatChangesNothing(t *testing.T) {
 	node := func(change func(*corev1.Node)) *corev1.Node {
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "1", Labels: map[string]string{"a": "b"}}}
-		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.NewTime(noon), LastTransitionTime: metav1.NewTime(noon)}}
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+			Name: "n1", ResourceVersion: "1",
+			Labels: map[string]string{"a": "b"},
+		}}
+		n.Status.Conditions = []corev1.NodeCondition{{
+			Type: corev1.NodeReady, Status: corev1.ConditionTrue,
+			LastHeartbeatTime: metav1.NewTime(noon), LastTransitionTime: metav1.NewTime(noon),
+		}}
 		n.ResourceVersion = "2"
 		change(n)
 		return n
@@ -125,7 +141,8 @@ func TestAHeartbeatChangesNothing(t *testing.T) {
 	}
 }
 
-// TestOneLateAnswerIsNoOutage: a busy API server is not asked for all objects again. Two late answers in a row, or another error, are an outage.
+// TestOneLateAnswerIsNoOutage: a busy API server is not asked for all objects again. Two late answers in a row, or
+// another error, are an outage.
 func TestOneLateAnswerIsNoOutage(t *testing.T) {
 	refused := errors.New("connection refused")
 	late := fmt.Errorf("reading: %w", context.DeadlineExceeded)
@@ -144,13 +161,16 @@ func TestOneLateAnswerIsNoOutage(t *testing.T) {
 				t.Fatal(err)
 			}
 			check := 0
-			reader := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).Build(), interceptor.Funcs{List: func(_ context.Context, _ client.WithWatch, l client.ObjectList, _ ...client.ListOption) error {
-				if _, first := l.(*v1alpha1.GitSourceList); !first {
-					return nil
-				}
-				check++
-				return c.answers[check-1]
-			}})
+			reader := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).Build(),
+				interceptor.Funcs{List: func(_ context.Context, _ client.WithWatch, l client.ObjectList,
+					_ ...client.ListOption,
+				) error {
+					if _, first := l.(*v1alpha1.GitSourceList); !first {
+						return nil
+					}
+					check++
+					return c.answers[check-1]
+				}})
 			synctest.Test(t, func(t *testing.T) {
 				f := &watches{refused: make(chan error)}
 				if err := f.whileAlive(t.Context(), reader); err == nil || check != c.ends {

@@ -18,8 +18,8 @@ type Contents struct {
 	// Trace says which commit requested the config, and which MachineConfigs it contains.
 	Trace trace.Trace
 	Items []Item
-	// Note says why the positions of items are not known. It is empty if the caller asked for no positions, or if they are
-	// known.
+	// Note says why the positions of items are not known. It is empty if the caller asked for no positions, or if they
+	// are known.
 	Note string
 }
 
@@ -47,7 +47,8 @@ type Item struct {
 func Of(mc *mcfgv1.MachineConfig, t trace.Trace, inputs []*mcfgv1.MachineConfig, lines Lines) (Contents, error) {
 	marked, err := secret.ParsePaths(mc.Annotations[v1alpha1.SecretPathsAnnotation])
 	if err != nil {
-		return Contents{}, fmt.Errorf("reading annotation %s of MachineConfig %s: %w", v1alpha1.SecretPathsAnnotation, mc.Name, err)
+		return Contents{}, fmt.Errorf("reading annotation %s of MachineConfig %s: %w", v1alpha1.SecretPathsAnnotation,
+			mc.Name, err)
 	}
 	options := lineage.Options{Pool: t.Rendered.Pool, Mask: marked.Mask}
 	of, err := lineage.LayersOf([]*mcfgv1.MachineConfig{mc}, nil)

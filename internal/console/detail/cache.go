@@ -29,8 +29,8 @@ const (
 	configAge = time.Minute
 	// reportAge is how long other reads stay in the cache.
 	reportAge = 5 * time.Second
-	// timesAge is how long the times of nodes stay in the cache, if there are few nodes. The page shows these times beside
-	// the present states.
+	// timesAge is how long the times of nodes stay in the cache, if there are few nodes. The page shows these times
+	// beside the present states.
 	timesAge = 2 * time.Second
 	// linesAge is how long the positions in a repository stay in the cache. The positions never change for a config,
 	// and finding them needs a transpilation.
@@ -151,7 +151,8 @@ func (s Session) pool(ctx context.Context, pool, name string, now time.Time) (re
 	})
 }
 
-// sizesOf returns the sizes of the files of the content store, if a config names any. A page does not fail without them.
+// sizesOf returns the sizes of the files of the content store, if a config names any. A page does not fail without
+// them.
 func sizesOf(ctx context.Context, s Session, p review.Pool, now time.Time) downloads.Sizes {
 	if !slices.ContainsFunc(machineconfig.RemoteFiles(p.Config), func(r machineconfig.RemoteFile) bool {
 		_, isStored := machineconfig.StoredHash(r.URL)
@@ -174,7 +175,9 @@ func sizesOf(ctx context.Context, s Session, p review.Pool, now time.Time) downl
 const maxInputs = 500
 
 // contents reads the items of a rendered config with their origins.
-func (s Session) contents(ctx context.Context, cluster *fleet.Cluster, name string, now time.Time) (*contents.Contents, error) {
+func (s Session) contents(ctx context.Context, cluster *fleet.Cluster, name string,
+	now time.Time,
+) (*contents.Contents, error) {
 	return cached(s.Cache, "contents/"+name, lasts(now, configAge), func() (result[*contents.Contents], error) {
 		var none result[*contents.Contents]
 		mc, err := s.config(ctx, name, now)
@@ -184,11 +187,13 @@ func (s Session) contents(ctx context.Context, cluster *fleet.Cluster, name stri
 		var names map[string]string
 		if raw := mc.Annotations[v1alpha1.InputsAnnotation]; raw != "" {
 			if err := json.Unmarshal([]byte(raw), &names); err != nil {
-				return none, fmt.Errorf("reading annotation %s of MachineConfig %s: %w", v1alpha1.InputsAnnotation, name, err)
+				return none, fmt.Errorf("reading annotation %s of MachineConfig %s: %w", v1alpha1.InputsAnnotation,
+					name, err)
 			}
 		}
 		if len(names) > maxInputs {
-			return none, fmt.Errorf("reading the inputs of MachineConfig %s: it has %d, and a page reads at most %d; `bunsen trace %s` reads all", name, len(names), maxInputs, name)
+			return none, fmt.Errorf("reading the inputs of MachineConfig %s: it has %d, and a page reads at most %d; "+
+				"`bunsen trace %s` reads all", name, len(names), maxInputs, name)
 		}
 		live := map[string]*mcfgv1.MachineConfig{}
 		var inputs []*mcfgv1.MachineConfig

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestTheCacheIsBounded: the results that nobody used for the longest time leave the cache first, and a result larger than the cache is not
-// stored.
+// TestTheCacheIsBounded: the results that nobody used for the longest time leave the cache first, and a result larger
+// than the cache is not stored.
 func TestTheCacheIsBounded(t *testing.T) {
 	c, now, reads := &Cache{}, time.Unix(1e9, 0), 0
 	read := func(key string, size int) {

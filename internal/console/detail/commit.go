@@ -41,11 +41,13 @@ func (s Session) Commit(ctx context.Context, pool, what string, now time.Time) (
 	}
 	at := findRow(h.Rows, what)
 	if at < 0 {
-		return view.ChangePage{}, notFound("the history of pool %s has no commit and no config %q; `bunsen history pool/%s` lists them", pool, what, pool)
+		return view.ChangePage{}, notFound("the history of pool %s has no commit and no config %q; `bunsen history "+
+			"pool/%s` lists them", pool, what, pool)
 	}
 	row := h.Rows[at]
 	before, known := configBefore(h.Rows, at)
-	p := view.ChangePage{Title: cmp.Or(fleet.CommitLabel(row.API, row.Revision), fleet.ShortRendered(row.Rendered)) + " in pool " + pool, About: aboutRow(row, pool, before)}
+	p := view.ChangePage{Title: cmp.Or(fleet.CommitLabel(row.API, row.Revision), fleet.ShortRendered(row.Rendered)) +
+		" in pool " + pool, About: aboutRow(row, pool, before)}
 	v := f.PoolByName[pool]
 	for i := range v.Rows {
 		if row.Rendered != "" && v1alpha1.ConfigName(v.Rows[i].Current) == row.Rendered {
@@ -61,14 +63,17 @@ func (s Session) Commit(ctx context.Context, pool, what string, now time.Time) (
 		p.Notes = append(p.Notes, "The commit gave the pool no config, so there is nothing to compare.")
 		return p, nil
 	case !known:
-		p.Notes = append(p.Notes, "The config before this one is not in the pool's history, so there is nothing to compare.")
+		p.Notes = append(p.Notes, "The config before this one is not in the pool's history, so there is nothing to "+
+			"compare.")
 		return p, nil
 	}
 	nodes := -1
 	if row.Nodes > 0 {
 		nodes = row.Nodes
 	}
-	found, notes, err := s.compare(ctx, f, sides{before, row.Rendered, []pair{{ref{pool, before}, ref{pool, row.Rendered}, nodes}}}, now)
+	found, notes,
+		err := s.compare(ctx, f,
+		sides{before, row.Rendered, []pair{{ref{pool, before}, ref{pool, row.Rendered}, nodes}}}, now)
 	p.Notes = append(p.Notes, notes...)
 	if err != nil {
 		p.Notes = append(p.Notes, failedReview(err))
@@ -77,7 +82,10 @@ func (s Session) Commit(ctx context.Context, pool, what string, now time.Time) (
 		outline := report.OutlineOf(found)
 		p.Review = &outline
 	}
-	p.Forecast, err = s.forecast(ctx, rollout{pool: v, row: row, isLast: row.Rendered == v.TargetConfig(), review: found}, now)
+	p.Forecast, err = s.forecast(ctx, rollout{
+		pool: v, row: row, isLast: row.Rendered == v.TargetConfig(),
+		review: found,
+	}, now)
 	if err != nil {
 		p.Notes = append(p.Notes, err.Error())
 	}
@@ -100,7 +108,8 @@ func isHash(text string) bool {
 	return len(text) >= 7 && strings.Trim(text, "0123456789abcdef") == ""
 }
 
-// isRevision reports whether a user's text means a revision: the whole revision, its hash, or the first digits of the hash.
+// isRevision reports whether a user's text means a revision: the whole revision, its hash, or the first digits of the
+// hash.
 func isRevision(revision, text string) bool {
 	if revision == "" || text == "" {
 		return false
@@ -153,7 +162,10 @@ func configBefore(rows []history.Row, at int) (string, bool) {
 
 // aboutRow returns the facts of a history's row.
 func aboutRow(r history.Row, pool, before string) []view.Fact {
-	out := []view.Fact{{Label: "Pool", Text: pool, Pool: pool}, {Label: "Commit", Text: cmp.Or(fleet.CommitLabel(r.API, r.Revision), "unknown")}}
+	out := []view.Fact{
+		{Label: "Pool", Text: pool, Pool: pool},
+		{Label: "Commit", Text: cmp.Or(fleet.CommitLabel(r.API, r.Revision), "unknown")},
+	}
 	add := func(label, text string) {
 		if text != "" {
 			out = append(out, view.Fact{Label: label, Text: text})
@@ -202,7 +214,8 @@ func otherPools(f *fleet.Fleet, pool string, row history.Row) []view.Fact {
 				}
 			}
 		}
-		out = append(out, view.Fact{Label: "Also in", Text: fmt.Sprintf("pool %s, on %s now", name, fleet.Count(running, "node")), Pool: name, Config: config})
+		out = append(out, view.Fact{Label: "Also in", Text: fmt.Sprintf("pool %s, on %s now", name,
+			fleet.Count(running, "node")), Pool: name, Config: config})
 	}
 	return out
 }
@@ -220,12 +233,15 @@ func undoOf(rows []history.Row, at int, v *fleet.Pool) []string {
 	if hash := fleet.HashOf(r.Revision); hash != "" {
 		out = append(out, "git revert --no-edit "+hash+" && git push   # "+source.Quote(r.Subject))
 	}
-	older := slices.IndexFunc(rows[at+1:], func(o history.Row) bool { return o.Rendered != "" && o.Rendered != r.Rendered })
+	older := slices.IndexFunc(rows[at+1:], func(o history.Row) bool {
+		return o.Rendered != "" && o.Rendered != r.Rendered
+	})
 	if older < 0 || r.Rendered != v.TargetConfig() {
 		return out
 	}
 	if hash := fleet.HashOf(rows[at+1+older].Revision); hash != "" {
-		out = append(out, fleet.Alternative("several commits are to be reverted", "bunsen rollback "+fleet.ShellWord("pool/"+v.Object.Name)+" --to "+hash))
+		out = append(out, fleet.Alternative("several commits are to be reverted", "bunsen rollback "+
+			fleet.ShellWord("pool/"+v.Object.Name)+" --to "+hash))
 	}
 	return out
 }
@@ -247,7 +263,10 @@ func (s Session) forecast(ctx context.Context, r rollout, now time.Time) ([]view
 	expected := [4]string{"–", "–", "–", "–"}
 	for _, p := range r.review.Pools {
 		if x := p.Rollout; x != nil {
-			expected = [4]string{fmt.Sprint(x.Nodes), fmt.Sprint(x.Reboots), fmt.Sprint(x.Drains), report.DurationText(*x)}
+			expected = [4]string{
+				fmt.Sprint(x.Nodes), fmt.Sprint(x.Reboots), fmt.Sprint(x.Drains),
+				report.DurationText(*x),
+			}
 		}
 	}
 	happened := [4]string{"–", "–", "–", "–"}

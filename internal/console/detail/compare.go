@@ -168,12 +168,14 @@ func configRefs(f *fleet.Fleet, what string) ([]ref, string) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Sprintf("there is no rendered config and no commit %q on the cluster; `bunsen get rendered` lists the configs", what)
+		return nil, fmt.Sprintf("there is no rendered config and no commit %q on the cluster; `bunsen get rendered` "+
+			"lists the configs", what)
 	}
 	return found, ""
 }
 
-// configsOfCommit returns the configs that a commit gave to pools, by pool. The newest entry of a source's history counts.
+// configsOfCommit returns the configs that a commit gave to pools, by pool. The newest entry of a source's history
+// counts.
 func configsOfCommit(f *fleet.Fleet, what string) map[string]string {
 	byPool := map[string]string{}
 	for i := range f.Sources {

@@ -50,5 +50,6 @@ func deniedNote(err error, what, missing, role string) string {
 	if !apierrors.IsForbidden(err) {
 		return ""
 	}
-	return "permission denied: you may not read " + what + ", so this page does not show " + missing + ". ClusterRole " + role + " grants that right"
+	return "permission denied: you may not read " + what + ", so this page does not show " + missing +
+		". ClusterRole " + role + " grants that right"
 }

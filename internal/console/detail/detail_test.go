@@ -66,16 +66,19 @@ func (w *world) Reader() client.Reader {
 			panic(err)
 		}
 	}
-	b := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&corev1.Event{}, "involvedObject.name", func(o client.Object) []string {
-		return []string{o.(*corev1.Event).InvolvedObject.Name}
-	})
+	b := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&corev1.Event{}, "involvedObject.name",
+		func(o client.Object) []string {
+			return []string{o.(*corev1.Event).InvolvedObject.Name}
+		})
 	for _, mc := range w.configs {
 		b.WithObjects(mc.DeepCopy())
 	}
 	for i := range w.Nodes {
 		b.WithObjects(w.Nodes[i].DeepCopy())
 	}
-	b.WithIndex(&corev1.Event{}, "involvedObject.kind", func(o client.Object) []string { return []string{o.(*corev1.Event).InvolvedObject.Kind} })
+	b.WithIndex(&corev1.Event{}, "involvedObject.kind", func(o client.Object) []string {
+		return []string{o.(*corev1.Event).InvolvedObject.Kind}
+	})
 	b.WithObjects(w.others...)
 	return interceptor.NewClient(b.Build(), w.hooks)
 }
@@ -117,7 +120,8 @@ func ignition(files map[string]string, more string) []byte {
 		at, _ := json.Marshal(path)
 		list = append(list, fmt.Sprintf(`{"path":%s,"mode":420,"contents":{"source":%s}}`, at, encoded))
 	}
-	return fmt.Appendf(nil, `{"ignition":{"version":"3.5.0"},"storage":{"files":[%s]}%s}`, strings.Join(list, ","), more)
+	return fmt.Appendf(nil, `{"ignition":{"version":"3.5.0"},"storage":{"files":[%s]}%s}`, strings.Join(list, ","),
+		more)
 }
 
 func config(name string, annotations map[string]string, raw []byte) *mcfgv1.MachineConfig {
@@ -134,7 +138,8 @@ func object[T any](text string) T {
 	return o
 }
 
-// usual is a cluster in which a commit changes a file and a unit of pool worker: one node runs it, one reboots, one waits and has drift.
+// usual is a cluster in which a commit changes a file and a unit of pool worker: one node runs it, one reboots, one
+// waits and has drift.
 func usual() *world {
 	w := &world{}
 	w.Sources = []v1alpha1.GitSource{object[v1alpha1.GitSource](`
@@ -181,7 +186,10 @@ status:
 	w.Daemons = map[string]v1alpha1.DaemonReport{}
 	for i := range w.Nodes {
 		name := w.Nodes[i].Name
-		w.Daemons[name] = v1alpha1.DaemonReport{Version: "v1.2.3", Form: "service", Seen: metav1.NewTime(noon.Add(-20 * time.Second)), ConfigsFrom: v1alpha1.ConfigsFromServer}
+		w.Daemons[name] = v1alpha1.DaemonReport{
+			Version: "v1.2.3", Form: "service",
+			Seen: metav1.NewTime(noon.Add(-20 * time.Second)), ConfigsFrom: v1alpha1.ConfigsFromServer,
+		}
 		rebooted := "2026-01-02T10:15:00Z"
 		if i == 0 {
 			rebooted = "2026-01-02T11:35:00Z"
@@ -204,8 +212,10 @@ lastTimestamp: "2026-01-02T11:59:00Z"
 `)
 	w.others = append(w.others, &event)
 	for i, at := range []string{"11:31:00", "11:33:00", "11:36:00"} {
-		step := object[corev1.Event](fmt.Sprintf(`{metadata: {name: worker-00.%d, namespace: default}, involvedObject: {kind: Node, name: worker-00}, type: Normal, reason: %s, message: "a step", lastTimestamp: "2026-01-02T%sZ"}`,
-			i, []string{"Drain", "Reboot", "NodeDone"}[i], at))
+		step := object[corev1.Event](
+			fmt.Sprintf(
+				`{metadata: {name: worker-00.%d, namespace: default}, involvedObject: {kind: Node, name: worker-00}, type: Normal, reason: %s, message: "a step", lastTimestamp: "2026-01-02T%sZ"}`,
+				i, []string{"Drain", "Reboot", "NodeDone"}[i], at))
 		w.others = append(w.others, &step)
 	}
 	w.addConfigs()
@@ -217,9 +227,11 @@ func (w *world) addConfigs() {
 	const inputs = `{"00-worker-chrony":"c2","00-worker-motd":"m1","99-by-hand":"h1","98-deleted":"d1"}`
 	rendered := func(name, revision, subject, author string, raw []byte) *mcfgv1.MachineConfig {
 		mc := config(name, map[string]string{
-			v1alpha1.SourceAnnotation: "os", v1alpha1.RepositoryAnnotation: "https://git.example.com/os", v1alpha1.RevisionAnnotation: revision,
-			v1alpha1.CommitSubjectAnnotation: subject, v1alpha1.CommitAuthorAnnotation: author, v1alpha1.CommitTimeAnnotation: "2026-01-02T11:00:00Z",
-			v1alpha1.InputsAnnotation: inputs, v1alpha1.SecretPathsAnnotation: "/etc/marked.conf",
+			v1alpha1.SourceAnnotation: "os", v1alpha1.RepositoryAnnotation: "https://git.example.com/os",
+			v1alpha1.RevisionAnnotation:      revision,
+			v1alpha1.CommitSubjectAnnotation: subject, v1alpha1.CommitAuthorAnnotation: author,
+			v1alpha1.CommitTimeAnnotation: "2026-01-02T11:00:00Z",
+			v1alpha1.InputsAnnotation:     inputs, v1alpha1.SecretPathsAnnotation: "/etc/marked.conf",
 		}, raw)
 		mc.Spec.KernelArguments = []string{"quiet", "luks.token=CANARY-argument"}
 		mc.OwnerReferences = []metav1.OwnerReference{{Kind: "MachineConfigPool", Name: "worker"}}
@@ -228,19 +240,33 @@ func (w *world) addConfigs() {
 	}
 	unit := func(text string) string {
 		contents, _ := json.Marshal(text)
-		return `,"systemd":{"units":[{"name":"app.service","enabled":true,"contents":` + string(contents) + `}]},"passwd":{"users":[{"name":"core","passwordHash":"CANARY-hash"}]}`
+		return `,"systemd":{"units":[{"name":"app.service","enabled":true,"contents":` + string(contents) +
+			`}]},"passwd":{"users":[{"name":"core","passwordHash":"CANARY-hash"}]}`
 	}
-	a := ignition(map[string]string{"/etc/motd": "hello\n", "/etc/chrony.conf": "pool ntp.org\n", "/etc/app/password": "CANARY-old", "/etc/marked.conf": "CANARY-marked-old\n"}, unit("[Service]\nExecStart=/bin/a\n"))
-	b := ignition(map[string]string{"/etc/motd": "hello\n", "/etc/chrony.conf": "server ntp1.example.com\n", "/etc/app/password": "CANARY-new", "/etc/marked.conf": "CANARY-marked-new\n"}, unit("[Service]\nExecStart=/bin/b\nEnvironment=API_TOKEN=CANARY-token-0123456789\n"))
+	a := ignition(map[string]string{
+		"/etc/motd": "hello\n", "/etc/chrony.conf": "pool ntp.org\n",
+		"/etc/app/password": "CANARY-old", "/etc/marked.conf": "CANARY-marked-old\n",
+	},
+		unit("[Service]\nExecStart=/bin/a\n"))
+	b := ignition(map[string]string{
+		"/etc/motd": "hello\n", "/etc/chrony.conf": "server ntp1.example.com\n",
+		"/etc/app/password": "CANARY-new", "/etc/marked.conf": "CANARY-marked-new\n",
+	},
+		unit("[Service]\nExecStart=/bin/b\nEnvironment=API_TOKEN=CANARY-token-0123456789\n"))
 	files := func(digest, file string) map[string]string {
-		return map[string]string{v1alpha1.DigestAnnotation: digest, v1alpha1.FileAnnotation: `[{"file":"` + file + `","blob":"x"}]`}
+		return map[string]string{v1alpha1.DigestAnnotation: digest, v1alpha1.FileAnnotation: `[{"file":"` + file +
+			`","blob":"x"}]`}
 	}
-	chrony := config("00-worker-chrony", files("c2", "pools/worker/chrony.bu"), ignition(map[string]string{"/etc/chrony.conf": "server ntp1.example.com\n"}, unit("[Service]\n")))
-	motd := config("00-worker-motd", files("changed", "pools/worker/motd.bu"), ignition(map[string]string{"/etc/motd": "hello\n"}, ""))
-	hand := config("99-by-hand", nil, ignition(map[string]string{"/etc/app/password": "CANARY-new", "/etc/motd": "hello\n"}, ""))
+	chrony := config("00-worker-chrony", files("c2", "pools/worker/chrony.bu"),
+		ignition(map[string]string{"/etc/chrony.conf": "server ntp1.example.com\n"}, unit("[Service]\n")))
+	motd := config("00-worker-motd", files("changed", "pools/worker/motd.bu"),
+		ignition(map[string]string{"/etc/motd": "hello\n"}, ""))
+	hand := config("99-by-hand", nil,
+		ignition(map[string]string{"/etc/app/password": "CANARY-new", "/etc/motd": "hello\n"}, ""))
 	hand.Spec.KernelArguments = []string{"quiet", "luks.token=CANARY-argument"}
 	w.configs = []*mcfgv1.MachineConfig{
-		rendered(first, commitA, "motd: say hello", "Grace <grace@example.com>", a), rendered(second, commitB, "chrony: use the site's servers", "Ada <ada@example.com>", b), chrony, motd, hand,
+		rendered(first, commitA, "motd: say hello", "Grace <grace@example.com>", a),
+		rendered(second, commitB, "chrony: use the site's servers", "Ada <ada@example.com>", b), chrony, motd, hand,
 	}
 	w.rows()
 }
@@ -305,9 +331,13 @@ func html(t *testing.T, s detail.Session, path string) string {
 func TestPages(t *testing.T) {
 	for name, path := range map[string]string{
 		"node-updated": "node worker-00", "node-rebooting": "node worker-01", "node-drift": "node worker-02",
-		"commit": "commit " + commitB, "commit-by-hash": "commit bbbbbbbb", "commit-by-config": "commit " + second, "commit-without-earlier": "commit " + commitA,
-		"timeline": "timeline worker", "compare-form": "compare", "compare": "compare " + first + " " + second, "compare-node-pool": "compare node/worker-02 pool/worker", "compare-nothing": "compare pool/worker pool/gpu",
-		"search-path": "search chrony", "search-argument": "search quiet", "search-author": "search ada", "search-secret": "search CANARY", "search-node": "search worker-0",
+		"commit": "commit " + commitB, "commit-by-hash": "commit bbbbbbbb", "commit-by-config": "commit " + second,
+		"commit-without-earlier": "commit " + commitA,
+		"timeline":               "timeline worker", "compare-form": "compare", "compare": "compare " + first + " " +
+			second, "compare-node-pool": "compare node/worker-02 pool/worker",
+		"compare-nothing": "compare pool/worker pool/gpu",
+		"search-path":     "search chrony", "search-argument": "search quiet", "search-author": "search ada",
+		"search-secret": "search CANARY", "search-node": "search worker-0",
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := html(t, usual().session(), path)
@@ -339,7 +369,10 @@ func TestLinesOfAClone(t *testing.T) {
 	asked := 0
 	s.Lines = func(context.Context, string) contents.Lines {
 		asked++
-		return contents.Lines{At: map[string]string{"file /etc/chrony.conf": "pools/worker/chrony.bu:7:5"}, Note: "<b>a note</b>"}
+		return contents.Lines{
+			At:   map[string]string{"file /etc/chrony.conf": "pools/worker/chrony.bu:7:5"},
+			Note: "<b>a note</b>",
+		}
 	}
 	for range 2 {
 		got := html(t, s, "node worker-02")
@@ -361,7 +394,8 @@ func TestPagesAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
-			path := []string{"commit " + commitB, "node worker-02", "search chrony", "compare " + first + " " + second}[i%4]
+			path := []string{"commit " + commitB, "node worker-02", "search chrony", "compare " + first + " " +
+				second}[i%4]
 			if html(t, s, path) == "" {
 				t.Error("an empty page")
 			}
@@ -377,17 +411,22 @@ func TestADrainShowsItsPods(t *testing.T) {
 	delete(a, v1alpha1.PostConfigActionAnnotation)
 	a[v1alpha1.DesiredDrainAnnotation], a[v1alpha1.LastAppliedDrainAnnotation] = "drain-"+second, "uncordon-"+first
 	a[v1alpha1.DrainStartedAnnotation] = "2026-01-02T11:50:00Z"
-	a[v1alpha1.DrainReportAnnotation] = `{"for":"` + second + `","started":"2026-01-02T11:50:00Z","pods":[{"pod":"shop/<b>db</b>","state":"Blocked","why":"its budget shop/db allows no eviction","budget":"shop/db","never":true,"since":"2026-01-02T11:51:00Z"}],"more":7}`
+	a[v1alpha1.DrainReportAnnotation] = `{"for":"` + second +
+		`","started":"2026-01-02T11:50:00Z","pods":[{"pod":"shop/<b>db</b>","state":"Blocked","why":"its budget shop/db allows no eviction","budget":"shop/db","never":true,"since":"2026-01-02T11:51:00Z"}],"more":7}`
 	got := html(t, w.session(), "node worker-01")
 	checkHTML(t, got)
-	for _, want := range []string{"<h2>Drain</h2>", "shop/&lt;b&gt;db&lt;/b&gt;", "its budget shop/db allows no eviction", "and 7 more pods", "9m"} {
+	for _, want := range []string{
+		"<h2>Drain</h2>", "shop/&lt;b&gt;db&lt;/b&gt;",
+		"its budget shop/db allows no eviction", "and 7 more pods", "9m",
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the page does not say %q:\n%s", want, got)
 		}
 	}
 }
 
-// TestCommitsWithoutReview: a commit that changed nothing, a refused one, and a change through the API say what they did.
+// TestCommitsWithoutReview: a commit that changed nothing, a refused one, and a change through the API say what they
+// did.
 func TestCommitsWithoutReview(t *testing.T) {
 	w := usual()
 	same, refused := "main@sha1:"+strings.Repeat("c", 40), "main@sha1:"+strings.Repeat("d", 40)
@@ -397,7 +436,8 @@ func TestCommitsWithoutReview(t *testing.T) {
 		{CommitInfo: v1alpha1.CommitInfo{Revision: same, Subject: "a comment"}, Pools: map[string]string{"worker": second}},
 	}, *h...)
 	for path, want := range map[string]string{
-		"commit " + same: "No rendered change", "commit " + refused: "no such key", "commit " + commit0: "not in the pool&#39;s history",
+		"commit " + same: "No rendered change", "commit " + refused: "no such key",
+		"commit " + commit0: "not in the pool&#39;s history",
 	} {
 		if got := html(t, w.session(), path); !strings.Contains(got, want) {
 			t.Errorf("%s does not say %q:\n%s", path, want, got)

@@ -23,8 +23,10 @@ import (
 
 // elements and attributes are all that a page may have.
 var (
-	elements   = strings.Fields("a article br button code datalist dd details div dl dt figcaption figure form h2 h3 h4 input label li option p pre section span strong summary svg rect path table tbody td th thead tr ul")
-	attributes = strings.Fields("action aria-hidden aria-label autocomplete class d focusable for height href id preserveaspectratio viewbox width x y list maxlength method name role scope spellcheck tabindex type value")
+	elements = strings.Fields("a article br button code datalist dd details div dl dt figcaption figure form h2 h3 " +
+		"h4 input label li option p pre section span strong summary svg rect path table tbody td th thead tr ul")
+	attributes = strings.Fields("action aria-hidden aria-label autocomplete class d focusable for height href id " +
+		"preserveaspectratio viewbox width x y list maxlength method name role scope spellcheck tabindex type value")
 )
 
 // checkHTML finds elements and attributes that no template has, links to elsewhere, and ids that two elements have.
@@ -59,7 +61,8 @@ func checkHTML(t *testing.T, text string) {
 
 // evil are texts of an attacker.
 var evil = []string{
-	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `'><svg onload=alert(1)>`, `</pre></article><iframe src=//evil.example>`,
+	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `'><svg onload=alert(1)>`,
+	`</pre></article><iframe src=//evil.example>`,
 	"\u202etxt.exe\u2066", "a\x1b[31mb", `javascript:alert(1)`, `{{.}}`, `<!--parts-->`, `]]><!--`,
 }
 
@@ -73,7 +76,8 @@ func TestHostileContentIsText(t *testing.T) {
 			w.Nodes[0].Annotations[v1alpha1.StateAnnotation] = v1alpha1.StateDegraded
 			w.Nodes[0].Status.Conditions[0].Message = text
 			path := "/etc/" + strings.NewReplacer("\x1b", "", "/", "|").Replace(text)
-			w.configs[1].Spec.Config.Raw = ignition(map[string]string{path: text + "\n", "/etc/motd": text + "\n" + strings.Repeat("y", 1<<20) + "\n"}, "")
+			w.configs[1].Spec.Config.Raw = ignition(map[string]string{path: text + "\n", "/etc/motd": text + "\n" +
+				strings.Repeat("y", 1<<20) + "\n"}, "")
 			w.configs[1].Annotations[v1alpha1.CommitSubjectAnnotation] = text
 			w.configs[3].Annotations[v1alpha1.FileAnnotation] = `[{"file":"<img src=x onerror=alert(1)>"}]`
 			for j := range w.others {
@@ -82,7 +86,11 @@ func TestHostileContentIsText(t *testing.T) {
 				}
 			}
 			w.rows()
-			for _, path := range []string{"node worker-00", "node worker-02", "timeline worker", "commit bbbbbbbb", "compare " + first + " " + second, "search " + text, "search motd", "search etc", "compare " + text + " " + text} {
+			for _, path := range []string{
+				"node worker-00", "node worker-02", "timeline worker", "commit bbbbbbbb",
+				"compare " + first + " " + second, "search " + text, "search motd", "search etc", "compare " + text +
+					" " + text,
+			} {
 				got := html(t, w.session(), path)
 				checkHTML(t, got)
 				if strings.ContainsAny(got, "\u202e\u2066\x1b") {
@@ -113,9 +121,11 @@ func TestManyLinesAreCut(t *testing.T) {
 	for i := range 20_000 {
 		fmt.Fprintf(&many, "line %d\n", i)
 	}
-	w.configs[1].Spec.Config.Raw = ignition(map[string]string{"/etc/motd": many.String(), "/etc/other": many.String()}, "")
+	w.configs[1].Spec.Config.Raw = ignition(map[string]string{"/etc/motd": many.String(), "/etc/other": many.String()},
+		"")
 	got := html(t, w.session(), "commit bbbbbbbb")
-	if !strings.Contains(got, "more lines are not shown") || !strings.Contains(got, "more changes are not shown") || len(got) > 1<<20 {
+	if !strings.Contains(got, "more lines are not shown") || !strings.Contains(got, "more changes are not shown") ||
+		len(got) > 1<<20 {
 		t.Errorf("the page has %d bytes", len(got))
 	}
 }
@@ -126,7 +136,9 @@ func forbid[T client.Object, L client.ObjectList](resource string) interceptor.F
 		return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, name, errors.New("no right"))
 	}
 	return interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
+			options ...client.GetOption,
+		) error {
 			if _, is := o.(T); is {
 				return refused(key.Name)
 			}
@@ -178,7 +190,10 @@ func TestWhatDoesNotExist(t *testing.T) {
 	_, node := s.Node(t.Context(), "worker-77", noon)
 	_, pool := s.Commit(t.Context(), "gpu", commitB, noon)
 	_, commit := s.Commit(t.Context(), "worker", "cccccccc", noon)
-	for want, err := range map[string]error{"bunsen get nodes": node, "bunsen get pools": pool, "bunsen history pool/worker": commit} {
+	for want, err := range map[string]error{
+		"bunsen get nodes": node, "bunsen get pools": pool,
+		"bunsen history pool/worker": commit,
+	} {
 		var none *detail.NotFoundError
 		if !errors.As(err, &none) || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v", err)
@@ -219,14 +234,17 @@ func TestARightThatIsTakenAway(t *testing.T) {
 	w := usual()
 	refuse := false
 	get := forbid[*mcfgv1.MachineConfig, *mcfgv1.MachineConfigList]("machineconfigs").Get
-	w.hooks.Get = func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+	w.hooks.Get = func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
+		options ...client.GetOption,
+	) error {
 		if refuse {
 			return get(ctx, c, key, o, options...)
 		}
 		return c.Get(ctx, key, o, options...)
 	}
 	s := w.session()
-	for _, path := range []string{"commit " + commitB, "node worker-02", "search chrony.conf", "compare " + first + " " + second} {
+	for _, path := range []string{"commit " + commitB, "node worker-02", "search chrony.conf", "compare " + first +
+		" " + second} {
 		if !strings.Contains(html(t, s, path), "chrony.conf") {
 			t.Errorf("%s does not show the file", path)
 		}

@@ -108,7 +108,9 @@ func configLines(c *fleet.Cluster, why inspect.Why, now time.Time) []view.Config
 
 // addConditions adds the conditions of the Node and of its MachineConfigNode, and the time of the node's step.
 func (s Session) addConditions(ctx context.Context, p *view.NodePage, node *corev1.Node, now time.Time) {
-	of, err := cached(s.Cache, "mcn/"+node.Name, lasts(now, reportAge), func() (result[*mcfgv1.MachineConfigNode], error) {
+	of, err := cached(s.Cache, "mcn/"+node.Name, lasts(now, reportAge), func() (result[*mcfgv1.MachineConfigNode],
+		error,
+	) {
 		n := &mcfgv1.MachineConfigNode{}
 		err := s.Reader().Get(ctx, client.ObjectKey{Name: node.Name}, n)
 		return result[*mcfgv1.MachineConfigNode]{n, 8 << 10}, err
@@ -125,11 +127,17 @@ func (s Session) addConditions(ctx context.Context, p *view.NodePage, node *core
 			row.Since = fleet.Began(of, row.Step)
 		}
 		for _, c := range of.Status.Conditions {
-			p.Conditions = append(p.Conditions, view.Condition{Of: "MachineConfigNode", Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.Time})
+			p.Conditions = append(p.Conditions, view.Condition{
+				Of: "MachineConfigNode", Type: c.Type,
+				Status: string(c.Status), Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.Time,
+			})
 		}
 	}
 	for _, c := range node.Status.Conditions {
-		p.Conditions = append(p.Conditions, view.Condition{Of: "Node", Type: string(c.Type), Status: string(c.Status), Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.Time})
+		p.Conditions = append(p.Conditions, view.Condition{
+			Of: "Node", Type: string(c.Type), Status: string(c.Status),
+			Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.Time,
+		})
 	}
 }
 
@@ -143,13 +151,15 @@ const eventsNamespace = "default"
 func (s Session) addEvents(ctx context.Context, p *view.NodePage, name string, now time.Time) {
 	events, err := cached(s.Cache, "events/"+name, lasts(now, reportAge), func() (result[[]corev1.Event], error) {
 		var list corev1.EventList
-		err := s.Reader().List(ctx, &list, client.InNamespace(eventsNamespace), client.MatchingFields{"involvedObject.name": name}, client.Limit(500))
+		err := s.Reader().List(ctx, &list, client.InNamespace(eventsNamespace),
+			client.MatchingFields{"involvedObject.name": name}, client.Limit(500))
 		return result[[]corev1.Event]{list.Items, 1024 * len(list.Items)}, err
 	})
 	if err != nil {
 		note := fmt.Sprintf("reading the events of node/%s: %v", name, err)
 		if apierrors.IsForbidden(err) {
-			note = "permission denied: you may not list events in the namespace " + eventsNamespace + ", so this page does not show them. ClusterRole view grants that right"
+			note = "permission denied: you may not list events in the namespace " + eventsNamespace +
+				", so this page does not show them. ClusterRole view grants that right"
 		}
 		p.Notes = append(p.Notes, note)
 		return
@@ -167,7 +177,10 @@ func (s Session) addEvents(ctx context.Context, p *view.NodePage, name string, n
 		if e.Series != nil {
 			last, count = e.Series.LastObservedTime.Time, int(e.Series.Count)
 		}
-		p.Events = append(p.Events, view.Event{Of: e.InvolvedObject.Kind, Type: e.Type, Reason: e.Reason, Message: e.Message, Count: count, Last: last})
+		p.Events = append(p.Events, view.Event{
+			Of: e.InvolvedObject.Kind, Type: e.Type, Reason: e.Reason,
+			Message: e.Message, Count: count, Last: last,
+		})
 	}
 	slices.SortStableFunc(p.Events, func(a, b view.Event) int {
 		return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
@@ -183,7 +196,8 @@ func (s Session) addContents(ctx context.Context, p *view.NodePage, c *fleet.Clu
 	}
 	config := v1alpha1.ConfigName(p.Why.Node.Current)
 	of, err := s.contents(ctx, c, config, now)
-	switch note := deniedNote(err, "MachineConfigs", "the contents of configs and where they come from", configViewerRole); {
+	switch note := deniedNote(err, "MachineConfigs", "the contents of configs and where they come from",
+		configViewerRole); {
 	case note != "":
 		p.ContentsNote = note
 	case apierrors.IsNotFound(err):

@@ -54,7 +54,8 @@ func (s Session) Search(ctx context.Context, query string, now time.Time) (view.
 	f := fleet.New(c, now)
 	places := searched(f)
 	if len(places) > mostSearched {
-		p.Notes = append(p.Notes, fmt.Sprintf("The cluster has %d configs that pools should run or nodes run; this search read the %d that the most nodes run.", len(places), mostSearched))
+		p.Notes = append(p.Notes, fmt.Sprintf("The cluster has %d configs that pools should run or nodes run; this "+
+			"search read the %d that the most nodes run.", len(places), mostSearched))
 		places = places[:mostSearched]
 	}
 	byName := map[string]place{}
@@ -90,7 +91,8 @@ func foundItem(m contents.Match, places map[string]place) view.FoundItem {
 	for _, h := range m.In {
 		x := places[h.Config]
 		out.In = append(out.In, view.FoundConfig{
-			Config: h.Config, Pool: x.row.Pool, Target: x.target, Nodes: x.nodes, Origin: h.Origin, Commit: x.row.CommitText(),
+			Config: h.Config, Pool: x.row.Pool, Target: x.target, Nodes: x.nodes, Origin: h.Origin,
+			Commit: x.row.CommitText(),
 		})
 	}
 	return out
@@ -164,10 +166,13 @@ func others(c *fleet.Cluster, query string) []view.FoundList {
 	}
 	for _, r := range c.Rendered {
 		if !seen[r.Pool+" "+r.Name] && has(r.Subject, r.Author, r.Revision) {
-			add(&commits, view.Found{Name: fleet.ShortRevision(r.Revision), Text: r.Subject + "   " + r.Author + "   pool " + r.Pool, Pool: r.Pool, Config: r.Name})
+			add(&commits, view.Found{Name: fleet.ShortRevision(r.Revision), Text: r.Subject + "   " + r.Author +
+				"   pool " + r.Pool, Pool: r.Pool, Config: r.Name})
 		}
 	}
-	return slices.DeleteFunc([]view.FoundList{pools, nodes, commits}, func(l view.FoundList) bool { return len(l.Found) == 0 })
+	return slices.DeleteFunc([]view.FoundList{pools, nodes, commits}, func(l view.FoundList) bool {
+		return len(l.Found) == 0
+	})
 }
 
 // addCommit adds a commit to the matches, once for each pool of the commit.
@@ -178,7 +183,8 @@ func addCommit(commits *view.FoundList, h v1alpha1.HistoryEntry, add func(*view.
 	}
 	slices.Sort(pools)
 	for _, pool := range pools {
-		add(commits, view.Found{Name: fleet.ShortRevision(h.Revision), Text: h.Subject + "   " + h.Author + "   pool " + pool, Pool: pool, Config: h.Revision})
+		add(commits, view.Found{Name: fleet.ShortRevision(h.Revision), Text: h.Subject + "   " + h.Author + "   pool " +
+			pool, Pool: pool, Config: h.Revision})
 	}
 	if len(pools) == 0 {
 		add(commits, view.Found{Name: fleet.ShortRevision(h.Revision), Text: h.Subject + "   " + h.Author})

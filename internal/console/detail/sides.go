@@ -38,7 +38,9 @@ type sides struct {
 
 // compare compares rendered configs of the cluster under the cluster's present disruption policy. The contents that
 // either side marks as secret are hidden. The returned notes say which facts are not known.
-func (s Session) compare(ctx context.Context, f *fleet.Fleet, what sides, now time.Time) (review.Comparison, []string, error) {
+func (s Session) compare(ctx context.Context, f *fleet.Fleet, what sides,
+	now time.Time,
+) (review.Comparison, []string, error) {
 	rules, note, err := readRules(ctx, s, now)
 	if err != nil {
 		return review.Comparison{}, nil, err
@@ -49,7 +51,8 @@ func (s Session) compare(ctx context.Context, f *fleet.Fleet, what sides, now ti
 	}
 	p, err := policy.FromSpec(rules.Spec.NodeDisruptionPolicy)
 	if err != nil {
-		notes = append(notes, fmt.Sprintf("reading MachineConfiguration cluster: %v; the forecast uses the default policy", err))
+		notes = append(notes, fmt.Sprintf("reading MachineConfiguration cluster: %v; the forecast uses the "+
+			"default policy", err))
 		p = policy.Default()
 	}
 	marks, err := marksOf(f.Pools, rules)
@@ -114,13 +117,16 @@ func poolFacts(v *fleet.Pool, nodes int) review.PoolFacts {
 
 // readRules reads the disruption policy of the cluster. The zero value is the default policy.
 func readRules(ctx context.Context, s Session, now time.Time) (*operatorv1.MachineConfiguration, string, error) {
-	rules, err := cached(s.Cache, "rules", lasts(now, reportAge), func() (result[*operatorv1.MachineConfiguration], error) {
+	rules, err := cached(s.Cache, "rules", lasts(now, reportAge), func() (result[*operatorv1.MachineConfiguration],
+		error,
+	) {
 		mc := &operatorv1.MachineConfiguration{}
 		err := s.Reader().Get(ctx, client.ObjectKey{Name: "cluster"}, mc)
 		return result[*operatorv1.MachineConfiguration]{mc, 8 << 10}, err
 	})
 	none := &operatorv1.MachineConfiguration{}
-	switch note := deniedNote(err, "MachineConfigurations", "what the cluster's own disruption policy changes", viewerRole); {
+	switch note := deniedNote(err, "MachineConfigurations", "what the cluster's own disruption policy changes",
+		viewerRole); {
 	case note != "":
 		return none, note, nil
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):

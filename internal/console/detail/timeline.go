@@ -70,16 +70,19 @@ func readTimeline(ctx context.Context, s Session, v *fleet.Pool, until [2]time.T
 	}
 	events, err := cached(s.Cache, "node-events", until, func() (result[[]corev1.Event], error) {
 		var list corev1.EventList
-		err := s.Reader().List(ctx, &list, client.InNamespace(eventsNamespace), client.MatchingFields{"involvedObject.kind": "Node"}, client.Limit(mostTimedEvents))
+		err := s.Reader().List(ctx, &list, client.InNamespace(eventsNamespace),
+			client.MatchingFields{"involvedObject.kind": "Node"}, client.Limit(mostTimedEvents))
 		return result[[]corev1.Event]{list.Items, 1024 * len(list.Items)}, err
 	})
 	switch {
 	case apierrors.IsForbidden(err):
-		p.Notes = append(p.Notes, "permission denied: you may not list events in the namespace "+eventsNamespace+", so this page does not show earlier drains and reboots. ClusterRole view grants that right")
+		p.Notes = append(p.Notes, "permission denied: you may not list events in the namespace "+eventsNamespace+
+			", so this page does not show earlier drains and reboots. ClusterRole view grants that right")
 	case err != nil:
 		p.Notes = append(p.Notes, fmt.Sprintf("reading the events of nodes: %v", err))
 	case len(events) >= mostTimedEvents:
-		p.Notes = append(p.Notes, fmt.Sprintf("The cluster has more than %d events of nodes, so some drains and reboots are missing.", mostTimedEvents))
+		p.Notes = append(p.Notes, fmt.Sprintf("The cluster has more than %d events of nodes, so some drains and "+
+			"reboots are missing.", mostTimedEvents))
 	}
 	p.Timeline = timeline.New(v, machines, events)
 	return p

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestASourceRunsWhileSomebodyReads: it starts once, survives a short break, stops after a long one, and starts again without the old state.
+// TestASourceRunsWhileSomebodyReads: it starts once, survives a short break, stops after a long one, and starts again
+// without the old state.
 func TestASourceRunsWhileSomebodyReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		starts, runs := 0, false

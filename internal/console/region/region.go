@@ -51,7 +51,8 @@ func Changed(before, after []Region) []Region {
 	return out
 }
 
-// appendChanged appends what changed in one region: the region itself if its own HTML or the list of its parts changed, else its parts.
+// appendChanged appends what changed in one region: the region itself if its own HTML or the list of its parts changed,
+// else its parts.
 func appendChanged(out []Region, before, after *Region) []Region {
 	sameParts := slices.EqualFunc(before.Parts, after.Parts, func(a, b Region) bool { return a.ID == b.ID })
 	if before.Open != after.Open || before.Close != after.Close || !sameParts {
@@ -63,7 +64,8 @@ func appendChanged(out []Region, before, after *Region) []Region {
 	return out
 }
 
-// Swap returns the regions as HTML with htmx's attribute `hx-swap-oob`, so that htmx puts each in place of the element with its id.
+// Swap returns the regions as HTML with htmx's attribute `hx-swap-oob`, so that htmx puts each in place of the element
+// with its id.
 func Swap(regions []Region) string {
 	var b strings.Builder
 	for _, r := range regions {

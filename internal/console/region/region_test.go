@@ -10,7 +10,8 @@ func leaf(id, text string) Region {
 	return Region{ID: id, Open: `<p id="` + id + `">` + text, Close: "</p>"}
 }
 
-// TestTheSmallestRegionsThatChangedAreSent: the table has a page before and after, and the ids that a browser has to replace.
+// TestTheSmallestRegionsThatChangedAreSent: the table has a page before and after, and the ids that a browser has to
+// replace.
 func TestTheSmallestRegionsThatChangedAreSent(t *testing.T) {
 	nodes := func(open string, parts ...Region) Region {
 		return Region{ID: "map", Open: `<ul id="map">` + open, Parts: parts, Close: "</ul>"}

@@ -8,8 +8,8 @@ import (
 
 // Origin is the address at which browsers find the console.
 type Origin struct {
-	// Hosts are the permitted values of the header Host, with the port. With another name for the same address (DNS rebinding), a page of
-	// another site could read the console.
+	// Hosts are the permitted values of the header Host, with the port. With another name for the same address (DNS
+	// rebinding), a page of another site could read the console.
 	Hosts []string
 	// TLS is true if browsers use https.
 	TLS bool

@@ -75,8 +75,8 @@ type entry[T any] struct {
 	owned T
 }
 
-// CookieName returns the name of the console's cookie. Cookies belong to all ports of a host, so the name contains the port. With TLS, the
-// prefix makes browsers refuse a cookie that another host of the domain set.
+// CookieName returns the name of the console's cookie. Cookies belong to all ports of a host, so the name contains the
+// port. With TLS, the prefix makes browsers refuse a cookie that another host of the domain set.
 func CookieName(port string, tls bool) string {
 	name := "bunsen-console-" + port
 	if tls {
@@ -101,7 +101,10 @@ func (s *Store[T]) Open(random io.Reader, owned T, now, ends time.Time) (*http.C
 		s.open = map[[sha256.Size]byte]entry[T]{}
 	}
 	s.open[sha256.Sum256([]byte(value))] = entry[T]{ends, owned}
-	return &http.Cookie{Name: s.Cookie, Value: value, Path: "/", HttpOnly: true, Secure: s.TLS, SameSite: http.SameSiteStrictMode}, nil
+	return &http.Cookie{
+		Name: s.Cookie, Value: value, Path: "/", HttpOnly: true, Secure: s.TLS,
+		SameSite: http.SameSiteStrictMode,
+	}, nil
 }
 
 // Find returns the value of the session of a request.
@@ -124,7 +127,10 @@ func (s *Store[T]) Close(r *http.Request) *http.Cookie {
 	for _, c := range r.CookiesNamed(s.Cookie) {
 		s.close(sha256.Sum256([]byte(c.Value)))
 	}
-	return &http.Cookie{Name: s.Cookie, Path: "/", HttpOnly: true, Secure: s.TLS, SameSite: http.SameSiteStrictMode, MaxAge: -1}
+	return &http.Cookie{
+		Name: s.Cookie, Path: "/", HttpOnly: true, Secure: s.TLS, SameSite: http.SameSiteStrictMode,
+		MaxAge: -1,
+	}
 }
 
 // CloseIf closes the sessions for which the function is true.

@@ -66,14 +66,16 @@ type group struct {
 func (p ChangePage) Regions() []region.Region {
 	var out []region.Region
 	if p.Form != nil {
-		out = append(out, draw("compare-form", "compare-form", p.Form), draw("compare-offers", "compare-offers", p.Form.Offers))
+		out = append(out, draw("compare-form", "compare-form", p.Form), draw("compare-offers", "compare-offers",
+			p.Form.Offers))
 	}
 	if p.Form == nil {
 		out = append(out, p.about())
 	}
 	out = append(out, draw("change-notes", "change-notes", p.Notes), p.review())
 	if p.Form == nil {
-		out = append(out, draw("commit-forecast", "commit-forecast", p.Forecast), p.nodes(), draw("commit-undo", "commit-undo", p.Undo))
+		out = append(out, draw("commit-forecast", "commit-forecast", p.Forecast), p.nodes(),
+			draw("commit-undo", "commit-undo", p.Undo))
 	}
 	return out
 }
@@ -113,7 +115,10 @@ func (p ChangePage) review() region.Region {
 				data.Cut++
 				continue
 			}
-			c := change{Sign: e.Sign, SignName: signNames[e.Sign[0]], Line: cutLine(e.Line), Hint: e.Hint, Disruptive: e.Disruptive}
+			c := change{
+				Sign: e.Sign, SignName: signNames[e.Sign[0]], Line: cutLine(e.Line), Hint: e.Hint,
+				Disruptive: e.Disruptive,
+			}
 			c.Lines, c.More = diffLines(e.Diff, left)
 			left -= len(c.Lines) + 1
 			shown.Changes = append(shown.Changes, c)

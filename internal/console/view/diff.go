@@ -26,7 +26,8 @@ func diffLines(lines []string, most int) (out []diffLine, more int) {
 		}
 		class := "same"
 		switch {
-		case strings.HasPrefix(l, "@@"), strings.HasPrefix(l, "#"), strings.HasPrefix(l, "---"), strings.HasPrefix(l, "+++"):
+		case strings.HasPrefix(l, "@@"), strings.HasPrefix(l, "#"), strings.HasPrefix(l, "---"),
+			strings.HasPrefix(l, "+++"):
 			class = "meta"
 		case strings.HasPrefix(l, "+"):
 			class = "add"

@@ -120,7 +120,10 @@ func (p NodePage) state(now time.Time) region.Region {
 func (p NodePage) configs() region.Region {
 	var rows []fact
 	for _, c := range p.Configs {
-		rows = append(rows, fact{c.Role, c.Row.Name, commitPath(c.Row.Pool, c.Row.Name), strings.TrimPrefix(c.Row.CommitText(), c.Row.Name)})
+		rows = append(rows, fact{
+			c.Role, c.Row.Name, commitPath(c.Row.Pool, c.Row.Name),
+			strings.TrimPrefix(c.Row.CommitText(), c.Row.Name),
+		})
 	}
 	data := struct {
 		Rows    []fact
@@ -174,7 +177,8 @@ func (p NodePage) drift(now time.Time) region.Region {
 	}
 	for _, r := range p.Drift.Rows[:min(len(p.Drift.Rows), mostDrift)] {
 		item := driftItem{
-			Name: r.Name, Kind: string(r.Kind), Action: string(r.Action), Since: terminal.Age(r.Since.Time, now), Why: r.Why,
+			Name: r.Name, Kind: string(r.Kind), Action: string(r.Action), Since: terminal.Age(r.Since.Time, now),
+			Why:     r.Why,
 			Command: fleet.ShellLine("bunsen", "drift", "show", "node/"+r.Node, r.Name),
 		}
 		lines := []string{"--- as the config says: " + fleet.ShortRendered(r.Config), "+++ on the node"}
@@ -193,7 +197,8 @@ func (p NodePage) drift(now time.Time) region.Region {
 	return draw("node-drift", "node-drift", data)
 }
 
-// reports draws the heartbeat, the conditions and the events as regions of their own, because the age of the heartbeat changes all the time.
+// reports draws the heartbeat, the conditions and the events as regions of their own, because the age of the heartbeat
+// changes all the time.
 func (p NodePage) reports(now time.Time) region.Region {
 	type row struct{ Of, Type, Status, Reason, Message, At string }
 	facts := []fact{{Label: "Daemon", Text: "no heartbeat is known"}}
@@ -218,7 +223,8 @@ func (p NodePage) reports(now time.Time) region.Region {
 		events = append(events, row{e.Of, e.Type, count, e.Reason, e.Message, moment(e.Last)})
 	}
 	return draw("node-reports", "node-reports", p.Notes,
-		draw("node-daemon", "node-daemon", facts), draw("node-conditions", "node-conditions", conditions), draw("node-events", "node-events", events))
+		draw("node-daemon", "node-daemon", facts), draw("node-conditions", "node-conditions", conditions),
+		draw("node-events", "node-events", events))
 }
 
 // moment writes a time in UTC.

@@ -244,7 +244,8 @@ func (m *nodeMap) cells() region.Region {
 		}
 		head := struct{ ID, Title, Text string }{idOf("head", g.id), g.title, count}
 		list, id := idOf("list", g.id), idOf("group", g.id)
-		parts = append(parts, draw(id, "map-group", id, draw(head.ID, "map-head", head), draw(list, "map-list", list, cells...)))
+		parts = append(parts, draw(id, "map-group", id, draw(head.ID, "map-head", head),
+			draw(list, "map-list", list, cells...)))
 	}
 	return draw("map", "map", struct{ None bool }{len(groups) == 0}, parts...)
 }
@@ -252,7 +253,8 @@ func (m *nodeMap) cells() region.Region {
 // cell draws the cell of a node. cell uses no template, because a page has thousands of cells.
 func (m *nodeMap) cell(r *fleet.NodeRow) region.Region {
 	v, id, label := viewOf(r), idOf("cell", r.Name), template.HTMLEscapeString(m.label(r))
-	open := `<a id="` + template.HTMLEscapeString(id) + `" class="cell ` + v.Phase + `" href="` + template.HTMLEscapeString(nodePath(r.Name)) +
+	open := `<a id="` + template.HTMLEscapeString(id) + `" class="cell ` + v.Phase + `" href="` +
+		template.HTMLEscapeString(nodePath(r.Name)) +
 		`" title="` + label + `" aria-label="` + label + `">` + v.Sign
 	return region.Region{ID: id, Open: open, Close: "</a>"}
 }
@@ -299,6 +301,7 @@ func (m *nodeMap) table() region.Region {
 func (m *nodeMap) row(r *fleet.NodeRow) region.Region {
 	v, id := viewOf(r), idOf("row", r.Name)
 	return draw(id, "pool-nodes-row", struct{ ID, Name, Href, Class, Sign, State, Zone, Runs, Desired string }{
-		id, r.Name, nodePath(r.Name), v.Phase, v.Sign, m.text(r), m.zones[r.Name], fleet.ShortRendered(r.Current), fleet.ShortRendered(r.Desired),
+		id, r.Name, nodePath(r.Name), v.Phase, v.Sign, m.text(r), m.zones[r.Name], fleet.ShortRendered(r.Current),
+		fleet.ShortRendered(r.Desired),
 	})
 }

@@ -19,7 +19,8 @@ import (
 // mostListed is the maximum number of nodes without a pool that the overview lists.
 const mostListed = 100
 
-// Overview draws the state of the whole cluster: warnings, a card for each pool, sources, controllers, servers, and nodes of no pool.
+// Overview draws the state of the whole cluster: warnings, a card for each pool, sources, controllers, servers, and
+// nodes of no pool.
 func Overview(s inspect.Status, now time.Time) []region.Region {
 	warnings := lines(s.Controllers.Problems(now))
 	for _, r := range s.Sources {
@@ -69,15 +70,17 @@ func lines(text string) []string {
 	return strings.Split(text, "\n")
 }
 
-// stateText shortens the state of a pool such as "Halted: node-1 failed" to its first word if one of the texts has the rest, and
-// removes the step of the rollout, which has a line of its own.
+// stateText shortens the state of a pool such as "Halted: node-1 failed" to its first word if one of the texts has the
+// rest, and removes the step of the rollout, which has a line of its own.
 func stateText(row *inspect.PoolRow, texts ...string) string {
 	state := row.State
 	if row.Step != "" {
 		state = strings.TrimSuffix(state, ", "+row.Step)
 	}
 	word, rest, found := strings.Cut(state, ": ")
-	if found && slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, fleet.Shorten(rest)) }) {
+	if found && slices.ContainsFunc(texts, func(text string) bool {
+		return strings.Contains(text, fleet.Shorten(rest))
+	}) {
 		return word
 	}
 	return state
@@ -92,7 +95,8 @@ func poolCard(s inspect.Status, row inspect.PoolRow) region.Region {
 		Target                 *fact
 	}{ID: id, Href: poolPath(row.Name), Numbers: countsText(row.PoolCounts), Bar: bar(row.PoolCounts), Row: row}
 	data.Row.State = fleet.Brief(stateText(&row, row.Blocked...))
-	if hidden := len(row.Blocked) == 0 && !strings.Contains(row.State, ": "); hidden && (row.Outcome == reason.Blocked || row.Outcome == reason.Degraded) {
+	if hidden := len(row.Blocked) == 0 && !strings.Contains(row.State, ": "); hidden &&
+		(row.Outcome == reason.Blocked || row.Outcome == reason.Degraded) {
 		data.Why = "Why it is " + strings.ToLower(string(row.Outcome))
 	}
 	if c, known := s.Targets[row.Name]; known && c.Name != "" {
@@ -107,7 +111,10 @@ func sourceLine(row inspect.SourceRow, now time.Time) region.Region {
 	data := struct {
 		ID, Revision, Looked, Signed, Message string
 		Row                                   inspect.SourceRow
-	}{ID: id, Revision: fleet.ShortRevision(row.Revision), Looked: "unknown", Signed: row.SignedBy, Message: cutLine(fleet.Brief(row.Message)), Row: row}
+	}{
+		ID: id, Revision: fleet.ShortRevision(row.Revision), Looked: "unknown", Signed: row.SignedBy,
+		Message: cutLine(fleet.Brief(row.Message)), Row: row,
+	}
 	if row.LastLook != nil {
 		data.Looked = terminal.Age(*row.LastLook, now) + " ago"
 	}

@@ -31,7 +31,10 @@ type PoolPage struct {
 
 // Regions draws the pool: why it waits, how far it is, its nodes, the timeline of its rollout, and its history.
 func (p PoolPage) Regions(now time.Time) []region.Region {
-	m := nodeMap{pool: p.Why.Pool.Name, nodes: p.Nodes, zones: p.Zones, options: p.Map, now: now, texts: map[stepKey]string{}}
+	m := nodeMap{
+		pool: p.Why.Pool.Name, nodes: p.Nodes, zones: p.Zones, options: p.Map, now: now,
+		texts: map[stepKey]string{},
+	}
 	out := []region.Region{p.state(now), p.progress(), p.waiting(), m.controls(), m.legend(), m.cells(), m.table()}
 	if p.Timeline != nil {
 		out = append(out, p.Timeline.region(now))
@@ -90,7 +93,10 @@ func (p PoolPage) state(now time.Time) region.Region {
 
 // configFact links a rendered config to its commit's page.
 func configFact(label, pool string, c fleet.RenderedRow) fact {
-	return fact{label, fleet.ShortRendered(c.Name), commitPath(pool, v1alpha1.ConfigName(c.Name)), strings.TrimPrefix(c.CommitText(), c.Name)}
+	return fact{
+		label, fleet.ShortRendered(c.Name), commitPath(pool, v1alpha1.ConfigName(c.Name)),
+		strings.TrimPrefix(c.CommitText(), c.Name),
+	}
 }
 
 func (p PoolPage) progress() region.Region {
@@ -127,7 +133,15 @@ func bar(c fleet.PoolCounts) []barPart {
 	counts := []struct {
 		class string
 		n     int
-	}{{"updated", c.Updated}, {"busy", c.Busy}, {"back", c.Back}, {"degraded", c.Degraded}, {"unready", c.Unready}, {"unknown", c.Unknown}, {"waiting", c.Waiting}}
+	}{
+		{"updated", c.Updated},
+		{"busy", c.Busy},
+		{"back", c.Back},
+		{"degraded", c.Degraded},
+		{"unready", c.Unready},
+		{"unknown", c.Unknown},
+		{"waiting", c.Waiting},
+	}
 	var parts []barPart
 	total := 0
 	for _, k := range counts {

@@ -43,15 +43,22 @@ func cluster(nodes int) fleet.Cluster {
 	source.Status.AppliedRevision = "main@sha1:" + strings.Repeat("b", 40)
 	for i, rendered := range []string{newer, older} {
 		entry := v1alpha1.HistoryEntry{Pools: map[string]string{"worker": rendered}}
-		entry.Revision, entry.Subject = "main@sha1:"+strings.Repeat(string(rune('b'-i)), 40), fmt.Sprintf("change %d", i)
+		entry.Revision, entry.Subject = "main@sha1:"+strings.Repeat(string(rune('b'-i)), 40),
+			fmt.Sprintf("change %d", i)
 		entry.Author, entry.Time = "Ada <ada@example.org>", metav1.NewTime(noon.Add(-time.Hour*time.Duration(1+i)))
 		source.Status.History = append(source.Status.History, entry)
 	}
 	c.Sources = []v1alpha1.GitSource{source}
 	for i := range nodes {
 		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{
-			Name: fmt.Sprintf("worker-%04d", i), Labels: map[string]string{"role": "worker", corev1.LabelTopologyZone: string(rune('a' + i%3))},
-			Annotations: map[string]string{v1alpha1.CurrentConfigAnnotation: older, v1alpha1.DesiredConfigAnnotation: older, v1alpha1.StateAnnotation: v1alpha1.StateDone},
+			Name: fmt.Sprintf("worker-%04d", i), Labels: map[string]string{
+				"role":                   "worker",
+				corev1.LabelTopologyZone: string(rune('a' + i%3)),
+			},
+			Annotations: map[string]string{
+				v1alpha1.CurrentConfigAnnotation: older,
+				v1alpha1.DesiredConfigAnnotation: older, v1alpha1.StateAnnotation: v1alpha1.StateDone,
+			},
 		}}
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		switch i % 5 {
@@ -84,7 +91,10 @@ func poolPage(t testing.TB, c fleet.Cluster, o view.MapOptions) view.PoolPage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := view.PoolPage{Why: why, Nodes: inspect.NewStatus(c, noon).Nodes, Zones: map[string]string{}, Map: o, History: &past}
+	p := view.PoolPage{
+		Why: why, Nodes: inspect.NewStatus(c, noon).Nodes, Zones: map[string]string{}, Map: o,
+		History: &past,
+	}
 	for i := range c.Nodes {
 		p.Zones[c.Nodes[i].Name] = c.Nodes[i].Labels[corev1.LabelTopologyZone]
 	}
@@ -120,7 +130,8 @@ func golden(t *testing.T, name, got string) {
 
 func TestPool(t *testing.T) {
 	for name, o := range map[string]view.MapOptions{
-		"pool": {}, "pool-by-state": {By: view.ByState}, "pool-filtered": {By: view.ByNothing, Filter: "FAILED"}, "pool-far-page": {Page: 9},
+		"pool": {}, "pool-by-state": {By: view.ByState}, "pool-filtered": {By: view.ByNothing, Filter: "FAILED"},
+		"pool-far-page": {Page: 9},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := html(poolPage(t, cluster(10), o).Regions(noon))
@@ -156,15 +167,19 @@ func TestOneNodeChangesOneCell(t *testing.T) {
 		size += len(r.HTML())
 	}
 	cells := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !strings.HasPrefix(id, "cell-") })
-	if !slices.Equal(cells, []string{"cell-worker-0502"}) || slices.Contains(ids, "map") || slices.Contains(ids, "map-controls") || size > 20<<10 {
+	if !slices.Equal(cells, []string{"cell-worker-0502"}) || slices.Contains(ids, "map") ||
+		slices.Contains(ids, "map-controls") || size > 20<<10 {
 		t.Errorf("one node changed %v: %d bytes", ids, size)
 	}
 }
 
 // elements and attributes are all that a page may have.
 var (
-	elements   = strings.Fields("a article b button code dd details div dl dt form h2 h3 input label li nav p pre rect section small span strong summary svg table tbody td th thead tr ul")
-	attributes = strings.Fields("action aria-current aria-hidden aria-label aria-labelledby autocomplete class focusable for height href id maxlength method name open preserveaspectratio role scope spellcheck tabindex title type value viewbox width x y")
+	elements = strings.Fields("a article b button code dd details div dl dt form h2 h3 input label li nav p pre " +
+		"rect section small span strong summary svg table tbody td th thead tr ul")
+	attributes = strings.Fields("action aria-current aria-hidden aria-label aria-labelledby autocomplete class " +
+		"focusable for height href id maxlength method name open preserveaspectratio role scope spellcheck tabindex " +
+		"title type value viewbox width x y")
 )
 
 // checkHTML finds elements and attributes that no template has, links to elsewhere, and ids that two elements have.
@@ -217,8 +232,10 @@ func hostile(t *testing.T, text string) []region.Region {
 
 // evil are texts of an attacker.
 var evil = []string{
-	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `'><svg onload=alert(1)>`, `</a></section><iframe src=//evil.example>`,
-	"\u202etxt.exe\u2066", "a\x1b[31mb\r\n\r\ndata: x", `javascript:alert(1)`, `{{.}}`, `<!--parts-->`, `]]><!--`, `//evil.example/`,
+	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `'><svg onload=alert(1)>`,
+	`</a></section><iframe src=//evil.example>`,
+	"\u202etxt.exe\u2066", "a\x1b[31mb\r\n\r\ndata: x", `javascript:alert(1)`, `{{.}}`, `<!--parts-->`, `]]><!--`,
+	`//evil.example/`,
 }
 
 func TestHostileContentIsText(t *testing.T) {

@@ -100,7 +100,10 @@ func (p SearchPage) Regions() []region.Region {
 		data.Items = append(data.Items, x)
 	}
 	data.None = p.Query != "" && len(data.Lists)+len(data.Items)+len(p.Notes) == 0
-	return []region.Region{draw("search-form", "search-form", p.Query), draw("search-notes", "search-notes", p.Notes), draw("search-found", "search-found", data)}
+	return []region.Region{
+		draw("search-form", "search-form", p.Query), draw("search-notes", "search-notes", p.Notes),
+		draw("search-found", "search-found", data),
+	}
 }
 
 // text names the config, its pool and its nodes.

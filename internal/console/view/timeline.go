@@ -34,7 +34,8 @@ type timedRow struct {
 
 // Regions draws the page of a timeline.
 func (p TimelinePage) Regions(now time.Time) []region.Region {
-	return []region.Region{draw("timeline-of", "timeline-of", []fact{{Label: "Pool", Text: p.Pool, Href: poolPath(p.Pool)}}), p.region(now)}
+	return []region.Region{draw("timeline-of", "timeline-of",
+		[]fact{{Label: "Pool", Text: p.Pool, Href: poolPath(p.Pool)}}), p.region(now)}
 }
 
 func timelinePath(pool string) string { return poolPath(pool) + "/timeline" }
@@ -88,7 +89,12 @@ func (p TimelinePage) summary() string {
 	for _, x := range []struct {
 		n    int
 		text string
-	}{{len(t.Nodes) - done - failed, "under way"}, {failed, "failed"}, {t.Waiting, "not begun"}, {t.Before, "done at an unknown time"}} {
+	}{
+		{len(t.Nodes) - done - failed, "under way"},
+		{failed, "failed"},
+		{t.Waiting, "not begun"},
+		{t.Before, "done at an unknown time"},
+	} {
 		if x.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", x.n, x.text))
 		}
@@ -105,7 +111,10 @@ func axis(at, began, ended time.Time) int {
 // timed returns the row of a node: its times, and a bar with the time until the drain, the time until the reboot, and
 // the time until the end.
 func timed(n timeline.Node, began, ended time.Time) timedRow {
-	r := timedRow{Name: n.Name, Href: nodePath(n.Name), Began: clock(n.Began), Drain: clock(n.Drain), Reboot: clock(n.Reboot), End: clock(cmp.Or(n.Done, n.Failed)), Failed: n.Failed != nil}
+	r := timedRow{
+		Name: n.Name, Href: nodePath(n.Name), Began: clock(n.Began), Drain: clock(n.Drain),
+		Reboot: clock(n.Reboot), End: clock(cmp.Or(n.Done, n.Failed)), Failed: n.Failed != nil,
+	}
 	if took := n.Took(); took > 0 {
 		r.Took = fleet.Took(took)
 	}

@@ -103,13 +103,26 @@ func (r *Pull) paths() paths {
 	switch r.Kind {
 	case forge.GitHub:
 		base := "/repos/" + Project
-		return paths{"/user", base + "/issues/7/comments", base + "/issues/7/comments", base + "/issues/comments/", base + "/statuses/" + Head, http.MethodPatch, base + "/commits/" + Head + "/status", base + "/commits/" + Head + "/pulls", base + "/pulls"}
+		return paths{
+			"/user", base + "/issues/7/comments", base + "/issues/7/comments", base + "/issues/comments/",
+			base + "/statuses/" + Head, http.MethodPatch, base + "/commits/" + Head + "/status", base + "/commits/" +
+				Head + "/pulls", base + "/pulls",
+		}
 	case forge.GitLab:
 		base := "/api/v4/projects/42"
-		return paths{"/api/v4/user", base + "/merge_requests/7/notes", base + "/merge_requests/7/notes", base + "/merge_requests/7/notes/", base + "/statuses/" + Head, http.MethodPut, base + "/repository/commits/" + Head + "/statuses", base + "/repository/commits/" + Head + "/merge_requests", base + "/merge_requests"}
+		return paths{
+			"/api/v4/user", base + "/merge_requests/7/notes", base + "/merge_requests/7/notes",
+			base + "/merge_requests/7/notes/", base + "/statuses/" + Head, http.MethodPut,
+			base + "/repository/commits/" + Head + "/statuses", base + "/repository/commits/" + Head +
+				"/merge_requests", base + "/merge_requests",
+		}
 	default:
 		base := "/api/v1/repos/" + Project
-		return paths{"/api/v1/user", base + "/issues/7/comments", base + "/issues/7/comments", base + "/issues/comments/", base + "/statuses/" + Head, http.MethodPatch, base + "/commits/" + Head + "/status", base + "/commits/" + Head + "/pull", base + "/pulls"}
+		return paths{
+			"/api/v1/user", base + "/issues/7/comments", base + "/issues/7/comments",
+			base + "/issues/comments/", base + "/statuses/" + Head, http.MethodPatch, base + "/commits/" + Head +
+				"/status", base + "/commits/" + Head + "/pull", base + "/pulls",
+		}
 	}
 }
 
@@ -132,7 +145,10 @@ func (r *Pull) answer(q *http.Request, body []byte) (int, any) {
 	case call == "GET "+p.pulls:
 		return r.pulls()
 	case call == "POST "+p.create:
-		r.Comments = append(r.Comments, forge.Comment{ID: int64(1000 + len(r.Comments)), Author: r.writer(), Body: bodyOf(body)})
+		r.Comments = append(r.Comments, forge.Comment{
+			ID: int64(1000 + len(r.Comments)), Author: r.writer(),
+			Body: bodyOf(body),
+		})
 		return http.StatusCreated, map[string]any{"id": 1000 + len(r.Comments) - 1}
 	case strings.HasPrefix(call, p.editMethod+" "+p.edit):
 		return r.edit(strings.TrimPrefix(at, p.edit), bodyOf(body))
@@ -204,7 +220,9 @@ func (r *Pull) status(body []byte) (int, any) {
 	if !known {
 		return http.StatusBadRequest, map[string]string{"message": "unknown state " + s.State}
 	}
-	if last := slices.IndexFunc(r.Statuses, func(p forge.Status) bool { return p.Context == s.Context }); r.Kind == forge.GitLab && state == forge.Pending && last >= 0 && r.Statuses[len(r.Statuses)-1].State == state {
+	if last := slices.IndexFunc(r.Statuses, func(p forge.Status) bool {
+		return p.Context == s.Context
+	}); r.Kind == forge.GitLab && state == forge.Pending && last >= 0 && r.Statuses[len(r.Statuses)-1].State == state {
 		return http.StatusBadRequest, map[string]string{"message": "Cannot transition status via :run from :running"}
 	}
 	r.Statuses = append(r.Statuses, forge.Status{Context: s.Context, State: state, Description: s.Description})
@@ -234,7 +252,8 @@ func (r *Pull) posted() any {
 		}
 		at := time.Date(2026, 3, 4, 12, i, 0, 0, time.UTC).Format(time.RFC3339)
 		out = append(out, map[string]any{
-			"context": s.Context, "name": s.Context, "state": state, "status": state, "description": s.Description, "updated_at": at, "created_at": at,
+			"context": s.Context, "name": s.Context, "state": state, "status": state, "description": s.Description,
+			"updated_at": at, "created_at": at,
 		})
 	}
 	if r.Kind == forge.GitLab {
@@ -245,7 +264,10 @@ func (r *Pull) posted() any {
 
 // pulls returns the pull requests of the commit Head.
 func (r *Pull) pulls() (int, any) {
-	merged := map[string]any{"number": Number, "iid": Number, "merged": r.Merged, "state": "open", "merge_commit_sha": "", "sha": ""}
+	merged := map[string]any{
+		"number": Number, "iid": Number, "merged": r.Merged, "state": "open",
+		"merge_commit_sha": "", "sha": "",
+	}
 	if r.Merged {
 		merged["state"], merged["merge_commit_sha"], merged["merged_at"] = "merged", Head, "2026-03-04T12:00:00Z"
 	}

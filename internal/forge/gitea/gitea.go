@@ -37,13 +37,15 @@ func New(t forge.Target, client *http.Client) (*Pull, error) {
 	if !ok || strings.Contains(repo, "/") {
 		return nil, fmt.Errorf("project %q: want owner/name", t.Project)
 	}
-	t.API = strings.TrimSuffix(strings.TrimSuffix(t.API, "/"), "/api/v1") // The client library adds this part of the path.
+	// The client library adds this part of the path.
+	t.API = strings.TrimSuffix(strings.TrimSuffix(t.API, "/"), "/api/v1")
 	return &Pull{client, owner, repo, t}, nil
 }
 
 // client creates a client for each call, because the library gets the context when it creates a client.
 func (p *Pull) client(ctx context.Context) (*gitea.Client, error) {
-	c, err := gitea.NewClient(p.target.API, gitea.SetToken(p.target.Token), gitea.SetHTTPClient(p.http), gitea.SetGiteaVersion(version), gitea.SetContext(ctx))
+	c, err := gitea.NewClient(p.target.API, gitea.SetToken(p.target.Token), gitea.SetHTTPClient(p.http),
+		gitea.SetGiteaVersion(version), gitea.SetContext(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("creating the Gitea client: %w", err)
 	}
@@ -58,7 +60,8 @@ func (p *Pull) Self(ctx context.Context) (string, error) {
 	}
 	user, resp, err := c.GetMyUserInfo()
 	if err != nil {
-		if isRefused := forbidden(resp) || resp != nil && resp.StatusCode == http.StatusNotFound; isRefused && p.target.Author != "" {
+		if isRefused := forbidden(resp) || resp != nil && resp.StatusCode == http.StatusNotFound; isRefused &&
+			p.target.Author != "" {
 			return p.target.Author, nil
 		}
 		return "", explain(resp, err)
@@ -75,7 +78,8 @@ func (p *Pull) Comments(ctx context.Context) ([]forge.Comment, error) {
 	var out []forge.Comment
 	known := map[int64]bool{}
 	for page := 1; ; page++ {
-		list, resp, err := c.ListIssueComments(p.owner, p.repo, int64(p.target.Number), gitea.ListIssueCommentOptions{ListOptions: gitea.ListOptions{Page: page, PageSize: pageSize}})
+		list, resp, err := c.ListIssueComments(p.owner, p.repo, int64(p.target.Number),
+			gitea.ListIssueCommentOptions{ListOptions: gitea.ListOptions{Page: page, PageSize: pageSize}})
 		if err != nil {
 			return nil, explain(resp, err)
 		}
@@ -103,7 +107,8 @@ func (p *Pull) Create(ctx context.Context, body string) error {
 	if err != nil {
 		return err
 	}
-	_, resp, err := c.CreateIssueComment(p.owner, p.repo, int64(p.target.Number), gitea.CreateIssueCommentOption{Body: body})
+	_, resp, err := c.CreateIssueComment(p.owner, p.repo, int64(p.target.Number),
+		gitea.CreateIssueCommentOption{Body: body})
 	return explain(resp, err)
 }
 
@@ -149,7 +154,10 @@ func (p *Pull) Statuses(ctx context.Context) ([]forge.PostedStatus, error) {
 		if s.State == gitea.StatusWarning {
 			state = forge.Canceled
 		}
-		out = append(out, forge.PostedStatus{Status: forge.Status{Context: s.Context, State: state, Description: s.Description, URL: s.TargetURL}, Time: s.Updated})
+		out = append(out, forge.PostedStatus{Status: forge.Status{
+			Context: s.Context, State: state,
+			Description: s.Description, URL: s.TargetURL,
+		}, Time: s.Updated})
 	}
 	return out, nil
 }
@@ -179,7 +187,10 @@ func (p *Pull) Open(ctx context.Context, x forge.Proposal) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	pull, resp, err := c.CreatePullRequest(p.owner, p.repo, gitea.CreatePullRequestOption{Head: x.Branch, Base: x.Base, Title: x.Title, Body: x.Body})
+	pull, resp, err := c.CreatePullRequest(p.owner, p.repo, gitea.CreatePullRequestOption{
+		Head: x.Branch, Base: x.Base,
+		Title: x.Title, Body: x.Body,
+	})
 	if err != nil {
 		return "", explain(resp, err)
 	}
@@ -187,7 +198,8 @@ func (p *Pull) Open(ctx context.Context, x forge.Proposal) (string, error) {
 }
 
 func forbidden(resp *gitea.Response) bool {
-	return resp != nil && resp.Response != nil && (resp.StatusCode == http.StatusForbidden || resp.StatusCode == http.StatusUnauthorized)
+	return resp != nil && resp.Response != nil && (resp.StatusCode == http.StatusForbidden ||
+		resp.StatusCode == http.StatusUnauthorized)
 }
 
 // explain adds forge.ErrForbidden to errors about permissions, which the job of a fork gets.

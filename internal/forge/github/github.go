@@ -112,7 +112,10 @@ func (p *Pull) Statuses(ctx context.Context) ([]forge.PostedStatus, error) {
 				state = forge.Canceled
 			}
 			out = append(out, forge.PostedStatus{
-				Status: forge.Status{Context: s.GetContext(), State: state, Description: s.GetDescription(), URL: s.GetTargetURL()}, Time: s.GetUpdatedAt().Time,
+				Status: forge.Status{
+					Context: s.GetContext(), State: state, Description: s.GetDescription(),
+					URL: s.GetTargetURL(),
+				}, Time: s.GetUpdatedAt().Time,
 			})
 		}
 		if resp.NextPage == 0 {
@@ -124,7 +127,8 @@ func (p *Pull) Statuses(ctx context.Context) ([]forge.PostedStatus, error) {
 
 // MergedBy implements forge.Commit.
 func (p *Pull) MergedBy(ctx context.Context) (int, error) {
-	pulls, _, err := p.client.PullRequests.ListPullRequestsWithCommit(ctx, p.owner, p.repo, p.target.Head, &github.ListOptions{PerPage: 100})
+	pulls, _, err := p.client.PullRequests.ListPullRequestsWithCommit(ctx, p.owner, p.repo, p.target.Head,
+		&github.ListOptions{PerPage: 100})
 	if err != nil {
 		return 0, explain(err)
 	}
@@ -138,7 +142,10 @@ func (p *Pull) MergedBy(ctx context.Context) (int, error) {
 
 // Open implements forge.Opener.
 func (p *Pull) Open(ctx context.Context, x forge.Proposal) (string, error) {
-	pull, _, err := p.client.PullRequests.Create(ctx, p.owner, p.repo, &github.NewPullRequest{Title: &x.Title, Head: &x.Branch, Base: &x.Base, Body: &x.Body})
+	pull, _, err := p.client.PullRequests.Create(ctx, p.owner, p.repo, &github.NewPullRequest{
+		Title: &x.Title,
+		Head:  &x.Branch, Base: &x.Base, Body: &x.Body,
+	})
 	return pull.GetHTMLURL(), explain(err)
 }
 

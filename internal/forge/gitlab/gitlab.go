@@ -15,7 +15,8 @@ import (
 
 // states are GitLab's states of a pipeline.
 var states = map[forge.State]gitlab.BuildStateValue{
-	forge.Success: gitlab.Success, forge.Failure: gitlab.Failed, forge.Pending: gitlab.Running, forge.Canceled: gitlab.Canceled,
+	forge.Success: gitlab.Success, forge.Failure: gitlab.Failed, forge.Pending: gitlab.Running,
+	forge.Canceled: gitlab.Canceled,
 }
 
 // Merge is a merge request.
@@ -32,7 +33,8 @@ var (
 
 // New returns the merge request. The client limits the time of each request.
 func New(t forge.Target, client *http.Client) (*Merge, error) {
-	c, err := gitlab.NewClient(t.Token, gitlab.WithBaseURL(t.API), gitlab.WithHTTPClient(client), gitlab.WithoutRetries())
+	c, err := gitlab.NewClient(t.Token, gitlab.WithBaseURL(t.API), gitlab.WithHTTPClient(client),
+		gitlab.WithoutRetries())
 	if err != nil {
 		return nil, fmt.Errorf("creating the GitLab client: %w", err)
 	}
@@ -55,7 +57,8 @@ func (m *Merge) Comments(ctx context.Context) ([]forge.Comment, error) {
 		ListOptions: gitlab.ListOptions{PerPage: 100}, OrderBy: gitlab.Ptr("created_at"), Sort: gitlab.Ptr("asc"),
 	}
 	for {
-		page, resp, err := m.client.Notes.ListMergeRequestNotes(m.target.Project, int64(m.target.Number), opts, gitlab.WithContext(ctx))
+		page, resp, err := m.client.Notes.ListMergeRequestNotes(m.target.Project, int64(m.target.Number), opts,
+			gitlab.WithContext(ctx))
 		if err != nil {
 			return nil, explain(err)
 		}
@@ -73,13 +76,15 @@ func (m *Merge) Comments(ctx context.Context) ([]forge.Comment, error) {
 
 // Create implements forge.Host.
 func (m *Merge) Create(ctx context.Context, body string) error {
-	_, _, err := m.client.Notes.CreateMergeRequestNote(m.target.Project, int64(m.target.Number), &gitlab.CreateMergeRequestNoteOptions{Body: &body}, gitlab.WithContext(ctx))
+	_, _, err := m.client.Notes.CreateMergeRequestNote(m.target.Project, int64(m.target.Number),
+		&gitlab.CreateMergeRequestNoteOptions{Body: &body}, gitlab.WithContext(ctx))
 	return explain(err)
 }
 
 // Edit implements forge.Host.
 func (m *Merge) Edit(ctx context.Context, id int64, body string) error {
-	_, _, err := m.client.Notes.UpdateMergeRequestNote(m.target.Project, int64(m.target.Number), id, &gitlab.UpdateMergeRequestNoteOptions{Body: &body}, gitlab.WithContext(ctx))
+	_, _, err := m.client.Notes.UpdateMergeRequestNote(m.target.Project, int64(m.target.Number), id,
+		&gitlab.UpdateMergeRequestNoteOptions{Body: &body}, gitlab.WithContext(ctx))
 	return explain(err)
 }
 
@@ -100,7 +105,9 @@ func (m *Merge) Status(ctx context.Context, s forge.Status) error {
 // hasState reports whether the commit has a status of this context and state.
 func (m *Merge) hasState(ctx context.Context, s forge.Status) bool {
 	all, err := m.Statuses(ctx)
-	return err == nil && slices.ContainsFunc(all, func(p forge.PostedStatus) bool { return p.Context == s.Context && p.State == s.State })
+	return err == nil && slices.ContainsFunc(all, func(p forge.PostedStatus) bool {
+		return p.Context == s.Context && p.State == s.State
+	})
 }
 
 // Statuses implements forge.Commit.
@@ -108,12 +115,16 @@ func (m *Merge) Statuses(ctx context.Context) ([]forge.PostedStatus, error) {
 	var out []forge.PostedStatus
 	opts := &gitlab.GetCommitStatusesOptions{ListOptions: gitlab.ListOptions{PerPage: 100}}
 	for {
-		page, resp, err := m.client.Commits.GetCommitStatuses(m.target.Project, m.target.Head, opts, gitlab.WithContext(ctx))
+		page, resp, err := m.client.Commits.GetCommitStatuses(m.target.Project, m.target.Head, opts,
+			gitlab.WithContext(ctx))
 		if err != nil {
 			return nil, explain(err)
 		}
 		for _, s := range page {
-			p := forge.PostedStatus{Status: forge.Status{Context: s.Name, State: forge.State(s.Status), Description: s.Description, URL: s.TargetURL}}
+			p := forge.PostedStatus{Status: forge.Status{
+				Context: s.Name, State: forge.State(s.Status),
+				Description: s.Description, URL: s.TargetURL,
+			}}
 			for state, theirs := range states {
 				if s.Status == string(theirs) {
 					p.State = state
@@ -150,7 +161,8 @@ func (m *Merge) MergedBy(ctx context.Context) (int, error) {
 // Open implements forge.Opener.
 func (m *Merge) Open(ctx context.Context, p forge.Proposal) (string, error) {
 	merge, _, err := m.client.MergeRequests.CreateMergeRequest(m.target.Project, &gitlab.CreateMergeRequestOptions{
-		Title: &p.Title, Description: &p.Body, SourceBranch: &p.Branch, TargetBranch: &p.Base, RemoveSourceBranch: gitlab.Ptr(true),
+		Title: &p.Title, Description: &p.Body, SourceBranch: &p.Branch, TargetBranch: &p.Base,
+		RemoveSourceBranch: gitlab.Ptr(true),
 	}, gitlab.WithContext(ctx))
 	if err != nil {
 		return "", explain(err)
@@ -161,7 +173,8 @@ func (m *Merge) Open(ctx context.Context, p forge.Proposal) (string, error) {
 // explain adds forge.ErrForbidden to errors about permissions, which the job of a fork gets.
 func explain(err error) error {
 	var answer *gitlab.ErrorResponse
-	if errors.As(err, &answer) && (answer.HasStatusCode(http.StatusForbidden) || answer.HasStatusCode(http.StatusUnauthorized)) {
+	if errors.As(err, &answer) && (answer.HasStatusCode(http.StatusForbidden) ||
+		answer.HasStatusCode(http.StatusUnauthorized)) {
 		return fmt.Errorf("%w (%w)", forge.ErrForbidden, err)
 	}
 	return err

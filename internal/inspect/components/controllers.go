@@ -163,7 +163,8 @@ func (c *Controllers) LateText(when func(time.Time) string) string {
 	if leader == nil || !leader.isLate(c.at) {
 		return ""
 	}
-	return "machine-config-controller " + leader.Name + " was last seen " + when(*leader.Seen) + " and should have reported since: it may hang"
+	return "machine-config-controller " + leader.Name + " was last seen " + when(*leader.Seen) +
+		" and should have reported since: it may hang"
 }
 
 // last returns the replica with the newest heartbeat, or nil.
@@ -282,11 +283,19 @@ func (c *Controllers) Lines(now time.Time, width int, spare *int) []terminal.Lin
 	if leader := c.Leader(); leader != nil {
 		cells := leader.cells(now)
 		if c.Late {
-			return append([]terminal.Line{{terminal.Dim.Of("CONTROLLER "), terminal.Head.Of(leader.Name), terminal.Bad.Of("   " + cells[len(cells)-1])}}, c.warningLines(c.LateText(fleet.Ago(now)), width, spare)...)
+			return append([]terminal.Line{{
+				terminal.Dim.Of("CONTROLLER "), terminal.Head.Of(leader.Name),
+				terminal.Bad.Of("   " + cells[len(cells)-1]),
+			}}, c.warningLines(c.LateText(fleet.Ago(now)), width,
+				spare)...)
 		}
-		return []terminal.Line{{terminal.Dim.Of("CONTROLLER "), terminal.Head.Of(leader.Name), terminal.Good.Of("   " + cells[len(cells)-1])}}
+		return []terminal.Line{{
+			terminal.Dim.Of("CONTROLLER "), terminal.Head.Of(leader.Name),
+			terminal.Good.Of("   " + cells[len(cells)-1]),
+		}}
 	}
-	return append([]terminal.Line{{terminal.Dim.Of("CONTROLLER "), terminal.Bad.Of("none leads")}}, c.warningLines(c.WarningText(fleet.Ago(now)), width, spare)...)
+	return append([]terminal.Line{{terminal.Dim.Of("CONTROLLER "), terminal.Bad.Of("none leads")}},
+		c.warningLines(c.WarningText(fleet.Ago(now)), width, spare)...)
 }
 
 // warningLines returns a warning and the first command that helps.
@@ -307,7 +316,8 @@ func (c *Controllers) LastCheck(src *v1alpha1.GitSource) (time.Time, bool) {
 	check, ok := leader.Report.Sources[src.Name]
 	// The report is some seconds old. If the applied commit is newer than the report, the controller must have read the
 	// repository after the time of the commit, unless the clock of the commit's author was wrong.
-	if made := src.Status.AppliedCommit; ok && made != nil && made.Time.After(check.At.Time) && made.Time.Time.Before(c.at) {
+	if made := src.Status.AppliedCommit; ok && made != nil && made.Time.After(check.At.Time) &&
+		made.Time.Time.Before(c.at) {
 		return made.Time.Time, true
 	}
 	return check.At.Time, ok
@@ -327,7 +337,8 @@ func (c *Controllers) IsOverdue(src *v1alpha1.GitSource) bool {
 
 // OverdueText returns a text that says that the controller should have read the repository of a source again.
 func OverdueText(source, when string) string {
-	return fmt.Sprintf("the controller last looked at the repository of GitSource %s %s, longer ago than two intervals; a newer commit has no effect yet", source, when)
+	return fmt.Sprintf("the controller last looked at the repository of GitSource %s %s, longer ago than two "+
+		"intervals; a newer commit has no effect yet", source, when)
 }
 
 // controllerCommands returns commands that help if no controller leads, or if the leader may hang.
@@ -343,7 +354,8 @@ func controllerCommands(c *Controllers) []string {
 	case last == nil || last.hasEnded():
 		return []string{list, "start machine-config-controller"}
 	case last.Alive:
-		return []string{list, "kubectl -n bunsen-system delete lease machine-config-controller   # if its holder is gone: a replica that stands by then leads"}
+		return []string{list, "kubectl -n bunsen-system delete lease machine-config-controller   # if its holder is " +
+			"gone: a replica that stands by then leads"}
 	}
 	return last.RestartCommands()
 }
@@ -363,11 +375,14 @@ func (r *ControllerRow) RestartCommands() []string {
 	if r.Report != nil && r.Report.Host != "" {
 		return []string{
 			"systemctl restart machine-config-controller   # on host " + r.Report.Host,
-			fleet.Alternative("it does not run under systemd", fmt.Sprintf("kill -9 %d   # on host %s; then start machine-config-controller again", r.Report.PID, r.Report.Host)),
+			fleet.Alternative("it does not run under systemd",
+				fmt.Sprintf("kill -9 %d   # on host %s; then start machine-config-controller again", r.Report.PID,
+					r.Report.Host)),
 		}
 	}
 	return []string{
 		deployment,
-		fleet.Alternative("it is a process on a host", "systemctl restart machine-config-controller   # controller "+r.Name+"; without systemd: kill -9 its process and start it again"),
+		fleet.Alternative("it is a process on a host", "systemctl restart machine-config-controller   # controller "+
+			r.Name+"; without systemd: kill -9 its process and start it again"),
 	}
 }

@@ -106,7 +106,8 @@ func (s *Servers) warnings(c fleet.Cluster, now time.Time) (all []string) {
 	up := s.Alive()
 	if len(up) == 0 && len(s.Replicas) > 0 {
 		last := slices.MaxFunc(s.Replicas, func(a, b ServerRow) int { return a.at().Compare(b.at()) })
-		return []string{"no machine-config-server is up, so no new machine can boot; " + last.Name + " was last seen " + fleet.AgoIn(c, last.at(), now)}
+		return []string{"no machine-config-server is up, so no new machine can boot; " + last.Name + " was last seen " +
+			fleet.AgoIn(c, last.at(), now)}
 	}
 	of := map[string][]string{}
 	var words []string
@@ -130,16 +131,20 @@ func (r ServerRow) warnings(c fleet.Cluster, now time.Time) (all []string) {
 	}
 	switch open := r.Report.Access == v1alpha1.AccessOpen; {
 	case open && r.Report.SecretsToAll:
-		all = append(all, "every machine that reaches it gets configs with all their secrets; start it without --open and --secrets=all")
+		all = append(all, "every machine that reaches it gets configs with all their secrets; start it without "+
+			"--open and --secrets=all")
 	case open:
-		all = append(all, "every machine that reaches it gets configs, without their secrets; start it without --open, and give new machines tokens: bunsen token create")
+		all = append(all, "every machine that reaches it gets configs, without their secrets; start it without "+
+			"--open, and give new machines tokens: bunsen token create")
 	case r.Report.SecretsToAll:
-		all = append(all, "every machine with a token gets secrets, not only the node for which they are; start it without --secrets=all")
+		all = append(all, "every machine with a token gets secrets, not only the node for which they are; start it "+
+			"without --secrets=all")
 	}
 	switch until := r.Report.CertificateUntil; {
 	case until == nil:
 	case !now.Before(until.Time):
-		all = append(all, "its certificate ended "+fleet.AgoIn(c, until.Time, now)+", so no new machine trusts it; its log says why it was not renewed")
+		all = append(all, "its certificate ended "+fleet.AgoIn(c, until.Time, now)+", so no new machine trusts it; "+
+			"its log says why it was not renewed")
 	case until.Sub(now) < endsSoon:
 		ends := "in " + terminal.Age(now, until.Time)
 		if c.Timestamps {
@@ -185,7 +190,8 @@ func (s *Servers) boots(v *fleet.Pool, now time.Time) (all []BootRow) {
 // problem yet.
 func isOutdated(v *fleet.Pool, served v1alpha1.ServedPool, reported, now time.Time) bool {
 	switch {
-	case served.Config == "" || served.Problem != "", served.Config == v.TargetConfig(), served.Config == v1alpha1.ConfigName(v.Facts.Care.Healthy):
+	case served.Config == "" || served.Problem != "", served.Config == v.TargetConfig(),
+		served.Config == v1alpha1.ConfigName(v.Facts.Care.Healthy):
 		return false
 	}
 	record := v.Facts.Care.Record

@@ -33,14 +33,20 @@ func (s *Servers) Text(now time.Time) string {
 }
 
 func (s *Servers) table(now time.Time) terminal.Table {
-	t := terminal.Table{Head: []string{"SERVER", "LISTEN", "ACCESS", "SECRETS", "CERTIFICATE", "SERVED", "REFUSED", "STATE"}}
+	t := terminal.Table{Head: []string{
+		"SERVER", "LISTEN", "ACCESS", "SECRETS", "CERTIFICATE", "SERVED", "REFUSED",
+		"STATE",
+	}}
 	for _, r := range s.Replicas {
 		if !r.Alive && len(s.Alive()) > 0 && now.Sub(r.at()) > recently {
 			continue
 		}
 		row := []string{r.Name, "-", "-", "-", "-", "-", "-", r.state(r.started(), now)}
 		if p := r.Report; p != nil {
-			copy(row[1:], []string{terminal.Dash(p.Listen), r.Access(), r.Secrets(), r.certificate(), fmt.Sprint(p.Served), fmt.Sprint(p.Refused)})
+			copy(row[1:], []string{
+				terminal.Dash(p.Listen), r.Access(), r.Secrets(), r.certificate(),
+				fmt.Sprint(p.Served), fmt.Sprint(p.Refused),
+			})
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -87,7 +93,8 @@ func (r BootRow) text() string {
 	if r.Config == "" {
 		return "new machines of " + r.Pool + " get nothing" + from + ": " + fleet.Brief(r.Why)
 	}
-	return "new machines of " + r.Pool + " boot " + fleet.ShortRendered(r.Config) + from + " (" + fleet.Brief(r.Why) + ")"
+	return "new machines of " + r.Pool + " boot " + fleet.ShortRendered(r.Config) + from + " (" + fleet.Brief(r.Why) +
+		")"
 }
 
 // Lines returns the lines of the screen about servers: how many run, the warnings, and the configs that are served
@@ -105,7 +112,10 @@ func (s *Servers) Lines(width int, spare *int) []terminal.Line {
 	}
 	first := terminal.Line{terminal.Dim.Of("SERVERS "), terminal.Bad.Of("none up")}
 	if len(up) > 0 {
-		first = terminal.Line{terminal.Dim.Of("SERVERS "), terminal.Good.Of(fmt.Sprintf("%d up", len(up))), terminal.Plain.Of("   " + strings.Join(up, ", "))}
+		first = terminal.Line{
+			terminal.Dim.Of("SERVERS "), terminal.Good.Of(fmt.Sprintf("%d up", len(up))),
+			terminal.Plain.Of("   " + strings.Join(up, ", ")),
+		}
 	}
 	out := []terminal.Line{first}
 	for _, w := range s.Warnings {

@@ -151,7 +151,10 @@ func (d Report) Text(now time.Time) string {
 	}
 	t := terminal.Table{Head: []string{"NODE", "PATH", "KIND", "ACTION", "SINCE"}}
 	for _, r := range d.Rows {
-		t.Rows = append(t.Rows, []string{r.Node, r.Name, string(r.Kind), string(r.Action), terminal.Age(r.Since.Time, now)})
+		t.Rows = append(t.Rows, []string{
+			r.Node, r.Name, string(r.Kind), string(r.Action),
+			terminal.Age(r.Since.Time, now),
+		})
 	}
 	var b strings.Builder
 	b.WriteString(t.String())
@@ -170,7 +173,9 @@ func (d Report) unmanagedText() string {
 	if len(d.Unmanaged) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("No pool selects %s (%s), so Bunsen does not manage %s.\n", fleet.Count(len(d.Unmanaged), "node"), fleet.Names(d.Unmanaged, most), map[bool]string{true: "it", false: "them"}[len(d.Unmanaged) == 1])
+	return fmt.Sprintf("No pool selects %s (%s), so Bunsen does not manage %s.\n",
+		fleet.Count(len(d.Unmanaged), "node"), fleet.Names(d.Unmanaged, most),
+		map[bool]string{true: "it", false: "them"}[len(d.Unmanaged) == 1])
 }
 
 // none returns a text that says that no drift is reported, and for how many nodes the drift is known.
@@ -208,7 +213,8 @@ func (r Row) Text(now time.Time) string {
 	var b terminal.Labels
 	b.Add("Node", r.Node+"   "+fleet.ShortRendered(r.Config))
 	b.Add("Path", r.Name)
-	b.Add("Differs", fmt.Sprintf("%s, since %s (%s)", r.Kind, r.Since.UTC().Format(time.RFC3339), terminal.Age(r.Since.Time, now)))
+	b.Add("Differs", fmt.Sprintf("%s, since %s (%s)", r.Kind, r.Since.UTC().Format(time.RFC3339),
+		terminal.Age(r.Since.Time, now)))
 	b.Add("Action", string(r.Action))
 	b.Add("Why", r.Why)
 	b.Add("Expected", r.ExpectedText())

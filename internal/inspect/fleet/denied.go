@@ -58,15 +58,22 @@ func DeniedMachines(requests []certificatesv1.CertificateSigningRequest) []Denie
 // isReasonOfController reports whether the controller denies requests with this reason.
 func isReasonOfController(reason string) bool {
 	switch reason {
-	case v1alpha1.ReasonJoinInvalid, v1alpha1.ReasonJoinPools, v1alpha1.ReasonJoinOtherNode, v1alpha1.ReasonJoinTokenUsed, v1alpha1.ReasonJoinNodeExists,
-		v1alpha1.ReasonJoinControlPlane, v1alpha1.ReasonJoinNameReserved, v1alpha1.ReasonJoinNameTaken, v1alpha1.ReasonJoinTooLate:
+	case v1alpha1.ReasonJoinInvalid, v1alpha1.ReasonJoinPools, v1alpha1.ReasonJoinOtherNode,
+		v1alpha1.ReasonJoinTokenUsed, v1alpha1.ReasonJoinNodeExists,
+		v1alpha1.ReasonJoinControlPlane, v1alpha1.ReasonJoinNameReserved, v1alpha1.ReasonJoinNameTaken,
+		v1alpha1.ReasonJoinTooLate:
 		return true
 	}
 	return false
 }
 
-func deniedMachine(r *certificatesv1.CertificateSigningRequest, c certificatesv1.CertificateSigningRequestCondition) DeniedMachine {
-	m := DeniedMachine{Request: r.Name, Node: nodestate.RequestedNode(r), Reason: c.Reason, Message: c.Message, At: c.LastUpdateTime.Time}
+func deniedMachine(r *certificatesv1.CertificateSigningRequest,
+	c certificatesv1.CertificateSigningRequestCondition,
+) DeniedMachine {
+	m := DeniedMachine{
+		Request: r.Name, Node: nodestate.RequestedNode(r), Reason: c.Reason, Message: c.Message,
+		At: c.LastUpdateTime.Time,
+	}
 	if len(validation.IsDNS1123Subdomain(m.Node)) > 0 { // The node name in the request is invalid.
 		m.Node = ""
 	}

@@ -62,8 +62,8 @@ type Fleet struct {
 	Now        time.Time
 	PoolByName map[string]*Pool
 	Others     poolstate.Others
-	// Conflicts are the nodes that several custom pools select. Unmanaged are the nodes that no pool selects. The keys are
-	// names.
+	// Conflicts are the nodes that several custom pools select. Unmanaged are the nodes that no pool selects. The keys
+	// are names.
 	Conflicts, Unmanaged map[string]NodeRow
 	// nodeAt has the index of each node in Cluster.Nodes.
 	nodeAt map[string]int
@@ -111,7 +111,10 @@ func (f *Fleet) FindNode(name string) (*corev1.Node, error) {
 
 // New reads a cluster's pools and nodes, and makes the decision for each pool that the rollout would make now.
 func New(c Cluster, now time.Time) *Fleet {
-	f := &Fleet{Cluster: c, Now: now, PoolByName: map[string]*Pool{}, Conflicts: map[string]NodeRow{}, Unmanaged: map[string]NodeRow{}, nodeAt: make(map[string]int, len(c.Nodes))}
+	f := &Fleet{
+		Cluster: c, Now: now, PoolByName: map[string]*Pool{}, Conflicts: map[string]NodeRow{},
+		Unmanaged: map[string]NodeRow{}, nodeAt: make(map[string]int, len(c.Nodes)),
+	}
 	objects := make([]*mcfgv1.MachineConfigPool, len(c.Pools))
 	for i := range c.Pools {
 		objects[i] = &c.Pools[i]
@@ -122,7 +125,10 @@ func New(c Cluster, now time.Time) *Fleet {
 	}
 	nodes := sortNodes(f, membership.New(objects))
 	for _, p := range objects {
-		v := &Pool{Object: p, Facts: poolstate.Read(p, c.Policies, published(c, p), len(nodes[p.Name])), daemons: c.Daemons, now: now}
+		v := &Pool{
+			Object: p, Facts: poolstate.Read(p, c.Policies, published(c, p), len(nodes[p.Name])),
+			daemons: c.Daemons, now: now,
+		}
 		v.Facts.Timestamps = c.Timestamps
 		v.Facts.SetNodeConfigs(configsOfNodes(c, v, nodes[p.Name]))
 		v.Facts.SetNodes(nodes[p.Name])
@@ -158,7 +164,10 @@ func sortNodes(f *Fleet, pools membership.Pools) map[string][]nodestate.Node {
 		n := nodestate.Read(&f.Nodes[i])
 		n.Ahead = f.Daemons[n.Name].FetchesAhead || n.Next.Config != ""
 		n.Images, n.Pins = n.Pin.Digest, f.Daemons[n.Name].PinsImages || n.Pinned.Digest != ""
-		row := NodeRow{Name: n.Name, Current: n.Config.Current, Desired: n.Config.Desired, State: cmp.Or(n.State, StateUnknown)}
+		row := NodeRow{
+			Name: n.Name, Current: n.Config.Current, Desired: n.Config.Desired,
+			State: cmp.Or(n.State, StateUnknown),
+		}
 		switch pool, _, err := pools.For(n.Name, n.Labels); {
 		case err != nil:
 			row.State, row.Cause, row.Reason = "Conflict", CauseConflict, err.Error()
@@ -225,7 +234,8 @@ func decide(f *Fleet, v *Pool) {
 		around.Quorum = poolstate.EtcdHold(v.Facts.Nodes, f.Daemons, f.Now)
 	}
 	if target != "" && f.Rendered != nil && !HasConfig(f, target) {
-		v.Undecided = fmt.Sprintf("MachineConfig %s, which the pool should run, is not on the cluster", v1alpha1.ConfigName(target))
+		v.Undecided = fmt.Sprintf("MachineConfig %s, which the pool should run, is not on the cluster",
+			v1alpha1.ConfigName(target))
 	}
 	applying, waits := applyingBlock(v)
 	if v.Undecided != "" || waits || !v.Object.DeletionTimestamp.IsZero() {
@@ -257,7 +267,8 @@ func explainNodes(v *Pool, now time.Time) {
 		}
 	}
 	for _, a := range v.Decision.Assign {
-		v.Waits[a.Node] = rollout.Waiting{Node: a.Node, Cause: rollout.CauseNext, Reason: "next to be assigned " + a.Config}
+		v.Waits[a.Node] = rollout.Waiting{Node: a.Node, Cause: rollout.CauseNext, Reason: "next to be assigned " +
+			a.Config}
 	}
 	v.Rows = make([]NodeRow, len(v.Facts.Nodes))
 	for i := range v.Facts.Nodes {
@@ -373,7 +384,8 @@ func (f *Fleet) Config(at string) *RenderedRow {
 			continue
 		}
 		last = h.Time.Time
-		row.Pool, row.Source, row.Revision, row.Subject, row.Author = v1alpha1.RenderedPool(name), f.Sources[i].Name, h.Revision, h.Subject, h.Author
+		row.Pool, row.Source, row.Revision, row.Subject, row.Author = v1alpha1.RenderedPool(name), f.Sources[i].Name,
+			h.Revision, h.Subject, h.Author
 	}
 	return row
 }

@@ -75,7 +75,8 @@ func HeldBy(p *mcfgv1.MachineConfigPool) string {
 	if p.Annotations[v1alpha1.HoldAnnotation] == "" {
 		return ""
 	}
-	text := " at " + cmp.Or(ShortRevision(p.Annotations[v1alpha1.HeldRevisionAnnotation]), ShortRendered(p.Annotations[v1alpha1.HoldAnnotation]))
+	text := " at " + cmp.Or(ShortRevision(p.Annotations[v1alpha1.HeldRevisionAnnotation]),
+		ShortRendered(p.Annotations[v1alpha1.HoldAnnotation]))
 	if t, err := time.Parse(time.RFC3339, p.Annotations[v1alpha1.HeldUntilAnnotation]); err == nil {
 		text += " until " + Moment(t, nil, t)
 	}

@@ -50,7 +50,9 @@ func manualConfigs(f *Fleet, v *Pool, config string) []string {
 	}
 	var out []string
 	for _, in := range target.Inputs {
-		asked := slices.ContainsFunc(target.API, func(c v1alpha1.APIChange) bool { return c.Kind == KindMachineConfig && c.Name == in.Name })
+		asked := slices.ContainsFunc(target.API, func(c v1alpha1.APIChange) bool {
+			return c.Kind == KindMachineConfig && c.Name == in.Name
+		})
 		if in.Source == "" && !asked {
 			out = append(out, in.Name)
 		}
@@ -137,12 +139,16 @@ func RenderedRows(all []metav1.PartialObjectMetadata) []RenderedRow {
 			continue
 		}
 		row := RenderedRow{
-			Name: mc.Name, Pool: pool, Source: mc.Annotations[v1alpha1.SourceAnnotation], Revision: mc.Annotations[v1alpha1.RevisionAnnotation],
-			Subject: mc.Annotations[v1alpha1.CommitSubjectAnnotation], Author: mc.Annotations[v1alpha1.CommitAuthorAnnotation],
-			Created: mc.CreationTimestamp.Time,
+			Name: mc.Name, Pool: pool, Source: mc.Annotations[v1alpha1.SourceAnnotation],
+			Revision: mc.Annotations[v1alpha1.RevisionAnnotation],
+			Subject:  mc.Annotations[v1alpha1.CommitSubjectAnnotation],
+			Author:   mc.Annotations[v1alpha1.CommitAuthorAnnotation],
+			Created:  mc.CreationTimestamp.Time,
 		}
-		row.Nodes, _ = v1alpha1.ParseNodeConfigs(mc.Annotations[v1alpha1.NodeConfigsAnnotation]) // an invalid one counts as absent
-		if asked := v1alpha1.ParseConfigRequest(mc.Annotations[v1alpha1.RequestAnnotation], mc.Name); len(asked.API) > 0 || len(asked.After) > 0 {
+		// an invalid one counts as absent
+		row.Nodes, _ = v1alpha1.ParseNodeConfigs(mc.Annotations[v1alpha1.NodeConfigsAnnotation])
+		if asked := v1alpha1.ParseConfigRequest(mc.Annotations[v1alpha1.RequestAnnotation],
+			mc.Name); len(asked.API) > 0 || len(asked.After) > 0 {
 			row.setRequester(asked)
 		}
 		rows = append(rows, row)
@@ -160,7 +166,10 @@ func RenderedRows(all []metav1.PartialObjectMetadata) []RenderedRow {
 func RenderedTable(rows []RenderedRow, now time.Time) terminal.Table {
 	t := terminal.Table{Head: []string{"RENDERED", "POOL", "COMMIT", "AUTHOR", "AGE", "SUBJECT"}}
 	for _, r := range rows {
-		t.Rows = append(t.Rows, []string{r.Name, r.Pool, terminal.Dash(CommitLabel(r.API, r.Revision)), Person(r.Author), terminal.Age(r.Created, now), r.Subject})
+		t.Rows = append(t.Rows, []string{
+			r.Name, r.Pool, terminal.Dash(CommitLabel(r.API, r.Revision)),
+			Person(r.Author), terminal.Age(r.Created, now), r.Subject,
+		})
 	}
 	return t
 }
@@ -170,7 +179,10 @@ func (r RenderedRow) CommitText() string {
 	if r.Revision == "" && len(r.API) == 0 {
 		return r.Name + "   (its commit is not known)"
 	}
-	asked := v1alpha1.Requester{Revision: r.Revision, Subject: r.Subject, Author: r.Author, API: r.API, AlsoCommit: !r.ByAPI(), After: r.After, Unproven: r.Unproven}
+	asked := v1alpha1.Requester{
+		Revision: r.Revision, Subject: r.Subject, Author: r.Author, API: r.API,
+		AlsoCommit: !r.ByAPI(), After: r.After, Unproven: r.Unproven,
+	}
 	return r.Name + "   " + asked.Text(commitText)
 }
 

@@ -34,11 +34,13 @@ type ConfigSecrets struct {
 	Note string `json:"note,omitempty"`
 }
 
-// published returns what a cluster says about the secrets of a pool's configs. Only the controller reads whether a config
-// refers to secrets, so published reads its condition.
+// published returns what a cluster says about the secrets of a pool's configs. Only the controller reads whether a
+// config refers to secrets, so published reads its condition.
 func published(c Cluster, pool *mcfgv1.MachineConfigPool) poolstate.Published {
 	waits := waitsForSecrets(&Pool{Object: pool})
-	return poolstate.Published{Revisions: c.Secrets.Revisions, Unread: c.Secrets.Note != "", Refers: func(string) bool { return waits }}
+	return poolstate.Published{Revisions: c.Secrets.Revisions, Unread: c.Secrets.Note != "", Refers: func(string) bool {
+		return waits
+	}}
 }
 
 // waitsForSecrets reports whether the controller says that a pool waits for the secrets of its config.
@@ -50,18 +52,21 @@ func waitsForSecrets(v *Pool) bool {
 // TargetConfig returns the rendered config that the pool should run, without the revision of its secrets.
 func (v *Pool) TargetConfig() string { return v1alpha1.ConfigName(v.Facts.Target) }
 
-// SecretsOf returns what is known about the secrets of a rendered config; nil if it refers to none. The parameter at is a
-// result of v1alpha1.ConfigAt.
+// SecretsOf returns what is known about the secrets of a rendered config; nil if it refers to none. The parameter at is
+// a result of v1alpha1.ConfigAt.
 func SecretsOf(f *Fleet, at string) *ConfigSecrets {
 	config, revision := v1alpha1.SplitConfigAt(at)
 	v := f.PoolByName[v1alpha1.RenderedPool(config)]
-	return f.Secrets.Of(config, revision != "" || v != nil && config != "" && v.TargetConfig() == config && waitsForSecrets(v))
+	return f.Secrets.Of(config, revision != "" || v != nil && config != "" && v.TargetConfig() == config &&
+		waitsForSecrets(v))
 }
 
-// Of returns what is known about the secrets of a rendered config; nil if nothing is published and the config refers to none.
+// Of returns what is known about the secrets of a rendered config; nil if nothing is published and the config refers to
+// none.
 func (s Secrets) Of(config string, refers bool) *ConfigSecrets {
 	if entry, published := s.entryOf(config); published && (refers || entry.Own == nil) {
-		return &ConfigSecrets{Changes: entry.Changes, Problems: entry.Problems, Kept: entry.Revision != "" && len(entry.Problems) > 0}
+		return &ConfigSecrets{Changes: entry.Changes, Problems: entry.Problems, Kept: entry.Revision != "" &&
+			len(entry.Problems) > 0}
 	}
 	if s.Note == "" || !refers {
 		return nil
@@ -69,14 +74,15 @@ func (s Secrets) Of(config string, refers bool) *ConfigSecrets {
 	return &ConfigSecrets{Note: s.Note}
 }
 
-// entryOf returns what is published about a rendered config. For the config of single nodes, that is the entry of the config of
-// its pool, which has the changes of the secrets of all nodes.
+// entryOf returns what is published about a rendered config. For the config of single nodes, that is the entry of the
+// config of its pool, which has the changes of the secrets of all nodes.
 func (s Secrets) entryOf(config string) (v1alpha1.SecretsRevision, bool) {
 	if entry, published := s.Revisions[config]; published {
 		return entry, true
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Revisions)) {
-		if entry := s.Revisions[name]; entry.Own != nil && v1alpha1.RenderedPool(name) == v1alpha1.RenderedPool(config) && config != "" {
+		if entry := s.Revisions[name]; entry.Own != nil && v1alpha1.RenderedPool(name) == v1alpha1.RenderedPool(
+			config) && config != "" {
 			return entry, true
 		}
 	}
@@ -89,7 +95,9 @@ func (s *ConfigSecrets) About(objects map[string]bool) *ConfigSecrets {
 		return nil
 	}
 	out := *s
-	out.Changes = slices.DeleteFunc(slices.Clone(s.Changes), func(c v1alpha1.SecretChange) bool { return !objects[c.Object] })
+	out.Changes = slices.DeleteFunc(slices.Clone(s.Changes), func(c v1alpha1.SecretChange) bool {
+		return !objects[c.Object]
+	})
 	return &out
 }
 
@@ -149,8 +157,8 @@ func EarlierRollout(v *Pool) time.Time {
 	return past[0].Began.Time
 }
 
-// SecretsChangedIn returns the changes of secrets of a config from one time until another one, newest first. A zero time is no
-// limit. Times have whole seconds, so a change in the second in which an earlier rollout began counts.
+// SecretsChangedIn returns the changes of secrets of a config from one time until another one, newest first. A zero
+// time is no limit. Times have whole seconds, so a change in the second in which an earlier rollout began counts.
 func SecretsChangedIn(f *Fleet, config string, after, until time.Time) []v1alpha1.SecretChange {
 	var out []v1alpha1.SecretChange
 	for _, c := range slices.Backward(f.Secrets.Revisions[config].Changes) {

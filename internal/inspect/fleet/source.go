@@ -21,7 +21,8 @@ func GavePool(src *v1alpha1.GitSource, pool string) bool {
 func refusedCommit(src *v1alpha1.GitSource) *v1alpha1.HistoryEntry {
 	s := &src.Status
 	ready := meta.FindStatusCondition(s.Conditions, v1alpha1.ReadyCondition)
-	if ready == nil || ready.Status != metav1.ConditionFalse || !meta.IsStatusConditionTrue(s.Conditions, v1alpha1.StalledCondition) || len(s.History) == 0 {
+	if ready == nil || ready.Status != metav1.ConditionFalse || !meta.IsStatusConditionTrue(s.Conditions,
+		v1alpha1.StalledCondition) || len(s.History) == 0 {
 		return nil
 	}
 	newest := &s.History[0]
@@ -42,7 +43,8 @@ func SourceProblem(src *v1alpha1.GitSource, message string) (problem, commit str
 	if i := strings.LastIndexByte(text, '\n'); i >= 0 {
 		text = text[:i]
 	}
-	return FirstLine(text), fmt.Sprintf("in %s %s by %s; nothing of it is applied", ShortRevision(c.Revision), source.Quote(c.Subject), c.Author)
+	return FirstLine(text), fmt.Sprintf("in %s %s by %s; nothing of it is applied", ShortRevision(c.Revision),
+		source.Quote(c.Subject), c.Author)
 }
 
 // SourceProblemLine returns the problem of a source with its commit, for tables.

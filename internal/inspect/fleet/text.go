@@ -10,8 +10,8 @@ import (
 	"github.com/bunsen-os/bunsen/internal/terminal"
 )
 
-// ShortRendered shortens the hash in a rendered config's name and the revision of its secrets to five digits each, as tables
-// show them. The parameter at is a result of v1alpha1.ConfigAt.
+// ShortRendered shortens the hash in a rendered config's name and the revision of its secrets to five digits each, as
+// tables show them. The parameter at is a result of v1alpha1.ConfigAt.
 func ShortRendered(at string) string {
 	name, secrets := v1alpha1.SplitConfigAt(at)
 	if i := strings.LastIndexByte(name, '-'); i >= 0 && len(name)-i-1 > 5 {

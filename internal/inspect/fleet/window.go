@@ -29,7 +29,10 @@ func (f *Fleet) Window(v *Pool) *WindowState {
 		return nil
 	}
 	s := p.Windows.At(f.Now)
-	w := &WindowState{Open: s.Open, Window: s.Window, Zone: windowZone(f, p.Policies, s.Window), Changes: TimeOrNil(s.Until)}
+	w := &WindowState{
+		Open: s.Open, Window: s.Window, Zone: windowZone(f, p.Policies, s.Window),
+		Changes: TimeOrNil(s.Until),
+	}
 	if until := v.Facts.Care.OpenUntil; until.After(f.Now) {
 		w.OpenUntil = &until
 	}

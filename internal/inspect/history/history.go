@@ -50,10 +50,11 @@ type Row struct {
 type Changes struct {
 	// API are the changes through the API that requested the config; Row.Revision was applied at that time.
 	API []v1alpha1.APIChange `json:"api,omitempty"`
-	// After are the changes through the API that reverted earlier ones, so that the pool returned to the commit's config.
+	// After are the changes through the API that reverted earlier ones, so that the pool returned to the commit's
+	// config.
 	After []v1alpha1.APIChange `json:"after,omitempty"`
-	// NewSecrets is true for the rollout of new values of the secrets of a config that the pool already had. Secrets are the
-	// changes that caused it, newest first, as far as they are known.
+	// NewSecrets is true for the rollout of new values of the secrets of a config that the pool already had. Secrets
+	// are the changes that caused it, newest first, as far as they are known.
 	NewSecrets bool                    `json:"newSecrets,omitempty"`
 	Secrets    []v1alpha1.SecretChange `json:"secrets,omitempty"`
 }
@@ -122,7 +123,8 @@ func Of(f *fleet.Fleet, pool string) (History, error) {
 	h := History{Pool: pool, Rows: []Row{}}
 	for i := range f.Sources {
 		src := &f.Sources[i]
-		if of := v.Object.Annotations[v1alpha1.SourceAnnotation]; of == "" || of == src.Name || fleet.GavePool(src, pool) {
+		if of := v.Object.Annotations[v1alpha1.SourceAnnotation]; of == "" || of == src.Name ||
+			fleet.GavePool(src, pool) {
 			addSource(&h, f, src)
 		}
 	}
@@ -146,7 +148,8 @@ func Of(f *fleet.Fleet, pool string) (History, error) {
 		h.Notes = append(h.Notes, "Which secrets changed is "+f.Secrets.Note)
 	}
 	if ofGoneSource(f, h.Rows) {
-		h.Notes = append(h.Notes, "Earlier commits were recorded by a GitSource that is gone; those that were refused or had no effect are not listed")
+		h.Notes = append(h.Notes, "Earlier commits were recorded by a GitSource that is gone; those that were "+
+			"refused or had no effect are not listed")
 	}
 	return h, nil
 }
@@ -155,14 +158,17 @@ func Of(f *fleet.Fleet, pool string) (History, error) {
 func addSource(h *History, f *fleet.Fleet, src *v1alpha1.GitSource) {
 	if row, no := refusedRow(src); no {
 		h.Rows = append(h.Rows, row)
-	} else if s := src.Status; s.ObservedRevision != "" && s.ObservedRevision != s.AppliedRevision && !remembers(src, s.ObservedRevision) {
-		h.Notes = append(h.Notes, fmt.Sprintf("GitSource %s has seen %s, which is not applied: bunsen why pool/%s", src.Name, fleet.ShortRevision(s.ObservedRevision), h.Pool))
+	} else if s := src.Status; s.ObservedRevision != "" && s.ObservedRevision != s.AppliedRevision &&
+		!remembers(src, s.ObservedRevision) {
+		h.Notes = append(h.Notes, fmt.Sprintf("GitSource %s has seen %s, which is not applied: bunsen why pool/%s",
+			src.Name, fleet.ShortRevision(s.ObservedRevision), h.Pool))
 	}
 	for j := range src.Status.History {
 		h.Rows = append(h.Rows, historyRow(f, src.Name, &src.Status.History[j], h.Pool))
 	}
 	if len(fleet.AppliedHistory(src)) >= v1alpha1.MaxHistory {
-		h.Notes = append(h.Notes, fmt.Sprintf("GitSource %s keeps %d commits; older ones are not listed", src.Name, v1alpha1.MaxHistory))
+		h.Notes = append(h.Notes, fmt.Sprintf("GitSource %s keeps %d commits; older ones are not listed", src.Name,
+			v1alpha1.MaxHistory))
 	}
 }
 
@@ -176,7 +182,8 @@ func remembers(src *v1alpha1.GitSource, revision string) bool {
 func refusedRow(src *v1alpha1.GitSource) (Row, bool) {
 	s := src.Status
 	c := meta.FindStatusCondition(s.Conditions, v1alpha1.ReadyCondition)
-	if c == nil || c.Status != metav1.ConditionFalse || !meta.IsStatusConditionTrue(s.Conditions, v1alpha1.StalledCondition) {
+	if c == nil || c.Status != metav1.ConditionFalse || !meta.IsStatusConditionTrue(s.Conditions,
+		v1alpha1.StalledCondition) {
 		return Row{}, false
 	}
 	row := Row{Source: src.Name, Revision: s.ObservedRevision}
@@ -187,7 +194,8 @@ func refusedRow(src *v1alpha1.GitSource) (Row, bool) {
 
 func historyRow(f *fleet.Fleet, source string, e *v1alpha1.HistoryEntry, pool string) Row {
 	row := Row{
-		Source: source, Revision: e.Revision, Subject: e.Subject, Author: e.Author, Committed: fleet.TimeOrNil(e.Time.UTC()), Rendered: e.Pools[pool], entry: e,
+		Source: source, Revision: e.Revision, Subject: e.Subject, Author: e.Author,
+		Committed: fleet.TimeOrNil(e.Time.UTC()), Rendered: e.Pools[pool], entry: e,
 	}
 	row.RenderedAt = renderedAt(f, row.Rendered)
 	return row

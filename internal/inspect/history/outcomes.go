@@ -119,7 +119,8 @@ func recordedOutcome(past []v1alpha1.RolloutOutcome, used map[int]bool, config s
 // notRendered returns the outcome of a commit that gave the pool no config.
 func notRendered(v *fleet.Pool, e *v1alpha1.HistoryEntry, newest bool) RowOutcome {
 	why := e.NotRendered[v.Object.Name]
-	if failed := v.RenderFailure(); newest && failed != "" && v.Object.Annotations[v1alpha1.NotRenderedAnnotation] == e.Revision {
+	if failed := v.RenderFailure(); newest && failed != "" &&
+		v.Object.Annotations[v1alpha1.NotRenderedAnnotation] == e.Revision {
 		why = failed
 	}
 	switch {
@@ -128,13 +129,15 @@ func notRendered(v *fleet.Pool, e *v1alpha1.HistoryEntry, newest bool) RowOutcom
 	case newest:
 		return RowOutcome{Result: ResultPending, Outcome: "not rendered yet"}
 	}
-	return RowOutcome{Result: ResultNoEffect, Outcome: "no effect: did not affect this pool, or was replaced before it was rendered"}
+	return RowOutcome{Result: ResultNoEffect, Outcome: "no effect: did not affect this pool, or was replaced before " +
+		"it was rendered"}
 }
 
 // pastOutcome converts a recorded outcome. The parameter newer is the next revision.
 func pastOutcome(o v1alpha1.RolloutOutcome, newer string) RowOutcome {
 	out := RowOutcome{
-		Result: Result(o.Result), Updated: o.Updated, Nodes: o.Nodes, Began: fleet.TimeOrNil(o.Began.UTC()), Ended: fleet.TimeOrNil(o.Ended.UTC()), Back: o.Back, Why: o.Why,
+		Result: Result(o.Result), Updated: o.Updated, Nodes: o.Nodes, Began: fleet.TimeOrNil(o.Began.UTC()),
+		Ended: fleet.TimeOrNil(o.Ended.UTC()), Back: o.Back, Why: o.Why,
 		Failed: o.Failed, UpdatedBefore: o.UpdatedBefore, RanBefore: o.Nodes > 0 && o.UpdatedBefore >= o.Nodes,
 	}
 	if o.Result == v1alpha1.RolloutSuperseded {
@@ -149,18 +152,23 @@ func pastOutcome(o v1alpha1.RolloutOutcome, newer string) RowOutcome {
 // outcomes, may be the reason.
 func unrecorded(v *fleet.Pool, rows []Row, past []v1alpha1.RolloutOutcome, newer string) RowOutcome {
 	recorded := func(r Row) bool {
-		return slices.ContainsFunc(past, func(o v1alpha1.RolloutOutcome) bool { return o.Revision == r.Revision }) || v.Facts.Care.Record.Revision == r.Revision
+		return slices.ContainsFunc(past, func(o v1alpha1.RolloutOutcome) bool { return o.Revision == r.Revision }) ||
+			v.Facts.Care.Record.Revision == r.Revision
 	}
 	earlier := func(o v1alpha1.RolloutOutcome) bool { // The commit of this outcome is older than the history.
-		return o.Config == rows[0].Rendered && !slices.ContainsFunc(rows, func(r Row) bool { return r.Revision == o.Revision })
+		return o.Config == rows[0].Rendered && !slices.ContainsFunc(rows, func(r Row) bool {
+			return r.Revision == o.Revision
+		})
 	}
 	if at := slices.IndexFunc(past, earlier); at >= 0 && renderedIn(rows[1:]) == "" {
 		return sameConfig(past[at].Revision)
 	}
 	if slices.ContainsFunc(rows, recorded) {
-		return RowOutcome{Result: Result(v1alpha1.RolloutSuperseded), By: newer, Outcome: "superseded by " + fleet.ShortRevision(newer) + " before its rollout began"}
+		return RowOutcome{Result: Result(v1alpha1.RolloutSuperseded), By: newer, Outcome: "superseded by " +
+			fleet.ShortRevision(newer) + " before its rollout began"}
 	}
-	return RowOutcome{Result: ResultUnknown, By: newer, Outcome: "replaced by " + fleet.ShortRevision(newer) + "; its result was not recorded"}
+	return RowOutcome{Result: ResultUnknown, By: newer, Outcome: "replaced by " + fleet.ShortRevision(newer) +
+		"; its result was not recorded"}
 }
 
 // renderedIn returns the first config in the given rows, or "".
@@ -178,7 +186,10 @@ func currentOutcome(f *fleet.Fleet, v *fleet.Pool) RowOutcome {
 	r, counts := v.Decision.Record, v.Counts()
 	// Without a record of the target, a rollout can only begin now.
 	recorded := v.Facts.Care.Record.Target() == v.Facts.Target
-	out := RowOutcome{Result: currentResult(v, recorded), Updated: counts.Updated, Nodes: counts.Nodes, Back: r.Back, Why: r.Why}
+	out := RowOutcome{
+		Result: currentResult(v, recorded), Updated: counts.Updated, Nodes: counts.Nodes, Back: r.Back,
+		Why: r.Why,
+	}
 	if recorded {
 		out.Began = fleet.TimeOrNil(r.Began.UTC())
 		out.UpdatedBefore, out.RanBefore = r.UpdatedBefore, counts.Nodes > 0 && r.UpdatedBefore >= counts.Nodes

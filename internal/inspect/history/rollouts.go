@@ -95,7 +95,10 @@ func changesSubject(changes []v1alpha1.APIChange) string {
 
 // rolloutRow returns the row of a rollout that has no commit's row.
 func rolloutRow(f *fleet.Fleet, asked v1alpha1.Requester, config string) Row {
-	row := Row{Revision: asked.Revision, Subject: asked.Subject, Author: asked.Author, Rendered: config, RenderedAt: renderedAt(f, config)}
+	row := Row{
+		Revision: asked.Revision, Subject: asked.Subject, Author: asked.Author, Rendered: config,
+		RenderedAt: renderedAt(f, config),
+	}
 	for _, r := range f.Rendered {
 		if r.Name == config && r.Revision == asked.Revision {
 			row.Source = r.Source
@@ -152,7 +155,8 @@ func currentPosition(v *fleet.Pool, rows []Row) int {
 		return -1
 	}
 	newest := slices.IndexFunc(rows, func(o Row) bool { return o.Rendered != "" })
-	if len(r.After) > 0 && newest >= 0 && (rows[newest].entry == nil || rows[newest].Revision != r.Revision && !r.AlsoCommit) {
+	if len(r.After) > 0 && newest >= 0 && (rows[newest].entry == nil || rows[newest].Revision != r.Revision &&
+		!r.AlsoCommit) {
 		return newest
 	}
 	if !r.ByAPI() {
@@ -167,7 +171,8 @@ func withCurrent(f *fleet.Fleet, v *fleet.Pool, rows []Row) []Row {
 	r := v.Decision.Record
 	config := v.TargetConfig()
 	for i, row := range rows {
-		if config == "" || row.Rendered == config && row.Result != ResultNoEffect && row.Result != ResultUnknown && row.By == "" && i < len(rows) {
+		if config == "" || row.Rendered == config && row.Result != ResultNoEffect && row.Result != ResultUnknown &&
+			row.By == "" && i < len(rows) {
 			return rows
 		}
 	}
@@ -175,7 +180,8 @@ func withCurrent(f *fleet.Fleet, v *fleet.Pool, rows []Row) []Row {
 		return rows
 	}
 	at := 0
-	for at < len(rows) && (rows[at].Result == ResultPending || rows[at].Result == ResultRefused || rows[at].Result == ResultNotRendered) {
+	for at < len(rows) && (rows[at].Result == ResultPending || rows[at].Result == ResultRefused ||
+		rows[at].Result == ResultNotRendered) {
 		at++
 	}
 	row := rolloutRow(f, r.Requester, config)
@@ -195,7 +201,8 @@ func withRetries(f *fleet.Fleet, rows []Row, past []v1alpha1.RolloutOutcome, use
 		}
 		for i, o := range past {
 			withAPI := o.Config != row.Rendered && o.AlsoCommit && row.entry != nil
-			if used[i] || !withAPI && (!o.HasVerdict() || o.Config != row.Rendered) || o.Revision != row.Revision || o.ByAPI() != row.byAPI() {
+			if used[i] || !withAPI && (!o.HasVerdict() || o.Config != row.Rendered) || o.Revision != row.Revision ||
+				o.ByAPI() != row.byAPI() {
 				continue
 			}
 			used[i] = true
@@ -240,7 +247,10 @@ func unlistedConfigs(f *fleet.Fleet, v *fleet.Pool, rows []Row) []Row {
 		if r.Pool != v.Object.Name || slices.ContainsFunc(rows, has) || slices.ContainsFunc(out, has) {
 			continue
 		}
-		row := Row{Source: r.Source, Revision: r.Revision, Subject: r.Subject, Author: r.Author, Rendered: r.Name, RenderedAt: fleet.TimeOrNil(r.Created.UTC()), Changes: Changes{API: r.API}}
+		row := Row{
+			Source: r.Source, Revision: r.Revision, Subject: r.Subject, Author: r.Author, Rendered: r.Name,
+			RenderedAt: fleet.TimeOrNil(r.Created.UTC()), Changes: Changes{API: r.API},
+		}
 		row.RowOutcome = RowOutcome{Result: ResultUnknown, Outcome: "its commit is not in the history any more"}
 		if r.Name == v.TargetConfig() {
 			row.RowOutcome = currentOutcome(f, v)

@@ -22,11 +22,13 @@ type secretsRollout struct {
 	after, until time.Time
 }
 
-// withSecretsRows adds a row for each rollout that changed only the values of secrets, above the rows about the commit that
-// was applied at that time.
+// withSecretsRows adds a row for each rollout that changed only the values of secrets, above the rows about the commit
+// that was applied at that time.
 func withSecretsRows(f *fleet.Fleet, v *fleet.Pool, rows []Row, past []v1alpha1.RolloutOutcome) []Row {
 	for _, s := range slices.Backward(secretsRollouts(v, past)) {
-		at := slices.IndexFunc(rows, func(r Row) bool { return r.Rendered == s.config && r.Revision == s.asked.Revision })
+		at := slices.IndexFunc(rows, func(r Row) bool {
+			return r.Rendered == s.config && r.Revision == s.asked.Revision
+		})
 		if at < 0 {
 			at = slices.IndexFunc(rows, func(r Row) bool { return r.Rendered == s.config })
 		}
@@ -51,7 +53,10 @@ func secretsRollouts(v *fleet.Pool, past []v1alpha1.RolloutOutcome) []secretsRol
 		if o.Config != before.Config || o.Secrets == before.Secrets || before.Secrets == "" {
 			continue
 		}
-		s := secretsRollout{index: i - (len(all) - len(past)), asked: o.Requester, config: o.Config, after: before.Began.Time}
+		s := secretsRollout{
+			index: i - (len(all) - len(past)), asked: o.Requester, config: o.Config,
+			after: before.Began.Time,
+		}
 		if s.index >= 0 {
 			s.until = o.Began.Time
 		}

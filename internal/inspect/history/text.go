@@ -133,7 +133,10 @@ type Line struct {
 // Line returns the row with an index as texts.
 func (h History) Line(i int) Line {
 	r := h.Rows[i]
-	l := Line{Commit: fleet.ShortRevision(r.Revision), Author: fleet.Person(r.Author), Subject: r.Subject, Outcome: r.Outcome, Rendered: r.Rendered}
+	l := Line{
+		Commit: fleet.ShortRevision(r.Revision), Author: fleet.Person(r.Author), Subject: r.Subject,
+		Outcome: r.Outcome, Rendered: r.Rendered,
+	}
 	if r.At != nil {
 		l.When = *r.At
 	}
@@ -146,7 +149,8 @@ func (h History) Line(i int) Line {
 		l.Commit, l.Author, l.Subject = "API", terminal.Dash(r.API[0].Manager), changesSubject(r.API)
 	} else if r.isReturn() || len(r.After) > 0 && hasCommit(h.Rows[i+1:], r.Revision) {
 		l.Commit, l.Author, l.Subject = "API", terminal.Dash(r.After[0].Manager), changesSubject(r.After)
-		l.Outcome = "back to " + fleet.ShortRevision(r.Revision) + ": " + strings.Replace(l.Outcome, afterText(r.After), "", 1)
+		l.Outcome = "back to " + fleet.ShortRevision(r.Revision) + ": " + strings.Replace(l.Outcome, afterText(r.After),
+			"", 1)
 	}
 	return l
 }
@@ -160,7 +164,8 @@ func (h History) Text(now time.Time) string {
 	for i := range h.Rows {
 		l := h.Line(i)
 		t.Rows = append(t.Rows, []string{
-			terminal.Dash(l.Commit), terminal.Dash(fleet.ShortRendered(l.Rendered)), terminal.Age(l.When, now), l.Author, terminal.Dash(fleet.FirstLine(l.Subject)), fleet.FirstLine(l.Outcome),
+			terminal.Dash(l.Commit), terminal.Dash(fleet.ShortRendered(l.Rendered)), terminal.Age(l.When, now),
+			l.Author, terminal.Dash(fleet.FirstLine(l.Subject)), fleet.FirstLine(l.Outcome),
 		})
 	}
 	text := t.String()

@@ -65,7 +65,8 @@ func failedNodes(f *fleet.Fleet, v *fleet.Pool) []v1alpha1.FailedNode {
 	return failed
 }
 
-// failedNodeActions are the commands for a node that failed the config of its pool. isCommit is true if the commit may be the cause.
+// failedNodeActions are the commands for a node that failed the config of its pool. isCommit is true if the commit may
+// be the cause.
 func failedNodeActions(f *fleet.Fleet, v *fleet.Pool, n v1alpha1.FailedNode) (do []string, isCommit bool) {
 	config := v.Decision.Record.Target()
 	row, _ := f.Find(n.Node)
@@ -101,7 +102,8 @@ func causeGone(nodes []string) string {
 // blamesCommit reports whether the commit of a config may be the cause of a node's failure.
 func blamesCommit(cause v1alpha1.FailureCause) bool {
 	switch cause {
-	case v1alpha1.FailureDiskFull, v1alpha1.FailureDrift, v1alpha1.FailureNoConfig, v1alpha1.FailureNoAccess, v1alpha1.FailureLost, v1alpha1.FailureUnsafePath:
+	case v1alpha1.FailureDiskFull, v1alpha1.FailureDrift, v1alpha1.FailureNoConfig, v1alpha1.FailureNoAccess,
+		v1alpha1.FailureLost, v1alpha1.FailureUnsafePath:
 		return false
 	}
 	return true
@@ -121,7 +123,8 @@ func blamedConfig(f *fleet.Fleet, v *fleet.Pool) string {
 		}
 	}
 	for _, row := range v.Rows {
-		if row.Step == fleet.StepFailed && row.Current != row.Desired && row.Desired != fleet.HealthyConfig(v) && blamesCommit(FailureCause(f, row)) {
+		if row.Step == fleet.StepFailed && row.Current != row.Desired && row.Desired != fleet.HealthyConfig(v) &&
+			blamesCommit(FailureCause(f, row)) {
 			return row.Desired
 		}
 	}
@@ -165,7 +168,8 @@ func nodeActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) []string {
 		return failureActions(f, v, row, FailureCause(f, row))
 	case len(heldUp(report)) > 0:
 		return budgetActions(heldUp(report))
-	case row.Step == fleet.StepDraining && report != nil && f.Now.Sub(drainBegan(facts, report)) > slowDrain && len(report.Pods) > 0:
+	case row.Step == fleet.StepDraining && report != nil && f.Now.Sub(drainBegan(facts, report)) > slowDrain &&
+		len(report.Pods) > 0:
 		namespace, name, _ := strings.Cut(report.Pods[0].Pod, "/")
 		return []string{fmt.Sprintf("kubectl -n %s describe pod %s", namespace, name)}
 	case facts.Cordon.ByAdministrator():
@@ -211,9 +215,11 @@ func hostActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha
 	case v1alpha1.FailureDiskFull:
 		return []string{"free disk space on " + row.Name + "; its daemon tries again by itself"}
 	case v1alpha1.FailureUnsafePath:
-		return []string{"remove the link or directory that the message names on " + row.Name + "; its daemon tries again by itself"}
+		return []string{"remove the link or directory that the message names on " + row.Name + "; its daemon tries " +
+			"again by itself"}
 	case v1alpha1.FailureNoAccess:
-		return []string{"kubectl -n bunsen-system get pods,leases   # does a machine-config-server run? " + row.Name + " tries again by itself"}
+		return []string{"kubectl -n bunsen-system get pods,leases   # does a machine-config-server run? " + row.Name +
+			" tries again by itself"}
 	case v1alpha1.FailureDrift:
 		do := []string{"bunsen drift " + row.Name}
 		if at := fleet.Node(f, row.Name); at != nil {
@@ -230,14 +236,16 @@ func hostActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha
 			return lostConfigActions(f, v)
 		}
 		config := cmp.Or(row.Current, v.Decision.Target)
-		return []string{fmt.Sprintf("kubectl annotate node %s --overwrite %s=%s", row.Name, v1alpha1.DesiredConfigAnnotation, config)}
+		return []string{fmt.Sprintf("kubectl annotate node %s --overwrite %s=%s", row.Name,
+			v1alpha1.DesiredConfigAnnotation, config)}
 	}
 	return notReadyCommands(f, row.Name)
 }
 
 // lostConfigActions are the commands for a pool whose config was deleted and cannot be created again by the controller.
 func lostConfigActions(f *fleet.Fleet, v *fleet.Pool) []string {
-	out := []string{"kubectl get events -A --field-selector reason=RenderedConfigLost   # why the controller cannot make it again"}
+	out := []string{"kubectl get events -A --field-selector reason=RenderedConfigLost   # why the controller cannot " +
+		"make it again"}
 	if len(f.Sources) == 0 {
 		return append(out, fixWithoutSource(f, v)...)
 	}
@@ -278,7 +286,8 @@ func budgetActions(held []v1alpha1.DrainedPod) []string {
 		namespace, name, _ := strings.Cut(p.Budget, "/")
 		do := fmt.Sprintf("kubectl -n %s describe pdb %s", namespace, name)
 		if p.Never {
-			do = fmt.Sprintf("kubectl -n %s edit pdb %s   # let it allow one eviction, or run one more pod", namespace, name)
+			do = fmt.Sprintf("kubectl -n %s edit pdb %s   # let it allow one eviction, or run one more pod", namespace,
+				name)
 		}
 		if !slices.Contains(out, do) && len(out) < mostAdvised {
 			out = append(out, do)
@@ -297,9 +306,11 @@ func gateActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	for _, g := range v.Facts.Care.Pace.Gates {
 		switch {
 		case g.Job != nil && closed[g.Name]:
-			out = append(out, fmt.Sprintf("kubectl -n %s get jobs,pods -l %s=%s", g.Job.CronJob.Namespace, v1alpha1.GateLabel, g.Name))
+			out = append(out, fmt.Sprintf("kubectl -n %s get jobs,pods -l %s=%s", g.Job.CronJob.Namespace,
+				v1alpha1.GateLabel, g.Name))
 		case g.Prometheus != nil && closed[g.Name]:
-			out = append(out, "curl -fsG "+g.Prometheus.URL+"/api/v1/query --data-urlencode 'query="+strings.ReplaceAll(g.Prometheus.Query, "'", `'\''`)+"'")
+			out = append(out, "curl -fsG "+g.Prometheus.URL+"/api/v1/query --data-urlencode 'query="+
+				strings.ReplaceAll(g.Prometheus.Query, "'", `'\''`)+"'")
 		case len(g.DaemonSets) > 0:
 			for _, d := range g.DaemonSets[:min(len(g.DaemonSets), mostAdvised)] {
 				out = append(out, fmt.Sprintf("kubectl -n %s describe daemonset %s", d.Namespace, d.Name))
@@ -323,7 +334,8 @@ func gateActions(f *fleet.Fleet, v *fleet.Pool) []string {
 func editPolicy(f *fleet.Fleet, name string) string {
 	for i := range f.Policies {
 		if p := &f.Policies[i]; p.Name == name && p.Labels[v1alpha1.SourceLabel] != "" {
-			return "change RolloutPolicy " + name + " in cluster/ of the repository of GitSource " + p.Labels[v1alpha1.SourceLabel] + ", and push"
+			return "change RolloutPolicy " + name + " in cluster/ of the repository of GitSource " +
+				p.Labels[v1alpha1.SourceLabel] + ", and push"
 		}
 	}
 	return "kubectl edit rolloutpolicy " + name
@@ -336,7 +348,8 @@ func label(s labels.Selector, rows []fleet.NodeRow) string {
 	var pairs []string
 	for _, r := range requirements {
 		values := r.Values().List()
-		if r.Operator() != selection.Equals && r.Operator() != selection.DoubleEquals && r.Operator() != selection.In || len(values) == 0 {
+		if r.Operator() != selection.Equals && r.Operator() != selection.DoubleEquals && r.Operator() != selection.In ||
+			len(values) == 0 {
 			return ""
 		}
 		pairs = append(pairs, r.Key()+"="+values[0])
@@ -367,7 +380,8 @@ func conflictActions(f *fleet.Fleet, node string) []string {
 		}
 		slices.Sort(keys)
 		if len(keys) > 0 {
-			out = append(out, fmt.Sprintf("kubectl label node %s %s   # takes it out of pool %s", node, keys[0], p.Name))
+			out = append(out, fmt.Sprintf("kubectl label node %s %s   # takes it out of pool %s", node, keys[0],
+				p.Name))
 		}
 	}
 	slices.Sort(out)

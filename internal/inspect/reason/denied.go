@@ -38,8 +38,9 @@ func DeniedFor(f *fleet.Fleet, pool string) []Answer {
 func deniedAnswer(f *fleet.Fleet, m fleet.DeniedMachine) Answer {
 	return Answer{
 		Outcome: Fine, Cause: fleet.CauseDenied,
-		Reason: fmt.Sprintf("the controller denied certificate request %s %s (%s): %s", m.Request, fleet.AgoIn(f.Cluster, m.At, f.Now), m.Reason, m.Message),
-		Do:     []string{fleet.ShellLine("kubectl", "describe", "csr", m.Request)},
+		Reason: fmt.Sprintf("the controller denied certificate request %s %s (%s): %s", m.Request,
+			fleet.AgoIn(f.Cluster, m.At, f.Now), m.Reason, m.Message),
+		Do: []string{fleet.ShellLine("kubectl", "describe", "csr", m.Request)},
 	}
 }
 
@@ -55,5 +56,6 @@ func DeniedText(denied []fleet.DeniedMachine) string {
 	if m := denied[0]; m.Node != "" {
 		help = fleet.ShellLine("bunsen", "why", "node/"+m.Node)
 	}
-	return fmt.Sprintf("the controller denied the certificate requests of %s: %s: %s", fleet.Count(len(denied), "machine"), fleet.Names(names, mostDenied), help)
+	return fmt.Sprintf("the controller denied the certificate requests of %s: %s: %s",
+		fleet.Count(len(denied), "machine"), fleet.Names(names, mostDenied), help)
 }

@@ -54,7 +54,10 @@ func Controllers(f *fleet.Fleet, sources []v1alpha1.GitSource) []Answer {
 	}
 	for i := range sources {
 		if at, ok := c.LastCheck(&sources[i]); ok && c.IsOverdue(&sources[i]) {
-			out = append(out, Answer{Outcome: Blocked, Cause: fleet.CauseSource, Reason: components.OverdueText(sources[i].Name, fleet.WhenIn(f)(at)), Do: c.Leader().RestartCommands()})
+			out = append(out, Answer{
+				Outcome: Blocked, Cause: fleet.CauseSource,
+				Reason: components.OverdueText(sources[i].Name, fleet.WhenIn(f)(at)), Do: c.Leader().RestartCommands(),
+			})
 		}
 	}
 	return out
@@ -115,9 +118,10 @@ func notReadyCommands(f *fleet.Fleet, node string) []string {
 		return deadNodeCommands(node)
 	}
 	describe := "kubectl describe node " + node
-	if n := fleet.Node(f, node); n != nil && slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeDiskPressure && c.Status == corev1.ConditionTrue
-	}) {
+	if n := fleet.Node(f, node); n != nil && slices.ContainsFunc(n.Status.Conditions,
+		func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeDiskPressure && c.Status == corev1.ConditionTrue
+		}) {
 		return []string{describe, "free disk space on " + node + "; its kubelet then reports it by itself"}
 	}
 	return []string{describe, "journalctl -u kubelet   # on " + node + ": why it is not Ready"}

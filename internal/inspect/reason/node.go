@@ -40,7 +40,10 @@ func Node(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, drift []drift.Row) [
 	if len(out) == 0 || out[0].Outcome == Fine && out[0].Cause != rollout.CauseCordoned {
 		fine := Answer{Outcome: Fine, Reason: "it runs " + row.Current + ", which pool " + row.Pool + " should run"}
 		if v.Facts.Target == "" {
-			fine = Answer{Outcome: Progressing, Reason: "nothing is rendered for pool " + row.Pool + " yet", Do: []string{"bunsen why pool/" + row.Pool}}
+			fine = Answer{
+				Outcome: Progressing, Reason: "nothing is rendered for pool " + row.Pool + " yet",
+				Do: []string{"bunsen why pool/" + row.Pool},
+			}
 		} else if v.Decision.Target != v.Facts.Target {
 			fine.Reason = "it runs " + row.Current + ", to which pool " + row.Pool + " went back"
 			if a, guilty := revertedAnswer(f, v, row); guilty {
@@ -55,11 +58,17 @@ func Node(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, drift []drift.Row) [
 // unassignedAnswer is the answer for a node that no pool selects, or that several custom pools select.
 func unassignedAnswer(f *fleet.Fleet, row fleet.NodeRow) Answer {
 	if row.Cause == fleet.CauseConflict {
-		return Answer{Outcome: Blocked, Cause: fleet.CauseConflict, Reason: row.Reason, Do: conflictActions(f, row.Name)}
+		return Answer{
+			Outcome: Blocked, Cause: fleet.CauseConflict, Reason: row.Reason,
+			Do: conflictActions(f, row.Name),
+		}
 	}
 	return Answer{
 		Outcome: Fine, Cause: fleet.CauseNoPool, Reason: row.Reason,
-		Do: []string{"kubectl get mcp -o custom-columns=NAME:.metadata.name,SELECTOR:.spec.nodeSelector", "kubectl get node " + row.Name + " --show-labels"},
+		Do: []string{
+			"kubectl get mcp -o custom-columns=NAME:.metadata.name,SELECTOR:.spec.nodeSelector",
+			"kubectl get node " + row.Name + " --show-labels",
+		},
 	}
 }
 
@@ -85,7 +94,8 @@ func nodeAnswer(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, hasDrift bool)
 	case rollout.CauseCordoned:
 		a.Outcome, a.Do = Blocked, []string{"kubectl uncordon " + row.Name}
 		if !behind { // The node runs the target, and only counts in the budget.
-			a.Outcome, a.Reason = Fine, "it runs what it should; it is cordoned, not by Bunsen, and counts as unavailable in its pool"
+			a.Outcome, a.Reason = Fine, "it runs what it should; it is cordoned, not by Bunsen, and counts as "+
+				"unavailable in its pool"
 		}
 	case rollout.CauseGate:
 		if a.Outcome = Blocked; behind {
@@ -141,7 +151,8 @@ func updatingAnswer(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) (Answer, b
 // drainSentence returns a sentence that says what a drain waits for.
 func drainSentence(f *fleet.Fleet, row fleet.NodeRow, r v1alpha1.DrainReport, held []v1alpha1.DrainedPod) string {
 	first := held[0]
-	text := "draining" + fleet.SinceIn(f.Cluster, r.Started.Time, f.Now) + postponedText(f, row) + ": pod " + first.Pod + ": " + first.Why
+	text := "draining" + fleet.SinceIn(f.Cluster, r.Started.Time, f.Now) + postponedText(f, row) + ": pod " +
+		first.Pod + ": " + first.Why
 	if first.Since != nil {
 		text += "," + fleet.SinceIn(f.Cluster, first.Since.Time, f.Now)
 	}
@@ -153,9 +164,13 @@ func drainSentence(f *fleet.Fleet, row fleet.NodeRow, r v1alpha1.DrainReport, he
 
 // driftAnswer is the answer for a node with drift.
 func driftAnswer(rows []drift.Row) Answer {
-	a := Answer{Outcome: Fine, Cause: fleet.CauseDrift, Reason: fmt.Sprintf("%s was changed manually and is not as the config says", rows[0].Name)}
+	a := Answer{
+		Outcome: Fine, Cause: fleet.CauseDrift,
+		Reason: fmt.Sprintf("%s was changed manually and is not as the config says", rows[0].Name),
+	}
 	if more := len(rows) - 1; more > 0 {
-		a.Reason = fmt.Sprintf("%s and %s were changed manually and are not as the config says", rows[0].Name, fleet.Count(more, "other item"))
+		a.Reason = fmt.Sprintf("%s and %s were changed manually and are not as the config says", rows[0].Name,
+			fleet.Count(more, "other item"))
 	}
 	for _, r := range rows {
 		if r.Action == v1alpha1.DriftDegrade {
@@ -174,27 +189,36 @@ func otherNodeAnswers(f *fleet.Fleet, row fleet.NodeRow) []Answer {
 	n := nodestate.Read(fleet.Node(f, row.Name))
 	var out []Answer
 	if n.Health.Trouble != "" && row.Cause != rollout.CauseNotReady && !strings.Contains(row.Reason, n.Health.Trouble) {
-		a := Answer{Outcome: Blocked, Cause: rollout.CauseNotReady, Reason: "it is " + n.Health.Text(fleet.SinceIn(f.Cluster, n.Health.Since, f.Now)), Do: notReadyCommands(f, row.Name)}
+		a := Answer{Outcome: Blocked, Cause: rollout.CauseNotReady, Reason: "it is " +
+			n.Health.Text(fleet.SinceIn(f.Cluster, n.Health.Since, f.Now)), Do: notReadyCommands(f, row.Name)}
 		if fleet.MayReturn(row, n.Health, f.Now) {
 			a.Outcome = Progressing
 		}
 		out = append(out, a)
 	}
-	if n.Cordon.ByAdministrator() && row.Cause != rollout.CauseCordoned && !strings.Contains(row.Reason, "cordoned, not by Bunsen") {
-		out = append(out, Answer{Outcome: Fine, Cause: rollout.CauseCordoned, Reason: "it is cordoned, not by Bunsen", Do: []string{"kubectl uncordon " + row.Name}})
+	if n.Cordon.ByAdministrator() && row.Cause != rollout.CauseCordoned && !strings.Contains(row.Reason,
+		"cordoned, not by Bunsen") {
+		out = append(out, Answer{
+			Outcome: Fine, Cause: rollout.CauseCordoned, Reason: "it is cordoned, not by Bunsen",
+			Do: []string{"kubectl uncordon " + row.Name},
+		})
 	}
 	if row.InFlight() && drain.IsAlone(f.Nodes, row.Name) {
-		out = append(out, Answer{Outcome: Fine, Cause: rollout.CauseDrain, Reason: "its pods are not evicted before a reboot, because no other node can run them"})
+		out = append(out, Answer{Outcome: Fine, Cause: rollout.CauseDrain, Reason: "its pods are not evicted before " +
+			"a reboot, because no other node can run them"})
 	}
 	if a, says := unattestedAnswer(f, row, n); says {
 		out = append(out, a)
 	}
 	if n.Images = n.Pin.Digest; n.ImagesFail() && row.Cause != rollout.CauseFetch {
 		line, _, _ := strings.Cut(n.Pinned.Problem, "\n")
-		out = append(out, Answer{Outcome: Blocked, Cause: rollout.CauseFetch, Reason: "it cannot pull the images of its PinnedImageSets: " + line})
+		out = append(out, Answer{Outcome: Blocked, Cause: rollout.CauseFetch, Reason: "it cannot pull the images of " +
+			"its PinnedImageSets: " + line})
 	}
 	if n.Marks.Postponed.For != "" {
-		out = append(out, Answer{Outcome: Fine, Cause: rollout.CauseDrain, Reason: "its drain for " + n.Marks.Postponed.For + " was postponed " + fleet.AgoIn(f.Cluster, n.Marks.Postponed.At, f.Now) + ", because its pods could not be evicted"})
+		out = append(out, Answer{Outcome: Fine, Cause: rollout.CauseDrain, Reason: "its drain for " +
+			n.Marks.Postponed.For + " was postponed " + fleet.AgoIn(f.Cluster, n.Marks.Postponed.At, f.Now) +
+			", because its pods could not be evicted"})
 	}
 	return out
 }
@@ -213,9 +237,11 @@ func unattestedAnswer(f *fleet.Fleet, row fleet.NodeRow, n nodestate.Node) (Answ
 		set = append(set, key+"="+value)
 	}
 	slices.Sort(set)
-	a := Answer{Outcome: Fine, Cause: rollout.CauseLabels, Reason: "it says that it booted for pool " + pool + ", but no record of the server names that pool for it, so it stays in pool " + row.Pool}
+	a := Answer{Outcome: Fine, Cause: rollout.CauseLabels, Reason: "it says that it booted for pool " + pool +
+		", but no record of the server names that pool for it, so it stays in pool " + row.Pool}
 	if !settable {
-		a.Reason = "it says that it booted for pool " + pool + ", whose labels the controller does not set, so it stays in pool " + row.Pool
+		a.Reason = "it says that it booted for pool " + pool + ", whose labels the controller does not set, so it " +
+			"stays in pool " + row.Pool
 	}
 	if len(set) > 0 {
 		a.Do = []string{"kubectl label node " + row.Name + " " + strings.Join(set, " ") + "   # if it belongs there"}

@@ -24,32 +24,45 @@ func Pool(f *fleet.Fleet, v *fleet.Pool, asked []string) []Answer {
 	}
 	out = addLivenessAnswers(f, v, out)
 	if a, held := heldDrainsAnswer(f, v); held {
-		out = append([]Answer{a}, slices.DeleteFunc(out, func(o Answer) bool { return o.Cause == rollout.CauseDrain })...)
+		out = append([]Answer{a}, slices.DeleteFunc(out, func(o Answer) bool {
+			return o.Cause == rollout.CauseDrain
+		})...)
 	}
 	out = append(append(out, keptSecretsAnswers(v)...), stuckNodesAnswers(f, v, out)...)
 	if why := v.RenderFailure(); why != "" {
-		out = append(out, Answer{Outcome: Blocked, Cause: fleet.CauseRender, Do: renderActions(f, v), Reason: "its newest configuration cannot be rendered: " + why})
+		out = append(out, Answer{
+			Outcome: Blocked, Cause: fleet.CauseRender, Do: renderActions(f, v),
+			Reason: "its newest configuration cannot be rendered: " + why,
+		})
 	}
 	out = append(out, sourceAnswers(f, v)...)
 	if a, failed := failedNodesAnswer(f, v); failed && !verdictNamesAll(v) {
 		out = append(out, a)
 	}
 	if v.Object.Status.ObservedGeneration < v.Object.Generation {
-		out = append(out, Answer{Outcome: Progressing, Cause: fleet.CauseStale, Reason: "the controller has not processed the newest change of the pool", Do: []string{"kubectl get leases -A   # does a controller run?"}})
-	}
-	if !slices.ContainsFunc(out, func(a Answer) bool { return a.Cause == rollout.CausePaused }) && v.Object.Spec.Paused {
 		out = append(out, Answer{
-			Outcome: Fine, Cause: rollout.CausePaused, Reason: "it is paused" + fleet.PausedBy(v.Object) + ", so the next commit will not be rolled out", Do: []string{"bunsen resume pool/" + name},
+			Outcome: Progressing, Cause: fleet.CauseStale,
+			Reason: "the controller has not processed the newest change of the pool",
+			Do:     []string{"kubectl get leases -A   # does a controller run?"},
+		})
+	}
+	if !slices.ContainsFunc(out, func(a Answer) bool { return a.Cause == rollout.CausePaused }) &&
+		v.Object.Spec.Paused {
+		out = append(out, Answer{
+			Outcome: Fine, Cause: rollout.CausePaused, Reason: "it is paused" + fleet.PausedBy(v.Object) +
+				", so the next commit will not be rolled out", Do: []string{"bunsen resume pool/" + name},
 		})
 	}
 	if held := fleet.HeldBy(v.Object); held != "" {
 		out = append(out, Answer{
-			Outcome: Fine, Cause: rollout.CauseHeld, Reason: "it is held" + held + ", so newer commits do not reach it", Do: []string{"bunsen release pool/" + name},
+			Outcome: Fine, Cause: rollout.CauseHeld, Reason: "it is held" + held + ", so newer commits do not reach it",
+			Do: []string{"bunsen release pool/" + name},
 		})
 	}
 	out = WorstFirst(out)
 	course := progressAnswer(f, v)
-	if len(out) == 0 || out[0].Outcome == Fine || out[0].Outcome == Progressing && course.Outcome == Progressing && !isOfBlock(v, out[0]) {
+	if len(out) == 0 || out[0].Outcome == Fine || out[0].Outcome == Progressing && course.Outcome == Progressing &&
+		!isOfBlock(v, out[0]) {
 		out = append([]Answer{course}, out...)
 	}
 	return out
@@ -156,10 +169,12 @@ func renderActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	case v1alpha1.ReasonNoMachineConfigs:
 		var out []string
 		if good != "" {
-			out = append(out, fmt.Sprintf("git restore --source=%s -- pools/%s   # bring its documents back, then commit and push", good, name))
+			out = append(out, fmt.Sprintf("git restore --source=%s -- pools/%s   # bring its documents back, then "+
+				"commit and push", good, name))
 		}
 		if owner := v.Object.Labels[v1alpha1.SourceLabel]; owner != "" {
-			return append(out, "remove pool "+name+" from cluster/ of the repository of GitSource "+owner+", and push; its nodes go to another pool")
+			return append(out, "remove pool "+name+" from cluster/ of the repository of GitSource "+owner+
+				", and push; its nodes go to another pool")
 		}
 		return append(out, "kubectl delete mcp "+name+"   # its nodes go to another pool")
 	}
@@ -173,7 +188,8 @@ func renderActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	}
 	return []string{
 		"push a commit that fixes pool " + name + ", or correct the MachineConfig that is named above",
-		"kubectl get machineconfigs -l '" + inputSelector(v) + ",!" + v1alpha1.SourceLabel + "'   # those that no repository holds",
+		"kubectl get machineconfigs -l '" + inputSelector(v) + ",!" + v1alpha1.SourceLabel + "'   # those that no " +
+			"repository holds",
 	}
 }
 
@@ -216,7 +232,8 @@ func unavailableActions(f *fleet.Fleet, v *fleet.Pool) []string {
 		out = append(out, editPolicy(f, name)+"   # maxUnavailable")
 	}
 	if len(out) == 0 {
-		out = append(out, fmt.Sprintf(`kubectl patch mcp %s --type=merge -p '{"spec":{"maxUnavailable":1}}'`, v.Object.Name))
+		out = append(out, fmt.Sprintf(`kubectl patch mcp %s --type=merge -p '{"spec":{"maxUnavailable":1}}'`,
+			v.Object.Name))
 	}
 	return out
 }
@@ -268,7 +285,9 @@ func failedNodesAnswer(f *fleet.Fleet, v *fleet.Pool) (Answer, bool) {
 // need no answer of their own.
 func verdictNamesAll(v *fleet.Pool) bool {
 	r := v.Decision.Record
-	return r.Verdict != "" && !slices.ContainsFunc(v.Rows, func(row fleet.NodeRow) bool { return row.Step == fleet.StepFailed && row.Desired != r.Target() })
+	return r.Verdict != "" && !slices.ContainsFunc(v.Rows, func(row fleet.NodeRow) bool {
+		return row.Step == fleet.StepFailed && row.Desired != r.Target()
+	})
 }
 
 // stuckNodesAnswers summarize the nodes at work that do not continue by themselves, from the answers for these nodes.
@@ -277,7 +296,9 @@ func stuckNodesAnswers(f *fleet.Fleet, v *fleet.Pool, answers []Answer) []Answer
 	var stuck []Answer
 	for _, row := range v.Rows {
 		a, is := updatingAnswer(f, v, row)
-		if is && a.Outcome == Blocked && !slices.ContainsFunc(answers, func(o Answer) bool { return o.Outcome == Blocked && o.Cause == a.Cause }) {
+		if is && a.Outcome == Blocked && !slices.ContainsFunc(answers, func(o Answer) bool {
+			return o.Outcome == Blocked && o.Cause == a.Cause
+		}) {
 			a.Reason = row.Name + ": " + a.Reason
 			stuck = append(stuck, a)
 		}
@@ -294,7 +315,10 @@ func heldDrainsAnswer(f *fleet.Fleet, v *fleet.Pool) (Answer, bool) {
 	for _, row := range v.Rows {
 		report := fleet.DrainReport(f, row)
 		if held := heldUp(report); len(held) > 0 {
-			drains = append(drains, Answer{Reason: row.Name + " " + drainSentence(f, row, *report, held), Do: budgetActions(held)})
+			drains = append(drains, Answer{
+				Reason: row.Name + " " + drainSentence(f, row, *report, held),
+				Do:     budgetActions(held),
+			})
 		}
 	}
 	return summarize(Answer{Outcome: Blocked, Cause: rollout.CauseDrain}, drains)
@@ -334,7 +358,8 @@ func progressAnswer(f *fleet.Fleet, v *fleet.Pool) Answer {
 	case target == "" && len(v.Rows) == 0:
 		return Answer{Outcome: Fine, Reason: "nothing is rendered for it, and no node is in it"}
 	case target == "":
-		return Answer{Outcome: Blocked, Reason: "nothing is rendered for it yet: no commit has documents for it, or none could be applied", Do: []string{"bunsen get sources"}}
+		return Answer{Outcome: Blocked, Reason: "nothing is rendered for it yet: no commit has documents for it, or " +
+			"none could be applied", Do: []string{"bunsen get sources"}}
 	case len(v.Rows) == 0:
 		return Answer{Outcome: Fine, Reason: "no node is in it; the next one gets " + target}
 	case len(v.Waits) == 0 && len(busy) == 0:

@@ -12,8 +12,8 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// keptSecretsAnswers is the answer for a pool whose nodes keep the earlier values of their secrets, because the server cannot
-// resolve the present ones; none for any other pool.
+// keptSecretsAnswers is the answer for a pool whose nodes keep the earlier values of their secrets, because the server
+// cannot resolve the present ones; none for any other pool.
 func keptSecretsAnswers(v *fleet.Pool) []Answer {
 	problems := v.Facts.Secrets.Problems
 	if len(problems) == 0 || v.Facts.Secrets.Unresolved != "" {
@@ -55,13 +55,19 @@ func problemAction(p v1alpha1.SecretProblem, pool string) string {
 	explain := "bunsen explain " + fleet.ShellWord(p.Path) + " --pool " + fleet.ShellWord(pool)
 	switch {
 	case p.Reason == v1alpha1.SecretNotFound && err == nil:
-		create := map[secretref.Kind]string{secretref.Secret: "secret generic", secretref.ConfigMap: "configmap"}[r.Kind]
-		return fmt.Sprintf("%s create %s %s --from-file=%s=FILE   # if it exists, add the key with kubectl edit", kubectl, create, fleet.ShellWord(r.Name), key)
+		create := map[secretref.Kind]string{
+			secretref.Secret:    "secret generic",
+			secretref.ConfigMap: "configmap",
+		}[r.Kind]
+		return fmt.Sprintf("%s create %s %s --from-file=%s=FILE   # if it exists, add the key with kubectl edit",
+			kubectl, create, fleet.ShellWord(r.Name), key)
 	case p.Reason == v1alpha1.SecretNotForPool && err == nil:
 		// The message has a command too, but with a value that the owner of the object chose.
-		return fmt.Sprintf("%s edit %s %s   # add pool %s to the annotation %s", kubectl, kind, fleet.ShellWord(r.Name), pool, v1alpha1.SecretPoolsAnnotation)
+		return fmt.Sprintf("%s edit %s %s   # add pool %s to the annotation %s", kubectl, kind, fleet.ShellWord(r.Name),
+			pool, v1alpha1.SecretPoolsAnnotation)
 	case p.Reason == v1alpha1.SecretNoKey:
-		return fmt.Sprintf("kubectl -n %s edit secret %s   # add the age key, or add a public key of the server with `bunsen secret rotate` and push", v1alpha1.ServerNamespace, v1alpha1.AgeKeysSecret)
+		return fmt.Sprintf("kubectl -n %s edit secret %s   # add the age key, or add a public key of the server with "+
+			"`bunsen secret rotate` and push", v1alpha1.ServerNamespace, v1alpha1.AgeKeysSecret)
 	case p.Reason == v1alpha1.SecretNotDecrypted:
 		return explain + "   # the encrypted file; restore it from git, or encrypt it again, and push"
 	case p.Reason == v1alpha1.SecretTooLarge:
@@ -73,12 +79,15 @@ func problemAction(p v1alpha1.SecretProblem, pool string) string {
 // undoSecrets are the commands that correct the secrets that changed before a rollout failed.
 func undoSecrets(f *fleet.Fleet, v *fleet.Pool) []string {
 	var out []string
-	for _, c := range fleet.SecretsChangedIn(f, v.Decision.Record.Config, fleet.EarlierRollout(v), v.Decision.Record.Began.Time) {
+	for _, c := range fleet.SecretsChangedIn(f, v.Decision.Record.Config, fleet.EarlierRollout(v),
+		v.Decision.Record.Began.Time) {
 		kind, name, _ := strings.Cut(c.Object, ":")
-		out = append(out, fmt.Sprintf("kubectl -n %s edit %s %s   # it %s", v1alpha1.SecretsNamespace, kind, fleet.ShellWord(name), strings.TrimPrefix(fleet.ChangeText(c), fleet.ObjectText(c.Object)+" ")))
+		out = append(out, fmt.Sprintf("kubectl -n %s edit %s %s   # it %s", v1alpha1.SecretsNamespace, kind,
+			fleet.ShellWord(name), strings.TrimPrefix(fleet.ChangeText(c), fleet.ObjectText(c.Object)+" ")))
 	}
 	if len(out) == 0 {
-		out = append(out, "kubectl -n "+v1alpha1.SecretsNamespace+" get secrets,configmaps   # correct the values that changed")
+		out = append(out, "kubectl -n "+v1alpha1.SecretsNamespace+" get secrets,configmaps   # correct the values "+
+			"that changed")
 	}
 	return out
 }

@@ -19,13 +19,16 @@ import (
 )
 
 // applyingAnswer returns the answer for a pool that waits longer for a whole revision than an apply should take.
-func applyingAnswer(b rollout.Block, pool *mcfgv1.MachineConfigPool, sources []v1alpha1.GitSource, now time.Time) Answer {
+func applyingAnswer(b rollout.Block, pool *mcfgv1.MachineConfigPool, sources []v1alpha1.GitSource,
+	now time.Time,
+) Answer {
 	a := Answer{Outcome: Blocked, Cause: b.Cause, Reason: b.Reason}
 	for i := range sources {
 		src := &sources[i]
 		switch {
 		case src.Spec.IsSuspended(now):
-			a.Do = append(a.Do, "bunsen resume gitsource/"+src.Name+"   # puts the commit's objects back; to keep what users changed, push it first")
+			a.Do = append(a.Do, "bunsen resume gitsource/"+src.Name+"   # puts the commit's objects back; to keep "+
+				"what users changed, push it first")
 		case src.Status.Applying != nil || pool.Annotations[v1alpha1.SourceAnnotation] == src.Name:
 			a.Do = append(a.Do, "kubectl describe gitsource "+src.Name)
 		}
@@ -35,9 +38,11 @@ func applyingAnswer(b rollout.Block, pool *mcfgv1.MachineConfigPool, sources []v
 
 // createSource is the command that creates the deleted GitSource again from the pools' records.
 func createSource(f *fleet.Fleet) string {
-	name, spec, comment := "config", json.RawMessage(`{"url":"URL"}`), "   # write the repository's URL for URL: docs/sources.md"
+	name, spec, comment := "config", json.RawMessage(`{"url":"URL"}`), "   # write the repository's URL for URL: "+
+		"docs/sources.md"
 	for i := range f.Pools {
-		of, recorded := f.Pools[i].Annotations[v1alpha1.SourceAnnotation], f.Pools[i].Annotations[v1alpha1.SourceSpecAnnotation]
+		of, recorded := f.Pools[i].Annotations[v1alpha1.SourceAnnotation],
+			f.Pools[i].Annotations[v1alpha1.SourceSpecAnnotation]
 		if len(validation.IsDNS1123Subdomain(of)) > 0 { // There is no name, or the name is unsafe in a command.
 			continue
 		}
@@ -47,7 +52,8 @@ func createSource(f *fleet.Fleet) string {
 		}
 	}
 	manifest, err := json.Marshal(map[string]any{
-		"apiVersion": v1alpha1.GroupVersion.String(), "kind": "GitSource", "metadata": map[string]any{"name": name}, "spec": spec,
+		"apiVersion": v1alpha1.GroupVersion.String(), "kind": "GitSource", "metadata": map[string]any{"name": name},
+		"spec": spec,
 	})
 	if err != nil {
 		return "" // There is no error, because texts can always be encoded.
@@ -58,7 +64,8 @@ func createSource(f *fleet.Fleet) string {
 // adoptOrCreateSource are the commands for a pool that waits because a GitSource was deleted, possibly during the apply
 // of a commit.
 func adoptOrCreateSource(f *fleet.Fleet, v *fleet.Pool) []string {
-	return []string{createSource(f), "kubectl label machineconfigs -l '" + inputSelector(v) + "," + v1alpha1.SourceLabel + "' " + v1alpha1.SourceLabel +
+	return []string{createSource(f), "kubectl label machineconfigs -l '" + inputSelector(v) + "," +
+		v1alpha1.SourceLabel + "' " + v1alpha1.SourceLabel +
 		"-   # or use the MachineConfigs as they are"}
 }
 
@@ -72,12 +79,14 @@ func fixWithoutSource(f *fleet.Fleet, v *fleet.Pool) []string {
 	}
 	return []string{
 		"push a commit that fixes pool " + v.Object.Name, createSource(f),
-		fleet.Alternative("pool "+v.Object.Name+" is to do without git", "kubectl label machineconfigs -l '"+inputSelector(v)+","+v1alpha1.SourceLabel+"' "+v1alpha1.SourceLabel+
+		fleet.Alternative("pool "+v.Object.Name+" is to do without git", "kubectl label machineconfigs -l '"+
+			inputSelector(v)+","+v1alpha1.SourceLabel+"' "+v1alpha1.SourceLabel+
 			"-   # then correct the MachineConfig at fault with kubectl edit"),
 	}
 }
 
-// inputSelector is the label selector of the MachineConfigs that a pool is rendered from. Rendered configs do not match it.
+// inputSelector is the label selector of the MachineConfigs that a pool is rendered from. Rendered configs do not match
+// it.
 func inputSelector(v *fleet.Pool) string {
 	if s := v.Object.Spec.MachineConfigSelector; s != nil {
 		if text := metav1.FormatLabelSelector(s); !strings.HasPrefix(text, "<") {
@@ -113,14 +122,20 @@ func Source(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource) (Answer, boo
 	switch {
 	case src.Spec.IsSuspended(f.Now):
 		return Answer{
-			Outcome: Fine, Cause: fleet.CauseSource, Reason: "GitSource " + src.Name + " is suspended" + fleet.SuspendedBy(src) + ", so new commits have no effect",
-			Do: []string{"bunsen resume gitsource/" + src.Name + "   # applies the newest commit, and restores what users changed of its objects"},
+			Outcome: Fine, Cause: fleet.CauseSource, Reason: "GitSource " + src.Name + " is suspended" +
+				fleet.SuspendedBy(src) + ", so new commits have no effect",
+			Do: []string{"bunsen resume gitsource/" + src.Name + "   # applies the newest commit, and restores what " +
+				"users changed of its objects"},
 		}, true
 	case c == nil || c.Status != metav1.ConditionFalse:
 		return Answer{}, false
 	}
-	a := Answer{Outcome: Progressing, Cause: fleet.CauseSource, Reason: sourceFailure(src, c), Do: sourceActions(f, v, src)}
-	if meta.IsStatusConditionTrue(src.Status.Conditions, v1alpha1.StalledCondition) || f.Now.Sub(c.LastTransitionTime.Time) > patientSource {
+	a := Answer{
+		Outcome: Progressing, Cause: fleet.CauseSource, Reason: sourceFailure(src, c),
+		Do: sourceActions(f, v, src),
+	}
+	if meta.IsStatusConditionTrue(src.Status.Conditions, v1alpha1.StalledCondition) ||
+		f.Now.Sub(c.LastTransitionTime.Time) > patientSource {
 		a.Outcome = Blocked
 	}
 	return a, true
@@ -195,7 +210,8 @@ func sourceActions(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource) []str
 	}
 	if r, ok := badCommits(f, v, src, blamedConfig(f, v)); ok && isUnusable(src) {
 		do := append(r.commands(v), "kubectl describe gitsource "+src.Name+"   # every problem, if you push a fix")
-		if c.Reason == v1alpha1.ReasonApplyFailed || c.Reason == v1alpha1.ReasonPoolMissing || c.Reason == v1alpha1.ReasonConflict {
+		if c.Reason == v1alpha1.ReasonApplyFailed || c.Reason == v1alpha1.ReasonPoolMissing ||
+			c.Reason == v1alpha1.ReasonConflict {
 			do = append(do, fleet.Alternative("the cause is gone from the cluster", reconcileNow(src)))
 		}
 		return do
@@ -207,13 +223,17 @@ func sourceActions(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource) []str
 func correctSource(src *v1alpha1.GitSource, reason string) []string {
 	edit, describe := "kubectl edit gitsource "+src.Name, "kubectl describe gitsource "+src.Name
 	switch reason {
-	case v1alpha1.ReasonTranspileFailed, v1alpha1.ReasonInvalidTree, v1alpha1.ReasonPoolMissing, v1alpha1.ReasonConflict:
+	case v1alpha1.ReasonTranspileFailed, v1alpha1.ReasonInvalidTree, v1alpha1.ReasonPoolMissing,
+		v1alpha1.ReasonConflict:
 		return []string{describe, "push a commit that fixes it"}
 	case v1alpha1.ReasonUnreachable:
 		return []string{describe, fleet.Alternative("spec.url or spec.secretRef is wrong", edit)}
 	case v1alpha1.ReasonAuthentication:
 		if ref := src.Spec.SecretRef; ref != nil {
-			return []string{describe, "change Secret " + ref.Name + " in namespace bunsen-sources", fleet.Alternative("the controller is to look now", reconcileNow(src))}
+			return []string{
+				describe, "change Secret " + ref.Name + " in namespace bunsen-sources",
+				fleet.Alternative("the controller is to look now", reconcileNow(src)),
+			}
 		}
 		return []string{describe, edit + "   # spec.secretRef"}
 	case v1alpha1.ReasonRefNotFound:
@@ -221,11 +241,18 @@ func correctSource(src *v1alpha1.GitSource, reason string) []string {
 	case v1alpha1.ReasonPathNotFound:
 		return []string{edit + "   # spec.path; or push a commit that has the folder"}
 	case v1alpha1.ReasonHistoryRewritten:
-		return []string{fmt.Sprintf("push a branch that contains %s", fleet.HashOf(src.Status.AppliedRevision)), fleet.Alternative("the rewrite was intended", accept(src))}
+		return []string{
+			fmt.Sprintf("push a branch that contains %s", fleet.HashOf(src.Status.AppliedRevision)),
+			fleet.Alternative("the rewrite was intended", accept(src)),
+		}
 	case v1alpha1.ReasonSignature:
-		do := []string{describe, "push a commit or tag that is signed with an allowed key", fleet.Alternative("the key is missing", edit+"   # spec.verify")}
+		do := []string{
+			describe, "push a commit or tag that is signed with an allowed key",
+			fleet.Alternative("the key is missing", edit+"   # spec.verify"),
+		}
 		if v := src.Spec.Verify; v != nil && v.Mode == v1alpha1.VerifyRange {
-			do = append(do, fleet.Alternative("you accept the commits before the newest one without signatures", accept(src)))
+			do = append(do, fleet.Alternative("you accept the commits before the newest one without signatures",
+				accept(src)))
 		}
 		return do
 	case v1alpha1.ReasonInvalidSpec:

@@ -53,7 +53,9 @@ func apiChangesSince(f *fleet.Fleet, v *fleet.Pool, config, good string) []v1alp
 		}
 		seen[key] = true
 		there := slices.ContainsFunc(target.Inputs, func(in v1alpha1.TargetInput) bool { return in.Name == c.Name })
-		inForce := slices.ContainsFunc(target.InForce, func(o v1alpha1.ChangeInForce) bool { return o.Kind == c.Kind && o.Name == c.Name })
+		inForce := slices.ContainsFunc(target.InForce, func(o v1alpha1.ChangeInForce) bool {
+			return o.Kind == c.Kind && o.Name == c.Name
+		})
 		if known && !inForce && c.Kind == fleet.KindMachineConfig && there == (c.Action == v1alpha1.APIDeleted) {
 			continue
 		}
@@ -124,7 +126,10 @@ func undoCommits(f *fleet.Fleet, v *fleet.Pool, config string) []string {
 		}
 	}
 	if gone := fleet.SourceOf(f, v, config); len(f.Sources) == 0 && gone != "" {
-		r := commitRange{good: fleet.RecordedCommit(f, v, fleet.HealthyConfig(v)), bad: fleet.RecordedCommit(f, v, config), what: "back to the last good commit"}
+		r := commitRange{
+			good: fleet.RecordedCommit(f, v, fleet.HealthyConfig(v)),
+			bad:  fleet.RecordedCommit(f, v, config), what: "back to the last good commit",
+		}
 		if r.good != "" && r.bad != "" && r.good != r.bad {
 			return append(r.commands(v), createSource(f))
 		}
@@ -150,13 +155,16 @@ func commitFailed(f *fleet.Fleet, v *fleet.Pool, config string) bool {
 	return slices.ContainsFunc(v.Rows, func(row fleet.NodeRow) bool {
 		other := row.Desired != config && row.Desired != fleet.HealthyConfig(v) && row.Desired != row.Current
 		of := f.Config(row.Desired)
-		return row.Step == fleet.StepFailed && other && len(of.API) == 0 && of.Revision != "" && blamesCommit(FailureCause(f, row))
+		return row.Step == fleet.StepFailed && other && len(of.API) == 0 && of.Revision != "" &&
+			blamesCommit(FailureCause(f, row))
 	})
 }
 
 // gaveConfig reports whether a config of a pool came from a source, as far as the records show.
 func gaveConfig(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource, config string) bool {
-	if slices.ContainsFunc(src.Status.History, func(h v1alpha1.HistoryEntry) bool { return h.Pools[v.Object.Name] != "" }) {
+	if slices.ContainsFunc(src.Status.History, func(h v1alpha1.HistoryEntry) bool {
+		return h.Pools[v.Object.Name] != ""
+	}) {
 		return true
 	}
 	of := fleet.SourceOf(f, v, config)
@@ -175,7 +183,8 @@ func badCommits(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource, config s
 		r.good, r.bad = cmp.Or(r.good, good), fleet.HashOf(src.Status.AppliedRevision)
 	}
 	if isUnusable(src) {
-		r.good, r.bad = cmp.Or(r.good, fleet.HashOf(src.Status.AppliedRevision)), fleet.HashOf(src.Status.ObservedRevision)
+		r.good, r.bad = cmp.Or(r.good, fleet.HashOf(src.Status.AppliedRevision)),
+			fleet.HashOf(src.Status.ObservedRevision)
 	}
 	r.describe(v, src)
 	if isUnusable(src) {
@@ -205,7 +214,8 @@ func isUnusable(src *v1alpha1.GitSource) bool {
 		return false
 	}
 	switch c.Reason {
-	case v1alpha1.ReasonTranspileFailed, v1alpha1.ReasonInvalidTree, v1alpha1.ReasonPoolMissing, v1alpha1.ReasonConflict:
+	case v1alpha1.ReasonTranspileFailed, v1alpha1.ReasonInvalidTree, v1alpha1.ReasonPoolMissing,
+		v1alpha1.ReasonConflict:
 		return true
 	case v1alpha1.ReasonApplyFailed: // Unless the source is stalled, the API server is the cause.
 		return meta.IsStatusConditionTrue(src.Status.Conditions, v1alpha1.StalledCondition)
@@ -271,14 +281,17 @@ func (r *commitRange) describe(v *fleet.Pool, src *v1alpha1.GitSource) {
 	r.what = "back to the last good commit"
 	history := src.Status.History
 	at := func(hash string) int {
-		return slices.IndexFunc(history, func(h v1alpha1.HistoryEntry) bool { return hash != "" && fleet.HashOf(h.Revision) == hash })
+		return slices.IndexFunc(history, func(h v1alpha1.HistoryEntry) bool {
+			return hash != "" && fleet.HashOf(h.Revision) == hash
+		})
 	}
 	last, before := at(r.bad), at(r.good)
 	if last < 0 {
 		return
 	}
 	if before > last {
-		r.what = "everything after " + source.Quote(history[before].Subject) + " up to " + source.Quote(history[last].Subject)
+		r.what = "everything after " + source.Quote(history[before].Subject) + " up to " +
+			source.Quote(history[last].Subject)
 	} else {
 		before = len(history)
 	}

@@ -63,8 +63,9 @@ const (
 	eventRefused = "ConfigRejected"
 )
 
-// New returns the timeline of a pool. MachineConfigNodes have the times of the present step, and those of the end of an update. Events have
-// the times of earlier steps for as long as the API server stores them, which is an hour by default.
+// New returns the timeline of a pool. MachineConfigNodes have the times of the present step, and those of the end of an
+// update. Events have the times of earlier steps for as long as the API server stores them, which is an hour by
+// default.
 func New(v *fleet.Pool, machines []mcfgv1.MachineConfigNode, events []corev1.Event) Timeline {
 	record := v.Facts.Care.Record
 	t := Timeline{Config: record.Target(), Began: record.Began.Time}
@@ -104,11 +105,14 @@ func New(v *fleet.Pool, machines []mcfgv1.MachineConfigNode, events []corev1.Eve
 			t.Waiting++
 		}
 	}
-	slices.SortStableFunc(t.Nodes, func(a, b Node) int { return cmp.Or(b.last().Compare(a.last()), cmp.Compare(a.Name, b.Name)) })
+	slices.SortStableFunc(t.Nodes, func(a, b Node) int {
+		return cmp.Or(b.last().Compare(a.last()), cmp.Compare(a.Name, b.Name))
+	})
 	return t
 }
 
-// addEvent adds the time of an event during the rollout. The newest event of a kind counts, because a node may try again.
+// addEvent adds the time of an event during the rollout. The newest event of a kind counts, because a node may try
+// again.
 func (t *Timeline) addEvent(n *Node, e *corev1.Event) {
 	at := e.LastTimestamp.UTC()
 	if e.LastTimestamp.IsZero() {
@@ -117,7 +121,10 @@ func (t *Timeline) addEvent(n *Node, e *corev1.Event) {
 	if at.Before(t.Began) || t.Ended != nil && at.After(t.Ended.Add(time.Minute)) {
 		return
 	}
-	into := map[string]**time.Time{eventDrain: &n.Drain, eventReboot: &n.Reboot, eventDone: &n.Done, eventBack: &n.Failed, eventRefused: &n.Failed}[e.Reason]
+	into := map[string]**time.Time{
+		eventDrain: &n.Drain, eventReboot: &n.Reboot, eventDone: &n.Done,
+		eventBack: &n.Failed, eventRefused: &n.Failed,
+	}[e.Reason]
 	if into != nil && (*into == nil || at.After(**into)) {
 		*into = &at
 	}
@@ -127,7 +134,8 @@ func (t *Timeline) addEvent(n *Node, e *corev1.Event) {
 func (t *Timeline) addConditions(n *Node, r *fleet.NodeRow, all []metav1.Condition) {
 	at := func(kind mcfgv1.StateProgress, statuses ...metav1.ConditionStatus) *time.Time {
 		for _, c := range all {
-			if c.Type == string(kind) && slices.Contains(statuses, c.Status) && !c.LastTransitionTime.Time.Before(t.Began) {
+			if c.Type == string(kind) && slices.Contains(statuses, c.Status) &&
+				!c.LastTransitionTime.Time.Before(t.Began) {
 				return fleet.TimeOrNil(c.LastTransitionTime.UTC())
 			}
 		}
@@ -143,7 +151,8 @@ func (t *Timeline) addConditions(n *Node, r *fleet.NodeRow, all []metav1.Conditi
 	}
 	n.Began = at(mcfgv1.MachineConfigNodeUpdated, metav1.ConditionFalse)
 	n.Drain = cmp.Or(n.Drain, at(mcfgv1.MachineConfigNodeUpdateDrained, metav1.ConditionTrue, metav1.ConditionUnknown))
-	n.Reboot = cmp.Or(n.Reboot, at(mcfgv1.MachineConfigNodeUpdateRebooted, metav1.ConditionTrue, metav1.ConditionUnknown))
+	n.Reboot = cmp.Or(n.Reboot, at(mcfgv1.MachineConfigNodeUpdateRebooted, metav1.ConditionTrue,
+		metav1.ConditionUnknown))
 	n.Failed = cmp.Or(at(mcfgv1.MachineConfigNodeNodeDegraded, metav1.ConditionTrue), n.Failed)
 }
 

@@ -23,15 +23,23 @@ func after(minutes int) time.Time { return began.Add(time.Duration(minutes) * ti
 
 // rolling is a pool whose rollout to config new began, with nodes `name current desired`.
 func rolling(record string, nodes ...string) *fleet.Pool {
-	p := mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "worker", Annotations: map[string]string{v1alpha1.RolloutAnnotation: record}}}
+	p := mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{
+		Name:        "worker",
+		Annotations: map[string]string{v1alpha1.RolloutAnnotation: record},
+	}}
 	p.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"role": "worker"}}
 	p.Spec.Configuration.Name = "new"
 	c := fleet.Cluster{Pools: []mcfgv1.MachineConfigPool{p}}
 	for _, text := range nodes {
 		f := strings.Fields(text)
-		c.Nodes = append(c.Nodes, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: f[0], Labels: map[string]string{"role": "worker"}, Annotations: map[string]string{
-			v1alpha1.CurrentConfigAnnotation: f[1], v1alpha1.DesiredConfigAnnotation: f[2], v1alpha1.StateAnnotation: v1alpha1.StateDone,
-		}}})
+		c.Nodes = append(c.Nodes,
+			corev1.Node{ObjectMeta: metav1.ObjectMeta{
+				Name: f[0], Labels: map[string]string{"role": "worker"},
+				Annotations: map[string]string{
+					v1alpha1.CurrentConfigAnnotation: f[1], v1alpha1.DesiredConfigAnnotation: f[2],
+					v1alpha1.StateAnnotation: v1alpha1.StateDone,
+				},
+			}})
 	}
 	return fleet.New(c, after(60)).PoolByName["worker"]
 }
@@ -45,7 +53,11 @@ func machine(name string, created time.Time, conditions ...string) mcfgv1.Machin
 		if _, err := fmt.Sscan(text, &kind, &status, &minutes); err != nil {
 			panic(err)
 		}
-		m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionStatus(status), LastTransitionTime: metav1.NewTime(after(minutes))})
+		m.Status.Conditions = append(m.Status.Conditions,
+			metav1.Condition{
+				Type: kind, Status: metav1.ConditionStatus(status),
+				LastTransitionTime: metav1.NewTime(after(minutes)),
+			})
 	}
 	return m
 }
@@ -57,7 +69,10 @@ func event(text string) corev1.Event {
 	if _, err := fmt.Sscan(text, &name, &reason, &minutes); err != nil {
 		panic(err)
 	}
-	return corev1.Event{InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: name}, Reason: reason, LastTimestamp: metav1.NewTime(after(minutes))}
+	return corev1.Event{
+		InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: name}, Reason: reason,
+		LastTimestamp: metav1.NewTime(after(minutes)),
+	}
 }
 
 // lines prints a timeline, with the minutes of each step.
@@ -91,32 +106,47 @@ func TestTimeline(t *testing.T) {
 		want     string
 	}{
 		"a done node has the end of its update from its report, and earlier steps from events": {
-			pool: rolling(record, "n1 new new"), machines: []mcfgv1.MachineConfigNode{machine("n1", old, "Updated True 9", "Drained False 9", "RebootedNode False 9")},
-			events: []string{"n1 Drain 2", "n1 Reboot 4", "n1 NodeDone 10"}, want: "n1 began 2 drain 2 reboot 4 done 9\nbefore 0, waiting 0\n",
+			pool: rolling(record, "n1 new new"),
+			machines: []mcfgv1.MachineConfigNode{machine("n1", old, "Updated True 9", "Drained False 9",
+				"RebootedNode False 9")},
+			events: []string{"n1 Drain 2", "n1 Reboot 4", "n1 NodeDone 10"}, want: "n1 began 2 drain 2 reboot 4 done " +
+				"9\nbefore 0, waiting 0\n",
 		},
 		"a busy node has its present steps from its report": {
-			pool: rolling(record, "n1 old new"), machines: []mcfgv1.MachineConfigNode{machine("n1", old, "Updated False 1", "Drained True 3", "RebootedNode Unknown 5")},
+			pool: rolling(record, "n1 old new"),
+			machines: []mcfgv1.MachineConfigNode{machine("n1", old, "Updated False 1", "Drained True 3",
+				"RebootedNode Unknown 5")},
 			want: "n1 began 1 drain 3 reboot 5\nbefore 0, waiting 0\n",
 		},
 		"a failed node, and one that recovered": {
-			pool:     rolling(record, "n1 old new", "n2 new new"),
-			machines: []mcfgv1.MachineConfigNode{machine("n1", old, "Updated False 1", "NodeDegraded True 7"), machine("n2", old, "Updated True 30")},
-			events:   []string{"n2 WentBack 8"}, want: "n2 done 30\nn1 began 1 failed 7\nbefore 0, waiting 0\n",
+			pool: rolling(record, "n1 old new", "n2 new new"),
+			machines: []mcfgv1.MachineConfigNode{
+				machine("n1", old, "Updated False 1", "NodeDegraded True 7"),
+				machine("n2", old, "Updated True 30"),
+			},
+			events: []string{"n2 WentBack 8"}, want: "n2 done 30\nn1 began 1 failed 7\nbefore 0, waiting 0\n",
 		},
 		"the last step comes first": {
 			pool: rolling(record, "n1 new new", "n2 new new", "n3 old new"),
 			machines: []mcfgv1.MachineConfigNode{
-				machine("n1", old, "Updated True 5"), machine("n2", old, "Updated True 8"), machine("n3", old, "Updated False 6"),
+				machine("n1", old, "Updated True 5"), machine("n2", old, "Updated True 8"),
+				machine("n3", old, "Updated False 6"),
 			},
 			want: "n2 done 8\nn3 began 6\nn1 done 5\nbefore 0, waiting 0\n",
 		},
 		"earlier and foreign times do not count": {
-			pool:     rolling(record, "n1 new new", "n2 old old", "n3 new new"),
-			machines: []mcfgv1.MachineConfigNode{machine("n1", old, "Updated True -5"), machine("n2", old, "Updated True 5"), machine("n3", after(1), "Updated True 2"), machine("gone", old, "Updated True 3")},
-			events:   []string{"n1 Reboot -3", "n2 NodeDone 4", "gone Drain 3", "n1 Strange 5"}, want: "before 2, waiting 1\n",
+			pool: rolling(record, "n1 new new", "n2 old old", "n3 new new"),
+			machines: []mcfgv1.MachineConfigNode{
+				machine("n1", old, "Updated True -5"),
+				machine("n2", old, "Updated True 5"), machine("n3", after(1), "Updated True 2"),
+				machine("gone", old, "Updated True 3"),
+			},
+			events: []string{"n1 Reboot -3", "n2 NodeDone 4", "gone Drain 3", "n1 Strange 5"},
+			want:   "before 2, waiting 1\n",
 		},
 		"events long after the end belong to something else": {
-			pool: rolling(`{"config":"new","began":"2026-01-02T12:00:00Z","ended":"2026-01-02T12:10:00Z"}`, "n1 new new"), machines: []mcfgv1.MachineConfigNode{machine("n1", old, "Updated True 9")},
+			pool: rolling(`{"config":"new","began":"2026-01-02T12:00:00Z","ended":"2026-01-02T12:10:00Z"}`,
+				"n1 new new"), machines: []mcfgv1.MachineConfigNode{machine("n1", old, "Updated True 9")},
 			events: []string{"n1 Reboot 4", "n1 Reboot 40"}, want: "n1 began 4 reboot 4 done 9\nbefore 0, waiting 0\n",
 		},
 		"a record of another config": {pool: rolling(`{"config":"old","began":"2026-01-02T12:00:00Z"}`, "n1 new new"), want: "before 0, waiting 0\n"},

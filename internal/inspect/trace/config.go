@@ -45,7 +45,8 @@ type HolderTrace struct {
 
 // IsRendered reports whether the controller rendered a MachineConfig for a pool.
 func IsRendered(mc *mcfgv1.MachineConfig) bool {
-	return strings.HasPrefix(mc.Name, "rendered-") && (mc.Annotations[v1alpha1.InputsAnnotation] != "" || poolOf(mc) != "")
+	return strings.HasPrefix(mc.Name, "rendered-") && (mc.Annotations[v1alpha1.InputsAnnotation] != "" ||
+		poolOf(mc) != "")
 }
 
 // poolOf returns the pool of a rendered config; empty for a MachineConfig that is not rendered.
@@ -60,9 +61,12 @@ func poolOf(mc *mcfgv1.MachineConfig) string {
 
 // Config returns where a MachineConfig that is not rendered comes from, and which configs contain it. The parameters
 // all, sources and pools are the MachineConfigs, GitSources and pools on the cluster.
-func Config(mc *mcfgv1.MachineConfig, all map[string]*mcfgv1.MachineConfig, sources []v1alpha1.GitSource, pools []mcfgv1.MachineConfigPool) (ConfigTrace, error) {
+func Config(mc *mcfgv1.MachineConfig, all map[string]*mcfgv1.MachineConfig, sources []v1alpha1.GitSource,
+	pools []mcfgv1.MachineConfigPool,
+) (ConfigTrace, error) {
 	t := ConfigTrace{
-		Name: mc.Name, Role: mc.Labels[v1alpha1.RoleLabel], Source: mc.Labels[v1alpha1.SourceLabel], Files: filesOf(mc), Pools: []string{}, Rendered: []HolderTrace{},
+		Name: mc.Name, Role: mc.Labels[v1alpha1.RoleLabel], Source: mc.Labels[v1alpha1.SourceLabel], Files: filesOf(mc),
+		Pools: []string{}, Rendered: []HolderTrace{},
 	}
 	t.Managers = specManagers(mc.ManagedFields)
 	for i := range pools {
@@ -96,7 +100,8 @@ func Config(mc *mcfgv1.MachineConfig, all map[string]*mcfgv1.MachineConfig, sour
 			continue
 		}
 		now := mc.Annotations[v1alpha1.DigestAnnotation]
-		t.Rendered = append(t.Rendered, HolderTrace{Name: name, Pool: poolOf(all[name]), Changed: now != "" && now != digest})
+		t.Rendered = append(t.Rendered, HolderTrace{Name: name, Pool: poolOf(all[name]), Changed: now != "" &&
+			now != digest})
 	}
 	return t, nil
 }
@@ -115,7 +120,8 @@ func specManagers(entries []metav1.ManagedFieldsEntry) []string {
 		var owned struct {
 			Spec json.RawMessage `json:"f:spec"`
 		}
-		if e.FieldsV1 == nil || json.Unmarshal(e.FieldsV1.GetRawBytes(), &owned) != nil || owned.Spec == nil || slices.Contains(out, e.Manager) {
+		if e.FieldsV1 == nil || json.Unmarshal(e.FieldsV1.GetRawBytes(), &owned) != nil || owned.Spec == nil ||
+			slices.Contains(out, e.Manager) {
 			continue
 		}
 		out = append(out, e.Manager)

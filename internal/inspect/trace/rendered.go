@@ -95,25 +95,30 @@ type Item struct {
 
 // Rendered reads the annotations of a rendered config. The parameters live and sources have the fragments and the
 // GitSources on the cluster. The parameter pool has the annotations of the config's pool; nil if the pool was deleted.
-func Rendered(mc *mcfgv1.MachineConfig, live map[string]*mcfgv1.MachineConfig, sources []v1alpha1.GitSource, pool map[string]string) (Trace, error) {
+func Rendered(mc *mcfgv1.MachineConfig, live map[string]*mcfgv1.MachineConfig, sources []v1alpha1.GitSource,
+	pool map[string]string,
+) (Trace, error) {
 	a := mc.Annotations
 	t := Trace{Rendered: RenderedTrace{
 		Name: mc.Name, Source: a[v1alpha1.SourceAnnotation], Repository: a[v1alpha1.RepositoryAnnotation],
 		Revision: a[v1alpha1.RevisionAnnotation], Subject: a[v1alpha1.CommitSubjectAnnotation],
-		Author: a[v1alpha1.CommitAuthorAnnotation], Time: a[v1alpha1.CommitTimeAnnotation], VerifiedBy: a[v1alpha1.VerifiedByAnnotation],
+		Author: a[v1alpha1.CommitAuthorAnnotation], Time: a[v1alpha1.CommitTimeAnnotation],
+		VerifiedBy: a[v1alpha1.VerifiedByAnnotation],
 	}}
 	t.Rendered.Pool = poolOf(mc)
 	inputs := map[string]string{}
 	if raw := a[v1alpha1.InputsAnnotation]; raw != "" {
 		if err := json.Unmarshal([]byte(raw), &inputs); err != nil {
-			return t, fmt.Errorf("reading annotation %s of MachineConfig %q: %w", v1alpha1.InputsAnnotation, mc.Name, err)
+			return t, fmt.Errorf("reading annotation %s of MachineConfig %q: %w", v1alpha1.InputsAnnotation, mc.Name,
+				err)
 		}
 	}
 	for name, digest := range inputs {
 		in := Input{Name: name}
 		if m, ok := live[name]; ok {
 			in.Files = filesOf(m)
-			in.Changed = m.Annotations[v1alpha1.DigestAnnotation] != "" && m.Annotations[v1alpha1.DigestAnnotation] != digest
+			in.Changed = m.Annotations[v1alpha1.DigestAnnotation] != "" &&
+				m.Annotations[v1alpha1.DigestAnnotation] != digest
 		} else {
 			in.Gone = true
 		}
@@ -155,7 +160,8 @@ func (t *Trace) AddSecrets(mc *mcfgv1.MachineConfig, published fleet.Secrets) {
 func (t *Trace) OfNode(n *corev1.Node) {
 	a := n.Annotations
 	t.Node = &Node{
-		Name: n.Name, Current: v1alpha1.ConfigAt(a[v1alpha1.CurrentConfigAnnotation], a[v1alpha1.CurrentSecretsAnnotation]),
+		Name: n.Name, Current: v1alpha1.ConfigAt(a[v1alpha1.CurrentConfigAnnotation],
+			a[v1alpha1.CurrentSecretsAnnotation]),
 		Desired: v1alpha1.ConfigAt(a[v1alpha1.DesiredConfigAnnotation], a[v1alpha1.DesiredSecretsAnnotation]),
 		State:   a[v1alpha1.StateAnnotation], Reason: a[v1alpha1.ReasonAnnotation],
 	}
@@ -289,7 +295,9 @@ func (t Trace) addCommits(b *terminal.Labels) {
 
 // tracedRequester returns who requested a rendered config last, and the time of the commit if it is known. The pool's
 // own records come first, as for events; then the histories of the GitSources, and then the annotations of the config.
-func tracedRequester(mc *mcfgv1.MachineConfig, sources []v1alpha1.GitSource, pool map[string]string) (v1alpha1.Requester, string) {
+func tracedRequester(mc *mcfgv1.MachineConfig, sources []v1alpha1.GitSource,
+	pool map[string]string,
+) (v1alpha1.Requester, string) {
 	asked := v1alpha1.RequesterOf(pool, mc.Name)
 	for i := range sources {
 		history := sources[i].Status.History

@@ -33,16 +33,27 @@ var kubernetes = []Kubernetes{
 		Live: []Live{{"/etc/containerd/certs.d", false}}, // containerd reads these files for each pull.
 	},
 	{
-		Name: "k3s", Units: []string{"k3s.service", "k3s-agent.service"}, Kubeconfigs: []string{"/var/lib/rancher/k3s/agent/kubelet.kubeconfig"},
-		Live: []Live{{"/etc/rancher/k3s/registries.yaml", true}, {"/etc/rancher/k3s/config.yaml", true}, {"/etc/rancher/k3s/config.yaml.d", true}},
+		Name: "k3s", Units: []string{"k3s.service", "k3s-agent.service"},
+		Kubeconfigs: []string{"/var/lib/rancher/k3s/agent/kubelet.kubeconfig"},
+		Live: []Live{
+			{"/etc/rancher/k3s/registries.yaml", true},
+			{"/etc/rancher/k3s/config.yaml", true},
+			{"/etc/rancher/k3s/config.yaml.d", true},
+		},
 	},
 	{
-		Name: "RKE2", Units: []string{"rke2-server.service", "rke2-agent.service"}, Kubeconfigs: []string{"/var/lib/rancher/rke2/agent/kubelet.kubeconfig"},
-		Live: []Live{{"/etc/rancher/rke2/registries.yaml", true}, {"/etc/rancher/rke2/config.yaml", true}, {"/etc/rancher/rke2/config.yaml.d", true}},
+		Name: "RKE2", Units: []string{"rke2-server.service", "rke2-agent.service"},
+		Kubeconfigs: []string{"/var/lib/rancher/rke2/agent/kubelet.kubeconfig"},
+		Live: []Live{
+			{"/etc/rancher/rke2/registries.yaml", true},
+			{"/etc/rancher/rke2/config.yaml", true},
+			{"/etc/rancher/rke2/config.yaml.d", true},
+		},
 	},
 	{
-		Name: "MicroK8s", Units: []string{"snap.microk8s.daemon-kubelite.service"}, Kubeconfigs: []string{"/var/snap/microk8s/current/credentials/kubelet.config"},
-		Live: []Live{{"/var/snap/microk8s/current/args/certs.d", false}},
+		Name: "MicroK8s", Units: []string{"snap.microk8s.daemon-kubelite.service"},
+		Kubeconfigs: []string{"/var/snap/microk8s/current/credentials/kubelet.config"},
+		Live:        []Live{{"/var/snap/microk8s/current/args/certs.d", false}},
 	},
 	{Name: "k0s", Units: []string{"k0sworker.service", "k0scontroller.service"}, Kubeconfigs: []string{"/var/lib/k0s/kubelet.conf"}},
 }
@@ -73,8 +84,8 @@ func OtherUnits(unit string) []string {
 	return nil
 }
 
-// IsOptional reports whether a node may lack a unit that the default disruption policy reloads: nodes with containerd have files
-// below /etc/containers for Podman, and no CRI-O.
+// IsOptional reports whether a node may lack a unit that the default disruption policy reloads: nodes with containerd
+// have files below /etc/containers for Podman, and no CRI-O.
 func IsOptional(unit string) bool { return unit == "crio.service" }
 
 // OS is an operating system.
@@ -146,9 +157,12 @@ const (
 
 var (
 	updateCATrust = TrustStore{Dir: "/etc/pki/ca-trust/source/anchors", Suffix: ".crt", Program: "update-ca-trust"}
-	debianTrust   = TrustStore{Dir: "/usr/local/share/ca-certificates", Suffix: ".crt", Program: updateCertificates, Single: true}
-	flatcarTrust  = TrustStore{Dir: "/etc/ssl/certs", Suffix: ".pem", Program: updateCertificates, Single: true}
-	suseTrust     = TrustStore{Dir: "/etc/pki/trust/anchors", Suffix: ".crt", Program: updateCertificates}
+	debianTrust   = TrustStore{
+		Dir: "/usr/local/share/ca-certificates", Suffix: ".crt", Program: updateCertificates,
+		Single: true,
+	}
+	flatcarTrust = TrustStore{Dir: "/etc/ssl/certs", Suffix: ".pem", Program: updateCertificates, Single: true}
+	suseTrust    = TrustStore{Dir: "/etc/pki/trust/anchors", Suffix: ".crt", Program: updateCertificates}
 )
 
 const updateCertificates = "update-ca-certificates"
@@ -165,7 +179,8 @@ var systems = []OS{
 // Systems returns the operating systems. A system with a variant comes before the same system without a variant.
 func Systems() []OS { return slices.Clone(systems) }
 
-// SystemOf returns the operating system with the given ID and VARIANT_ID of os-release(5), and whether the table has it.
+// SystemOf returns the operating system with the given ID and VARIANT_ID of os-release(5), and whether the table has
+// it.
 func SystemOf(id, variant string) (OS, bool) {
 	for _, s := range systems {
 		if slices.Contains(s.IDs, id) && (s.Variant == "" || s.Variant == variant) {
@@ -195,7 +210,8 @@ var plainArgument = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.,:=/@%+~!-]*$`)
 func PlainArgument(argument string) bool { return plainArgument.MatchString(argument) }
 
 // PlainOnly is a text that says why a machine refuses an argument that is not plain, as the end of a sentence.
-const PlainOnly = "because files of GRUB hold only arguments of letters, digits and _.,:=/@%+~!- that begin with a letter, a digit or _"
+const PlainOnly = "because files of GRUB hold only arguments of letters, digits and _.,:=/@%+~!- that begin with a " +
+	"letter, a digit or _"
 
 // OddArguments returns the arguments of after that are not plain and that before does not have, once each.
 func OddArguments(before, after []string) (out []string) {

@@ -18,7 +18,8 @@ func read(t *testing.T, at string) string {
 	return string(text)
 }
 
-// TestTheFirstBootComesBeforeEveryKubelet: the kubelet of an unlisted unit would join with another OS than the config's.
+// TestTheFirstBootComesBeforeEveryKubelet: the kubelet of an unlisted unit would join with another OS than the
+// config's.
 func TestTheFirstBootComesBeforeEveryKubelet(t *testing.T) {
 	unit := read(t, "../../../config/daemon/systemd/machine-config-daemon-firstboot.service")
 	all := strings.Join(distribution.KubeletUnits(), " ")
@@ -68,7 +69,10 @@ func TestTheDocsShowTheTable(t *testing.T) {
 }
 
 func TestWhichUnitANodeHasInsteadOfAnother(t *testing.T) {
-	for unit, want := range map[string]string{"k3s.service": "k3s-agent.service", "rke2-agent.service": "rke2-server.service", "kubelet.service": "", "crio.service": ""} {
+	for unit, want := range map[string]string{
+		"k3s.service":        "k3s-agent.service",
+		"rke2-agent.service": "rke2-server.service", "kubelet.service": "", "crio.service": "",
+	} {
 		if got := strings.Join(distribution.OtherUnits(unit), " "); got != want {
 			t.Errorf("instead of %s: %q, want %q", unit, got, want)
 		}
@@ -77,7 +81,8 @@ func TestWhichUnitANodeHasInsteadOfAnother(t *testing.T) {
 
 func TestTheRowOfAMachine(t *testing.T) {
 	for id, want := range map[[2]string]string{
-		{"fedora", "coreos"}: "Fedora CoreOS", {"fedora", "server"}: "RHEL, Fedora, CentOS Stream", {"ubuntu", ""}: "Debian, Ubuntu", {"flatcar", ""}: "Flatcar", {"arch", ""}: "", {"", ""}: "",
+		{"fedora", "coreos"}: "Fedora CoreOS", {"fedora", "server"}: "RHEL, Fedora, CentOS Stream",
+		{"ubuntu", ""}: "Debian, Ubuntu", {"flatcar", ""}: "Flatcar", {"arch", ""}: "", {"", ""}: "",
 	} {
 		if got, known := distribution.SystemOf(id[0], id[1]); got.Name != want || known != (want != "") {
 			t.Errorf("%q is %q, want %q", id, got.Name, want)

@@ -85,7 +85,8 @@ func (p Pools) For(node string, nodeLabels map[string]string) (primary string, a
 		}
 	}
 	if len(custom) > 1 {
-		return "", nil, fmt.Errorf("node %s belongs to %d custom pools (%s), and a node can follow only one: remove the labels of the others from it",
+		return "", nil, fmt.Errorf("node %s belongs to %d custom pools (%s), and a node can follow only one: remove "+
+			"the labels of the others from it",
 			node, len(custom), strings.Join(custom, ", "))
 	}
 	all = inherit(master, worker, custom)

@@ -61,7 +61,8 @@ func checkLength(c *checker, path string, n, most int) {
 func checkPools(c *checker, s v1alpha1.RolloutPolicySpec) {
 	checkPoolNames(c, "spec.pools", s.Pools)
 	if _, err := metav1.LabelSelectorAsSelector(s.MachineConfigPoolSelector); err != nil {
-		c.wrong("spec.machineConfigPoolSelector", "it cannot be read: %v; operators are In, NotIn, Exists and DoesNotExist", err)
+		c.wrong("spec.machineConfigPoolSelector", "it cannot be read: %v; operators are In, NotIn, Exists and "+
+			"DoesNotExist", err)
 	}
 }
 
@@ -118,9 +119,11 @@ func checkCanary(c *checker, canary *v1alpha1.RolloutCanary) {
 	}
 	if sel := canary.NodeSelector; sel != nil {
 		if read, err := metav1.LabelSelectorAsSelector(sel); err != nil {
-			c.wrong(path+".nodeSelector", "it cannot be read: %v; operators are In, NotIn, Exists and DoesNotExist", err)
+			c.wrong(path+".nodeSelector", "it cannot be read: %v; operators are In, NotIn, Exists and DoesNotExist",
+				err)
 		} else if read.Empty() {
-			c.wrong(path+".nodeSelector", "it picks every node, and leaves none for later; write labels, such as matchLabels: {canary: \"true\"}")
+			c.wrong(path+".nodeSelector", "it picks every node, and leaves none for later; write labels, such as "+
+				"matchLabels: {canary: \"true\"}")
 		}
 	}
 	checkDuration(c, path+".soak", canary.Soak.Duration)
@@ -153,7 +156,8 @@ func checkBatches(c *checker, s v1alpha1.RolloutPolicySpec) {
 		}
 		if n <= last[isPercent] {
 			unit := map[bool]string{true: "%"}[isPercent]
-			c.wrong(path+".upTo", "up to %d%s is not more than the step before, up to %d%s. The number includes the nodes of earlier steps; write a larger one, or remove the step", n, unit, last[isPercent], unit)
+			c.wrong(path+".upTo", "up to %d%s is not more than the step before, up to %d%s. The number includes the "+
+				"nodes of earlier steps; write a larger one, or remove the step", n, unit, last[isPercent], unit)
 		}
 		last[isPercent] = max(last[isPercent], n)
 	}
@@ -177,7 +181,8 @@ func checkFailures(c *checker, f *v1alpha1.FailureBudget) {
 		c.wrong(path+".action", "%q is no action; there are Halt and Revert", f.Action)
 	}
 	if f.NodeDeadline != nil && f.NodeDeadline.Duration <= 0 {
-		c.wrong(path+".nodeDeadline", "%s would fail a node that reboots at once; write a duration such as 30m, or remove it to wait without limit", f.NodeDeadline.Duration)
+		c.wrong(path+".nodeDeadline", "%s would fail a node that reboots at once; write a duration such as 30m, or "+
+			"remove it to wait without limit", f.NodeDeadline.Duration)
 	}
 }
 
@@ -185,13 +190,17 @@ func checkAfter(c *checker, s v1alpha1.RolloutPolicySpec) {
 	checkPoolNames(c, "spec.after", s.After)
 	for i, name := range s.After {
 		if slices.Contains(s.Pools, name) {
-			c.wrong(fmt.Sprintf("spec.after[%d]", i), "%s would wait for itself; remove it here, or write a policy for the pools that wait for it", name)
+			c.wrong(fmt.Sprintf("spec.after[%d]", i), "%s would wait for itself; remove it here, or write a policy "+
+				"for the pools that wait for it", name)
 		}
 	}
 }
 
 // windowFields maps the fields of window.Window to the names of the policy's fields.
-var windowFields = map[string]string{"Schedule": "schedule", "Duration": "duration", "Zone": "timeZone", "From": "from", "Until": "until"}
+var windowFields = map[string]string{
+	"Schedule": "schedule", "Duration": "duration", "Zone": "timeZone", "From": "from",
+	"Until": "until",
+}
 
 func checkWindows(c *checker, ws []v1alpha1.MaintenanceWindow) {
 	found := window.Check(windows(ws))
@@ -212,7 +221,8 @@ func checkDrain(c *checker, d *v1alpha1.DrainPolicy) {
 	if d == nil {
 		return
 	}
-	if !slices.Contains([]v1alpha1.DrainAction{"", v1alpha1.DrainWait, v1alpha1.DrainMoveOn, v1alpha1.DrainDelete}, d.WhenBlocked) {
+	if !slices.Contains([]v1alpha1.DrainAction{"", v1alpha1.DrainWait, v1alpha1.DrainMoveOn, v1alpha1.DrainDelete},
+		d.WhenBlocked) {
 		c.wrong("spec.drain.whenBlocked", "%q is no action; there are Wait, MoveOn and Delete", d.WhenBlocked)
 	}
 	checkDuration(c, "spec.drain.after", d.After.Duration)
@@ -222,7 +232,8 @@ func checkDrain(c *checker, d *v1alpha1.DrainPolicy) {
 func Doubts(p *v1alpha1.RolloutPolicy) []Problem {
 	c := &checker{}
 	if d := p.Spec.Drain; d != nil && d.After.Duration > 0 && drain(d).WhenBlocked == v1alpha1.DrainWait {
-		c.wrong("spec.drain.after", "after has no effect with whenBlocked: Wait, because the controller then tries to drain without limit. Write whenBlocked: MoveOn or Delete, or remove after")
+		c.wrong("spec.drain.after", "after has no effect with whenBlocked: Wait, because the controller then tries "+
+			"to drain without limit. Write whenBlocked: MoveOn or Delete, or remove after")
 	}
 	return c.problems
 }

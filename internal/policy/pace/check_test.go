@@ -137,8 +137,10 @@ drain: {whenBlocked: Skip}
 		got = append(got, problem.Path)
 	}
 	want := []string{
-		"spec.pools[1]", "spec.maxUnavailable", "spec.canary", "spec.batches[0].upTo", "spec.batches[1].upTo", "spec.gates[0]", "spec.gates[1].name", "spec.gates[1]",
-		"spec.failures.action", "spec.windows[0].schedule", "spec.windows[0].timeZone", "spec.windows[0].duration", "spec.drain.whenBlocked",
+		"spec.pools[1]", "spec.maxUnavailable", "spec.canary", "spec.batches[0].upTo", "spec.batches[1].upTo",
+		"spec.gates[0]", "spec.gates[1].name", "spec.gates[1]",
+		"spec.failures.action", "spec.windows[0].schedule", "spec.windows[0].timeZone", "spec.windows[0].duration",
+		"spec.drain.whenBlocked",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -146,7 +148,8 @@ drain: {whenBlocked: Skip}
 }
 
 func TestDoubtsOfAPolicy(t *testing.T) {
-	const idle = "spec.drain.after: after has no effect with whenBlocked: Wait, because the controller then tries to drain without limit. Write whenBlocked: MoveOn or Delete, or remove after"
+	const idle = "spec.drain.after: after has no effect with whenBlocked: Wait, because the controller then tries to " +
+		"drain without limit. Write whenBlocked: MoveOn or Delete, or remove after"
 	for spec, want := range map[string]string{
 		`{}`:                         "",
 		`drain: {}`:                  "",

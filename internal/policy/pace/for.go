@@ -44,7 +44,10 @@ func For(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy) (Pac
 		spec := s.policy.Spec
 		p.Policies = append(p.Policies, s.policy.Name)
 		if spec.MaxUnavailableTogether != nil {
-			p.Together = append(p.Together, Together{Policy: s.policy.Name, Max: *spec.MaxUnavailableTogether, pools: s.selection})
+			p.Together = append(p.Together, Together{
+				Policy: s.policy.Name, Max: *spec.MaxUnavailableTogether,
+				pools: s.selection,
+			})
 		}
 		p.gates(s.policy.Name, spec.Gates)
 		p.After = append(p.After, spec.After...)
@@ -133,13 +136,19 @@ func drain(d *v1alpha1.DrainPolicy) Drain {
 	if d == nil {
 		d = &v1alpha1.DrainPolicy{}
 	}
-	return Drain{WhenBlocked: cmp.Or(d.WhenBlocked, v1alpha1.DrainWait), After: cmp.Or(d.After.Duration, defaultDrainAfter)}
+	return Drain{
+		WhenBlocked: cmp.Or(d.WhenBlocked, v1alpha1.DrainWait),
+		After:       cmp.Or(d.After.Duration, defaultDrainAfter),
+	}
 }
 
 func windows(ws []v1alpha1.MaintenanceWindow) []window.Window {
 	out := make([]window.Window, len(ws))
 	for i, w := range ws {
-		out[i] = window.Window{Name: w.Name, Deny: w.Kind == v1alpha1.WindowDeny, Schedule: w.Schedule, Duration: w.Duration.Duration, Zone: w.TimeZone}
+		out[i] = window.Window{
+			Name: w.Name, Deny: w.Kind == v1alpha1.WindowDeny, Schedule: w.Schedule,
+			Duration: w.Duration.Duration, Zone: w.TimeZone,
+		}
 		if w.From != nil {
 			out[i].From = w.From.Time
 		}
@@ -176,7 +185,8 @@ func speaking(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy)
 	})
 	for _, s := range out {
 		for _, problem := range Check(s.policy) {
-			errs = append(errs, &PolicyError{s.policy.Name, fmt.Errorf("RolloutPolicy %s: %s: %s", s.policy.Name, problem.Path, problem.Text)})
+			errs = append(errs, &PolicyError{s.policy.Name, fmt.Errorf("RolloutPolicy %s: %s: %s", s.policy.Name,
+				problem.Path, problem.Text)})
 		}
 	}
 	return out, errors.Join(errs...)
@@ -257,7 +267,8 @@ func percent(v intstr.IntOrString) (n int, isPercent bool, wrong string) {
 	}
 	n, err := intstr.GetScaledValueFromIntOrPercent(&v, 100, true)
 	if err != nil {
-		return 0, false, fmt.Sprintf("%q is neither a number nor a percentage; write a number such as 2, or a percentage such as \"10%%\"", v.StrVal)
+		return 0, false, fmt.Sprintf("%q is neither a number nor a percentage; write a number such as 2, or a "+
+			"percentage such as \"10%%\"", v.StrVal)
 	}
 	return n, true, ""
 }

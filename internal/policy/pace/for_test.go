@@ -114,7 +114,8 @@ func TestWhatPoliciesComeTo(t *testing.T) {
 
 // The control plane's quorum is nobody's by accident.
 func TestOnlyAPolicyThatNamesMasterMayTakeSeveralOfIt(t *testing.T) {
-	all, labelled, named := `all: {maxUnavailable: 10}`, `some: {machineConfigPoolSelector: {}, maxUnavailable: 5}`, `own: {pools: [worker, master], maxUnavailable: 2}`
+	all, labelled, named := `all: {maxUnavailable: 10}`, `some: {machineConfigPoolSelector: {}, maxUnavailable: 5}`,
+		`own: {pools: [worker, master], maxUnavailable: 2}`
 	for _, c := range []struct {
 		sentence, pool string
 		policies       []string
@@ -156,7 +157,10 @@ func TestAPolicyThatCannotBeReadStopsThePool(t *testing.T) {
 	if err == nil {
 		t.Fatalf("it is rolled out with %s", spell(p))
 	}
-	for _, want := range []string{"RolloutPolicy b: spec.maxUnavailable: ", "RolloutPolicy b: spec.windows[0].schedule: ", "RolloutPolicy a: spec.machineConfigPoolSelector: "} {
+	for _, want := range []string{
+		"RolloutPolicy b: spec.maxUnavailable: ",
+		"RolloutPolicy b: spec.windows[0].schedule: ", "RolloutPolicy a: spec.machineConfigPoolSelector: ",
+	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in: %v", want, err)
 		}
@@ -177,7 +181,9 @@ func TestOrderOfPoliciesDoesNotMatter(t *testing.T) {
 	}
 	want := spell(p)
 	for seed := range int64(20) {
-		rand.New(rand.NewSource(seed)).Shuffle(len(policies), func(i, j int) { policies[i], policies[j] = policies[j], policies[i] })
+		rand.New(rand.NewSource(seed)).Shuffle(len(policies), func(i, j int) {
+			policies[i], policies[j] = policies[j], policies[i]
+		})
 		if p, err := pace.For(pool("worker"), policies); err != nil || spell(p) != want {
 			t.Fatalf("%s, %v; want %s", spell(p), err, want)
 		}
@@ -185,11 +191,17 @@ func TestOrderOfPoliciesDoesNotMatter(t *testing.T) {
 }
 
 func TestSharedBudgetsCountTheirPools(t *testing.T) {
-	p, err := pace.For(pool("worker"), read(t, []string{`a: {maxUnavailableTogether: 3, pools: [worker, infra], machineConfigPoolSelector: {matchLabels: {tier: edge}}}`}))
+	p, err := pace.For(pool("worker"),
+		read(t, []string{
+			`a: {maxUnavailableTogether: 3, pools: [worker, infra], machineConfigPoolSelector: {matchLabels: {tier: edge}}}`,
+		}))
 	if err != nil || len(p.Together) != 1 {
 		t.Fatalf("%+v, %v", p, err)
 	}
-	for other, want := range map[*mcfgv1.MachineConfigPool]bool{pool("worker"): true, pool("infra"): true, pool("gpu", "tier=edge"): true, pool("master"): false} {
+	for other, want := range map[*mcfgv1.MachineConfigPool]bool{
+		pool("worker"): true, pool("infra"): true,
+		pool("gpu", "tier=edge"): true, pool("master"): false,
+	} {
 		if got := p.Together[0].Selects(other); got != want {
 			t.Errorf("%s: %v", other.Name, got)
 		}

@@ -36,7 +36,8 @@ func checkGate(c *checker, path string, g v1alpha1.HealthGate) {
 		}
 	}
 	if asked != 1 {
-		c.wrong(path, "it asks %d questions; write exactly one of ready, daemonSets, job and prometheus, and a gate of its own for each other", asked)
+		c.wrong(path, "it asks %d questions; write exactly one of ready, daemonSets, job and prometheus, and a gate "+
+			"of its own for each other", asked)
 	}
 	if g.Ready != nil && g.Ready.For.Duration <= 0 {
 		c.wrong(path+".ready.for", "%s is no time to be Ready for; write a duration such as 5m", g.Ready.For.Duration)
@@ -77,13 +78,17 @@ func checkPrometheus(c *checker, path string, g v1alpha1.PrometheusGate) {
 	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		c.wrong(path+".url", "%q is no URL of a server; write one such as %s", u.Redacted(), example)
 	case u.User != nil:
-		c.wrong(path+".url", "it has a user and a password, which all who read the policy would know; remove them, and let the network say who may ask")
+		c.wrong(path+".url", "it has a user and a password, which all who read the policy would know; remove them, "+
+			"and let the network say who may ask")
 	case u.RawQuery != "" || u.Fragment != "":
-		c.wrong(path+".url", "it has a part after the path; write the server alone, such as %s, and the question as query", example)
-	case strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/api/v1") || strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/api/v1/query"):
+		c.wrong(path+".url", "it has a part after the path; write the server alone, such as %s, and the question "+
+			"as query", example)
+	case strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/api/v1") ||
+		strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/api/v1/query"):
 		c.wrong(path+".url", "the path of the API is added by itself; write what comes before /api/v1")
 	}
 	if strings.TrimSpace(g.Query) == "" {
-		c.wrong(path+".query", "there is no query; write one that is true while the service is healthy, such as sum(up{job=\"ingress\"}) >= 3")
+		c.wrong(path+".query", "there is no query; write one that is true while the service is healthy, such as "+
+			"sum(up{job=\"ingress\"}) >= 3")
 	}
 }

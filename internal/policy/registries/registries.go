@@ -57,7 +57,8 @@ func (r registry) name() string {
 	return r.Location
 }
 
-// byDigest reports whether the mirror serves only images that are named by digest, which are the same in every registry.
+// byDigest reports whether the mirror serves only images that are named by digest, which are the same in every
+// registry.
 func (r registry) byDigest(m mirror) bool {
 	return m.Pull == "digest-only" || m.Pull == "" && r.MirrorByDigestOnly
 }
@@ -113,11 +114,13 @@ func unsafeRegistries(a, b config) string {
 
 func isConf(f ign.File) bool { return f.Path == Conf }
 
-// effective returns what all files of a config say together. A registry of a later file replaces the one of an earlier file.
+// effective returns what all files of a config say together. A registry of a later file replaces the one of an earlier
+// file.
 func effective(files []ign.File) (config, error) {
 	var all config
 	read := slices.DeleteFunc(slices.Clone(files), func(f ign.File) bool { return !IsRead(f.Path) })
-	slices.SortFunc(read, func(a, b ign.File) int { return cmp.Compare(a.Path, b.Path) }) // registries.conf comes before registries.conf.d/
+	// registries.conf comes before registries.conf.d/
+	slices.SortFunc(read, func(a, b ign.File) int { return cmp.Compare(a.Path, b.Path) })
 	for _, f := range read {
 		var c config
 		if err := c.read(f.Contents); err != nil {

@@ -69,7 +69,8 @@ func authorityOf(rest string) string {
 	}
 	host := rest[:n]
 	port := host[strings.LastIndexByte(host, ':')+1:]
-	if strings.Contains(host, "@") || !strings.Contains(host, ":") || strings.Trim(port, "0123456789") == "" || strings.ContainsAny(host, "[]$") {
+	if strings.Contains(host, "@") || !strings.Contains(host, ":") || strings.Trim(port, "0123456789") == "" ||
+		strings.ContainsAny(host, "[]$") {
 		return host
 	}
 	return rest
@@ -82,7 +83,10 @@ func isURLPassword(v string) bool {
 
 // authorizations masks the credentials of HTTP headers, and those after Bearer and Basic anywhere.
 func authorizations(l line) {
-	for _, header := range []string{"authorization", "api-key", "apikey", "private-token", "auth-token", "vault-token"} {
+	for _, header := range []string{
+		"authorization", "api-key", "apikey", "private-token", "auth-token",
+		"vault-token",
+	} {
 		for at := range occurrences(l.lower(), header) {
 			maskHeader(l, at+len(header))
 		}

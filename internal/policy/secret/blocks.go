@@ -67,7 +67,8 @@ func maskKeysInLine(l line) (begin, body int, ok bool) {
 // maskInlineKey masks a body on the line of its BEGIN, without the escaped line breaks around it.
 func maskInlineKey(l line, start, end int) {
 	s := l.s
-	for start < end && (syntax.IsBlank(s[start]) || strings.HasPrefix(s[start:end], `\n`) || strings.HasPrefix(s[start:end], `\r`) || strings.HasPrefix(s[start:end], `\\n`)) {
+	for start < end && (syntax.IsBlank(s[start]) || strings.HasPrefix(s[start:end], `\n`) ||
+		strings.HasPrefix(s[start:end], `\r`) || strings.HasPrefix(s[start:end], `\\n`)) {
 		start += 1 + strings.Count(s[start:min(start+1, end)], `\`)
 		if s[start-1] == '\\' {
 			start++

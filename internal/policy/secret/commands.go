@@ -11,7 +11,11 @@ import (
 // commandRules find a program or a keyword of a known syntax.
 var commandRules = []Rule{
 	{Name: "command-password", Purpose: "passwords among the arguments of programs: mysql -px, sshpass -p x, curl -u me:x", words: []string{
-		"mysql", "mariadb", "sshpass", "curl", "wget", "login", "redis-cli", "ldap", "ipmitool", "smbclient", "ssh-keygen", "openssl", "mosquitto_", "rabbitmqctl", "wpa_passphrase", "useradd", "usermod", "zip", "7z", "mongo", "htpasswd", "nmcli", "snmp", "lftp", "xfreerdp", "rclone", "kinit", "influx", "keytool", "sqlcmd", "racadm", "psql", "http ", "nsupdate", "vault", "plink", "samba-tool", "realm", "cryptsetup", "rsync", "clickhouse-client", "cqlsh", "borg", "iscsiadm", "elasticdump", "mount", "net ",
+		"mysql", "mariadb", "sshpass", "curl", "wget", "login", "redis-cli", "ldap", "ipmitool", "smbclient",
+		"ssh-keygen", "openssl", "mosquitto_", "rabbitmqctl", "wpa_passphrase", "useradd", "usermod", "zip", "7z",
+		"mongo", "htpasswd", "nmcli", "snmp", "lftp", "xfreerdp", "rclone", "kinit", "influx", "keytool", "sqlcmd",
+		"racadm", "psql", "http ", "nsupdate", "vault", "plink", "samba-tool", "realm", "cryptsetup", "rsync",
+		"clickhouse-client", "cqlsh", "borg", "iscsiadm", "elasticdump", "mount", "net ",
 	}, line: commandPasswords},
 	{Name: "command-password", Purpose: "passwords that a shell hands to chpasswd and passwd", words: []string{"chpasswd", "passwd", "cryptsetup", "sudo -s"}, text: pipedPasswords},
 	{Name: "netrc-password", Purpose: "passwords of netrc and apt's auth.conf", words: []string{"password", "login"}, line: pattern(`(?i)(?:^|\s)(?:login|account|machine|default)\s.*?\bpassword\s+("[^"]+"|\S+)|^\s*machine\s+\S+\s+password\s+(\S+)`, notReference)},
@@ -39,12 +43,17 @@ var commandRules = []Rule{
 
 // isMixed reports whether a value has letters and other characters.
 func isMixed(v string) bool {
-	return !classify.IsReference(v, true) && !classify.IsName(v) && strings.Trim(v, "0123456789") != "" && strings.ContainsAny(v, "0123456789.-_!@#%+=ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+	return !classify.IsReference(v, true) && !classify.IsName(v) && strings.Trim(v, "0123456789") != "" &&
+		strings.ContainsAny(v, "0123456789.-_!@#%+=ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 }
 
 // isRouterPassword reports whether a value is not a word of PAM or of prose.
 func isRouterPassword(v string) bool {
-	return !classify.IsReference(v, false) && !strings.HasSuffix(v, ".so") && !strings.HasSuffix(v, ".") && !slices.Contains([]string{"policy", "authentication", "encryption", "required", "changes", "file", "chain", "manager", "expiry", "aging", "prompt", "string"}, v)
+	return !classify.IsReference(v, false) && !strings.HasSuffix(v, ".so") && !strings.HasSuffix(v, ".") &&
+		!slices.Contains([]string{
+			"policy", "authentication", "encryption", "required", "changes", "file", "chain",
+			"manager", "expiry", "aging", "prompt", "string",
+		}, v)
 }
 
 // argument describes how programs take a password.
@@ -113,9 +122,11 @@ func (a argument) valueOf(flag string, words []syntax.Token) (value syntax.Token
 	s := strings.Trim(w.S, `",`)
 	isLong := strings.HasPrefix(flag, "--")
 	switch {
-	case s == flag && len(words) > 1 && !strings.HasPrefix(words[1].S, "-") && (!a.joined || flag != "-p" || a.programs[0] != "mysql"):
+	case s == flag && len(words) > 1 && !strings.HasPrefix(words[1].S, "-") &&
+		(!a.joined || flag != "-p" || a.programs[0] != "mysql"):
 		return words[1], true
-	case a.joined && !isLong && strings.HasPrefix(s, flag) && len(s) > len(flag), isLong && strings.HasPrefix(s, flag+"="):
+	case a.joined && !isLong && strings.HasPrefix(s, flag) && len(s) > len(flag), isLong &&
+		strings.HasPrefix(s, flag+"="):
 		from := strings.Index(w.S, flag) + len(flag)
 		return syntax.Token{Start: w.Start + from, End: w.End, S: w.S[from:]}, true
 	}

@@ -10,7 +10,8 @@ import (
 var (
 	// envName matches a member with the name of an environment variable, and envValue a member with the value.
 	envName  = regexp.MustCompile(`["']?\bname["']?\s*:\s*["']?([A-Za-z_][\w.-]*)["']?`)
-	envValue = regexp.MustCompile(`["']?\bvalue["']?\s*:\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^\s"',{}][^,{}]*?))\s*(?:[,}]|$)`)
+	envValue = regexp.MustCompile(
+		`["']?\bvalue["']?\s*:\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^\s"',{}][^,{}]*?))\s*(?:[,}]|$)`)
 )
 
 // environmentValues masks the values of a list of names and values, in YAML and JSON, on one line or on two.
@@ -36,7 +37,8 @@ func environmentValues(t *text, rule string) {
 // openvpnLogins masks the second line between <auth-user-pass> and its end.
 func openvpnLogins(t *text, rule string) {
 	for i := range t.lines {
-		if strings.TrimSpace(t.lowerLine(i)) == "<auth-user-pass>" && i+2 < len(t.lines) && !strings.HasPrefix(strings.TrimSpace(t.line(i+2)), "<") {
+		if strings.TrimSpace(t.lowerLine(i)) == "<auth-user-pass>" && i+2 < len(t.lines) &&
+			!strings.HasPrefix(strings.TrimSpace(t.line(i+2)), "<") {
 			t.at(i+2, rule).maskRest(0, false)
 		}
 	}

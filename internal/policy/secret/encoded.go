@@ -46,7 +46,8 @@ func dataURLs(l line) {
 			continue
 		}
 		if t.decoded += len(content); t.decoded > maxDecoded && t.decoded > 4*len(t.body) {
-			l.mask(start+comma+1, end) // The data may be compressed so that it exceeds the limit, so all of it is masked.
+			// The data may be compressed so that it exceeds the limit, so all of it is masked.
+			l.mask(start+comma+1, end)
 			continue
 		}
 		inner := newText(path, content)
@@ -92,7 +93,8 @@ func (t *text) findPaths() {
 				t.paths = make([]string, len(t.lines))
 			}
 			current, depth = s[m[2]:m[3]], syntax.YAMLIndent(s)
-		} else if strings.TrimSpace(s) != "" && syntax.Indent(s) < depth && !strings.HasPrefix(strings.TrimSpace(s), "}") {
+		} else if strings.TrimSpace(s) != "" && syntax.Indent(s) < depth && !strings.HasPrefix(strings.TrimSpace(s),
+			"}") {
 			current = ""
 		}
 		if t.paths != nil {

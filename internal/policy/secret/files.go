@@ -91,7 +91,8 @@ func secretFiles(t *text, rule string) {
 }
 
 // inlineValue matches the content of a file in a document.
-var inlineValue = regexp.MustCompile(`^\s*-?\s*"?(?:inline|content|contents)"?\s*:\s*(?:"([^"]+)"|'([^']+)'|([^\s|>"'{][^#]*?))\s*,?\s*(?:#.*)?$`)
+var inlineValue = regexp.MustCompile(
+	`^\s*-?\s*"?(?:inline|content|contents)"?\s*:\s*(?:"([^"]+)"|'([^']+)'|([^\s|>"'{][^#]*?))\s*,?\s*(?:#.*)?$`)
 
 // maskInline masks the content of a secret file in a document.
 func maskInline(l line) {

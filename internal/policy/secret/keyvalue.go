@@ -55,7 +55,10 @@ func assignmentAt(s string, at int) (a assignment, ok bool) {
 	if isExpansion && (at+1 >= len(s) || s[at+1] != '-' && s[at+1] != '=') {
 		return assignment{}, false // ${TOKEN:?message}
 	}
-	a = assignment{start: start, value: at + 1, separator: s[at], spaced: at > 0 && syntax.IsBlank(s[at-1]), certainty: classify.Key(key)}
+	a = assignment{
+		start: start, value: at + 1, separator: s[at], spaced: at > 0 && syntax.IsBlank(s[at-1]),
+		certainty: classify.Key(key),
+	}
 	a.parameter = start > 0 && (s[start-1] == '?' || s[start-1] == '&')
 	if a.parameter {
 		a.certainty = parameterCertainty(key, a.certainty)
@@ -119,7 +122,8 @@ func keyBefore(s string, at int) (key string, start int) {
 	for start > 0 && end-start < 120 && (classify.IsWordByte(s[start-1]) || strings.IndexByte("-./", s[start-1]) >= 0) {
 		start--
 	}
-	for n := 0; n < 3 && start > 1 && syntax.IsBlank(s[start-1]) && classify.IsWordByte(s[start-2]) && isPartOfKey(s[start:end]); n++ {
+	for n := 0; n < 3 && start > 1 && syntax.IsBlank(s[start-1]) && classify.IsWordByte(s[start-2]) &&
+		isPartOfKey(s[start:end]); n++ {
 		start--
 		for start > 0 && end-start < 120 && classify.IsWordByte(s[start-1]) {
 			start--
@@ -137,7 +141,8 @@ func isPartOfKey(key string) bool {
 // endsQuote reports whether the next quote ends a string that contains the separator.
 func endsQuote(s string, at, from int) bool {
 	from = syntax.SkipBlanks(s, from)
-	return from < len(s) && s[from] == '"' && at < 1000 && strings.Count(s[:at], `"`)%2 == 1 && strings.Count(s[:at], `\"`) == 0
+	return from < len(s) && s[from] == '"' && at < 1000 && strings.Count(s[:at], `"`)%2 == 1 &&
+		strings.Count(s[:at], `\"`) == 0
 }
 
 // valueOf returns the bounds of the value of an assignment.
@@ -165,7 +170,8 @@ func (l line) bareEnd(from int, a assignment) int {
 	switch isFirst := isFirstKey(s[:a.start]); {
 	case isFirst && s[from] == '[':
 		return syntax.ListEnd(s, from)
-	case isFirst && a.separator == ':' && isBlankBefore, isFirst && a.separator == '=' && (a.spaced || isBlankBefore || !l.t.script):
+	case isFirst && a.separator == ':' && isBlankBefore, isFirst && a.separator == '=' &&
+		(a.spaced || isBlankBefore || !l.t.script):
 		return syntax.LineEnd(s, from)
 	case a.parameter:
 		return syntax.EscapedWordEnd(s, from, " \t&#\"'`<>)]}\\")
@@ -211,13 +217,15 @@ func directives(l line) {
 
 // directive returns the value of a line of two or three words, and how certain it is that the value is a secret.
 func directive(words []syntax.Token) (c classify.Certainty, value syntax.Token) {
-	if len(words) != 2 && len(words) != 3 || strings.ContainsAny(words[0].S, "=:(){}<>$/") || strings.HasPrefix(words[0].S, "-") || strings.HasPrefix(words[1].S, "<") {
+	if len(words) != 2 && len(words) != 3 || strings.ContainsAny(words[0].S, "=:(){}<>$/") ||
+		strings.HasPrefix(words[0].S, "-") || strings.HasPrefix(words[1].S, "<") {
 		return classify.NotSecret, syntax.Token{}
 	}
 	c, value = classify.Key(words[0].S), words[1]
 	// Without this condition, the line `cachemgr_passwd x all` would not match.
 	if len(words) == 3 && !(c == classify.Always && isLongWithDigit(value.S) && !classify.IsName(value.S)) {
-		if !slices.Contains([]string{"enable", "set", "requirepass"}, words[0].S) || strings.ContainsAny(words[1].S, "=:") {
+		if !slices.Contains([]string{"enable", "set", "requirepass"}, words[0].S) ||
+			strings.ContainsAny(words[1].S, "=:") {
 			return classify.NotSecret, syntax.Token{}
 		}
 		c, value = classify.Key(words[1].S), words[2]

@@ -51,7 +51,8 @@ func belongsTo(t *text, at, neighbour, depth int) bool {
 	if neighbour > at && strings.HasPrefix(strings.TrimLeft(s, " "), "- ") && syntax.Indent(s) < depth {
 		return false
 	}
-	if neighbour < at && strings.HasPrefix(strings.TrimLeft(t.line(at), " "), "- ") && syntax.Indent(t.line(at)) < depth && syntax.YAMLIndent(t.line(at)) == depth {
+	if neighbour < at && strings.HasPrefix(strings.TrimLeft(t.line(at), " "), "- ") &&
+		syntax.Indent(t.line(at)) < depth && syntax.YAMLIndent(t.line(at)) == depth {
 		return false // The object begins at the line with its dash.
 	}
 	return syntax.YAMLIndent(s) >= depth
@@ -79,7 +80,8 @@ func maskMembers(l line, rest string) {
 		from := strings.Index(s, ":") + 1
 		from += syntax.Indent(s[from:])
 		start, stop := syntax.TrimQuotes(s[:syntax.YAMLLineEnd(s, from)], from)
-		if v := s[start:stop]; !strings.HasPrefix(v, "ENC[") && !strings.HasPrefix(v, "${") && !strings.HasPrefix(v, "$(") && !strings.HasPrefix(v, "{{") {
+		if v := s[start:stop]; !strings.HasPrefix(v, "ENC[") && !strings.HasPrefix(v, "${") &&
+			!strings.HasPrefix(v, "$(") && !strings.HasPrefix(v, "{{") {
 			t.at(n, rule).mask(start, stop)
 		}
 		for n+1 < end && syntax.Indent(t.line(n+1)) > syntax.YAMLIndent(s) { // The value has several lines.

@@ -29,7 +29,8 @@ func ParsePaths(list string) (Paths, error) {
 		case err != nil:
 			bad = append(bad, fmt.Errorf("pattern %q: %w", p, err))
 		case !strings.HasPrefix(p, "/") && (strings.Contains(p, "/") || !strings.Contains(p, ".")):
-			bad = append(bad, fmt.Errorf("pattern %q is neither an absolute path (/etc/app/*.conf, /etc/app/) nor a unit's name (app.service)", p))
+			bad = append(bad, fmt.Errorf("pattern %q is neither an absolute path (/etc/app/*.conf, /etc/app/) nor a "+
+				"unit's name (app.service)", p))
 		default:
 			out = append(out, p)
 		}
@@ -48,8 +49,8 @@ func Join(lists ...Paths) string {
 // unitDir is the directory with the units of a config on a node.
 const unitDir = "/etc/systemd/system/"
 
-// Match reports whether a path, the name of a unit or a drop-in (app.service.d/10-a.conf) is marked. A mark of a unit covers its
-// file and its drop-ins by their paths, and a mark of such a path covers the unit.
+// Match reports whether a path, the name of a unit or a drop-in (app.service.d/10-a.conf) is marked. A mark of a unit
+// covers its file and its drop-ins by their paths, and a mark of such a path covers the unit.
 func (p Paths) Match(name string) bool {
 	for _, n := range namesOf(name) {
 		if p.match(n) {

@@ -8,17 +8,21 @@ import (
 )
 
 func TestMarksOfSecrets(t *testing.T) {
-	marked, err := secret.ParsePaths("/etc/app/*.conf, /etc/vault/\n  vault.service, /etc/systemd/system/app.service, /etc/systemd/system/db.service.d/*.conf, /etc/systemd/system/web@.service.d/")
+	marked, err := secret.ParsePaths("/etc/app/*.conf, /etc/vault/\n  vault.service, " +
+		"/etc/systemd/system/app.service, /etc/systemd/system/db.service.d/*.conf, /etc/systemd/system/web@.service.d/")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{
 		"/etc/app/a.conf": true, "/etc/app/a/b.conf": false, "/etc/app/a.txt": false,
 		"/etc/vault/a": true, "/etc/vault/a/b": true, "/etc/vault": false, "/etc/vaults/a": false,
-		"vault.service": true, "other.service": false, "/etc/systemd/system/vault.service": true, "/etc/systemd/system/other.service": false,
-		"/etc/systemd/system/vault.service.d/a.conf": true, "vault.service.d/a.conf": true, "/etc/systemd/system/vault.service.wants/a.service": false, "/usr/lib/systemd/system/vault.service": false,
+		"vault.service": true, "other.service": false, "/etc/systemd/system/vault.service": true,
+		"/etc/systemd/system/other.service":          false,
+		"/etc/systemd/system/vault.service.d/a.conf": true, "vault.service.d/a.conf": true,
+		"/etc/systemd/system/vault.service.wants/a.service": false, "/usr/lib/systemd/system/vault.service": false,
 		"app.service": true, "/etc/systemd/system/app.service": true, "app.service.d/a.conf": false,
-		"db.service": false, "db.service.d/a.conf": true, "/etc/systemd/system/db.service.d/a.conf": true, "web@.service.d/a": true,
+		"db.service": false, "db.service.d/a.conf": true, "/etc/systemd/system/db.service.d/a.conf": true,
+		"web@.service.d/a": true,
 	} {
 		if marked.Match(name) != want {
 			t.Errorf("%s: marked %v", name, !want)

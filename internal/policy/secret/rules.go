@@ -21,7 +21,11 @@ type Rule struct {
 }
 
 // secretWords are parts of keys: every key that names a secret contains one of them.
-var secretWords = []string{"pass", "pwd", "secret", "token", "key", "psk", "cred", "authtok", "auth", "pw", "encrypt", "cookie", "otp", "jwt", "bearer", "community", "sig", "sas", "cak", "pin", "hash", "seed", "access", "digest", "pkcs12"}
+var secretWords = []string{
+	"pass", "pwd", "secret", "token", "key", "psk", "cred", "authtok", "auth", "pw", "encrypt",
+	"cookie", "otp", "jwt", "bearer", "community", "sig", "sas", "cak", "pin", "hash", "seed", "access", "digest",
+	"pkcs12",
+}
 
 // pattern returns a rule that masks the groups of an expression for which decide returns true.
 func pattern(form string, decide func(v string) bool) func(line) {

@@ -124,7 +124,9 @@ type span struct {
 
 // result replaces the secrets of a text by marks.
 func (t *text) result() Result {
-	slices.SortStableFunc(t.spans, func(a, b span) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end)) })
+	slices.SortStableFunc(t.spans, func(a, b span) int {
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end))
+	})
 	var merged []span
 	for _, s := range t.spans {
 		if last := len(merged) - 1; last >= 0 && s.start < merged[last].end {

@@ -13,7 +13,8 @@ import (
 func FuzzMask(f *testing.F) {
 	for _, s := range []string{
 		"password: hunter2\n", "a: |\n  -----BEGIN PRIVATE KEY-----\n  AAAA\n", "data:;base64,cGFzc3dvcmQ9aHVudGVyMg==",
-		"kind: Secret\ndata:\n  a: b\n", `{"kind":"Secret","data":{"a":"b"}}`, "https://a:b://c:d@e", "mysql -px -p'y'", "root:$6$a$b:1::",
+		"kind: Secret\ndata:\n  a: b\n", `{"kind":"Secret","data":{"a":"b"}}`, "https://a:b://c:d@e", "mysql -px -p'y'",
+		"root:$6$a$b:1::",
 	} {
 		f.Add("/etc/x.bu", s)
 		f.Add("/etc/shadow", s)

@@ -10,7 +10,8 @@ import (
 
 var (
 	// piped matches a password that echo passes to a program.
-	piped = regexp.MustCompile(`(?:echo|printf)\s+(?:-\w+\s+)*(?:['"]?%s\S*['"]?\s+)?(?:"([^"]+)"|'([^']+)'|(\S+))\s*\|\s*(?:sudo\s+)?(?:\S*/)?(chpasswd|passwd\s+\S*--stdin|passwd\s+--stdin|cryptsetup|sudo\s+-S|docker\s+login|podman\s+login)|(chpasswd|cryptsetup\b[^<]*|sudo\s+-S[^<]*)<<<\s*(?:"([^"]+)"|'([^']+)'|(\S+))`)
+	piped = regexp.MustCompile(
+		`(?:echo|printf)\s+(?:-\w+\s+)*(?:['"]?%s\S*['"]?\s+)?(?:"([^"]+)"|'([^']+)'|(\S+))\s*\|\s*(?:sudo\s+)?(?:\S*/)?(chpasswd|passwd\s+\S*--stdin|passwd\s+--stdin|cryptsetup|sudo\s+-S|docker\s+login|podman\s+login)|(chpasswd|cryptsetup\b[^<]*|sudo\s+-S[^<]*)<<<\s*(?:"([^"]+)"|'([^']+)'|(\S+))`)
 	// account matches user:password.
 	account = regexp.MustCompile(`^\s*(?:- )?["']?[a-z_][\w.-]*:([^\s"'#][^"'\\]*)`)
 	// heredoc matches a here document for chpasswd, and chpasswdList the list of cloud-init.
@@ -74,7 +75,8 @@ func maskAccount(l line) {
 }
 
 // snmpForms matches the lines of SNMP that name a community or the keys of a user.
-var snmpForms = regexp.MustCompile(`(?i)^\s*(?:r[ow]community6?\s+(\S+)|trapcommunity\s+(\S+)|authcommunity\s+\S+\s+(\S+)|com2sec6?\s+(?:-Cn\s+\S+\s+)?\S+\s+\S+\s+(\S+)|(?:trap2?sink|informsink)\s+\S+\s+([^\s\d]\S*)|createUser\s+(?:-e\s+\S+\s+)?\S+\s+(?:MD5|SHA[\d-]*)\s+("[^"]+"|\S+)(?:\s+(?:DES|AES[\d-]*)(?:\s+("[^"]+"|\S+))?)?|usmUser\s+\d+\s+\d+\s+\S+\s+\S+\s+\S+\s+\S+\s+\S+\s+(\S+)(?:\s+\S+\s+(\S+))?|(?:defAuthPassphrase|defPrivPassphrase|defPassphrase|defCommunity)\s+(\S+)|snmp-server\s+community\s+(\S+))`)
+var snmpForms = regexp.MustCompile(
+	`(?i)^\s*(?:r[ow]community6?\s+(\S+)|trapcommunity\s+(\S+)|authcommunity\s+\S+\s+(\S+)|com2sec6?\s+(?:-Cn\s+\S+\s+)?\S+\s+\S+\s+(\S+)|(?:trap2?sink|informsink)\s+\S+\s+([^\s\d]\S*)|createUser\s+(?:-e\s+\S+\s+)?\S+\s+(?:MD5|SHA[\d-]*)\s+("[^"]+"|\S+)(?:\s+(?:DES|AES[\d-]*)(?:\s+("[^"]+"|\S+))?)?|usmUser\s+\d+\s+\d+\s+\S+\s+\S+\s+\S+\s+\S+\s+\S+\s+(\S+)(?:\s+\S+\s+(\S+))?|(?:defAuthPassphrase|defPrivPassphrase|defPassphrase|defCommunity)\s+(\S+)|snmp-server\s+community\s+(\S+))`)
 
 // snmp masks communities, and the passphrases of users.
 func snmp(l line) {
@@ -92,8 +94,9 @@ func snmp(l line) {
 
 var (
 	section    = regexp.MustCompile(`^\s*\[([^\]]+)\]\s*$`)
-	connection = regexp.MustCompile(`^\s*(?:wep-key\d|pin|password-raw|mka-cak|mka-ckn|leap-password|psk)\s*=\s*(\S.*?)\s*$`)
-	vpnMember  = regexp.MustCompile(`^\s*[^#\s=][^=]*=\s*(\S.*?)\s*$`)
+	connection = regexp.MustCompile(
+		`^\s*(?:wep-key\d|pin|password-raw|mka-cak|mka-ckn|leap-password|psk)\s*=\s*(\S.*?)\s*$`)
+	vpnMember = regexp.MustCompile(`^\s*[^#\s=][^=]*=\s*(\S.*?)\s*$`)
 )
 
 // vpnSecrets masks the secrets of a connection of NetworkManager: known keys, and everything in [vpn-secrets].

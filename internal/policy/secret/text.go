@@ -50,7 +50,8 @@ func newText(path, body string) *text {
 	if last := &t.lines[len(t.lines)-1]; last.end < last.start {
 		last.end = last.start
 	}
-	t.script = strings.HasPrefix(body, "#!") || strings.HasSuffix(path, ".sh") || strings.HasSuffix(path, ".bash") || strings.HasSuffix(path, ".profile")
+	t.script = strings.HasPrefix(body, "#!") || strings.HasSuffix(path, ".sh") || strings.HasSuffix(path, ".bash") ||
+		strings.HasSuffix(path, ".profile")
 	t.translation = translation.MatchString(path)
 	t.findPaths()
 	t.findEncrypted()
@@ -111,7 +112,8 @@ func (l line) maskGroups(match []int, decide func(v string) bool) {
 }
 
 // translation matches files with the texts of a program in one language.
-var translation = regexp.MustCompile(`(?:^|/)(?:locales?|i18n|lang|translations?|messages)/|/[a-z]{2}(?:[_-][A-Z]{2})?\.(?:ya?ml|json|po|properties|ini|toml)$`)
+var translation = regexp.MustCompile(
+	`(?:^|/)(?:locales?|i18n|lang|translations?|messages)/|/[a-z]{2}(?:[_-][A-Z]{2})?\.(?:ya?ml|json|po|properties|ini|toml)$`)
 
 // findEncrypted records the lines of sealed secrets.
 func (t *text) findEncrypted() {

@@ -12,7 +12,11 @@ import (
 
 // zones whose clocks change in different ways: over an hour in spring and autumn, in the south, over half an hour, with
 // Ramadan, at midnight, in the hour before midnight, over three hours and two, and never.
-var zones = []string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca", "Africa/Cairo", "America/Havana", "America/Asuncion", "Antarctica/Casey", "Antarctica/Troll", "America/St_Johns", "America/Scoresbysund", "Asia/Kathmandu"}
+var zones = []string{
+	"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca", "Africa/Cairo",
+	"America/Havana", "America/Asuncion", "Antarctica/Casey", "Antarctica/Troll", "America/St_Johns",
+	"America/Scoresbysund", "Asia/Kathmandu",
+}
 
 // random is a window with the sets behind its schedule, so that the walk below needs no reader of schedules.
 type random struct {
@@ -72,7 +76,8 @@ func (w random) matches(wall time.Time) bool {
 	return date && in(w.minute, wall.Minute()) && in(w.hour, wall.Hour()) && in(w.moon, int(wall.Month()))
 }
 
-// walk looks at the clock each minute, as somebody would who knows nothing of calendars, and notes when the window is open.
+// walk looks at the clock each minute, as somebody would who knows nothing of calendars, and notes when the window is
+// open.
 func (w random) walk(from time.Time, minutes int) []bool {
 	out := make([]bool, minutes)
 	seen := map[int64]bool{}
@@ -85,7 +90,8 @@ func (w random) walk(from time.Time, minutes int) []bool {
 		again := seen[wall.Unix()]
 		seen[wall.Unix()] = true
 		begins := w.matches(wall) && (!again || w.hour == nil)
-		for skipped := before.Add(time.Minute); !before.IsZero() && skipped.Before(wall); skipped = skipped.Add(time.Minute) {
+		for skipped := before.Add(time.Minute); !before.IsZero() && skipped.Before(wall); skipped = skipped.Add(
+			time.Minute) {
 			if seen[skipped.Unix()] {
 				continue
 			}
@@ -103,8 +109,8 @@ func (w random) walk(from time.Time, minutes int) []bool {
 	return out
 }
 
-// TestAtAgreesWithTheClock compares At with a walk that looks at the clock each minute, and Until with the first minute at
-// which that walk sees a change.
+// TestAtAgreesWithTheClock compares At with a walk that looks at the clock each minute, and Until with the first minute
+// at which that walk sees a change.
 func TestAtAgreesWithTheClock(t *testing.T) {
 	const minutes = 30 * 24 * 60
 	rounds, flips := 40, 0
@@ -137,7 +143,8 @@ func TestAtAgreesWithTheClock(t *testing.T) {
 			now := from.Add(time.Duration(i)*time.Minute + time.Duration(r.Intn(60))*time.Second)
 			got := set.At(now)
 			change := from.Add(time.Duration(next) * time.Minute)
-			if got.Open != want[i] || next < minutes && !got.Until.Equal(change) || next == minutes && !got.Until.IsZero() && got.Until.Before(change) {
+			if got.Open != want[i] || next < minutes && !got.Until.Equal(change) || next == minutes &&
+				!got.Until.IsZero() && got.Until.Before(change) {
 				t.Fatalf("seed %d: at %s: %+v, want open %v until %s\nwindows %+v", seed, now, got, want[i], change, ws)
 			}
 		}
@@ -178,7 +185,10 @@ func changeOfClocks(r *rand.Rand) time.Time {
 // FuzzParse: whatever a schedule, a zone and a duration are, they are refused or they mean something: what At says of a
 // time holds until just before Until, and no longer.
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"0 1 * * 6", "*/15 1-3 * * mon-fri", "@weekly", "TZ=UTC", "0 0 30 2 *", "* * * * *", "? ? ? ? ?", "0-59/59 23 29 2 *", "@every 1s", "*-5 * * * *", "1,,2 * * * *", "0 0 31 2-4 */6"} {
+	for _, s := range []string{
+		"0 1 * * 6", "*/15 1-3 * * mon-fri", "@weekly", "TZ=UTC", "0 0 30 2 *", "* * * * *",
+		"? ? ? ? ?", "0-59/59 23 29 2 *", "@every 1s", "*-5 * * * *", "1,,2 * * * *", "0 0 31 2-4 */6",
+	} {
 		f.Add(s, "Europe/Berlin", int64(3600), int64(1743296400))
 	}
 	f.Add("@daily", "Local", int64(0), int64(-1<<40))
@@ -230,7 +240,10 @@ func BenchmarkAt(b *testing.B) {
 	}
 	b.Run("parse", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := window.Parse([]window.Window{{Schedule: "0 1 * * 6", Duration: time.Hour, Zone: "Europe/Berlin"}}); err != nil {
+			if _, err := window.Parse([]window.Window{{
+				Schedule: "0 1 * * 6", Duration: time.Hour,
+				Zone: "Europe/Berlin",
+			}}); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -53,19 +53,28 @@ func parseSchedule(text string) (schedule, []string) {
 	words := strings.Fields(text)
 	switch {
 	case len(words) == 0:
-		return schedule{}, []string{`there is no schedule; write five fields of cron, such as "0 1 * * 6" for Saturdays at 01:00`}
+		return schedule{},
+			[]string{`there is no schedule; write five fields of cron, such as "0 1 * * 6" for Saturdays at 01:00`}
 	case strings.HasPrefix(words[0], "TZ=") || strings.HasPrefix(words[0], "CRON_TZ="):
 		return schedule{}, []string{fmt.Sprintf("schedule %q names a time zone; write it in timeZone", text)}
 	case words[0] == "@every":
-		return schedule{}, []string{fmt.Sprintf("schedule %q counts from no particular time; write when it opens, such as \"0 */6 * * *\"", text)}
+		return schedule{},
+			[]string{fmt.Sprintf("schedule %q counts from no particular time; write when it opens, such as \"0 */6 "+
+				"* * *\"", text)}
 	case strings.HasPrefix(words[0], "@"):
 		if len(words) > 1 || !slices.Contains(descriptors, words[0]) {
-			return schedule{}, []string{fmt.Sprintf("schedule %q is not known; there are %s", text, strings.Join(descriptors, ", "))}
+			return schedule{}, []string{fmt.Sprintf("schedule %q is not known; there are %s", text,
+				strings.Join(descriptors, ", "))}
 		}
 	case len(words) == 6:
-		return schedule{}, []string{fmt.Sprintf("schedule %q has six fields; there are no seconds: write minute, hour, day of month, month, day of week", text)}
+		return schedule{},
+			[]string{fmt.Sprintf("schedule %q has six fields; there are no seconds: write minute, hour, day of "+
+				"month, month, day of week", text)}
 	case len(words) != 5:
-		return schedule{}, []string{fmt.Sprintf("schedule %q has %d fields; write five: minute, hour, day of month, month, day of week", text, len(words))}
+		return schedule{},
+			[]string{fmt.Sprintf(
+				"schedule %q has %d fields; write five: minute, hour, day of month, month, day of week", text,
+				len(words))}
 	default:
 		if wrong := wrongFields(words); len(wrong) > 0 {
 			return schedule{}, wrong
@@ -92,7 +101,8 @@ func wrongFields(words []string) []string {
 	var wrong []string
 	for i, f := range fields {
 		if err := f.read(i, words[i]); err != nil {
-			wrong = append(wrong, fmt.Sprintf("%s %q: %v; write %s, ranges such as 1-5, steps such as */2, or lists of these with commas", f.name, words[i], err, f.want))
+			wrong = append(wrong, fmt.Sprintf("%s %q: %v; write %s, ranges such as 1-5, steps such as */2, or lists "+
+				"of these with commas", f.name, words[i], err, f.want))
 		}
 	}
 	return wrong
@@ -150,7 +160,8 @@ func (s schedule) never() bool {
 		return false // Each day of the week comes in every month.
 	}
 	for month := 1; month <= 12; month++ {
-		days := time.Date(2000, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day() // The year 2000 had a February 29th.
+		// The year 2000 had a February 29th.
+		days := time.Date(2000, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day()
 		if s.dates.Month&(1<<month) != 0 && s.dates.Dom&^star&(1<<(days+1)-1) != 0 {
 			return false
 		}

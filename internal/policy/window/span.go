@@ -97,7 +97,8 @@ func (s *spans) add(date int64) {
 // most. So every minute occurs once on a day that is not near a change.
 func changesNear(midnight time.Time) bool {
 	begin, end := midnight.ZoneBounds()
-	return !begin.IsZero() && midnight.Sub(begin) < 3*24*time.Hour || !end.IsZero() && end.Sub(midnight) < 3*24*time.Hour
+	return !begin.IsZero() && midnight.Sub(begin) < 3*24*time.Hour || !end.IsZero() &&
+		end.Sub(midnight) < 3*24*time.Hour
 }
 
 // changing returns the spans of a date on which the clocks may change. at is that date in UTC.

@@ -134,19 +134,23 @@ func compileOne(w Window) (compiled, []Problem) {
 	case w.Duration < time.Minute:
 		wrong("Duration", "it lasts only %s; write a minute or more, such as 4h", w.Duration)
 	case w.Duration > longest:
-		wrong("Duration", "it lasts %s, which is more than a year; write * * * * * as the schedule and bound it with from and until", w.Duration)
+		wrong("Duration", "it lasts %s, which is more than a year; write * * * * * as the schedule and bound it with "+
+			"from and until", w.Duration)
 	}
 	if !w.From.IsZero() && !w.Until.IsZero() && !w.From.Before(w.Until) {
-		wrong("Until", "until %s is not after from %s; exchange them", w.Until.UTC().Format(time.RFC3339), w.From.UTC().Format(time.RFC3339))
+		wrong("Until", "until %s is not after from %s; exchange them", w.Until.UTC().Format(time.RFC3339),
+			w.From.UTC().Format(time.RFC3339))
 	}
 	if len(problems) > 0 {
 		return compiled{}, problems
 	}
 	c := compiled{Window: w, schedule: s, day: s.stretches(w.Duration), always: s.everyMinute()}
 	if n := len(c.day); n > mostOpenings {
-		wrong("Schedule", "it opens %d times a day, each time for %s; write at most %d openings, or a longer duration", n, w.Duration, mostOpenings)
+		wrong("Schedule", "it opens %d times a day, each time for %s; write at most %d openings, or a longer duration",
+			n, w.Duration, mostOpenings)
 	} else if c.neverWithinBounds() {
-		wrong("Schedule", "it never opens between from %s and until %s", w.From.UTC().Format(time.RFC3339), w.Until.UTC().Format(time.RFC3339))
+		wrong("Schedule", "it never opens between from %s and until %s", w.From.UTC().Format(time.RFC3339),
+			w.Until.UTC().Format(time.RFC3339))
 	}
 	return c, problems
 }
@@ -164,11 +168,13 @@ func (c compiled) neverWithinBounds() bool {
 // on every machine.
 func loadZone(name string) (*time.Location, error) {
 	if name == "Local" {
-		return nil, errors.New(`time zone "Local" is another one on each machine; write an IANA name such as Europe/Berlin`)
+		return nil, errors.New(
+			`time zone "Local" is another one on each machine; write an IANA name such as Europe/Berlin`)
 	}
 	zone, err := time.LoadLocation(name)
 	if err != nil {
-		return nil, fmt.Errorf("time zone %q is not known; write an IANA name such as Europe/Berlin, America/New_York or UTC", name)
+		return nil, fmt.Errorf("time zone %q is not known; write an IANA name such as Europe/Berlin, "+
+			"America/New_York or UTC", name)
 	}
 	return zone, nil
 }

@@ -139,7 +139,8 @@ func spans(t *testing.T, w window.Window, from, to time.Time) []string {
 			return out
 		}
 		if now = state.Until; state.Open {
-			out = append(out, fmt.Sprintf("%s %s", begin.In(zone).Format("2006-01-02 15:04 -0700"), state.Until.Sub(begin)))
+			out = append(out, fmt.Sprintf("%s %s", begin.In(zone).Format("2006-01-02 15:04 -0700"),
+				state.Until.Sub(begin)))
 		}
 	}
 }
@@ -154,78 +155,96 @@ func TestDaysThatAreOdd(t *testing.T) {
 		want           []string
 	}{
 		{
-			"a window that begins in the hour that is skipped opens when the clocks jump", "Europe/Berlin", "30 2 * * *", time.Hour, "2025-03-29T00:00:00Z", "2025-03-31T12:00:00Z",
+			"a window that begins in the hour that is skipped opens when the clocks jump", "Europe/Berlin",
+			"30 2 * * *", time.Hour, "2025-03-29T00:00:00Z", "2025-03-31T12:00:00Z",
 			[]string{"2025-03-29 02:30 +0100 1h0m0s", "2025-03-30 03:00 +0200 1h0m0s", "2025-03-31 02:30 +0200 1h0m0s"},
 		},
 		{
-			"a window that begins in the hour that comes twice opens once, at the first", "Europe/Berlin", "30 2 * * *", time.Hour, "2025-10-25T00:00:00Z", "2025-10-27T12:00:00Z",
+			"a window that begins in the hour that comes twice opens once, at the first", "Europe/Berlin", "30 2 * * *",
+			time.Hour, "2025-10-25T00:00:00Z", "2025-10-27T12:00:00Z",
 			[]string{"2025-10-25 02:30 +0200 1h0m0s", "2025-10-26 02:30 +0200 1h0m0s", "2025-10-27 02:30 +0100 1h0m0s"},
 		},
 		{
-			"a duration is time that passes: over the hour that is skipped, the clocks show an hour more", "Europe/Berlin", "0 1 * * *", 4 * time.Hour, "2025-03-29T12:00:00Z", "2025-03-30T12:00:00Z",
+			"a duration is time that passes: over the hour that is skipped, the clocks show an hour more",
+			"Europe/Berlin", "0 1 * * *", 4 * time.Hour, "2025-03-29T12:00:00Z", "2025-03-30T12:00:00Z",
 			[]string{"2025-03-30 01:00 +0100 4h0m0s"},
 		},
 		{
-			"a schedule of every hour skips what the clocks skip", "Europe/Berlin", "30 * * * *", 5 * time.Minute, "2025-03-30T00:00:00Z", "2025-03-30T02:00:00Z",
+			"a schedule of every hour skips what the clocks skip", "Europe/Berlin", "30 * * * *", 5 * time.Minute,
+			"2025-03-30T00:00:00Z", "2025-03-30T02:00:00Z",
 			[]string{"2025-03-30 01:30 +0100 5m0s", "2025-03-30 03:30 +0200 5m0s"},
 		},
 		{
-			"a schedule of every hour opens twice in the hour that comes twice", "Europe/Berlin", "30 * * * *", 5 * time.Minute, "2025-10-26T00:00:00Z", "2025-10-26T02:00:00Z",
+			"a schedule of every hour opens twice in the hour that comes twice", "Europe/Berlin", "30 * * * *",
+			5 * time.Minute, "2025-10-26T00:00:00Z", "2025-10-26T02:00:00Z",
 			[]string{"2025-10-26 02:30 +0200 5m0s", "2025-10-26 02:30 +0100 5m0s"},
 		},
 		{
-			"several beginnings in what is skipped are one", "America/New_York", "0,15,30,45 2 * * *", 10 * time.Minute, "2025-03-09T05:00:00Z", "2025-03-09T12:00:00Z",
+			"several beginnings in what is skipped are one", "America/New_York", "0,15,30,45 2 * * *", 10 * time.Minute,
+			"2025-03-09T05:00:00Z", "2025-03-09T12:00:00Z",
 			[]string{"2025-03-09 03:00 -0400 10m0s"},
 		},
 		{
-			"half an hour is skipped at Lord Howe", "Australia/Lord_Howe", "15 2 * * *", time.Hour, "2025-10-04T10:00:00Z", "2025-10-05T10:00:00Z",
+			"half an hour is skipped at Lord Howe", "Australia/Lord_Howe", "15 2 * * *", time.Hour,
+			"2025-10-04T10:00:00Z", "2025-10-05T10:00:00Z",
 			[]string{"2025-10-05 02:30 +1100 1h0m0s"},
 		},
 		{
-			"half an hour comes twice at Lord Howe", "Australia/Lord_Howe", "45 1 * * *", 10 * time.Minute, "2025-04-05T10:00:00Z", "2025-04-06T10:00:00Z",
+			"half an hour comes twice at Lord Howe", "Australia/Lord_Howe", "45 1 * * *", 10 * time.Minute,
+			"2025-04-05T10:00:00Z", "2025-04-06T10:00:00Z",
 			[]string{"2025-04-06 01:45 +1100 10m0s"},
 		},
 		{
-			"the clocks of Casablanca change with Ramadan", "Africa/Casablanca", "30 2 * * *", time.Hour, "2025-02-22T12:00:00Z", "2025-02-24T12:00:00Z",
+			"the clocks of Casablanca change with Ramadan", "Africa/Casablanca", "30 2 * * *", time.Hour,
+			"2025-02-22T12:00:00Z", "2025-02-24T12:00:00Z",
 			[]string{"2025-02-23 02:30 +0100 1h0m0s", "2025-02-24 02:30 +0000 1h0m0s"},
 		},
 		{
-			"a midnight that does not exist opens when the day begins", "Africa/Cairo", "@daily", time.Hour, "2025-04-24T12:00:00Z", "2025-04-25T12:00:00Z",
+			"a midnight that does not exist opens when the day begins", "Africa/Cairo", "@daily", time.Hour,
+			"2025-04-24T12:00:00Z", "2025-04-25T12:00:00Z",
 			[]string{"2025-04-25 01:00 +0300 1h0m0s"},
 		},
 		{
-			"a midnight that comes twice opens once", "America/Havana", "@daily", time.Hour, "2025-11-01T12:00:00Z", "2025-11-02T12:00:00Z",
+			"a midnight that comes twice opens once", "America/Havana", "@daily", time.Hour, "2025-11-01T12:00:00Z",
+			"2025-11-02T12:00:00Z",
 			[]string{"2025-11-02 00:00 -0400 1h0m0s"},
 		},
 		{
-			"clocks that go back over midnight bring back the end of the day before", "America/St_Johns", "0,30 * * * *", 5 * time.Minute, "2010-11-07T01:45:00Z", "2010-11-07T04:10:00Z",
+			"clocks that go back over midnight bring back the end of the day before", "America/St_Johns",
+			"0,30 * * * *", 5 * time.Minute, "2010-11-07T01:45:00Z", "2010-11-07T04:10:00Z",
 			[]string{
 				"2010-11-06 23:30 -0230 5m0s", "2010-11-07 00:00 -0230 5m0s", "2010-11-06 23:30 -0330 5m0s",
 				"2010-11-07 00:00 -0330 5m0s", "2010-11-07 00:30 -0330 5m0s",
 			},
 		},
 		{
-			"a day that a country skipped opens when the next one begins", "Pacific/Apia", "0 2 30 12 *", time.Hour, "2011-12-29T12:00:00Z", "2012-01-02T12:00:00Z",
+			"a day that a country skipped opens when the next one begins", "Pacific/Apia", "0 2 30 12 *", time.Hour,
+			"2011-12-29T12:00:00Z", "2012-01-02T12:00:00Z",
 			[]string{"2011-12-31 00:00 +1400 1h0m0s"},
 		},
 		{
-			"a schedule of every hour has none on a day that a country skipped", "Pacific/Apia", "30 * 29-31 12 *", 5 * time.Minute, "2011-12-30T09:00:00Z", "2011-12-30T11:00:00Z",
+			"a schedule of every hour has none on a day that a country skipped", "Pacific/Apia", "30 * 29-31 12 *",
+			5 * time.Minute, "2011-12-30T09:00:00Z", "2011-12-30T11:00:00Z",
 			[]string{"2011-12-29 23:30 -1000 5m0s", "2011-12-31 00:30 +1400 5m0s"},
 		},
 		{
-			"February 29th comes every fourth year", "UTC", "0 0 29 2 *", 24 * time.Hour, "2027-06-01T00:00:00Z", "2028-12-01T00:00:00Z",
+			"February 29th comes every fourth year", "UTC", "0 0 29 2 *", 24 * time.Hour, "2027-06-01T00:00:00Z",
+			"2028-12-01T00:00:00Z",
 			[]string{"2028-02-29 00:00 +0000 24h0m0s"},
 		},
 		{
-			"the 31st comes in some months", "UTC", "0 0 31 * *", time.Hour, "2025-03-01T00:00:00Z", "2025-07-01T00:00:00Z",
+			"the 31st comes in some months", "UTC", "0 0 31 * *", time.Hour, "2025-03-01T00:00:00Z",
+			"2025-07-01T00:00:00Z",
 			[]string{"2025-03-31 00:00 +0000 1h0m0s", "2025-05-31 00:00 +0000 1h0m0s"},
 		},
 		{
-			"a day of the month and a day of the week: either is enough, as cron has it", "UTC", "0 0 13 * fri", time.Hour, "2025-06-10T00:00:00Z", "2025-06-21T00:00:00Z",
+			"a day of the month and a day of the week: either is enough, as cron has it", "UTC", "0 0 13 * fri",
+			time.Hour, "2025-06-10T00:00:00Z", "2025-06-21T00:00:00Z",
 			[]string{"2025-06-13 00:00 +0000 1h0m0s", "2025-06-20 00:00 +0000 1h0m0s"},
 		},
 		{
-			"weekends are one window", "Europe/Berlin", "0 22 * * fri", 55 * time.Hour, "2025-03-25T00:00:00Z", "2025-04-01T00:00:00Z",
+			"weekends are one window", "Europe/Berlin", "0 22 * * fri", 55 * time.Hour, "2025-03-25T00:00:00Z",
+			"2025-04-01T00:00:00Z",
 			[]string{"2025-03-28 22:00 +0100 55h0m0s"},
 		},
 	} {

@@ -157,7 +157,8 @@ func (f Findings) github() string {
 				fmt.Fprintf(&b, ",col=%d", e.Column)
 			}
 		}
-		fmt.Fprintf(&b, ",title=%s::%s\n", commandValue.Replace(safetext.Lines("bunsen: "+e.Rule)), commandText.Replace(safetext.Lines(e.Message)))
+		fmt.Fprintf(&b, ",title=%s::%s\n", commandValue.Replace(safetext.Lines("bunsen: "+e.Rule)),
+			commandText.Replace(safetext.Lines(e.Message)))
 	}
 	return b.String()
 }

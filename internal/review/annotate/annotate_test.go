@@ -23,14 +23,26 @@ var findings = annotate.Findings{
 	Entries: transpile.Report{
 		{Severity: transpile.Fatal, Rule: "no-pools", Message: "there is no directory pools/ here"},
 		{Severity: transpile.Warning, Rule: "unused-file", Message: "not read", File: "pools/worker/a b,c:%d.bu"},
-		{Severity: transpile.Fatal, Rule: "unknown-key", Message: "knows no key \"mod\"\n::error::injected % here", File: "pools/worker/10-motd.bu", Line: 7, Column: 5},
-		{Severity: transpile.Fatal, Rule: "unknown-key", Message: "knows no key \"mod\"\n::error::injected % here", File: "pools/worker/10-motd.bu", Line: 9},
+		{
+			Severity: transpile.Fatal, Rule: "unknown-key", Message: "knows no key \"mod\"\n::error::injected % here",
+			File: "pools/worker/10-motd.bu", Line: 7, Column: 5,
+		},
+		{
+			Severity: transpile.Fatal, Rule: "unknown-key", Message: "knows no key \"mod\"\n::error::injected % here",
+			File: "pools/worker/10-motd.bu", Line: 9,
+		},
 	},
 }
 
 var valid = annotate.Findings{
-	Entries: transpile.Report{{Severity: transpile.Warning, Rule: "unused-file", Message: "not read", File: "pools/worker/x.txt"}},
-	Pools:   []annotate.Pool{{Pool: "master", Rendered: "rendered-master-1", Documents: 1}, {Pool: "worker", Rendered: "rendered-worker-2", Documents: 3}},
+	Entries: transpile.Report{{
+		Severity: transpile.Warning, Rule: "unused-file", Message: "not read",
+		File: "pools/worker/x.txt",
+	}},
+	Pools: []annotate.Pool{
+		{Pool: "master", Rendered: "rendered-master-1", Documents: 1},
+		{Pool: "worker", Rendered: "rendered-worker-2", Documents: 3},
+	},
 }
 
 func TestEachFormat(t *testing.T) {
@@ -59,8 +71,8 @@ func TestEachFormat(t *testing.T) {
 	}
 }
 
-// TestTheSARIFIsValidByItsSchema holds what is written against the schema of the standard: testdata/sarif-schema-2.1.0.json
-// is a copy of the one that OASIS publishes.
+// TestTheSARIFIsValidByItsSchema holds what is written against the schema of the standard:
+// testdata/sarif-schema-2.1.0.json is a copy of the one that OASIS publishes.
 func TestTheSARIFIsValidByItsSchema(t *testing.T) {
 	schema, err := jsonschema.NewCompiler().Compile("testdata/sarif-schema-2.1.0.json")
 	if err != nil {
@@ -86,7 +98,10 @@ func TestTheSARIFIsValidByItsSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for good, bad := range map[string]string{`"level": "error"`: `"level": "fatal"`, `"ruleIndex"`: `"ruleindex"`, `"startLine": 7`: `"startLine": 0`} {
+	for good, bad := range map[string]string{
+		`"level": "error"`: `"level": "fatal"`, `"ruleIndex"`: `"ruleindex"`,
+		`"startLine": 7`: `"startLine": 0`,
+	} {
 		if text := strings.Replace(wrong, good, bad, 1); text == wrong || validate(text) == nil {
 			t.Errorf("the schema accepts %s", bad)
 		}
@@ -109,7 +124,8 @@ func TestAMessageIsNeverACommandOfItsOwn(t *testing.T) {
 }
 
 func TestAnUnknownFormatIsRefusedByName(t *testing.T) {
-	if _, err := findings.Write("xml"); err == nil || !strings.Contains(err.Error(), "xml") || !strings.Contains(err.Error(), "sarif") {
+	if _, err := findings.Write("xml"); err == nil || !strings.Contains(err.Error(), "xml") ||
+		!strings.Contains(err.Error(), "sarif") {
 		t.Errorf("got %v", err)
 	}
 }

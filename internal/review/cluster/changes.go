@@ -21,8 +21,8 @@ type State struct {
 type Changes struct {
 	// Policy names each rule of the disruption policy that changes: `/etc/motd: None → Reboot`.
 	Policy []string `json:"policy,omitempty"`
-	// MachineConfigPools names changes of these objects that are in no rendered config: the nodes that a pool selects, and
-	// its maxUnavailable.
+	// MachineConfigPools names changes of these objects that are in no rendered config: the nodes that a pool selects,
+	// and its maxUnavailable.
 	MachineConfigPools []string `json:"machineConfigPools,omitempty"`
 	// ClusterObjects names changes in the other fields of the objects of cluster/, and added or removed objects:
 	// RolloutPolicies, DriftPolicies, PinnedImageSets, MachineConfigPools and the MachineConfiguration.
@@ -33,7 +33,8 @@ type Changes struct {
 
 // Compare returns what differs between the cluster/ directories of both sides.
 func Compare(base, head State) Changes {
-	out := Changes{Policy: comparePolicies(base.Policy, head.Policy), ClusterObjects: CompareObjects(base.Objects, head.Objects)}
+	out := Changes{Policy: comparePolicies(base.Policy, head.Policy), ClusterObjects: CompareObjects(base.Objects,
+		head.Objects)}
 	out.MachineConfigPools, out.MovesNodes = comparePools(base.Pools, head.Pools)
 	return out
 }

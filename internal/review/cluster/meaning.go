@@ -41,7 +41,8 @@ func meanings(kind string, was, is *unstructured.Unstructured) map[string]string
 func imagesMeaning(was, is mcfgv1.PinnedImageSetSpec) string {
 	for _, image := range is.PinnedImages {
 		if !slices.Contains(was.PinnedImages, image) {
-			return "nodes of its pools pull added images before they are drained for a config, and keep them. Sizes are not known. The change itself drains no node"
+			return "nodes of its pools pull added images before they are drained for a config, and keep them. Sizes " +
+				"are not known. The change itself drains no node"
 		}
 	}
 	return "nodes may remove the images when the disk is full. The change drains no node"
@@ -138,8 +139,12 @@ func soakText(soak time.Duration) string {
 
 // windowsText returns a text that says when the controller assigns configs.
 func windowsText(windows []v1alpha1.MaintenanceWindow) string {
-	allowed := slices.ContainsFunc(windows, func(w v1alpha1.MaintenanceWindow) bool { return w.Kind != v1alpha1.WindowDeny })
-	denied := slices.ContainsFunc(windows, func(w v1alpha1.MaintenanceWindow) bool { return w.Kind == v1alpha1.WindowDeny })
+	allowed := slices.ContainsFunc(windows, func(w v1alpha1.MaintenanceWindow) bool {
+		return w.Kind != v1alpha1.WindowDeny
+	})
+	denied := slices.ContainsFunc(windows, func(w v1alpha1.MaintenanceWindow) bool {
+		return w.Kind == v1alpha1.WindowDeny
+	})
 	switch {
 	case allowed && denied:
 		return "nodes are updated while an Allow window is open and no Deny window is"
@@ -161,7 +166,8 @@ func failuresText(f v1alpha1.FailureBudget) string {
 		text += fmt.Sprintf(" after %d failed nodes", after)
 	}
 	if f.NodeDeadline != nil {
-		text += "; a node that is not Ready for " + shortDuration(f.NodeDeadline.Duration) + " after its update counts as failed"
+		text += "; a node that is not Ready for " + shortDuration(f.NodeDeadline.Duration) +
+			" after its update counts as failed"
 	}
 	return text
 }
@@ -176,7 +182,8 @@ func drainText(d v1alpha1.DrainPolicy) string {
 	case v1alpha1.DrainDelete:
 		return "drains delete pods after " + shortDuration(after) + ", past their PodDisruptionBudgets"
 	case v1alpha1.DrainMoveOn:
-		return "a drain that pods block for " + shortDuration(after) + " is postponed, and other nodes are updated first"
+		return "a drain that pods block for " + shortDuration(after) + " is postponed, and other nodes are " +
+			"updated first"
 	}
 	return "a drain waits for its pods without a limit"
 }

@@ -55,7 +55,8 @@ func CompareObjects(base, head []transpile.ClusterObject) (out []string) {
 func existence(was, is *unstructured.Unstructured) string {
 	switch {
 	case was == nil && is.GetKind() == PoolKind && !IsStandard(is.GetName()):
-		return "added; a node that its nodeSelector matches leaves its present pool and gets this pool's config, which may reboot it"
+		return "added; a node that its nodeSelector matches leaves its present pool and gets this pool's config, " +
+			"which may reboot it"
 	case was == nil && is.GetKind() != PolicyKind:
 		return "added"
 	case was == nil || is != nil || was.GetKind() == PolicyKind:
@@ -63,7 +64,8 @@ func existence(was, is *unstructured.Unstructured) string {
 	case was.GetKind() == PoolKind && IsStandard(was.GetName()):
 		return "not declared here any more; every cluster has this pool, so it stays"
 	case was.GetKind() == PoolKind:
-		return "removed; its nodes move to pool worker, or to another pool that selects them, and get that pool's config, which may reboot them"
+		return "removed; its nodes move to pool worker, or to another pool that selects them, and get that pool's " +
+			"config, which may reboot them"
 	default:
 		return "removed"
 	}

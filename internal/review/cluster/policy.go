@@ -55,7 +55,8 @@ func comparePolicies(base, head policy.Policy) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if was[name] != is[name] {
-			out = append(out, fmt.Sprintf("%s: %s → %s", name, cmp.Or(was[name], "no rule, so reboot"), cmp.Or(is[name], "no rule, so reboot")))
+			out = append(out, fmt.Sprintf("%s: %s → %s", name, cmp.Or(was[name], "no rule, so reboot"),
+				cmp.Or(is[name], "no rule, so reboot")))
 		}
 	}
 	return out

@@ -43,7 +43,8 @@ func comparePools(base, head []mcfgv1.MachineConfigPool) (out []string, movesNod
 		}
 		if a, b := cmp.Or(was[name].takes, undeclared), cmp.Or(is[name].takes, undeclared); a != b {
 			movesNodes = true
-			out = append(out, fmt.Sprintf("%s: the nodes that it takes: %s → %s; a node that it gains or loses takes another config, which may reboot it", name, a, b))
+			out = append(out, fmt.Sprintf("%s: the nodes that it takes: %s → %s; a node that it gains or loses takes "+
+				"another config, which may reboot it", name, a, b))
 		}
 		if a, b := cmp.Or(was[name].away, "1"), cmp.Or(is[name].away, "1"); a != b {
 			out = append(out, fmt.Sprintf("%s: nodes away at once: %s → %s", name, a, b))

@@ -69,7 +69,8 @@ func attributes(p Pair) (out []string) {
 	}
 	edits, ok := textdiff.Script(p.from.attrs, p.to.attrs)
 	if !ok {
-		return []string{fmt.Sprintf("~%d lines → %d lines, too many to be compared", len(p.from.attrs), len(p.to.attrs))}
+		return []string{fmt.Sprintf("~%d lines → %d lines, too many to be compared", len(p.from.attrs),
+			len(p.to.attrs))}
 	}
 	for _, e := range edits {
 		if e.Sign != ' ' {
@@ -127,7 +128,8 @@ func (d Differ) text(t both) string {
 	case a.encrypted != nil || b.encrypted != nil:
 		return encryptedText(t)
 	case a.shown.Whole || b.shown.Whole:
-		return fmt.Sprintf("content %s (hidden, %s)\n", changed(a, b), arrow(a, b, func(content []byte) string { return secret.Digest(string(content)) }))
+		return fmt.Sprintf("content %s (hidden, %s)\n", changed(a, b),
+			arrow(a, b, func(content []byte) string { return secret.Digest(string(content)) }))
 	case !isText(a.content) || !isText(b.content):
 		return fmt.Sprintf("binary content %s (%s)\n", changed(a, b), arrow(a, b, sizeAndDigest))
 	}

@@ -17,7 +17,8 @@ const ruleAttribute = "attribute"
 // masked returns a line with a mark for each secret: `token=(hidden, sha256 ab12…)`.
 func masked(line string) string { return secret.MaskWithDigests("", line).Text }
 
-// hideCopies hides contents that are completely hidden elsewhere in the same change: a secret that moves to another path stays a secret.
+// hideCopies hides contents that are completely hidden elsewhere in the same change: a secret that moves to another
+// path stays a secret.
 func hideCopies(pairs []Pair) {
 	known := map[string]bool{}
 	each := func(do func(p *part)) {
@@ -36,7 +37,10 @@ func hideCopies(pairs []Pair) {
 	})
 	each(func(p *part) {
 		if known[string(p.content)] && !isWhole(p.shown) {
-			p.shown = secret.Result{Text: secret.HiddenWithDigest(string(p.content)), Findings: []secret.Finding{{Line: 1, Rule: ruleCopy}}, Whole: true}
+			p.shown = secret.Result{
+				Text:     secret.HiddenWithDigest(string(p.content)),
+				Findings: []secret.Finding{{Line: 1, Rule: ruleCopy}}, Whole: true,
+			}
 		}
 	})
 }

@@ -75,8 +75,8 @@ func newIndex(c machineconfig.Config, known Known) index {
 	return x
 }
 
-// Read reads each changed item on both sides. Marked items are hidden on both sides, and so is each copy of a content that is completely
-// hidden.
+// Read reads each changed item on both sides. Marked items are hidden on both sides, and so is each copy of a content
+// that is completely hidden.
 func Read(changes []policy.Costed, from, to machineconfig.Config, known Known) []Pair {
 	a, b := newIndex(from, known), newIndex(to, known)
 	out := make([]Pair, len(changes))

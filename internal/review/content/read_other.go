@@ -18,7 +18,8 @@ import (
 
 // user describes an account line by line. user writes a key as type, fingerprint and comment, and hides a password.
 func user(u ign.PasswdUser) []string {
-	lines := slices.Concat(number("uid", u.UID), said("comment", u.Gecos), said("home", u.HomeDir), said("shell", u.Shell), said("group", u.PrimaryGroup))
+	lines := slices.Concat(number("uid", u.UID), said("comment", u.Gecos), said("home", u.HomeDir),
+		said("shell", u.Shell), said("group", u.PrimaryGroup))
 	if len(u.Groups) > 0 {
 		names := make([]string, len(u.Groups))
 		for i, g := range u.Groups {
@@ -31,7 +32,10 @@ func user(u ign.PasswdUser) []string {
 		lines = append(lines, "key "+sshKey(string(k)))
 	}
 	lines = append(lines, password(u.PasswordHash)...)
-	lines = append(lines, flags(map[string]*bool{"system": u.System, "noCreateHome": u.NoCreateHome, "noLogInit": u.NoLogInit, "noUserGroup": u.NoUserGroup})...)
+	lines = append(lines, flags(map[string]*bool{
+		"system": u.System, "noCreateHome": u.NoCreateHome,
+		"noLogInit": u.NoLogInit, "noUserGroup": u.NoUserGroup,
+	})...)
 	return append(lines, absent(u.ShouldExist)...)
 }
 
@@ -83,7 +87,8 @@ func sshKey(line string) string {
 	fields := strings.Fields(line)
 	for i := 0; i+1 < len(fields); i++ {
 		blob, err := base64.StdEncoding.DecodeString(fields[i+1])
-		if err != nil || len(blob) < 4 || !strings.Contains(fields[i], "-") || !strings.Contains(string(blob), fields[i]) {
+		if err != nil || len(blob) < 4 || !strings.Contains(fields[i], "-") ||
+			!strings.Contains(string(blob), fields[i]) {
 			continue // A decoded key begins with its own type.
 		}
 		sum := sha256.Sum256(blob)
@@ -152,7 +157,8 @@ func ignition(i ign.Ignition, name string) view {
 			v.attrs = append(v.attrs, "noProxy "+string(host))
 		}
 	case "timeouts":
-		v.attrs = append(number("httpResponseHeaders", i.Timeouts.HTTPResponseHeaders), number("httpTotal", i.Timeouts.HTTPTotal)...)
+		v.attrs = append(number("httpResponseHeaders", i.Timeouts.HTTPResponseHeaders),
+			number("httpTotal", i.Timeouts.HTTPTotal)...)
 	}
 	for n, line := range v.attrs {
 		v.attrs[n] = masked(line)
@@ -163,7 +169,8 @@ func ignition(i ign.Ignition, name string) view {
 // storage writes the fields of a disk, filesystem, array or encrypted volume, one per line.
 func storage(s ign.Storage, name string) view {
 	for _, v := range []view{
-		lookup(s.Disks, name, fields("disk", ign.Disk.Key)), lookup(s.Filesystems, name, fields("filesystem", ign.Filesystem.Key)),
+		lookup(s.Disks, name, fields("disk", ign.Disk.Key)),
+		lookup(s.Filesystems, name, fields("filesystem", ign.Filesystem.Key)),
 		lookup(s.Raid, name, fields("raid", ign.Raid.Key)), lookup(s.Luks, name, fields("luks", ign.Luks.Key)),
 	} {
 		if v.exists {

@@ -62,7 +62,8 @@ func TestADifferenceSaysWhatHappensToAUnitWithoutAState(t *testing.T) {
 		"a drop-in that is added": {file, file + "," + dropin, "# drop-in 1.conf (added)\n"},
 	} {
 		from, to := unit(c.from), unit(c.to)
-		pairs := Read([]policy.Costed{{Change: policy.Change{Kind: policy.KindUnit, Name: "a.service"}}}, from, to, Known{})
+		pairs := Read([]policy.Costed{{Change: policy.Change{Kind: policy.KindUnit, Name: "a.service"}}}, from, to,
+			Known{})
 		if diff, _, _ := NewDiffer().Difference(pairs[0]); !strings.HasPrefix(diff, c.want) || c.from == c.to {
 			t.Errorf("%s: %q, want %q", name, diff, c.want)
 		}

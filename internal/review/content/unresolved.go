@@ -14,8 +14,8 @@ import (
 // maxKeys is how many changed keys of an encrypted file a difference names.
 const maxKeys = 50
 
-// unresolvedPart reads contents that the server resolves. A template is shown as it is, because it has no values. If its
-// path is marked as secret, only its references are shown.
+// unresolvedPart reads contents that the server resolves. A template is shown as it is, because it has no values. If
+// its path is marked as secret, only its references are shown.
 func unresolvedPart(name, path string, c secretref.Content, marked secret.Paths) part {
 	if c.Format != "" {
 		p := part{name: name, content: c.Body, shown: secret.Result{Text: string(c.Body)}}
@@ -37,8 +37,8 @@ func unresolvedPart(name, path string, c secretref.Content, marked secret.Paths)
 	return part{name: name, content: []byte(c.Template), shown: secret.MaskWithDigests("", text)}
 }
 
-// encryptedText returns the difference of contents of which at least one is an encrypted file: which keys changed, without
-// any value.
+// encryptedText returns the difference of contents of which at least one is an encrypted file: which keys changed,
+// without any value.
 func encryptedText(t both) string {
 	a, b := t.from.encrypted, t.to.encrypted
 	switch {
@@ -47,9 +47,11 @@ func encryptedText(t both) string {
 	case b == nil:
 		return "content changed from encrypted to clear text\n"
 	case a == nil && len(t.from.content) == 0:
-		return fmt.Sprintf("encrypted content added (%s, for %s)\n", b.Format, strings.Join(b.Metadata.Recipients(), ", ")) + keyLines(nil, b.Values())
+		return fmt.Sprintf("encrypted content added (%s, for %s)\n", b.Format, strings.Join(b.Metadata.Recipients(),
+			", ")) + keyLines(nil, b.Values())
 	case a == nil:
-		return fmt.Sprintf("content changed from clear text to encrypted (%s, for %s)\n", b.Format, strings.Join(b.Metadata.Recipients(), ", "))
+		return fmt.Sprintf("content changed from clear text to encrypted (%s, for %s)\n", b.Format,
+			strings.Join(b.Metadata.Recipients(), ", "))
 	}
 	var out strings.Builder
 	old, now := a.Values(), b.Values()

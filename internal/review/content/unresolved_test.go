@@ -21,11 +21,15 @@ var writer = sops.Writer{Random: rand.Reader, Now: time.Unix(1e9, 0)}
 // difference returns the difference of a file whose contents have these sources.
 func difference(from, to string, marked secret.Paths) string {
 	config := func(source string) machineconfig.Config {
-		f := ign.File{Node: ign.Node{Path: "/etc/app.yaml"}, FileEmbedded1: ign.FileEmbedded1{Contents: ign.Resource{Source: &source}}}
+		f := ign.File{
+			Node:          ign.Node{Path: "/etc/app.yaml"},
+			FileEmbedded1: ign.FileEmbedded1{Contents: ign.Resource{Source: &source}},
+		}
 		return machineconfig.Config{Ignition: ign.Config{Storage: ign.Storage{Files: []ign.File{f}}}}
 	}
 	change := policy.Costed{Change: policy.Change{Kind: policy.KindFile, Name: "/etc/app.yaml"}}
-	out, _, _ := NewDiffer().Difference(Read([]policy.Costed{change}, config(from), config(to), Known{Marked: marked})[0])
+	out, _, _ := NewDiffer().Difference(Read([]policy.Costed{change}, config(from), config(to),
+		Known{Marked: marked})[0])
 	return out
 }
 
@@ -36,7 +40,8 @@ func TestADifferenceShowsReferencesAndNoValue(t *testing.T) {
 	}{
 		"another key": {"${secret:app/a}", "${secret:app/b}", "-${secret:app/a}\n+${secret:app/b}\n", nil},
 		"a clear password becomes a reference": {
-			"", "user=a\npassword=${secret:app/a}\n", "-password=(hidden, sha256 f52f…)\n+password=${secret:app/a}\n", nil,
+			"", "user=a\npassword=${secret:app/a}\n", "-password=(hidden, sha256 f52f…)\n+password=${secret:app/a}\n",
+			nil,
 		},
 		"a marked path": {"x=hunter2 ${secret:app/a}", "x=hunter2 ${secret:app/b}", "-${secret:app/a}\n+${secret:app/b}\n", secret.Paths{"/etc/app.yaml"}},
 	} {
@@ -75,13 +80,15 @@ func TestADifferenceNamesTheChangedKeysOfAnEncryptedFile(t *testing.T) {
 		"added":   {"", old, "encrypted content added (yaml, for " + id.Recipient().String() + ")\n+key a\n+key c_unencrypted\n+key list[0].x\n"},
 		"removed": {old, "", "encrypted content removed (yaml)\n"},
 		"changed": {
-			old, url(writer.Replace("yaml", first, []byte("a: hunter2\nlist:\n    - x: hunter3\nd: 1\nc_unencrypted: seen\n"), id)),
+			old, url(writer.Replace("yaml", first,
+				[]byte("a: hunter2\nlist:\n    - x: hunter3\nd: 1\nc_unencrypted: seen\n"), id)),
 			"encrypted content changed\n~key c_unencrypted\n+key d\n~key list[0].x\n",
 		},
 		"saved again": {old, url(writer.Replace("yaml", first, []byte(text), id)), "re-encrypted, same keys and values\n"},
 		"rotated": {
 			old, url(writer.Rotate("yaml", first, sops.Policy{Groups: [][]string{{second.Recipient().String()}}}, id)),
-			"re-encrypted with a new data key, so every key shows as changed\n-recipient " + id.Recipient().String() + "\n+recipient " + second.Recipient().String() + "\n~key a\n~key list[0].x\n",
+			"re-encrypted with a new data key, so every key shows as changed\n-recipient " + id.Recipient().String() +
+				"\n+recipient " + second.Recipient().String() + "\n~key a\n~key list[0].x\n",
 		},
 		"in the clear before": {"data:,password%3Dhunter2", old, "content changed from clear text to encrypted (yaml"},
 		"in the clear after":  {old, "data:,password%3Dhunter2", "content changed from encrypted to clear text\n"},

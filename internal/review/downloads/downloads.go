@@ -19,8 +19,8 @@ type Fetch struct {
 	Path string `json:"path,omitempty"`
 	// Source is the address of a file, without its query, or the reference of an image.
 	Source string `json:"source"`
-	// Bytes is the size of a file of the content store. It is 0 for everything else, because a document has an address and
-	// a hash, and a review reads nothing from the network.
+	// Bytes is the size of a file of the content store. It is 0 for everything else, because a document has an address
+	// and a hash, and a review reads nothing from the network.
 	Bytes int64 `json:"bytes,omitempty"`
 }
 
@@ -80,14 +80,18 @@ func Between(from, to machineconfig.Config, sizes Sizes) (out []Fetch) {
 		}
 	}
 	for _, r := range wanted {
-		if old, known := files[r.Path]; known && machineconfig.SameContents(old, ign.Resource{Source: &r.URL, Verification: ign.Verification{Hash: &r.Hash}}) {
+		if old, known := files[r.Path]; known && machineconfig.SameContents(old,
+			ign.Resource{Source: &r.URL, Verification: ign.Verification{Hash: &r.Hash}}) {
 			have[r.Hash] = true
 		}
 	}
 	for _, r := range wanted {
 		if !have[r.Hash] {
 			have[r.Hash] = true
-			out = append(out, Fetch{Kind: "file", Path: r.Path, Source: machineconfig.ShownAddress(r.URL), Bytes: sizes.Of(r.Remote)})
+			out = append(out, Fetch{
+				Kind: "file", Path: r.Path, Source: machineconfig.ShownAddress(r.URL),
+				Bytes: sizes.Of(r.Remote),
+			})
 		}
 	}
 	if image := to.OSImageURL; image != "" && image != from.OSImageURL {

@@ -33,8 +33,8 @@ type checker struct {
 	entries []transpile.Entry
 }
 
-// Check returns findings about a tree and its fragments. A broken file of creation rules is an error; all other findings
-// are warnings.
+// Check returns findings about a tree and its fragments. A broken file of creation rules is an error; all other
+// findings are warnings.
 func Check(fsys fs.FS, fragments []transpile.Fragment) []transpile.Entry {
 	c := &checker{fs: fsys, rules: map[string]rules.Rules{}}
 	files := c.files()
@@ -120,7 +120,9 @@ func (c *checker) file(file string) {
 	format, encrypted := document.Detect(file, body)
 	switch {
 	case !encrypted && rule.Path != nil: // a rule without a path is a default, which selects documents too
-		c.add(transpile.Entry{Rule: ruleClear, File: file, Message: fmt.Sprintf("a creation rule of %s says that this file is encrypted, and it is not: run `bunsen secret encrypt %s`. Then replace its secrets, because git keeps the earlier content", rules.File, file)})
+		c.add(transpile.Entry{Rule: ruleClear, File: file, Message: fmt.Sprintf("a creation rule of %s says that "+
+			"this file is encrypted, and it is not: run `bunsen secret encrypt %s`. Then replace its secrets, "+
+			"because git keeps the earlier content", rules.File, file)})
 	case encrypted:
 		c.recipients(file, rule, format, body)
 	}
@@ -136,7 +138,11 @@ func (c *checker) recipients(file string, rule rules.Rule, format document.Forma
 	if slices.Equal(has, want) {
 		return
 	}
-	c.add(transpile.Entry{Rule: ruleRecipients, File: file, Message: fmt.Sprintf("the file is encrypted for %s, and its creation rule says %s: run `bunsen secret rotate %s`", strings.Join(has, ", "), strings.Join(want, ", "), file)})
+	c.add(transpile.Entry{
+		Rule: ruleRecipients, File: file,
+		Message: fmt.Sprintf("the file is encrypted for %s, and its creation rule says %s: run `bunsen secret "+
+			"rotate %s`", strings.Join(has, ", "), strings.Join(want, ", "), file),
+	})
 }
 
 // fragment warns of files with secrets in clear text.
@@ -156,7 +162,8 @@ func (c *checker) fragment(f transpile.Fragment) {
 		at, _ := f.Origin.Find(fmt.Sprintf("$.storage.files.%d.contents.source", i))
 		c.add(transpile.Entry{
 			Rule: ruleSecret, File: at.File, Line: at.Line, Column: at.Column,
-			Message: fmt.Sprintf("pool %s: %s has what looks like a secret in clear text: run `bunsen secret encrypt` on a file with it, or write ${secret:NAME/KEY} and `template: true`", f.Pool, file.Path),
+			Message: fmt.Sprintf("pool %s: %s has what looks like a secret in clear text: run `bunsen secret "+
+				"encrypt` on a file with it, or write ${secret:NAME/KEY} and `template: true`", f.Pool, file.Path),
 		})
 	}
 }

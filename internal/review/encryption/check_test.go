@@ -13,7 +13,8 @@ import (
 
 const document = "variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n" +
 	"    - path: /etc/clear.conf\n      contents:\n        inline: |\n          password=hunter2\n" +
-	"    - path: /etc/template.conf\n      template: true\n      contents:\n        inline: password=${secret:app/password}\n" +
+	"    - path: /etc/template.conf\n      template: true\n      contents:\n" +
+	"        inline: password=${secret:app/password}\n" +
 	"    - path: /etc/sealed.yaml\n      contents:\n        local: sealed.secret.yaml\n"
 
 func TestFilesThatShouldBeEncryptedAreFound(t *testing.T) {
@@ -47,7 +48,8 @@ func TestFilesThatShouldBeEncryptedAreFound(t *testing.T) {
 	}
 	want := []string{
 		"other/.sops.yaml: error: creation rule 1: path_regex",
-		"pools/worker/clear.secret.yaml: warning: a creation rule of .sops.yaml says that this file is encrypted, and it is not: run `bunsen secret encrypt pools/worker/clear.secret.yaml`",
+		"pools/worker/clear.secret.yaml: warning: a creation rule of .sops.yaml says that this file is encrypted, " +
+			"and it is not: run `bunsen secret encrypt pools/worker/clear.secret.yaml`",
 		"pools/worker/sealed.secret.yaml: warning: the file is encrypted for age1patt",
 		"pools/worker/10-a.bu:7:9: warning: pool worker: /etc/clear.conf has what looks like a secret in clear text",
 	}

@@ -11,13 +11,13 @@ import (
 type Repository struct {
 	// Read returns the file that the lines of positions refer to.
 	Read func(file string) ([]byte, error)
-	// Blame returns the commit that last changed each line; line 0 is the whole file. A line without a commit, or with a
-	// Commit without a hash, is not committed yet.
+	// Blame returns the commit that last changed each line; line 0 is the whole file. A line without a commit, or with
+	// a Commit without a hash, is not committed yet.
 	Blame func(file string, lines []int) (map[int]Commit, error)
 }
 
-// Annotate adds the commit that last changed its value to every writer, and the commit of each line to every content. The commit of a
-// value of several lines is the newest of its lines.
+// Annotate adds the commit that last changed its value to every writer, and the commit of each line to every content.
+// The commit of a value of several lines is the newest of its lines.
 func (i *Item) Annotate(r Repository) error {
 	a := annotator{r, map[string][]byte{}}
 	var err error

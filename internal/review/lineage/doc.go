@@ -3,6 +3,6 @@
 // each item again with Ignition's Merge, which records the origin of each value, so that the answer cannot differ from
 // the rendered config.
 //
-// In: the MachineConfigs of a pool as layers in the order of merging, each with its origins. Out: Items, as text or JSON.
-// Never: a value that the caller's Mask hides, a password; commits, which the caller adds; I/O.
+// In: the MachineConfigs of a pool as layers in the order of merging, each with its origins. Out: Items, as text or
+// JSON. Never: a value that the caller's Mask hides, a password; commits, which the caller adds; I/O.
 package lineage

@@ -1,7 +1,7 @@
 package lineage
 
-// All is the lineage of every item: files, directories and links by path, units, users, groups, storage by name, then the
-// rest; kernel arguments and extensions one by one.
+// All is the lineage of every item: files, directories and links by path, units, users, groups, storage by name, then
+// the rest; kernel arguments and extensions one by one.
 func (l *Lineage) All() []Item {
 	entries := l.entries()
 	out := make([]Item, 0, len(entries))

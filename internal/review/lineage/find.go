@@ -52,7 +52,8 @@ func (e *UnknownError) Error() string {
 	case len(e.Meant) > 0:
 		text += " If a node has it nevertheless, it comes from " + image + ", or a user set it on the node"
 	default:
-		text += ": no MachineConfig of the pool sets it, so a node that has it has it from " + image + ", or a user set it on the node"
+		text += ": no MachineConfig of the pool sets it, so a node that has it has it from " + image +
+			", or a user set it on the node"
 	}
 	return text
 }
@@ -109,11 +110,14 @@ func (l *Lineage) Find(question string) ([]Item, error) {
 
 // kinds maps further names of kinds, as users or the spec of a MachineConfig write them.
 var kinds = map[string]policy.ChangeKind{
-	"karg": policy.KindKargs, "kernel arguments": policy.KindKargs, "kernelArguments": policy.KindKargs, "extension": policy.KindExtensions,
-	"dropin": policy.KindUnit, "drop-in": policy.KindUnit,
-	"image": policy.KindOSImage, "osImageURL": policy.KindOSImage, "baseOSExtensionsContainerImage": KindExtensionsImage,
-	"kernel": policy.KindKernelType, "kernelType": policy.KindKernelType,
-	"disk": policy.KindStorage, "filesystem": policy.KindStorage, "raid": policy.KindStorage, "luks": policy.KindStorage,
+	"karg": policy.KindKargs, "kernel arguments": policy.KindKargs, "kernelArguments": policy.KindKargs,
+	"extension": policy.KindExtensions,
+	"dropin":    policy.KindUnit, "drop-in": policy.KindUnit,
+	"image": policy.KindOSImage, "osImageURL": policy.KindOSImage,
+	"baseOSExtensionsContainerImage": KindExtensionsImage,
+	"kernel":                         policy.KindKernelType, "kernelType": policy.KindKernelType,
+	"disk": policy.KindStorage, "filesystem": policy.KindStorage, "raid": policy.KindStorage,
+	"luks": policy.KindStorage,
 }
 
 // asked splits a question into the longest name of a kind and the rest of the question. asked ignores case.
@@ -121,7 +125,8 @@ func asked(question string) (kind policy.ChangeKind, rest string) {
 	longest := -1
 	try := func(words string, k policy.ChangeKind) {
 		n := len(words)
-		if n > longest && len(question) >= n && strings.EqualFold(question[:n], words) && (len(question) == n || question[n] == ' ') {
+		if n > longest && len(question) >= n && strings.EqualFold(question[:n], words) &&
+			(len(question) == n || question[n] == ' ') {
 			kind, rest, longest = k, strings.TrimSpace(question[n:]), n
 		}
 	}
@@ -142,7 +147,9 @@ func asked(question string) (kind policy.ChangeKind, rest string) {
 func (l *Lineage) find(kind policy.ChangeKind, name string) (out []Item) {
 	for _, e := range candidates(kind, name) {
 		item, err := l.Explain(e.kind, e.name)
-		if err == nil && !slices.ContainsFunc(out, func(o Item) bool { return o.Kind == item.Kind && o.Name == item.Name }) {
+		if err == nil && !slices.ContainsFunc(out, func(o Item) bool {
+			return o.Kind == item.Kind && o.Name == item.Name
+		}) {
 			out = append(out, item)
 		}
 	}
@@ -220,7 +227,8 @@ func (l *Lineage) entries() (out []entry) {
 		out = append(out, e)
 	}
 	slices.SortFunc(out, func(a, b entry) int {
-		return cmp.Or(cmp.Compare(slices.Index(order, a.kind), slices.Index(order, b.kind)), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(slices.Index(order, a.kind), slices.Index(order, b.kind)),
+			cmp.Compare(a.name, b.name))
 	})
 	return slices.Compact(out) // A disk and the file system on it are one item.
 }

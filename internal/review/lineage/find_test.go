@@ -18,7 +18,10 @@ func specs(t *testing.T, a, b string) []*mcfgv1.MachineConfig {
 	t.Helper()
 	var out []*mcfgv1.MachineConfig
 	for name, text := range map[string]string{"10-a": a, "20-b": b} {
-		mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"machineconfiguration.openshift.io/role": "worker"}}}
+		mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{
+			Name:   name,
+			Labels: map[string]string{"machineconfiguration.openshift.io/role": "worker"},
+		}}
 		if err := json.Unmarshal([]byte(text), &mc.Spec); err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +45,8 @@ func TestAQuestionMayUseTheWordsOfTheAnswers(t *testing.T) {
 	}
 	l := lineage.New(layers, lineage.Options{})
 	for question, want := range map[string]string{
-		"kernel type": "kernel-type", "kernelType": "kernel-type", "Kernel type": "kernel-type", "kernel-type": "kernel-type", "kernel": "kernel-type",
+		"kernel type": "kernel-type", "kernelType": "kernel-type", "Kernel type": "kernel-type",
+		"kernel-type": "kernel-type", "kernel": "kernel-type",
 		"FIPS mode": "fips", "fips": "fips",
 		"OS image": "os-image", "os image": "os-image", "osImageURL": "os-image", "image": "os-image",
 		"image of extensions": "extensions-image", "baseOSExtensionsContainerImage": "extensions-image",
@@ -73,10 +77,15 @@ func TestTheWritersOfWhatIgnitionIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"config.merge": "10-a", "proxy": "20-b", "timeouts": "20-b", "security.tls": ""} {
-		item, err := lineage.New(lineage.LayersOfRendered(rendered, nil), lineage.Options{}).Explain(policy.KindIgnition, name)
+	for name, want := range map[string]string{
+		"config.merge": "10-a", "proxy": "20-b", "timeouts": "20-b",
+		"security.tls": "",
+	} {
+		item, err := lineage.New(lineage.LayersOfRendered(rendered, nil), lineage.Options{}).
+			Explain(policy.KindIgnition, name)
 		if item.Winner() != want || rendered.Winner(policy.KindIgnition, name) != want || (err == nil) != (want != "") {
-			t.Errorf("%s is of %q (%v), to the renderer of %q, want %q", name, item.Winner(), err, rendered.Winner(policy.KindIgnition, name), want)
+			t.Errorf("%s is of %q (%v), to the renderer of %q, want %q", name, item.Winner(), err,
+				rendered.Winner(policy.KindIgnition, name), want)
 		}
 	}
 }
@@ -94,9 +103,11 @@ func TestTheDefaultKernelHasAWriter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			item, _ := lineage.New(lineage.LayersOfRendered(rendered, nil), lineage.Options{}).Explain(policy.KindKernelType, "")
+			item, _ := lineage.New(lineage.LayersOfRendered(rendered, nil), lineage.Options{}).
+				Explain(policy.KindKernelType, "")
 			if item.Winner() != c.want || rendered.Winner(policy.KindKernelType, "") != c.want {
-				t.Errorf("it is of %q, to the renderer of %q, want %q", item.Winner(), rendered.Winner(policy.KindKernelType, ""), c.want)
+				t.Errorf("it is of %q, to the renderer of %q, want %q", item.Winner(),
+					rendered.Winner(policy.KindKernelType, ""), c.want)
 			}
 		})
 	}

@@ -22,8 +22,8 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
-// TestItemsAreWhatIsRendered holds the lineage against render.Merge: for random layers, the same items, the same values in
-// them, and for each the same winner.
+// TestItemsAreWhatIsRendered holds the lineage against render.Merge: for random layers, the same items, the same values
+// in them, and for each the same winner.
 func TestItemsAreWhatIsRendered(t *testing.T) {
 	r := rand.New(rand.NewSource(3))
 	rendered, contested := 0, 0
@@ -43,8 +43,10 @@ func TestItemsAreWhatIsRendered(t *testing.T) {
 			t.Fatalf("list %d of %v (-rendered +lineage):\n%s", n, want.Inputs, diff)
 		}
 		for _, item := range l.All() {
-			if item.Kind != policy.KindIgnition && item.Kind != KindExtensionsImage && item.Winner() != want.Winner(item.Kind, item.Name) {
-				t.Fatalf("list %d: %s %s was written last by %q, and render says %q", n, item.Kind, item.Name, item.Winner(), want.Winner(item.Kind, item.Name))
+			if item.Kind != policy.KindIgnition && item.Kind != KindExtensionsImage &&
+				item.Winner() != want.Winner(item.Kind, item.Name) {
+				t.Fatalf("list %d: %s %s was written last by %q, and render says %q", n, item.Kind, item.Name,
+					item.Winner(), want.Winner(item.Kind, item.Name))
 			}
 			if len(item.Writers) > 1 {
 				contested++
@@ -108,7 +110,8 @@ func TestEveryWriterWroteTheValue(t *testing.T) {
 			for _, x := range f.trails {
 				for i, w := range append(slices.Clone(x.replaced), x.write) {
 					if got := at(t, layers[w.layer].Config, w.path); w.leaf.name != "mode" && got != w.leaf.raw {
-						t.Fatalf("%v %s: layer %s has %q at %s, not %q", k, x.leaf.name, layers[w.layer].Name, got, w.path, w.leaf.raw)
+						t.Fatalf("%v %s: layer %s has %q at %s, not %q", k, x.leaf.name, layers[w.layer].Name, got,
+							w.path, w.leaf.raw)
 					}
 					if i > 0 && w.layer <= x.replaced[i-1].layer {
 						t.Fatalf("%v %s: layer %d comes after layer %d", k, x.leaf.name, w.layer, x.replaced[i-1].layer)
@@ -158,7 +161,8 @@ func randomMachineConfigs(t *testing.T, r *rand.Rand) []*mcfgv1.MachineConfig {
 	mcs := make([]*mcfgv1.MachineConfig, 2+r.Intn(4))
 	for i := range mcs {
 		mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{
-			Name: fmt.Sprintf("%d0-x", r.Intn(9)*10+i), Labels: map[string]string{render.RoleLabel: []string{"worker", "infra"}[r.Intn(2)]},
+			Name:   fmt.Sprintf("%d0-x", r.Intn(9)*10+i),
+			Labels: map[string]string{render.RoleLabel: []string{"worker", "infra"}[r.Intn(2)]},
 		}}
 		mc.Spec.KernelType = []string{"", "", "default", "realtime", "64k-pages"}[r.Intn(5)]
 		mc.Spec.FIPS = r.Intn(4) == 0
@@ -203,11 +207,13 @@ func randomConfig(r *rand.Rand) ign.Config {
 			}
 			c.Storage.Directories = append(c.Storage.Directories, d)
 		case 5:
-			c.Storage.Links = append(c.Storage.Links, ign.Link{Node: n, LinkEmbedded1: ign.LinkEmbedded1{Target: util.StrToPtr(fmt.Sprint("/t", r.Intn(3)))}})
+			c.Storage.Links = append(c.Storage.Links,
+				ign.Link{Node: n, LinkEmbedded1: ign.LinkEmbedded1{Target: util.StrToPtr(fmt.Sprint("/t", r.Intn(3)))}})
 		}
 	}
 	for _, n := range r.Perm(3)[:r.Intn(3)] {
-		u := ign.Unit{Name: fmt.Sprintf("u%d.service", n), Contents: some(r, "[Unit]\nDescription=a\n", "[Unit]\nDescription=b\n")}
+		u := ign.Unit{Name: fmt.Sprintf("u%d.service", n), Contents: some(r, "[Unit]\nDescription=a\n",
+			"[Unit]\nDescription=b\n")}
 		if r.Intn(2) == 0 {
 			u.Enabled = util.BoolToPtr(r.Intn(2) == 0)
 		}
@@ -215,7 +221,10 @@ func randomConfig(r *rand.Rand) ign.Config {
 			u.Mask = util.BoolToPtr(r.Intn(2) == 0)
 		}
 		for _, d := range r.Perm(3)[:r.Intn(3)] {
-			u.Dropins = append(u.Dropins, ign.Dropin{Name: fmt.Sprintf("%d.conf", d), Contents: some(r, "[Unit]\n", "[Service]\n")})
+			u.Dropins = append(u.Dropins, ign.Dropin{
+				Name:     fmt.Sprintf("%d.conf", d),
+				Contents: some(r, "[Unit]\n", "[Service]\n"),
+			})
 		}
 		c.Systemd.Units = append(c.Systemd.Units, u)
 	}
@@ -227,7 +236,10 @@ func randomFile(r *rand.Rand, node ign.Node) ign.File {
 	f := ign.File{Node: node}
 	f.Contents.Source = some(r, "data:,1", "data:,2")
 	if f.Contents.Source != nil && r.Intn(4) == 0 {
-		f.Contents = ign.Resource{Source: util.StrToPtr("data:;base64,H4sIAAAAAAACA6vKLAAARpUdQgMAAAA="), Compression: util.StrToPtr("gzip")}
+		f.Contents = ign.Resource{
+			Source:      util.StrToPtr("data:;base64,H4sIAAAAAAACA6vKLAAARpUdQgMAAAA="),
+			Compression: util.StrToPtr("gzip"),
+		}
 	}
 	f.Overwrite = util.BoolToPtr(r.Intn(2) == 0 && f.Contents.Source != nil)
 	if r.Intn(3) == 0 {
@@ -241,7 +253,10 @@ func randomFile(r *rand.Rand, node ign.Node) ign.File {
 
 func randomRest(r *rand.Rand, c *ign.Config) {
 	for _, n := range r.Perm(2)[:r.Intn(3)] {
-		u := ign.PasswdUser{Name: fmt.Sprintf("user%d", n), PasswordHash: some(r, "h1", "h2"), HomeDir: some(r, "/home/x", "/var/home/x")}
+		u := ign.PasswdUser{
+			Name: fmt.Sprintf("user%d", n), PasswordHash: some(r, "h1", "h2"),
+			HomeDir: some(r, "/home/x", "/var/home/x"),
+		}
 		for _, k := range r.Perm(3)[:r.Intn(3)] {
 			u.SSHAuthorizedKeys = append(u.SSHAuthorizedKeys, ign.SSHAuthorizedKey(fmt.Sprintf("key%d", k)))
 		}
@@ -251,7 +266,10 @@ func randomRest(r *rand.Rand, c *ign.Config) {
 		c.Passwd.Users = append(c.Passwd.Users, u)
 	}
 	for _, n := range r.Perm(3)[:r.Intn(2)] {
-		c.Passwd.Groups = append(c.Passwd.Groups, ign.PasswdGroup{Name: fmt.Sprintf("group%d", n), Gid: util.IntToPtr(r.Intn(9))})
+		c.Passwd.Groups = append(c.Passwd.Groups, ign.PasswdGroup{
+			Name: fmt.Sprintf("group%d", n),
+			Gid:  util.IntToPtr(r.Intn(9)),
+		})
 	}
 	for _, n := range r.Perm(4)[:r.Intn(3)] {
 		arg := ign.KernelArgument(fmt.Sprintf("k%d", n))
@@ -264,17 +282,23 @@ func randomRest(r *rand.Rand, c *ign.Config) {
 	device := "/dev/sd" + string(rune('a'+r.Intn(2)))
 	if r.Intn(3) == 0 {
 		c.Storage.Filesystems = append(c.Storage.Filesystems, ign.Filesystem{
-			Device: device, Format: util.StrToPtr([]string{"xfs", "ext4"}[r.Intn(2)]), Path: some(r, "/data"), Label: some(r, "d"),
+			Device: device, Format: util.StrToPtr([]string{"xfs", "ext4"}[r.Intn(2)]), Path: some(r, "/data"),
+			Label:   some(r, "d"),
 			Options: []ign.FilesystemOption{"-f"}, MountOptions: []ign.MountOption{"noatime"},
 		})
 	}
 	if r.Intn(3) == 0 {
-		c.Storage.Disks = append(c.Storage.Disks, ign.Disk{Device: device, WipeTable: util.BoolToPtr(r.Intn(2) == 0), Partitions: []ign.Partition{
-			{Number: 1 + r.Intn(2), SizeMiB: util.IntToPtr(r.Intn(900))},
-		}})
+		c.Storage.Disks = append(c.Storage.Disks, ign.Disk{
+			Device: device, WipeTable: util.BoolToPtr(r.Intn(2) == 0),
+			Partitions: []ign.Partition{
+				{Number: 1 + r.Intn(2), SizeMiB: util.IntToPtr(r.Intn(900))},
+			},
+		})
 	}
 	if r.Intn(3) == 0 {
-		c.Ignition.Security.TLS.CertificateAuthorities = []ign.Resource{{Source: util.StrToPtr(fmt.Sprint("data:,ca", r.Intn(2)))}}
+		c.Ignition.Security.TLS.CertificateAuthorities = []ign.Resource{
+			{Source: util.StrToPtr(fmt.Sprint("data:,ca", r.Intn(2)))},
+		}
 		c.Ignition.Timeouts.HTTPTotal = util.IntToPtr(r.Intn(9))
 	}
 }
@@ -295,7 +319,10 @@ func TestAllCostsEachEntryOnce(t *testing.T) {
 		for i := range 20 {
 			c.Storage.Files = append(c.Storage.Files, ign.File{Node: ign.Node{Path: fmt.Sprintf("/etc/%d/%d", n, i)}})
 		}
-		layers = append(layers, Layer{Name: fmt.Sprint(n), Config: machineconfig.Config{HasIgnition: true, Ignition: c}, Origin: origin.Map{}})
+		layers = append(layers, Layer{
+			Name: fmt.Sprint(n), Config: machineconfig.Config{HasIgnition: true, Ignition: c},
+			Origin: origin.Map{},
+		})
 	}
 	l := New(layers, Options{})
 	total := 0
@@ -314,11 +341,17 @@ func BenchmarkAll(b *testing.B) {
 			c := ign.Config{}
 			for j := range 5 {
 				c.Storage.Files = append(c.Storage.Files, ign.File{
-					Node:          ign.Node{Path: fmt.Sprintf("/etc/%d/%d", i, j)},
-					FileEmbedded1: ign.FileEmbedded1{Mode: util.IntToPtr(0o644), Contents: ign.Resource{Source: util.StrToPtr("data:,hello")}},
+					Node: ign.Node{Path: fmt.Sprintf("/etc/%d/%d", i, j)},
+					FileEmbedded1: ign.FileEmbedded1{
+						Mode:     util.IntToPtr(0o644),
+						Contents: ign.Resource{Source: util.StrToPtr("data:,hello")},
+					},
 				})
 			}
-			layers = append(layers, Layer{Name: fmt.Sprint(i), Config: machineconfig.Config{HasIgnition: true, Ignition: c}})
+			layers = append(layers, Layer{Name: fmt.Sprint(i), Config: machineconfig.Config{
+				HasIgnition: true,
+				Ignition:    c,
+			}})
 		}
 		b.Run(fmt.Sprint(n, " layers of 5 files"), func(b *testing.B) {
 			for b.Loop() {

@@ -162,7 +162,10 @@ func (l *Lineage) list(kind policy.ChangeKind) Item {
 			}
 			for _, part := range parts {
 				w := write{n, fmt.Sprintf(path, i), leaf{raw: part}}
-				item.Attributes = append(item.Attributes, Attribute{Name: fmt.Sprintf(name, len(item.Attributes)), Writer: l.writer(w, kind, "")})
+				item.Attributes = append(item.Attributes, Attribute{
+					Name:   fmt.Sprintf(name, len(item.Attributes)),
+					Writer: l.writer(w, kind, ""),
+				})
 			}
 		}
 		if len(said) > 0 {
@@ -174,7 +177,9 @@ func (l *Lineage) list(kind policy.ChangeKind) Item {
 
 // order is the order of the kinds in entries.
 var order = []policy.ChangeKind{
-	policy.KindFile, policy.KindDirectory, policy.KindLink, policy.KindUnit, policy.KindUser, policy.KindGroup, policy.KindStorage,
-	policy.KindKargs, policy.KindFirstBootKargs, policy.KindKernelType, policy.KindExtensions, KindExtensionsImage, policy.KindOSImage,
+	policy.KindFile, policy.KindDirectory, policy.KindLink, policy.KindUnit, policy.KindUser, policy.KindGroup,
+	policy.KindStorage,
+	policy.KindKargs, policy.KindFirstBootKargs, policy.KindKernelType, policy.KindExtensions, KindExtensionsImage,
+	policy.KindOSImage,
 	policy.KindFIPS, policy.KindIgnition,
 }

@@ -66,7 +66,8 @@ func (l *Lineage) begins(layer int, path string) Writer {
 func (l *Lineage) writer(w write, kind policy.ChangeKind, name string) Writer {
 	out := l.begins(w.layer, w.path)
 	out.Value, _ = l.options.shown(w.leaf, kind, name)
-	if w.leaf.resource != nil || kind == policy.KindUnit && (w.leaf.name == "contents" || strings.HasPrefix(w.leaf.name, "dropins.")) {
+	if w.leaf.resource != nil || kind == policy.KindUnit && (w.leaf.name == "contents" || strings.HasPrefix(w.leaf.name,
+		"dropins.")) {
 		out.content = decoded(w.leaf)
 	}
 	return out

@@ -72,8 +72,9 @@ func (known fragmentsByName) place(l Layer) Layer {
 	return l
 }
 
-// withNested adds the configs that layers name as layers of their own. These configs are merged after all layers, in the order
-// in which the layers name them. A config that replaces the whole config removes the Ignition configs of all other layers.
+// withNested adds the configs that layers name as layers of their own. These configs are merged after all layers, in
+// the order in which the layers name them. A config that replaces the whole config removes the Ignition configs of all
+// other layers.
 func withNested(layers []Layer) []Layer {
 	var nested, replacing []Layer
 	for _, l := range layers {
@@ -102,18 +103,20 @@ func withNested(layers []Layer) []Layer {
 	return out
 }
 
-// LayersOfPool returns the layers of a pool in a repository: the fragments that its selector selects, without MachineConfigs of the cluster
-// and of other sources.
+// LayersOfPool returns the layers of a pool in a repository: the fragments that its selector selects, without
+// MachineConfigs of the cluster and of other sources.
 func LayersOfPool(result transpile.Result, pool string) ([]Layer, error) {
 	fragments, err := transpile.Select(result, pool)
 	if err != nil {
 		return nil, err
 	}
-	known := slices.Contains(result.Pools, pool) || slices.ContainsFunc(result.Cluster, func(o transpile.ClusterObject) bool {
-		return o.Object.GetKind() == "MachineConfigPool" && o.Object.GetName() == pool
-	})
+	known := slices.Contains(result.Pools, pool) || slices.ContainsFunc(result.Cluster,
+		func(o transpile.ClusterObject) bool {
+			return o.Object.GetKind() == "MachineConfigPool" && o.Object.GetName() == pool
+		})
 	if !known {
-		return nil, fmt.Errorf("there is no pool %s in this repository: it has %s", pool, strings.Join(result.Pools, ", "))
+		return nil, fmt.Errorf("there is no pool %s in this repository: it has %s", pool,
+			strings.Join(result.Pools, ", "))
 	}
 	mcs := make([]*mcfgv1.MachineConfig, len(fragments))
 	for i, f := range fragments {

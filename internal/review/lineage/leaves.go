@@ -87,7 +87,10 @@ func (w *walker) fields(v reflect.Value, at leaf) {
 		if _, ok := repeats[field.Name]; ok {
 			for j := range v.Field(i).Len() {
 				n := strconv.Itoa(j)
-				w.walk(v.Field(i).Index(j), leaf{path: next.path + "." + n, name: next.name + "." + n, id: next.id + "#" + n}, nil)
+				w.walk(v.Field(i).Index(j), leaf{
+					path: next.path + "." + n, name: next.name + "." + n,
+					id: next.id + "#" + n,
+				}, nil)
 			}
 			continue
 		}

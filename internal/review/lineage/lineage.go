@@ -9,7 +9,8 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
-// KindExtensionsImage is the image that extensions come from. No Change has this kind, because it does not affect a running node.
+// KindExtensionsImage is the image that extensions come from. No Change has this kind, because it does not affect a
+// running node.
 const KindExtensionsImage policy.ChangeKind = "extensions-image"
 
 // Layer is one MachineConfig in the order of merging.
@@ -21,8 +22,8 @@ type Layer struct {
 	// Origin maps the parts of Config to the repository. Origin is empty for a MachineConfig that a user created
 	// through the API.
 	Origin origin.Map
-	// Source is the repository's file that declares the MachineConfig; overlays may have changed it. If Origin is empty,
-	// Source is empty.
+	// Source is the repository's file that declares the MachineConfig; overlays may have changed it. If Origin is
+	// empty, Source is empty.
 	Source string
 	// Generated is true if a controller of the cluster wrote the MachineConfig. The cluster's images then override the
 	// images of the MachineConfig.

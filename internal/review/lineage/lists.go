@@ -38,16 +38,28 @@ const nodes = "node"
 // lists are all lists with keys.
 var lists = []list{
 	listOf("storage.files:path", nodes, policy.KindFile, func(c *ign.Config) *[]ign.File { return &c.Storage.Files }),
-	listOf("storage.directories:path", nodes, policy.KindDirectory, func(c *ign.Config) *[]ign.Directory { return &c.Storage.Directories }),
+	listOf("storage.directories:path", nodes, policy.KindDirectory, func(c *ign.Config) *[]ign.Directory {
+		return &c.Storage.Directories
+	}),
 	listOf("storage.links:path", nodes, policy.KindLink, func(c *ign.Config) *[]ign.Link { return &c.Storage.Links }),
 	listOf("systemd.units:name", "unit", policy.KindUnit, func(c *ign.Config) *[]ign.Unit { return &c.Systemd.Units }),
-	listOf("passwd.users:name", "user", policy.KindUser, func(c *ign.Config) *[]ign.PasswdUser { return &c.Passwd.Users }),
-	listOf("passwd.groups:name", "group", policy.KindGroup, func(c *ign.Config) *[]ign.PasswdGroup { return &c.Passwd.Groups }),
-	listOf("storage.disks:device", "disk", policy.KindStorage, func(c *ign.Config) *[]ign.Disk { return &c.Storage.Disks }),
-	listOf("storage.filesystems:device", "filesystem", policy.KindStorage, func(c *ign.Config) *[]ign.Filesystem { return &c.Storage.Filesystems }),
+	listOf("passwd.users:name", "user", policy.KindUser, func(c *ign.Config) *[]ign.PasswdUser {
+		return &c.Passwd.Users
+	}),
+	listOf("passwd.groups:name", "group", policy.KindGroup, func(c *ign.Config) *[]ign.PasswdGroup {
+		return &c.Passwd.Groups
+	}),
+	listOf("storage.disks:device", "disk", policy.KindStorage, func(c *ign.Config) *[]ign.Disk {
+		return &c.Storage.Disks
+	}),
+	listOf("storage.filesystems:device", "filesystem", policy.KindStorage, func(c *ign.Config) *[]ign.Filesystem {
+		return &c.Storage.Filesystems
+	}),
 	listOf("storage.raid:name", "raid", policy.KindStorage, func(c *ign.Config) *[]ign.Raid { return &c.Storage.Raid }),
 	listOf("storage.luks:name", "luks", policy.KindStorage, func(c *ign.Config) *[]ign.Luks { return &c.Storage.Luks }),
-	whole("kernelArguments", policy.KindFirstBootKargs, func(c *ign.Config) *ign.KernelArguments { return &c.KernelArguments }),
+	whole("kernelArguments", policy.KindFirstBootKargs, func(c *ign.Config) *ign.KernelArguments {
+		return &c.KernelArguments
+	}),
 	whole("ignition", policy.KindIgnition, func(c *ign.Config) *ign.Ignition { return &c.Ignition }),
 }
 

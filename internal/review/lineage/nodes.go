@@ -10,9 +10,9 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/ignition"
 )
 
-// LayersOfNode returns the layers of one node in a repository: those of its pool, then the documents with its facts, and
-// then its own documents. For a node without facts and documents, these are the layers of the pool. The parameter r is
-// the rendered config of the pool.
+// LayersOfNode returns the layers of one node in a repository: those of its pool, then the documents with its facts,
+// and then its own documents. For a node without facts and documents, these are the layers of the pool. The parameter r
+// is the rendered config of the pool.
 func LayersOfNode(result transpile.Result, r render.Rendered, node string) ([]Layer, error) {
 	layers, err := LayersOfPool(result, r.Pool)
 	if err != nil || node == "" {

@@ -111,13 +111,16 @@ var excepted = []struct {
 	holds   func(item lineage.Item, line string) bool
 }{
 	{"boot_device, its devices and fips stand for devices with values of Butane's own", func(item lineage.Item, line string) bool {
-		return item.Kind == policy.KindStorage && containsAny(line, "boot_device", "mirror", "luks", "layout", "device", "threshold", "tpm2", "tang", "/dev/", "fips", "advertisement", "config:")
+		return item.Kind == policy.KindStorage && containsAny(line, "boot_device", "mirror", "luks", "layout", "device",
+			"threshold", "tpm2", "tang", "/dev/", "fips", "advertisement", "config:")
 	}},
 	{"with_mount_unit stands for a unit of Butane's own", func(item lineage.Item, line string) bool {
-		return item.Kind == policy.KindUnit && containsAny(item.Name, ".mount", ".swap") && strings.Contains(line, "with_mount_unit")
+		return item.Kind == policy.KindUnit && containsAny(item.Name, ".mount", ".swap") &&
+			strings.Contains(line, "with_mount_unit")
 	}},
 	{"the users of grub stand for a file system and a file of Butane's own", func(item lineage.Item, line string) bool {
-		return (item.Name == "/boot/grub2/user.cfg" || item.Name == "/dev/disk/by-label/boot") && strings.Contains(line, "users:")
+		return (item.Name == "/boot/grub2/user.cfg" || item.Name == "/dev/disk/by-label/boot") &&
+			strings.Contains(line, "users:")
 	}},
 	{"what Ignition reads itself is embedded by local and inline", func(item lineage.Item, line string) bool {
 		return item.Kind == policy.KindIgnition && containsAny(line, "local:", "inline:", "source:")
@@ -139,18 +142,23 @@ var excepted = []struct {
 		return strings.Contains(line, "value: ")
 	}},
 	{"a file of the kubelet's settings has no line of its own: the document's field that causes it stands for it", func(item lineage.Item, line string) bool {
-		return strings.Contains(item.Name, "kubelet") && containsAny(line, "kind: Kubelet", "logLevel", "kubeletConfig", "maxPods") ||
+		return strings.Contains(item.Name, "kubelet") && containsAny(line, "kind: Kubelet", "logLevel", "kubeletConfig",
+			"maxPods") ||
 			item.Name == "/etc/node-sizing-enabled.env" && strings.Contains(line, "autoSizingReserved")
 	}},
 	{"so has a file of the container runtime's settings", func(item lineage.Item, line string) bool {
-		return strings.Contains(item.Name, "/01-ctrcfg-") && strings.Contains(line, item.Name[strings.LastIndex(item.Name, "-")+1:]+":") ||
+		return strings.Contains(item.Name, "/01-ctrcfg-") &&
+			strings.Contains(line, item.Name[strings.LastIndex(item.Name, "-")+1:]+":") ||
 			item.Name == "/etc/containers/storage.conf" && strings.Contains(line, "overlaySize:")
 	}},
 	{"a file about the mirrors of a registry has no line of its own: the document's source of the mirrors stands for it", func(item lineage.Item, line string) bool {
-		return (strings.HasPrefix(item.Name, "/etc/containers/registries.conf.d/90-registry-") || strings.HasPrefix(item.Name, "/etc/containerd/certs.d/")) && strings.Contains(line, "source:")
+		return (strings.HasPrefix(item.Name, "/etc/containers/registries.conf.d/90-registry-") ||
+			strings.HasPrefix(item.Name, "/etc/containerd/certs.d/")) && strings.Contains(line, "source:")
 	}},
 	{"so has a file about signatures of images: the spec of the document stands for it", func(item lineage.Item, line string) bool {
-		return (item.Name == "/etc/containers/policy.json" || item.Name == "/etc/containers/registries.d/sigstore-registries.yaml" || strings.HasPrefix(item.Name, "/etc/crio/policies/")) && strings.HasPrefix(line, "spec:")
+		return (item.Name == "/etc/containers/policy.json" ||
+			item.Name == "/etc/containers/registries.d/sigstore-registries.yaml" || strings.HasPrefix(item.Name,
+			"/etc/crio/policies/")) && strings.HasPrefix(line, "spec:")
 	}},
 }
 
@@ -158,8 +166,8 @@ func containsAny(line string, words ...string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(line, w) })
 }
 
-// TestEveryLeafHasALineThatMentionsIt: for every repository that can be rendered, each attribute of each item has a line,
-// and there stands the value, its key or its item; or it is of a `local:` file, which holds the value.
+// TestEveryLeafHasALineThatMentionsIt: for every repository that can be rendered, each attribute of each item has a
+// line, and there stands the value, its key or its item; or it is of a `local:` file, which holds the value.
 func TestEveryLeafHasALineThatMentionsIt(t *testing.T) {
 	pools, leaves := 0, 0
 	for name, tree := range repositories(t) {
@@ -171,13 +179,16 @@ func TestEveryLeafHasALineThatMentionsIt(t *testing.T) {
 			}
 			pools++
 			for _, item := range l.All() {
-				if item.Kind != policy.KindIgnition && item.Kind != lineage.KindExtensionsImage && item.Winner() != rendered.Winner(item.Kind, item.Name) {
-					t.Errorf("%s, pool %s: %s %s is of %q, and render says %q", name, pool, item.Kind, item.Name, item.Winner(), rendered.Winner(item.Kind, item.Name))
+				if item.Kind != policy.KindIgnition && item.Kind != lineage.KindExtensionsImage &&
+					item.Winner() != rendered.Winner(item.Kind, item.Name) {
+					t.Errorf("%s, pool %s: %s %s is of %q, and render says %q", name, pool, item.Kind, item.Name,
+						item.Winner(), rendered.Winner(item.Kind, item.Name))
 				}
 				for _, a := range item.Attributes {
 					leaves++
 					if why := unmentioned(tree, item, a); why != "" {
-						t.Errorf("%s, pool %s: %s %s: %s at %s: %s", name, pool, item.Kind, item.Name, a.Name, a.At, why)
+						t.Errorf("%s, pool %s: %s %s: %s at %s: %s", name, pool, item.Kind, item.Name, a.Name, a.At,
+							why)
 					}
 				}
 			}
@@ -195,7 +206,8 @@ func unmentioned(tree source.Tree, item lineage.Item, a lineage.Attribute) strin
 		return "there is no such file"
 	}
 	local := a.At.File != a.Source && a.At.Column == 0 && a.At.Line <= 1
-	if local && (string(src) == a.Content || !strings.HasSuffix(a.At.File, ".bu") && !strings.HasSuffix(a.At.File, ".yaml")) {
+	if local && (string(src) == a.Content || !strings.HasSuffix(a.At.File, ".bu") && !strings.HasSuffix(a.At.File,
+		".yaml")) {
 		return "" // a `local:` file is the value itself
 	}
 	if strings.HasSuffix(a.Name, "compression") && (a.Value == `""` || a.Value == "") {
@@ -274,7 +286,10 @@ func TestAnItemThatNobodySets(t *testing.T) {
 			t.Errorf("%s: %v\nwant %s", question, err, want)
 		}
 	}
-	for _, question := range []string{"", " ", "/", "user", "karg", "file /", "/etc/systemd/system/", "/etc/systemd/system/.d/x", "\x00", "disk"} {
+	for _, question := range []string{
+		"", " ", "/", "user", "karg", "file /", "/etc/systemd/system/",
+		"/etc/systemd/system/.d/x", "\x00", "disk",
+	} {
 		if items, err := l.Find(question); err == nil {
 			t.Errorf("%q is answered with %v", question, items)
 		}

@@ -17,8 +17,8 @@ type Report struct {
 	Version string `json:"version"`
 	// Pool is the pool in the user's question.
 	Pool string `json:"pool"`
-	// Node is the node in the user's question, or "". Row is where the repository has its facts or its documents, or "" if
-	// it has neither.
+	// Node is the node in the user's question, or "". Row is where the repository has its facts or its documents, or ""
+	// if it has neither.
 	Node string `json:"node,omitempty"`
 	Row  string `json:"row,omitempty"`
 	// Rendered is the name of the rendered config.

@@ -115,8 +115,8 @@ func answers(t *testing.T, archive *txtar.Archive) (string, lineage.Report) {
 	return out.String(), first
 }
 
-// history stands for git: line 10 of a document of base, and of a text that it takes in the second line, are newer than the
-// others.
+// history stands for git: line 10 of a document of base, and of a text that it takes in the second line, are newer than
+// the others.
 func history(root string) lineage.Repository {
 	return lineage.Repository{
 		Read: func(file string) ([]byte, error) { return os.ReadFile(filepath.Join(root, file)) },
@@ -125,9 +125,16 @@ func history(root string) lineage.Repository {
 			for _, n := range lines {
 				switch {
 				case strings.HasPrefix(file, "base/") && n == 10 || strings.HasSuffix(file, "/motd") && n == 2:
-					out[n] = lineage.Commit{Hash: "77e1d20077e1d20077e1d20077e1d20077e1d200", Author: "Bob <bob@example.org>", Date: time.Unix(1700090000, 0), Subject: "change a line"}
+					out[n] = lineage.Commit{
+						Hash:   "77e1d20077e1d20077e1d20077e1d20077e1d200",
+						Author: "Bob <bob@example.org>", Date: time.Unix(1700090000, 0), Subject: "change a line",
+					}
 				case strings.HasPrefix(file, "base/") || strings.HasSuffix(file, "/motd"):
-					out[n] = lineage.Commit{Hash: "4f1c2ab9d0f04f1c2ab9d0f04f1c2ab9d0f04f1c", Author: "Ada <ada@example.org>", Date: time.Unix(1700000000, 0), Subject: "chrony: use the pool"}
+					out[n] = lineage.Commit{
+						Hash:   "4f1c2ab9d0f04f1c2ab9d0f04f1c2ab9d0f04f1c",
+						Author: "Ada <ada@example.org>", Date: time.Unix(1700000000, 0),
+						Subject: "chrony: use the pool",
+					}
 				}
 			}
 			return out, nil
@@ -142,7 +149,10 @@ func made(archive *txtar.Archive) (out []*mcfgv1.MachineConfig) {
 		if !ok {
 			continue
 		}
-		mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{render.RoleLabel: "worker"}}}
+		mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{
+			Name:   name,
+			Labels: map[string]string{render.RoleLabel: "worker"},
+		}}
 		mc.Spec.Config = runtime.RawExtension{Raw: []byte(config)}
 		out = append(out, mc)
 	}

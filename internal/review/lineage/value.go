@@ -24,7 +24,8 @@ var hidden = []string{"passwordHash", "keyFile", "config", "advertisement"}
 func (o Options) shown(x leaf, kind policy.ChangeKind, item string) (short, content string) {
 	last := x.name[strings.LastIndexByte(x.name, '.')+1:]
 	switch {
-	case slices.Contains(hidden, last), strings.Contains(x.name, "httpHeaders."), strings.HasPrefix(x.name, "proxy.") && strings.Contains(x.raw, "@"):
+	case slices.Contains(hidden, last), strings.Contains(x.name, "httpHeaders."), strings.HasPrefix(x.name, "proxy.") &&
+		strings.Contains(x.raw, "@"):
 		return o.hidden(decoded(x)), ""
 	case strings.HasPrefix(x.name, "sshAuthorizedKeys."):
 		return o.sshKey(x.raw), ""
@@ -56,8 +57,8 @@ func (o Options) masked(value string) string {
 	return o.Mask("", value).Text
 }
 
-// hidden replaces a hidden value. The digest of a value is short, so that it shows a change but no reader can test guesses
-// with it. If the whole content is hidden, the digest is long, so that people can compare contents.
+// hidden replaces a hidden value. The digest of a value is short, so that it shows a change but no reader can test
+// guesses with it. If the whole content is hidden, the digest is long, so that people can compare contents.
 func (o Options) hidden(data []byte) string {
 	if o.Mask == nil {
 		return digest(data) + " (hidden)"
@@ -124,7 +125,9 @@ func lines(text string) string {
 
 // readable reports whether a terminal shows a text as it is.
 func readable(text string) bool {
-	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && safetext.IsHidden(r) })
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool {
+		return r != '\n' && r != '\t' && safetext.IsHidden(r)
+	})
 }
 
 // plain returns a value as one line.

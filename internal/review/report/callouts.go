@@ -24,13 +24,23 @@ func writeCallouts(c review.Comparison, b *strings.Builder, room int) {
 			return reasonsFor(p, level, func(it review.Item) string { return causeMarkdown(it) })
 		}, "⚠ **"+capital(level.String())+" of %s because of** %s")
 	}
-	say(func(p review.PoolChange) []string { return each(p.Refused, prose) }, "⛔ **Running nodes of %s cannot take this change:** %s")
-	say(func(p review.PoolChange) []string { return each(p.NewNodesOnly, prose) }, "🛈 **Existing nodes of %s will not get this:** %s")
-	say(func(p review.PoolChange) []string { return each(fetchTexts(p), prose) }, "🛈 **Fetched before the drain, by nodes of %s:** %s")
-	say(func(p review.PoolChange) []string { return each(p.NewMarks, code) }, "⚠ **Marks that this change adds hide nothing here:** in %s, %s is shown")
+	say(func(p review.PoolChange) []string {
+		return each(p.Refused, prose)
+	}, "⛔ **Running nodes of %s cannot take this change:** %s")
+	say(func(p review.PoolChange) []string {
+		return each(p.NewNodesOnly, prose)
+	}, "🛈 **Existing nodes of %s will not get this:** %s")
+	say(func(p review.PoolChange) []string {
+		return each(fetchTexts(p), prose)
+	}, "🛈 **Fetched before the drain, by nodes of %s:** %s")
+	say(func(p review.PoolChange) []string {
+		return each(p.NewMarks, code)
+	}, "⚠ **Marks that this change adds hide nothing here:** in %s, %s is shown")
 	say(func(p review.PoolChange) []string { return each(p.CheckedOnNode, prose) }, "🛈 **In %s:** %s")
 	say(paused, "⏸ **Paused: %s.** %s")
-	say(func(p review.PoolChange) []string { return each(noticeTexts(p), prose) }, "⚠ **In %s the order of merging decides:** %s")
+	say(func(p review.PoolChange) []string {
+		return each(noticeTexts(p), prose)
+	}, "⚠ **In %s the order of merging decides:** %s")
 	say(func(p review.PoolChange) []string { return each(moving(p), prose) }, "⚠ **Nodes of %s:** %s")
 	for _, line := range c.MachineConfigPools {
 		all = append(all, "⚠ **A MachineConfigPool changes:** "+prose(line))
@@ -91,7 +101,8 @@ func markdownName(it review.Item) string { return strings.TrimPrefix(itemTitle(i
 func markdownTitle(it review.Item) string {
 	title := code(changeSign(it) + " " + markdownName(it))
 	if move := renameText(it); move != "" {
-		title += " · " + prose(strings.TrimSuffix(move, it.RenamedFrom+it.RenamedTo)) + code(it.RenamedFrom+it.RenamedTo)
+		title += " · " + prose(strings.TrimSuffix(move, it.RenamedFrom+it.RenamedTo)) +
+			code(it.RenamedFrom+it.RenamedTo)
 	}
 	title += " · " + prose(effectText(it))
 	if movesPods(it) {
@@ -115,7 +126,8 @@ func writeDetails(c review.Comparison, b *strings.Builder, room int, hint string
 	var blocks []block
 	heads := make([]string, len(sections))
 	for i, sec := range sections {
-		heads[i] = fmt.Sprintf("<details%s><summary>%s · %s (%s)</summary>\n\n", detailsStart(sec), summaryPools(sec.Pools), count(len(sec.Items), "change"), tally(sec.Items))
+		heads[i] = fmt.Sprintf("<details%s><summary>%s · %s (%s)</summary>\n\n", detailsStart(sec),
+			summaryPools(sec.Pools), count(len(sec.Items), "change"), tally(sec.Items))
 		for j, it := range sec.Items {
 			block := newBlock(i, it)
 			if j == 0 {
@@ -163,7 +175,9 @@ func summaryPools(pools []string) string {
 			out = append(out, thousands(len(pools)-i)+" more")
 			break
 		}
-		out = append(out, "<code>"+escape(shorten(visible(p), maxInline), func(r rune) bool { return odd(r) || r == '@' || r == '#' })+"</code>")
+		out = append(out, "<code>"+escape(shorten(visible(p), maxInline), func(r rune) bool {
+			return odd(r) || r == '@' || r == '#'
+		})+"</code>")
 	}
 	return strings.Join(out, ", ")
 }

@@ -28,9 +28,11 @@ func TestForecasts(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			c.pool.Pool = "p"
 			got := "unknown"
-			out := review.Comparison{Pools: []review.PoolChange{c.pool, {Pool: "other"}}}.WithFacts(review.Facts{Pools: map[string]review.PoolFacts{"p": c.facts}})
+			out := review.Comparison{Pools: []review.PoolChange{c.pool, {Pool: "other"}}}.WithFacts(
+				review.Facts{Pools: map[string]review.PoolFacts{"p": c.facts}})
 			if r := out.Pools[0].Rollout; r != nil {
-				got = count(r.Nodes, "node") + ", " + count(r.Reboots, "reboot") + ", " + count(r.Drains, "drain") + ", " + DurationText(*r)
+				got = count(r.Nodes, "node") + ", " + count(r.Reboots, "reboot") + ", " + count(r.Drains, "drain") +
+					", " + DurationText(*r)
 			}
 			if got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)

@@ -180,7 +180,8 @@ func tableRow(p review.PoolChange, facts bool) string {
 			other = append(other, it)
 		}
 	}
-	row := fmt.Sprintf("| %s | %s | %s | %s | %s | %s |", code(p.Pool), renderedNames(p), tally(files), tally(units), tally(other), disruptionMarkdown(p))
+	row := fmt.Sprintf("| %s | %s | %s | %s | %s | %s |", code(p.Pool), renderedNames(p), tally(files), tally(units),
+		tally(other), disruptionMarkdown(p))
 	if !facts {
 		return row + "\n"
 	}

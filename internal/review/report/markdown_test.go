@@ -15,10 +15,14 @@ import (
 
 // nasty are texts that want to break out of where they are put.
 var nasty = []string{
-	"", "plain", "/etc/a|b", "/etc/`whoami`", "``` ```", "~~~~", "\n```\n", "<details>", "</details>", "</summary><script>", "<!-- x -->", "-->",
-	"@octocat", "#123", "org/repo#1", "GH-12", "https://evil.example/@me", "www.evil.example", "![x](https://evil.example/x.png)", "[x](javascript:alert)",
-	"a\\|b", "\x1b[2J", "\u202egpj.exe", "\u2028/close", "/close", "| --- |", "**bold**", "_x_", "$x$", "\xff\xfe", "&#124;", strings.Repeat("`", 50), strings.Repeat("~", 9),
-	strings.Repeat("@", 300), strings.Repeat("long ", 2_000), strings.Repeat("é", 500), "rendered-worker-0123456789abcdef", "worker",
+	"", "plain", "/etc/a|b", "/etc/`whoami`", "``` ```", "~~~~", "\n```\n", "<details>", "</details>",
+	"</summary><script>", "<!-- x -->", "-->",
+	"@octocat", "#123", "org/repo#1", "GH-12", "https://evil.example/@me", "www.evil.example",
+	"![x](https://evil.example/x.png)", "[x](javascript:alert)",
+	"a\\|b", "\x1b[2J", "\u202egpj.exe", "\u2028/close", "/close", "| --- |", "**bold**", "_x_", "$x$", "\xff\xfe",
+	"&#124;", strings.Repeat("`", 50), strings.Repeat("~", 9),
+	strings.Repeat("@", 300), strings.Repeat("long ", 2_000), strings.Repeat("é", 500),
+	"rendered-worker-0123456789abcdef", "worker",
 }
 
 // arbitrary draws a comparison that no repository would give.
@@ -36,7 +40,10 @@ func arbitrary(r *rand.Rand, most int, more ...string) review.Comparison {
 		c.HeadCommit = &review.Commit{Hash: word()}
 	}
 	for range r.Intn(5) {
-		p := review.PoolChange{Pool: word(), From: word(), To: word(), Disruption: []string{"none", "reload", "drain", "reboot", "odd"}[r.Intn(5)], Refused: list(3), NewNodesOnly: list(3)}
+		p := review.PoolChange{Pool: word(), From: word(), To: word(), Disruption: []string{
+			"none", "reload", "drain",
+			"reboot", "odd",
+		}[r.Intn(5)], Refused: list(3), NewNodesOnly: list(3)}
 		if r.Intn(3) == 0 {
 			p.To = p.From
 		}
@@ -44,7 +51,10 @@ func arbitrary(r *rand.Rand, most int, more ...string) review.Comparison {
 			p.Notices = append(p.Notices, review.Notice{Rule: word(), Message: word(), Inputs: list(3)})
 		}
 		if r.Intn(2) == 0 {
-			p.Rollout = &review.Rollout{Nodes: r.Intn(9), AtOnce: r.Intn(3), Reboots: r.Intn(9), Paused: r.Intn(2) == 0, MinMinutes: r.Intn(90), MaxMinutes: r.Intn(9000)}
+			p.Rollout = &review.Rollout{
+				Nodes: r.Intn(9), AtOnce: r.Intn(3), Reboots: r.Intn(9), Paused: r.Intn(2) == 0,
+				MinMinutes: r.Intn(90), MaxMinutes: r.Intn(9000),
+			}
 		}
 		for range min(most, []int{0, 1, 3, 20, 150}[r.Intn(5)]) {
 			p.Items = append(p.Items, arbitraryItem(r, word))
@@ -56,8 +66,13 @@ func arbitrary(r *rand.Rand, most int, more ...string) review.Comparison {
 
 func arbitraryItem(r *rand.Rand, word func() string) review.Item {
 	it := review.Item{
-		Kind: []string{"file", "unit", "kargs", "user", word()}[r.Intn(5)], Path: word(), Change: []string{"added", "changed", "removed", word()}[r.Intn(4)],
-		Why: word(), Origin: word(), Actions: []review.Action{{Type: []string{"None", "Reboot", "Drain", "Reload", word()}[r.Intn(5)], Service: word()}},
+		Kind: []string{"file", "unit", "kargs", "user", word()}[r.Intn(5)], Path: word(),
+		Change: []string{"added", "changed", "removed", word()}[r.Intn(4)],
+		Why:    word(), Origin: word(),
+		Actions: []review.Action{{
+			Type:    []string{"None", "Reboot", "Drain", "Reload", word()}[r.Intn(5)],
+			Service: word(),
+		}},
 	}
 	switch r.Intn(6) {
 	case 0:
@@ -101,8 +116,9 @@ func closes(line, open string) bool {
 
 var (
 	codeSpan    = regexp.MustCompile("`[^`]*`")
-	summaryLine = regexp.MustCompile(`^<details( open)?><summary>(<code>[^<]*</code>(, )?)*([0-9,]+ more)? · [0-9,]+ changes? \([+~0-9 -]*\)</summary>$`)
-	htmlCode    = regexp.MustCompile(`</?code>`)
+	summaryLine = regexp.MustCompile(
+		`^<details( open)?><summary>(<code>[^<]*</code>(, )?)*([0-9,]+ more)? · [0-9,]+ changes? \([+~0-9 -]*\)</summary>$`)
+	htmlCode = regexp.MustCompile(`</?code>`)
 )
 
 // holds checks what every comment keeps, whatever is in it.
@@ -114,7 +130,9 @@ func holds(t *testing.T, text string, limit int) {
 	if !strings.HasPrefix(text, "<!-- bunsen:plan:v1:") || strings.Count(strings.SplitN(text, "\n", 2)[0], "--") != 2 {
 		t.Errorf("no marker at the beginning: %.100q", text)
 	}
-	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && isObeyed(r) || unicode.Is(unicode.Bidi_Control, r) }) {
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool {
+		return r != '\n' && isObeyed(r) || unicode.Is(unicode.Bidi_Control, r)
+	}) {
 		t.Error("characters that do something")
 	}
 	lines, balanced := outside(text)
@@ -145,7 +163,8 @@ func holds(t *testing.T, text string, limit int) {
 		if strings.ContainsAny(strings.ReplaceAll(plain, "&#", ""), "@#") && !strings.HasPrefix(l, "### ") {
 			t.Errorf("mentions something: %q", plain)
 		}
-		if rest := strings.TrimPrefix(strings.TrimPrefix(plain, "</details>"), "> "); strings.ContainsAny(rest, "<>") && rest != ">" || strings.Contains(rest, "://") || strings.Contains(rest, "](") {
+		if rest := strings.TrimPrefix(strings.TrimPrefix(plain, "</details>"), "> "); strings.ContainsAny(rest, "<>") &&
+			rest != ">" || strings.Contains(rest, "://") || strings.Contains(rest, "](") {
 			t.Errorf("has HTML or a link: %q", plain)
 		}
 		if strings.HasPrefix(l, "/") {
@@ -189,23 +208,30 @@ func FuzzMarkdown(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, seed int64, name, diff string) {
 		c := arbitrary(rand.New(rand.NewSource(seed)), 3, name, name)
-		c.Pools = append(c.Pools, review.PoolChange{Pool: name, From: "a", To: "b", Disruption: "reboot", Items: []review.Item{{Kind: "file", Path: name, Change: "changed", Content: review.Content{Diff: diff}}}})
+		c.Pools = append(c.Pools, review.PoolChange{
+			Pool: name, From: "a", To: "b", Disruption: "reboot",
+			Items: []review.Item{{Kind: "file", Path: name, Change: "changed", Content: review.Content{Diff: diff}}},
+		})
 		holds(t, Markdown(c, MarkdownOptions{Key: name}), DefaultLimit)
 	})
 }
 
-// TestALargeChangeIsCutPerFile: small differences stay whole, of large ones the beginning is shown and the rest counted.
+// TestALargeChangeIsCutPerFile: small differences stay whole, of large ones the beginning is shown and the rest
+// counted.
 func TestALargeChangeIsCutPerFile(t *testing.T) {
 	large := ""
 	for i := range 5_000 {
 		large += fmt.Sprintf("+a line of a large file, number %d\n", i)
 	}
-	c := review.Comparison{Base: "a", Head: "b", Pools: []review.PoolChange{{Pool: "worker", From: "x", To: "y", Disruption: "reboot", Items: []review.Item{
-		{Kind: "file", Path: "/etc/large", Change: "added", Content: review.Content{Diff: large}},
-		{Kind: "file", Path: "/etc/larger", Change: "added", Content: review.Content{Diff: large + large}},
-		{Kind: "file", Path: "/etc/small", Change: "added", Content: review.Content{Diff: "+one line\n"}},
-		{Kind: "file", Path: "/etc/wide", Change: "added", Content: review.Content{Diff: "+" + strings.Repeat("wide", 50_000) + "\n"}},
-	}}}}
+	c := review.Comparison{
+		Base: "a", Head: "b",
+		Pools: []review.PoolChange{{Pool: "worker", From: "x", To: "y", Disruption: "reboot", Items: []review.Item{
+			{Kind: "file", Path: "/etc/large", Change: "added", Content: review.Content{Diff: large}},
+			{Kind: "file", Path: "/etc/larger", Change: "added", Content: review.Content{Diff: large + large}},
+			{Kind: "file", Path: "/etc/small", Change: "added", Content: review.Content{Diff: "+one line\n"}},
+			{Kind: "file", Path: "/etc/wide", Change: "added", Content: review.Content{Diff: "+" + strings.Repeat("wide", 50_000) + "\n"}},
+		}}},
+	}
 	text := Markdown(c, MarkdownOptions{Full: "[whole](https://ci.example/1)"})
 	holds(t, strings.ReplaceAll(text, "[whole](https://ci.example/1)", "whole"), DefaultLimit)
 	if len(text) < DefaultLimit*9/10 {
@@ -218,7 +244,8 @@ func TestALargeChangeIsCutPerFile(t *testing.T) {
 			t.Errorf("lacks %q", want)
 		}
 	}
-	if n := len(regexp.MustCompile(`… [0-9,]+ lines \(\+[0-9,]+ −0\) not shown: \[whole\]`).FindAllString(text, -1)); n != 2 {
+	if n := len(regexp.MustCompile(`… [0-9,]+ lines \(\+[0-9,]+ −0\) not shown: \[whole\]`).FindAllString(text,
+		-1)); n != 2 {
 		t.Errorf("%d files say how much is left out, want 2", n)
 	}
 }
@@ -226,11 +253,15 @@ func TestALargeChangeIsCutPerFile(t *testing.T) {
 func TestManyChangesAreCounted(t *testing.T) {
 	p := review.PoolChange{Pool: "worker", From: "x", To: "y", Disruption: "none"}
 	for i := range 5_000 {
-		p.Items = append(p.Items, review.Item{Kind: "file", Path: fmt.Sprintf("/etc/%d", i), Change: "added", Content: review.Content{Diff: "+x\n"}})
+		p.Items = append(p.Items, review.Item{
+			Kind: "file", Path: fmt.Sprintf("/etc/%d", i), Change: "added",
+			Content: review.Content{Diff: "+x\n"},
+		})
 	}
 	text := Markdown(review.Comparison{Pools: []review.PoolChange{p}}, MarkdownOptions{})
 	holds(t, text, DefaultLimit)
-	if !regexp.MustCompile("\n</details>\n\n… and 4,[0-9]{3} more changes not shown: `bunsen diff` shows the whole\n").MatchString(text) {
+	if !regexp.MustCompile("\n</details>\n\n… and 4,[0-9]{3} more changes not shown: `bunsen diff` shows the whole\n").
+		MatchString(text) {
 		t.Errorf("the rest is not counted: %s", text[len(text)-300:])
 	}
 }

@@ -69,7 +69,8 @@ func OutlineOf(c review.Comparison) Outline {
 	var o Outline
 	changed, same := split(c)
 	for _, p := range changed {
-		o.Pools = append(o.Pools, "pool "+safetext.Line(p.Pool)+": "+nameOr(p.From, "(new)")+" → "+nameOr(p.To, noConfigText(p)))
+		o.Pools = append(o.Pools, "pool "+safetext.Line(p.Pool)+": "+nameOr(p.From, "(new)")+" → "+
+			nameOr(p.To, noConfigText(p)))
 	}
 	o.Warnings = warnings(c)
 	sections := c.Sections()

@@ -9,7 +9,8 @@ import (
 
 // countsText returns the counts of items as a text: `2 to add, 1 to change, 0 to remove`.
 func countsText(n review.Counts) string {
-	return fmt.Sprintf("%s to add, %s to change, %s to remove", thousands(n.Add), thousands(n.Change), thousands(n.Remove))
+	return fmt.Sprintf("%s to add, %s to change, %s to remove", thousands(n.Add), thousands(n.Change),
+		thousands(n.Remove))
 }
 
 // hiddenText returns a text that says how many items have hidden contents, and which rules hid them: `2 hidden:

@@ -36,21 +36,32 @@ func TestWhatChangesInPoolsBesideTheirConfigs(t *testing.T) {
 		"a pool that comes":          {nil, []mcfgv1.MachineConfigPool{poolOf("gpu", "gpu", "3")}, nil},
 		"a standard pool, let go of": {[]mcfgv1.MachineConfigPool{poolOf("worker", "mine", "")}, nil, []string{"worker: the nodes that it takes: mine= → not declared here" + moves}},
 	} {
-		if got := cluster.Compare(cluster.State{Pools: c.base}, cluster.State{Pools: c.head}).MachineConfigPools; !slices.Equal(got, c.want) {
+		if got := cluster.Compare(cluster.State{Pools: c.base}, cluster.State{Pools: c.head}).
+			MachineConfigPools; !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %q\nwant %q", sentence, got, c.want)
 		}
 	}
 }
 
 func TestOtherNodesInAPoolAreSaidEverywhere(t *testing.T) {
-	c := review.Comparison{Version: "1", Base: "a", Head: "b", Changes: cluster.Changes{MovesNodes: true, MachineConfigPools: []string{"gpu: the nodes that it takes: gpu= → <b>@everyone</b>="}}, Pools: []review.PoolChange{
-		{Pool: "gpu", From: "rendered-gpu-1", To: "rendered-gpu-1", Disruption: "none"},
-	}}
+	c := review.Comparison{
+		Version: "1", Base: "a", Head: "b", Changes: cluster.Changes{
+			MovesNodes:         true,
+			MachineConfigPools: []string{"gpu: the nodes that it takes: gpu= → <b>@everyone</b>="},
+		},
+		Pools: []review.PoolChange{
+			{Pool: "gpu", From: "rendered-gpu-1", To: "rendered-gpu-1", Disruption: "none"},
+		},
+	}
 	if !c.Changed() {
 		t.Error("it counts as no change")
 	}
-	for where, text := range map[string]string{"text": Text(c, Style{}), "Markdown": Markdown(c, MarkdownOptions{}), "summary": Summary(c)} {
-		if strings.Contains(text, "nothing will be rolled out") || !strings.Contains(text, "nodes may take other configs") {
+	for where, text := range map[string]string{
+		"text": Text(c, Style{}), "Markdown": Markdown(c, MarkdownOptions{}),
+		"summary": Summary(c),
+	} {
+		if strings.Contains(text, "nothing will be rolled out") ||
+			!strings.Contains(text, "nodes may take other configs") {
 			t.Errorf("%s:\n%s", where, text)
 		}
 	}
@@ -60,10 +71,17 @@ func TestOtherNodesInAPoolAreSaidEverywhere(t *testing.T) {
 }
 
 func TestThatMoreNodesMayBeAwayMovesNone(t *testing.T) {
-	c := review.Comparison{Version: "1", Base: "a", Head: "b", Changes: cluster.Changes{MachineConfigPools: []string{"gpu: nodes away at once: 1 → 50%"}}, Pools: []review.PoolChange{
-		{Pool: "gpu", From: "rendered-gpu-1", To: "rendered-gpu-1", Disruption: "none"},
-	}}
-	for where, text := range map[string]string{"text": Text(c, Style{}), "Markdown": Markdown(c, MarkdownOptions{}), "summary": Summary(c)} {
+	c := review.Comparison{
+		Version: "1", Base: "a", Head: "b",
+		Changes: cluster.Changes{MachineConfigPools: []string{"gpu: nodes away at once: 1 → 50%"}},
+		Pools: []review.PoolChange{
+			{Pool: "gpu", From: "rendered-gpu-1", To: "rendered-gpu-1", Disruption: "none"},
+		},
+	}
+	for where, text := range map[string]string{
+		"text": Text(c, Style{}), "Markdown": Markdown(c, MarkdownOptions{}),
+		"summary": Summary(c),
+	} {
 		if strings.Contains(text, "other configs") || !strings.Contains(text, "away at once") {
 			t.Errorf("%s:\n%s", where, text)
 		}
@@ -77,7 +95,8 @@ func TestACommentInPlaceOfAPlanCannotBeBrokenOutOf(t *testing.T) {
 			text := Trouble(failing, problem, MarkdownOptions{Key: "prod"})
 			head, rest, _ := strings.Cut(text, "\n\n"+string(failing)+"\n\n")
 			fence, inside, _ := strings.Cut(rest, "\n")
-			if head != "<!-- bunsen:plan:v1:prod -->\n### OS config plan · `prod`" || strings.Trim(fence, "`~") != "" || len(fence) < 3 {
+			if head != "<!-- bunsen:plan:v1:prod -->\n### OS config plan · `prod`" || strings.Trim(fence, "`~") != "" ||
+				len(fence) < 3 {
 				t.Fatalf("%.200s", text)
 			}
 			if closing := strings.Index(inside, fence); closing+len(fence)+1 != len(inside) {

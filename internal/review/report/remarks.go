@@ -77,8 +77,8 @@ func sizeText(bytes int64) string {
 	return contentstore.SizeText(bytes)
 }
 
-// totalText returns how much one node downloads, and all nodes of the pool if their number is known. It returns no text if a
-// reader sees the same already.
+// totalText returns how much one node downloads, and all nodes of the pool if their number is known. It returns no text
+// if a reader sees the same already.
 func totalText(p review.PoolChange) string {
 	var sum int64
 	atLeast := ""
@@ -92,7 +92,8 @@ func totalText(p review.PoolChange) string {
 	case sum == 0:
 		return ""
 	case nodes > 1:
-		return fmt.Sprintf("; %d nodes download %s%s each, %s together", nodes, atLeast, sizeText(sum), sizeText(sum*int64(nodes)))
+		return fmt.Sprintf("; %d nodes download %s%s each, %s together", nodes, atLeast, sizeText(sum),
+			sizeText(sum*int64(nodes)))
 	case len(p.Fetches) > 1:
 		return "; " + atLeast + sizeText(sum) + " for each node"
 	}

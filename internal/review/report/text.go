@@ -90,7 +90,8 @@ func clusterLists(c review.Comparison) (out []List) {
 func warnings(c review.Comparison) (out []string) {
 	say := func(of func(review.PoolChange) []string, format string) {
 		for _, r := range remarks(c, of) {
-			out = append(out, safetext.Line(strings.NewReplacer("POOLS", enumerate(r.pools), "TEXT", r.text).Replace(format)))
+			out = append(out, safetext.Line(strings.NewReplacer("POOLS", enumerate(r.pools), "TEXT",
+				r.text).Replace(format)))
 		}
 	}
 	for _, w := range c.Warnings {
@@ -102,7 +103,9 @@ func warnings(c review.Comparison) (out []string) {
 	say(func(p review.PoolChange) []string { return p.Refused }, "running nodes of POOLS cannot take TEXT")
 	say(func(p review.PoolChange) []string { return p.CheckedOnNode }, "in POOLS, TEXT")
 	say(fetchTexts, "before they are drained, nodes of POOLS download TEXT")
-	say(func(p review.PoolChange) []string { return p.NewMarks }, "marks that this change adds hide nothing here; in POOLS, TEXT is shown")
+	say(func(p review.PoolChange) []string {
+		return p.NewMarks
+	}, "marks that this change adds hide nothing here; in POOLS, TEXT is shown")
 	say(func(p review.PoolChange) []string { return p.NewNodesOnly }, "existing nodes of POOLS will not get TEXT")
 	say(func(p review.PoolChange) []string { return noticeTexts(p) }, "in POOLS the order of merging decides: TEXT")
 	say(moving, "nodes of POOLS: TEXT")
@@ -159,15 +162,18 @@ func isListed(it review.Item) bool {
 	return false
 }
 
-// poolCost describes the pool in one line: `worker: 3 changes, reload chronyd.service, 40 nodes, 0 reboots, up to 45 min`.
+// poolCost describes the pool in one line: `worker: 3 changes, reload chronyd.service, 40 nodes, 0 reboots, up to 45
+// min`.
 func poolCost(p review.PoolChange) Cost {
 	if p.KeepsConfig {
-		return Cost{fmt.Sprintf("%s: no document any more, so its nodes keep %s and the pool becomes degraded", safetext.Line(p.Pool), safetext.Line(p.From)), true}
+		return Cost{fmt.Sprintf("%s: no document any more, so its nodes keep %s and the pool becomes degraded",
+			safetext.Line(p.Pool), safetext.Line(p.From)), true}
 	}
 	line := fmt.Sprintf("%s: %s, %s", safetext.Line(p.Pool), count(len(p.Items), "change"), safetext.Line(actionsOf(p)))
 	switch r := p.Rollout; {
 	case r != nil && r.Nodes == 0 && len(p.Refused) == 0:
-		return Cost{fmt.Sprintf("%s: %s; no nodes, so nothing reboots", safetext.Line(p.Pool), count(len(p.Items), "change")), false}
+		return Cost{fmt.Sprintf("%s: %s; no nodes, so nothing reboots", safetext.Line(p.Pool),
+			count(len(p.Items), "change")), false}
 	case len(p.Refused) > 0:
 		line += ", refused by running nodes"
 	case p.From == "":

@@ -12,9 +12,12 @@ type Failing string
 // The reasons why there is no Comparison, as the comment on the pull request names them.
 const (
 	// HeadFails means that head cannot be rendered.
-	HeadFails Failing = "**Nothing would be rolled out:** what merging makes cannot be rendered, so nodes would stay as they are. `bunsen validate` shows the same."
+	HeadFails Failing = "**Nothing would be rolled out:** what merging makes cannot be rendered, so nodes would stay " +
+		"as they are. `bunsen validate` shows the same."
 	// BaseFails means that head can be rendered, but base cannot. The nodes then run a config of an earlier commit.
-	BaseFails Failing = "**What this does to machines is not known:** this commit renders, but the branch that it merges into does not, so Bunsen cannot compare them. Nodes run an earlier commit and would get every change since then. `bunsen diff` with that commit as the base shows these changes."
+	BaseFails Failing = "**What this does to machines is not known:** this commit renders, but the branch that it " +
+		"merges into does not, so Bunsen cannot compare them. Nodes run an earlier commit and would get every change " +
+		"since then. `bunsen diff` with that commit as the base shows these changes."
 	// AllFails means any other problem, such as a missing revision.
 	AllFails Failing = "**There is no plan:** Bunsen could not compute it, so the effect on machines is unknown."
 )
@@ -35,5 +38,6 @@ func Trouble(failing Failing, problem string, o MarkdownOptions) string {
 	if o.Key != "" {
 		heading = " · " + code(shorten(o.Key, maxHeading))
 	}
-	return fmt.Sprintf("%s\n### OS config plan%s\n\n%s\n\n%s\n%s\n%s\n", o.Marker(), heading, failing, fence, problem, fence)
+	return fmt.Sprintf("%s\n### OS config plan%s\n\n%s\n\n%s\n%s\n%s\n", o.Marker(), heading, failing, fence, problem,
+		fence)
 }

@@ -140,7 +140,9 @@ func actionsOf(p review.PoolChange) string {
 	if words == noDisruption && len(p.Items) == 0 {
 		return "no disruption" // Only the encoding of a content differs.
 	}
-	if words == noDisruption && len(p.Items) > 0 && !slices.ContainsFunc(p.Items, func(it review.Item) bool { return !newNodes(it) }) {
+	if words == noDisruption && len(p.Items) > 0 && !slices.ContainsFunc(p.Items, func(it review.Item) bool {
+		return !newNodes(it)
+	}) {
 		return policy.EffectNewNodes
 	}
 	if p.Level() == policy.Drain && !strings.Contains(words, "drain") {
@@ -178,11 +180,14 @@ func moving(p review.PoolChange) []string {
 	case p.From == "" && p.To != "":
 		return []string{"a node that it takes over from another pool goes to this config, which may reboot it"}
 	case p.KeepsConfig:
-		return []string{"they keep " + p.From + ", and the pool becomes degraded, because its MachineConfigPool stays and selects no document; add documents, or remove the MachineConfigPool too"}
+		return []string{"they keep " + p.From + ", and the pool becomes degraded, because its MachineConfigPool " +
+			"stays and selects no document; add documents, or remove the MachineConfigPool too"}
 	case p.MovesTo != "":
-		return []string{"they move to pool " + p.MovesTo + ", whose config is compared here, or to another pool that selects them"}
+		return []string{"they move to pool " + p.MovesTo + ", whose config is compared here, or to another pool that " +
+			"selects them"}
 	case p.To == "" && p.From != "":
-		return []string{"if you also delete the MachineConfigPool, they move to pool worker or to another pool that selects them, and may reboot. If it stays, they keep their config, and the pool becomes degraded"}
+		return []string{"if you also delete the MachineConfigPool, they move to pool worker or to another pool that " +
+			"selects them, and may reboot. If it stays, they keep their config, and the pool becomes degraded"}
 	}
 	return nil
 }
@@ -193,7 +198,9 @@ func causes(p review.PoolChange) (out []review.Item) {
 		return nil
 	}
 	for _, it := range p.Items {
-		reboots := slices.ContainsFunc(it.Actions, func(a review.Action) bool { return a.Type == string(policy.ActionReboot) })
+		reboots := slices.ContainsFunc(it.Actions, func(a review.Action) bool {
+			return a.Type == string(policy.ActionReboot)
+		})
 		if reboots || p.Level() == policy.Drain && movesPods(it) {
 			out = append(out, it)
 		}

@@ -145,7 +145,8 @@ func ParsePlain(format Format, body []byte) (Document, error) {
 	for _, b := range d.Branches {
 		for _, it := range b {
 			if k, _ := it.Key.(string); k == "sops" || format == Dotenv && strings.HasPrefix(k, "sops_") {
-				return Document{}, fmt.Errorf("the key %q is reserved for the metadata of SOPS; is the file encrypted already?", k)
+				return Document{}, fmt.Errorf("the key %q is reserved for the metadata of SOPS; is the file "+
+					"encrypted already?", k)
 			}
 		}
 	}

@@ -28,7 +28,10 @@ func (r Rules) Compile() (Rules, error) { return r, r.compile() }
 
 func (r *Rules) compile() error {
 	var set []string
-	for _, text := range []string{r.UnencryptedSuffix, r.EncryptedSuffix, r.UnencryptedRegex, r.EncryptedRegex, r.UnencryptedCommentRegex, r.EncryptedCommentRegex} {
+	for _, text := range []string{
+		r.UnencryptedSuffix, r.EncryptedSuffix, r.UnencryptedRegex, r.EncryptedRegex,
+		r.UnencryptedCommentRegex, r.EncryptedCommentRegex,
+	} {
 		if text != "" {
 			set = append(set, text)
 		}
@@ -38,7 +41,8 @@ func (r *Rules) compile() error {
 		return nil
 	}
 	if len(set) > 1 {
-		return errors.New("it has more than one rule of encrypted_suffix, unencrypted_suffix, encrypted_regex, unencrypted_regex and those for comments")
+		return errors.New("it has more than one rule of encrypted_suffix, unencrypted_suffix, encrypted_regex, " +
+			"unencrypted_regex and those for comments")
 	}
 	if r.UnencryptedSuffix == "" && r.EncryptedSuffix == "" {
 		var err error
@@ -209,7 +213,8 @@ func (d Document) check() error {
 		return l.Value, nil
 	})
 	if err == nil && len(clear) > 0 {
-		err = fmt.Errorf("%s: in clear text, and the rules of the file encrypt it; change encrypted files with `bunsen secret edit`", strings.Join(clear, ", "))
+		err = fmt.Errorf("%s: in clear text, and the rules of the file encrypt it; change encrypted files with "+
+			"`bunsen secret edit`", strings.Join(clear, ", "))
 	}
 	return err
 }

@@ -56,7 +56,8 @@ func (m Metadata) Recipients() []string {
 // recipientNames maps the kinds of recipients to the fields that make up their names.
 var recipientNames = map[string][]string{
 	"age": {"recipient"}, "pgp": {"fp"}, "kms": {"arn"}, "gcp_kms": {"resource_id"},
-	"azure_kv": {"vault_url", "name", "version"}, "hc_vault": {"vault_address", "engine_path", "key_name"}, "hckms": {"key_id"},
+	"azure_kv": {"vault_url", "name", "version"}, "hc_vault": {"vault_address", "engine_path", "key_name"},
+	"hckms": {"key_id"},
 }
 
 // extract removes the metadata from a document, and returns it.
@@ -117,8 +118,9 @@ func readMetadata(raw Branch) (Metadata, error) {
 		Rules: Rules{
 			UnencryptedSuffix: f.text("unencrypted_suffix"), EncryptedSuffix: f.text("encrypted_suffix"),
 			UnencryptedRegex: f.text("unencrypted_regex"), EncryptedRegex: f.text("encrypted_regex"),
-			UnencryptedCommentRegex: f.text("unencrypted_comment_regex"), EncryptedCommentRegex: f.text("encrypted_comment_regex"),
-			MACOnlyEncrypted: f.text("mac_only_encrypted") == "true",
+			UnencryptedCommentRegex: f.text("unencrypted_comment_regex"),
+			EncryptedCommentRegex:   f.text("encrypted_comment_regex"),
+			MACOnlyEncrypted:        f.text("mac_only_encrypted") == "true",
 		},
 	}
 	at, err := time.Parse(time.RFC3339, f.text("lastmodified"))

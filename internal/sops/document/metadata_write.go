@@ -18,7 +18,8 @@ func (m Metadata) branch() Branch {
 	for key, text := range map[string]string{
 		"unencrypted_suffix": m.Rules.UnencryptedSuffix, "encrypted_suffix": m.Rules.EncryptedSuffix,
 		"unencrypted_regex": m.Rules.UnencryptedRegex, "encrypted_regex": m.Rules.EncryptedRegex,
-		"unencrypted_comment_regex": m.Rules.UnencryptedCommentRegex, "encrypted_comment_regex": m.Rules.EncryptedCommentRegex,
+		"unencrypted_comment_regex": m.Rules.UnencryptedCommentRegex,
+		"encrypted_comment_regex":   m.Rules.EncryptedCommentRegex,
 	} {
 		if text != "" {
 			values[key] = text

@@ -56,12 +56,14 @@ func listComments(l []any, text string, inline bool) []any {
 // count refuses files with too many or too deeply nested values.
 func (r *yamlReader) count(n *yaml.Node, depth int) error {
 	if r.values++; r.values > maxValues || depth > maxDepth {
-		return fmt.Errorf("line %d: the file has more than %d values, or more than %d levels", n.Line, maxValues, maxDepth)
+		return fmt.Errorf("line %d: the file has more than %d values, or more than %d levels", n.Line, maxValues,
+			maxDepth)
 	}
 	return nil
 }
 
-// branch appends a mapping, or the mapping of a document, to a branch. If done is true, the caller has added the node's own comments.
+// branch appends a mapping, or the mapping of a document, to a branch. If done is true, the caller has added the node's
+// own comments.
 func (r *yamlReader) branch(n *yaml.Node, b Branch, done bool, depth int) (Branch, error) {
 	if err := r.count(n, depth); err != nil {
 		return nil, err
@@ -97,7 +99,8 @@ func (r *yamlReader) branch(n *yaml.Node, b Branch, done bool, depth int) (Branc
 
 func (r *yamlReader) alias(n *yaml.Node, b Branch, depth int) (Branch, error) {
 	if !r.aliases {
-		return nil, fmt.Errorf("line %d: YAML alias *%s: SOPS writes none, and a few of them can unfold into gigabytes", n.Line, n.Value)
+		return nil, fmt.Errorf("line %d: YAML alias *%s: SOPS writes none, and a few of them can unfold into gigabytes",
+			n.Line, n.Value)
 	}
 	return r.branch(n.Alias, b, false, depth+1)
 }

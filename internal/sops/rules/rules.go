@@ -143,12 +143,15 @@ func (e entry) rule() (Rule, error) {
 		}
 	}
 	if r.Threshold < 0 || r.Threshold > max(1, len(r.Groups)) {
-		problems = append(problems, fmt.Errorf("shamir_threshold %d is larger than the number of key groups, %d", r.Threshold, len(r.Groups)))
+		problems = append(problems, fmt.Errorf("shamir_threshold %d is larger than the number of key groups, %d",
+			r.Threshold, len(r.Groups)))
 	}
 	var err error
 	r.Values, err = document.Rules{
-		UnencryptedSuffix: e.UnencryptedSuffix, EncryptedSuffix: e.EncryptedSuffix, UnencryptedRegex: e.UnencryptedRegex, EncryptedRegex: e.EncryptedRegex,
-		UnencryptedCommentRegex: e.UnencryptedCommentRegex, EncryptedCommentRegex: e.EncryptedCommentRegex, MACOnlyEncrypted: e.MACOnlyEncrypted,
+		UnencryptedSuffix: e.UnencryptedSuffix, EncryptedSuffix: e.EncryptedSuffix,
+		UnencryptedRegex: e.UnencryptedRegex, EncryptedRegex: e.EncryptedRegex,
+		UnencryptedCommentRegex: e.UnencryptedCommentRegex, EncryptedCommentRegex: e.EncryptedCommentRegex,
+		MACOnlyEncrypted: e.MACOnlyEncrypted,
 	}.Compile()
 	return r, errors.Join(append(problems, err)...)
 }

@@ -8,12 +8,14 @@ import (
 	"github.com/bunsen-os/bunsen/internal/sops/rules"
 )
 
-const a, b = "age1pattmatlnr5cd75xgeq4w4wln67rzm87z3pjemavuyhgag3ausjsv4h3r0", "age1zlkjsyjz0nrvm3e0aqsxrhhzvp9fgt7crkvk2wgplxq0svwzcfnsqv6unn"
+const a, b = "age1pattmatlnr5cd75xgeq4w4wln67rzm87z3pjemavuyhgag3ausjsv4h3r0",
+	"age1zlkjsyjz0nrvm3e0aqsxrhhzvp9fgt7crkvk2wgplxq0svwzcfnsqv6unn"
 
 func TestTheFirstRuleWithTheFilesPathApplies(t *testing.T) {
 	rs, err := rules.Parse([]byte("creation_rules:\n" +
 		"- path_regex: \\.env$\n  age: " + a + ", " + b + "\n" +
-		"- path_regex: ^pools/\n  encrypted_regex: ^pass\n  shamir_threshold: 2\n  key_groups:\n  - age: [" + a + "]\n  - age: [" + b + "]\n    pgp: [x]\n" +
+		"- path_regex: ^pools/\n  encrypted_regex: ^pass\n  shamir_threshold: 2\n  key_groups:\n  - age: [" + a +
+		"]\n  - age: [" + b + "]\n    pgp: [x]\n" +
 		"- age: " + b + "\n  kms: arn\nstores: {}\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -25,7 +27,8 @@ func TestTheFirstRuleWithTheFilesPathApplies(t *testing.T) {
 		"x.env": {1, 0, ""}, "pools/a/x.env": {1, 0, ""}, "pools/a/x.yaml": {2, 2, "pgp"}, "other": {1, 0, "kms"},
 	} {
 		r, ok := rs.For(path)
-		if !ok || len(r.Groups) != want.groups || r.Threshold != want.threshold || strings.Join(r.Foreign, " ") != want.foreign {
+		if !ok || len(r.Groups) != want.groups || r.Threshold != want.threshold ||
+			strings.Join(r.Foreign, " ") != want.foreign {
 			t.Errorf("%s: got %+v", path, r)
 		}
 	}
@@ -35,8 +38,12 @@ func TestTheFirstRuleWithTheFilesPathApplies(t *testing.T) {
 }
 
 func TestBadRulesAreAllReported(t *testing.T) {
-	_, err := rules.Parse([]byte("creation_rules:\n- path_regex: '('\n  age: nokey\n- age: " + a + "\n  encrypted_regex: x\n  encrypted_suffix: y\n- shamir_threshold: 3\n  age: " + a + "\n"))
-	for _, want := range []string{"rule 1: path_regex", `"nokey" is no public key`, "rule 2: it has more than one rule", "rule 3: shamir_threshold 3"} {
+	_, err := rules.Parse([]byte("creation_rules:\n- path_regex: '('\n  age: nokey\n- age: " + a +
+		"\n  encrypted_regex: x\n  encrypted_suffix: y\n- shamir_threshold: 3\n  age: " + a + "\n"))
+	for _, want := range []string{
+		"rule 1: path_regex", `"nokey" is no public key`, "rule 2: it has more than one rule",
+		"rule 3: shamir_threshold 3",
+	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}

@@ -16,14 +16,15 @@ import (
 // The first pause before another attempt, and the longest one.
 const minPause, maxPause = time.Second, time.Minute
 
-// Syncer brings the remote files and OS images of configs onto a machine. It downloads those of the next config in the background. A nil
-// Syncer is that of a host that downloads nothing.
+// Syncer brings the remote files and OS images of configs onto a machine. It downloads those of the next config in the
+// background. A nil Syncer is that of a host that downloads nothing.
 type Syncer struct {
 	fetcher *fetch.Fetcher
 	// images downloads OS images; nil if the host cannot. image is the one that was downloaded last.
 	images host.ImageDownloader
 	image  string
-	// machine is locked while a goroutine uses the machine: the agent, or the background between two reads of the network.
+	// machine is locked while a goroutine uses the machine: the agent, or the background between two reads of the
+	// network.
 	machine sync.Mutex
 	changed chan struct{}
 	// background is the download under way; nil for none. Only the holder of machine uses it.
@@ -92,8 +93,8 @@ func (s *Syncer) Lock() (unlock func()) {
 	return s.machine.Unlock
 }
 
-// Follow downloads the remote files of a config in the background, until the context ends or another config follows. The
-// downloads of an earlier config end, and their files go. Follow returns the state. The caller holds the lock.
+// Follow downloads the remote files of a config in the background, until the context ends or another config follows.
+// The downloads of an earlier config end, and their files go. Follow returns the state. The caller holds the lock.
 func (s *Syncer) Follow(ctx context.Context, way Way) (State, error) {
 	if b := s.background; b != nil && b.config == way.To.Name {
 		return b.get(), nil
@@ -109,7 +110,8 @@ func (s *Syncer) Follow(ctx context.Context, way Way) (State, error) {
 	return State{}, nil
 }
 
-// Forget ends the downloads in the background, and removes files that only a next config needs. The caller holds the lock.
+// Forget ends the downloads in the background, and removes files that only a next config needs. The caller holds the
+// lock.
 func (s *Syncer) Forget() error {
 	if s == nil {
 		return nil
@@ -230,7 +232,9 @@ type yieldingWeb struct {
 }
 
 // Get implements fetch.Web.
-func (w yieldingWeb) Get(ctx context.Context, address string, headers map[string]string) (fetch.Answer, io.ReadCloser, error) {
+func (w yieldingWeb) Get(ctx context.Context, address string,
+	headers map[string]string,
+) (fetch.Answer, io.ReadCloser, error) {
 	w.machine.Unlock()
 	defer w.machine.Lock()
 	answer, body, err := w.web.Get(ctx, address, headers)

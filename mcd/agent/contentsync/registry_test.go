@@ -64,7 +64,8 @@ func TestAFileComesFromARegistry(t *testing.T) {
 	address := push(t, store, strings.TrimPrefix(m.server.URL, "https://"), large)
 	c := m.config(address, sha512Of(large), "")
 	err := m.fetch(c)
-	if err == nil || !strings.Contains(err.Error(), "downloading oci://"+strings.TrimPrefix(address, "https://oci.bunsen.invalid/")) {
+	if err == nil || !strings.Contains(err.Error(), "downloading oci://"+strings.TrimPrefix(address,
+		"https://oci.bunsen.invalid/")) {
 		t.Fatalf("interrupted: %v", err)
 	}
 	if err := m.fetch(c); err != nil {
@@ -84,15 +85,16 @@ func TestAFileComesFromARegistry(t *testing.T) {
 	}
 }
 
-// Mirrors are those of the machine, and those of the config that it gets. A registry that does not exist has a mirror that is
-// away, and one that has the file.
+// Mirrors are those of the machine, and those of the config that it gets. A registry that does not exist has a mirror
+// that is away, and one that has the file.
 func TestAFileComesFromAMirror(t *testing.T) {
 	store := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	m := newMachine(t, t.TempDir(), store.ServeHTTP)
 	host := strings.TrimPrefix(m.server.URL, "https://")
 	address := strings.Replace(push(t, store, host, large), host, "127.0.0.1:2", 1)
 	table := func(mirror string) string {
-		return "[[registry]]\nlocation = '127.0.0.1:2'\n[[registry.mirror]]\nlocation = '127.0.0.1:1'\n[[registry.mirror]]\nlocation = '" + mirror + "'\n"
+		return "[[registry]]\nlocation = '127.0.0.1:2'\n[[registry.mirror]]\nlocation = '127.0.0.1:1'\n" +
+			"[[registry.mirror]]\nlocation = '" + mirror + "'\n"
 	}
 	write := func(name, text string) {
 		t.Helper()
@@ -106,7 +108,8 @@ func TestAFileComesFromAMirror(t *testing.T) {
 	write("etc/containers/registries.conf.d/10-mirrors.conf", table("127.0.0.1:1/other"))
 	err := m.fetch(c)
 	for _, want := range []string{
-		"127.0.0.1:1/tools/large: ", "127.0.0.1:1/other/tools/large: ", "127.0.0.1:2/tools/large: ", "reading /etc/containers/registries.conf: it is not valid TOML",
+		"127.0.0.1:1/tools/large: ", "127.0.0.1:1/other/tools/large: ", "127.0.0.1:2/tools/large: ",
+		"reading /etc/containers/registries.conf: it is not valid TOML",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("no mirror has it: %v, want %q", err, want)
@@ -114,7 +117,8 @@ func TestAFileComesFromAMirror(t *testing.T) {
 	}
 	source := "data:," + dataurl.EscapeString(table(host))
 	c.Ignition.Storage.Files = append(c.Ignition.Storage.Files, ign.File{
-		Node: ign.Node{Path: "/etc/containers/registries.conf.d/10-mirrors.conf"}, FileEmbedded1: ign.FileEmbedded1{Contents: ign.Resource{Source: &source}},
+		Node:          ign.Node{Path: "/etc/containers/registries.conf.d/10-mirrors.conf"},
+		FileEmbedded1: ign.FileEmbedded1{Contents: ign.Resource{Source: &source}},
 	})
 	if err := m.fetch(c); err != nil {
 		t.Fatal(err)

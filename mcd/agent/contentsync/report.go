@@ -21,10 +21,12 @@ func LastReport(text string) v1alpha1.FetchReport {
 	return r
 }
 
-// Report starts or continues the downloads for the config that the node gets next, and returns the report about them. Without
-// such a config, the downloads end. The parameter was is the last report, and load returns the change to the config. The
-// caller holds the lock.
-func (s *Syncer) Report(ctx context.Context, next string, was v1alpha1.FetchReport, load func() (Way, error)) v1alpha1.FetchReport {
+// Report starts or continues the downloads for the config that the node gets next, and returns the report about them.
+// Without such a config, the downloads end. The parameter was is the last report, and load returns the change to the
+// config. The caller holds the lock.
+func (s *Syncer) Report(ctx context.Context, next string, was v1alpha1.FetchReport,
+	load func() (Way, error),
+) v1alpha1.FetchReport {
 	if next == "" {
 		if err := s.Forget(); err != nil {
 			s.TryAgain()
@@ -50,8 +52,8 @@ func (s *Syncer) Report(ctx context.Context, next string, was v1alpha1.FetchRepo
 	return v1alpha1.FetchReport{} // There is nothing to report yet.
 }
 
-// WithProblem returns a report about a config with a problem. The time stays that of the last report if that had a problem with
-// the config, too.
+// WithProblem returns a report about a config with a problem. The time stays that of the last report if that had a
+// problem with the config, too.
 func WithProblem(config string, was v1alpha1.FetchReport, problem error) v1alpha1.FetchReport {
 	is := v1alpha1.FetchReport{Config: config, Problem: problem.Error(), Since: was.Since}
 	if runes := []rune(is.Problem); len(runes) > maxProblem {

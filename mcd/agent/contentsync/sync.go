@@ -18,7 +18,8 @@ const progressEvery = 15 * time.Second
 // ErrStop is the error with which a progress function ends a download.
 var ErrStop = fetch.ErrStop
 
-// Error is the error for remote files or an OS image that the node cannot download now. The node waits and is not drained.
+// Error is the error for remote files or an OS image that the node cannot download now. The node waits and is not
+// drained.
 type Error struct {
 	// Config is the text about the config.
 	Config string
@@ -49,8 +50,8 @@ func Fetcher(h host.Host, web func(fetch.Access) fetch.Web) *fetch.Fetcher {
 // Way is a change from one config to another.
 type Way struct{ From, To plan.Config }
 
-// Fetch downloads the remote files that a config needs and the machine lacks, and stores those of the config in force for
-// a rollback. Fetch returns whether it stored any. The error is an *Error, ErrStop or that of the context.
+// Fetch downloads the remote files that a config needs and the machine lacks, and stores those of the config in force
+// for a rollback. Fetch returns whether it stored any. The error is an *Error, ErrStop or that of the context.
 func Fetch(ctx context.Context, f *fetch.Fetcher, way Way, progress func(text string) error) (changed bool, _ error) {
 	adopted, err := f.Adopt(way.From.Config)
 	if err != nil {

@@ -86,7 +86,10 @@ func (m *machine) open() {
 func (m *machine) fetcher() *fetch.Fetcher {
 	s := content.New(m.root)
 	return &fetch.Fetcher{Files: m.root, Store: s, Partials: s, Web: func(a fetch.Access) fetch.Web {
-		return fetch.WithStored(download.New(download.Options{Proxy: a.Proxy, Authorities: a.Authorities, Logins: a.Logins, Mirrors: a.Mirrors, Agent: "test", Stall: m.stall, Rate: 1 << 40}), m.stored)
+		return fetch.WithStored(download.New(download.Options{
+			Proxy: a.Proxy, Authorities: a.Authorities,
+			Logins: a.Logins, Mirrors: a.Mirrors, Agent: "test", Stall: m.stall, Rate: 1 << 40,
+		}), m.stored)
 	}}
 }
 
@@ -97,7 +100,10 @@ func (m *machine) config(address, hash, compression string) machineconfig.Config
 	if compression != "" {
 		r.Compression = &compression
 	}
-	c.Ignition.Storage.Files = []ign.File{{Node: ign.Node{Path: "/opt/large"}, FileEmbedded1: ign.FileEmbedded1{Contents: r}}}
+	c.Ignition.Storage.Files = []ign.File{{
+		Node:          ign.Node{Path: "/opt/large"},
+		FileEmbedded1: ign.FileEmbedded1{Contents: r},
+	}}
 	if m.server != nil {
 		ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: m.server.Certificate().Raw})
 		source := "data:;base64," + base64.StdEncoding.EncodeToString(ca)
@@ -226,7 +232,8 @@ func TestWhatCannotBeDownloadedSaysWhy(t *testing.T) {
 				m.stall = 200 * time.Millisecond
 			}
 			err := m.fetch(m.config(m.server.URL+"/x?token=geheim", c.hash, c.compression))
-			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), m.server.URL+"/x?…") || strings.Contains(err.Error(), "geheim") {
+			if err == nil || !strings.Contains(err.Error(), c.want) ||
+				!strings.Contains(err.Error(), m.server.URL+"/x?…") || strings.Contains(err.Error(), "geheim") {
 				t.Errorf("it says %v\nwant %q", err, c.want)
 			}
 			if all, _, err := content.New(m.root).Digests(); err != nil || len(all) > 0 {
@@ -260,7 +267,8 @@ func TestAServerThatIsAwayDelaysOnlyTheDownload(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.has(large)
-	if len(ranges) != 2 || ranges[0] != " " || !strings.HasPrefix(ranges[1], "bytes=") || !strings.HasSuffix(ranges[1], ` "1"`) || ranges[1] == `bytes=0- "1"` {
+	if len(ranges) != 2 || ranges[0] != " " || !strings.HasPrefix(ranges[1], "bytes=") ||
+		!strings.HasSuffix(ranges[1], ` "1"`) || ranges[1] == `bytes=0- "1"` {
 		t.Errorf("it requested %q", ranges)
 	}
 	if err := m.fetch(c); err != nil || len(ranges) != 2 {
@@ -310,7 +318,15 @@ func TestContentsStayForOneRollback(t *testing.T) {
 	config := func(name string) machineconfig.Config {
 		return m.config(m.server.URL+"/"+name, sha512Of([]byte("/"+name)), "")
 	}
-	for _, step := range []struct{ to, want string }{{"a", "a"}, {"b", "ab"}, {"b", "ab"}, {"a", "ab"}, {"c", "ac"}, {"", "c"}, {"", "c"}} {
+	for _, step := range []struct{ to, want string }{
+		{"a", "a"},
+		{"b", "ab"},
+		{"b", "ab"},
+		{"a", "ab"},
+		{"c", "ac"},
+		{"", "c"},
+		{"", "c"},
+	} {
 		c := machineconfig.Config{}
 		if step.to != "" {
 			c = config(step.to)
@@ -341,7 +357,8 @@ func TestDamagedContentsAreDownloadedAgain(t *testing.T) {
 	}
 	d := host.DigestOf(large)
 	os.WriteFile(m.dir+host.ContentDir+"/"+string(d), []byte("rot"), 0o600)
-	if err := content.New(m.root).Write("/opt", host.Entry{Kind: host.File, Mode: 0o644, Digest: d}); err == nil || !strings.Contains(err.Error(), "damaged") {
+	if err := content.New(m.root).Write("/opt", host.Entry{Kind: host.File, Mode: 0o644, Digest: d}); err == nil ||
+		!strings.Contains(err.Error(), "damaged") {
 		t.Errorf("it says %v", err)
 	}
 	if _, err := os.Stat(m.dir + "/opt"); !errors.Is(err, os.ErrNotExist) {
@@ -381,7 +398,8 @@ func TestAFileOfTheContentStoreComesFromTheServers(t *testing.T) {
 	m.stored = from(one, other)
 	c := m.config(machineconfig.StoredSource(hash), hash, "")
 	err := m.fetch(c)
-	if err == nil || !strings.Contains(err.Error(), "downloading the content store, sha512-") || strings.Contains(err.Error(), ".invalid") {
+	if err == nil || !strings.Contains(err.Error(), "downloading the content store, sha512-") ||
+		strings.Contains(err.Error(), ".invalid") {
 		t.Fatalf("it says %v", err)
 	}
 	m.open() // Another process continues, from another server.
@@ -392,7 +410,8 @@ func TestAFileOfTheContentStoreComesFromTheServers(t *testing.T) {
 	if len(asked) != 2 || asked[0] != "/node/content/"+hash+" " || asked[1] != "/node/content/"+hash+` "`+hash+`"` {
 		t.Errorf("it requested %q", asked)
 	}
-	if resolved := machineconfig.RemoteFiles(m.fetcher().Resolve(c)); len(resolved) != 1 || resolved[0].Hash != sha256Of(large) {
+	if resolved := machineconfig.RemoteFiles(m.fetcher().Resolve(c)); len(resolved) != 1 ||
+		resolved[0].Hash != sha256Of(large) {
 		t.Errorf("it resolves to %v", resolved)
 	}
 	if err := m.fetcher().Confirm("rendered-1", c); err != nil {
@@ -495,7 +514,8 @@ func TestAFullDiskKeepsItsReserve(t *testing.T) {
 		w.Write(make([]byte, 8<<20))
 	})
 	c := m.config(m.server.URL, sha512Of(make([]byte, 8<<20)), "")
-	if err := m.fetch(c); err == nil || !strings.Contains(err.Error(), "the disk of "+host.ContentDir+" is full: 4 MiB are free, 16 MiB are needed") {
+	if err := m.fetch(c); err == nil || !strings.Contains(err.Error(), "the disk of "+host.ContentDir+
+		" is full: 4 MiB are free, 16 MiB are needed") {
 		t.Errorf("it says %v", err)
 	}
 	sized = false
@@ -520,7 +540,8 @@ func TestTheDigestIsKnownWithoutSpaceForACopy(t *testing.T) {
 	c := m.config("https://127.0.0.1:1/file", sha512Of(data), "")
 	for range 2 {
 		at := plan.Config{Name: "rendered-a", Config: c}
-		if err := contentsync.Keep(m.fetcher(), at); err == nil || !strings.Contains(err.Error(), "/opt/large: the disk of "+host.ContentDir+" is full") {
+		if err := contentsync.Keep(m.fetcher(), at); err == nil ||
+			!strings.Contains(err.Error(), "/opt/large: the disk of "+host.ContentDir+" is full") {
 			t.Errorf("it says %v", err)
 		}
 		if is := machineconfig.RemoteFiles(m.fetcher().Resolve(c))[0].Hash; is != sha256Of(data) {
@@ -559,7 +580,9 @@ func TestADownloadEndsWithItsCaller(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("it says %v", err)
 	}
-	_, err = m.fetcher().Fetch(t.Context(), m.config(m.server.URL, sha512Of(large), ""), func(fetch.Progress) error { return contentsync.ErrStop })
+	_, err = m.fetcher().Fetch(t.Context(), m.config(m.server.URL, sha512Of(large), ""), func(fetch.Progress) error {
+		return contentsync.ErrStop
+	})
 	if !errors.Is(err, contentsync.ErrStop) {
 		t.Errorf("it says %v", err)
 	}

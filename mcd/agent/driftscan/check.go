@@ -92,7 +92,9 @@ func (c Scanner) HasLogin() (bool, error) {
 // BeforeUpdate handles drift at the start of an update from a config. BeforeUpdate returns the plan without the steps
 // that would undo drift that the policy ignores. After a repair, repaired is true and the caller plans again. The error
 // is the reason not to start the update.
-func (c Scanner) BeforeUpdate(ctx context.Context, at plan.Config, way plan.Transition, p plan.Plan) (_ plan.Plan, repaired bool, _ error) {
+func (c Scanner) BeforeUpdate(ctx context.Context, at plan.Config, way plan.Transition,
+	p plan.Plan,
+) (_ plan.Plan, repaired bool, _ error) {
 	seen, err := scanDrift(ctx, c, at, &way.New)
 	if err != nil {
 		return p, false, err

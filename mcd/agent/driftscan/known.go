@@ -38,7 +38,9 @@ func Export(files host.Files, path string) (v1alpha1.DriftExport, error) {
 	if err != nil {
 		return v1alpha1.DriftExport{}, err
 	}
-	at := slices.IndexFunc(known.Report.Items, func(it v1alpha1.DriftItem) bool { return it.Name == path && it.Actual != nil })
+	at := slices.IndexFunc(known.Report.Items, func(it v1alpha1.DriftItem) bool {
+		return it.Name == path && it.Actual != nil
+	})
 	if at < 0 {
 		return v1alpha1.DriftExport{}, fmt.Errorf("%s: %w", path, ErrNoDrift)
 	}
@@ -46,7 +48,10 @@ func Export(files host.Files, path string) (v1alpha1.DriftExport, error) {
 	if err != nil {
 		return v1alpha1.DriftExport{}, fmt.Errorf("looking at %s: %w", path, err)
 	}
-	out := v1alpha1.DriftExport{Path: path, Config: known.Report.Config, Type: string(is.Kind), UID: int64(is.Owner.UID), GID: int64(is.Owner.GID), Target: is.Target}
+	out := v1alpha1.DriftExport{
+		Path: path, Config: known.Report.Config, Type: string(is.Kind),
+		UID: int64(is.Owner.UID), GID: int64(is.Owner.GID), Target: is.Target,
+	}
 	if is.Kind == host.File || is.Kind == host.Dir {
 		mode := int32(is.Mode) //nolint:gosec // at most 07777
 		out.Mode = &mode
@@ -55,7 +60,9 @@ func Export(files host.Files, path string) (v1alpha1.DriftExport, error) {
 		if out.Contents, err = files.Read(path); err != nil {
 			return v1alpha1.DriftExport{}, fmt.Errorf("reading %s: %w", path, err)
 		}
-		out.Secret = known.Report.Items[at].Secret || drift.IsSecret(drift.Item{Name: path, Step: plan.Step{Before: host.Value{Entry: is}}}, nil, nil, out.Contents)
+		out.Secret = known.Report.Items[at].Secret ||
+			drift.IsSecret(drift.Item{Name: path, Step: plan.Step{Before: host.Value{Entry: is}}}, nil, nil,
+				out.Contents)
 	}
 	return out, nil
 }

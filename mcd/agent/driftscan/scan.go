@@ -137,7 +137,8 @@ func readDriftRules(ctx context.Context, c Scanner, config string, known *driftS
 	p, err := c.Cluster.DriftRules(ctx, v1alpha1.RenderedPool(config))
 	if !errors.Is(err, report.ErrUnreachable) {
 		known.Policy = p
-		if err != nil { // Ignoring an unreadable policy is safe: more drift degrades the node, and less drift is repaired.
+		// Ignoring an unreadable policy is safe: more drift degrades the node, and less drift is repaired.
+		if err != nil {
 			c.Log.Warn("cannot read every drift policy; the others stay in use", "err", err)
 		}
 	}
@@ -220,7 +221,8 @@ func reportDrift(ctx context.Context, c Scanner, node report.Node, s driftScan) 
 		if text == "" {
 			c.Log.Info("the drift has ended", "config", s.config)
 		}
-		if err := c.Cluster.SetAnnotations(ctx, map[string]string{v1alpha1.DriftAnnotation: text}); err != nil && !errors.Is(err, report.ErrUnreachable) {
+		if err := c.Cluster.SetAnnotations(ctx, map[string]string{v1alpha1.DriftAnnotation: text}); err != nil &&
+			!errors.Is(err, report.ErrUnreachable) {
 			untold = fmt.Errorf("reporting drift: %w", err)
 		}
 	}

@@ -42,7 +42,8 @@ type driftState struct {
 	Accessed bool `json:"accessed,omitempty"`
 }
 
-// loadDrift reads the drift state. Before the first scan, the default disruption policy applies and all drift degrades the node.
+// loadDrift reads the drift state. Before the first scan, the default disruption policy applies and all drift degrades
+// the node.
 func loadDrift(files host.Files) (driftState, error) {
 	k := driftState{Rules: policy.Default()}
 	text, err := files.Read(driftStatePath)
@@ -104,8 +105,8 @@ func diffPath(p string) string {
 // hasDiff reports whether Dir has the difference of a result.
 func hasDiff(v drift.Result) bool { return path.IsAbs(v.Name) && v.Action != v1alpha1.DriftIgnore }
 
-// announceDiffs saves the paths of the differences that are written next, so that a later scan removes them also if the daemon
-// stops before it saves the rest. It returns all paths with a difference in Dir.
+// announceDiffs saves the paths of the differences that are written next, so that a later scan removes them also if the
+// daemon stops before it saves the rest. It returns all paths with a difference in Dir.
 func announceDiffs(c Scanner, before driftState, s driftScan) []string {
 	now := before
 	now.Diffs = slices.Clone(before.Diffs)

@@ -119,7 +119,8 @@ func count(ctx context.Context, client *http.Client, endpoint string) (v1alpha1.
 		}
 		asked.Go(func() {
 			var health struct{ Health string }
-			if err := call(ctx, client, http.MethodGet, m.ClientURLs[0]+"/health", &health); err == nil && health.Health == "true" {
+			if err := call(ctx, client, http.MethodGet, m.ClientURLs[0]+"/health", &health); err == nil &&
+				health.Health == "true" {
 				mu.Lock()
 				defer mu.Unlock()
 				report.Healthy++

@@ -41,11 +41,16 @@ func TestMembersOfARealEtcdAreCounted(t *testing.T) {
 	}
 	var stop []func()
 	for i := range 3 {
-		peer, client := fmt.Sprintf("https://127.0.0.1:%d", ports[2*i]), fmt.Sprintf("https://127.0.0.1:%d", ports[2*i+1])
-		cmd := exec.CommandContext(t.Context(), filepath.Join(assets, "etcd"), "--name", fmt.Sprintf("m%d", i), "--data-dir", t.TempDir(), "--unsafe-no-fsync", "--log-level=error",
-			"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--listen-client-urls", client, "--advertise-client-urls", client,
-			"--initial-cluster", strings.Join(names, ","), "--client-cert-auth", "--trusted-ca-file", pki+"/ca.crt", "--cert-file", pki+"/healthcheck-client.crt", "--key-file", pki+"/healthcheck-client.key",
-			"--peer-trusted-ca-file", pki+"/ca.crt", "--peer-cert-file", pki+"/healthcheck-client.crt", "--peer-key-file", pki+"/healthcheck-client.key")
+		peer, client := fmt.Sprintf("https://127.0.0.1:%d", ports[2*i]), fmt.Sprintf("https://127.0.0.1:%d",
+			ports[2*i+1])
+		cmd := exec.CommandContext(t.Context(), filepath.Join(assets, "etcd"), "--name", fmt.Sprintf("m%d", i),
+			"--data-dir", t.TempDir(), "--unsafe-no-fsync", "--log-level=error",
+			"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--listen-client-urls", client,
+			"--advertise-client-urls", client,
+			"--initial-cluster", strings.Join(names, ","), "--client-cert-auth", "--trusted-ca-file", pki+"/ca.crt",
+			"--cert-file", pki+"/healthcheck-client.crt", "--key-file", pki+"/healthcheck-client.key",
+			"--peer-trusted-ca-file", pki+"/ca.crt", "--peer-cert-file", pki+"/healthcheck-client.crt",
+			"--peer-key-file", pki+"/healthcheck-client.key")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +106,9 @@ func await(t *testing.T, read func(string) ([]byte, error), want v1alpha1.EtcdRe
 // certificates writes a CA and a certificate that serves as client and server.
 func certificates(t *testing.T, dir string) string {
 	t.Helper()
-	sign := func(template, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
+	sign := func(template, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*x509.Certificate,
+		*ecdsa.PrivateKey,
+	) {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		if err != nil {
 			t.Fatal(err)
@@ -120,9 +127,13 @@ func certificates(t *testing.T, dir string) string {
 		}
 		return c, key
 	}
-	ca, caKey := sign(&x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, nil, nil)
+	ca, caKey := sign(&x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}, nil, nil)
 	leaf, key := sign(&x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "client"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "client"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 	}, ca, caKey)
 	raw, err := x509.MarshalECPrivateKey(key)

@@ -108,8 +108,10 @@ func (c *Checker) waitForResult(ctx context.Context, rec host.Record, t *statefi
 	}
 	before.API = before.API && health.Reboots(rec)
 	watch := o.limits(health.Reboots(rec))
-	c.log.Info("checking whether the machine is healthy", "config", rec.To, "settles", watch.Settle, "within", watch.Limit,
-		"units", checkedUnits(rec, before), "kubelet", before.Kubelet && o.Kubelet != nil, "api", before.API && o.API != nil)
+	c.log.Info("checking whether the machine is healthy", "config", rec.To, "settles", watch.Settle, "within",
+		watch.Limit,
+		"units", checkedUnits(rec, before), "kubelet", before.Kubelet && o.Kubelet != nil, "api", before.API &&
+			o.API != nil)
 	for answered := false; ; {
 		seen := c.observe(ctx, rec, before, answered)
 		if ctx.Err() != nil {
@@ -118,7 +120,8 @@ func (c *Checker) waitForResult(ctx context.Context, rec host.Record, t *statefi
 		answered = answered || seen.API == health.Answers
 		done, ill := watch.Observe(time.Now(), seen)
 		if done && ill == nil && seen.API == health.RefusedElsewhere {
-			c.log.Warn("the API server does not answer; assuming an outage that the config did not cause", "err", seen.APIWhy)
+			c.log.Warn("the API server does not answer; assuming an outage that the config did not cause", "err",
+				seen.APIWhy)
 		}
 		if done {
 			return ill, nil
@@ -161,7 +164,8 @@ func (c *Checker) ObserveBefore(ctx context.Context, steps []host.Step, api bool
 	for _, u := range c.unitStates(ctx, health.UnitsOf(host.Record{Steps: steps})) {
 		if why := u.Problem(); why != "" {
 			b.Failed = append(b.Failed, u.Name)
-			c.log.Warn("a unit is not healthy before the update; not checking it afterwards", "unit", u.Name, "why", why)
+			c.log.Warn("a unit is not healthy before the update; not checking it afterwards", "unit", u.Name, "why",
+				why)
 		}
 	}
 	return b
@@ -175,7 +179,9 @@ func call(ctx context.Context, question func(context.Context) error) error {
 }
 
 // observe observes the machine once. observe does not call the API server again if the server has already answered.
-func (c *Checker) observe(ctx context.Context, rec host.Record, before health.Before, answered bool) (s health.Observation) {
+func (c *Checker) observe(ctx context.Context, rec host.Record, before health.Before,
+	answered bool,
+) (s health.Observation) {
 	s.Units = c.unitStates(ctx, checkedUnits(rec, before))
 	if c.options.Kubelet != nil && before.Kubelet {
 		if err := call(ctx, c.options.Kubelet); err != nil {
@@ -197,7 +203,9 @@ func (c *Checker) observe(ctx context.Context, rec host.Record, before health.Be
 
 // checkedUnits returns the units that must be healthy.
 func checkedUnits(rec host.Record, before health.Before) []string {
-	return slices.DeleteFunc(health.UnitsOf(rec), func(name string) bool { return slices.Contains(before.Failed, name) })
+	return slices.DeleteFunc(health.UnitsOf(rec), func(name string) bool {
+		return slices.Contains(before.Failed, name)
+	})
 }
 
 // unitStates returns the states of units.
@@ -222,7 +230,8 @@ func (c *Checker) unitStates(ctx context.Context, names []string) (units []healt
 // RebootText returns the reason of a reboot, as users who are logged in see it.
 func (c *Checker) RebootText(rec host.Record) string {
 	if rec.Phase == host.RollbackReboot {
-		return "rolling back to machine config " + report.RollbackTarget(rec.From, rec.To) + ", because the update to " + rec.To + " failed"
+		return "rolling back to machine config " + report.RollbackTarget(rec.From, rec.To) +
+			", because the update to " + rec.To + " failed"
 	}
 	if t, err := c.files.Task(rec.To); err == nil && t != nil {
 		return "machine config " + t.ConfigText()

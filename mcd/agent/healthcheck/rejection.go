@@ -62,7 +62,8 @@ func (c *Checker) RolledBack(rec host.Record, why error) error {
 		now.Count = v.Add(rec.Cause)
 		now.Retries = rec.Cause != host.Unhealthy && !now.IsExhausted()
 		if rec.Cause == host.Interrupted {
-			counted := c.newRejection(rec, fmt.Sprintf("%d times, %v; see journalctl --list-boots and journalctl -b -1 -e on the node", now.Interrupted, why))
+			counted := c.newRejection(rec, fmt.Sprintf("%d times, %v; see journalctl --list-boots and journalctl -b "+
+				"-1 -e on the node", now.Interrupted, why))
 			now.Why, now.Problem = counted.Why, counted.Problem
 		}
 		v = &now
@@ -95,7 +96,8 @@ func (c *Checker) countCheck(ctx context.Context, t *statefile.Task) *health.Fai
 		return nil
 	}
 	if t.Checks >= attempts.MaxHealthChecks {
-		return &health.Failure{Problems: []string{fmt.Sprintf("the machine or the daemon went down during the health check %d times", t.Checks)}}
+		return &health.Failure{Problems: []string{fmt.Sprintf("the machine or the daemon went down during the health "+
+			"check %d times", t.Checks)}}
 	}
 	c.counted = t.LastAttempt()
 	t.Checks++
@@ -128,4 +130,5 @@ func failedUnitsText(units []string) string {
 }
 
 // retryText explains how a user retries a rejected config.
-const retryText = "the daemon does not retry the config until the controller assigns another one. Fix or revert the commit; or retry with `bunsen retry` or `touch " + host.ForcePath + "` on the node"
+const retryText = "the daemon does not retry the config until the controller assigns another one. Fix or revert the " +
+	"commit; or retry with `bunsen retry` or `touch " + host.ForcePath + "` on the node"

@@ -112,7 +112,8 @@ func (s *Syncer) otherBefore(ctx context.Context, wait time.Duration, digest str
 	}
 }
 
-// follow makes one attempt and reports it. If the controller names other sets meanwhile, the attempt ends with errOther.
+// follow makes one attempt and reports it. If the controller names other sets meanwhile, the attempt ends with
+// errOther.
 func (s *Syncer) follow(ctx context.Context, request v1alpha1.PinRequest) error {
 	attempt, stop := context.WithCancel(ctx)
 	defer stop()
@@ -174,7 +175,9 @@ func (s *Syncer) lastReport(ctx context.Context) (v1alpha1.PinReport, error) {
 }
 
 // report writes the result of an attempt to the Node and the MachineConfigNode, if they do not have it.
-func (s *Syncer) report(ctx context.Context, request v1alpha1.PinRequest, sets []*mcfgv1.PinnedImageSet, problem error) error {
+func (s *Syncer) report(ctx context.Context, request v1alpha1.PinRequest, sets []*mcfgv1.PinnedImageSet,
+	problem error,
+) error {
 	was, err := s.lastReport(ctx)
 	if err != nil {
 		return err
@@ -203,7 +206,8 @@ func (s *Syncer) report(ctx context.Context, request v1alpha1.PinRequest, sets [
 	return nil
 }
 
-// withProblem adds a problem to a report. The time stays that of the last report if that had a problem with the same sets.
+// withProblem adds a problem to a report. The time stays that of the last report if that had a problem with the same
+// sets.
 func withProblem(is, was v1alpha1.PinReport, problem error, now time.Time) v1alpha1.PinReport {
 	is.Problem, is.Since = problem.Error(), was.Since
 	if runes := []rune(is.Problem); len(runes) > maxProblem {

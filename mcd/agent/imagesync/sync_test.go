@@ -101,7 +101,9 @@ func (w *world) ask(generation int64, names ...string) {
 	for _, name := range names {
 		s := &mcfgv1.PinnedImageSet{}
 		s.Name, s.Generation = name, generation
-		s.Spec.PinnedImages = []mcfgv1.PinnedImageRef{{Name: mcfgv1.ImageDigestFormat("r.example.com/" + name + "@sha256:" + strings.Repeat("0", 64))}}
+		s.Spec.PinnedImages = []mcfgv1.PinnedImageRef{
+			{Name: mcfgv1.ImageDigestFormat("r.example.com/" + name + "@sha256:" + strings.Repeat("0", 64))},
+		}
 		w.sets[name] = s
 		sets = append(sets, s)
 	}
@@ -126,7 +128,8 @@ func run(t *testing.T, story func(w *world)) {
 		w := &world{sets: map[string]*mcfgv1.PinnedImageSet{}, changed: make(chan struct{}, 1)}
 		ctx, cancel := context.WithCancel(t.Context())
 		s := &imagesync.Syncer{
-			Cluster: w, Runtime: w, Sets: w.PinnedImageSets, Publish: w.ReportImages, Log: slog.New(slog.DiscardHandler), Changed: w.changed, Now: time.Now,
+			Cluster: w, Runtime: w, Sets: w.PinnedImageSets, Publish: w.ReportImages,
+			Log: slog.New(slog.DiscardHandler), Changed: w.changed, Now: time.Now,
 			Event: func(problem string) { w.events = append(w.events, problem) },
 		}
 		ended := make(chan struct{})
@@ -153,7 +156,8 @@ func TestANodePullsWhatTheControllerNames(t *testing.T) {
 		if r := w.reported(); r.Digest == "" || r.Problem != "" || len(w.pinned) != 2 {
 			t.Errorf("it reports %+v, and pins %v", r, w.pinned)
 		}
-		if last := w.reports[len(w.reports)-1]; len(w.reports) != 2 || w.reports[0].Done || !last.Done || len(last.Sets) != 2 {
+		if last := w.reports[len(w.reports)-1]; len(w.reports) != 2 || w.reports[0].Done || !last.Done ||
+			len(last.Sets) != 2 {
 			t.Errorf("the MachineConfigNode gets %+v", w.reports)
 		}
 		was := len(w.pulled)
@@ -175,7 +179,8 @@ func TestAPullThatFailsIsReportedOnceAndTriedAgain(t *testing.T) {
 		w.ask(1, "a")
 		wait(5 * time.Minute)
 		r := w.reported()
-		if !strings.Contains(r.Problem, "pulling r.example.com/a@sha256:") || !strings.Contains(r.Problem, "401") || r.Since == nil || len(w.events) != 1 {
+		if !strings.Contains(r.Problem, "pulling r.example.com/a@sha256:") || !strings.Contains(r.Problem, "401") ||
+			r.Since == nil || len(w.events) != 1 {
 			t.Errorf("it reports %+v, with events %v", r, w.events)
 		}
 		if n := len(w.pulled); n < 5 || n > 15 {
@@ -201,7 +206,8 @@ func TestOtherSetsEndAPull(t *testing.T) {
 		w.mu.Unlock()
 		w.ask(2, "b")
 		wait(time.Second)
-		if r := w.reported(); w.canceled != 1 || r.Problem != "" || len(w.pinned) != 1 || !strings.Contains(w.pinned[0], "/b@") {
+		if r := w.reported(); w.canceled != 1 || r.Problem != "" || len(w.pinned) != 1 ||
+			!strings.Contains(w.pinned[0], "/b@") {
 			t.Errorf("canceled %d, reports %+v, pins %v", w.canceled, r, w.pinned)
 		}
 	})

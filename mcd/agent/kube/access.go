@@ -60,7 +60,10 @@ func (k *Client) readsAllConfigs(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	review := authorizationv1.SelfSubjectAccessReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: authorizationv1.SchemeGroupVersion.String(), Kind: "SelfSubjectAccessReview"},
+		TypeMeta: metav1.TypeMeta{
+			APIVersion: authorizationv1.SchemeGroupVersion.String(),
+			Kind:       "SelfSubjectAccessReview",
+		},
 		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
 			Verb: "get", Group: machineConfigs.Group, Resource: machineConfigs.Resource,
 		}},

@@ -24,7 +24,10 @@ import (
 
 var (
 	machineConfigs        = mcfgv1.GroupVersion.WithResource("machineconfigs")
-	machineConfigurations = schema.GroupVersionResource{Group: "operator.openshift.io", Version: "v1", Resource: "machineconfigurations"}
+	machineConfigurations = schema.GroupVersionResource{
+		Group: "operator.openshift.io", Version: "v1",
+		Resource: "machineconfigurations",
+	}
 )
 
 // callLimit is how long one call may take. A server that accepts connections and never answers must not block the
@@ -48,7 +51,10 @@ func New(config *rest.Config, node string) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
-	return &Client{node: node, nodes: core.Resource(schema.GroupVersionResource{Version: "v1", Resource: "nodes"}), objects: objects}, nil
+	return &Client{
+		node: node, nodes: core.Resource(schema.GroupVersionResource{Version: "v1", Resource: "nodes"}),
+		objects: objects,
+	}, nil
 }
 
 // Node implements agent.Cluster.
@@ -100,7 +106,8 @@ func (k *Client) Rules(ctx context.Context) (plan.Rules, error) {
 		return plan.Rules{}, err
 	}
 	rules := plan.Rules{Overrides: policy.OverridesOf(&mc)}
-	if known := mc.Status.NodeDisruptionPolicyStatus; mc.Status.ObservedGeneration == mc.Generation && len(known.ClusterPolicies.Files) > 0 {
+	if known := mc.Status.NodeDisruptionPolicyStatus; mc.Status.ObservedGeneration == mc.Generation &&
+		len(known.ClusterPolicies.Files) > 0 {
 		rules.Policy, err = policy.FromStatus(known)
 	} else {
 		rules.Policy, err = policy.FromSpec(mc.Spec.NodeDisruptionPolicy)

@@ -53,7 +53,8 @@ func TestTheDisruptionPolicyIsTheNewestThatTheClusterHas(t *testing.T) {
 			for _, r := range rules.Policy.Files {
 				has[r.Name] = true
 			}
-			if has["/etc/old"] != c.old || has["/etc/new"] != c.new || c.answer == "" && len(has) != len(policy.Default().Files) {
+			if has["/etc/old"] != c.old || has["/etc/new"] != c.new || c.answer == "" &&
+				len(has) != len(policy.Default().Files) {
 				t.Errorf("it has rules for %v", has)
 			}
 			if rules.Overrides.OpenShift != (c.answer != "") {
@@ -80,17 +81,22 @@ func TestNoCallLastsForEver(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if strings.HasSuffix(r.URL.Path, "driftpolicies") {
-			fmt.Fprint(w, `{"apiVersion":"bunsen.dev/v1alpha1","kind":"DriftPolicyList","items":[{"apiVersion":"bunsen.dev/v1alpha1","kind":"DriftPolicy","metadata":{"name":"a"},"spec":{"machineConfigPoolSelector":{}}}]}`)
+			fmt.Fprint(w,
+				`{"apiVersion":"bunsen.dev/v1alpha1","kind":"DriftPolicyList","items":[{"apiVersion":"bunsen.dev/v1alpha1","kind":"DriftPolicy","metadata":{"name":"a"},"spec":{"machineConfigPoolSelector":{}}}]}`)
 			return
 		}
 		if r.URL.Query().Get("watch") != "" {
-			fmt.Fprint(w, `{"type":"ADDED","object":{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"worker-0"}}}`)
+			fmt.Fprint(w,
+				`{"type":"ADDED","object":{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"worker-0"}}}`)
 			return
 		}
 		fmt.Fprint(w, `{"kind":"Node","apiVersion":"v1","metadata":{"name":"worker-0"}}`)
 	}))
 	defer server.Close()
-	client, err := kube.New(&rest.Config{Host: server.URL, WrapTransport: func(next http.RoundTripper) http.RoundTripper { return limited{next, t} }}, "worker-0")
+	client, err := kube.New(&rest.Config{
+		Host:          server.URL,
+		WrapTransport: func(next http.RoundTripper) http.RoundTripper { return limited{next, t} },
+	}, "worker-0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,7 +78,9 @@ func (c *configs) fromServers(ctx context.Context, name string) (mcfgv1.MachineC
 
 // ask calls a function for each server in turn. It continues with the next server only after a *serverError after which
 // another server may answer. If ask cannot reach or trust any server, it reads the servers' addresses again.
-func ask[T any](ctx context.Context, c *configs, call func(client *http.Client, server, agent string) (T, error)) (T, error) {
+func ask[T any](ctx context.Context, c *configs, call func(client *http.Client, server,
+	agent string) (T, error),
+) (T, error) {
 	var none T
 	config, err := c.cluster.loadConfig()
 	if err != nil {
@@ -201,7 +203,8 @@ type unavailableError struct{ server, api error }
 func (e *unavailableError) Error() string {
 	api := e.api.Error()
 	if isForbidden(e.api) {
-		api = "the API server does not let nodes read MachineConfigs; a cluster without a machine-config-server needs config/components/nodes-read-configs"
+		api = "the API server does not let nodes read MachineConfigs; a cluster without a machine-config-server " +
+			"needs config/components/nodes-read-configs"
 	}
 	return fmt.Sprintf("%v; %s", e.server, api)
 }

@@ -45,10 +45,12 @@ func TestWhereANodeReadsItsConfig(t *testing.T) {
 			closed(r)
 		}, "server", nil},
 		"no server and no right": {func(r *serverRig) { r.published = nil; closed(r) }, "", []string{
-			"no machine-config-server is known", "there is no ConfigMap bunsen-system/machine-config-server-ca", "config/components/nodes-read-configs",
+			"no machine-config-server is known", "there is no ConfigMap bunsen-system/machine-config-server-ca",
+			"config/components/nodes-read-configs",
 		}},
 		"no right to read where servers are, and none to read configs": {func(r *serverRig) { r.forbidden["configmaps"] = true; closed(r) }, "", []string{
-			"may not read ConfigMap bunsen-system/machine-config-server-ca; apply config/rbac", "config/components/nodes-read-configs",
+			"may not read ConfigMap bunsen-system/machine-config-server-ca; apply config/rbac",
+			"config/components/nodes-read-configs",
 		}},
 		"a URL that is none": {func(r *serverRig) { r.published["urls"] = "http://10.0.0.1"; closed(r) }, "", []string{"http://10.0.0.1", "want https://HOST:PORT"}},
 		"a config of another pool": {func(r *serverRig) { r.answer = say(403, "node worker-0 is in pool worker, not infra\n"); closed(r) }, "", []string{
@@ -76,7 +78,8 @@ func TestWhereANodeReadsItsConfig(t *testing.T) {
 			r := newServerRig(t)
 			c.set(r)
 			from, err := r.read(named("1"))
-			if from != c.from || (err == nil) != (c.fails == nil) || err != nil && !errors.Is(err, report.ErrUnreachable) {
+			if from != c.from || (err == nil) != (c.fails == nil) || err != nil &&
+				!errors.Is(err, report.ErrUnreachable) {
 				t.Errorf("from %q: %v", from, err)
 			}
 			for _, part := range c.fails {
@@ -91,12 +94,14 @@ func TestWhereANodeReadsItsConfig(t *testing.T) {
 	}
 }
 
-// TestAServerAddsNothingUnderTheRightName answers with a section twice: the name of the config is made of the last one only.
+// TestAServerAddsNothingUnderTheRightName answers with a section twice: the name of the config is made of the last one
+// only.
 func TestAServerAddsNothingUnderTheRightName(t *testing.T) {
 	r := newServerRig(t)
 	r.forbidden["machineconfigs"] = true
 	r.answer = func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, `{"metadata":{"name":%q},"spec":{"osImageURL":"1","kernelArguments":["a=1"],"config":{"ignition":{"version":"3.5.0"},
+		fmt.Fprintf(w,
+			`{"metadata":{"name":%q},"spec":{"osImageURL":"1","kernelArguments":["a=1"],"config":{"ignition":{"version":"3.5.0"},
 			"storage":{"directories":[{"path":"/etc/other"}]},
 			"storage":{"files":[{"path":"/etc/a","mode":420,"contents":{"source":"data:,%%0Aa"},"b":null,"append":[]}]}}}}`, named("1"))
 	}
@@ -142,7 +147,8 @@ func TestAConfigIsFetchedOnceAndWithTheNewestCertificate(t *testing.T) {
 	if _, err := r.read(named("1")); err != nil {
 		t.Fatal(err)
 	}
-	want := "system:node:worker-0 1, renewed-0 other-0, renewed-1 other-1, renewed-2 other-2, renewed-3 other-3, renewed-3 1"
+	want := "system:node:worker-0 1, renewed-0 other-0, renewed-1 other-1, renewed-2 other-2, renewed-3 other-3, " +
+		"renewed-3 1"
 	for _, image := range []string{"1", "other-0", "other-1", "other-2", "other-3"} {
 		want = strings.ReplaceAll(want+",", " "+image+",", " /node/config/"+named(image)+",")
 		want = strings.TrimSuffix(want, ",")
@@ -197,7 +203,9 @@ func TestFlagsReplaceWhatServersPublish(t *testing.T) {
 	r.forbidden["machineconfigs"] = true
 	ca := r.published["ca.crt"]
 	r.published = nil
-	r.cluster.FindServers(ServerOptions{URLs: []string{r.server.URL}, CA: func() ([]byte, error) { return []byte(ca), nil }})
+	r.cluster.FindServers(ServerOptions{URLs: []string{r.server.URL}, CA: func() ([]byte, error) {
+		return []byte(ca), nil
+	}})
 	if from, err := r.read(named("1")); from != "server" || err != nil {
 		t.Error(from, err)
 	}
@@ -214,7 +222,8 @@ func TestWhereServersAreIsReadAgainWhenNoneCanBeTrusted(t *testing.T) {
 			t.Error(from, err)
 		}
 	}
-	if got := strings.Join(r.apiAsked, " "); got != "configmaps configmaps machineconfigs configmaps machineconfigs" || len(r.asked) > 0 {
+	if got := strings.Join(r.apiAsked, " "); got != "configmaps configmaps machineconfigs configmaps machineconfigs" ||
+		len(r.asked) > 0 {
 		t.Errorf("the API server was asked for %s, and the server for %q", got, r.asked)
 	}
 }
@@ -224,7 +233,8 @@ func TestWhereServersAreIsReadAgainUntilOnePublishesIt(t *testing.T) {
 	all := r.published
 	r.published = nil
 	r.cluster.FindServers(ServerOptions{URLs: []string{r.server.URL}})
-	if _, err := r.cluster.Trust(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "is not known: there is no ConfigMap") {
+	if _, err := r.cluster.Trust(t.Context(), ""); err == nil ||
+		!strings.Contains(err.Error(), "is not known: there is no ConfigMap") {
 		t.Errorf("before a server publishes its CA: %v", err)
 	}
 	r.published = all
@@ -234,7 +244,10 @@ func TestWhereServersAreIsReadAgainUntilOnePublishesIt(t *testing.T) {
 }
 
 func TestNodesSpreadOverTheServers(t *testing.T) {
-	p := published{Server: "https://vip:22623", URLs: []string{"https://a:1", "https://b:1", "https://c:1", "https://a:1"}}
+	p := published{Server: "https://vip:22623", URLs: []string{
+		"https://a:1", "https://b:1", "https://c:1",
+		"https://a:1",
+	}}
 	first := map[string]int{}
 	for i := range 300 {
 		urls, err := p.orderedURLs(fmt.Sprint("node-", i))

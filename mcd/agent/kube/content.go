@@ -16,10 +16,12 @@ type download struct {
 	body io.ReadCloser
 }
 
-// Content requests a file of the content store from the machine-config-servers, one after the other, until one of them sends it. The
-// function over returns what sends a request with a client. Content returns the answer of the server; the caller closes the body.
-// If no server sends the file, the error has the reason of each.
-func (l *Connection) Content(ctx context.Context, hash string, headers map[string]string, over func(*http.Client) fetch.Web) (fetch.Answer, io.ReadCloser, error) {
+// Content requests a file of the content store from the machine-config-servers, one after the other, until one of them
+// sends it. The function over returns what sends a request with a client. Content returns the answer of the server; the
+// caller closes the body. If no server sends the file, the error has the reason of each.
+func (l *Connection) Content(ctx context.Context, hash string, headers map[string]string,
+	over func(*http.Client) fetch.Web,
+) (fetch.Answer, io.ReadCloser, error) {
 	got, err := ask(ctx, l.configs, func(client *http.Client, server, _ string) (download, error) {
 		address := strings.TrimSuffix(server, "/") + v1alpha1.NodeContentPath + hash
 		head, body, err := over(client).Get(ctx, address, headers)
@@ -42,5 +44,6 @@ func (l *Connection) Content(ctx context.Context, hash string, headers map[strin
 
 // isDownload reports whether an answer is about the bytes of a file.
 func isDownload(status int) bool {
-	return status == http.StatusOK || status == http.StatusPartialContent || status == http.StatusRequestedRangeNotSatisfiable
+	return status == http.StatusOK || status == http.StatusPartialContent ||
+		status == http.StatusRequestedRangeNotSatisfiable
 }

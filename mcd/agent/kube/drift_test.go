@@ -42,7 +42,8 @@ func TestTheDriftPolicyIsThatOfThePool(t *testing.T) {
 			t.Error(err)
 		}
 		for _, r := range p.Rules {
-			rules = append(rules, fmt.Sprintf("%s %s %s %d/%s", r.Policy, r.Pattern, r.Action, r.Limit.Burst, r.Limit.Interval))
+			rules = append(rules, fmt.Sprintf("%s %s %s %d/%s", r.Policy, r.Pattern, r.Action, r.Limit.Burst,
+				r.Limit.Interval))
 		}
 		return rules
 	}
@@ -51,13 +52,17 @@ func TestTheDriftPolicyIsThatOfThePool(t *testing.T) {
 	}
 	answers["/apis/bunsen.dev/v1alpha1/driftpolicies"] = policies
 	answers["/apis/machineconfiguration.openshift.io/v1/machineconfigpools/far"] = pool
-	for pool, want := range map[string][]string{"far": {"edge /etc/a Ignore 5/30m0s"}, "master": {"masters /etc/b Repair 3/10m0s"}, "gone": nil, "": nil} {
+	for pool, want := range map[string][]string{
+		"far":    {"edge /etc/a Ignore 5/30m0s"},
+		"master": {"masters /etc/b Repair 3/10m0s"}, "gone": nil, "": nil,
+	} {
 		if diff := cmp.Diff(want, ask(pool)); diff != "" {
 			t.Errorf("pool %q: %s", pool, diff)
 		}
 	}
 	answers["/apis/bunsen.dev/v1alpha1/driftpolicies"] = strings.Replace(policies, `"30m"`, `"soon"`, 1)
-	if p, err := client.DriftRules(t.Context(), "master"); len(p.Rules) != 1 || err == nil || !strings.Contains(err.Error(), "DriftPolicy edge") {
+	if p, err := client.DriftRules(t.Context(), "master"); len(p.Rules) != 1 || err == nil ||
+		!strings.Contains(err.Error(), "DriftPolicy edge") {
 		t.Errorf("one that cannot be read takes others with it: %+v, %v", p, err)
 	}
 	answers["/apis/bunsen.dev/v1alpha1/driftpolicies"] = policies

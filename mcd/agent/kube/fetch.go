@@ -25,7 +25,8 @@ import (
 )
 
 const (
-	// fetchLimit is how long one request to a machine-config-server may take; connectLimit is the limit for its connection.
+	// fetchLimit is how long one request to a machine-config-server may take; connectLimit is the limit for its
+	// connection.
 	fetchLimit, connectLimit = 30 * time.Second, 5 * time.Second
 	// largestConfig is the maximum size of an answer after decompression.
 	largestConfig = 32 << 20
@@ -148,10 +149,13 @@ func send(ctx context.Context, client *http.Client, server, agent string, ask re
 	return answer{got.StatusCode, got.Header, text}, nil
 }
 
-// fetchConfig requests a config from one server. It returns a *serverError, or a NotFound error if the server reports that
-// the config does not exist.
+// fetchConfig requests a config from one server. It returns a *serverError, or a NotFound error if the server reports
+// that the config does not exist.
 func fetchConfig(ctx context.Context, client *http.Client, server, agent, name string) (mcfgv1.MachineConfig, error) {
-	got, err := send(ctx, client, server, agent, request{path: v1alpha1.NodeConfigPath + url.PathEscape(name), most: largestConfig})
+	got, err := send(ctx, client, server, agent, request{
+		path: v1alpha1.NodeConfigPath + url.PathEscape(name),
+		most: largestConfig,
+	})
 	if errors.Is(err, errNoSuchConfig) {
 		err = apierrors.NewNotFound(machineConfigs.GroupResource(), name)
 	}

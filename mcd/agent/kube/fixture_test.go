@@ -44,7 +44,10 @@ func named(image string) string {
 func specified(image string) mcfgv1.MachineConfigSpec {
 	return mcfgv1.MachineConfigSpec{
 		OSImageURL: image, KernelArguments: []string{"a=1"},
-		Config: runtime.RawExtension{Raw: []byte(`{"storage":{"files":[{"path":"/etc/a","mode":420,"contents":{"source":"data:,%0Aa"},"b":null,"append":[]}]},"ignition":{"version":"3.5.0"}}`)},
+		Config: runtime.RawExtension{
+			Raw: []byte(
+				`{"storage":{"files":[{"path":"/etc/a","mode":420,"contents":{"source":"data:,%0Aa"},"b":null,"append":[]}]},"ignition":{"version":"3.5.0"}}`),
+		},
 	}
 }
 
@@ -62,7 +65,8 @@ func newAuthority(t *testing.T) *authority {
 		t.Fatal(err)
 	}
 	form := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, form, form, key.Public(), key)
 	if err != nil {
@@ -83,8 +87,12 @@ func (a *authority) sign(t *testing.T, name string) (cert, key []byte) {
 		t.Fatal(err)
 	}
 	form := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name, Organization: []string{"system:nodes"}}, NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name, Organization: []string{"system:nodes"}},
+		NotAfter:    time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{
+			x509.ExtKeyUsageClientAuth,
+			x509.ExtKeyUsageServerAuth,
+		},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, form, a.cert, own.Public(), a.key)
 	if err != nil {
@@ -94,7 +102,8 @@ func (a *authority) sign(t *testing.T, name string) (cert, key []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw})
 }
 
 // serverRig is a node between a machine-config-server and an API server.
@@ -118,7 +127,10 @@ type serverRig struct {
 
 func newServerRig(t *testing.T) *serverRig {
 	t.Helper()
-	r := &serverRig{t: t, servers: newAuthority(t), nodes: newAuthority(t), dir: t.TempDir(), forbidden: map[string]bool{}}
+	r := &serverRig{
+		t: t, servers: newAuthority(t), nodes: newAuthority(t), dir: t.TempDir(),
+		forbidden: map[string]bool{},
+	}
 	r.answer = give("1")
 	r.server = r.serve(r.servers)
 	r.published = map[string]string{"ca.crt": string(r.servers.pem), "urls": r.server.URL + "\n"}
@@ -166,7 +178,10 @@ func (r *serverRig) serve(ca *authority) *httptest.Server {
 		r.mu.Unlock()
 		r.answer(w, q)
 	}))
-	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: known, MinVersion: tls.VersionTLS12}
+	s.TLS = &tls.Config{
+		Certificates: []tls.Certificate{pair}, ClientAuth: tls.VerifyClientCertIfGiven,
+		ClientCAs: known, MinVersion: tls.VersionTLS12,
+	}
 	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)
 	s.StartTLS()
 	r.t.Cleanup(s.Close)
@@ -175,7 +190,10 @@ func (r *serverRig) serve(ca *authority) *httptest.Server {
 
 // give answers with the config of an image, compressed, under its name or another.
 func give(image string, as ...string) http.HandlerFunc {
-	mc := mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: append(as, named(image))[0], Annotations: map[string]string{"from": "server"}}, Spec: specified(image)}
+	mc := mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{
+		Name:        append(as, named(image))[0],
+		Annotations: map[string]string{"from": "server"},
+	}, Spec: specified(image)}
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Encoding", "gzip")
@@ -210,21 +228,30 @@ func (r *serverRig) api(w http.ResponseWriter, q *http.Request) {
 	switch {
 	case r.forbidden[kind]:
 		w.WriteHeader(http.StatusForbidden)
-		fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"no"}`)
+		fmt.Fprint(w,
+			`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"no"}`)
 	case kind == "configmaps" && r.published == nil, kind == "machineconfigs" && parts[len(parts)-1] != named("1"):
 		w.WriteHeader(http.StatusNotFound)
-		fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,"message":"none"}`)
+		fmt.Fprint(w,
+			`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,"message":"none"}`)
 	case kind == "configmaps":
-		text, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]string{"name": "machine-config-server-ca"}, "data": r.published})
+		text, err := json.Marshal(map[string]any{
+			"apiVersion": "v1", "kind": "ConfigMap",
+			"metadata": map[string]string{"name": "machine-config-server-ca"}, "data": r.published,
+		})
 		if err != nil {
 			r.t.Error(err)
 		}
 		_, _ = w.Write(text)
 	case kind == "machineconfigs":
-		fmt.Fprintf(w, `{"apiVersion":"machineconfiguration.openshift.io/v1","kind":"MachineConfig","metadata":{"name":%q,"annotations":{"from":"api"}}}`, named("1"))
+		fmt.Fprintf(w,
+			`{"apiVersion":"machineconfiguration.openshift.io/v1","kind":"MachineConfig","metadata":{"name":%q,"annotations":{"from":"api"}}}`, named("1"))
 	case kind == "selfsubjectaccessreviews":
-		fmt.Fprintf(w, `{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview","status":{"allowed":%v}}`, r.allowed)
+		fmt.Fprintf(w,
+			`{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview","status":{"allowed":%v}}`,
+			r.allowed)
 	default:
-		fmt.Fprintf(w, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"worker-0","annotations":{"machineconfiguration.openshift.io/currentConfig":%q}}}`, named("1"))
+		fmt.Fprintf(w,
+			`{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"worker-0","annotations":{"machineconfiguration.openshift.io/currentConfig":%q}}}`, named("1"))
 	}
 }

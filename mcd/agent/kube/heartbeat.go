@@ -24,7 +24,9 @@ const heartbeatManager = "machine-config-daemon"
 // config source, its read permissions, and the state of etcd, unless the function etcd is nil. Heartbeat returns at
 // once. The StatusPublisher creates the MachineConfigNode. If the object does not exist, or the API server does not
 // answer, Heartbeat retries with pauses of up to a minute. A rejected write is logged once.
-func Heartbeat(ctx context.Context, cluster *Connection, r v1alpha1.DaemonReport, etcd func(context.Context) *v1alpha1.EtcdReport, log *slog.Logger) {
+func Heartbeat(ctx context.Context, cluster *Connection, r v1alpha1.DaemonReport,
+	etcd func(context.Context) *v1alpha1.EtcdReport, log *slog.Logger,
+) {
 	go func() {
 		next, refused, may := newBackoff(), "", access{}
 		for ctx.Err() == nil {
@@ -32,7 +34,8 @@ func Heartbeat(ctx context.Context, cluster *Connection, r v1alpha1.DaemonReport
 			if etcd != nil {
 				r.Etcd = etcd(ctx)
 			}
-			r.Seen, r.ConfigsFrom, r.ReadsAllConfigs = metav1.NewTime(time.Now()), cluster.configs.lastSource(), may.readsAll
+			r.Seen, r.ConfigsFrom, r.ReadsAllConfigs = metav1.NewTime(time.Now()), cluster.configs.lastSource(),
+				may.readsAll
 			err := writeHeartbeat(ctx, cluster, r)
 			if err == nil {
 				next, refused = newBackoff(), ""
@@ -50,14 +53,18 @@ func Heartbeat(ctx context.Context, cluster *Connection, r v1alpha1.DaemonReport
 
 // writeHeartbeat writes one heartbeat.
 func writeHeartbeat(ctx context.Context, cluster *Connection, r v1alpha1.DaemonReport) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{v1alpha1.DaemonAnnotation: r.String()}}})
+	patch, err := json.Marshal(
+		map[string]any{
+			"metadata": map[string]any{"annotations": map[string]string{v1alpha1.DaemonAnnotation: r.String()}},
+		})
 	if err != nil {
 		return fmt.Errorf("writing the heartbeat: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	_, err = withClient(cluster, func(k *Client) (struct{}, error) {
-		_, err := k.objects.Resource(machineConfigNodes).Patch(ctx, k.node, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: heartbeatManager})
+		_, err := k.objects.Resource(machineConfigNodes).Patch(ctx, k.node, types.MergePatchType, patch,
+			metav1.PatchOptions{FieldManager: heartbeatManager})
 		return struct{}{}, markUnreachable(err)
 	})
 	if err != nil && !apierrors.IsNotFound(err) {

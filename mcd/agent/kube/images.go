@@ -20,7 +20,9 @@ var pinnedImageSets = mcfgv1.GroupVersion.WithResource("pinnedimagesets")
 const imagesManager = "machine-config-daemon-images"
 
 // PinnedImageSets reads sets by their names. It leaves out those that do not exist.
-func PinnedImageSets(ctx context.Context, cluster *Connection, names []string) (sets []*mcfgv1.PinnedImageSet, _ error) {
+func PinnedImageSets(ctx context.Context, cluster *Connection,
+	names []string,
+) (sets []*mcfgv1.PinnedImageSet, _ error) {
 	return withClient(cluster, func(k *Client) ([]*mcfgv1.PinnedImageSet, error) {
 		for _, name := range names {
 			set := new(mcfgv1.PinnedImageSet)
@@ -37,8 +39,8 @@ func PinnedImageSets(ctx context.Context, cluster *Connection, names []string) (
 }
 
 // ReportImages writes the conditions and the sets to the status of the MachineConfigNode, unless
-// it has them. A set that was deleted and created again has a lower generation, which the API accepts only for a new entry of
-// the list. So ReportImages first removes the entries in this case.
+// it has them. A set that was deleted and created again has a lower generation, which the API accepts only for a new
+// entry of the list. So ReportImages first removes the entries in this case.
 func ReportImages(ctx context.Context, cluster *Connection, at report.Images) error {
 	_, err := withClient(cluster, func(k *Client) (struct{}, error) {
 		err := k.reportImages(ctx, at)
@@ -62,8 +64,9 @@ func (k *Client) reportImages(ctx context.Context, at report.Images) error {
 	}
 	conditions, sets := at.Status(is.Status.Conditions, metav1.Now())
 	text, err := json.Marshal(map[string]any{
-		"apiVersion": mcfgv1.GroupVersion.String(), "kind": "MachineConfigNode", "metadata": map[string]any{"name": k.node},
-		"status": map[string]any{"conditions": conditions, "pinnedImageSets": sets},
+		"apiVersion": mcfgv1.GroupVersion.String(), "kind": "MachineConfigNode",
+		"metadata": map[string]any{"name": k.node},
+		"status":   map[string]any{"conditions": conditions, "pinnedImageSets": sets},
 	})
 	if err != nil {
 		return err
@@ -74,6 +77,7 @@ func (k *Client) reportImages(ctx context.Context, at report.Images) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
-	_, err = k.objects.Resource(machineConfigNodes).ApplyStatus(ctx, k.node, object, metav1.ApplyOptions{FieldManager: imagesManager, Force: true})
+	_, err = k.objects.Resource(machineConfigNodes).ApplyStatus(ctx, k.node, object,
+		metav1.ApplyOptions{FieldManager: imagesManager, Force: true})
 	return markUnreachable(err)
 }

@@ -158,7 +158,11 @@ func (b *StatusPublisher) writeOnce(ctx context.Context, at report.Status) (wrot
 	}
 	if b.stored == nil || b.stored.Spec != at.Spec() || !isOwned(b.stored, at) {
 		wrote = true
-		is, err := b.apply(ctx, at.NodeName, map[string]any{"metadata": map[string]any{"name": at.NodeName, "ownerReferences": at.Owners()}, "spec": at.Spec()})
+		is, err := b.apply(ctx, at.NodeName,
+			map[string]any{
+				"metadata": map[string]any{"name": at.NodeName, "ownerReferences": at.Owners()},
+				"spec":     at.Spec(),
+			})
 		if err != nil {
 			return wrote, err
 		}
@@ -168,7 +172,10 @@ func (b *StatusPublisher) writeOnce(ctx context.Context, at report.Status) (wrot
 	if report.SameStatus(b.stored.Status, status) {
 		return wrote, nil
 	}
-	is, err := b.apply(ctx, at.NodeName, map[string]any{"metadata": map[string]any{"name": at.NodeName}, "status": status}, "status")
+	is, err := b.apply(ctx, at.NodeName, map[string]any{
+		"metadata": map[string]any{"name": at.NodeName},
+		"status":   status,
+	}, "status")
 	if err == nil {
 		b.stored = is
 	}
@@ -201,7 +208,9 @@ func (b *StatusPublisher) read(ctx context.Context, name string) (*mcfgv1.Machin
 }
 
 // apply writes fields of the object or its status, and returns the whole object.
-func (b *StatusPublisher) apply(ctx context.Context, name string, fields map[string]any, part ...string) (*mcfgv1.MachineConfigNode, error) {
+func (b *StatusPublisher) apply(ctx context.Context, name string, fields map[string]any,
+	part ...string,
+) (*mcfgv1.MachineConfigNode, error) {
 	fields["apiVersion"], fields["kind"] = mcfgv1.GroupVersion.String(), "MachineConfigNode"
 	text, err := json.Marshal(fields)
 	if err != nil {
@@ -218,7 +227,8 @@ func (b *StatusPublisher) apply(ctx context.Context, name string, fields map[str
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	is, err := withClient(b.cluster, func(k *Client) (*unstructured.Unstructured, error) {
-		is, err := k.objects.Resource(machineConfigNodes).Apply(ctx, name, object, metav1.ApplyOptions{FieldManager: statusManager, Force: true}, part...)
+		is, err := k.objects.Resource(machineConfigNodes).Apply(ctx, name, object,
+			metav1.ApplyOptions{FieldManager: statusManager, Force: true}, part...)
 		return is, markUnreachable(err)
 	})
 	typed := new(mcfgv1.MachineConfigNode)

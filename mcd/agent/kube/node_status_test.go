@@ -38,8 +38,11 @@ func newBoard(t *testing.T, log io.Writer) (*boardServer, *StatusPublisher) {
 	s := &boardServer{t: t, heard: make(chan struct{}, 100)}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
-	cluster := NewConnection("worker-0", func() (*rest.Config, error) { return &rest.Config{Host: server.URL, QPS: 1000, Burst: 1000}, nil })
-	return s, NewStatusPublisher(t.Context(), cluster, slog.New(slog.NewTextHandler(io.MultiWriter(log, t.Output()), nil)))
+	cluster := NewConnection("worker-0", func() (*rest.Config, error) {
+		return &rest.Config{Host: server.URL, QPS: 1000, Burst: 1000}, nil
+	})
+	return s, NewStatusPublisher(t.Context(), cluster,
+		slog.New(slog.NewTextHandler(io.MultiWriter(log, t.Output()), nil)))
 }
 
 // ServeHTTP implements http.Handler.
@@ -56,7 +59,8 @@ func (s *boardServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	refuse := func(code int) {
 		w.WriteHeader(code)
-		fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d,"message":"no %d"}`, map[int]string{404: "NotFound", 403: "Forbidden", 422: "Invalid"}[code], code, code)
+		fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d,"message":"no %d"}`,
+			map[int]string{404: "NotFound", 403: "Forbidden", 422: "Invalid"}[code], code, code)
 	}
 	switch {
 	case path != "/apis/machineconfiguration.openshift.io/v1/machineconfignodes/worker-0":
@@ -68,7 +72,8 @@ func (s *boardServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(http.StatusNotFound)
 		return
 	case r.Method == http.MethodPatch:
-		if q := r.URL.Query(); q.Get("fieldManager") != "machine-config-operator" || q.Get("force") != "true" || r.Header.Get("Content-Type") != "application/apply-patch+yaml" {
+		if q := r.URL.Query(); q.Get("fieldManager") != "machine-config-operator" || q.Get("force") != "true" ||
+			r.Header.Get("Content-Type") != "application/apply-patch+yaml" {
 			s.t.Errorf("%s %s", r.URL, r.Header.Get("Content-Type"))
 		}
 		s.apply(r.Body, status)
@@ -120,7 +125,10 @@ func (s *boardServer) set(change func(*boardServer)) {
 }
 
 func boardPlace(phase report.Phase, desired string) report.Status {
-	return report.Status{NodeName: "worker-0", Phase: phase, Planned: true, Node: report.Node{UID: "u", Current: "rendered-worker-a", Desired: desired}}
+	return report.Status{
+		NodeName: "worker-0", Phase: phase, Planned: true,
+		Node: report.Node{UID: "u", Current: "rendered-worker-a", Desired: desired},
+	}
 }
 
 func TestABoardSaysWhatIsNewAndNothingElse(t *testing.T) {
@@ -130,7 +138,8 @@ func TestABoardSaysWhatIsNewAndNothingElse(t *testing.T) {
 		t.Errorf("a new object took %s", got)
 	}
 	s.set(func(s *boardServer) {
-		if o := s.is.OwnerReferences; len(o) != 1 || o[0].UID != "u" || s.is.Spec.Pool.Name != "worker" || s.is.Status.ObservedGeneration != 1 {
+		if o := s.is.OwnerReferences; len(o) != 1 || o[0].UID != "u" || s.is.Spec.Pool.Name != "worker" ||
+			s.is.Status.ObservedGeneration != 1 {
 			t.Errorf("%+v", s.is)
 		}
 	})

@@ -32,7 +32,8 @@ func markUnreachable(err error) error {
 	if err == nil || meta.IsNoMatchError(err) {
 		return err
 	}
-	if code, is := httpStatus(err); is && code < http.StatusInternalServerError && !slices.Contains(retryableCodes, code) {
+	if code, is := httpStatus(err); is && code < http.StatusInternalServerError && !slices.Contains(retryableCodes,
+		code) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", report.ErrUnreachable, err)
@@ -148,6 +149,7 @@ func KubeletHealth(endpoint string) func(context.Context) error {
 		if err != nil {
 			text = nil
 		}
-		return fmt.Errorf("%s says %s: %s", endpoint, answer.Status, report.OneLine(strings.ReplaceAll(string(text), "\n", " ")))
+		return fmt.Errorf("%s says %s: %s", endpoint, answer.Status,
+			report.OneLine(strings.ReplaceAll(string(text), "\n", " ")))
 	}
 }

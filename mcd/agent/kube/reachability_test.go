@@ -62,7 +62,8 @@ func TestWhatAnAnswerSaysAboutTheNetwork(t *testing.T) {
 
 func TestWhetherAServerIsThisMachine(t *testing.T) {
 	for server, want := range map[string]bool{
-		"https://127.0.0.1:6443": true, "https://[::1]:6443": true, "https://192.0.2.1:6443": false, "https://nowhere.invalid:6443": false, "": false,
+		"https://127.0.0.1:6443": true, "https://[::1]:6443": true, "https://192.0.2.1:6443": false,
+		"https://nowhere.invalid:6443": false, "": false,
 	} {
 		if isThisMachine(server) != want {
 			t.Errorf("%s: %v", server, !want)
@@ -85,7 +86,8 @@ func TestAKubeletSaysWhatIsWrong(t *testing.T) {
 		t.Error(err)
 	}
 	answer = http.StatusInternalServerError
-	if err := ask(t.Context()); err == nil || !strings.Contains(err.Error(), "500") || !strings.Contains(err.Error(), "syncloop failed reason withheld[31m") {
+	if err := ask(t.Context()); err == nil || !strings.Contains(err.Error(), "500") ||
+		!strings.Contains(err.Error(), "syncloop failed reason withheld[31m") {
 		t.Error(err)
 	}
 	server.Close()
@@ -121,7 +123,10 @@ func TestAWatchThatFailsIsTriedLessAndLess(t *testing.T) {
 func TestAServerThatDoesNotTakeOurCertificateIsStrange(t *testing.T) {
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		server := httptest.NewUnstartedServer(http.NotFoundHandler())
-		server.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, MaxVersion: version} //nolint:gosec // a test
+		server.TLS = &tls.Config{
+			ClientAuth: tls.RequireAndVerifyClientCert,
+			MaxVersion: version,
+		} //nolint:gosec // a test
 		server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)
 		server.StartTLS()
 		_, err := server.Client().Get(server.URL) //nolint:bodyclose,noctx // there is no answer

@@ -51,7 +51,10 @@ type Recorder struct {
 
 // NewRecorder returns a Recorder that writes until the context ends.
 func NewRecorder(ctx context.Context, cluster *Connection, log *slog.Logger) *Recorder {
-	r := &Recorder{cluster: cluster, log: log, wake: make(chan struct{}, 1), recent: map[queuedEvent]time.Time{}, tokens: burst, filled: time.Now()}
+	r := &Recorder{
+		cluster: cluster, log: log, wake: make(chan struct{}, 1), recent: map[queuedEvent]time.Time{},
+		tokens: burst, filled: time.Now(),
+	}
 	go r.run(ctx)
 	return r
 }
@@ -143,10 +146,14 @@ func (r *Recorder) write(ctx context.Context, n queuedEvent) error {
 	}
 	node, at := r.cluster.node, metav1.NewTime(n.at)
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&corev1.Event{
-		TypeMeta:       metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
-		ObjectMeta:     metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: fmt.Sprintf("%s.%x", node, n.at.UnixNano())},
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: metav1.NamespaceDefault,
+			Name:      fmt.Sprintf("%s.%x", node, n.at.UnixNano()),
+		},
 		InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: node, UID: types.UID(node)},
-		Reason:         string(n.reason), Message: n.message, Type: kind, Count: 1, FirstTimestamp: at, LastTimestamp: at,
+		Reason:         string(n.reason), Message: n.message, Type: kind, Count: 1, FirstTimestamp: at,
+		LastTimestamp:       at,
 		Source:              corev1.EventSource{Component: "machineconfigdaemon", Host: node},
 		ReportingController: "machineconfigdaemon", ReportingInstance: node,
 	})
@@ -156,7 +163,8 @@ func (r *Recorder) write(ctx context.Context, n queuedEvent) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	_, err = withClient(r.cluster, func(k *Client) (*unstructured.Unstructured, error) {
-		e, err := k.objects.Resource(corev1.SchemeGroupVersion.WithResource("events")).Namespace(metav1.NamespaceDefault).
+		e, err := k.objects.Resource(corev1.SchemeGroupVersion.WithResource("events")).Namespace(
+			metav1.NamespaceDefault).
 			Create(ctx, &unstructured.Unstructured{Object: object}, metav1.CreateOptions{})
 		return e, markUnreachable(err)
 	})

@@ -39,7 +39,9 @@ func eventServer(t *testing.T) (*Connection, chan corev1.Event) {
 		fmt.Fprint(w, `{"kind":"Event","apiVersion":"v1","metadata":{"name":"e","namespace":"default"}}`)
 	}))
 	t.Cleanup(server.Close)
-	return NewConnection("worker-0", func() (*rest.Config, error) { return &rest.Config{Host: server.URL, QPS: 1000, Burst: 1000}, nil }), got
+	return NewConnection("worker-0", func() (*rest.Config, error) {
+		return &rest.Config{Host: server.URL, QPS: 1000, Burst: 1000}, nil
+	}), got
 }
 
 func TestAnEventReachesTheClusterWhenItAnswers(t *testing.T) {
@@ -48,11 +50,14 @@ func TestAnEventReachesTheClusterWhenItAnswers(t *testing.T) {
 	r.Event(report.EventDrain, "draining the node for rendered-a")
 	r.Event(report.EventRejected, strings.Repeat("ü", 2000)+"\xff")
 	first, second := <-got, <-got
-	if first.Reason != "Drain" || first.Type != "Normal" || first.InvolvedObject.Kind != "Node" || first.InvolvedObject.Name != "worker-0" ||
-		first.InvolvedObject.UID != "worker-0" || first.Source.Component != "machineconfigdaemon" || first.Count != 1 || first.FirstTimestamp.IsZero() {
+	if first.Reason != "Drain" || first.Type != "Normal" || first.InvolvedObject.Kind != "Node" ||
+		first.InvolvedObject.Name != "worker-0" ||
+		first.InvolvedObject.UID != "worker-0" || first.Source.Component != "machineconfigdaemon" || first.Count != 1 ||
+		first.FirstTimestamp.IsZero() {
 		t.Errorf("%+v", first)
 	}
-	if second.Type != "Warning" || len(second.Message) > maxMessage || !utf8.ValidString(second.Message) || second.Name == first.Name {
+	if second.Type != "Warning" || len(second.Message) > maxMessage || !utf8.ValidString(second.Message) ||
+		second.Name == first.Name {
 		t.Errorf("%d bytes: %+v", len(second.Message), second.ObjectMeta)
 	}
 }
@@ -60,17 +65,21 @@ func TestAnEventReachesTheClusterWhenItAnswers(t *testing.T) {
 func TestEventsAreBounded(t *testing.T) {
 	r := &Recorder{recent: map[queuedEvent]time.Time{}, tokens: burst, filled: time.Unix(0, 0)}
 	now := time.Unix(0, 0)
-	if !r.enqueue(queuedEvent{reason: report.EventDrain, message: "m"}, now) || r.enqueue(queuedEvent{reason: report.EventDrain, message: "m"}, now.Add(repeat-time.Second)) || !r.enqueue(queuedEvent{reason: report.EventDrain, message: "m"}, now.Add(repeat)) {
+	if !r.enqueue(queuedEvent{reason: report.EventDrain, message: "m"}, now) ||
+		r.enqueue(queuedEvent{reason: report.EventDrain, message: "m"}, now.Add(repeat-time.Second)) ||
+		!r.enqueue(queuedEvent{reason: report.EventDrain, message: "m"}, now.Add(repeat)) {
 		t.Error("what was said is said again too soon, or never")
 	}
 	now = now.Add(time.Hour)
 	admitted := 0
 	for i := range 10000 { // a thousand seconds
-		if r.enqueue(queuedEvent{reason: report.EventDrain, message: fmt.Sprint(i)}, now.Add(time.Duration(i)*100*time.Millisecond)) {
+		if r.enqueue(queuedEvent{reason: report.EventDrain, message: fmt.Sprint(i)},
+			now.Add(time.Duration(i)*100*time.Millisecond)) {
 			admitted++
 		}
 	}
-	if admitted < burst || admitted > burst+1000/int(refill.Seconds())+1 || len(r.queue) > maxQueued || len(r.recent) > burst+100 {
+	if admitted < burst || admitted > burst+1000/int(refill.Seconds())+1 || len(r.queue) > maxQueued ||
+		len(r.recent) > burst+100 {
 		t.Errorf("%d events, %d wait, %d are remembered", admitted, len(r.queue), len(r.recent))
 	}
 }

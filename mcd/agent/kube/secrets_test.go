@@ -9,7 +9,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
-// TestReadingSecrets has answers of servers. Only a server that says so has no secrets for the node; no error has a content.
+// TestReadingSecrets has answers of servers. Only a server that says so has no secrets for the node; no error has a
+// content.
 func TestReadingSecrets(t *testing.T) {
 	const body = `{"config":"rendered-worker-1","revision":"r1","files":[{"path":"/etc/a","contents":"Y2FuYXJ5"}]}`
 	for says, c := range map[string]struct {
@@ -36,12 +37,14 @@ func TestReadingSecrets(t *testing.T) {
 			c.set(r)
 			got, err := r.cluster.Secrets(t.Context(), "rendered-worker-1")
 			if c.why == "" {
-				if err != nil || got.Revision != "r1" || len(got.Files) != 1 || string(got.Files[0].Contents) != "canary" {
+				if err != nil || got.Revision != "r1" || len(got.Files) != 1 ||
+					string(got.Files[0].Contents) != "canary" {
 					t.Errorf("%+v, %v", got, err)
 				}
 				return
 			}
-			if err == nil || !strings.Contains(err.Error(), c.why) || strings.Contains(err.Error(), "canary") || errors.Is(err, report.ErrNoSecrets) != c.none {
+			if err == nil || !strings.Contains(err.Error(), c.why) || strings.Contains(err.Error(), "canary") ||
+				errors.Is(err, report.ErrNoSecrets) != c.none {
 				t.Errorf("%v", err)
 			}
 		})

@@ -104,7 +104,8 @@ func (s *servers) endpoints(ctx context.Context, fresh bool) ([]string, *x509.Ce
 	case problem != nil:
 		return nil, nil, fmt.Errorf("the CA of the machine-config-server is not known: %w", problem)
 	default:
-		return nil, nil, fmt.Errorf("the CA of the machine-config-server is not known: %s has no certificate under %s", publishedIn, v1alpha1.ServerCAKey)
+		return nil, nil, fmt.Errorf("the CA of the machine-config-server is not known: %s has no certificate under %s",
+			publishedIn, v1alpha1.ServerCAKey)
 	}
 	return urls, pool, nil
 }
@@ -212,7 +213,8 @@ func (p published) orderedURLs(node string) (urls []string, err error) {
 // CheckServerURL returns an error if a text is not the URL of a machine-config-server.
 func CheckServerURL(text string) error {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" {
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" ||
+		u.Fragment != "" || strings.Trim(u.Path, "/") != "" {
 		return fmt.Errorf("%q is not the URL of a machine-config-server; want https://HOST:PORT", oneLine(text))
 	}
 	return nil
@@ -222,7 +224,8 @@ func CheckServerURL(text string) error {
 func (k *Client) published(ctx context.Context) (published, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
-	object, err := k.objects.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(v1alpha1.ServerNamespace).
+	object, err := k.objects.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(
+		v1alpha1.ServerNamespace).
 		Get(ctx, v1alpha1.ServerConfigMap, metav1.GetOptions{})
 	if err != nil {
 		return published{}, markUnreachable(err)
@@ -232,5 +235,8 @@ func (k *Client) published(ctx context.Context) (published, error) {
 	if err = errors.Join(err, json.Unmarshal(text, &is)); err != nil {
 		return published{}, fmt.Errorf("reading %s: %w", publishedIn, err)
 	}
-	return published{Server: is.Data[v1alpha1.ServerURLKey], URLs: strings.Fields(is.Data[v1alpha1.ServerURLsKey]), CA: is.Data[v1alpha1.ServerCAKey]}, nil
+	return published{
+		Server: is.Data[v1alpha1.ServerURLKey], URLs: strings.Fields(is.Data[v1alpha1.ServerURLsKey]),
+		CA: is.Data[v1alpha1.ServerCAKey],
+	}, nil
 }

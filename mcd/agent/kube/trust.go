@@ -12,11 +12,14 @@ import (
 // largestTrust is the maximum size of an answer: JSON escapes every line end of a certificate.
 const largestTrust = 2 * trustfile.MaxTotalBytes
 
-// Trust implements trustsync.Source. It requests from the machine-config-servers what the node gets beside its config. The content is
-// not checked.
+// Trust implements trustsync.Source. It requests from the machine-config-servers what the node gets beside its config.
+// The content is not checked.
 func (l *Connection) Trust(ctx context.Context, known string) (*v1alpha1.NodeTrust, error) {
 	return ask(ctx, l.configs, func(client *http.Client, server, agent string) (*v1alpha1.NodeTrust, error) {
-		got, err := send(ctx, client, server, agent, request{path: v1alpha1.NodeTrustPath, known: known, most: largestTrust})
+		got, err := send(ctx, client, server, agent, request{
+			path: v1alpha1.NodeTrustPath, known: known,
+			most: largestTrust,
+		})
 		if err != nil || got.code == http.StatusNotModified {
 			return nil, err
 		}

@@ -23,7 +23,9 @@ const watchLimit = 30 * time.Minute
 // channel contains at most one signal. While the API server does not answer, Watch retries with pauses that grow to a
 // minute.
 func (k *Client) Watch(ctx context.Context, log *slog.Logger) <-chan struct{} {
-	return watch(ctx, log, func(ctx context.Context, changed chan<- struct{}) error { return k.watchOnce(ctx, changed) })
+	return watch(ctx, log, func(ctx context.Context, changed chan<- struct{}) error {
+		return k.watchOnce(ctx, changed)
+	})
 }
 
 // watch starts a watch again whenever it ends.
@@ -49,7 +51,8 @@ func watch(ctx context.Context, log *slog.Logger, once func(context.Context, cha
 func (k *Client) watchOnce(ctx context.Context, changed chan<- struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, watchLimit)
 	defer cancel()
-	w, err := k.nodes.Watch(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, k.node).String()})
+	w, err := k.nodes.Watch(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField,
+		k.node).String()})
 	if err != nil {
 		return err
 	}

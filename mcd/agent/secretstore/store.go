@@ -17,8 +17,8 @@ import (
 
 // Source has the secrets of configs.
 type Source interface {
-	// Secrets reads the secrets of a rendered config. The content is not checked. The error wraps report.ErrNoSecrets if the
-	// source has none for this node.
+	// Secrets reads the secrets of a rendered config. The content is not checked. The error wraps report.ErrNoSecrets
+	// if the source has none for this node.
 	Secrets(ctx context.Context, config string) (v1alpha1.NodeSecrets, error)
 }
 
@@ -50,9 +50,9 @@ type Store struct {
 	Log *slog.Logger
 }
 
-// Desired returns the desired config with the contents of its secrets. A config without a revision has no contents, and Desired
-// leaves out its files with secrets. The config inForce is the config in force. The error is a *WaitError if the contents are not
-// there yet.
+// Desired returns the desired config with the contents of its secrets. A config without a revision has no contents, and
+// Desired leaves out its files with secrets. The config inForce is the config in force. The error is a *WaitError if
+// the contents are not there yet.
 func (s Store) Desired(ctx context.Context, c plan.Config, inForce string) (plan.Config, error) {
 	paths, err := secrets.PathsOf(c)
 	if err != nil {
@@ -78,8 +78,8 @@ func (s Store) Desired(ctx context.Context, c plan.Config, inForce string) (plan
 }
 
 // InForce returns the config in force with the contents of its secrets. If the machine's copy does not have
-// the contents, and the servers no longer have them, the files on the machine are what the config requires. The error is a *WaitError
-// if a server may have them later.
+// the contents, and the servers no longer have them, the files on the machine are what the config requires. The error
+// is a *WaitError if a server may have them later.
 func (s Store) InForce(ctx context.Context, c plan.Config) (plan.Config, error) {
 	paths, err := secrets.PathsOf(c)
 	if err != nil {
@@ -99,7 +99,8 @@ func (s Store) InForce(ctx context.Context, c plan.Config) (plan.Config, error) 
 			return c, &WaitError{c.Name, err}
 		}
 		if err != nil {
-			s.Log.Warn("no server has the secrets of the config in force any more; taking the files of this machine as its secrets", "config", c.Name, "err", err)
+			s.Log.Warn("no server has the secrets of the config in force any more; taking the files of this machine "+
+				"as its secrets", "config", c.Name, "err", err)
 			contents = s.fromDisk(paths)
 		}
 		if err := s.save(ctx, kept.With(c.Name, contents, c.Name)); err != nil {
@@ -115,7 +116,8 @@ func hasSecrets(c plan.Config, paths []string) bool {
 	return revision != "" && len(paths) > 0
 }
 
-// Confirm records that a config is in force, and removes the contents that neither this config nor the one before it needs.
+// Confirm records that a config is in force, and removes the contents that neither this config nor the one before it
+// needs.
 func (s Store) Confirm(ctx context.Context, at string) error {
 	is, err := s.Host.Files.Stat(secrets.Path)
 	if err != nil {
@@ -144,7 +146,8 @@ func (s Store) load() (secrets.Copy, error) {
 	}
 	if !isPrivate(is) {
 		if is.Kind != host.Absent {
-			s.Log.Warn("ignoring the copy of secrets, because it is not a file of root with mode 0600", "path", secrets.Path)
+			s.Log.Warn("ignoring the copy of secrets, because it is not a file of root with mode 0600", "path",
+				secrets.Path)
 		}
 		return secrets.Copy{}, nil
 	}

@@ -14,8 +14,8 @@ const (
 // further changes, because a program may write a file every second.
 type Signals struct {
 	// Changed fires when the Node changes. Disturbed fires when a watched file changes. Trust fires when the server has
-	// sent other files beside the config. Fetched fires when a download in the background has ended or failed. Each of the
-	// channels may be nil.
+	// sent other files beside the config. Fetched fires when a download in the background has ended or failed. Each of
+	// the channels may be nil.
 	Changed, Disturbed, Trust, Fetched <-chan struct{}
 	// last is when the last change was accepted. Another change is accepted only after the pause.
 	last  time.Time

@@ -11,8 +11,8 @@ import (
 // RejectionPath is the file with the config that this machine rejected.
 const RejectionPath = host.StateDir + "/rejected.json"
 
-// Rejection is a config that the machine rejected. The agent does not apply it again until another config is desired, the Node
-// requests a retry, or a user creates the force file.
+// Rejection is a config that the machine rejected. The agent does not apply it again until another config is desired,
+// the Node requests a retry, or a user creates the force file.
 type Rejection struct {
 	// Config is the name of the config.
 	Config string `json:"config"`
@@ -41,8 +41,8 @@ type Rejection struct {
 // IsFinal reports whether the rejection stops the config from being applied again.
 func (v *Rejection) IsFinal() bool { return v != nil && !v.Retries }
 
-// IsRetryRequested reports whether the Node requests a retry after the rejection. A request that an earlier attempt answered
-// does not count again, even if its time is in the future.
+// IsRetryRequested reports whether the Node requests a retry after the rejection. A request that an earlier attempt
+// answered does not count again, even if its time is in the future.
 func (v *Rejection) IsRetryRequested(asked time.Time) bool {
 	return asked.After(v.Time) && !asked.Equal(v.Retry)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
-// TaskPath is the file of the update under way. The file has the config, with references to secrets, and all other data that
-// the daemon needs to finish the update without the API server.
+// TaskPath is the file of the update under way. The file has the config, with references to secrets, and all other data
+// that the daemon needs to finish the update without the API server.
 const TaskPath = host.StateDir + "/desired.json"
 
 // Task is the update under way, as last read from the cluster.
@@ -78,7 +78,10 @@ func (t *Task) ConfigText() string {
 	asked := t.Requester
 	if asked.Revision == "" && len(asked.API) == 0 {
 		if asked = v1alpha1.ParseConfigRequest(a[v1alpha1.RequestAnnotation], t.Config.Name); len(asked.API) == 0 {
-			asked = v1alpha1.Requester{Revision: a[v1alpha1.RevisionAnnotation], Subject: a[v1alpha1.CommitSubjectAnnotation], Author: a[v1alpha1.CommitAuthorAnnotation]}
+			asked = v1alpha1.Requester{
+				Revision: a[v1alpha1.RevisionAnnotation],
+				Subject:  a[v1alpha1.CommitSubjectAnnotation], Author: a[v1alpha1.CommitAuthorAnnotation],
+			}
 		}
 	}
 	if commitText(v1alpha1.CommitRef{Revision: asked.Revision}) == "" && len(asked.API) == 0 {

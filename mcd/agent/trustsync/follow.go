@@ -12,7 +12,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/trust"
 )
 
-// DefaultInterval is the mean time between two requests. Each request is at a random moment between two thirds and four thirds of it.
+// DefaultInterval is the mean time between two requests. Each request is at a random moment between two thirds and four
+// thirds of it.
 const DefaultInterval = 30 * time.Second
 
 // Source is where a node reads what it trusts.

@@ -29,8 +29,8 @@ const (
 
 // Turn is what one call of Sync needs from the agent.
 type Turn struct {
-	// Unconfigured is true if no config has ever been assigned to the machine. Without this and without a record of the config in
-	// force, Sync waits, because a path may belong to a config.
+	// Unconfigured is true if no config has ever been assigned to the machine. Without this and without a record of the
+	// config in force, Sync waits, because a path may belong to a config.
 	Unconfigured bool
 	// Rules reads the disruption policy.
 	Rules func(ctx context.Context) (plan.Rules, error)
@@ -54,8 +54,8 @@ func (s *Syncer) Report() string { return s.report }
 // Paths returns the files that the daemon wrote beside the config.
 func (s *Syncer) Paths() []string { return s.paths }
 
-// Sync brings the machine to the newest answer, or to its own copy of the last one. done is false if an update is under way, so that
-// the caller calls it again after that. Sync logs a failure and reports it. The earlier files then stay.
+// Sync brings the machine to the newest answer, or to its own copy of the last one. done is false if an update is under
+// way, so that the caller calls it again after that. Sync logs a failure and reports it. The earlier files then stay.
 func (s *Syncer) Sync(ctx context.Context, turn Turn) (done bool) {
 	rec, err := s.host.Journal.Load()
 	if err == nil && rec != nil {
@@ -118,7 +118,9 @@ func (s *Syncer) load() (trust.Kept, error) {
 }
 
 // target returns what the machine shall have; nil if it is not known yet which paths belong to a config.
-func (s *Syncer) target(ctx context.Context, turn Turn, kept trust.Kept, answer v1alpha1.NodeTrust) (*trust.Target, error) {
+func (s *Syncer) target(ctx context.Context, turn Turn, kept trust.Kept,
+	answer v1alpha1.NodeTrust,
+) (*trust.Target, error) {
 	mc, err := apply.LoadRecord(s.host.Files)
 	if err != nil || mc == nil && !turn.Unconfigured {
 		return nil, err
@@ -208,13 +210,16 @@ func (s *Syncer) apply(ctx context.Context, turn Turn, t *trust.Target) (failed 
 		return "", nil
 	}
 	s.log.Warn("cannot write what the node trusts; the earlier files stay", "err", err)
-	s.retry = backoff{key: t.Answer.Revision + t.Name, pause: min(max(2*s.retry.pause, minRetry), maxRetry), why: err.Error()}
+	s.retry = backoff{
+		key: t.Answer.Revision + t.Name, pause: min(max(2*s.retry.pause, minRetry), maxRetry),
+		why: err.Error(),
+	}
 	s.retry.next = turn.Now.Add(s.retry.pause)
 	return s.retry.why, nil
 }
 
-// mustWait returns why the daemon waits before the next attempt; "" for now. It counts how often files that another program changed are
-// restored.
+// mustWait returns why the daemon waits before the next attempt; "" for now. It counts how often files that another
+// program changed are restored.
 func (s *Syncer) mustWait(now time.Time, t *trust.Target) string {
 	if s.retry.key == t.Answer.Revision+t.Name && now.Before(s.retry.next) {
 		return s.retry.why
@@ -225,7 +230,8 @@ func (s *Syncer) mustWait(now time.Time, t *trust.Target) string {
 	}
 	s.restored = slices.DeleteFunc(s.restored, func(at time.Time) bool { return now.Sub(at) > restoredTime })
 	if len(s.restored) >= maxRestored {
-		return fmt.Sprintf("the daemon restored these files %d times within %s, and they differ again: another program writes them; find and stop it", maxRestored, restoredTime)
+		return fmt.Sprintf("the daemon restored these files %d times within %s, and they differ again: another "+
+			"program writes them; find and stop it", maxRestored, restoredTime)
 	}
 	s.restored = append(s.restored, now)
 	return ""

@@ -60,7 +60,10 @@ func certificate(t testing.TB) string {
 }
 
 func ca(at, contents string) v1alpha1.TrustFile {
-	return v1alpha1.TrustFile{Path: at, Mode: 0o644, Contents: contents, From: "bunsen-system/x", Expires: start.AddDate(1, 0, 0)}
+	return v1alpha1.TrustFile{
+		Path: at, Mode: 0o644, Contents: contents, From: "bunsen-system/x",
+		Expires: start.AddDate(1, 0, 0),
+	}
 }
 
 func pullSecret() v1alpha1.TrustFile {
@@ -122,7 +125,10 @@ func (r *rig) start(h host.Host) {
 
 // config puts a config in force, without its files.
 func (r *rig) config(ignition string) {
-	text, err := plan.RecordOf(mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: "rendered-worker-1"}, Spec: mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(ignition)}}})
+	text, err := plan.RecordOf(mcfgv1.MachineConfig{
+		ObjectMeta: metav1.ObjectMeta{Name: "rendered-worker-1"},
+		Spec:       mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(ignition)}},
+	})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -139,7 +145,10 @@ func (r *rig) sync() v1alpha1.TrustReport {
 func (r *rig) write() (report v1alpha1.TrustReport) {
 	r.t.Helper()
 	r.now = r.now.Add(15 * time.Minute)
-	turn := Turn{Rules: func(context.Context) (plan.Rules, error) { return plan.Rules{Policy: r.rules}, r.rulesErr }, Now: r.now}
+	turn := Turn{
+		Rules: func(context.Context) (plan.Rules, error) { return plan.Rules{Policy: r.rules}, r.rulesErr },
+		Now:   r.now,
+	}
 	if !r.s.Sync(r.t.Context(), turn) {
 		r.t.Error("an update is under way")
 	}
@@ -181,21 +190,31 @@ func TestWhatTheServerSendsIsOnTheMachine(t *testing.T) {
 	r.m.Put("/etc/systemd/system/crio.service", "[Service]\n")
 	r.sync()
 	before := treeOf(r.m)
-	r.from.answer = answerOf(ca(trustfile.KubeletCAPath, a), ca(registryPath, a), ca(trustfile.UserCAPath, a), pullSecret())
+	r.from.answer = answerOf(ca(trustfile.KubeletCAPath, a), ca(registryPath, a), ca(trustfile.UserCAPath, a),
+		pullSecret())
 	report := r.sync()
-	r.has("all is new", map[string]string{trustfile.KubeletCAPath: a, registryPath: a, trustfile.UserCAPath: a, trustfile.PullSecretPath: pullSecret().Contents})
+	r.has("all is new", map[string]string{
+		trustfile.KubeletCAPath: a, registryPath: a, trustfile.UserCAPath: a,
+		trustfile.PullSecretPath: pullSecret().Contents,
+	})
 	r.ran("all is new", "restart crio.service")
 	if report.Files != 4 || report.Revision != r.from.answer.Revision || report.Failed != "" {
 		t.Errorf("the report is %+v", report)
 	}
-	for p, mode := range map[string]uint32{trustfile.PullSecretPath: 0o600, trust.RecordPath: 0o600, registryPath: 0o644} {
+	for p, mode := range map[string]uint32{
+		trustfile.PullSecretPath: 0o600, trust.RecordPath: 0o600,
+		registryPath: 0o644,
+	} {
 		if is, err := r.m.Host().Files.Stat(p); err != nil || is.Mode != mode {
 			t.Errorf("%s is %v %v", p, is, err)
 		}
 	}
 	r.from.answer = answerOf(ca(trustfile.KubeletCAPath, b))
 	r.sync()
-	r.has("one changes, the others go", map[string]string{trustfile.KubeletCAPath: b, registryPath: "", trustfile.UserCAPath: "", trustfile.PullSecretPath: ""})
+	r.has("one changes, the others go", map[string]string{
+		trustfile.KubeletCAPath: b, registryPath: "",
+		trustfile.UserCAPath: "", trustfile.PullSecretPath: "",
+	})
 	r.from.answer = answerOf()
 	if report := r.sync(); r.s.Report() != "" {
 		t.Errorf("the report is %+v", report)
@@ -249,13 +268,15 @@ func TestTheMachineKeepsWhatItHas(t *testing.T) {
 		r.from.answer = answerOf(files...)
 		r.sync()
 		r.has(because, map[string]string{trustfile.KubeletCAPath: a})
-		if !strings.Contains(r.log.String(), "cannot read what the node trusts") || strings.Contains(r.log.String(), "aHVzaA") {
+		if !strings.Contains(r.log.String(), "cannot read what the node trusts") ||
+			strings.Contains(r.log.String(), "aHVzaA") {
 			t.Errorf("%s: the log has %s", because, r.log.String())
 		}
 	}
 }
 
-// TestWithoutAServerTheMachineWorksFromItsCopy restarts the daemon while no server answers, after another program changed the files.
+// TestWithoutAServerTheMachineWorksFromItsCopy restarts the daemon while no server answers, after another program
+// changed the files.
 func TestWithoutAServerTheMachineWorksFromItsCopy(t *testing.T) {
 	r := newRig(t)
 	a := certificate(t)
@@ -271,7 +292,10 @@ func TestWithoutAServerTheMachineWorksFromItsCopy(t *testing.T) {
 	r.from.err = nil
 	r.from.answer = &v1alpha1.NodeTrust{Revision: answerOf().Revision, Keep: []string{"Secret bunsen-secrets/*"}}
 	r.sync()
-	r.has("the server does not know the Secret", map[string]string{trustfile.KubeletCAPath: "", trustfile.PullSecretPath: pullSecret().Contents})
+	r.has("the server does not know the Secret", map[string]string{
+		trustfile.KubeletCAPath:  "",
+		trustfile.PullSecretPath: pullSecret().Contents,
+	})
 }
 
 // TestAPathOfTheConfigBelongsToGit lets a config take a path and give it back.
@@ -280,7 +304,8 @@ func TestAPathOfTheConfigBelongsToGit(t *testing.T) {
 	a, b := certificate(t), certificate(t)
 	r.from.answer = answerOf(ca(trustfile.KubeletCAPath, a), ca(registryPath, a))
 	r.sync()
-	r.config(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"` + trustfile.KubeletCAPath + `","overwrite":true,"contents":{"source":"data:,git"}}]}}`)
+	r.config(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"` + trustfile.KubeletCAPath +
+		`","overwrite":true,"contents":{"source":"data:,git"}}]}}`)
 	r.m.Put(trustfile.KubeletCAPath, "git")
 	report := r.write()
 	r.has("the config names the path", map[string]string{trustfile.KubeletCAPath: "git", registryPath: a})
@@ -325,7 +350,10 @@ func TestWithoutARecordTheDaemonWaits(t *testing.T) {
 	r.from.answer = answerOf(ca(trustfile.KubeletCAPath, a))
 	r.sync()
 	r.has("it may have a config", map[string]string{trustfile.KubeletCAPath: ""})
-	turn := Turn{Unconfigured: true, Rules: func(context.Context) (plan.Rules, error) { return plan.Rules{}, nil }, Now: r.now}
+	turn := Turn{
+		Unconfigured: true, Rules: func(context.Context) (plan.Rules, error) { return plan.Rules{}, nil },
+		Now: r.now,
+	}
 	r.s.Sync(t.Context(), turn)
 	r.has("it has none", map[string]string{trustfile.KubeletCAPath: a})
 }
@@ -419,7 +447,10 @@ func TestAFailureChangesNothing(t *testing.T) {
 	}
 	r.has("rolled back", map[string]string{trustfile.UserCAPath: a, trustfile.KubeletCAPath: ""})
 	r.m.Log = nil
-	r.s.Sync(t.Context(), Turn{Rules: func(context.Context) (plan.Rules, error) { return plan.Rules{}, nil }, Now: r.now.Add(time.Second)})
+	r.s.Sync(t.Context(), Turn{
+		Rules: func(context.Context) (plan.Rules, error) { return plan.Rules{}, nil },
+		Now:   r.now.Add(time.Second),
+	})
 	r.ran("a retry comes later")
 	r.m.Broken["update-ca-trust"] = false
 	if report := r.write(); report.Failed != "" {
@@ -465,22 +496,25 @@ func TestAnUnsafePathBlocksItselfOnly(t *testing.T) {
 // TestCertificatesNearTheirEndAreReported has one that ends soon and one that has ended.
 func TestCertificatesNearTheirEndAreReported(t *testing.T) {
 	r := newRig(t)
-	soon, ended, later := ca(trustfile.KubeletCAPath, certificate(t)), ca(registryPath, certificate(t)), ca(trustfile.UserCAPath, certificate(t))
+	soon, ended, later := ca(trustfile.KubeletCAPath, certificate(t)), ca(registryPath, certificate(t)),
+		ca(trustfile.UserCAPath, certificate(t))
 	soon.Expires, ended.Expires = start.AddDate(0, 0, 10), start.AddDate(0, 0, -1)
 	r.from.answer = answerOf(soon, ended, later)
 	report := r.sync()
-	if len(report.Expiring) != 2 || report.Expiring[0].Path != registryPath || report.Expiring[1].Path != trustfile.KubeletCAPath {
+	if len(report.Expiring) != 2 || report.Expiring[0].Path != registryPath ||
+		report.Expiring[1].Path != trustfile.KubeletCAPath {
 		t.Errorf("the report is %+v", report)
 	}
 }
 
-// TestAfterACrashAnywhereTheMachineIsAsWithoutIt disturbs the daemon after each of its changes, while files come, change and go, and
-// starts another one.
+// TestAfterACrashAnywhereTheMachineIsAsWithoutIt disturbs the daemon after each of its changes, while files come,
+// change and go, and starts another one.
 func TestAfterACrashAnywhereTheMachineIsAsWithoutIt(t *testing.T) {
 	a, b := certificate(t), certificate(t)
 	answers := []*v1alpha1.NodeTrust{
 		answerOf(ca(trustfile.KubeletCAPath, a), ca(registryPath, a), ca(trustfile.UserCAPath, a), pullSecret()),
-		answerOf(ca(trustfile.KubeletCAPath, b), ca("/etc/docker/certs.d/other.example.com/ca.crt", a), ca(trustfile.UserCAPath, b)),
+		answerOf(ca(trustfile.KubeletCAPath, b), ca("/etc/docker/certs.d/other.example.com/ca.crt", a),
+			ca(trustfile.UserCAPath, b)),
 		answerOf(),
 	}
 	prepare := func(t *testing.T, step int) *rig {
@@ -505,7 +539,9 @@ func TestAfterACrashAnywhereTheMachineIsAsWithoutIt(t *testing.T) {
 				h, counter := hosttest.Wrap(r.m.Host(), hosttest.CrashAfter(n))
 				r.start(h)
 				r.s.ask(t.Context())
-				r.s.Sync(t.Context(), Turn{Rules: func(context.Context) (plan.Rules, error) { return plan.Rules{Policy: r.rules}, nil }, Now: r.now})
+				r.s.Sync(t.Context(), Turn{Rules: func(context.Context) (plan.Rules, error) {
+					return plan.Rules{Policy: r.rules}, nil
+				}, Now: r.now})
 				if counter.N <= n {
 					break
 				}
@@ -520,7 +556,8 @@ func TestAfterACrashAnywhereTheMachineIsAsWithoutIt(t *testing.T) {
 				r.start(h)
 				r.sync()
 				if is := r.m.Tree(); is != want.m.Tree() {
-					t.Fatalf("answer %d, %d changes, power cut %t: the machine is\n%s\nand not\n%s", step, n, cut, is, want.m.Tree())
+					t.Fatalf("answer %d, %d changes, power cut %t: the machine is\n%s\nand not\n%s", step, n, cut, is,
+						want.m.Tree())
 				}
 			}
 		}

@@ -21,7 +21,10 @@ var accountConformance = []struct {
 	{"the host reads a user with groups and password, and returns the zero user for a missing one", func(p probe) {
 		u, hash, err := p.h.Passwd.User(p.ctx(), "guest")
 		p.ok(err)
-		want := host.User{There: true, UID: 1200, GID: 1200, Gecos: "A guest", Home: "/home/guest", Shell: "/bin/sh", Groups: "wheel", Password: host.DigestOf([]byte("$6$guest"))}
+		want := host.User{
+			There: true, UID: 1200, GID: 1200, Gecos: "A guest", Home: "/home/guest", Shell: "/bin/sh",
+			Groups: "wheel", Password: host.DigestOf([]byte("$6$guest")),
+		}
 		if u != want || string(hash) != "$6$guest" {
 			p.t.Errorf("it is %+v", u)
 		}
@@ -32,7 +35,10 @@ var accountConformance = []struct {
 	{"the host creates, changes and removes a user, each twice, and keeps all further users", func(p probe) {
 		guest, _, err := p.h.Passwd.User(p.ctx(), "guest")
 		p.ok(err)
-		alice := p.account("alice", host.User{UID: 1500, GID: 1000, Gecos: "Alice", Home: "/home/alice", Shell: "/bin/bash", Groups: "core,wheel"}, "$6$alice")
+		alice := p.account("alice", host.User{
+			UID: 1500, GID: 1000, Gecos: "Alice", Home: "/home/alice",
+			Shell: "/bin/bash", Groups: "core,wheel",
+		}, "$6$alice")
 		alice.Gecos, alice.Home, alice.Shell, alice.Groups, alice.GID = "", "/srv/alice", "/bin/sh", "", 10
 		p.account("alice", alice, "*")
 		p.is("/srv/alice", host.Entry{})
@@ -73,7 +79,10 @@ var accountConformance = []struct {
 		p.user("none", host.User{})
 	}},
 	{"a user in a missing group, and an invalid password hash, are errors", func(p probe) {
-		u := host.User{There: true, UID: 1500, GID: 10, Home: "/", Shell: "/bin/sh", Groups: "none", Password: host.DigestOf(nil)}
+		u := host.User{
+			There: true, UID: 1500, GID: 10, Home: "/", Shell: "/bin/sh", Groups: "none",
+			Password: host.DigestOf(nil),
+		}
 		p.fails(p.h.Passwd.SetUser(p.ctx(), "alice", u, nil), nil)
 		u.Groups = ""
 		for _, hash := range []string{"a:b", "a\nroot:b"} {
@@ -91,7 +100,10 @@ var accountConformance = []struct {
 			got = append(got, f.Path+" "+f.Entry.String()+" "+string(f.Contents))
 		}
 		want := []string{
-			".bashrc " + host.Entry{Kind: host.File, Mode: 0o644, Digest: host.DigestOf([]byte(Base["/etc/skel/.bashrc"]))}.String() + " " + Base["/etc/skel/.bashrc"],
+			".bashrc " + host.Entry{
+				Kind: host.File, Mode: 0o644,
+				Digest: host.DigestOf([]byte(Base["/etc/skel/.bashrc"])),
+			}.String() + " " + Base["/etc/skel/.bashrc"],
 			"dir dir 0755 ", "dir/file file 0600 " + host.DigestOf([]byte("x")).Short() + " x",
 		}
 		if len(got) != len(want) {

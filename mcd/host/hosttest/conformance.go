@@ -38,7 +38,10 @@ var conformance = []struct {
 		if p.h.Unprivileged {
 			p.t.Skip("owners cannot be set here")
 		}
-		want := host.Entry{Kind: host.File, Mode: 0o600, Owner: host.Owner{UID: 1000, GID: 1001}, Digest: host.DigestOf(nil)}
+		want := host.Entry{
+			Kind: host.File, Mode: 0o600, Owner: host.Owner{UID: 1000, GID: 1001},
+			Digest: host.DigestOf(nil),
+		}
 		p.ok(p.h.Files.Write("/etc/owned", want, nil))
 		p.is("/etc/owned", want)
 	}},
@@ -117,7 +120,8 @@ var conformance = []struct {
 		p.fails(err, nil)
 	}},
 	{"a unit is enabled by its [Install] section, twice is once, and disabled", func(p probe) {
-		p.write("/etc/systemd/system/a.service", 0o644, "[Service]\nExecStart=/bin/a\n[Install]\nWantedBy=multi-user.target\n")
+		p.write("/etc/systemd/system/a.service", 0o644, "[Service]\nExecStart=/bin/a\n[Install]\n"+
+			"WantedBy=multi-user.target\n")
 		p.unit("a.service", host.Unit{Install: "WantedBy=multi-user.target"})
 		p.ok(p.h.Units.Enable(p.ctx(), "a.service"))
 		p.ok(p.h.Units.Enable(p.ctx(), "a.service"))
@@ -209,11 +213,17 @@ var conformance = []struct {
 	}},
 	{"the journal is empty at first, keeps a record whole, and forgets it", func(p probe) {
 		p.journal(nil)
-		rec := host.Record{From: "a", To: "b", Phase: host.Applying, Acted: true, BootID: "x", Why: "y", Steps: []host.Step{{
-			Verb: host.Write, Target: "/etc/a",
-			Before: host.Value{Entry: host.Entry{Kind: host.Link, Target: "b"}},
-			After:  host.Value{Entry: host.Entry{Kind: host.File, Mode: 0o644, Owner: host.Owner{UID: 1, GID: 2}, Digest: "d"}, Word: "w"},
-		}}}
+		rec := host.Record{
+			From: "a", To: "b", Phase: host.Applying, Acted: true, BootID: "x", Why: "y",
+			Steps: []host.Step{{
+				Verb: host.Write, Target: "/etc/a",
+				Before: host.Value{Entry: host.Entry{Kind: host.Link, Target: "b"}},
+				After: host.Value{Entry: host.Entry{
+					Kind: host.File, Mode: 0o644, Owner: host.Owner{UID: 1, GID: 2},
+					Digest: "d",
+				}, Word: "w"},
+			}},
+		}
 		p.ok(p.h.Journal.Save(rec))
 		p.journal(&rec)
 		p.ok(p.h.Journal.Clear())
@@ -255,7 +265,10 @@ var conformance = []struct {
 		left := "/etc/.a" + host.NewSuffix
 		p.write("/etc/a", 0o644, "x")
 		p.write(left, 0o600, "half")
-		p.ok(p.h.Disk.Resume(p.ctx(), []host.Step{{Verb: host.Write, Target: "/etc/a"}, {Verb: host.Write, Target: "/etc/none/a"}}))
+		p.ok(p.h.Disk.Resume(p.ctx(), []host.Step{
+			{Verb: host.Write, Target: "/etc/a"},
+			{Verb: host.Write, Target: "/etc/none/a"},
+		}))
 		p.is(left, host.Entry{})
 		p.is("/etc/a", host.Entry{Kind: host.File, Mode: 0o644, Digest: host.DigestOf([]byte("x"))})
 		p.ok(p.h.Disk.Flush(p.ctx()))

@@ -156,7 +156,8 @@ func (p *process) Resume(_ context.Context, steps []host.Step) error {
 		}
 	}
 	for _, at := range sortedPaths(p.disk.nodes) {
-		if name := path.Base(at); dirs[path.Dir(at)] && strings.HasPrefix(name, ".") && strings.HasSuffix(name, host.NewSuffix) {
+		if name := path.Base(at); dirs[path.Dir(at)] && strings.HasPrefix(name, ".") && strings.HasSuffix(name,
+			host.NewSuffix) {
 			p.put(at, node{})
 		}
 	}

@@ -167,19 +167,27 @@ func (f faultyUnits) Enable(ctx context.Context, n string) error {
 }
 
 func (f faultyUnits) Disable(ctx context.Context, n string) error {
-	return f.c.try(Call{Port: "units", Target: n, Frees: true, GivenUp: ctx.Done()}, func() error { return f.Units.Disable(ctx, n) })
+	return f.c.try(Call{Port: "units", Target: n, Frees: true, GivenUp: ctx.Done()}, func() error {
+		return f.Units.Disable(ctx, n)
+	})
 }
 
 func (f faultyUnits) DaemonReload(ctx context.Context) error {
-	return f.c.try(Call{Port: "units", Target: "", Frees: true, GivenUp: ctx.Done()}, func() error { return f.Units.DaemonReload(ctx) })
+	return f.c.try(Call{Port: "units", Target: "", Frees: true, GivenUp: ctx.Done()}, func() error {
+		return f.Units.DaemonReload(ctx)
+	})
 }
 
 func (f faultyUnits) Reload(ctx context.Context, n string) error {
-	return f.c.try(Call{Port: "units", Target: n, Frees: true, GivenUp: ctx.Done()}, func() error { return f.Units.Reload(ctx, n) })
+	return f.c.try(Call{Port: "units", Target: n, Frees: true, GivenUp: ctx.Done()}, func() error {
+		return f.Units.Reload(ctx, n)
+	})
 }
 
 func (f faultyUnits) Restart(ctx context.Context, n string) error {
-	return f.c.try(Call{Port: "units", Target: n, Frees: true, GivenUp: ctx.Done()}, func() error { return f.Units.Restart(ctx, n) })
+	return f.c.try(Call{Port: "units", Target: n, Frees: true, GivenUp: ctx.Done()}, func() error {
+		return f.Units.Restart(ctx, n)
+	})
 }
 
 type faultyPasswd struct {
@@ -188,11 +196,15 @@ type faultyPasswd struct {
 }
 
 func (f faultyPasswd) SetUser(ctx context.Context, n string, want host.User, password []byte) error {
-	return f.c.try(Call{Port: "users", Target: n, GivenUp: ctx.Done()}, func() error { return f.Passwd.SetUser(ctx, n, want, password) })
+	return f.c.try(Call{Port: "users", Target: n, GivenUp: ctx.Done()}, func() error {
+		return f.Passwd.SetUser(ctx, n, want, password)
+	})
 }
 
 func (f faultyPasswd) SetGroup(ctx context.Context, n string, want host.Group) error {
-	return f.c.try(Call{Port: "groups", Target: n, GivenUp: ctx.Done()}, func() error { return f.Passwd.SetGroup(ctx, n, want) })
+	return f.c.try(Call{Port: "groups", Target: n, GivenUp: ctx.Done()}, func() error {
+		return f.Passwd.SetGroup(ctx, n, want)
+	})
 }
 
 type faultyOS struct {
@@ -201,7 +213,9 @@ type faultyOS struct {
 }
 
 func (f faultyOS) Stage(ctx context.Context, s host.Step) error {
-	return f.c.try(Call{Port: "os", Target: string(s.Verb), GivenUp: ctx.Done()}, func() error { return f.OperatingSystem.Stage(ctx, s) })
+	return f.c.try(Call{Port: "os", Target: string(s.Verb), GivenUp: ctx.Done()}, func() error {
+		return f.OperatingSystem.Stage(ctx, s)
+	})
 }
 
 type faultyTrust struct {
@@ -210,7 +224,9 @@ type faultyTrust struct {
 }
 
 func (f faultyTrust) Update(ctx context.Context, program string) error {
-	return f.c.try(Call{Port: "trust", Target: program, Frees: true, GivenUp: ctx.Done()}, func() error { return f.TrustStore.Update(ctx, program) })
+	return f.c.try(Call{Port: "trust", Target: program, Frees: true, GivenUp: ctx.Done()}, func() error {
+		return f.TrustStore.Update(ctx, program)
+	})
 }
 
 type faultyPower struct {
@@ -219,7 +235,9 @@ type faultyPower struct {
 }
 
 func (f faultyPower) Reboot(ctx context.Context, why string) error {
-	return f.c.try(Call{Port: "power", Frees: true, GivenUp: ctx.Done()}, func() error { return f.Power.Reboot(ctx, why) })
+	return f.c.try(Call{Port: "power", Frees: true, GivenUp: ctx.Done()}, func() error {
+		return f.Power.Reboot(ctx, why)
+	})
 }
 
 type faultyJournal struct {
@@ -265,5 +283,7 @@ func (f faultyDisk) Flush(ctx context.Context) error {
 }
 
 func (f faultyDisk) Resume(ctx context.Context, steps []host.Step) error {
-	return f.c.try(Call{Port: "disk", Target: "resume", Frees: true, GivenUp: ctx.Done()}, func() error { return f.Disk.Resume(ctx, steps) })
+	return f.c.try(Call{Port: "disk", Target: "resume", Frees: true, GivenUp: ctx.Done()}, func() error {
+		return f.Disk.Resume(ctx, steps)
+	})
 }

@@ -129,7 +129,9 @@ const vendorDir = "/usr/lib/systemd/system"
 
 func (u units) Status(_ context.Context, name string) (host.Unit, error) {
 	var presets [][]byte
-	for _, p := range slices.SortedFunc(maps.Keys(u.m.disk.nodes), func(a, b string) int { return strings.Compare(path.Base(a), path.Base(b)) }) {
+	for _, p := range slices.SortedFunc(maps.Keys(u.m.disk.nodes), func(a, b string) int {
+		return strings.Compare(path.Base(a), path.Base(b))
+	}) {
 		if slices.Contains(host.PresetDirs, path.Dir(p)) {
 			presets = append(presets, u.m.disk.nodes[p].contents)
 		}
@@ -183,7 +185,8 @@ func (s system) Stage(_ context.Context, step host.Step) error {
 		if !ok {
 			return fmt.Errorf("%s: the step does not keep the machine's own arguments %q", step, can.OwnKargs)
 		}
-		kargs = can.OwnKargs + " " + host.EditKargs(strings.TrimPrefix(next.Kargs, can.OwnKargs), step.Before.Word, host.JoinArgs(added))
+		kargs = can.OwnKargs + " " + host.EditKargs(strings.TrimPrefix(next.Kargs, can.OwnKargs), step.Before.Word,
+			host.JoinArgs(added))
 		kargs = strings.TrimSpace(kargs)
 	}
 	for _, part := range []struct {

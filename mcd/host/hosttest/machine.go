@@ -46,12 +46,22 @@ func NewMachine() *Machine {
 	m.os.Booted = host.OS{Image: "registry.example/os:1", Kargs: "root=/dev/sda1 ro", KernelType: "default"}
 	m.os.Next = m.os.Booted
 	m.os.Support = host.Support{Image: true, Kargs: true, KernelType: true, Extensions: true}
-	for _, dir := range []string{"/", "/etc", "/etc/skel", "/etc/systemd", "/etc/systemd/system", "/usr", "/usr/lib", "/usr/lib/systemd", "/usr/lib/systemd/system", "/usr/lib/systemd/system-preset", "/var", "/var/lib", "/run", "/home"} {
+	for _, dir := range []string{
+		"/", "/etc", "/etc/skel", "/etc/systemd", "/etc/systemd/system", "/usr", "/usr/lib",
+		"/usr/lib/systemd", "/usr/lib/systemd/system", "/usr/lib/systemd/system-preset", "/var", "/var/lib", "/run",
+		"/home",
+	} {
 		m.disk.nodes[dir] = node{entry: host.Entry{Kind: host.Dir, Mode: 0o755}}
 	}
-	m.disk.nodes["/home/core"] = node{entry: host.Entry{Kind: host.Dir, Mode: 0o700, Owner: host.Owner{UID: 1000, GID: 1000}}}
+	m.disk.nodes["/home/core"] = node{entry: host.Entry{
+		Kind: host.Dir, Mode: 0o700,
+		Owner: host.Owner{UID: 1000, GID: 1000},
+	}}
 	for p, text := range Base {
-		m.disk.nodes[p] = node{entry: host.Entry{Kind: host.File, Mode: 0o644, Digest: host.DigestOf([]byte(text))}, contents: []byte(text)}
+		m.disk.nodes[p] = node{
+			entry:    host.Entry{Kind: host.File, Mode: 0o644, Digest: host.DigestOf([]byte(text))},
+			contents: []byte(text),
+		}
 	}
 	m.disk.settle()
 	m.booted = m.Tree()
@@ -74,7 +84,10 @@ var Base = map[string]string{
 // Host returns the machine as the host of one process. A flush covers only the changes of that process.
 func (m *Machine) Host() host.Host {
 	p := &process{Machine: m, changed: map[string]bool{}}
-	return host.Host{Files: files{p}, Disk: p, Units: units{p}, Passwd: passwd{p}, OS: system{m}, Trust: trustStore{m}, Power: power{m}, Journal: journal{m}, Store: store{m}, Contents: contents{p}, Same: files{p}.same}
+	return host.Host{
+		Files: files{p}, Disk: p, Units: units{p}, Passwd: passwd{p}, OS: system{m}, Trust: trustStore{m},
+		Power: power{m}, Journal: journal{m}, Store: store{m}, Contents: contents{p}, Same: files{p}.same,
+	}
 }
 
 // Withdraw makes the OS unchangeable, as on a plain Linux host.
@@ -95,7 +108,10 @@ func (m *Machine) Put(p, text string) {
 			m.disk.nodes[dir] = node{entry: host.Entry{Kind: host.Dir, Mode: 0o755}}
 		}
 	}
-	m.disk.nodes[p] = node{entry: host.Entry{Kind: host.File, Mode: 0o644, Digest: host.DigestOf([]byte(text))}, contents: []byte(text)}
+	m.disk.nodes[p] = node{
+		entry:    host.Entry{Kind: host.File, Mode: 0o644, Digest: host.DigestOf([]byte(text))},
+		contents: []byte(text),
+	}
 	m.disk.settle()
 }
 

@@ -17,7 +17,10 @@ func (p passwd) load() host.Database {
 }
 
 func (p passwd) save(d host.Database) {
-	for at, text := range map[string]string{host.PasswdPath: d.Passwd, host.GroupPath: d.Group, host.ShadowPath: d.Shadow} {
+	for at, text := range map[string]string{
+		host.PasswdPath: d.Passwd, host.GroupPath: d.Group,
+		host.ShadowPath: d.Shadow,
+	} {
 		n := p.m.disk.nodes[at]
 		if string(n.contents) == text {
 			continue

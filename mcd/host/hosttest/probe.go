@@ -54,7 +54,8 @@ func (p probe) unit(name string, want host.Unit) {
 func (p probe) installs(name, install, vendor string) {
 	p.t.Helper()
 	if got, err := p.h.Units.Status(p.ctx(), name); err != nil || got.Install != install || got.Vendor != vendor {
-		p.t.Errorf("of %s, %q and without the administrator's files %q counts, %v; want %q and %q", name, got.Install, got.Vendor, err, install, vendor)
+		p.t.Errorf("of %s, %q and without the administrator's files %q counts, %v; want %q and %q", name, got.Install,
+			got.Vendor, err, install, vendor)
 	}
 }
 
@@ -78,7 +79,8 @@ func (p probe) journal(want *host.Record) {
 	if len(got.Steps) != len(want.Steps) || len(got.Steps) > 0 && got.Steps[0] != want.Steps[0] {
 		p.t.Errorf("journal has steps %+v, want %+v", got.Steps, want.Steps)
 	}
-	if got.From != want.From || got.To != want.To || got.Phase != want.Phase || got.Acted != want.Acted || got.BootID != want.BootID || got.Why != want.Why {
+	if got.From != want.From || got.To != want.To || got.Phase != want.Phase || got.Acted != want.Acted ||
+		got.BootID != want.BootID || got.Why != want.Why {
 		p.t.Errorf("journal has %+v, want %+v", got, want)
 	}
 }

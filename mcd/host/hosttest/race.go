@@ -45,7 +45,8 @@ func Racer(home string) error {
 	for i := 0; ; i++ {
 		for _, pair := range [][2]string{{"conf", "evil"}, {".ssh", "evil2"}, {"conf", "evil3"}, {".ssh", "conf"}} {
 			for range 1 + i%2 { // Failures are ignored, because the loop retries.
-				_ = unix.Renameat2(unix.AT_FDCWD, filepath.Join(home, pair[0]), unix.AT_FDCWD, filepath.Join(home, pair[1]), unix.RENAME_EXCHANGE)
+				_ = unix.Renameat2(unix.AT_FDCWD, filepath.Join(home, pair[0]), unix.AT_FDCWD,
+					filepath.Join(home, pair[1]), unix.RENAME_EXCHANGE)
 			}
 		}
 	}
@@ -80,7 +81,8 @@ func startRacer(t *testing.T, racer *exec.Cmd, home string) {
 func Race(t *testing.T, top string, open func() host.Files, racer *exec.Cmd) {
 	t.Helper()
 	for p, mode := range map[string]os.FileMode{"etc/race.d": 0o755, "root/.ssh": 0o700, "home/app": 0o755} {
-		if err := errors.Join(os.MkdirAll(filepath.Join(top, p), 0o755), os.Chmod(filepath.Join(top, p), mode)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Join(top, p), 0o755),
+			os.Chmod(filepath.Join(top, p), mode)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -98,7 +100,8 @@ func Race(t *testing.T, top string, open func() host.Files, racer *exec.Cmd) {
 				done++
 			case errors.As(err, new(*host.UnsafePathError)):
 				refused++
-			case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR), errors.Is(err, fs.ErrExist), errors.Is(err, unix.EISDIR), errors.Is(err, host.ErrNotEmpty):
+			case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR), errors.Is(err, fs.ErrExist),
+				errors.Is(err, unix.EISDIR), errors.Is(err, host.ErrNotEmpty):
 			default:
 				t.Fatalf("round %d: %v", round, err)
 			}
@@ -109,7 +112,8 @@ func Race(t *testing.T, top string, open func() host.Files, racer *exec.Cmd) {
 	}
 	t.Logf("the daemon made %d changes and refused %d", done, refused)
 	if done < rounds/100 || refused < rounds/100 {
-		t.Errorf("of %d changes, the daemon made %d and refused %d: user and daemon hardly race", 4*rounds, done, refused)
+		t.Errorf("of %d changes, the daemon made %d and refused %d: user and daemon hardly race", 4*rounds, done,
+			refused)
 	}
 }
 

@@ -70,7 +70,10 @@ func TestEnablementIsTheSymlinksThatSystemctlMakes(t *testing.T) {
 	if err := h.Units.Disable(t.Context(), "a.service"); err != nil {
 		t.Fatal(err)
 	}
-	for _, at := range []string{"/etc/systemd/system/multi-user.target.wants", "/etc/systemd/system/b.service", "/etc/systemd/system/y.target.requires"} {
+	for _, at := range []string{
+		"/etc/systemd/system/multi-user.target.wants", "/etc/systemd/system/b.service",
+		"/etc/systemd/system/y.target.requires",
+	} {
 		if is, err := h.Files.Stat(at); err != nil || is.Kind != host.Absent {
 			t.Errorf("%s is still %v, %v", at, is, err)
 		}
@@ -79,7 +82,8 @@ func TestEnablementIsTheSymlinksThatSystemctlMakes(t *testing.T) {
 
 func TestATemplateIsEnabledByItsDefaultInstance(t *testing.T) {
 	h := open(t)
-	if err := h.Files.Write("/etc/systemd/system/t@.service", host.Entry{Mode: 0o644}, []byte("[Install]\nWantedBy=a.target\nDefaultInstance=one\n")); err != nil {
+	if err := h.Files.Write("/etc/systemd/system/t@.service", host.Entry{Mode: 0o644},
+		[]byte("[Install]\nWantedBy=a.target\nDefaultInstance=one\n")); err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []struct {
@@ -112,7 +116,8 @@ func TestEnablingReplacesNothingThatIsSomebodyElses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := h.Files.Write("/etc/systemd/system/a.service", host.Entry{Mode: 0o644}, []byte("[Install]\nAlias=alias.service\n")); err != nil {
+			if err := h.Files.Write("/etc/systemd/system/a.service", host.Entry{Mode: 0o644},
+				[]byte("[Install]\nAlias=alias.service\n")); err != nil {
 				t.Fatal(err)
 			}
 			if err := h.Units.Enable(t.Context(), "a.service"); err == nil || !strings.Contains(err.Error(), at) {
@@ -152,13 +157,17 @@ func TestTwoDaemonsDoNotServeOneMachine(t *testing.T) {
 
 func TestSecretsOfTheJournalAreForRootOnly(t *testing.T) {
 	h := open(t)
-	if err := h.Store.Keep([]host.Old{{Digest: host.DigestOf([]byte("secret")), Contents: []byte("secret")}}); err != nil {
+	if err := h.Store.Keep([]host.Old{{
+		Digest:   host.DigestOf([]byte("secret")),
+		Contents: []byte("secret"),
+	}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.Journal.Save(host.Record{}); err != nil {
 		t.Fatal(err)
 	}
-	for at, mode := range map[string]uint32{host.StateDir: 0o700, host.StateDir + "/replaced": 0o600, host.StateDir + "/journal.json": 0o600} {
+	for at, mode := range map[string]uint32{host.StateDir: 0o700, host.StateDir + "/replaced": 0o600, host.StateDir +
+		"/journal.json": 0o600} {
 		if is, err := h.Files.Stat(at); err != nil || is.Mode != mode {
 			t.Errorf("%s is %v, %v; want mode %o", at, is, err, mode)
 		}

@@ -33,7 +33,8 @@ func Enter(dir string, inside ...string) error {
 	}
 	for _, needed := range []string{"proc/self/fd", "etc"} {
 		if _, err := os.Stat(filepath.Join(dir, needed)); err != nil {
-			return fmt.Errorf("entering the machine's root %s: it has no /%s (%w). Mount the hostPath / there with mountPropagation HostToContainer, and set hostPID", dir, needed, errors.Unwrap(err))
+			return fmt.Errorf("entering the machine's root %s: it has no /%s (%w). Mount the hostPath / there with "+
+				"mountPropagation HostToContainer, and set hostPID", dir, needed, errors.Unwrap(err))
 		}
 	}
 	self, err := unix.Open("/proc/self/exe", unix.O_PATH|unix.O_CLOEXEC, 0)
@@ -49,7 +50,8 @@ func Enter(dir string, inside ...string) error {
 	}
 	args := append(append([]string{}, os.Args...), inside...)
 	err = unix.Exec("/proc/self/fd/"+strconv.Itoa(self), args, environment(os.Environ()))
-	return fmt.Errorf("executing this program inside of the machine's root: %w; a binary that is not static cannot", err)
+	return fmt.Errorf("executing this program inside of the machine's root: %w; a binary that is not static cannot",
+		err)
 }
 
 // isRoot reports whether a directory is the root of this process.
@@ -66,7 +68,10 @@ func isRoot(dir string) (bool, error) {
 		return false, fmt.Errorf("entering the machine's root: %w", err)
 	}
 	if !at.IsDir() {
-		return false, fmt.Errorf("entering the machine's root: %w", &fs.PathError{Op: "chroot", Path: dir, Err: unix.ENOTDIR})
+		return false, fmt.Errorf("entering the machine's root: %w", &fs.PathError{
+			Op: "chroot", Path: dir,
+			Err: unix.ENOTDIR,
+		})
 	}
 	return os.SameFile(at, own), nil
 }

@@ -29,7 +29,8 @@ func OpenReadOnly(_ context.Context, dir string) (host.Host, func(), error) {
 
 func open(dir string, lock func(*files.Root) error) (host.Host, func(), error) {
 	if os.Geteuid() != 0 {
-		return host.Host{}, nil, errors.New("the daemon changes the whole machine and has to run as root; for a host without rights, use simulate")
+		return host.Host{}, nil, errors.New("the daemon changes the whole machine and has to run as root; for a host " +
+			"without rights, use simulate")
 	}
 	root, err := files.Open(dir)
 	if err != nil {
@@ -45,7 +46,8 @@ func open(dir string, lock func(*files.Root) error) (host.Host, func(), error) {
 		root.Close() //nolint:errcheck,gosec // nothing was left unwritten
 	}
 	return host.Host{
-		Files: root, Disk: root, Units: units, Passwd: accounts.NewShadowUtils(root, dir), OS: operatingSystem(root, dir), Trust: trustStore{root, dir}, Power: systemd.NewPower(dir, units),
+		Files: root, Disk: root, Units: units, Passwd: accounts.NewShadowUtils(root, dir),
+		OS: operatingSystem(root, dir), Trust: trustStore{root, dir}, Power: systemd.NewPower(dir, units),
 		Journal: root.Journal(), Store: root.Store(), Contents: content.New(root), Same: root.Same,
 	}, closeAll, nil
 }

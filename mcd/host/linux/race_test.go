@@ -21,7 +21,8 @@ func TestTheRacer(t *testing.T) {
 	t.Fatal(hosttest.Racer(home))
 }
 
-// TestAUserRacesTheDaemon has a user exchange directories for links while the daemon writes below the user's home directory.
+// TestAUserRacesTheDaemon has a user exchange directories for links while the daemon writes below the user's home
+// directory.
 func TestAUserRacesTheDaemon(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("it runs a process of another user, which takes root: run the tests as root, as make test does in CI")
@@ -30,7 +31,8 @@ func TestAUserRacesTheDaemon(t *testing.T) {
 	if err := errors.Join(os.Chmod(filepath.Dir(top), 0o755), os.Chmod(top, 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	racer := exec.Command("/proc/self/exe", "-test.run=^TestTheRacer$") // the directory of the test's binary may be root's alone
+	// the directory of the test's binary may be root's alone
+	racer := exec.Command("/proc/self/exe", "-test.run=^TestTheRacer$")
 	hosttest.Race(t, top, func() host.Files {
 		root, err := files.Open(top)
 		if err != nil {

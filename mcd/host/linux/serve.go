@@ -25,8 +25,8 @@ type Serving struct {
 	Dir string
 	// Form of this daemon.
 	Form Form
-	// Poll is how often Serve checks the locks; 0 is DefaultPoll. After the service has ended, a pod waits for ten of these
-	// intervals, so that a restart of the service does not change the daemon twice.
+	// Poll is how often Serve checks the locks; 0 is DefaultPoll. After the service has ended, a pod waits for ten of
+	// these intervals, so that a restart of the service does not change the daemon twice.
 	Poll time.Duration
 	// Log gets a line whenever this daemon starts or ends to wait.
 	Log *slog.Logger
@@ -70,7 +70,9 @@ func Serve(ctx context.Context, o Serving, serve func(context.Context, host.Host
 
 // serveOnce serves until the function returns. serveOnce reports whether the function returned because the service
 // started.
-func (o Serving) serveOnce(ctx context.Context, locks *files.Root, serve func(context.Context, host.Host) error) (yielded bool, err error) {
+func (o Serving) serveOnce(ctx context.Context, locks *files.Root,
+	serve func(context.Context, host.Host) error,
+) (yielded bool, err error) {
 	var h host.Host
 	var closeHost func()
 	open := func() (err error) {
@@ -130,7 +132,8 @@ func (o Serving) awaitNoService(ctx context.Context, locks *files.Root) error {
 		case err != nil:
 			return err
 		case is && !waiting:
-			o.Log.Info("standing by: the service machine-config-daemon.service serves this machine; this pod takes over when the service ends")
+			o.Log.Info("standing by: the service machine-config-daemon.service serves this machine; this pod takes " +
+				"over when the service ends")
 			waiting = true
 			fallthrough
 		case is:

@@ -31,8 +31,10 @@ func OpenSimulated(dir string, say func(line string)) (host.Host, *files.Root, e
 	}
 	units := systemd.SimulatedUnits{Enablement: systemd.NewEnablement(root), Say: say}
 	return host.Host{
-		Files: root, Disk: root, Units: units, Passwd: accounts.NewAccountFiles(root), OS: SimulatedOS{root}, Trust: sayTrust("simulated", say), Power: SimulatedPower{root, say},
-		Journal: root.Journal(), Store: root.Store(), Contents: content.New(root), Same: root.Same, Unprivileged: !root.IsPrivileged(),
+		Files: root, Disk: root, Units: units, Passwd: accounts.NewAccountFiles(root), OS: SimulatedOS{root},
+		Trust: sayTrust("simulated", say), Power: SimulatedPower{root, say},
+		Journal: root.Journal(), Store: root.Store(), Contents: content.New(root), Same: root.Same,
+		Unprivileged: !root.IsPrivileged(),
 	}, root, nil
 }
 
@@ -46,8 +48,10 @@ func OpenOffline(dir string, say func(line string)) (host.Host, *files.Root, err
 		return host.Host{}, nil, err
 	}
 	h := host.Host{
-		Files: root, Disk: root, Units: systemd.SimulatedUnits{Enablement: systemd.NewEnablement(root), Say: say}, Passwd: accounts.NewShadowUtils(root, dir),
-		OS: offlineOS{}, Trust: sayTrust("at rest", say), Power: offlinePower{say}, Journal: root.Journal(), Store: root.Store(), Contents: content.New(root), Same: root.Same, Unprivileged: !root.IsPrivileged(),
+		Files: root, Disk: root, Units: systemd.SimulatedUnits{Enablement: systemd.NewEnablement(root), Say: say},
+		Passwd: accounts.NewShadowUtils(root, dir),
+		OS:     offlineOS{}, Trust: sayTrust("at rest", say), Power: offlinePower{say}, Journal: root.Journal(),
+		Store: root.Store(), Contents: content.New(root), Same: root.Same, Unprivileged: !root.IsPrivileged(),
 	}
 	if h.Unprivileged {
 		h.Passwd = accounts.NewAccountFiles(root)

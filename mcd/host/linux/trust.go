@@ -19,7 +19,9 @@ type trustStore struct {
 
 // Update implements host.TrustStore. It runs only programs of package distribution.
 func (s trustStore) Update(ctx context.Context, program string) error {
-	if !slices.ContainsFunc(distribution.Systems(), func(o distribution.OS) bool { return o.TrustStore.Program == program }) {
+	if !slices.ContainsFunc(distribution.Systems(), func(o distribution.OS) bool {
+		return o.TrustStore.Program == program
+	}) {
 		return fmt.Errorf("%s is not the program of a trust store: %w", program, host.ErrUnsupported)
 	}
 	found := machine.FindProgram(s.root, s.dir, program)

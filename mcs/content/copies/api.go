@@ -55,7 +55,8 @@ func newAPI(config *rest.Config) (*api, error) {
 func (a *api) get(ctx context.Context, resource, name string, into runtime.Object) error {
 	err := a.client.Get().Resource(resource).Name(name).Do(ctx).Into(into)
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("reading %s %s: it does not exist, and the controller writes it with the next change of the config", resource, name)
+		return fmt.Errorf("reading %s %s: it does not exist, and the controller writes it with the next change of "+
+			"the config", resource, name)
 	}
 	if err != nil {
 		return fmt.Errorf("reading %s %s: %w", resource, name, err)
@@ -81,7 +82,8 @@ func (a *api) file(ctx context.Context, hash string) (File, error) {
 	}
 	return File{
 		Size: is.Spec.Size, Copy: func(ctx context.Context, to io.Writer) error { return write(ctx, is, to) },
-		Mismatch: fmt.Errorf("reading Content %s: its chunks do not have the hash that is its name: delete it, and the controller creates it again", hash),
+		Mismatch: fmt.Errorf("reading Content %s: its chunks do not have the hash that is its name: delete it, and "+
+			"the controller creates it again", hash),
 	}, nil
 }
 
@@ -94,7 +96,8 @@ func (a *api) copy(ctx context.Context, is *v1alpha1.Content, to io.Writer) erro
 			return err
 		}
 		if want := min(left, contentstore.ChunkSize); int64(len(plain)) != want {
-			return fmt.Errorf("reading Content %s: its chunk %s has %d bytes instead of %d", is.Name, name, len(plain), want)
+			return fmt.Errorf("reading Content %s: its chunk %s has %d bytes instead of %d", is.Name, name, len(plain),
+				want)
 		}
 		left -= int64(len(plain))
 		if _, err := to.Write(plain); err != nil {

@@ -15,9 +15,9 @@ import (
 // maxArtifact is the largest file of a registry in bytes. The daemon has the same limit.
 const maxArtifact = 1 << 30
 
-// copyArtifact makes sure that the directory has a verified copy of a file in a registry, and returns the name and the size of
-// the copy. The digest of the artifact names a manifest, and the manifest names the digest of the file, which verifies the bytes. The name
-// of the copy has this digest, so that the copy of an earlier process needs no registry.
+// copyArtifact makes sure that the directory has a verified copy of a file in a registry, and returns the name and the
+// size of the copy. The digest of the artifact names a manifest, and the manifest names the digest of the file, which
+// verifies the bytes. The name of the copy has this digest, so that the copy of an earlier process needs no registry.
 func (c *Copies) copyArtifact(ctx context.Context, w wanted) (file string, size int64, err error) {
 	if file, size, ok := c.earlier(w.key()); ok {
 		return file, size, nil
@@ -28,7 +28,8 @@ func (c *Copies) copyArtifact(ctx context.Context, w wanted) (file string, size 
 	}
 	defer body.Close() //nolint:errcheck // only read
 	if layer.Size < 0 || layer.Size > maxArtifact {
-		return "", 0, fmt.Errorf("reading %s: its manifest says that it has %d bytes, and a file of a registry has at most %d", w.name, layer.Size, maxArtifact)
+		return "", 0, fmt.Errorf("reading %s: its manifest says that it has %d bytes, and a file of a registry has "+
+			"at most %d", w.name, layer.Size, maxArtifact)
 	}
 	hash := strings.Replace(layer.Digest, ":", "-", 1)
 	file = w.key() + "." + hash
@@ -70,7 +71,8 @@ func (a *api) writeArtifact(ctx context.Context, is *v1alpha1.Content, to io.Wri
 	}
 	defer body.Close() //nolint:errcheck // only read
 	if layer.Size != is.Spec.Size {
-		return fmt.Errorf("reading Content %s from %s: it has %d bytes there instead of %d", is.Name, from, layer.Size, is.Spec.Size)
+		return fmt.Errorf("reading Content %s from %s: it has %d bytes there instead of %d", is.Name, from, layer.Size,
+			is.Spec.Size)
 	}
 	if err := copyBody(to, body, is.Spec.Size, is.Name); err != nil {
 		return fmt.Errorf("reading Content %s from %s: %w", is.Name, from, err)

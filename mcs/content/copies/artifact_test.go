@@ -76,7 +76,10 @@ func newShelf() *shelf { return &shelf{files: map[string]answer{}, reads: map[st
 func (s *shelf) reader(t *testing.T, dir string, most int64) *server {
 	t.Helper()
 	out := &server{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
-	all, err := New(Options{Stored: noStore, Registries: s, Dir: dir, Max: most, Log: slog.New(slog.NewTextHandler(&out.log, nil)), Now: func() time.Time { return out.now }})
+	all, err := New(Options{
+		Stored: noStore, Registries: s, Dir: dir, Max: most,
+		Log: slog.New(slog.NewTextHandler(&out.log, nil)), Now: func() time.Time { return out.now },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +291,8 @@ func TestOneAddressDoesNotReadTheCopyOfAnother(t *testing.T) {
 	r := s.reader(t, t.TempDir(), 1<<30)
 	r.servesArtifact(t, private, data)
 	r.refuses(t, strings.Replace(private, "private", "public", 1), "no artifact")
-	for _, name := range []string{strings.Replace(private, "/tool@", "/tool:v1@", 1), strings.Replace(private, "/tool@", "/../tool@", 1), private + "/", "oci://", "oci-0"} {
+	for _, name := range []string{strings.Replace(private, "/tool@", "/tool:v1@", 1), strings.Replace(private, "/tool@",
+		"/../tool@", 1), private + "/", "oci://", "oci-0"} {
 		if f, _, err := r.Open(t.Context(), name); err == nil || !errors.Is(err, mcs.ErrContentUnavailable) {
 			f.Close()
 			t.Errorf("%q is a file", name)

@@ -23,11 +23,11 @@ const (
 	readTimeout = 10 * time.Minute
 	// answerTimeout is how long a request waits for a file that is being read. Ignition waits 10 s for headers.
 	answerTimeout = 8 * time.Second
-	// retryAfter is how long the reason of a failure answers further requests, so that a file with a missing chunk does not
-	// cause endless reads.
+	// retryAfter is how long the reason of a failure answers further requests, so that a file with a missing chunk does
+	// not cause endless reads.
 	retryAfter = 5 * time.Second
-	// maxReads is how many files are read at a time from the API server, and from each registry, so that a slow registry
-	// delays only its own files. maxRegistryReads is how many files are read from all registries.
+	// maxReads is how many files are read at a time from the API server, and from each registry, so that a slow
+	// registry delays only its own files. maxRegistryReads is how many files are read from all registries.
 	maxReads, maxRegistryReads = 2, 8
 )
 
@@ -162,9 +162,9 @@ func keyOf(file string) string {
 	return ""
 }
 
-// Open returns a file and its size: the file of the content store with a hash, or the file in a registry with an address like
-// oci://REGISTRY/NAME@sha256:HEX. The caller closes it. The error wraps mcs.ErrContentUnavailable if the file cannot be served
-// now.
+// Open returns a file and its size: the file of the content store with a hash, or the file in a registry with an
+// address like oci://REGISTRY/NAME@sha256:HEX. The caller closes it. The error wraps mcs.ErrContentUnavailable if the
+// file cannot be served now.
 func (c *Copies) Open(ctx context.Context, name string) (*os.File, int64, error) {
 	w := wanted{name: name}
 	if !machineconfig.IsStoredHash(name) {
@@ -235,7 +235,8 @@ func (c *Copies) begin(ctx context.Context, w wanted) *read {
 	if c.reads[w.artifact.Registry] == nil {
 		c.reads[w.artifact.Registry] = make(chan struct{}, maxReads)
 	}
-	go c.run(context.WithoutCancel(ctx), w, r, c.reads[w.artifact.Registry]) // A client that disconnects does not end it: others wait for the file.
+	// A client that disconnects does not end it: others wait for the file.
+	go c.run(context.WithoutCancel(ctx), w, r, c.reads[w.artifact.Registry])
 	return r
 }
 

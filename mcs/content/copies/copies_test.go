@@ -59,7 +59,10 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case !ok:
 		w.WriteHeader(http.StatusNotFound)
-		object = metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Reason: metav1.StatusReasonNotFound, Code: 404}
+		object = metav1.Status{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure",
+			Reason: metav1.StatusReasonNotFound, Code: 404,
+		}
 	}
 	_ = json.NewEncoder(w).Encode(object)
 }
@@ -123,7 +126,10 @@ func (c *cluster) server(t *testing.T, dir string, most int64) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := New(Options{Stored: source, Dir: dir, Max: most, Log: slog.New(slog.NewTextHandler(&s.log, nil)), Now: func() time.Time { return s.now }})
+	all, err := New(Options{
+		Stored: source, Dir: dir, Max: most, Log: slog.New(slog.NewTextHandler(&s.log, nil)),
+		Now: func() time.Time { return s.now },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +165,8 @@ func (s *server) refuses(t *testing.T, hash, want string) {
 
 func TestAFileIsReadOnceAndSurvivesARestart(t *testing.T) {
 	c, dir := newCluster(t), t.TempDir()
-	large, small := append(noise(1, 2*contentstore.ChunkSize), bytes.Repeat([]byte("compresses "), 50_000)...), []byte("x")
+	large, small := append(noise(1, 2*contentstore.ChunkSize), bytes.Repeat([]byte("compresses "), 50_000)...),
+		[]byte("x")
 	for _, data := range [][]byte{large, small} {
 		c.add(t, data)
 	}
@@ -273,7 +280,8 @@ func TestDamageOnTheDiskIsNotServedAfterARestart(t *testing.T) {
 			if says != "changed" { // a running server notices the size
 				s.serves(t, data)
 			}
-			if err := errors.Join(damage(filepath.Join(dir, hashed(data))), os.WriteFile(filepath.Join(dir, tempPrefix+"1"), nil, 0o600)); err != nil {
+			if err := errors.Join(damage(filepath.Join(dir, hashed(data))),
+				os.WriteFile(filepath.Join(dir, tempPrefix+"1"), nil, 0o600)); err != nil {
 				t.Fatal(err)
 			}
 			s = c.server(t, dir, 1<<30)

@@ -35,7 +35,8 @@ func (c *Copies) copyStored(ctx context.Context, name string) (int64, error) {
 	})
 }
 
-// verify reports whether an earlier process left a file with a hash, and returns its size. It removes a file with another hash.
+// verify reports whether an earlier process left a file with a hash, and returns its size. It removes a file with
+// another hash.
 func verify(path, hash string) (int64, bool) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -68,8 +69,8 @@ func newSum(is string) sum {
 // String returns the hash of the bytes.
 func (s sum) String() string { return s.function + hex.EncodeToString(s.Sum(nil)) }
 
-// write writes a file of a size. The function fill writes its bytes, and returns an error unless it verified them. Only then does
-// the file get its name.
+// write writes a file of a size. The function fill writes its bytes, and returns an error unless it verified them. Only
+// then does the file get its name.
 func (c *Copies) write(file string, size int64, fill func(io.Writer) error) (err error) {
 	if err := c.makeRoom(size); err != nil {
 		return err
@@ -100,10 +101,12 @@ func (c *Copies) write(file string, size int64, fill func(io.Writer) error) (err
 // largestReserve limits the part of the disk that stays free.
 const largestReserve = 1 << 30
 
-// makeRoom removes the copies that were used the longest time ago, until there is room for another file. It reserves the room.
+// makeRoom removes the copies that were used the longest time ago, until there is room for another file. It reserves
+// the room.
 func (c *Copies) makeRoom(size int64) error {
 	if size > c.Max {
-		return fmt.Errorf("the file has %d MiB, and the server's copies of files have at most %d MiB: set a larger --content-cache", size>>20, c.Max>>20)
+		return fmt.Errorf("the file has %d MiB, and the server's copies of files have at most %d MiB: set a larger "+
+			"--content-cache", size>>20, c.Max>>20)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,7 +119,8 @@ func (c *Copies) makeRoom(size int64) error {
 	}
 	free, all := int64(disk.Bavail)*disk.Bsize, int64(disk.Blocks)*disk.Bsize
 	if reserve := min(all/10, largestReserve); free-size-c.reserved < reserve {
-		return fmt.Errorf("the disk of %s is full: %d MiB are free, %d MiB are needed, and %d MiB stay free", c.Dir, free>>20, (size+c.reserved)>>20, reserve>>20)
+		return fmt.Errorf("the disk of %s is full: %d MiB are free, %d MiB are needed, and %d MiB stay free", c.Dir,
+			free>>20, (size+c.reserved)>>20, reserve>>20)
 	}
 	c.reserved += size
 	return nil
@@ -129,8 +133,8 @@ func (c *Copies) release(size int64) {
 	c.reserved -= size
 }
 
-// removeOldest removes copies until all copies, those that are being written and a file of a size are within the limit. Requests
-// that read a removed copy continue. The caller holds mu.
+// removeOldest removes copies until all copies, those that are being written and a file of a size are within the limit.
+// Requests that read a removed copy continue. The caller holds mu.
 func (c *Copies) removeOldest(size int64) error {
 	files, err := os.ReadDir(c.Dir)
 	if err != nil {
@@ -160,7 +164,8 @@ func (c *Copies) removeOldest(size int64) error {
 	return nil
 }
 
-// oldestOf returns the copy that was used the longest time ago. A copy that no request of this process used is the oldest.
+// oldestOf returns the copy that was used the longest time ago. A copy that no request of this process used is the
+// oldest.
 func oldestOf(sizes map[string]int64, known map[string]*entry) (oldest string) {
 	for file := range sizes {
 		a, b := known[keyOf(file)], known[keyOf(oldest)]

@@ -78,7 +78,8 @@ func (c *File) Run(ctx context.Context) {
 			return
 		case <-ticker.C:
 			if err := c.Refresh(); err != nil {
-				c.log.Error("reading the CAs of client certificates failed; the last valid ones stay in use", "error", err)
+				c.log.Error("reading the CAs of client certificates failed; the last valid ones stay in use", "error",
+					err)
 			}
 		}
 	}
@@ -111,7 +112,8 @@ func parseCAs(text []byte) (Certificates, error) {
 	}
 	for i, cert := range all {
 		if !cert.IsCA {
-			return nil, fmt.Errorf("certificate %d (%s) is not a CA certificate: use the one that signs client certificates", i+1, cert.Subject)
+			return nil, fmt.Errorf("certificate %d (%s) is not a CA certificate: use the one that signs client "+
+				"certificates", i+1, cert.Subject)
 		}
 	}
 	return all, nil

@@ -29,12 +29,13 @@ type Bounds struct {
 func DefaultBounds() Bounds {
 	return Bounds{
 		// The time Header is enough for three lost packets on a bad line, and limits slow-loris attacks.
-		Header:      10 * time.Second,
-		Read:        15 * time.Second, // A request has no body, so it ends soon after its headers.
-		Send:        5 * time.Minute,  // The time Send is enough for a config of some MiB over a slow management network.
-		Stop:        time.Minute,      // The time is long because Ignition does not retry after an incomplete body.
-		HeaderBytes: 16 << 10,         // Ignition sends headers of 200 bytes; a token has 70 bytes.
-		Connections: 4096,             // A connection with TLS needs about 60 KiB, so all connections need at most 256 MiB.
+		Header: 10 * time.Second,
+		Read:   15 * time.Second, // A request has no body, so it ends soon after its headers.
+		// The time Send is enough for a config of some MiB over a slow management network.
+		Send:        5 * time.Minute,
+		Stop:        time.Minute, // The time is long because Ignition does not retry after an incomplete body.
+		HeaderBytes: 16 << 10,    // Ignition sends headers of 200 bytes; a token has 70 bytes.
+		Connections: 4096,        // A connection with TLS needs about 60 KiB, so all connections need at most 256 MiB.
 		// PerSource is an eighth of Connections, so that a rack behind one address can boot at once.
 		PerSource: 512,
 	}

@@ -26,8 +26,8 @@ func (r Rate) Limiter() *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(r.PerSecond), max(r.Burst, 1))
 }
 
-// Limits apply to each source. A source is an IPv4 address, or an IPv6 network of 64 bits, in which one machine can choose any
-// address.
+// Limits apply to each source. A source is an IPv4 address, or an IPv6 network of 64 bits, in which one machine can
+// choose any address.
 type Limits struct {
 	// Requests limits all requests.
 	Requests Rate

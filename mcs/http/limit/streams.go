@@ -7,8 +7,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/http/address"
 )
 
-// Streams limits how many long answers run at a time. A source may have as many as are left for all other sources, so that
-// slow readers of a few sources never use all of them. Its methods may be called concurrently.
+// Streams limits how many long answers run at a time. A source may have as many as are left for all other sources, so
+// that slow readers of a few sources never use all of them. Its methods may be called concurrently.
 type Streams struct {
 	// Total is the largest number of answers.
 	Total int

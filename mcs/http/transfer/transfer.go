@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// A client must take part bytes within timeout. So a slow line has enough time for a large file, and a client that reads
-	// nothing does not keep a connection.
+	// A client must take part bytes within timeout. So a slow line has enough time for a large file, and a client that
+	// reads nothing does not keep a connection.
 	part    = 512 << 10
 	timeout = time.Minute
 )
@@ -25,10 +25,10 @@ type File struct {
 	Size int64
 }
 
-// Send answers a GET or HEAD request with a file whose content is identified by tag, which is no longer than a line. The
-// answer honours Range, If-Range and If-None-Match. A request for several ranges gets the whole file: no client of machines
-// sends one, and an answer with many small parts costs much. An error after the beginning of the answer means that the client
-// did not get all of it.
+// Send answers a GET or HEAD request with a file whose content is identified by tag, which is no longer than a line.
+// The answer honours Range, If-Range and If-None-Match. A request for several ranges gets the whole file: no client of
+// machines sends one, and an answer with many small parts costs much. An error after the beginning of the answer means
+// that the client did not get all of it.
 func Send(w http.ResponseWriter, r *http.Request, tag string, f File) (status int, sent int64, err error) {
 	w.Header().Set("ETag", strconv.Quote(tag))
 	w.Header().Set("Content-Type", "application/octet-stream")
@@ -77,7 +77,8 @@ func (w *writer) Write(bytes []byte) (int, error) {
 	}
 	if w.sent >= w.until {
 		w.until = w.sent + part
-		if err := w.control.SetWriteDeadline(time.Now().Add(timeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		if err := w.control.SetWriteDeadline(time.Now().Add(timeout)); err != nil &&
+			!errors.Is(err, http.ErrNotSupported) {
 			w.err = err
 			return 0, err
 		}

@@ -34,7 +34,8 @@ func TestAClientGetsMoreTimeForEachPart(t *testing.T) {
 	contents := bytes.Repeat([]byte("x"), 3*part+1)
 	c := &client{ResponseWriter: httptest.NewRecorder(), left: len(contents)}
 	began := time.Now()
-	status, sent, err := Send(c, httptest.NewRequest("GET", "/", nil), "tag", File{bytes.NewReader(contents), int64(len(contents))})
+	status, sent, err := Send(c, httptest.NewRequest("GET", "/", nil), "tag",
+		File{bytes.NewReader(contents), int64(len(contents))})
 	if status != 200 || sent != int64(len(contents)) || err != nil || len(c.deadlines) != 4 {
 		t.Errorf("%d, %d bytes, %v, %d deadlines", status, sent, err, len(c.deadlines))
 	}
@@ -48,7 +49,8 @@ func TestAClientGetsMoreTimeForEachPart(t *testing.T) {
 func TestAClientThatReadsNothingIsLeft(t *testing.T) {
 	contents := bytes.Repeat([]byte("x"), 3*part)
 	c := &client{ResponseWriter: httptest.NewRecorder(), left: part}
-	status, sent, err := Send(c, httptest.NewRequest("GET", "/", nil), "tag", File{bytes.NewReader(contents), int64(len(contents))})
+	status, sent, err := Send(c, httptest.NewRequest("GET", "/", nil), "tag",
+		File{bytes.NewReader(contents), int64(len(contents))})
 	if status != 200 || sent != part || err == nil || !strings.Contains(err.Error(), "i/o timeout") {
 		t.Errorf("%d, %d bytes, %v", status, sent, err)
 	}
@@ -66,7 +68,8 @@ func (c cut) Seek(offset int64, whence int) (int64, error) {
 }
 
 func TestAFileThatEndsTooEarlyIsNoSuccess(t *testing.T) {
-	_, _, err := Send(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil), "tag", File{cut{bytes.NewReader([]byte("12345"))}, 15})
+	_, _, err := Send(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil), "tag",
+		File{cut{bytes.NewReader([]byte("12345"))}, 15})
 	if err == nil || !strings.Contains(err.Error(), "only 5 of 15 bytes") {
 		t.Errorf("it says %v", err)
 	}

@@ -55,12 +55,13 @@ func newAPI(config *rest.Config) (api, error) {
 	return api{client, configs}, nil
 }
 
-// referencedConfigs returns the sorted names of the rendered configs that pools refer to, and the revisions of secrets in the
-// records of their rollouts.
+// referencedConfigs returns the sorted names of the rendered configs that pools refer to, and the revisions of secrets
+// in the records of their rollouts.
 func (a api) referencedConfigs(ctx context.Context) (names []string, recorded map[string]bool, err error) {
 	pools := &mcfgv1.MachineConfigPoolList{}
 	// Version 0: the API server answers from its memory.
-	if err := a.configs.Get().Resource("machineconfigpools").Param("resourceVersion", "0").Do(ctx).Into(pools); err != nil {
+	if err := a.configs.Get().Resource("machineconfigpools").Param("resourceVersion", "0").Do(ctx).
+		Into(pools); err != nil {
 		return nil, nil, fmt.Errorf("reading the configs of pools: %w", err)
 	}
 	recorded = map[string]bool{}
@@ -97,7 +98,10 @@ func (a api) read(ctx context.Context) (objects, error) {
 	versions := sha256.New()
 	add := func(kind secretref.Kind, m metav1.ObjectMeta, data map[string][]byte) {
 		changed, manager := lastChange(m)
-		out.objects[secrets.ID(kind, m.Name)] = secrets.Object{Pools: m.Annotations[v1alpha1.SecretPoolsAnnotation], Data: data, Changed: changed, Manager: manager}
+		out.objects[secrets.ID(kind, m.Name)] = secrets.Object{
+			Pools: m.Annotations[v1alpha1.SecretPoolsAnnotation],
+			Data:  data, Changed: changed, Manager: manager,
+		}
 		fmt.Fprintln(versions, kind, m.Name, m.UID, m.ResourceVersion)
 	}
 	secretList, err := a.client.Secrets(v1alpha1.SecretsNamespace).List(ctx, metav1.ListOptions{})
@@ -123,7 +127,8 @@ func (a api) read(ctx context.Context) (objects, error) {
 	}
 	age, err := a.client.Secrets(v1alpha1.ServerNamespace).Get(ctx, v1alpha1.AgeKeysSecret, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return objects{}, fmt.Errorf("reading the age keys in Secret %s/%s: %w", v1alpha1.ServerNamespace, v1alpha1.AgeKeysSecret, err)
+		return objects{}, fmt.Errorf("reading the age keys in Secret %s/%s: %w", v1alpha1.ServerNamespace,
+			v1alpha1.AgeKeysSecret, err)
 	}
 	if err == nil {
 		for _, key := range slices.Sorted(maps.Keys(age.Data)) {
@@ -157,10 +162,12 @@ func (a api) revisionKey(ctx context.Context) (*corev1.Secret, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the key for the revisions of secrets in Secret %s/%s: %w", v1alpha1.ServerNamespace, name, err)
+		return nil, fmt.Errorf("reading the key for the revisions of secrets in Secret %s/%s: %w",
+			v1alpha1.ServerNamespace, name, err)
 	}
 	if len(read.Data[revisionKey]) < secrets.KeySize {
-		return nil, fmt.Errorf("reading the key for revisions: Secret %s/%s has no value %s of %d bytes: delete the Secret, and the server creates it again", v1alpha1.ServerNamespace, name, revisionKey, secrets.KeySize)
+		return nil, fmt.Errorf("reading the key for revisions: Secret %s/%s has no value %s of %d bytes: delete the "+
+			"Secret, and the server creates it again", v1alpha1.ServerNamespace, name, revisionKey, secrets.KeySize)
 	}
 	return read, nil
 }
@@ -185,12 +192,14 @@ type publication struct {
 
 // published reads the ConfigMap.
 func (a api) published(ctx context.Context) (publication, error) {
-	object, err := a.client.ConfigMaps(v1alpha1.ServerNamespace).Get(ctx, v1alpha1.SecretsConfigMap, metav1.GetOptions{})
+	object, err := a.client.ConfigMaps(v1alpha1.ServerNamespace).Get(ctx, v1alpha1.SecretsConfigMap,
+		metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return publication{}, nil
 	}
 	if err != nil {
-		return publication{}, fmt.Errorf("reading ConfigMap %s/%s: %w", v1alpha1.ServerNamespace, v1alpha1.SecretsConfigMap, err)
+		return publication{}, fmt.Errorf("reading ConfigMap %s/%s: %w", v1alpha1.ServerNamespace,
+			v1alpha1.SecretsConfigMap, err)
 	}
 	out := publication{object, map[string]v1alpha1.SecretsRevision{}}
 	for name, text := range object.Data {
@@ -214,10 +223,14 @@ func (a api) publish(ctx context.Context, have publication, state secrets.State)
 	}
 	client, err := a.client.ConfigMaps(v1alpha1.ServerNamespace), error(nil)
 	switch {
-	case have.object == nil && len(data) == 0, have.object != nil && maps.Equal(have.object.Data, data) && len(have.object.BinaryData) == 0:
+	case have.object == nil && len(data) == 0, have.object != nil && maps.Equal(have.object.Data, data) &&
+		len(have.object.BinaryData) == 0:
 		return nil
 	case have.object == nil:
-		_, err = client.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SecretsConfigMap}, Data: data}, metav1.CreateOptions{})
+		_, err = client.Create(ctx, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SecretsConfigMap},
+			Data:       data,
+		}, metav1.CreateOptions{})
 	default:
 		next := have.object.DeepCopy()
 		next.Data, next.BinaryData = data, nil
@@ -227,7 +240,8 @@ func (a api) publish(ctx context.Context, have publication, state secrets.State)
 		return nil // another server wrote it; the next read compares again
 	}
 	if err != nil {
-		return fmt.Errorf("publishing the revisions of secrets in ConfigMap %s/%s: %w", v1alpha1.ServerNamespace, v1alpha1.SecretsConfigMap, err)
+		return fmt.Errorf("publishing the revisions of secrets in ConfigMap %s/%s: %w", v1alpha1.ServerNamespace,
+			v1alpha1.SecretsConfigMap, err)
 	}
 	return nil
 }

@@ -24,7 +24,8 @@ import (
 const (
 	// readInterval is how often the objects are read, and readTimeout is how long a read may take.
 	readInterval, readTimeout = 5 * time.Second, 20 * time.Second
-	// configReads is how many rendered configs are read at a time. A pool may have thousands of configs of single nodes.
+	// configReads is how many rendered configs are read at a time. A pool may have thousands of configs of single
+	// nodes.
 	configReads = 8
 	// maxTexts is how many contents of files configs share.
 	maxTexts = 10_000
@@ -34,8 +35,8 @@ const (
 type Options struct {
 	// Pools returns the pools of a node. The error is an *mcs.NotForNodeError if the cluster does not have the node.
 	Pools func(ctx context.Context, node string) ([]string, error)
-	// NewDecrypt returns a function that decrypts files with age keys, each of which is the text of one or more keys. The
-	// error says which keys cannot be read; the function uses the others.
+	// NewDecrypt returns a function that decrypts files with age keys, each of which is the text of one or more keys.
+	// The error says which keys cannot be read; the function uses the others.
 	NewDecrypt func(keys [][]byte) (secrets.Decrypt, error)
 	// Log gets each problem once.
 	Log *slog.Logger
@@ -43,8 +44,8 @@ type Options struct {
 
 // Follower resolves the secrets of the rendered configs that pools refer to. Its methods may be called concurrently.
 //
-// Reads: MachineConfigPool (list), MachineConfig (get), Secret, ConfigMap in v1alpha1.SecretsNamespace (list), Secret v1alpha1.AgeKeysSecret (get). Writes: Secret and
-// ConfigMap v1alpha1.SecretsConfigMap.
+// Reads: MachineConfigPool (list), MachineConfig (get), Secret, ConfigMap in v1alpha1.SecretsNamespace (list), Secret
+// v1alpha1.AgeKeysSecret (get). Writes: Secret and ConfigMap v1alpha1.SecretsConfigMap.
 type Follower struct {
 	Options
 	api api
@@ -71,7 +72,10 @@ func New(config *rest.Config, o Options) (*Follower, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Follower{Options: o, api: api, known: map[string]parsedConfig{}, texts: map[[sha256.Size]byte]secretref.Content{}}, nil
+	return &Follower{
+		Options: o, api: api, known: map[string]parsedConfig{},
+		texts: map[[sha256.Size]byte]secretref.Content{},
+	}, nil
 }
 
 // Run reads the objects until the context ends. The error is nil.
@@ -90,8 +94,8 @@ func (f *Follower) Run(ctx context.Context) error {
 	}
 }
 
-// Read reads the objects once, resolves the configs and publishes the revisions. After an error, the contents in force do
-// not change. A reference that cannot be resolved is no error: it is published.
+// Read reads the objects once, resolves the configs and publishes the revisions. After an error, the contents in force
+// do not change. A reference that cannot be resolved is no error: it is published.
 func (f *Follower) Read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -134,7 +138,10 @@ func (f *Follower) resolve(ctx context.Context, configs []secrets.Config, in obj
 		if decrypt, keyProblem = f.NewDecrypt(in.ageKeys); keyProblem != nil {
 			digest = "" // report the problem again after the next read
 		}
-		next = secrets.Next(next, configs, secrets.Source{Objects: in.objects, Decrypt: decrypt, Key: in.revisionKey, Published: published.revisions})
+		next = secrets.Next(next, configs, secrets.Source{
+			Objects: in.objects, Decrypt: decrypt, Key: in.revisionKey,
+			Published: published.revisions,
+		})
 	}
 	next = secrets.WithEarlier(next, published.revisions, in.recorded)
 	if err := f.api.publish(ctx, published, next); err != nil {
@@ -214,8 +221,8 @@ func (f *Follower) readConfigs(ctx context.Context, names []string) error {
 	return group.Wait()
 }
 
-// shareTexts makes equal contents of several configs share their memory: the configs of thousands of nodes have the same
-// templates and encrypted files.
+// shareTexts makes equal contents of several configs share their memory: the configs of thousands of nodes have the
+// same templates and encrypted files.
 func (f *Follower) shareTexts(c secrets.Config) {
 	if len(f.texts) > maxTexts {
 		clear(f.texts)
@@ -230,9 +237,10 @@ func (f *Follower) shareTexts(c secrets.Config) {
 	}
 }
 
-// NodeSecrets returns the resolved files of a rendered config, a v1alpha1.NodeSecrets in JSON, for a node in the config's
-// pool. The error is an *mcs.NotForNodeError if the node is in another pool or the config is that of other nodes, mcs.ErrNoSuchConfig if no pool refers to a
-// config of that name with unresolved files, and mcs.ErrSecretsUnresolved if the server does not have the contents.
+// NodeSecrets returns the resolved files of a rendered config, a v1alpha1.NodeSecrets in JSON, for a node in the
+// config's pool. The error is an *mcs.NotForNodeError if the node is in another pool or the config is that of other
+// nodes, mcs.ErrNoSuchConfig if no pool refers to a config of that name with unresolved files, and
+// mcs.ErrSecretsUnresolved if the server does not have the contents.
 func (f *Follower) NodeSecrets(ctx context.Context, node, config string) ([]byte, error) {
 	pools, err := f.Pools(ctx, node)
 	if refused := new(mcs.NotForNodeError); errors.As(err, &refused) {
@@ -254,7 +262,10 @@ func (f *Follower) NodeSecrets(ctx context.Context, node, config string) ([]byte
 	case !found:
 		return nil, fmt.Errorf("reading the secrets of config %s: %w", config, mcs.ErrNoSuchConfig)
 	case !allowed:
-		return nil, &mcs.NotForNodeError{Node: node, Config: config, Why: errors.New("its secrets are those of other nodes")}
+		return nil, &mcs.NotForNodeError{
+			Node: node, Config: config,
+			Why: errors.New("its secrets are those of other nodes"),
+		}
 	case is.Files == nil:
 		return nil, fmt.Errorf("reading the secrets of config %s: %w", config, mcs.ErrSecretsUnresolved)
 	}

@@ -47,8 +47,8 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Follower reads ConfigMaps and Secrets with v1alpha1.TrustLabel (list, in v1alpha1.ServerNamespace and v1alpha1.SecretsNamespace),
-// and knows what nodes trust. Its methods may be called concurrently.
+// Follower reads ConfigMaps and Secrets with v1alpha1.TrustLabel (list, in v1alpha1.ServerNamespace and
+// v1alpha1.SecretsNamespace), and knows what nodes trust. Its methods may be called concurrently.
 type Follower struct {
 	Options
 	sources []source
@@ -67,7 +67,10 @@ func New(config *rest.Config, o Options) (*Follower, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing the API client for trust: %w", err)
 	}
-	f := &Follower{Options: o, sources: sources(client, o.Original), answers: map[string]answer{}, pools: map[string]readPools{}}
+	f := &Follower{
+		Options: o, sources: sources(client, o.Original), answers: map[string]answer{},
+		pools: map[string]readPools{},
+	}
 	if text, ok := o.Cache.Get(stateKey); ok {
 		if err := json.Unmarshal(text, &f.state); err != nil {
 			o.Log.Warn("ignoring an unreadable copy of what nodes trust", "error", err)
@@ -93,8 +96,8 @@ func (f *Follower) Run(ctx context.Context) error {
 	}
 }
 
-// Read reads the objects once. The objects of a place that cannot be read stay as they are, and the error says why. After an error
-// of every place, the content in force does not change.
+// Read reads the objects once. The objects of a place that cannot be read stay as they are, and the error says why.
+// After an error of every place, the content in force does not change.
 func (f *Follower) Read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -162,8 +165,8 @@ func (f *Follower) logProblem(err error) {
 	}
 }
 
-// poolsTime is how long the pools of a node count for the answer that nothing has changed. An answer with contents is always for the
-// pools that the node is in now.
+// poolsTime is how long the pools of a node count for the answer that nothing has changed. An answer with contents is
+// always for the pools that the node is in now.
 const poolsTime = 5 * time.Minute
 
 // readPools are the pools of a node as they were read.
@@ -178,9 +181,9 @@ type answer struct {
 	text     []byte
 }
 
-// NodeTrust returns what a node trusts, a v1alpha1.NodeTrust in JSON, and its revision. The text is nil if the node knows this
-// revision. The error is an *mcs.NotForNodeError if the node is in no pool. It wraps mcs.ErrAPIUnavailable or mcs.ErrNotSynced if
-// the node's pools or the objects are not known.
+// NodeTrust returns what a node trusts, a v1alpha1.NodeTrust in JSON, and its revision. The text is nil if the node
+// knows this revision. The error is an *mcs.NotForNodeError if the node is in no pool. It wraps mcs.ErrAPIUnavailable
+// or mcs.ErrNotSynced if the node's pools or the objects are not known.
 func (f *Follower) NodeTrust(ctx context.Context, node, known string) ([]byte, string, error) {
 	if known != "" && f.isUnchanged(node, known) {
 		return nil, known, nil
@@ -190,12 +193,17 @@ func (f *Follower) NodeTrust(ctx context.Context, node, known string) ([]byte, s
 		return nil, "", err
 	}
 	if len(pools) == 0 {
-		return nil, "", &mcs.NotForNodeError{Node: node, Why: errors.New("it is in no pool; label it for the pool that it belongs to")}
+		return nil, "",
+			&mcs.NotForNodeError{
+				Node: node,
+				Why:  errors.New("it is in no pool; label it for the pool that it belongs to"),
+			}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.state == nil {
-		return nil, "", fmt.Errorf("%w: reading the certificates that nodes trust: they were not read yet", mcs.ErrAPIUnavailable)
+		return nil, "", fmt.Errorf("%w: reading the certificates that nodes trust: they were not read yet",
+			mcs.ErrAPIUnavailable)
 	}
 	if len(f.pools) > maxNodes {
 		f.pools = map[string]readPools{}
@@ -211,7 +219,8 @@ func (f *Follower) NodeTrust(ctx context.Context, node, known string) ([]byte, s
 // maxNodes limits how many nodes the pools are stored of.
 const maxNodes = 20000
 
-// isUnchanged reports whether a node has the newest revision for the pools that it was in a short time ago. It reads nothing.
+// isUnchanged reports whether a node has the newest revision for the pools that it was in a short time ago. It reads
+// nothing.
 func (f *Follower) isUnchanged(node, known string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

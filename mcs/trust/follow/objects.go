@@ -29,7 +29,8 @@ type source struct {
 	read   func(ctx context.Context) ([]trust.Object, error)
 }
 
-// sources returns the places that a server reads. With a namespace of OpenShift's configuration, it reads the objects there too.
+// sources returns the places that a server reads. With a namespace of OpenShift's configuration, it reads the objects
+// there too.
 func sources(client typedcorev1.CoreV1Interface, original string) []source {
 	labelled := metav1.ListOptions{LabelSelector: v1alpha1.TrustLabel}
 	all := []source{
@@ -58,7 +59,9 @@ func sources(client typedcorev1.CoreV1Interface, original string) []source {
 		return all
 	}
 	return append(all,
-		source{original + "/", func(ctx context.Context) ([]trust.Object, error) { return originalConfigMaps(ctx, client, original) }},
+		source{original + "/", func(ctx context.Context) ([]trust.Object, error) {
+			return originalConfigMaps(ctx, client, original)
+		}},
 		source{"Secret " + original + "/", func(ctx context.Context) ([]trust.Object, error) {
 			s, err := client.Secrets(original).Get(ctx, originalPullSecret, metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
@@ -72,8 +75,11 @@ func sources(client typedcorev1.CoreV1Interface, original string) []source {
 	)
 }
 
-// originalConfigMaps reads the user's CA bundle of OpenShift, and the CAs of registries that its image configuration names.
-func originalConfigMaps(ctx context.Context, client typedcorev1.CoreV1Interface, namespace string) (objects []trust.Object, err error) {
+// originalConfigMaps reads the user's CA bundle of OpenShift, and the CAs of registries that its image configuration
+// names.
+func originalConfigMaps(ctx context.Context, client typedcorev1.CoreV1Interface,
+	namespace string,
+) (objects []trust.Object, err error) {
 	kinds := map[string]string{originalUserCA: v1alpha1.TrustUserCA}
 	raw, err := client.RESTClient().Get().AbsPath(originalImages).Do(ctx).Raw()
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -124,7 +130,8 @@ func ofConfigMap(m *corev1.ConfigMap, kind string) trust.Object {
 func ofSecret(s *corev1.Secret, kind string) trust.Object {
 	o := trust.Object{
 		Name: "Secret " + s.Namespace + "/" + s.Name, Secret: true, Version: string(s.UID) + "/" + s.ResourceVersion,
-		Kind: kind, Pools: s.Annotations[v1alpha1.TrustPoolsAnnotation], Created: s.CreationTimestamp.Time, Data: map[string]string{},
+		Kind: kind, Pools: s.Annotations[v1alpha1.TrustPoolsAnnotation], Created: s.CreationTimestamp.Time,
+		Data: map[string]string{},
 	}
 	for key, value := range s.Data {
 		o.Data[key] = string(value)

@@ -60,7 +60,9 @@ type Applier struct {
 // GitSource.status.applying, and writes them. The caller then records the result, which removes the record of the
 // planned changes. Apply can be interrupted at any point. While the record exists, no pool of the source is rendered or
 // rolled out.
-func (a *Applier) Apply(ctx context.Context, src *v1alpha1.GitSource, revisionName string, res transpile.Result) (status.Applied, error) {
+func (a *Applier) Apply(ctx context.Context, src *v1alpha1.GitSource, revisionName string,
+	res transpile.Result,
+) (status.Applied, error) {
 	content, at, err := ContentOf(res)
 	if err != nil {
 		return status.Applied{}, err
@@ -96,8 +98,9 @@ func (a *Applier) Apply(ctx context.Context, src *v1alpha1.GitSource, revisionNa
 		err = applyFault(err)
 		if fault.Of(err, "").Kind == fault.Stalled {
 			a.failures.Store(src.Name, failedWrite{
-				revision: revisionName, request: src.Annotations[v1alpha1.ReconcileAnnotation], generation: src.Generation,
-				until: a.Now().Add(rejectedPause), err: err,
+				revision: revisionName, request: src.Annotations[v1alpha1.ReconcileAnnotation],
+				generation: src.Generation,
+				until:      a.Now().Add(rejectedPause), err: err,
 			})
 		}
 		return applied, err
@@ -109,7 +112,9 @@ func (a *Applier) Apply(ctx context.Context, src *v1alpha1.GitSource, revisionNa
 // stale, the next reconciliation corrects the difference. planChanges asks the API server which objects existed before,
 // because a restore deletes objects that did not exist before. planChanges also asks the API server for objects that
 // only the cache lacks, because nothing else would delete them.
-func (a *Applier) planChanges(ctx context.Context, src *v1alpha1.GitSource, content revision.Content, at map[string]string) (changeSet, clusterstate.Objects, error) {
+func (a *Applier) planChanges(ctx context.Context, src *v1alpha1.GitSource, content revision.Content,
+	at map[string]string,
+) (changeSet, clusterstate.Objects, error) {
 	var p changeSet
 	var live clusterstate.Objects
 	content, err := a.withEarlierContent(ctx, src, content)
@@ -126,7 +131,8 @@ func (a *Applier) planChanges(ctx context.Context, src *v1alpha1.GitSource, cont
 			return p, live, applyFault(err)
 		}
 		p, err = planner{
-			source: src.Name, prune: prunes(src), created: created, seen: &a.seen, live: live, at: at, unrecorded: src.Status.AppliedContent == "",
+			source: src.Name, prune: prunes(src), created: created, seen: &a.seen, live: live, at: at,
+			unrecorded: src.Status.AppliedContent == "",
 		}.plan(content)
 		if err != nil {
 			return p, live, fault.NewStalled(v1alpha1.ReasonConflict, err)
@@ -142,7 +148,9 @@ func (a *Applier) planChanges(ctx context.Context, src *v1alpha1.GitSource, cont
 // withEarlierContent adds two parts to the content of a commit: objects of the applied revision that the source does
 // not prune, and what an interrupted apply of another commit has to restore. If the content of the applied revision is
 // not stored, withEarlierContent adds nothing.
-func (a *Applier) withEarlierContent(ctx context.Context, src *v1alpha1.GitSource, content revision.Content) (revision.Content, error) {
+func (a *Applier) withEarlierContent(ctx context.Context, src *v1alpha1.GitSource,
+	content revision.Content,
+) (revision.Content, error) {
 	digest := src.Status.AppliedContent
 	switch applying := src.Status.Applying; {
 	case applying != nil:
@@ -180,7 +188,8 @@ func (a *Applier) recentFailure(src *v1alpha1.GitSource, revisionName string) er
 		return nil
 	}
 	f := v.(failedWrite)
-	if f.revision == revisionName && f.generation == src.Generation && f.request == src.Annotations[v1alpha1.ReconcileAnnotation] && a.Now().Before(f.until) {
+	if f.revision == revisionName && f.generation == src.Generation &&
+		f.request == src.Annotations[v1alpha1.ReconcileAnnotation] && a.Now().Before(f.until) {
 		return f.err
 	}
 	return nil
@@ -188,9 +197,14 @@ func (a *Applier) recentFailure(src *v1alpha1.GitSource, revisionName string) er
 
 // begin records the planned changes before the first write. After an interrupted apply, begin does not change the
 // recorded base, which is the state before the interrupted apply.
-func (a *Applier) begin(ctx context.Context, src *v1alpha1.GitSource, revisionName string, live clusterstate.Objects, p changeSet) error {
+func (a *Applier) begin(ctx context.Context, src *v1alpha1.GitSource, revisionName string, live clusterstate.Objects,
+	p changeSet,
+) error {
 	now := metav1.NewTime(a.Now().UTC().Truncate(time.Second))
-	applying := &v1alpha1.ApplyingRevision{Revision: revisionName, Started: now, Inventory: p.inventory, Created: slices.Clone(p.created)}
+	applying := &v1alpha1.ApplyingRevision{
+		Revision: revisionName, Started: now, Inventory: p.inventory,
+		Created: slices.Clone(p.created),
+	}
 	if was := src.Status.Applying; was != nil {
 		if was.Revision == revisionName {
 			applying.Started = was.Started
@@ -219,7 +233,9 @@ func (a *Applier) begin(ctx context.Context, src *v1alpha1.GitSource, revisionNa
 // base stores the content that a restore applies if a revision cannot be applied completely, and returns the digest of
 // this content. The content has the applied revision, and the current state of the objects that the source takes over.
 // After an interrupted apply, base adds these objects to the content that the interrupted apply stored.
-func (a *Applier) base(ctx context.Context, src *v1alpha1.GitSource, live clusterstate.Objects, p changeSet) (string, error) {
+func (a *Applier) base(ctx context.Context, src *v1alpha1.GitSource, live clusterstate.Objects,
+	p changeSet,
+) (string, error) {
 	digest, created := src.Status.AppliedContent, []string(nil)
 	if was := src.Status.Applying; was != nil && was.Base != "" {
 		digest, created = was.Base, was.Created

@@ -61,7 +61,8 @@ func writeAll(ctx context.Context, c client.Client, changes []change) error {
 
 // isRejection reports whether the API server rejected a request and a retry cannot succeed.
 func isRejection(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
+		apierrors.IsRequestEntityTooLargeError(err)
 }
 
 // write sends the change to the API server; with dryRun, the server only checks it.
@@ -105,7 +106,9 @@ func (ch change) apply(ctx context.Context, c client.Client, dryRun bool) error 
 // replaceSpec replaces the whole spec if other field managers added fields that the fragment does not have. A
 // server-side apply does not remove fields of other field managers, and a fragment that differs from its file blocks
 // every pool.
-func replaceSpec(ctx context.Context, c client.Client, applied *unstructured.Unstructured, want *mcfgv1.MachineConfig) error {
+func replaceSpec(ctx context.Context, c client.Client, applied *unstructured.Unstructured,
+	want *mcfgv1.MachineConfig,
+) error {
 	live := &mcfgv1.MachineConfig{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(applied.Object, live); err != nil {
 		return fmt.Errorf("reading it back: %w", err)
@@ -143,7 +146,8 @@ func (ch change) release(ctx context.Context, c client.Client, dryRun bool) erro
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(ch.gvk())
 	u.SetName(ch.name)
-	if ch.kind == revision.KindMachineConfiguration || ch.kind == revision.KindDriftPolicy || ch.kind == revision.KindRolloutPolicy {
+	if ch.kind == revision.KindMachineConfiguration || ch.kind == revision.KindDriftPolicy ||
+		ch.kind == revision.KindRolloutPolicy {
 		u.Object["spec"] = map[string]any{}
 	}
 	options := []client.ApplyOption{sourceOwner, client.ForceOwnership}
@@ -173,7 +177,8 @@ func (ch change) reset(ctx context.Context, c client.Client) error {
 		spec = map[string]any{}
 	}
 	for _, field := range []string{"configuration", "paused"} {
-		if v, ok, _ := unstructured.NestedFieldCopy(live.Object, "spec", field); ok && ch.kind == revision.KindMachineConfigPool {
+		if v, ok, _ := unstructured.NestedFieldCopy(live.Object, "spec", field); ok &&
+			ch.kind == revision.KindMachineConfigPool {
 			spec[field] = v
 		}
 	}

@@ -101,7 +101,10 @@ func (p planner) plan(c revision.Content) (changeSet, error) {
 	for _, o := range c.Foreign {
 		key := revision.Key(o.GetKind(), o.GetName())
 		if live, ok := p.live.Cluster[key]; ok && live.GetLabels()[v1alpha1.SourceLabel] == p.source {
-			out.changes = append(out.changes, change{verb: resetObject, kind: o.GetKind(), name: o.GetName(), object: o})
+			out.changes = append(out.changes, change{
+				verb: resetObject, kind: o.GetKind(), name: o.GetName(),
+				object: o,
+			})
 		}
 		named[key] = ""
 	}
@@ -118,7 +121,10 @@ func (p planner) plan(c revision.Content) (changeSet, error) {
 // rank orders the changes. Objects that daemons read directly come last, so that the API server has accepted all other
 // changes before.
 func rank(c change) int {
-	kinds := []string{revision.KindMachineConfig, revision.KindMachineConfigPool, revision.KindRolloutPolicy, revision.KindPinnedImageSet, revision.KindMachineConfiguration, revision.KindDriftPolicy}
+	kinds := []string{
+		revision.KindMachineConfig, revision.KindMachineConfigPool, revision.KindRolloutPolicy,
+		revision.KindPinnedImageSet, revision.KindMachineConfiguration, revision.KindDriftPolicy,
+	}
 	at := slices.Index(kinds, c.kind)
 	if c.verb == deleteObject || c.verb == releaseObject {
 		at += len(kinds)
@@ -138,7 +144,8 @@ func (p planner) conflicts(c revision.Content) error {
 		if other := live.Labels[v1alpha1.SourceLabel]; other != "" {
 			owner = fmt.Sprintf("GitSource %q", other)
 		}
-		errs = append(errs, fmt.Errorf("%sMachineConfig %q exists already and belongs to %s; rename the file or delete that object; the label %s=%s on it hands it over",
+		errs = append(errs, fmt.Errorf("%sMachineConfig %q exists already and belongs to %s; rename the file or "+
+			"delete that object; the label %s=%s on it hands it over",
 			p.at[revision.Key(revision.KindMachineConfig, mc.Name)], mc.Name, owner, v1alpha1.SourceLabel, p.source))
 	}
 	for _, o := range c.Objects {
@@ -148,7 +155,8 @@ func (p planner) conflicts(c revision.Content) error {
 			continue
 		}
 		if other := live.GetLabels()[v1alpha1.SourceLabel]; other != "" && other != p.source {
-			errs = append(errs, fmt.Errorf("%s%s %q belongs to GitSource %q already; keep it in one repository", p.at[key], o.GetKind(), o.GetName(), other))
+			errs = append(errs, fmt.Errorf("%s%s %q belongs to GitSource %q already; keep it in one repository",
+				p.at[key], o.GetKind(), o.GetName(), other))
 		}
 	}
 	return errors.Join(errs...)
@@ -165,7 +173,8 @@ func (p planner) config(out *changeSet, mc *mcfgv1.MachineConfig, digest string)
 		if err != nil {
 			return err
 		}
-		if have == digest && live.Annotations[v1alpha1.DigestAnnotation] == digest && live.Annotations[v1alpha1.FileAnnotation] == mc.Annotations[v1alpha1.FileAnnotation] &&
+		if have == digest && live.Annotations[v1alpha1.DigestAnnotation] == digest &&
+			live.Annotations[v1alpha1.FileAnnotation] == mc.Annotations[v1alpha1.FileAnnotation] &&
 			live.Annotations[v1alpha1.SecretPathsAnnotation] == mc.Annotations[v1alpha1.SecretPathsAnnotation] {
 			return nil
 		}
@@ -178,7 +187,10 @@ func (p planner) config(out *changeSet, mc *mcfgv1.MachineConfig, digest string)
 	u.SetGroupVersionKind(mcfgv1.GroupVersion.WithKind(revision.KindMachineConfig))
 	p.mark(u, digest)
 	dropNulls(u.Object)
-	out.changes = append(out.changes, change{verb: applyObject, kind: revision.KindMachineConfig, name: mc.Name, object: u, config: mc, at: p.at[key]})
+	out.changes = append(out.changes, change{
+		verb: applyObject, kind: revision.KindMachineConfig, name: mc.Name,
+		object: u, config: mc, at: p.at[key],
+	})
 	return nil
 }
 
@@ -212,7 +224,10 @@ func (p planner) object(out *changeSet, o *unstructured.Unstructured, digest str
 	u := o.DeepCopy()
 	p.mark(u, digest)
 	annotate(u, v1alpha1.WantedAnnotation, text)
-	out.changes = append(out.changes, change{verb: applyObject, kind: o.GetKind(), name: o.GetName(), object: u, at: p.at[key]})
+	out.changes = append(out.changes, change{
+		verb: applyObject, kind: o.GetKind(), name: o.GetName(), object: u,
+		at: p.at[key],
+	})
 	return nil
 }
 
@@ -283,7 +298,8 @@ func (p planner) keepInContent(out *changeSet, e v1alpha1.InventoryEntry) error 
 // it. The controller releases the standard pools, the disruption policy, and objects that existed before the source
 // applied them.
 func (p planner) releases(e v1alpha1.InventoryEntry, key string) bool {
-	return e.Kind == revision.KindMachineConfiguration || e.Kind == revision.KindMachineConfigPool && standardpools.Contains(e.Name) ||
+	return e.Kind == revision.KindMachineConfiguration || e.Kind == revision.KindMachineConfigPool &&
+		standardpools.Contains(e.Name) ||
 		p.mayDelete != nil && !p.mayDelete(key)
 }
 

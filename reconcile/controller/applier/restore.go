@@ -22,7 +22,9 @@ import (
 // Restore restores the applied revision in two cases: a newer revision was applied in part, or a user changed the
 // objects of the applied revision while the newest commit cannot be applied. Restore does not read the repository.
 // Restore returns the earlier failure, joined with the failure of the restore.
-func (a *Applier) Restore(ctx context.Context, src *v1alpha1.GitSource, failed error, earlier func() (revision.Content, error)) (bool, error) {
+func (a *Applier) Restore(ctx context.Context, src *v1alpha1.GitSource, failed error,
+	earlier func() (revision.Content, error),
+) (bool, error) {
 	applying := src.Status.Applying
 	switch {
 	case applying == nil && (src.Spec.IsSuspended(a.Now()) || src.Status.AppliedRevision == ""):
@@ -66,7 +68,9 @@ func isInterrupted(failed error) bool {
 }
 
 // restoreContent writes the content of the applied revision, and deletes objects that the interrupted apply created.
-func (a *Applier) restoreContent(ctx context.Context, src *v1alpha1.GitSource, earlier func() (revision.Content, error)) error {
+func (a *Applier) restoreContent(ctx context.Context, src *v1alpha1.GitSource,
+	earlier func() (revision.Content, error),
+) error {
 	var created []string
 	if applying := src.Status.Applying; applying != nil {
 		created = applying.Created
@@ -96,7 +100,9 @@ func (a *Applier) restoreContent(ctx context.Context, src *v1alpha1.GitSource, e
 
 // contentInForce returns the content to restore. If an earlier version of Bunsen applied the revision without storing
 // its content, contentInForce calls the function earlier to read the content.
-func (a *Applier) contentInForce(ctx context.Context, src *v1alpha1.GitSource, earlier func() (revision.Content, error)) (revision.Content, error) {
+func (a *Applier) contentInForce(ctx context.Context, src *v1alpha1.GitSource,
+	earlier func() (revision.Content, error),
+) (revision.Content, error) {
 	if applying := src.Status.Applying; applying != nil {
 		return loadContent(ctx, a.Live, src, applying.Base)
 	}
@@ -122,11 +128,13 @@ func (a *Applier) reportRestored(ctx context.Context, src *v1alpha1.GitSource, c
 	}
 	a.Events.Send(kube.Event{
 		Object: src, Warning: true, Reason: "Restored", Action: "Follow",
-		Note: fmt.Sprintf("restoring %s as %s has it: change the repository instead", strings.Join(names, ", "), revisionText(src.Status.AppliedRevision)),
+		Note: fmt.Sprintf("restoring %s as %s has it: change the repository instead", strings.Join(names, ", "),
+			revisionText(src.Status.AppliedRevision)),
 	})
 }
 
-// controllerManager is the field manager of the controller's writes other than server-side apply, such as spec.configuration of a pool.
+// controllerManager is the field manager of the controller's writes other than server-side apply, such as
+// spec.configuration of a pool.
 const controllerManager = "machine-config-controller"
 
 // changedBy returns ` (changed by kubectl-edit)` if the last field manager that changed a spec is not the source.

@@ -16,7 +16,9 @@ import (
 
 // storeContent stores a content in RevisionContent objects, unless these exist, and returns the digest of the content.
 // Kubernetes deletes the RevisionContent objects together with the GitSource.
-func storeContent(ctx context.Context, c client.Client, src *v1alpha1.GitSource, content revision.Content) (string, error) {
+func storeContent(ctx context.Context, c client.Client, src *v1alpha1.GitSource,
+	content revision.Content,
+) (string, error) {
 	parts, digest, err := revision.Encode(content)
 	if err != nil {
 		return "", err
@@ -24,9 +26,15 @@ func storeContent(ctx context.Context, c client.Client, src *v1alpha1.GitSource,
 	for i, data := range parts {
 		o := &v1alpha1.RevisionContent{ObjectMeta: metav1.ObjectMeta{
 			Name: contentName(src.Name, digest, i), Labels: map[string]string{v1alpha1.SourceLabel: src.Name},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "GitSource", Name: src.Name, UID: src.UID}},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: v1alpha1.GroupVersion.String(), Kind: "GitSource",
+				Name: src.Name, UID: src.UID,
+			}},
 		}}
-		o.Spec = v1alpha1.RevisionContentSpec{Source: src.Name, Digest: digest, Part: int32(i), Parts: int32(len(parts)), Data: data}
+		o.Spec = v1alpha1.RevisionContentSpec{
+			Source: src.Name, Digest: digest, Part: int32(i),
+			Parts: int32(len(parts)), Data: data,
+		}
 		if err := c.Create(ctx, o); client.IgnoreAlreadyExists(err) != nil {
 			return "", fmt.Errorf("keeping the content of a revision, RevisionContent %q: %w", o.Name, err)
 		}
@@ -38,7 +46,9 @@ func storeContent(ctx context.Context, c client.Client, src *v1alpha1.GitSource,
 var errContentLost = errors.New("the content of the revision is lost")
 
 // loadContent reads a content that storeContent stored. loadContent returns errContentLost if a retry cannot help.
-func loadContent(ctx context.Context, live client.Reader, src *v1alpha1.GitSource, digest string) (revision.Content, error) {
+func loadContent(ctx context.Context, live client.Reader, src *v1alpha1.GitSource,
+	digest string,
+) (revision.Content, error) {
 	var parts [][]byte
 	for n := 1; len(parts) < n; {
 		o := &v1alpha1.RevisionContent{}
@@ -49,7 +59,8 @@ func loadContent(ctx context.Context, live client.Reader, src *v1alpha1.GitSourc
 			return revision.Content{}, fmt.Errorf("reading RevisionContent %q: %w", name, err)
 		}
 		if len(parts) > 0 && int(o.Spec.Parts) != n {
-			return revision.Content{}, fmt.Errorf("reading RevisionContent %q: %w: it has another number of parts than the first one", name, errContentLost)
+			return revision.Content{}, fmt.Errorf("reading RevisionContent %q: %w: it has another number of parts "+
+				"than the first one", name, errContentLost)
 		}
 		n, parts = int(o.Spec.Parts), append(parts, o.Spec.Data)
 	}

@@ -60,10 +60,14 @@ func (r *Controller) SetupWithManager(mgr ctrl.Manager, pass reconcile.Reconcile
 		q.AddAfter(reconcile.Request{NamespacedName: client.ObjectKey{Name: "machines"}}, collectFor)
 	}
 	requests := handler.Funcs{
-		CreateFunc: func(_ context.Context, _ event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		CreateFunc: func(_ context.Context, _ event.CreateEvent,
+			q workqueue.TypedRateLimitingInterface[reconcile.Request],
+		) {
 			wake(q)
 		},
-		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		UpdateFunc: func(_ context.Context, _ event.UpdateEvent,
+			q workqueue.TypedRateLimitingInterface[reconcile.Request],
+		) {
 			wake(q)
 		},
 	}
@@ -84,7 +88,8 @@ func (r *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	var requests certificatesv1.CertificateSigningRequestList
 	var err error
 	if r.uses == nil {
-		err = r.Live.List(ctx, &requests, client.MatchingFields{"spec.signerName": certificatesv1.KubeAPIServerClientKubeletSignerName})
+		err = r.Live.List(ctx, &requests,
+			client.MatchingFields{"spec.signerName": certificatesv1.KubeAPIServerClientKubeletSignerName})
 	} else {
 		err = r.Client.List(ctx, &requests, client.UnsafeDisableDeepCopy)
 	}
@@ -95,14 +100,18 @@ func (r *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, fmt.Errorf("reading the nodes that new machines must not replace: %w", err)
 	}
-	facts := approve.Facts{Requests: requests.Items, Nodes: make(map[string]bool, len(nodes.Items)), Uses: r.uses, Now: r.Now()}
+	facts := approve.Facts{
+		Requests: requests.Items, Nodes: make(map[string]bool, len(nodes.Items)), Uses: r.uses,
+		Now: r.Now(),
+	}
 	for i := range nodes.Items {
 		facts.Nodes[nodes.Items[i].Name] = approve.IsControlPlane(nodes.Items[i].Labels)
 	}
 	if approve.AsksForAnyName(requests.Items) {
 		var tokens v1alpha1.ProvisioningTokenList
 		if err := r.Live.List(ctx, &tokens); err != nil {
-			return reconcile.Result{}, fmt.Errorf("reading the provisioning tokens that reserve names of nodes: %w", err)
+			return reconcile.Result{}, fmt.Errorf("reading the provisioning tokens that reserve names of nodes: %w",
+				err)
 		}
 		facts.Reserved = approve.ReservedNames(tokens.Items, facts.Now)
 	}
@@ -138,7 +147,8 @@ func (r *Controller) writeOne(ctx context.Context, d approve.Decision) error {
 	}
 	r.Metrics.JoinDecided(d.Approved, d.Reason)
 	if d.Approved {
-		log.FromContext(ctx).Info("machine approved", "request", csr.Name, "node", d.Node, "pool", d.Pool, "message", d.Message)
+		log.FromContext(ctx).Info("machine approved", "request", csr.Name, "node", d.Node, "pool", d.Pool, "message",
+			d.Message)
 		return nil
 	}
 	r.Events.Send(kube.Event{
@@ -151,7 +161,10 @@ func (r *Controller) writeOne(ctx context.Context, d approve.Decision) error {
 // objectOf returns the object of the event about a denial: the Node with the requested name, otherwise the pool,
 // otherwise the request.
 func (r *Controller) objectOf(ctx context.Context, d approve.Decision) runtime.Object {
-	for _, o := range []client.Object{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: d.Node}}, &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: d.Pool}}} {
+	for _, o := range []client.Object{
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: d.Node}},
+		&mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: d.Pool}},
+	} {
 		if name := o.GetName(); name != "" && r.Client.Get(ctx, client.ObjectKey{Name: name}, o) == nil {
 			return o
 		}

@@ -32,7 +32,8 @@ type PoolCheck struct {
 type ImageSets struct {
 	// Digest is that of pinnedimage.Digest; empty for no sets.
 	Digest string
-	// Names are the names of the sets, and Missing those of sets that the pool names and that do not exist. Both are sorted.
+	// Names are the names of the sets, and Missing those of sets that the pool names and that do not exist. Both are
+	// sorted.
 	Names, Missing []string
 }
 

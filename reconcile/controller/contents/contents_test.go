@@ -53,7 +53,10 @@ func start(t *testing.T) *plane {
 		}
 		t.Skip("KUBEBUILDER_ASSETS names no control plane: run make test")
 	}
-	env := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "config", "crd")}, ErrorIfCRDPathMissing: true}
+	env := &envtest.Environment{
+		CRDDirectoryPaths:     []string{filepath.Join("..", "..", "..", "config", "crd")},
+		ErrorIfCRDPathMissing: true,
+	}
 	config, err := env.Start()
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +67,10 @@ func start(t *testing.T) *plane {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	p := &plane{T: t, etcd: env.ControlPlane.Etcd.URL.String(), dir: env.ControlPlane.Etcd.DataDir, before: map[string]func(){}}
+	p := &plane{
+		T: t, etcd: env.ControlPlane.Etcd.URL.String(), dir: env.ControlPlane.Etcd.DataDir,
+		before: map[string]func(){},
+	}
 	if p.api, err = client.NewWithWatch(config, client.Options{Scheme: scheme}); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +95,9 @@ func (p *plane) store() *contents.Store {
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			return write(fmt.Sprintf("create %T", o), func() error { return c.Create(ctx, o, opts...) })
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch,
+			opts ...client.PatchOption,
+		) error {
 			return write(fmt.Sprintf("patch %T", o), func() error { return c.Patch(ctx, o, patch, opts...) })
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
@@ -273,7 +281,8 @@ func races(p *plane) {
 	}
 	p.must(p.store().Write(p.Context(), []contentstore.File{b}))
 	p.has(b, shared)
-	if missing, err := p.store().Require(p.Context(), []string{a.Hash, b.Hash}); err != nil || len(missing) != 1 || missing[0] != a.Hash {
+	if missing, err := p.store().Require(p.Context(), []string{a.Hash, b.Hash}); err != nil || len(missing) != 1 ||
+		missing[0] != a.Hash {
 		p.Errorf("missing: %v, %v", missing, err)
 	}
 }
@@ -281,10 +290,17 @@ func races(p *plane) {
 func wrongChunks(p *plane) {
 	data := noise(1, contentstore.ChunkSize+7)
 	f := fileOf(data)
-	p.must(p.api.Create(p.Context(), &v1alpha1.ContentChunk{ObjectMeta: metav1.ObjectMeta{Name: contentstore.ChunkName(data[:contentstore.ChunkSize])}, Spec: v1alpha1.ContentChunkSpec{Data: []byte("evil")}}))
+	p.must(p.api.Create(p.Context(),
+		&v1alpha1.ContentChunk{
+			ObjectMeta: metav1.ObjectMeta{Name: contentstore.ChunkName(data[:contentstore.ChunkSize])},
+			Spec:       v1alpha1.ContentChunkSpec{Data: []byte("evil")},
+		}))
 	p.must(p.store().Write(p.Context(), []contentstore.File{f}))
 	p.has(f, data)
-	p.must(p.api.Delete(p.Context(), &v1alpha1.ContentChunk{ObjectMeta: metav1.ObjectMeta{Name: contentstore.ChunkName(data[contentstore.ChunkSize:])}}))
+	p.must(p.api.Delete(p.Context(),
+		&v1alpha1.ContentChunk{
+			ObjectMeta: metav1.ObjectMeta{Name: contentstore.ChunkName(data[contentstore.ChunkSize:])},
+		}))
 	p.must(p.store().Write(p.Context(), []contentstore.File{f}))
 	p.has(f, data)
 	p.empty()
@@ -296,7 +312,8 @@ func wrongChunks(p *plane) {
 func changedFile(p *plane) {
 	f := fileOf(noise(1, 100))
 	f.FS = fstest.MapFS{"big": {Data: noise(2, 100)}}
-	if err := p.store().Write(p.Context(), []contentstore.File{f}); err == nil || !strings.Contains(err.Error(), "has changed") {
+	if err := p.store().Write(p.Context(), []contentstore.File{f}); err == nil ||
+		!strings.Contains(err.Error(), "has changed") {
 		p.Error(err)
 	}
 	if n, _ := p.count(); n != 0 {
@@ -321,7 +338,8 @@ func lies(p *plane) {
 		"an artifact without a digest": contentstore.NewArtifactContent(hash, 1, "oci://registry.example.com/content:v1"),
 		"an artifact with a password":  contentstore.NewArtifactContent(hash, 1, "oci://user:password@registry.example.com/content@"+strings.Replace(chunk, "-", ":", 1)),
 		"an artifact and chunks": &v1alpha1.Content{ObjectMeta: metav1.ObjectMeta{Name: hash}, Spec: v1alpha1.ContentSpec{
-			Size: 1, Chunks: []string{chunk}, Artifact: "oci://registry.example.com/content@" + strings.Replace(chunk, "-", ":", 1),
+			Size: 1, Chunks: []string{chunk}, Artifact: "oci://registry.example.com/content@" + strings.Replace(chunk,
+				"-", ":", 1),
 		}},
 		"a chunk whose name is no hash":  &v1alpha1.ContentChunk{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: v1alpha1.ContentChunkSpec{Data: []byte("x")}},
 		"a chunk with more than 512 KiB": &v1alpha1.ContentChunk{ObjectMeta: metav1.ObjectMeta{Name: chunk}, Spec: v1alpha1.ContentChunkSpec{Data: make([]byte, contentstore.ChunkSize+3)}},
@@ -336,7 +354,10 @@ func lies(p *plane) {
 	if err := p.api.Update(p.Context(), content); err == nil || !strings.Contains(err.Error(), "cannot be changed") {
 		p.Errorf("a change: %v", err)
 	}
-	c := &v1alpha1.ContentChunk{ObjectMeta: metav1.ObjectMeta{Name: chunk}, Spec: v1alpha1.ContentChunkSpec{Data: []byte("a")}}
+	c := &v1alpha1.ContentChunk{
+		ObjectMeta: metav1.ObjectMeta{Name: chunk},
+		Spec:       v1alpha1.ContentChunkSpec{Data: []byte("a")},
+	}
 	p.must(p.api.Create(p.Context(), c))
 	c.Spec.Data = []byte("b")
 	if err := p.api.Update(p.Context(), c); err == nil || !strings.Contains(err.Error(), "cannot be changed") {

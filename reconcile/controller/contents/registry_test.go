@@ -56,9 +56,10 @@ func newStore(p *plane) *store {
 // contents returns the files in a repository, with the right password.
 func (s *store) contents(p *plane, repository string) *oci.Contents {
 	p.Helper()
-	out, err := oci.NewContents(strings.TrimPrefix(s.URL, "https://")+"/"+repository, func(context.Context, string) (auth.Credential, error) {
-		return auth.Credential{Username: "robot", Password: "geheim"}, nil
-	}, s.Client().Transport)
+	out, err := oci.NewContents(strings.TrimPrefix(s.URL, "https://")+"/"+repository,
+		func(context.Context, string) (auth.Credential, error) {
+			return auth.Credential{Username: "robot", Password: "geheim"}, nil
+		}, s.Client().Transport)
 	p.must(err)
 	return out
 }
@@ -131,7 +132,8 @@ func artifacts(p *plane) {
 	}
 	p.has(f, data)
 	address := p.artifact(f)
-	if n, chunks := p.count(); n != 1 || chunks != 0 || !strings.HasPrefix(address, "oci://"+strings.TrimPrefix(p.registry.URL, "https://")+"/bunsen/content@sha256:") {
+	if n, chunks := p.count(); n != 1 || chunks != 0 ||
+		!strings.HasPrefix(address, "oci://"+strings.TrimPrefix(p.registry.URL, "https://")+"/bunsen/content@sha256:") {
 		p.Errorf("%d Contents, %d chunks, at %s", n, chunks, address)
 	}
 	_, err := p.store().Collect(p.Context(), nil)
@@ -156,7 +158,8 @@ func artifacts(p *plane) {
 	}
 	f.FS = fileOf(noise(2, len(data))).FS
 	p.must(p.api.DeleteAllOf(p.Context(), &v1alpha1.Content{}))
-	if err := p.store().Write(p.Context(), []contentstore.File{f}); err == nil || !strings.Contains(err.Error(), "has changed") {
+	if err := p.store().Write(p.Context(), []contentstore.File{f}); err == nil ||
+		!strings.Contains(err.Error(), "has changed") {
 		p.Errorf("other bytes: %v", err)
 	}
 }
@@ -210,7 +213,8 @@ func artifactCrashes(p *plane) {
 	}
 }
 
-// registryFaults has a registry that loses an artifact, that is away, that refuses to delete, and that refuses the password.
+// registryFaults has a registry that loses an artifact, that is away, that refuses to delete, and that refuses the
+// password.
 func registryFaults(p *plane) {
 	p.registry = newStore(p)
 	data := noise(1, 1000)
@@ -234,7 +238,8 @@ func registryFaults(p *plane) {
 		incomplete(0) // It is not known.
 		p.must(p.store().Write(p.Context(), []contentstore.File{f}))
 		other := fileOf(noise(2, 1000))
-		if err := p.store().Write(p.Context(), []contentstore.File{other}); err == nil || strings.Contains(err.Error(), "geheim") {
+		if err := p.store().Write(p.Context(), []contentstore.File{other}); err == nil ||
+			strings.Contains(err.Error(), "geheim") {
 			p.Errorf("%d: %v", status, err)
 		}
 		if n, _ := p.count(); n != 1 {
@@ -262,7 +267,8 @@ func registryFaults(p *plane) {
 	p.offset = 2 * time.Hour
 	_, err := p.store().Collect(p.Context(), nil)
 	p.must(err)
-	if n, _ := p.count(); n != 0 || len(p.kept) != 1 || !strings.Contains(p.kept[0], "refuses to delete it (405") || strings.Contains(p.kept[0], "geheim") {
+	if n, _ := p.count(); n != 0 || len(p.kept) != 1 || !strings.Contains(p.kept[0], "refuses to delete it (405") ||
+		strings.Contains(p.kept[0], "geheim") {
 		p.Errorf("a registry that keeps: %d Contents, %v", n, p.kept)
 	}
 }
@@ -290,7 +296,8 @@ func places(p *plane) {
 	for _, to := range []*store{second, nil} {
 		p.registry, p.kept, p.offset = to, nil, 0
 		p.must(p.store().Write(p.Context(), []contentstore.File{a, b}))
-		if lost, err := p.store().Incomplete(p.Context(), map[string]bool{a.Hash: true, b.Hash: true}); err != nil || len(lost) != 0 {
+		if lost, err := p.store().Incomplete(p.Context(), map[string]bool{a.Hash: true, b.Hash: true}); err != nil ||
+			len(lost) != 0 {
 			p.Errorf("lost: %v, %v", lost, err)
 		}
 	}
@@ -298,7 +305,8 @@ func places(p *plane) {
 	address := p.artifact(b)
 	_, err := p.store().Collect(p.Context(), map[string]bool{a.Hash: true})
 	p.must(err)
-	if data, err := first.read(p, address); err != nil || !bytes.Equal(data, two) || len(p.kept) != 1 || !strings.Contains(p.kept[0], "is not in oci://") {
+	if data, err := first.read(p, address); err != nil || !bytes.Equal(data, two) || len(p.kept) != 1 ||
+		!strings.Contains(p.kept[0], "is not in oci://") {
 		p.Errorf("the artifact in the earlier registry: %d bytes, %v, %v", len(data), err, p.kept)
 	}
 }

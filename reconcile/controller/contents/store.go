@@ -22,18 +22,20 @@ const (
 	keep = time.Hour
 	// renewAfter is the age from which a writer renews an object. A younger object outlives the writer's next writes.
 	renewAfter = keep / 4
-	// maxWrite is how long a writer may take from its first chunk to the Content, so that no chunk gets too old meanwhile.
+	// maxWrite is how long a writer may take from its first chunk to the Content, so that no chunk gets too old
+	// meanwhile.
 	maxWrite = keep / 2
 )
 
 // Registry stores files in a repository of an OCI registry.
 type Registry interface {
-	// Push stores a file, and returns its address oci://REGISTRY/NAME@sha256:HEX. The same file has the same address. It is an error
-	// if the bytes do not have the hash and the size of the file.
+	// Push stores a file, and returns its address oci://REGISTRY/NAME@sha256:HEX. The same file has the same address.
+	// It is an error if the bytes do not have the hash and the size of the file.
 	Push(ctx context.Context, f contentstore.File) (address string, err error)
 	// Has reports whether the repository has an artifact. An address in another repository is an error.
 	Has(ctx context.Context, address string) (bool, error)
-	// Delete deletes an artifact. If the registry does not allow that, the error has a method Refused that returns true.
+	// Delete deletes an artifact. If the registry does not allow that, the error has a method Refused that returns
+	// true.
 	Delete(ctx context.Context, address string) error
 }
 
@@ -44,7 +46,8 @@ type refused interface{ Refused() bool }
 type Store struct {
 	// Registry gets the bytes of new files; nil for chunks in the cluster.
 	Registry Registry
-	// ReportKept is called at most once: the registry keeps the artifact of a deleted Content. If ReportKept is nil, it is not called.
+	// ReportKept is called at most once: the registry keeps the artifact of a deleted Content. If ReportKept is nil, it
+	// is not called.
 	ReportKept func(o client.Object, reason error)
 	// Client writes.
 	Client client.Client
@@ -53,7 +56,8 @@ type Store struct {
 	// Now is the clock.
 	Now func() time.Time
 
-	// artifacts is locked while an artifact is written or deleted, so that a writer does not rely on one that is being deleted.
+	// artifacts is locked while an artifact is written or deleted, so that a writer does not rely on one that is being
+	// deleted.
 	artifacts sync.Mutex
 	kept      sync.Once
 }
@@ -91,7 +95,8 @@ func (s *Store) write(ctx context.Context, f contentstore.File, known map[string
 		return err
 	case s.isComplete(ctx, live, f.Size, known):
 	case contentstore.Check(live) != nil || live.Spec.Size != f.Size || s.Registry != nil && live.Spec.Artifact == "":
-		// It is wrong, or new files have another place. The name of the Content is the hash of the file, so it is created again.
+		// It is wrong, or new files have another place. The name of the Content is the hash of the file, so it is
+		// created again.
 		if err := s.Client.Delete(ctx, live, client.Preconditions{UID: &live.UID}); client.IgnoreNotFound(err) != nil {
 			return err
 		}
@@ -107,8 +112,8 @@ func (s *Store) write(ctx context.Context, f contentstore.File, known map[string
 	return s.create(ctx, f) // The object was deleted since the read.
 }
 
-// isComplete reports whether a Content has a size, and the cluster has its chunks, or the registry its artifact. While the registry
-// is away, an artifact counts as there.
+// isComplete reports whether a Content has a size, and the cluster has its chunks, or the registry its artifact. While
+// the registry is away, an artifact counts as there.
 func (s *Store) isComplete(ctx context.Context, c *v1alpha1.Content, size int64, known map[string]bool) bool {
 	if contentstore.Check(c) != nil || c.Spec.Size != size {
 		return false
@@ -134,7 +139,8 @@ func (s *Store) create(ctx context.Context, f contentstore.File) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Client.Create(ctx, contentstore.NewArtifactContent(f.Hash, f.Size, address)); err != nil && !apierrors.IsAlreadyExists(err) {
+	if err := s.Client.Create(ctx, contentstore.NewArtifactContent(f.Hash, f.Size, address)); err != nil &&
+		!apierrors.IsAlreadyExists(err) {
 		return err
 	}
 	return nil
@@ -148,12 +154,15 @@ func (s *Store) createChunks(ctx context.Context, f contentstore.File) error {
 		return err
 	}
 	defer file.Close()
-	content, err := contentstore.Split(file, func(chunk *v1alpha1.ContentChunk) error { return s.createChunk(ctx, chunk) })
+	content, err := contentstore.Split(file, func(chunk *v1alpha1.ContentChunk) error {
+		return s.createChunk(ctx, chunk)
+	})
 	if err != nil {
 		return err
 	}
 	if content.Name != f.Hash || content.Spec.Size != f.Size {
-		return fault.NewRetry(v1alpha1.ReasonInvalidTree, errors.New("the file has changed since its hash was computed"))
+		return fault.NewRetry(v1alpha1.ReasonInvalidTree,
+			errors.New("the file has changed since its hash was computed"))
 	}
 	if s.Now().Sub(begun) > maxWrite {
 		return fmt.Errorf("writing the chunks took longer than %s, so it begins again", maxWrite)
@@ -181,7 +190,8 @@ func (s *Store) createChunk(ctx context.Context, chunk *v1alpha1.ContentChunk) e
 			return err
 		}
 		if _, err := contentstore.Plain(live); err != nil { // A user created it with other bytes.
-			if err := s.Client.Delete(ctx, live, client.Preconditions{UID: &live.UID}); client.IgnoreNotFound(err) != nil {
+			if err := s.Client.Delete(ctx, live, client.Preconditions{UID: &live.UID}); client.IgnoreNotFound(
+				err) != nil {
 				return err
 			}
 			continue
@@ -193,15 +203,16 @@ func (s *Store) createChunk(ctx context.Context, chunk *v1alpha1.ContentChunk) e
 	return fmt.Errorf("writing ContentChunk %s: it was deleted meanwhile", chunk.Name)
 }
 
-// renew records on an old object that a writer needs it. renew returns false if the object is gone. The argument empty is an
-// object of the same kind.
+// renew records on an old object that a writer needs it. renew returns false if the object is gone. The argument empty
+// is an object of the same kind.
 func (s *Store) renew(ctx context.Context, live, empty client.Object) (bool, error) {
 	now := s.Now()
 	if now.Sub(lastNeeded(live)) < renewAfter {
 		return true, nil
 	}
 	empty.SetName(live.GetName())
-	patch := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, live.GetUID(), v1alpha1.NeededAtAnnotation, now.UTC().Format(time.RFC3339))
+	patch := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, live.GetUID(), v1alpha1.NeededAtAnnotation,
+		now.UTC().Format(time.RFC3339))
 	err := s.Client.Patch(ctx, empty, client.RawPatch("application/merge-patch+json", []byte(patch)))
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return false, nil
@@ -232,7 +243,8 @@ func (s *Store) Require(ctx context.Context, hashes []string) (missing []string,
 	return missing, nil
 }
 
-// Incomplete returns the hashes of the argument whose Content is missing or invalid, or lacks a chunk. Only users cause that.
+// Incomplete returns the hashes of the argument whose Content is missing or invalid, or lacks a chunk. Only users cause
+// that.
 func (s *Store) Incomplete(ctx context.Context, hashes map[string]bool) (map[string]bool, error) {
 	lost := maps.Clone(hashes)
 	if len(lost) == 0 {
@@ -271,7 +283,8 @@ func (s *Store) chunks(ctx context.Context) (map[string]bool, error) {
 // lastNeeded returns when a writer created or renewed an object. An invalid time does not count.
 func lastNeeded(o metav1.Object) time.Time {
 	at := o.GetCreationTimestamp().Time
-	if renewed, err := time.Parse(time.RFC3339, o.GetAnnotations()[v1alpha1.NeededAtAnnotation]); err == nil && renewed.After(at) {
+	if renewed, err := time.Parse(time.RFC3339, o.GetAnnotations()[v1alpha1.NeededAtAnnotation]); err == nil &&
+		renewed.After(at) {
 		return renewed
 	}
 	return at
@@ -297,8 +310,8 @@ func (s *Store) Collect(ctx context.Context, named map[string]bool) (deleted []s
 	return deleted, errors.Join(append(bad, s.collectChunks(ctx))...)
 }
 
-// deleteContent deletes an old Content, and before it its artifact. After a crash between both, the next sweep deletes the Content,
-// or a writer that needs the file pushes the artifact again.
+// deleteContent deletes an old Content, and before it its artifact. After a crash between both, the next sweep deletes
+// the Content, or a writer that needs the file pushes the artifact again.
 func (s *Store) deleteContent(ctx context.Context, c *v1alpha1.Content) (bool, error) {
 	if c.Spec.Artifact == "" || s.Now().Sub(lastNeeded(c)) < keep {
 		return s.delete(ctx, c, &v1alpha1.Content{})
@@ -306,7 +319,8 @@ func (s *Store) deleteContent(ctx context.Context, c *v1alpha1.Content) (bool, e
 	s.artifacts.Lock()
 	defer s.artifacts.Unlock()
 	live := &v1alpha1.Content{}
-	if err := s.Live.Get(ctx, client.ObjectKeyFromObject(c), live); err != nil || live.ResourceVersion != c.ResourceVersion {
+	if err := s.Live.Get(ctx, client.ObjectKeyFromObject(c), live); err != nil ||
+		live.ResourceVersion != c.ResourceVersion {
 		return false, client.IgnoreNotFound(err)
 	}
 	if err := s.deleteArtifact(ctx, c); err != nil {
@@ -334,8 +348,8 @@ func (s *Store) deleteArtifact(ctx context.Context, c *v1alpha1.Content) error {
 	return nil
 }
 
-// collectChunks lists the chunks before the Contents. A writer that needs an old chunk renews it before it creates its Content.
-// So either the list has the Content, or the deletion names an old version of the chunk.
+// collectChunks lists the chunks before the Contents. A writer that needs an old chunk renews it before it creates its
+// Content. So either the list has the Content, or the deletion names an old version of the chunk.
 func (s *Store) collectChunks(ctx context.Context) error {
 	chunks := &metav1.PartialObjectMetadataList{}
 	chunks.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("ContentChunkList"))

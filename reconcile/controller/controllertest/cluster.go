@@ -65,17 +65,26 @@ func NewCluster(t *testing.T, objects ...client.Object) *Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &Cluster{T: t, statuses: map[string]*unstructured.Unstructured{}, Now: Noon, Events: &Events{}, Writes: &Writes{Left: -1}}
+	w := &Cluster{
+		T: t, statuses: map[string]*unstructured.Unstructured{}, Now: Noon, Events: &Events{},
+		Writes: &Writes{Left: -1},
+	}
 	objects = append([]client.Object{
 		&v1alpha1.GitSource{
 			ObjectMeta: metav1.ObjectMeta{Name: "os", Generation: 1},
-			Spec:       v1alpha1.GitSourceSpec{URL: "https://git.example.com/os", Interval: metav1.Duration{Duration: time.Minute}},
+			Spec: v1alpha1.GitSourceSpec{
+				URL:      "https://git.example.com/os",
+				Interval: metav1.Duration{Duration: time.Minute},
+			},
 		},
 		Pool("master"), Pool("worker"),
 	}, objects...)
 	w.Admin = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-		WithStatusSubresource(&v1alpha1.BunsenStatus{}, &v1alpha1.GitSource{}, &mcfgv1.MachineConfigPool{}, &operatorv1.MachineConfiguration{}).
-		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).Build()
+		WithStatusSubresource(&v1alpha1.BunsenStatus{}, &v1alpha1.GitSource{}, &mcfgv1.MachineConfigPool{},
+			&operatorv1.MachineConfiguration{}).
+		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string {
+			return []string{o.(*corev1.Pod).Spec.NodeName}
+		}).Build()
 	w.Client = interceptor.NewClient(w.Admin, interceptWrites(w))
 	return w
 }
@@ -84,7 +93,8 @@ func NewCluster(t *testing.T, objects ...client.Object) *Cluster {
 // write, which would take a third of the time of some tests.
 func smallScheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	builder := runtime.NewSchemeBuilder(appsv1.AddToScheme, batchv1.AddToScheme, certificatesv1.AddToScheme, coordinationv1.AddToScheme, corev1.AddToScheme,
+	builder := runtime.NewSchemeBuilder(appsv1.AddToScheme, batchv1.AddToScheme, certificatesv1.AddToScheme,
+		coordinationv1.AddToScheme, corev1.AddToScheme,
 		policyv1.AddToScheme, mcfgv1.Install, operatorv1.Install, v1alpha1.AddToScheme)
 	return s, builder.AddToScheme(s)
 }
@@ -99,12 +109,17 @@ func interceptWrites(w *Cluster) interceptor.Funcs {
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
 			return w.Writes.write(name("update", o), func() error { return c.Update(ctx, o, opts...) })
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+			opts ...client.PatchOption,
+		) error {
 			return w.Writes.write(name("patch", o), func() error { return c.Patch(ctx, o, p, opts...) })
 		},
-		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration,
+			opts ...client.ApplyOption,
+		) error {
 			dry := IsDryRun(opts)
-			if named, ok := o.(interface{ GetName() string }); ok && slices.Contains(strings.Fields(w.Refuse), named.GetName()) && !(dry && w.Lenient) {
+			if named, ok := o.(interface{ GetName() string }); ok && slices.Contains(strings.Fields(w.Refuse),
+				named.GetName()) && !(dry && w.Lenient) {
 				return apierrors.NewInvalid(schema.GroupKind{Kind: "MachineConfig"}, named.GetName(), nil)
 			}
 			if dry {
@@ -115,7 +130,9 @@ func interceptWrites(w *Cluster) interceptor.Funcs {
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
 			return w.Writes.write(name("delete", o), func() error { return c.Delete(ctx, o, opts...) })
 		},
-		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object,
+			opts ...client.SubResourceUpdateOption,
+		) error {
 			return w.Writes.write(name("update "+sub, o), func() error {
 				if err := c.SubResource(sub).Update(ctx, o, opts...); err != nil {
 					return err

@@ -1,2 +1,3 @@
-// Package controllertest has what the tests of several controllers need: a cluster in memory, a repository, events, and objects.
+// Package controllertest has what the tests of several controllers need: a cluster in memory, a repository, events, and
+// objects.
 package controllertest

@@ -15,7 +15,10 @@ import (
 
 // DaemonSetPace returns a pace with a gate on the DaemonSet that the function DaemonSet returns.
 func DaemonSetPace() pace.Pace {
-	return pace.Pace{Gates: []v1alpha1.HealthGate{{Name: "network", DaemonSets: []v1alpha1.ObjectName{{Namespace: "kube-system", Name: "cni"}}}}}
+	return pace.Pace{Gates: []v1alpha1.HealthGate{{
+		Name:       "network",
+		DaemonSets: []v1alpha1.ObjectName{{Namespace: "kube-system", Name: "cni"}},
+	}}}
 }
 
 // DaemonSet returns the DaemonSet kube-system/cni with the given numbers of ready and desired pods.
@@ -34,8 +37,11 @@ func DaemonSet(ready, desired int32, change func(*corev1.PodSpec)) *appsv1.Daemo
 // GateNode returns a Node that has been Ready for the given duration.
 func GateNode(ready time.Duration, taints ...corev1.Taint) *corev1.Node {
 	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "uid of n1", Labels: map[string]string{"kubernetes.io/os": "linux", "rack": "7"}},
-		Spec:       corev1.NodeSpec{Taints: taints},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "n1", UID: "uid of n1",
+			Labels: map[string]string{"kubernetes.io/os": "linux", "rack": "7"},
+		},
+		Spec: corev1.NodeSpec{Taints: taints},
 		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
 			{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(Noon.Add(-ready))},
 		}},
@@ -46,9 +52,12 @@ func GateNode(ready time.Duration, taints ...corev1.Taint) *corev1.Node {
 func GatePod(name, node string, change func(*corev1.Pod)) *corev1.Pod {
 	yes := true
 	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name, Labels: map[string]string{"app": "cni"}, OwnerReferences: []metav1.OwnerReference{
-			{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "cni", UID: "uid of cni", Controller: &yes},
-		}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "kube-system", Name: name, Labels: map[string]string{"app": "cni"},
+			OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "cni", UID: "uid of cni", Controller: &yes},
+			},
+		},
 		Spec: corev1.PodSpec{NodeName: node},
 	}
 	if change != nil {
@@ -63,7 +72,10 @@ func Ready(p *corev1.Pod) { ReadySince(Noon)(p) }
 // ReadySince makes a pod ready since a time.
 func ReadySince(when time.Time) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
-		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(when)}}
+		p.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodReady, Status: corev1.ConditionTrue,
+			LastTransitionTime: metav1.NewTime(when),
+		}}
 	}
 }
 
@@ -79,13 +91,25 @@ func Crashing(p *corev1.Pod) {
 func CronJob() *batchv1.CronJob {
 	yes := true
 	return &batchv1.CronJob{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "checks", Name: "smoke", UID: "uid of smoke", Labels: map[string]string{"bunsen.dev/gate": "true"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "checks", Name: "smoke", UID: "uid of smoke",
+			Labels: map[string]string{"bunsen.dev/gate": "true"},
+		},
 		Spec: batchv1.CronJobSpec{Schedule: "@yearly", Suspend: &yes, JobTemplate: batchv1.JobTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"team": "storage"}, Annotations: map[string]string{"note": "mine"}},
+			ObjectMeta: metav1.ObjectMeta{
+				Labels:      map[string]string{"team": "storage"},
+				Annotations: map[string]string{"note": "mine"},
+			},
 			Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 				RestartPolicy:  corev1.RestartPolicyNever,
 				InitContainers: []corev1.Container{{Name: "wait", Image: "example.com/wait"}},
-				Containers:     []corev1.Container{{Name: "smoke", Image: "example.com/smoke", Env: []corev1.EnvVar{{Name: "BUNSEN_POOL", Value: "mine"}, {Name: "URL", Value: "http://$(BUNSEN_POOL)"}}}},
+				Containers: []corev1.Container{{
+					Name: "smoke", Image: "example.com/smoke",
+					Env: []corev1.EnvVar{
+						{Name: "BUNSEN_POOL", Value: "mine"},
+						{Name: "URL", Value: "http://$(BUNSEN_POOL)"},
+					},
+				}},
 			}}},
 		}},
 	}
@@ -93,7 +117,10 @@ func CronJob() *batchv1.CronJob {
 
 // JobQuestion returns a question with one gate, which runs the CronJob that the function CronJob returns.
 func JobQuestion() gate.Question {
-	return gate.Question{Pool: "worker", Config: "rendered-worker-1", Step: 1, Due: true, Pace: pace.Pace{Gates: []v1alpha1.HealthGate{
-		{Name: "smoke test", Job: &v1alpha1.JobGate{CronJob: v1alpha1.ObjectName{Namespace: "checks", Name: "smoke"}}},
-	}}}
+	return gate.Question{
+		Pool: "worker", Config: "rendered-worker-1", Step: 1, Due: true,
+		Pace: pace.Pace{Gates: []v1alpha1.HealthGate{
+			{Name: "smoke test", Job: &v1alpha1.JobGate{CronJob: v1alpha1.ObjectName{Namespace: "checks", Name: "smoke"}}},
+		}},
+	}
 }

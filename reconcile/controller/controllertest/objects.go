@@ -22,10 +22,17 @@ func Node(name, current, desired string) *corev1.Node {
 		state = v1alpha1.StateWorking
 	}
 	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"node-role.kubernetes.io/worker": ""}, Annotations: map[string]string{
-			v1alpha1.CurrentConfigAnnotation: current, v1alpha1.DesiredConfigAnnotation: desired, v1alpha1.StateAnnotation: state,
-		}},
-		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: map[string]string{"node-role.kubernetes.io/worker": ""},
+			Annotations: map[string]string{
+				v1alpha1.CurrentConfigAnnotation: current, v1alpha1.DesiredConfigAnnotation: desired,
+				v1alpha1.StateAnnotation: state,
+			},
+		},
+		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{
+			Type:   corev1.NodeReady,
+			Status: corev1.ConditionTrue,
+		}}},
 	}
 }
 
@@ -63,7 +70,8 @@ func Pool(name string) *mcfgv1.MachineConfigPool {
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: mcfgv1.MachineConfigPoolSpec{
 			MachineConfigSelector: &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.RoleLabel: name}},
-			NodeSelector:          &metav1.LabelSelector{MatchLabels: map[string]string{"node-role.kubernetes.io/" + name: ""}},
+			NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"node-role.kubernetes.io/" +
+				name: ""}},
 		},
 	}
 }
@@ -86,7 +94,8 @@ func Files(parts ...string) string {
 		}
 		doc, content, _ := strings.Cut(p, "=")
 		name := strings.TrimSuffix(filepath.Base(doc), ".bu")
-		fmt.Fprintf(&b, "-- pools/%s --\nvariant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: /etc/%s\n      mode: 0644\n      contents:\n        inline: %q\n",
+		fmt.Fprintf(&b, "-- pools/%s --\nvariant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: /etc/%s\n"+
+			"      mode: 0644\n      contents:\n        inline: %q\n",
 			doc, name, content)
 	}
 	return b.String()

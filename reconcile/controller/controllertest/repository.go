@@ -35,7 +35,10 @@ func (r *Repository) List(context.Context) ([]source.Ref, error) {
 	if r.Down != nil {
 		return nil, r.Down
 	}
-	return []source.Ref{{Name: "HEAD", Hash: r.Head, Target: "refs/heads/main"}, {Name: "refs/heads/main", Hash: r.Head}}, nil
+	return []source.Ref{
+		{Name: "HEAD", Hash: r.Head, Target: "refs/heads/main"},
+		{Name: "refs/heads/main", Hash: r.Head},
+	}, nil
 }
 
 // Tree returns a commit's files.
@@ -69,7 +72,10 @@ func (r *Repository) Push(subject, files string) string {
 	r.Head = fmt.Sprintf("%x", sha1.Sum(fmt.Appendf(nil, "%d %s", n, subject)))
 	r.Trees[r.Head] = source.Tree{
 		Root: dir, FS: os.DirFS(dir), Digest: fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(files))),
-		Commit: source.Commit{Hash: r.Head, Subject: subject, Author: "Ada <ada@example.com>", Time: Noon.Add(time.Duration(n) * time.Minute)},
+		Commit: source.Commit{
+			Hash: r.Head, Subject: subject, Author: "Ada <ada@example.com>",
+			Time: Noon.Add(time.Duration(n) * time.Minute),
+		},
 	}
 	return "main@sha1:" + r.Head
 }

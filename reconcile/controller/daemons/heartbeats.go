@@ -53,7 +53,10 @@ func (d *Heartbeats) Read(ctx context.Context, from client.Reader, now time.Time
 		return d.seen
 	}
 	d.at = now
-	list := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfigNodeList"}}
+	list := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{
+		APIVersion: mcfgv1.GroupVersion.String(),
+		Kind:       "MachineConfigNodeList",
+	}}
 	if err := from.List(ctx, list, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}}); err != nil {
 		return d.seen
 	}
@@ -86,7 +89,8 @@ func (d *Heartbeats) Versions() map[string]string {
 	return d.versions
 }
 
-// FetchAhead returns the nodes whose daemons download files of a config before it is assigned, according to the last Read.
+// FetchAhead returns the nodes whose daemons download files of a config before it is assigned, according to the last
+// Read.
 func (d *Heartbeats) FetchAhead() map[string]bool {
 	if d == nil {
 		return nil
@@ -116,14 +120,17 @@ func (d *Heartbeats) Etcd() map[string]v1alpha1.DaemonReport {
 	return d.etcd
 }
 
-// IsSilent reports whether the last heartbeat of a node's daemon is too old. A daemon cannot report while its machine reboots.
+// IsSilent reports whether the last heartbeat of a node's daemon is too old. A daemon cannot report while its machine
+// reboots.
 func IsSilent(n *nodestate.Node, seen, now time.Time) bool {
 	return !n.Step.Rebooting && now.Sub(seen) > v1alpha1.DaemonSilentAfter
 }
 
 // Silent returns the nodes whose daemons have stopped reporting, with their last heartbeats. The result hasHeartbeats
 // is true if at least one daemon has ever reported.
-func Silent(nodes []nodestate.Node, seen map[string]time.Time, now time.Time) (silent map[string]time.Time, hasHeartbeats bool) {
+func Silent(nodes []nodestate.Node, seen map[string]time.Time,
+	now time.Time,
+) (silent map[string]time.Time, hasHeartbeats bool) {
 	silent = map[string]time.Time{}
 	for i := range nodes {
 		at, reported := seen[nodes[i].Name]

@@ -11,7 +11,9 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/controller/disruption"
 )
 
-func nodeDisruption(path string, actions ...operatorv1.NodeDisruptionPolicySpecActionType) *operatorv1.MachineConfiguration {
+func nodeDisruption(path string,
+	actions ...operatorv1.NodeDisruptionPolicySpecActionType,
+) *operatorv1.MachineConfiguration {
 	file := operatorv1.NodeDisruptionPolicySpecFile{Path: path}
 	for _, a := range actions {
 		file.Actions = append(file.Actions, operatorv1.NodeDisruptionPolicySpecAction{Type: a})
@@ -45,22 +47,28 @@ func TestThePolicyInForce(t *testing.T) {
 		look("cluster")
 		controllertest.Equal(t, "writes", len(w.Writes.Done), 0)
 	})
-	t.Run("a policy that cannot be read leaves the last status in force and is told, with every bad rule", func(t *testing.T) {
-		controllertest.Modify(w, controllertest.Get(w, "cluster", &operatorv1.MachineConfiguration{}), func(mc *operatorv1.MachineConfiguration) {
-			mc.Spec.NodeDisruptionPolicy = nodeDisruption("etc/motd", operatorv1.NoneSpecAction, operatorv1.RebootSpecAction).Spec.NodeDisruptionPolicy
+	t.Run("a policy that cannot be read leaves the last status in force and is told, with every bad rule",
+		func(t *testing.T) {
+			controllertest.Modify(w, controllertest.Get(w, "cluster", &operatorv1.MachineConfiguration{}),
+				func(mc *operatorv1.MachineConfiguration) {
+					mc.Spec.NodeDisruptionPolicy = nodeDisruption("etc/motd", operatorv1.NoneSpecAction,
+						operatorv1.RebootSpecAction).Spec.NodeDisruptionPolicy
+				})
+			look("cluster")
+			after := controllertest.Get(w, "cluster", &operatorv1.MachineConfiguration{})
+			controllertest.Equal(t, "the generation that the status speaks of", after.Status.ObservedGeneration, 4)
+			controllertest.Equal(t, "rules for files",
+				len(after.Status.NodeDisruptionPolicyStatus.ClusterPolicies.Files), len(p.Files))
+			controllertest.Contains(t, "the event", w.LastEvent(), "Warning InvalidNodeDisruptionPolicy: ",
+				"its path is not absolute", "cannot be combined with others")
 		})
-		look("cluster")
-		after := controllertest.Get(w, "cluster", &operatorv1.MachineConfiguration{})
-		controllertest.Equal(t, "the generation that the status speaks of", after.Status.ObservedGeneration, 4)
-		controllertest.Equal(t, "rules for files", len(after.Status.NodeDisruptionPolicyStatus.ClusterPolicies.Files), len(p.Files))
-		controllertest.Contains(t, "the event", w.LastEvent(), "Warning InvalidNodeDisruptionPolicy: ", "its path is not absolute", "cannot be combined with others")
-	})
 	t.Run("another object of that kind does not count", func(t *testing.T) {
 		other := nodeDisruption("/etc/issue", operatorv1.NoneSpecAction)
 		other.Name = "other"
 		w.Create(other)
 		look("other")
-		controllertest.Equal(t, "its status", controllertest.Get(w, "other", &operatorv1.MachineConfiguration{}).Status.ObservedGeneration, 0)
+		controllertest.Equal(t, "its status", controllertest.Get(w, "other", &operatorv1.MachineConfiguration{}).
+			Status.ObservedGeneration, 0)
 	})
 	t.Run("none at all is no error", func(t *testing.T) {
 		w.Remove(controllertest.Get(w, "cluster", &operatorv1.MachineConfiguration{}))

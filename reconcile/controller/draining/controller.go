@@ -103,7 +103,9 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, r.uncordon(ctx, n, node)
 	default:
 		r.forget(n.Name)
-		return reconcile.Result{}, r.write(ctx, n, node.Rest(), func(_ drain.Cordoned, a map[string]string) { removeProgress(a) })
+		return reconcile.Result{}, r.write(ctx, n, node.Rest(), func(_ drain.Cordoned, a map[string]string) {
+			removeProgress(a)
+		})
 	}
 }
 
@@ -125,7 +127,8 @@ func (r *Controller) uncordon(ctx context.Context, n *corev1.Node, node drain.No
 		}
 	})
 	if err == nil && change.Needed {
-		r.Events.Send(kube.Event{Object: n, Reason: "Uncordon", Action: "Drain", Note: fmt.Sprintf("uncordoned in %s", node.Request.Config)})
+		r.Events.Send(kube.Event{Object: n, Reason: "Uncordon", Action: "Drain", Note: fmt.Sprintf("uncordoned in %s",
+			node.Request.Config)})
 	}
 	return err
 }
@@ -137,7 +140,8 @@ func (r *Controller) drain(ctx context.Context, n *corev1.Node, node drain.Node)
 	change := drain.Cordon(node.Cordoned, node.Request.Config)
 	memory := r.memoryOf(n.Name)
 	pause := memory.nextDue.Sub(now)
-	if early := pause > 0 && pause <= drain.LongestPause; early && !change.Needed && !node.Started.IsZero() && memory.request == node.Request {
+	if early := pause > 0 && pause <= drain.LongestPause; early && !change.Needed && !node.Started.IsZero() &&
+		memory.request == node.Request {
 		return reconcile.Result{RequeueAfter: pause}, nil
 	}
 	if err := r.begin(ctx, n, node, change, now); err != nil {
@@ -176,7 +180,9 @@ func (r *Controller) drain(ctx context.Context, n *corev1.Node, node drain.Node)
 }
 
 // begin cordons the node, and records when the drain started.
-func (r *Controller) begin(ctx context.Context, n *corev1.Node, node drain.Node, change drain.Change, now time.Time) error {
+func (r *Controller) begin(ctx context.Context, n *corev1.Node, node drain.Node, change drain.Change,
+	now time.Time,
+) error {
 	if !change.Needed && !node.Started.IsZero() {
 		return nil
 	}
@@ -186,14 +192,17 @@ func (r *Controller) begin(ctx context.Context, n *corev1.Node, node drain.Node,
 		}
 	})
 	if err == nil && change.Needed {
-		r.Events.Send(kube.Event{Object: n, Reason: "Cordon", Action: "Drain", Note: fmt.Sprintf("cordoned for %s", node.Request.Config)})
+		r.Events.Send(kube.Event{Object: n, Reason: "Cordon", Action: "Drain", Note: fmt.Sprintf("cordoned for %s",
+			node.Request.Config)})
 	}
 	return err
 }
 
 // postpone ends a failed round of a drain: it writes the reason to the node. The next round follows after the usual
 // interval.
-func (r *Controller) postpone(ctx context.Context, n *corev1.Node, node drain.Node, trouble error, now time.Time) (reconcile.Result, error) {
+func (r *Controller) postpone(ctx context.Context, n *corev1.Node, node drain.Node, trouble error,
+	now time.Time,
+) (reconcile.Result, error) {
 	live := drain.Cordoned{Unschedulable: n.Spec.Unschedulable, For: n.Annotations[v1alpha1.CordonedAnnotation]}
 	err := r.write(ctx, n, drain.Change{To: live}, func(_ drain.Cordoned, a map[string]string) {
 		a[v1alpha1.DrainStatusAnnotation] = kube.Clip(trouble.Error())
@@ -263,7 +272,9 @@ func (r *Controller) reportProgress(n *corev1.Node, memory *nodeMemory, p drain.
 
 // write patches the cordon and the annotations of a node together, if they change. The API server refuses the patch if
 // the node has changed since the controller read it.
-func (r *Controller) write(ctx context.Context, n *corev1.Node, change drain.Change, annotate func(drain.Cordoned, map[string]string)) error {
+func (r *Controller) write(ctx context.Context, n *corev1.Node, change drain.Change,
+	annotate func(drain.Cordoned, map[string]string),
+) error {
 	before := n.DeepCopy()
 	if n.Annotations == nil {
 		n.Annotations = map[string]string{}
@@ -280,7 +291,8 @@ func (r *Controller) write(ctx context.Context, n *corev1.Node, change drain.Cha
 	if !cordonChanged(before, n) {
 		return nil
 	}
-	if err := r.Client.Patch(ctx, n, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := r.Client.Patch(ctx, n, client.MergeFromWithOptions(before,
+		client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("writing the cordon of node %q: %w", n.Name, err)
 	}
 	return nil

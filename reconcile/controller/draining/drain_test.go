@@ -66,7 +66,10 @@ func (s *podServer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case req.Method == http.MethodDelete && parts[5] == "pods":
 		count("deletions")
 		s.deleted = append(s.deleted, parts[6])
-		reply(200, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess})
+		reply(200, metav1.Status{
+			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+			Status:   metav1.StatusSuccess,
+		})
 	case path == "/api/v1/pods" && s.deaf:
 		reply(500, failure(500, metav1.StatusReasonInternalError, "etcdserver: request timed out"))
 	case path == "/api/v1/pods" && req.URL.Query().Get("fieldSelector") == "spec.nodeName=n0":
@@ -74,17 +77,26 @@ func (s *podServer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		reply(200, corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Items: s.pods})
 	case strings.HasPrefix(path, "/apis/apps/v1/namespaces/kube-system/daemonsets/") && !s.noSets:
 		count("daemonsets")
-		reply(200, map[string]any{"kind": "DaemonSet", "apiVersion": "apps/v1", "metadata": map[string]any{"name": "proxy", "namespace": "kube-system"}})
+		reply(200, map[string]any{
+			"kind": "DaemonSet", "apiVersion": "apps/v1",
+			"metadata": map[string]any{"name": "proxy", "namespace": "kube-system"},
+		})
 	case strings.HasSuffix(path, "/poddisruptionbudgets"):
 		count("lists of budgets")
-		reply(200, policyv1.PodDisruptionBudgetList{TypeMeta: metav1.TypeMeta{Kind: "PodDisruptionBudgetList", APIVersion: "policy/v1"}, Items: s.budgets})
+		reply(200, policyv1.PodDisruptionBudgetList{TypeMeta: metav1.TypeMeta{
+			Kind:       "PodDisruptionBudgetList",
+			APIVersion: "policy/v1",
+		}, Items: s.budgets})
 	default:
 		reply(404, failure(404, metav1.StatusReasonNotFound, "nothing at "+req.URL.String()))
 	}
 }
 
 func failure(code int32, reason metav1.StatusReason, message string) metav1.Status {
-	return metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}
+	return metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
+		Code: code, Reason: reason, Message: message,
+	}
 }
 
 func (s *podServer) eviction(w http.ResponseWriter, req *http.Request, reply func(int, any)) {
@@ -92,23 +104,30 @@ func (s *podServer) eviction(w http.ResponseWriter, req *http.Request, reply fun
 	var e policyv1.Eviction
 	i := slices.IndexFunc(s.pods, func(p corev1.Pod) bool { return p.Name == name })
 	switch {
-	case json.NewDecoder(req.Body).Decode(&e) != nil || e.DeleteOptions == nil || e.DeleteOptions.Preconditions == nil || i < 0 || *e.DeleteOptions.Preconditions.UID != s.pods[i].UID:
-		reply(409, failure(409, metav1.StatusReasonConflict, "the UID in the precondition is that of another pod of this name"))
+	case json.NewDecoder(req.Body).Decode(&e) != nil || e.DeleteOptions == nil ||
+		e.DeleteOptions.Preconditions == nil || i < 0 || *e.DeleteOptions.Preconditions.UID != s.pods[i].UID:
+		reply(409, failure(409, metav1.StatusReasonConflict, "the UID in the precondition is that of another pod of "+
+			"this name"))
 	case s.busy:
 		s.bothered = append(s.bothered, name)
 		w.Header().Set("Retry-After", "30")
 		reply(429, failure(429, metav1.StatusReasonTooManyRequests, "too many requests"))
 	case s.refusing[name]:
 		s.refused = append(s.refused, name)
-		st := failure(429, metav1.StatusReasonTooManyRequests, "Cannot evict pod as it would violate the pod's disruption budget.")
+		st := failure(429, metav1.StatusReasonTooManyRequests, "Cannot evict pod as it would violate the pod's "+
+			"disruption budget.")
 		st.Details = &metav1.StatusDetails{RetryAfterSeconds: 30, Causes: []metav1.StatusCause{{
-			Type: policyv1.DisruptionBudgetCause, Message: "The disruption budget web needs 2 healthy pods and has 2 currently",
+			Type: policyv1.DisruptionBudgetCause, Message: "The disruption budget web needs 2 healthy pods and has 2 " +
+				"currently",
 		}}}
 		w.Header().Set("Retry-After", "30")
 		reply(429, st)
 	default:
 		s.evicted = append(s.evicted, name)
-		reply(201, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess})
+		reply(201, metav1.Status{
+			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+			Status:   metav1.StatusSuccess,
+		})
 	}
 }
 
@@ -119,10 +138,13 @@ func (s *podServer) end(name string) {
 
 func newPod(name string, edit func(*corev1.Pod)) corev1.Pod {
 	p := corev1.Pod{
-		TypeMeta:   metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"},
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shop", UID: types.UID("uid-" + name), Labels: map[string]string{"app": name}},
-		Spec:       corev1.PodSpec{NodeName: "n0"},
-		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
+		TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: "shop", UID: types.UID("uid-" + name),
+			Labels: map[string]string{"app": name},
+		},
+		Spec:   corev1.PodSpec{NodeName: "n0"},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning},
 	}
 	if edit != nil {
 		edit(&p)
@@ -132,12 +154,18 @@ func newPod(name string, edit func(*corev1.Pod)) corev1.Pod {
 
 // put is what a ReplicaSet put there.
 func put(p *corev1.Pod) {
-	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "rs", Controller: new(true)}}
+	p.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "rs",
+		Controller: new(true),
+	}}
 }
 
 func daemonPod(p *corev1.Pod) {
 	p.Namespace = "kube-system"
-	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "proxy", UID: "ds", Controller: new(true)}}
+	p.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: "apps/v1", Kind: "DaemonSet", Name: "proxy", UID: "ds",
+		Controller: new(true),
+	}}
 }
 
 func staticPod(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }
@@ -157,8 +185,10 @@ func newDrain(t *testing.T, request string) (*drainWorld, *draining.Controller, 
 		pods: []corev1.Pod{newPod("web", put), newPod("proxy", daemonPod), newPod("etcd", staticPod)},
 		budgets: []policyv1.PodDisruptionBudget{{
 			ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop"},
-			Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
-			Status:     policyv1.PodDisruptionBudgetStatus{DesiredHealthy: 2, CurrentHealthy: 2, ExpectedPods: 3},
+			Spec: policyv1.PodDisruptionBudgetSpec{
+				Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+			},
+			Status: policyv1.PodDisruptionBudgetStatus{DesiredHealthy: 2, CurrentHealthy: 2, ExpectedPods: 3},
 		}},
 	}
 	server := httptest.NewServer(s)
@@ -168,16 +198,23 @@ func newDrain(t *testing.T, request string) (*drainWorld, *draining.Controller, 
 
 func (w *drainWorld) drainer(t *testing.T, url string) *draining.Controller {
 	t.Helper()
-	clients, err := kubernetes.NewForConfig(&rest.Config{Host: url, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
+	clients, err := kubernetes.NewForConfig(&rest.Config{
+		Host: url, QPS: -1,
+		ContentConfig: rest.ContentConfig{ContentType: "application/json"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &draining.Controller{Client: w.Client, Clients: clients, Now: func() time.Time { return w.Now }, Events: w.Events}
+	return &draining.Controller{
+		Client: w.Client, Clients: clients, Now: func() time.Time { return w.Now },
+		Events: w.Events,
+	}
 }
 
 func (w *drainWorld) drain(r *draining.Controller) reconcile.Result {
 	w.T.Helper()
-	ctx, cancel := context.WithTimeout(w.T.Context(), 10*time.Second) // a client that sleeps for a Retry-After does not make it
+	// a client that sleeps for a Retry-After does not make it
+	ctx, cancel := context.WithTimeout(w.T.Context(), 10*time.Second)
 	defer cancel()
 	result, err := r.Reconcile(ctx, controllertest.Request("n0"))
 	if err = errors.Join(err, ctx.Err()); err != nil {
@@ -190,12 +227,15 @@ func (w *drainWorld) drain(r *draining.Controller) reconcile.Result {
 func (w *drainWorld) shown() string {
 	n := w.Node("n0")
 	a := n.Annotations
-	return fmt.Sprintf("cordoned=%t for=%q applied=%s started=%q status=%q", n.Spec.Unschedulable, a[v1alpha1.CordonedAnnotation],
+	return fmt.Sprintf("cordoned=%t for=%q applied=%s started=%q status=%q", n.Spec.Unschedulable,
+		a[v1alpha1.CordonedAnnotation],
 		a[v1alpha1.LastAppliedDrainAnnotation], a[v1alpha1.DrainStartedAnnotation], a[v1alpha1.DrainStatusAnnotation])
 }
 
 func (w *drainWorld) ask(what string) {
-	controllertest.Modify(w.Cluster, w.Node("n0"), func(n *corev1.Node) { n.Annotations[v1alpha1.DesiredDrainAnnotation] = what })
+	controllertest.Modify(w.Cluster, w.Node("n0"), func(n *corev1.Node) {
+		n.Annotations[v1alpha1.DesiredDrainAnnotation] = what
+	})
 }
 
 // TestDraining is what the drain controller promises, a sentence each.
@@ -215,20 +255,23 @@ func TestDraining(t *testing.T) {
 		"it cordons, evicts what has to go, waits for it, and acknowledges": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
 			controllertest.Equal(t, "when to look again", w.drain(r).RequeueAfter, time.Second)
 			controllertest.Equal(t, "evicted", fmt.Sprint(s.evicted), "[web]")
-			controllertest.Equal(t, "the node", w.shown(), `cordoned=true for="v1" applied=uncordon-v0 started="2026-01-02T12:00:00Z" status="1 pod left: shop/web: terminating (grace period 30s)"`)
+			controllertest.Equal(t, "the node", w.shown(),
+				`cordoned=true for="v1" applied=uncordon-v0 started="2026-01-02T12:00:00Z" status="1 pod left: shop/web: terminating (grace period 30s)"`)
 			w.Now = w.Now.Add(5 * time.Second)
 			w.drain(r)
 			controllertest.Equal(t, "evicted", fmt.Sprint(s.evicted), "[web]")
 			s.end("web")
 			w.Now = w.Now.Add(5 * time.Second)
 			controllertest.Equal(t, "when to look again", w.drain(r).RequeueAfter, time.Second)
-			controllertest.Equal(t, "the node", w.shown(), `cordoned=true for="v1" applied=drain-v1 started="" status=""`)
+			controllertest.Equal(t, "the node", w.shown(),
+				`cordoned=true for="v1" applied=drain-v1 started="" status=""`)
 			controllertest.Equal(t, "the events", strings.Join(w.Events.Lines, "\n"), "Normal Cordon: cordoned for v1")
 		},
 		"a refusal by a budget is waited for, with the budget's name, and asked again": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
 			s.refusing["web"] = true
 			w.drain(r)
-			controllertest.Contains(t, "the node", w.shown(), "applied=uncordon-v0", "1 pod left: shop/web: blocked by PodDisruptionBudget shop/web: 2 of 3 pods must stay healthy, and 2 are healthy")
+			controllertest.Contains(t, "the node", w.shown(), "applied=uncordon-v0", "1 pod left: shop/web: blocked "+
+				"by PodDisruptionBudget shop/web: 2 of 3 pods must stay healthy, and 2 are healthy")
 			w.drain(r)
 			controllertest.Equal(t, "refusals at once", len(s.refused), 1)
 			w.Now = w.Now.Add(6 * time.Second)
@@ -251,14 +294,16 @@ func TestDraining(t *testing.T) {
 			for _, line := range w.Events.Lines {
 				got = append(got, strings.Join(strings.Fields(line)[:2], " "))
 			}
-			controllertest.Equal(t, "the events", strings.Join(got, ", "), "Normal Cordon:, Warning DrainBlocked:, Warning DrainThresholdExceeded:, Warning DrainFailed:")
+			controllertest.Equal(t, "the events", strings.Join(got, ", "), "Normal Cordon:, Warning DrainBlocked:, "+
+				"Warning DrainThresholdExceeded:, Warning DrainFailed:")
 		},
 		"a restart of the controller does not set the clock back": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
 			s.refusing["web"] = true
 			w.drain(r)
 			w.Now = w.Now.Add(11 * time.Minute)
 			w.drain(&draining.Controller{Client: w.Client, Clients: r.Clients, Now: r.Now, Events: w.Events})
-			controllertest.Contains(t, "the event", w.LastEvent(), "Warning DrainThresholdExceeded: ", "PodDisruptionBudget shop/web")
+			controllertest.Contains(t, "the event", w.LastEvent(), "Warning DrainThresholdExceeded: ",
+				"PodDisruptionBudget shop/web")
 		},
 		"a pod that comes back under its name is evicted as well": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
 			w.drain(r)
@@ -280,7 +325,8 @@ func TestDraining(t *testing.T) {
 			w.drain(r)
 			w.ask("uncordon-v1")
 			w.drain(r)
-			controllertest.Equal(t, "the node", w.shown(), `cordoned=false for="" applied=uncordon-v1 started="" status=""`)
+			controllertest.Equal(t, "the node", w.shown(),
+				`cordoned=false for="" applied=uncordon-v1 started="" status=""`)
 		},
 		"an administrator's cordon survives drain and uncordon": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
 			controllertest.Modify(w.Cluster, w.Node("n0"), func(n *corev1.Node) { n.Spec.Unschedulable = true })
@@ -311,14 +357,16 @@ func TestDraining(t *testing.T) {
 			w.drain(r)
 			w.ask("uncordon-v1")
 			w.drain(r)
-			controllertest.Equal(t, "in the end", w.shown(), `cordoned=false for="" applied=uncordon-v1 started="" status=""`)
+			controllertest.Equal(t, "in the end", w.shown(),
+				`cordoned=false for="" applied=uncordon-v1 started="" status=""`)
 		},
 		"a drain that is called off by a revert to the config in force frees the node": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
 			s.refusing["web"] = true
 			w.drain(r)
 			w.ask("uncordon-v0") // what was applied last, so the daemon sees nothing to wait for
 			w.drain(r)
-			controllertest.Equal(t, "the node", w.shown(), `cordoned=false for="" applied=uncordon-v0 started="" status=""`)
+			controllertest.Equal(t, "the node", w.shown(),
+				`cordoned=false for="" applied=uncordon-v0 started="" status=""`)
 		},
 		"nothing asked, nothing written": func(t *testing.T, w *drainWorld, r *draining.Controller, _ *podServer) {
 			w.ask("uncordon-v0")
@@ -349,6 +397,7 @@ func TestACrashInADrain(t *testing.T) {
 		s.end("web")
 		w.Writes.Left = -1
 		w.drain(&draining.Controller{Client: w.Client, Clients: r.Clients, Now: r.Now, Events: w.Events})
-		controllertest.Equal(t, fmt.Sprintf("after a death at write %d", k), w.shown(), `cordoned=true for="v1" applied=drain-v1 started="" status=""`)
+		controllertest.Equal(t, fmt.Sprintf("after a death at write %d", k), w.shown(),
+			`cordoned=true for="v1" applied=drain-v1 started="" status=""`)
 	}
 }

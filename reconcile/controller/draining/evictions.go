@@ -41,7 +41,10 @@ type daemonSet struct {
 
 // gather reads the facts of a drain. gather reads the node's pods in one request.
 func (r *Controller) gather(ctx context.Context, n *corev1.Node, node drain.Node) (drain.Facts, error) {
-	f := drain.Facts{Config: node.Request.Config, Started: node.Started, Last: node.Last, NotReadySince: node.NotReadySince}
+	f := drain.Facts{
+		Config: node.Request.Config, Started: node.Started, Last: node.Last,
+		NotReadySince: node.NotReadySince,
+	}
 	var err error
 	if f.Pace, err = r.drainPace(ctx, n); err != nil {
 		return f, err
@@ -110,14 +113,19 @@ func (d *nodeMemory) storeAnswer(p drain.Pod, a drain.Answer) {
 
 // evict evicts and deletes the pods that are due, a limited number at a time. evict reports whether the server has
 // answered any request.
-func (r *Controller) evict(ctx context.Context, n *corev1.Node, f drain.Facts, verdicts []drain.Verdict, now time.Time) bool {
+func (r *Controller) evict(ctx context.Context, n *corev1.Node, f drain.Facts, verdicts []drain.Verdict,
+	now time.Time,
+) bool {
 	deleting := map[string]drain.Verdict{}
 	for _, v := range verdicts {
 		if v.Do == drain.Delete {
 			deleting[v.UID] = v
 		}
 	}
-	asks := evictionRound{clients: r.Clients, memory: r.memoryOf(n.Name), deleting: deleting, now: now, budgets: map[string][]*policyv1.PodDisruptionBudget{}}
+	asks := evictionRound{
+		clients: r.Clients, memory: r.memoryOf(n.Name), deleting: deleting, now: now,
+		budgets: map[string][]*policyv1.PodDisruptionBudget{},
+	}
 	queues := drain.Queues(verdicts, f.Pods)
 	var group errgroup.Group
 	group.SetLimit(maxConcurrentEvictions)
@@ -128,7 +136,8 @@ func (r *Controller) evict(ctx context.Context, n *corev1.Node, f drain.Facts, v
 	if len(asks.deleted) > 0 {
 		r.Events.Send(kube.Event{
 			Object: n, Warning: true, Reason: "DrainDeleted", Action: "Drain",
-			Note: fmt.Sprintf("deleted past their budgets, as the pool's RolloutPolicy says after %s: %s", f.Pace.After, strings.Join(asks.deleted, "; ")),
+			Note: fmt.Sprintf("deleted past their budgets, as the pool's RolloutPolicy says after %s: %s", f.Pace.After,
+				strings.Join(asks.deleted, "; ")),
 		})
 	}
 	return len(queues) > 0
@@ -209,7 +218,8 @@ func (a *evictionRound) delete(ctx context.Context, pod *corev1.Pod) drain.Answe
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
-	return drain.ReadDeletion(statusOf(a.clients.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, options)), pod, a.now)
+	return drain.ReadDeletion(statusOf(a.clients.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, options)), pod,
+		a.now)
 }
 
 // statusOf returns the status that the server sent with an error; nil if there is none.

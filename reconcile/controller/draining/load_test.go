@@ -83,7 +83,9 @@ func TestWhatADrainCosts(t *testing.T) {
 		"pods that take their time cost one list each time": func(t *testing.T, w *drainWorld, s *podServer, look func(int) string) {
 			look(1)
 			for i := range s.pods[2:] {
-				s.pods[2+i].DeletionTimestamp, s.pods[2+i].DeletionGracePeriodSeconds = new(metav1.NewTime(controllertest.Noon.Add(10*time.Minute))), new(int64(600))
+				s.pods[2+i].DeletionTimestamp,
+					s.pods[2+i].DeletionGracePeriodSeconds = new(
+					metav1.NewTime(controllertest.Noon.Add(10*time.Minute))), new(int64(600))
 			}
 			controllertest.Equal(t, "a minute", look(12), "1 daemonsets, 12 lists of pods")
 		},
@@ -91,8 +93,10 @@ func TestWhatADrainCosts(t *testing.T) {
 			for _, p := range s.pods {
 				s.refusing[p.Name] = true
 			}
-			controllertest.Equal(t, "the first look", look(1), "1 daemonsets, 1 lists of budgets, 1 lists of pods, 250 evictions")
-			controllertest.Equal(t, "a minute", look(12), "1 daemonsets, 12 evictions, 12 lists of budgets, 12 lists of pods")
+			controllertest.Equal(t, "the first look", look(1), "1 daemonsets, 1 lists of budgets, 1 lists of pods, "+
+				"250 evictions")
+			controllertest.Equal(t, "a minute", look(12), "1 daemonsets, 12 evictions, 12 lists of budgets, 12 lists "+
+				"of pods")
 			slices.Sort(s.refused)
 			controllertest.Equal(t, "pods asked for", len(slices.Compact(s.refused)), 250)
 			for _, p := range s.pods {
@@ -148,25 +152,39 @@ func TestTheFiltersAreKubectls(t *testing.T) {
 	flip := func() bool { return r.Intn(2) == 0 }
 	for i := range 500 {
 		p := newPod(fmt.Sprintf("p%d", i), func(p *corev1.Pod) {
-			p.Status.Phase = []corev1.PodPhase{corev1.PodRunning, corev1.PodPending, corev1.PodSucceeded, corev1.PodFailed, corev1.PodUnknown}[r.Intn(5)]
+			p.Status.Phase = []corev1.PodPhase{
+				corev1.PodRunning, corev1.PodPending, corev1.PodSucceeded,
+				corev1.PodFailed, corev1.PodUnknown,
+			}[r.Intn(5)]
 			if flip() {
-				p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+				p.Spec.Volumes = []corev1.Volume{{
+					Name:         "v",
+					VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}},
+				}}
 			}
 			if r.Intn(4) == 0 {
 				staticPod(p)
 			}
 			if flip() {
-				kind, api := []string{"DaemonSet", "ReplicaSet"}[r.Intn(2)], []string{"apps/v1", "apps.kruise.io/v1alpha1"}[r.Intn(2)]
-				p.OwnerReferences = []metav1.OwnerReference{{APIVersion: api, Kind: kind, Name: []string{"here", "gone"}[r.Intn(2)], UID: types.UID("u"), Controller: new(flip())}}
+				kind, api := []string{"DaemonSet", "ReplicaSet"}[r.Intn(2)],
+					[]string{"apps/v1", "apps.kruise.io/v1alpha1"}[r.Intn(2)]
+				p.OwnerReferences = []metav1.OwnerReference{{
+					APIVersion: api, Kind: kind,
+					Name: []string{"here", "gone"}[r.Intn(2)], UID: types.UID("u"), Controller: new(flip()),
+				}}
 			}
 		})
-		helper := kubectldrain.Helper{Ctx: t.Context(), Client: fake.NewClientset(set, &p), Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true}
+		helper := kubectldrain.Helper{
+			Ctx: t.Context(), Client: fake.NewClientset(set, &p), Force: true,
+			IgnoreAllDaemonSets: true, DeleteEmptyDirData: true,
+		}
 		list, errs := helper.GetPodsForDeletion("n0")
 		if len(errs) > 0 {
 			t.Fatal(errs)
 		}
 		theirs := len(list.Pods()) > 0 && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
-		verdict := drain.Decide(drain.Facts{Pods: []drain.Pod{{Pod: &p, Orphan: drain.DaemonSetOf(&p) == "gone"}}}, controllertest.Noon).Verdicts[0]
+		verdict := drain.Decide(drain.Facts{Pods: []drain.Pod{{Pod: &p, Orphan: drain.DaemonSetOf(&p) == "gone"}}},
+			controllertest.Noon).Verdicts[0]
 		if ours := verdict.Do == drain.Evict; ours != theirs {
 			t.Errorf("kubectl takes it: %t; we: %s %s\n%+v", theirs, verdict.Do, verdict.Why, p)
 		}

@@ -41,14 +41,18 @@ func (w *drainWorld) anew(r *draining.Controller) *draining.Controller {
 func (w *drainWorld) policy(when v1alpha1.DrainAction, after time.Duration) {
 	w.Create(&v1alpha1.RolloutPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "all"},
-		Spec:       v1alpha1.RolloutPolicySpec{Drain: &v1alpha1.DrainPolicy{WhenBlocked: when, After: metav1.Duration{Duration: after}}},
+		Spec: v1alpha1.RolloutPolicySpec{Drain: &v1alpha1.DrainPolicy{
+			WhenBlocked: when,
+			After:       metav1.Duration{Duration: after},
+		}},
 	})
 }
 
 const (
 	etcdStays  = "shop/etcd Skipped: static pod, run by the node itself"
 	proxyStays = "kube-system/proxy Skipped: DaemonSet kube-system/proxy would put it back at once"
-	webBlocked = "shop/web Waiting: blocked by PodDisruptionBudget shop/web: 2 of 3 pods must stay healthy, and 2 are healthy"
+	webBlocked = "shop/web Waiting: blocked by PodDisruptionBudget shop/web: 2 of 3 pods must stay healthy, and 2 " +
+		"are healthy"
 )
 
 // TestADrainExplainsItself is what the report on the node promises, a sentence each.
@@ -56,7 +60,8 @@ func TestADrainExplainsItself(t *testing.T) {
 	for sentence, story := range map[string]func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer){
 		"each pod that is not gone is told of, and nothing once the drain is done": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
 			w.drain(r)
-			controllertest.Equal(t, "the report", w.reported(), "shop/web Evicted: terminating (grace period 30s) (since 12:00:00)\n"+proxyStays+"\n"+etcdStays)
+			controllertest.Equal(t, "the report", w.reported(), "shop/web Evicted: terminating (grace period 30s) "+
+				"(since 12:00:00)\n"+proxyStays+"\n"+etcdStays)
 			s.end("web")
 			w.Now = w.Now.Add(5 * time.Second)
 			w.drain(r)
@@ -67,7 +72,8 @@ func TestADrainExplainsItself(t *testing.T) {
 			w.drain(r)
 			w.Now = w.Now.Add(20 * time.Minute)
 			w.drain(w.anew(r))
-			controllertest.Equal(t, "the report", w.reported(), webBlocked+" (since 12:00:00)\n"+proxyStays+"\n"+etcdStays)
+			controllertest.Equal(t, "the report", w.reported(), webBlocked+" (since 12:00:00)\n"+proxyStays+"\n"+
+				etcdStays)
 		},
 		"one event tells of the budget, over a restart and however often it refuses": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
 			s.refusing["web"] = true
@@ -76,8 +82,10 @@ func TestADrainExplainsItself(t *testing.T) {
 				w.Now = w.Now.Add(6 * time.Second)
 			}
 			w.drain(w.anew(r))
-			controllertest.Equal(t, "the events", strings.Join(w.Events.Lines, "\n"), "Normal Cordon: cordoned for v1\n"+
-				"Warning DrainBlocked: shop/web: blocked by PodDisruptionBudget shop/web: 2 of 3 pods must stay healthy, and 2 are healthy")
+			controllertest.Equal(t, "the events", strings.Join(w.Events.Lines, "\n"),
+				"Normal Cordon: cordoned for v1\n"+
+					"Warning DrainBlocked: shop/web: blocked by PodDisruptionBudget shop/web: 2 of 3 pods must stay "+
+					"healthy, and 2 are healthy")
 		},
 		"while nothing changes, nothing is written": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
 			s.refusing["web"] = true
@@ -97,12 +105,17 @@ func TestADrainExplainsItself(t *testing.T) {
 		},
 		"a pod on a node whose kubelet is silent counts as gone": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
 			n := w.Node("n0")
-			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(controllertest.Noon)}}
+			n.Status.Conditions = []corev1.NodeCondition{{
+				Type: corev1.NodeReady, Status: corev1.ConditionUnknown,
+				LastTransitionTime: metav1.NewTime(controllertest.Noon),
+			}}
 			if err := w.Admin.Status().Update(t.Context(), n); err != nil {
 				t.Fatal(err)
 			}
 			w.drain(r)
-			s.pods[0].DeletionTimestamp, s.pods[0].DeletionGracePeriodSeconds = new(metav1.NewTime(controllertest.Noon.Add(30*time.Second))), new(int64(30))
+			s.pods[0].DeletionTimestamp,
+				s.pods[0].DeletionGracePeriodSeconds = new(metav1.NewTime(controllertest.Noon.Add(30*time.Second))),
+				new(int64(30))
 			w.Now = w.Now.Add(58 * time.Second)
 			controllertest.Equal(t, "when to look again", w.drain(r).RequeueAfter, 2*time.Second)
 			w.Now = w.Now.Add(2 * time.Second)
@@ -117,7 +130,8 @@ func TestADrainExplainsItself(t *testing.T) {
 		"a server that does not list pods is asked again, and the node says so": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
 			s.deaf = true
 			controllertest.Equal(t, "when to look again", w.drain(r).RequeueAfter, time.Second)
-			controllertest.Contains(t, "the node", w.shown(), "cordoned=true", "listing the pods of node", "etcdserver: request timed out")
+			controllertest.Contains(t, "the node", w.shown(), "cordoned=true", "listing the pods of node",
+				"etcdserver: request timed out")
 			s.deaf = false
 			w.Now = w.Now.Add(5 * time.Second)
 			w.drain(r)
@@ -133,12 +147,18 @@ func TestADrainExplainsItself(t *testing.T) {
 			w.Now = w.Now.Add(10 * time.Second)
 			w.drain(r)
 			controllertest.Equal(t, "deleted", fmt.Sprint(s.deleted), "[web]")
-			controllertest.Contains(t, "the report", w.reported(), "shop/web Deleted: terminating (grace period 30s) (since 12:10:00)")
-			controllertest.Contains(t, "the events", strings.Join(w.Events.Lines, "\n"), "Warning DrainDeleted: deleted past their budgets, as the pool's RolloutPolicy says after 10m0s: shop/web: blocked by PodDisruptionBudget shop/web")
+			controllertest.Contains(t, "the report", w.reported(), "shop/web Deleted: terminating (grace period 30s) "+
+				"(since 12:10:00)")
+			controllertest.Contains(t, "the events", strings.Join(w.Events.Lines, "\n"), "Warning DrainDeleted: "+
+				"deleted past their budgets, as the pool's RolloutPolicy says after 10m0s: shop/web: blocked by "+
+				"PodDisruptionBudget shop/web")
 			w.Now = w.Now.Add(5 * time.Minute)
-			s.pods[0].DeletionTimestamp, s.pods[0].DeletionGracePeriodSeconds = new(metav1.NewTime(controllertest.Noon.Add(20*time.Minute))), new(int64(600))
+			s.pods[0].DeletionTimestamp,
+				s.pods[0].DeletionGracePeriodSeconds = new(metav1.NewTime(controllertest.Noon.Add(20*time.Minute))),
+				new(int64(600))
 			w.drain(w.anew(r))
-			controllertest.Contains(t, "the report after a restart", w.reported(), "shop/web Deleted: terminating, has until 2026-01-02T12:20:00Z (grace period 10m0s) (since 12:10:00)")
+			controllertest.Contains(t, "the report after a restart", w.reported(),
+				"shop/web Deleted: terminating, has until 2026-01-02T12:20:00Z (grace period 10m0s) (since 12:10:00)")
 			controllertest.Equal(t, "deleted", len(s.deleted), 1)
 		},
 		"a policy that waits deletes nothing": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
@@ -177,7 +197,8 @@ func TestADrainExplainsItself(t *testing.T) {
 			w.drain(r)
 			controllertest.Contains(t, "the report", w.reported(), webBlocked+" (since 12:00:00)")
 			controllertest.Contains(t, "the node", w.shown(), `for="v2"`, `started="2026-01-02T12:00:00Z"`)
-			controllertest.Contains(t, "the annotation", w.Node("n0").Annotations[v1alpha1.DrainReportAnnotation], `"for":"v2"`)
+			controllertest.Contains(t, "the annotation", w.Node("n0").Annotations[v1alpha1.DrainReportAnnotation],
+				`"for":"v2"`)
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {

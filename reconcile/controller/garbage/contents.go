@@ -27,13 +27,14 @@ func ReportKept(events kube.Events) func(client.Object, error) {
 	return func(content client.Object, reason error) {
 		events.Send(kube.Event{
 			Object: content, Warning: true, Action: "Collect", Reason: "ContentKept",
-			Note: fmt.Sprintf("nothing names the large file any more, and its artifact stays in the registry: %v. Delete it there; this is reported once, and more artifacts may stay", reason),
+			Note: fmt.Sprintf("nothing names the large file any more, and its artifact stays in the registry: %v. "+
+				"Delete it there; this is reported once, and more artifacts may stay", reason),
 		})
 	}
 }
 
-// sweepContents deletes files of the content store that no config names, and writes lost files again. It waits while a revision is partly applied,
-// because the controller may restore the earlier one.
+// sweepContents deletes files of the content store that no config names, and writes lost files again. It waits while a
+// revision is partly applied, because the controller may restore the earlier one.
 func (g *Controller) sweepContents(ctx context.Context, h render.Holders) error {
 	now := g.Now()
 	if g.Contents == nil || now.Sub(g.swept) < sweepContentsEvery {
@@ -70,10 +71,13 @@ func (g *Controller) restoreContents(ctx context.Context, h render.Holders, lost
 		mc, err := g.recreate(ctx, h, pool, in.Name)
 		if err == nil {
 			event.Reason = "ContentRestored"
-			event.Note = fmt.Sprintf("large files of %s were deleted although %s; written again from %s", in.Name, in.For, kube.ShortRevision(mc.Annotations[v1alpha1.RevisionAnnotation]))
+			event.Note = fmt.Sprintf("large files of %s were deleted although %s; written again from %s", in.Name,
+				in.For, kube.ShortRevision(mc.Annotations[v1alpha1.RevisionAnnotation]))
 		} else {
 			event.Reason = "ContentLost"
-			event.Note = fmt.Sprintf("large files of %s were deleted although %s, and the controller cannot write them again, so no new machine boots with it: %v. Push a commit that renders it, or another config", in.Name, in.For, err)
+			event.Note = fmt.Sprintf("large files of %s were deleted although %s, and the controller cannot write "+
+				"them again, so no new machine boots with it: %v. Push a commit that renders it, or another config",
+				in.Name, in.For, err)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -83,8 +87,8 @@ func (g *Controller) restoreContents(ctx context.Context, h render.Holders, lost
 	return nil
 }
 
-// withContents returns rendered configs that something uses now and that name the given files: for each file and pool the first
-// one by name, because thousands of configs of single nodes may name the same files.
+// withContents returns rendered configs that something uses now and that name the given files: for each file and pool
+// the first one by name, because thousands of configs of single nodes may name the same files.
 func withContents(h render.Holders, hashes map[string]bool) (all []render.Lost) {
 	uses := h.Uses()
 	type file struct{ hash, pool string }

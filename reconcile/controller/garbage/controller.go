@@ -84,9 +84,11 @@ func (g *Controller) SetupWithManager(mgr ctrl.Manager, garbage reconcile.Reconc
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
 	gone := predicate.Funcs{
-		CreateFunc:  func(event.CreateEvent) bool { return false },
-		UpdateFunc:  func(event.UpdateEvent) bool { return false },
-		DeleteFunc:  func(e event.DeleteEvent) bool { return e.Object.GetAnnotations()[v1alpha1.GeneratedByAnnotation] != "" },
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(event.UpdateEvent) bool { return false },
+		DeleteFunc: func(e event.DeleteEvent) bool {
+			return e.Object.GetAnnotations()[v1alpha1.GeneratedByAnnotation] != ""
+		},
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("garbage").
@@ -155,7 +157,8 @@ func (g *Controller) collect(ctx context.Context, h render.Holders) error {
 		if pool := poolNamed(h.Pools, metav1.GetControllerOfNoCopy(mc).Name); pool != nil {
 			g.Events.Send(kube.Event{
 				Object: pool, Related: mc, Reason: "RenderedConfigDeleted", Action: "Collect",
-				Note: fmt.Sprintf("deleted old config %s: it is unused, and the controller keeps only the 10 newest unused configs", mc.Name),
+				Note: fmt.Sprintf("deleted old config %s: it is unused, and the controller keeps only the 10 newest "+
+					"unused configs", mc.Name),
 			})
 		}
 	}
@@ -193,7 +196,9 @@ func (g *Controller) restore(ctx context.Context, h render.Holders, lost render.
 		}
 		g.Events.Send(kube.Event{
 			Object: pool, Related: mc, Warning: true, Reason: "RenderedConfigRestored", Action: "Collect",
-			Note: fmt.Sprintf("%s was deleted although %s; created again from %s %q", lost.Name, lost.For, kube.ShortRevision(mc.Annotations[v1alpha1.RevisionAnnotation]), mc.Annotations[v1alpha1.CommitSubjectAnnotation]),
+			Note: fmt.Sprintf("%s was deleted although %s; created again from %s %q", lost.Name, lost.For,
+				kube.ShortRevision(mc.Annotations[v1alpha1.RevisionAnnotation]),
+				mc.Annotations[v1alpha1.CommitSubjectAnnotation]),
 		})
 		return nil
 	}
@@ -211,7 +216,9 @@ func (g *Controller) restore(ctx context.Context, h render.Holders, lost render.
 
 // recreate renders a config again from the commits of its pool in the history of the GitSources. The name, a hash of
 // the content, shows whether the result is the lost config.
-func (g *Controller) recreate(ctx context.Context, h render.Holders, pool *mcfgv1.MachineConfigPool, name string) (*mcfgv1.MachineConfig, error) {
+func (g *Controller) recreate(ctx context.Context, h render.Holders, pool *mcfgv1.MachineConfigPool,
+	name string,
+) (*mcfgv1.MachineConfig, error) {
 	var errs []error
 	tried := map[string]bool{}
 	for i := range h.Sources {

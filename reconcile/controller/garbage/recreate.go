@@ -23,7 +23,9 @@ type commitOf struct {
 
 // recreateFrom fetches and transpiles a revision, renders the pool, and returns the config as an object with the commit
 // that first produced it. recreateFrom uses the same functions as the source controller and the render controller.
-func (g *Controller) recreateFrom(ctx context.Context, h render.Holders, pool *mcfgv1.MachineConfigPool, name string, at commitOf) (*mcfgv1.MachineConfig, error) {
+func (g *Controller) recreateFrom(ctx context.Context, h render.Holders, pool *mcfgv1.MachineConfigPool, name string,
+	at commitOf,
+) (*mcfgv1.MachineConfig, error) {
 	revision, err := source.ParseRevision(at.revision)
 	if err != nil {
 		return nil, err
@@ -60,7 +62,8 @@ func (g *Controller) recreateFrom(ctx context.Context, h render.Holders, pool *m
 			return g.Render.Object(pool, selected, at.src, own)
 		}
 	}
-	return nil, fmt.Errorf("%s no longer renders to config %s for pool %s. The cause is a change of a MachineConfig outside of GitSource %s, of the pool's selector, of the source's path, or of the controller's defaults",
+	return nil, fmt.Errorf("%s no longer renders to config %s for pool %s. The cause is a change of a MachineConfig "+
+		"outside of GitSource %s, of the pool's selector, of the source's path, or of the controller's defaults",
 		revision.Short(), name, pool.Name, at.src.Name)
 }
 

@@ -31,7 +31,9 @@ type daemonSetReads struct {
 
 // daemonSet returns for each node why the DaemonSet's pod on the node is not ready. The reason is empty if the pod is
 // ready, or if the DaemonSet requires no pod on the node.
-func (g *Evaluator) daemonSet(ctx context.Context, key types.NamespacedName, nodes []*corev1.Node, now time.Time) []string {
+func (g *Evaluator) daemonSet(ctx context.Context, key types.NamespacedName, nodes []*corev1.Node,
+	now time.Time,
+) []string {
 	ds, why := g.readDaemonSet(ctx, key)
 	if why != "" {
 		return slices.Repeat([]string{why}, len(nodes))

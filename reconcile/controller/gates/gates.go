@@ -82,7 +82,8 @@ func (g *Evaluator) Nodes(ctx context.Context, nodes []*corev1.Node, p pace.Pace
 	why, now := make([][]string, len(nodes)), g.Now()
 	for _, health := range p.Gates {
 		for _, ds := range health.DaemonSets {
-			for i, closed := range g.daemonSet(ctx, types.NamespacedName{Namespace: ds.Namespace, Name: ds.Name}, nodes, now) {
+			for i, closed := range g.daemonSet(ctx, types.NamespacedName{Namespace: ds.Namespace, Name: ds.Name}, nodes,
+				now) {
 				if closed != "" {
 					why[i] = append(why[i], fmt.Sprintf("gate %s: %s", cmp.Or(health.Name, "without a name"), closed))
 				}

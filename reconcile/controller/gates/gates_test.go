@@ -40,7 +40,9 @@ func newGateWorld(t *testing.T, objects ...client.Object) *gateWorld {
 	}
 	w := &gateWorld{t: t, now: controllertest.Noon, told: &controllertest.Events{}}
 	w.c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&batchv1.Job{}).
-		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).Build()
+		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string {
+			return []string{o.(*corev1.Pod).Spec.NodeName}
+		}).Build()
 	w.restart()
 	return w
 }
@@ -57,9 +59,11 @@ func (w *gateWorld) node(n *corev1.Node) string {
 
 func affinity(expressions, fields []corev1.NodeSelectorRequirement) func(*corev1.PodSpec) {
 	return func(s *corev1.PodSpec) {
-		s.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: expressions, MatchFields: fields}},
-		}}}
+		s.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: expressions, MatchFields: fields}},
+			},
+		}}
 	}
 }
 
@@ -78,17 +82,24 @@ func TestDaemonSetsOfAGate(t *testing.T) {
 		"a pod that is ready holds nobody up": {controllertest.GateNode(0), []client.Object{controllertest.DaemonSet(0, 9, nil), controllertest.GatePod("cni-1", "n1", controllertest.Ready)}, ""},
 		"one that is not says why":            {controllertest.GateNode(time.Hour), []client.Object{controllertest.DaemonSet(8, 9, nil), broken}, crash},
 		"one that cannot be scheduled says why": {controllertest.GateNode(0), []client.Object{controllertest.DaemonSet(8, 9, nil), controllertest.GatePod("cni-1", "n1", func(p *corev1.Pod) {
-			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/1 nodes fit"}}
+			p.Status.Conditions = []corev1.PodCondition{{
+				Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+				Reason: "Unschedulable", Message: "0/1 nodes fit",
+			}}
 		})}, "gate network: pod kube-system/cni-1 is not ready: Unschedulable: 0/1 nodes fit"},
 		"one that runs and has not answered yet is named": {controllertest.GateNode(0), []client.Object{controllertest.DaemonSet(8, 9, nil), controllertest.GatePod("cni-1", "n1", func(p *corev1.Pod) {
-			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "agent", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+				Name:  "agent",
+				State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+			}}
 		})}, "gate network: pod kube-system/cni-1 is not ready: container agent is not ready yet"},
 		"the pod of another node is not asked":     {controllertest.GateNode(0), []client.Object{controllertest.DaemonSet(8, 9, nil), controllertest.GatePod("cni-2", "n2", controllertest.Ready)}, none},
 		"nor one that another DaemonSet owns":      {controllertest.GateNode(0), []client.Object{controllertest.DaemonSet(8, 9, nil), controllertest.GatePod("cni-1", "n1", func(p *corev1.Pod) { controllertest.Ready(p); p.OwnerReferences[0].UID = "another" })}, none},
 		"beside a dying pod a ready one is enough": {controllertest.GateNode(0), []client.Object{controllertest.DaemonSet(8, 9, nil), broken, controllertest.GatePod("cni-9", "n1", controllertest.Ready)}, ""},
 		"a pod that was ready before the node went away does not count": {
 			controllertest.GateNode(0),
-			[]client.Object{controllertest.DaemonSet(8, 9, nil), controllertest.GatePod("cni-1", "n1", controllertest.ReadySince(controllertest.Noon.Add(-time.Minute)))},
+			[]client.Object{controllertest.DaemonSet(8, 9, nil), controllertest.GatePod("cni-1", "n1",
+				controllertest.ReadySince(controllertest.Noon.Add(-time.Minute)))},
 			"gate network: pod kube-system/cni-1 was ready before the node went away, and has not said so since",
 		},
 		"one that was taken in since does": {controllertest.GateNode(0), []client.Object{controllertest.DaemonSet(8, 9, nil), controllertest.GatePod("cni-1", "n1", func(p *corev1.Pod) {
@@ -146,14 +157,17 @@ func TestWhatWasReadOfADaemonSetIsKeptForAMoment(t *testing.T) {
 
 // TestAsking5000NodesCostsTwoRequests: however many nodes there are, and however long the API server takes.
 func TestAsking5000NodesCostsTwoRequests(t *testing.T) {
-	w := newGateWorld(t, controllertest.DaemonSet(0, 5000, nil), controllertest.GatePod("cni-1", "n1", controllertest.Ready))
+	w := newGateWorld(t, controllertest.DaemonSet(0, 5000, nil), controllertest.GatePod("cni-1", "n1",
+		controllertest.Ready))
 	var requests []string
 	slow := func(what string) {
 		requests = append(requests, what)
 		w.now = w.now.Add(time.Minute)
 	}
 	w.gates.Live = interceptor.NewClient(w.c, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
+			opts ...client.GetOption,
+		) error {
 			slow("get " + key.String())
 			return c.Get(ctx, key, o, opts...)
 		},
@@ -169,9 +183,12 @@ func TestAsking5000NodesCostsTwoRequests(t *testing.T) {
 		nodes[i] = controllertest.GateNode(0)
 		nodes[i].Name = fmt.Sprintf("n%d", i)
 	}
-	held := slices.DeleteFunc(w.gates.Nodes(t.Context(), nodes, controllertest.DaemonSetPace()), func(why string) bool { return why == "" })
+	held := slices.DeleteFunc(w.gates.Nodes(t.Context(), nodes, controllertest.DaemonSetPace()), func(why string) bool {
+		return why == ""
+	})
 	controllertest.Equal(t, "nodes that are held", len(held), 4999)
-	controllertest.Equal(t, "the requests", strings.Join(requests, "; "), "get kube-system/cni; list kube-system app=cni at version 0")
+	controllertest.Equal(t, "the requests", strings.Join(requests, "; "), "get kube-system/cni; list kube-system "+
+		"app=cni at version 0")
 }
 
 // ask is the answer of the only gate; "not asked" for none.
@@ -204,7 +221,8 @@ func (w *gateWorld) jobs() []batchv1.Job {
 func (w *gateWorld) end(job batchv1.Job, kind batchv1.JobConditionType, at time.Time) {
 	w.t.Helper()
 	job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{
-		Type: kind, Status: corev1.ConditionTrue, Reason: "BackoffLimitExceeded", Message: "Job has reached the specified backoff limit", LastTransitionTime: metav1.NewTime(at),
+		Type: kind, Status: corev1.ConditionTrue, Reason: "BackoffLimitExceeded",
+		Message: "Job has reached the specified backoff limit", LastTransitionTime: metav1.NewTime(at),
 	})
 	if err := w.c.Status().Update(w.t.Context(), &job); err != nil {
 		w.t.Fatal(err)
@@ -217,14 +235,18 @@ func TestAJobIsMadeOnceForAStep(t *testing.T) {
 	controllertest.Equal(t, "the number of jobs", len(w.jobs()), 0)
 	name := "checks/bunsen-worker-1-"
 	controllertest.Contains(t, "the first answer", w.ask(), "smoke test: Waits job "+name, " runs")
-	controllertest.Contains(t, "the event", strings.Join(w.told.Lines, "\n"), "Normal GateJobStarted: job "+name, "asks for step 2 of rendered-worker-1 in pool worker")
+	controllertest.Contains(t, "the event", strings.Join(w.told.Lines, "\n"), "Normal GateJobStarted: job "+name,
+		"asks for step 2 of rendered-worker-1 in pool worker")
 	w.restart()
 	controllertest.Contains(t, "the answer after a restart", w.ask(), "smoke test: Waits job "+name)
 	controllertest.Equal(t, "the number of jobs", len(w.jobs()), 1)
 	job := w.jobs()[0]
-	controllertest.Equal(t, "its labels", fmt.Sprint(job.Labels), "map[bunsen.dev/gate:smoke-test bunsen.dev/pool:worker team:storage]")
-	controllertest.Equal(t, "its annotations", fmt.Sprint(job.Annotations), "map[bunsen.dev/config:rendered-worker-1 cronjob.kubernetes.io/instantiate:manual note:mine]")
-	controllertest.Equal(t, "its owner", job.OwnerReferences[0].Kind+"/"+job.OwnerReferences[0].Name+" "+string(job.OwnerReferences[0].UID), "CronJob/smoke uid of smoke")
+	controllertest.Equal(t, "its labels", fmt.Sprint(job.Labels),
+		"map[bunsen.dev/gate:smoke-test bunsen.dev/pool:worker team:storage]")
+	controllertest.Equal(t, "its annotations", fmt.Sprint(job.Annotations), "map[bunsen.dev/config:rendered-worker-1 "+
+		"cronjob.kubernetes.io/instantiate:manual note:mine]")
+	controllertest.Equal(t, "its owner", job.OwnerReferences[0].Kind+"/"+job.OwnerReferences[0].Name+" "+
+		string(job.OwnerReferences[0].UID), "CronJob/smoke uid of smoke")
 	env := "[{BUNSEN_POOL worker nil} {BUNSEN_CONFIG rendered-worker-1 nil} {BUNSEN_STEP 1 nil}"
 	for _, c := range append(job.Spec.Template.Spec.InitContainers, job.Spec.Template.Spec.Containers...) {
 		got := strings.ReplaceAll(fmt.Sprintf("%v", c.Env), "<nil>", "nil")
@@ -233,7 +255,8 @@ func TestAJobIsMadeOnceForAStep(t *testing.T) {
 			t.Errorf("the template's own BUNSEN_POOL is still there: %s", got)
 		}
 	}
-	controllertest.Contains(t, "the rest of the environment", fmt.Sprint(job.Spec.Template.Spec.Containers[0].Env), "URL http://$(BUNSEN_POOL)")
+	controllertest.Contains(t, "the rest of the environment", fmt.Sprint(job.Spec.Template.Spec.Containers[0].Env),
+		"URL http://$(BUNSEN_POOL)")
 }
 
 func TestHowAJobEnds(t *testing.T) {
@@ -244,7 +267,8 @@ func TestHowAJobEnds(t *testing.T) {
 	if err := w.c.Status().Update(t.Context(), &job); err != nil {
 		t.Fatal(err)
 	}
-	controllertest.Contains(t, "a job whose pods fail", w.ask(), "Waits job checks/"+job.Name+" runs, 2 of its pods failed so far")
+	controllertest.Contains(t, "a job whose pods fail", w.ask(), "Waits job checks/"+job.Name+" runs, 2 of its pods "+
+		"failed so far")
 	w.end(w.jobs()[0], batchv1.JobComplete, w.now)
 	controllertest.Equal(t, "one that is complete", w.ask(), "smoke test: Open")
 	if err := w.c.Delete(t.Context(), &job); err != nil {
@@ -252,8 +276,10 @@ func TestHowAJobEnds(t *testing.T) {
 	}
 	controllertest.Contains(t, "one that somebody deleted is made again", w.ask(), "Waits job checks/"+job.Name+" runs")
 	w.end(w.jobs()[0], batchv1.JobFailed, w.now)
-	controllertest.Equal(t, "one that failed", w.ask(), "smoke test: Failed job checks/"+job.Name+" failed: BackoffLimitExceeded: Job has reached the specified backoff limit")
-	controllertest.Equal(t, "and stays so", w.ask(), "smoke test: Failed job checks/"+job.Name+" failed: BackoffLimitExceeded: Job has reached the specified backoff limit")
+	controllertest.Equal(t, "one that failed", w.ask(), "smoke test: Failed job checks/"+job.Name+
+		" failed: BackoffLimitExceeded: Job has reached the specified backoff limit")
+	controllertest.Equal(t, "and stays so", w.ask(), "smoke test: Failed job checks/"+job.Name+
+		" failed: BackoffLimitExceeded: Job has reached the specified backoff limit")
 	controllertest.Equal(t, "the number of jobs", len(w.jobs()), 1)
 }
 
@@ -292,7 +318,8 @@ func TestWhatAJobCannotBeMadeFrom(t *testing.T) {
 		"a CronJob that is not there": {nil, "Waits there is no CronJob checks/smoke: correct the gate in the RolloutPolicy, or create it"},
 		"one that does not say that gates may run it": {
 			[]client.Object{closed},
-			"Waits CronJob checks/smoke does not let health gates run it: label it with bunsen.dev/gate=true, or correct the gate in the RolloutPolicy",
+			"Waits CronJob checks/smoke does not let health gates run it: label it with bunsen.dev/gate=true, or " +
+				"correct the gate in the RolloutPolicy",
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -312,7 +339,8 @@ func TestAConfigThatComesBackIsAskedAboutAnew(t *testing.T) {
 	w.end(w.jobs()[0], batchv1.JobComplete, w.now)
 	w.restart()
 	controllertest.Equal(t, "the same rollout after a restart", w.ask(began(controllertest.Noon)), "smoke test: Open")
-	controllertest.Contains(t, "a later rollout of the same config", w.ask(began(controllertest.Noon.AddDate(0, 0, 7))), "Waits job")
+	controllertest.Contains(t, "a later rollout of the same config", w.ask(began(controllertest.Noon.AddDate(0, 0, 7))),
+		"Waits job")
 	controllertest.Equal(t, "the number of jobs", len(w.jobs()), 2)
 }
 

@@ -38,7 +38,9 @@ func (g *Evaluator) job(ctx context.Context, q gate.Question, health *v1alpha1.H
 }
 
 // attempt reads the job with a name, or creates it. If the job failed, ended is the time of the failure.
-func (g *Evaluator) attempt(ctx context.Context, q gate.Question, health *v1alpha1.HealthGate, key types.NamespacedName) (v poolstate.Gate, ended time.Time) {
+func (g *Evaluator) attempt(ctx context.Context, q gate.Question, health *v1alpha1.HealthGate,
+	key types.NamespacedName,
+) (v poolstate.Gate, ended time.Time) {
 	if a, ok := g.jobs.Load(key); ok && q.Now.Before(a.(cachedAnswer).until) {
 		return a.(cachedAnswer).answer, time.Time{}
 	}
@@ -61,7 +63,9 @@ func (g *Evaluator) attempt(ctx context.Context, q gate.Question, health *v1alph
 
 // start creates the job from its CronJob, as `kubectl create job --from` does. A label of the CronJob must allow gates
 // to run it. Otherwise, users with write access only to RolloutPolicies could run any CronJob of any namespace.
-func (g *Evaluator) start(ctx context.Context, q gate.Question, health *v1alpha1.HealthGate, key types.NamespacedName) poolstate.Gate {
+func (g *Evaluator) start(ctx context.Context, q gate.Question, health *v1alpha1.HealthGate,
+	key types.NamespacedName,
+) poolstate.Gate {
 	from := types.NamespacedName{Namespace: key.Namespace, Name: health.Job.CronJob.Name}
 	cron := &batchv1.CronJob{}
 	if err := g.Live.Get(ctx, from, cron); err != nil {
@@ -71,7 +75,8 @@ func (g *Evaluator) start(ctx context.Context, q gate.Question, health *v1alpha1
 		return gate.Waits("CronJob %s cannot be read: %v", from, err)
 	}
 	if cron.Labels[v1alpha1.GateLabel] != "true" {
-		return gate.Waits("CronJob %s does not let health gates run it: label it with %s=true, or correct the gate in the RolloutPolicy", from, v1alpha1.GateLabel)
+		return gate.Waits("CronJob %s does not let health gates run it: label it with %s=true, or correct the gate "+
+			"in the RolloutPolicy", from, v1alpha1.GateLabel)
 	}
 	job := gate.NewJob(cron, key.Name, q, health.Name)
 	if err := g.Client.Create(ctx, job); err != nil && !apierrors.IsAlreadyExists(err) {

@@ -47,7 +47,8 @@ func queryServer(ctx context.Context, query v1alpha1.PrometheusGate) poolstate.G
 	case err != nil || at.Host == "":
 		return gate.Waits("the gate has no valid url: set one such as http://prometheus.monitoring.svc:9090")
 	case at.User != nil || at.RawQuery != "" || at.Fragment != "":
-		return gate.Waits("the controller does not query %s://%s, because the url has more than a host and a path. A RolloutPolicy must not contain credentials: use a server without authentication", at.Scheme, at.Host)
+		return gate.Waits("the controller does not query %s://%s, because the url has more than a host and a path. A "+
+			"RolloutPolicy must not contain credentials: use a server without authentication", at.Scheme, at.Host)
 	}
 	server := at.Scheme + "://" + at.Host
 	c, err := api.NewClient(api.Config{Address: query.URL, Client: &http.Client{
@@ -59,13 +60,16 @@ func queryServer(ctx context.Context, query v1alpha1.PrometheusGate) poolstate.G
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	value, warnings, err := promv1.NewAPI(c).Query(ctx, query.Query, time.Time{}, promv1.WithTimeout(queryTimeout), promv1.WithLimit(maxSamples))
+	value, warnings, err := promv1.NewAPI(c).Query(ctx, query.Query, time.Time{}, promv1.WithTimeout(queryTimeout),
+		promv1.WithLimit(maxSamples))
 	if err != nil {
 		return gate.Waits("%s", gate.Line(queryError(server, err)))
 	}
 	answer := gate.Query(value, server)
 	if len(warnings) > 0 && answer.Verdict == poolstate.GateOpen {
-		return gate.Waits("%s", gate.Line(fmt.Sprintf("%s warns that its answer may be incomplete (%s): aggregate the samples in the query, such as min(up)", server, strings.Join(warnings, "; "))))
+		return gate.Waits("%s",
+			gate.Line(fmt.Sprintf("%s warns that its answer may be incomplete (%s): aggregate the samples in the "+
+				"query, such as min(up)", server, strings.Join(warnings, "; "))))
 	}
 	return answer
 }
@@ -87,7 +91,8 @@ func queryError(server string, err error) string {
 		return fmt.Sprintf("%s cannot be reached: %v", server, sent.Err)
 	}
 	// The client library cannot read this type of value, such as a string.
-	return fmt.Sprintf("%s answers neither samples nor a number, so write a query for one moment, such as up == 1: %v", server, err)
+	return fmt.Sprintf("%s answers neither samples nor a number, so write a query for one moment, such as up == 1: %v",
+		server, err)
 }
 
 // reportedText returns the type and the text of a server's error. The client library reads type and text only from
@@ -101,7 +106,8 @@ func reportedText(e *promv1.Error) string {
 }
 
 // errUnauthorized is the error for a server that requires credentials.
-var errUnauthorized = errors.New("requires credentials, and a RolloutPolicy must not contain any: use an address without authentication, such as a Service inside of the cluster")
+var errUnauthorized = errors.New("requires credentials, and a RolloutPolicy must not contain any: use an address " +
+	"without authentication, such as a Service inside of the cluster")
 
 // limitedTransport cuts off answers that are too long, and returns an error for servers that require credentials.
 type limitedTransport struct{ inner http.RoundTripper }

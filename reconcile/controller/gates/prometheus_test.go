@@ -53,13 +53,19 @@ func data(kind, result string) http.HandlerFunc {
 }
 
 func queryPace(url string) pace.Pace {
-	return pace.Pace{Gates: []v1alpha1.HealthGate{{Name: "errors", Prometheus: &v1alpha1.PrometheusGate{URL: url, Query: "up == 1"}}}}
+	return pace.Pace{Gates: []v1alpha1.HealthGate{{Name: "errors", Prometheus: &v1alpha1.PrometheusGate{
+		URL:   url,
+		Query: "up == 1",
+	}}}}
 }
 
 // askOnce asks one query gate.
 func askOnce(t *testing.T, g *gates.Evaluator, url string, now time.Time) poolstate.Gate {
 	t.Helper()
-	gates := g.Pool(t.Context(), gate.Question{Pool: "worker", Config: "rendered-worker-1", Pace: queryPace(url), Now: now})
+	gates := g.Pool(t.Context(), gate.Question{
+		Pool: "worker", Config: "rendered-worker-1", Pace: queryPace(url),
+		Now: now,
+	})
 	if len(gates) != 1 {
 		t.Fatalf("gates are %v", gates)
 	}
@@ -101,7 +107,8 @@ func TestAQueryIsTrueOrWaitsAndSaysWhy(t *testing.T) {
 			if !strings.HasPrefix(got, c.want) || strings.HasPrefix(c.want, "Open") && got != c.want {
 				t.Errorf("the answer is %q, want %q", got, c.want)
 			}
-			controllertest.Contains(t, "the request", server.form, "POST /prometheus/api/v1/query ", "query=up+%3D%3D+1", "timeout=10s")
+			controllertest.Contains(t, "the request", server.form, "POST /prometheus/api/v1/query ",
+				"query=up+%3D%3D+1", "timeout=10s")
 		})
 	}
 }
@@ -111,15 +118,20 @@ func TestAServerThatCannotBeReachedIsNoAnswer(t *testing.T) {
 	server.Close()
 	g := &gates.Evaluator{Now: func() time.Time { return controllertest.Noon }}
 	a := askOnce(t, g, server.URL, controllertest.Noon)
-	controllertest.Contains(t, "the gate", string(a.Verdict)+" "+a.Why, "Waits "+server.URL+" cannot be reached: ", "connection refused")
+	controllertest.Contains(t, "the gate", string(a.Verdict)+" "+a.Why, "Waits "+server.URL+" cannot be reached: ",
+		"connection refused")
 }
 
 func TestCredentialsInAGateAreNeitherUsedNorShown(t *testing.T) {
 	server := newPrometheus(t, data("scalar", `[1,"1"]`))
 	g := &gates.Evaluator{Now: func() time.Time { return controllertest.Noon }}
-	for _, url := range []string{strings.Replace(server.URL, "://", "://user:hunter2@", 1), server.URL + "?token=hunter2"} {
+	for _, url := range []string{
+		strings.Replace(server.URL, "://", "://user:hunter2@", 1),
+		server.URL + "?token=hunter2",
+	} {
 		a := askOnce(t, g, url, controllertest.Noon)
-		controllertest.Contains(t, "the gate", string(a.Verdict)+" "+a.Why, "Waits", "A RolloutPolicy must not contain credentials")
+		controllertest.Contains(t, "the gate", string(a.Verdict)+" "+a.Why, "Waits",
+			"A RolloutPolicy must not contain credentials")
 		if strings.Contains(a.Why, "hunter2") {
 			t.Errorf("the words show the password: %s", a.Why)
 		}

@@ -27,10 +27,13 @@ func (m *memory) check(ctx context.Context, src *v1alpha1.GitSource, at candidat
 	switch last := m.checkedCommit(src.Name); {
 	case last.of == out.of && at.now.Before(last.at.Add(kube.PollInterval(src))):
 		return last, nil
-	case isApplied && src.Status.AppliedGeneration == src.Generation && src.Status.AppliedCommit != nil && (at.repo.policy == nil) == (src.Status.AppliedCommit.VerifiedBy == ""):
-		out.signer = src.Status.AppliedCommit.VerifiedBy // The applied commit stays in force, even if its key has expired.
+	case isApplied && src.Status.AppliedGeneration == src.Generation && src.Status.AppliedCommit != nil &&
+		(at.repo.policy == nil) == (src.Status.AppliedCommit.VerifiedBy == ""):
+		// The applied commit stays in force, even if its key has expired.
+		out.signer = src.Status.AppliedCommit.VerifiedBy
 		return out, nil
-	case at.repo.policy == nil && (isApplied || at.picked.Applied == "" || src.Spec.HistoryPolicy == v1alpha1.HistoryAllow):
+	case at.repo.policy == nil &&
+		(isApplied || at.picked.Applied == "" || src.Spec.HistoryPolicy == v1alpha1.HistoryAllow):
 		return out, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeoutOf(src))

@@ -31,7 +31,8 @@ import (
 // Controller follows the repositories of GitSources.
 //
 // Reads: GitSource, Secret, the remote, MachineConfig, MachineConfigPool
-// Writes: RevisionContent, GitSource.status.applying, then fragments as MachineConfig objects and the objects of cluster/ (server-side apply), GitSource.status last
+// Writes: RevisionContent, GitSource.status.applying, then fragments as MachineConfig objects and the objects of
+// cluster/ (server-side apply), GitSource.status last
 type Controller struct {
 	// Client reads from the manager's cache and writes.
 	Client client.Client
@@ -58,30 +59,34 @@ type Controller struct {
 	memory memory
 }
 
-// maxConcurrentSources is how many GitSources wait for their remotes at a time: a remote that does not answer delays its own source only.
+// maxConcurrentSources is how many GitSources wait for their remotes at a time: a remote that does not answer delays
+// its own source only.
 const maxConcurrentSources = 200
 
 // specOrRequest passes changes of a GitSource by users: changes of its spec and annotations, its creation and its
 // deletion. Status writes of the controller must not trigger a reconciliation: a failure whose text varies would cause
 // endless retries without a pause. An announced push triggers one, although the webhook receiver writes it to the
 // status.
-var specOrRequest = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.Funcs{
-	CreateFunc: func(event.CreateEvent) bool { return false },
-	DeleteFunc: func(event.DeleteEvent) bool { return false },
-	UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok := e.ObjectOld.(*v1alpha1.GitSource)
-		after, also := e.ObjectNew.(*v1alpha1.GitSource)
-		return ok && also && pushKey(before) != pushKey(after)
-	},
-})
+var specOrRequest = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{},
+	predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok := e.ObjectOld.(*v1alpha1.GitSource)
+			after, also := e.ObjectNew.(*v1alpha1.GitSource)
+			return ok && also && pushKey(before) != pushKey(after)
+		},
+	})
 
 // SetupWithManager lets the controller reconcile a GitSource after each change of the GitSource, of the objects that it
 // owns, and of the pools.
 func (r *Controller) SetupWithManager(mgr ctrl.Manager, source reconcile.Reconciler) error {
 	owner := handler.EnqueueRequestsFromMapFunc(kube.OwnerSource)
-	return ctrl.NewControllerManagedBy(mgr).Named("source").For(&v1alpha1.GitSource{}, builder.WithPredicates(specOrRequest)).
+	return ctrl.NewControllerManagedBy(mgr).Named("source").For(&v1alpha1.GitSource{},
+		builder.WithPredicates(specOrRequest)).
 		Watches(&mcfgv1.MachineConfig{}, owner).
-		Watches(&mcfgv1.MachineConfigPool{}, kube.EverySource(r.Client), builder.WithPredicates(kube.PoolSettingsChanged(kube.RendersAlike))).
+		Watches(&mcfgv1.MachineConfigPool{}, kube.EverySource(r.Client),
+			builder.WithPredicates(kube.PoolSettingsChanged(kube.RendersAlike))).
 		Watches(&operatorv1.MachineConfiguration{}, owner).
 		Watches(&v1alpha1.DriftPolicy{}, owner).
 		Watches(&v1alpha1.RolloutPolicy{}, owner).
@@ -127,7 +132,10 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // follow applies the newest commit of a source: it lists, picks, fetches, transpiles and applies. If the commit cannot
 // be applied, follow restores the applied revision. Reconcile writes the status.
 func (r *Controller) follow(ctx context.Context, src *v1alpha1.GitSource, now time.Time) status.SourceFacts {
-	out := status.SourceFacts{Generation: src.Generation, Verify: src.Spec.Verify != nil, Suspended: src.Spec.IsSuspended(now), SuspendUntil: src.Spec.SuspendUntil}
+	out := status.SourceFacts{
+		Generation: src.Generation, Verify: src.Spec.Verify != nil,
+		Suspended: src.Spec.IsSuspended(now), SuspendUntil: src.Spec.SuspendUntil,
+	}
 	if !out.Suspended {
 		out.Handled = src.Annotations[v1alpha1.ReconcileAnnotation]
 		r.followRemote(ctx, src, now, &out)
@@ -135,7 +143,9 @@ func (r *Controller) follow(ctx context.Context, src *v1alpha1.GitSource, now ti
 	if apierrors.IsConflict(out.Err) || out.Err == nil && !out.Suspended {
 		return out
 	}
-	restored, err := r.Applier.Restore(ctx, src, out.Err, func() (revision.Content, error) { return r.appliedContent(ctx, src) })
+	restored, err := r.Applier.Restore(ctx, src, out.Err, func() (revision.Content, error) {
+		return r.appliedContent(ctx, src)
+	})
 	out.Restored = restored
 	if err != nil {
 		out.Err = err
@@ -147,7 +157,9 @@ func (r *Controller) follow(ctx context.Context, src *v1alpha1.GitSource, now ti
 }
 
 // followRemote applies the newest commit of the repository, unless that commit is already applied.
-func (r *Controller) followRemote(ctx context.Context, src *v1alpha1.GitSource, now time.Time, out *status.SourceFacts) {
+func (r *Controller) followRemote(ctx context.Context, src *v1alpha1.GitSource, now time.Time,
+	out *status.SourceFacts,
+) {
 	repo, err := r.repository(ctx, src)
 	if err != nil {
 		out.Err = err
@@ -192,7 +204,10 @@ func (r *Controller) applyCommit(ctx context.Context, src *v1alpha1.GitSource, a
 	}
 	defer r.Slots.release()
 	c := tree.Commit
-	out.Tried = &v1alpha1.CommitInfo{Revision: out.Observed, Subject: c.Subject, Author: c.Author, Time: metav1.NewTime(c.Time), VerifiedBy: c.Signer}
+	out.Tried = &v1alpha1.CommitInfo{
+		Revision: out.Observed, Subject: c.Subject, Author: c.Author,
+		Time: metav1.NewTime(c.Time), VerifiedBy: c.Signer,
+	}
 	past := compare(src, at.picked, checked.Descent)
 	doubts, err := past.decide(src.Spec, at.picked.Hash)
 	if err != nil {

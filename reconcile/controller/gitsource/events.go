@@ -14,20 +14,28 @@ import (
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
-// reportTransition sends one event for each transition of a GitSource, and one more if the applied commit rewrote the history.
+// reportTransition sends one event for each transition of a GitSource, and one more if the applied commit rewrote the
+// history.
 func (r *Controller) reportTransition(before, after *v1alpha1.GitSource, out status.SourceFacts) {
 	ready := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ReadyCondition)
 	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ReadyCondition)
 	// If a retried attempt fails again, its message may differ. So only the reason and the commit decide whether the
 	// failure is new.
-	again := was != nil && ready != nil && was.Reason == ready.Reason && before.Status.ObservedRevision == after.Status.ObservedRevision &&
+	again := was != nil && ready != nil && was.Reason == ready.Reason &&
+		before.Status.ObservedRevision == after.Status.ObservedRevision &&
 		(was.Message == ready.Message || fault.Of(out.Err, "").Kind == fault.Retry)
 	switch {
 	case out.Err != nil && ready != nil && !again:
-		r.Events.Send(kube.Event{Object: after, Warning: true, Reason: ready.Reason, Action: "Follow", Note: ready.Message})
+		r.Events.Send(kube.Event{
+			Object: after, Warning: true, Reason: ready.Reason, Action: "Follow",
+			Note: ready.Message,
+		})
 	case out.Applied != nil && before.Status.AppliedRevision != after.Status.AppliedRevision:
 		if out.Applied.Rewritten != "" {
-			r.Events.Send(kube.Event{Object: after, Warning: true, Reason: v1alpha1.ReasonHistoryRewritten, Action: "Follow", Note: out.Applied.Rewritten})
+			r.Events.Send(kube.Event{
+				Object: after, Warning: true, Reason: v1alpha1.ReasonHistoryRewritten,
+				Action: "Follow", Note: out.Applied.Rewritten,
+			})
 		}
 		c := out.Applied.Commit
 		r.Events.Send(kube.Event{
@@ -63,7 +71,8 @@ func (e reportError) Error() string {
 			fatal = append(fatal, entry)
 		}
 	}
-	return fmt.Sprintf("%s\nin %s %s by %s; nothing of it is applied", fatal, e.commit.Revision().Short(), source.Quote(e.commit.Subject), e.commit.Author)
+	return fmt.Sprintf("%s\nin %s %s by %s; nothing of it is applied", fatal, e.commit.Revision().Short(),
+		source.Quote(e.commit.Subject), e.commit.Author)
 }
 
 // withCommit adds the commit to the error of an attempt that applied nothing of the commit. withCommit does not change
@@ -78,6 +87,7 @@ func withCommit(src *v1alpha1.GitSource, out status.SourceFacts) error {
 		return out.Err
 	}
 	c := out.Tried
-	err := fmt.Errorf("%w\nin %s %s by %s; nothing of it is applied", out.Err, kube.ShortRevision(c.Revision), source.Quote(c.Subject), c.Author)
+	err := fmt.Errorf("%w\nin %s %s by %s; nothing of it is applied", out.Err, kube.ShortRevision(c.Revision),
+		source.Quote(c.Subject), c.Author)
 	return &fault.Error{Kind: f.Kind, Reason: f.Reason, Err: err}
 }

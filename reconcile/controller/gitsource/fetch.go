@@ -42,14 +42,18 @@ type fetchKey struct {
 }
 
 func keyOf(src *v1alpha1.GitSource, at candidate) fetchKey {
-	return fetchKey{at.picked.Hash, src.Generation, src.Annotations[v1alpha1.ReconcileAnnotation], at.repo.secrets, at.picked.Applied}
+	return fetchKey{
+		at.picked.Hash, src.Generation, src.Annotations[v1alpha1.ReconcileAnnotation], at.repo.secrets,
+		at.picked.Applied,
+	}
 }
 
 // isPermanent reports whether a retry must fail in the same way, because the content and the signature of a commit
 // never change.
 func (f failedFetch) isPermanent() bool {
 	why := fault.Of(f.err, "")
-	return why.Kind == fault.Stalled && (why.Reason == v1alpha1.ReasonInvalidTree || why.Reason == v1alpha1.ReasonSignature)
+	return why.Kind == fault.Stalled && (why.Reason == v1alpha1.ReasonInvalidTree ||
+		why.Reason == v1alpha1.ReasonSignature)
 }
 
 // remainingPause returns how long to wait before the next fetch; 0 if no fetch failed.
@@ -61,7 +65,9 @@ func (f failedFetch) remainingPause(now time.Time) time.Duration {
 }
 
 // readTree reads a commit's files within the source's timeout.
-func readTree(ctx context.Context, src *v1alpha1.GitSource, repo Repository, picked source.Picked) (source.Tree, error) {
+func readTree(ctx context.Context, src *v1alpha1.GitSource, repo Repository,
+	picked source.Picked,
+) (source.Tree, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeoutOf(src))
 	defer cancel()
 	return repo.Tree(ctx, picked)
@@ -69,7 +75,9 @@ func readTree(ctx context.Context, src *v1alpha1.GitSource, repo Repository, pic
 
 // fetch checks the newest commit and reads its files. fetch does not repeat a fetch that failed a short while ago or
 // that fails permanently.
-func (r *Controller) fetch(ctx context.Context, src *v1alpha1.GitSource, at candidate) (source.Tree, checkedCommit, error) {
+func (r *Controller) fetch(ctx context.Context, src *v1alpha1.GitSource,
+	at candidate,
+) (source.Tree, checkedCommit, error) {
 	attempt := failedFetch{of: keyOf(src, at), at: at.now}
 	last := r.memory.failedFetch(src.Name)
 	same := last.err != nil && last.of == attempt.of

@@ -68,18 +68,23 @@ func compare(src *v1alpha1.GitSource, picked source.Picked, descent source.Desce
 		switch {
 		case !versions || picked.Ref == applied.Ref:
 		case order < 0:
-			h.rewritten = fmt.Sprintf("%s is a lower version than %s, which is applied: a user deleted the tag of the higher one", picked.Revision().Short(), applied.Short())
+			h.rewritten = fmt.Sprintf("%s is a lower version than %s, which is applied: a user deleted the tag of "+
+				"the higher one", picked.Revision().Short(), applied.Short())
 			return h
-		case order > 0 && signsTag(src.Spec.Verify): // The version is certain, because the tag's signature covers its name.
+		case order > 0 &&
+			signsTag(src.Spec.Verify): // The version is certain, because the tag's signature covers its name.
 			return h
 		}
 	}
 	switch {
 	case isArtifact(src):
 	case descent == source.Rewritten:
-		h.rewritten = fmt.Sprintf("%s does not descend from %s, which is applied: the history of the branch was rewritten", picked.Revision().Short(), applied.Short())
+		h.rewritten = fmt.Sprintf("%s does not descend from %s, which is applied: the history of the branch was "+
+			"rewritten", picked.Revision().Short(), applied.Short())
 	case descent == source.Unknown:
-		h.unknown = fmt.Sprintf("the repository does not send the history between %s, which is applied, and %s, so a push may have rewritten it. Set uploadpack.allowFilter to true on the git server", applied.Short(), picked.Revision().Short())
+		h.unknown = fmt.Sprintf("the repository does not send the history between %s, which is applied, and %s, so a "+
+			"push may have rewritten it. Set uploadpack.allowFilter to true on the git server", applied.Short(),
+			picked.Revision().Short())
 	}
 	return h
 }
@@ -131,7 +136,11 @@ func (h history) decide(spec v1alpha1.GitSourceSpec, hash string) (warnings []st
 		text   string
 		refuse bool
 		warn   bool
-	}{{h.rewritten, isBlocked || spec.Verify != nil, true}, {h.moved, isBlocked, true}, {h.unknown, isBlocked, spec.Verify != nil}} {
+	}{
+		{h.rewritten, isBlocked || spec.Verify != nil, true},
+		{h.moved, isBlocked, true},
+		{h.unknown, isBlocked, spec.Verify != nil},
+	} {
 		switch {
 		case found.text == "":
 		case found.refuse:
@@ -144,5 +153,6 @@ func (h history) decide(spec v1alpha1.GitSourceSpec, hash string) (warnings []st
 		return warnings, nil
 	}
 	return nil, fault.NewStalled(v1alpha1.ReasonHistoryRewritten, errors.New(strings.Join(refused, "; ")+
-		". Push a commit that descends from the applied one. If this commit is intended, set the annotation "+v1alpha1.AcceptAnnotation+"="+hash))
+		". Push a commit that descends from the applied one. If this commit is intended, set the annotation "+
+		v1alpha1.AcceptAnnotation+"="+hash))
 }

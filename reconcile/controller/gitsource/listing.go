@@ -38,10 +38,15 @@ func (l listing) report() v1alpha1.SourceLook {
 	return out
 }
 
-// list lists the remote, unless the last listing for the same spec, request and announced push is still valid. An answer is valid for
-// the interval, and a failure for a pause that grows up to the interval.
-func (r *Controller) list(ctx context.Context, repo Repository, src *v1alpha1.GitSource, now time.Time) ([]source.Ref, error) {
-	next := listing{at: now, generation: src.Generation, request: src.Annotations[v1alpha1.ReconcileAnnotation], push: pushKey(src), wait: kube.PollInterval(src)}
+// list lists the remote, unless the last listing for the same spec, request and announced push is still valid. An
+// answer is valid for the interval, and a failure for a pause that grows up to the interval.
+func (r *Controller) list(ctx context.Context, repo Repository, src *v1alpha1.GitSource,
+	now time.Time,
+) ([]source.Ref, error) {
+	next := listing{
+		at: now, generation: src.Generation, request: src.Annotations[v1alpha1.ReconcileAnnotation],
+		push: pushKey(src), wait: kube.PollInterval(src),
+	}
 	last := r.memory.listing(src.Name)
 	same := last.generation == next.generation && last.request == next.request && last.push == next.push
 	if same && now.Before(last.at.Add(last.wait)) {
@@ -49,7 +54,10 @@ func (r *Controller) list(ctx context.Context, repo Repository, src *v1alpha1.Gi
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeoutOf(src))
 	defer cancel()
-	found, err := poll(ctx, repo, source.Poll{Source: src.Name, Now: now, Interval: next.wait, NotBefore: notBefore(src, last, same, now)})
+	found, err := poll(ctx, repo, source.Poll{
+		Source: src.Name, Now: now, Interval: next.wait,
+		NotBefore: notBefore(src, last, same, now),
+	})
 	next.refs, next.err = found.Refs, err
 	if err == nil {
 		next.at = found.At
@@ -79,7 +87,8 @@ func (r *Controller) list(ctx context.Context, repo Repository, src *v1alpha1.Gi
 // last poll. If there was no last poll, notBefore compares the spec and the requests with the status.
 func notBefore(src *v1alpha1.GitSource, last listing, same bool, now time.Time) time.Time {
 	isFirst := last.at.IsZero()
-	handled := src.Status.ObservedGeneration == src.Generation && src.Status.LastHandledReconcileAt == src.Annotations[v1alpha1.ReconcileAnnotation]
+	handled := src.Status.ObservedGeneration == src.Generation &&
+		src.Status.LastHandledReconcileAt == src.Annotations[v1alpha1.ReconcileAnnotation]
 	switch {
 	case !isFirst && same && !last.awaits:
 		return last.at.Add(1)

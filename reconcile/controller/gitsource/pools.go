@@ -41,7 +41,8 @@ func missingPools(res transpile.Result, pools []mcfgv1.MachineConfigPool) error 
 	var errs []error
 	for _, p := range res.Pools {
 		if !have[p] {
-			errs = append(errs, fmt.Errorf("pools/%s: there is no MachineConfigPool %q on the cluster or in cluster/; add cluster/%s.yaml with one, or rename the directory", p, p, p))
+			errs = append(errs, fmt.Errorf("pools/%s: there is no MachineConfigPool %q on the cluster or in "+
+				"cluster/; add cluster/%s.yaml with one, or rename the directory", p, p, p))
 		}
 	}
 	return errors.Join(errs...)
@@ -65,7 +66,8 @@ func renderProblems(pools []mcfgv1.MachineConfigPool) []string {
 func renderedUnder(at string, pools []mcfgv1.MachineConfigPool) map[string]string {
 	out := map[string]string{}
 	for i := range pools {
-		if p := &pools[i]; at != "" && p.Annotations[v1alpha1.RevisionAnnotation] == at && p.Spec.Configuration.Name != "" {
+		if p := &pools[i]; at != "" && p.Annotations[v1alpha1.RevisionAnnotation] == at &&
+			p.Spec.Configuration.Name != "" {
 			// An invalid record counts as no record.
 			target, _ := v1alpha1.ParsePoolTarget(p.Annotations[v1alpha1.TargetAnnotation])
 			if given := revision.GivenBy(target, at, p.Spec.Configuration.Name); given != "" {

@@ -63,5 +63,6 @@ func webhookProblems(ctx context.Context, live client.Reader, namespace string, 
 	if err == nil {
 		return nil
 	}
-	return []string{fmt.Sprintf("every request of the webhook is refused: reading Secret %s/%s: %v", namespace, name, err)}
+	return []string{fmt.Sprintf("every request of the webhook is refused: reading Secret %s/%s: %v", namespace, name,
+		err)}
 }

@@ -58,7 +58,8 @@ func (s Secrets) digest() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Open creates a Repository without a request to the remote. Only a repository of OCI artifacts checks signatures itself.
+// Open creates a Repository without a request to the remote. Only a repository of OCI artifacts checks signatures
+// itself.
 type Open func(spec v1alpha1.GitSourceSpec, secrets Secrets) (Repository, error)
 
 // opened is a repository with the digest of the Secrets that its requests use, and with the policy for signatures; a
@@ -107,7 +108,8 @@ func (r *Controller) repository(ctx context.Context, src *v1alpha1.GitSource) (o
 	return opened{repo, secrets.digest(), policy}, nil
 }
 
-// isArtifact reports whether a source follows artifacts, which have no history and whose signatures their repository checks.
+// isArtifact reports whether a source follows artifacts, which have no history and whose signatures their repository
+// checks.
 func isArtifact(src *v1alpha1.GitSource) bool { return strings.HasPrefix(src.Spec.URL, "oci://") }
 
 // readSecret reads a Secret. The parameter reason is the reason of the returned failure.

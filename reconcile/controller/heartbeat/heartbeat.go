@@ -165,7 +165,9 @@ func (h *Reporter) Report(ctx context.Context, valid time.Duration) error {
 }
 
 // write updates the Lease. write returns nil if it does not know the resulting state of the Lease.
-func (h *Reporter) write(ctx context.Context, is *coordinationv1.Lease, valid time.Duration) (*coordinationv1.Lease, error) {
+func (h *Reporter) write(ctx context.Context, is *coordinationv1.Lease,
+	valid time.Duration,
+) (*coordinationv1.Lease, error) {
 	if is == nil {
 		is = &coordinationv1.Lease{}
 		key := client.ObjectKey{Namespace: h.Namespace, Name: leaseName(h.Replica.Name)}
@@ -188,10 +190,16 @@ func (h *Reporter) write(ctx context.Context, is *coordinationv1.Lease, valid ti
 // next returns a copy of the Lease with a new report.
 func (h *Reporter) next(is *coordinationv1.Lease, valid time.Duration) *coordinationv1.Lease {
 	next := is.DeepCopy()
-	next.Labels = map[string]string{v1alpha1.ServerLabel: v1alpha1.ControllerComponent, "app.kubernetes.io/part-of": "bunsen"}
+	next.Labels = map[string]string{
+		v1alpha1.ServerLabel:        v1alpha1.ControllerComponent,
+		"app.kubernetes.io/part-of": "bunsen",
+	}
 	next.Annotations = map[string]string{v1alpha1.ControllerAnnotation: h.report().String()}
 	if next.ResourceVersion == "" && h.Replica.PodUID != "" {
-		next.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: h.Replica.Pod, UID: h.Replica.PodUID}}
+		next.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: "v1", Kind: "Pod", Name: h.Replica.Pod,
+			UID: h.Replica.PodUID,
+		}}
 	}
 	now := metav1.NewMicroTime(h.Now())
 	next.Spec.HolderIdentity = &h.Replica.Name
@@ -205,7 +213,10 @@ func (h *Reporter) next(is *coordinationv1.Lease, valid time.Duration) *coordina
 
 func (h *Reporter) report() v1alpha1.ControllerReport {
 	h.mu.Lock()
-	r := v1alpha1.ControllerReport{Version: h.Version, Started: metav1.NewTime(h.state.started), Leader: h.Elected == nil}
+	r := v1alpha1.ControllerReport{
+		Version: h.Version, Started: metav1.NewTime(h.state.started),
+		Leader: h.Elected == nil,
+	}
 	h.mu.Unlock()
 	if r.Host, r.PID = h.Replica.Host, h.Replica.PID; h.Replica.Pod != "" {
 		r.Pod, r.Host, r.PID = cmp.Or(h.Replica.PodNamespace, h.Namespace)+"/"+h.Replica.Pod, "", 0

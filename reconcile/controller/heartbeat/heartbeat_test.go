@@ -41,7 +41,9 @@ func newHeartbeat(t *testing.T) *heartbeats {
 	}
 	h := &heartbeats{t: t, now: controllertest.Noon, elected: make(chan struct{})}
 	h.cluster = fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
+			opts ...client.GetOption,
+		) error {
 			if h.down != nil {
 				return h.down
 			}
@@ -58,7 +60,10 @@ func newHeartbeat(t *testing.T) *heartbeats {
 		Client: h.cluster, Live: h.cluster, Namespace: "bunsen-system", Version: "v1", Elected: h.elected,
 		Replica: heartbeat.Replica{Name: "Host_1.example.com", Pod: "mcc-1", PodUID: "u-1"},
 		Listings: func() map[string]v1alpha1.SourceLook {
-			return map[string]v1alpha1.SourceLook{"config": {At: metav1.NewTime(controllertest.Noon), Problem: "no route"}}
+			return map[string]v1alpha1.SourceLook{"config": {
+				At:      metav1.NewTime(controllertest.Noon),
+				Problem: "no route",
+			}}
 		},
 		Now: func() time.Time { return h.now },
 	}
@@ -69,7 +74,10 @@ func newHeartbeat(t *testing.T) *heartbeats {
 func (h *heartbeats) lease() (coordinationv1.Lease, v1alpha1.ControllerReport) {
 	h.t.Helper()
 	var l coordinationv1.Lease
-	if err := h.cluster.Get(h.t.Context(), client.ObjectKey{Namespace: "bunsen-system", Name: "machine-config-controller-host-1.example.com"}, &l); err != nil {
+	if err := h.cluster.Get(h.t.Context(), client.ObjectKey{
+		Namespace: "bunsen-system",
+		Name:      "machine-config-controller-host-1.example.com",
+	}, &l); err != nil {
 		h.t.Fatal(err)
 	}
 	r, err := v1alpha1.ParseControllerReport(l.Annotations[v1alpha1.ControllerAnnotation])
@@ -91,23 +99,27 @@ func TestAReplicaReports(t *testing.T) {
 	h := newHeartbeat(t)
 	h.report()
 	l, r := h.lease()
-	if l.Labels[v1alpha1.ServerLabel] != v1alpha1.ControllerComponent || len(l.OwnerReferences) != 1 || l.OwnerReferences[0].UID != "u-1" {
+	if l.Labels[v1alpha1.ServerLabel] != v1alpha1.ControllerComponent || len(l.OwnerReferences) != 1 ||
+		l.OwnerReferences[0].UID != "u-1" {
 		t.Errorf("labels %v, owners %v", l.Labels, l.OwnerReferences)
 	}
 	if r.Pod != "bunsen-system/mcc-1" || r.Host != "" || r.PID != 0 {
 		t.Errorf("a replica in a pod reports pod %q, host %q, process %d", r.Pod, r.Host, r.PID)
 	}
-	if r.Leader || r.Sources != nil || r.Version != "v1" || !r.Started.Time.Equal(controllertest.Noon) || *l.Spec.LeaseDurationSeconds != 35 {
+	if r.Leader || r.Sources != nil || r.Version != "v1" || !r.Started.Time.Equal(controllertest.Noon) ||
+		*l.Spec.LeaseDurationSeconds != 35 {
 		t.Errorf("a replica that stands by reports %v for %ds", r, *l.Spec.LeaseDurationSeconds)
 	}
 	close(h.elected)
 	h.now = controllertest.Noon.Add(10 * time.Second)
 	h.report()
 	l, r = h.lease()
-	if look := r.Sources["config"]; !r.Leader || !look.At.Time.Equal(controllertest.Noon) || look.Problem != "no route" {
+	if look := r.Sources["config"]; !r.Leader || !look.At.Time.Equal(controllertest.Noon) ||
+		look.Problem != "no route" {
 		t.Errorf("the leader reports %v", r)
 	}
-	if !r.Started.Time.Equal(controllertest.Noon) || !l.Spec.RenewTime.Time.Equal(h.now) || !l.Spec.AcquireTime.Time.Equal(controllertest.Noon) {
+	if !r.Started.Time.Equal(controllertest.Noon) || !l.Spec.RenewTime.Time.Equal(h.now) ||
+		!l.Spec.AcquireTime.Time.Equal(controllertest.Noon) {
 		t.Errorf("started %v, acquired %v, renewed %v", r.Started, l.Spec.AcquireTime, l.Spec.RenewTime)
 	}
 }

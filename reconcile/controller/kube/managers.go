@@ -18,7 +18,9 @@ const StandardPoolsManager = client.FieldOwner("bunsen-standard-pools")
 // path of the field begins with f:spec, for example. LastManager reads the object from the API server, and returns nil
 // if the manager is not known. LastManager ignores the manager of the standard pools, because that manager only
 // restores fields.
-func LastManager(ctx context.Context, live client.Reader, of client.Object, field ...string) *metav1.ManagedFieldsEntry {
+func LastManager(ctx context.Context, live client.Reader, of client.Object,
+	field ...string,
+) *metav1.ManagedFieldsEntry {
 	if live == nil {
 		return nil
 	}
@@ -34,7 +36,8 @@ func LastManager(ctx context.Context, live client.Reader, of client.Object, fiel
 	var last *metav1.ManagedFieldsEntry
 	for i := range o.ManagedFields {
 		e := &o.ManagedFields[i]
-		if e.FieldsV1 == nil || e.Time == nil || !ownsField(e.FieldsV1.GetRawBytes(), field) || e.Manager == string(StandardPoolsManager) {
+		if e.FieldsV1 == nil || e.Time == nil || !ownsField(e.FieldsV1.GetRawBytes(), field) ||
+			e.Manager == string(StandardPoolsManager) {
 			continue
 		}
 		// Of two entries of the same second, the later entry in the API server's list counts.

@@ -49,7 +49,8 @@ func WriteStatus(ctx context.Context, c client.Client, obj, before client.Object
 	return c.Status().Update(ctx, obj)
 }
 
-// PollInterval is how often the controller lists the repository of a source: a minute by default, and at least 5 seconds.
+// PollInterval is how often the controller lists the repository of a source: a minute by default, and at least 5
+// seconds.
 func PollInterval(src *v1alpha1.GitSource) time.Duration {
 	if d := src.Spec.Interval.Duration; d > 0 {
 		return max(d, 5*time.Second)

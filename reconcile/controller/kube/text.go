@@ -8,7 +8,9 @@ import (
 // RequesterText names the requester of a config, for events and conditions. RequesterText returns "" if the requester
 // is unknown.
 func RequesterText(r v1alpha1.Requester) string {
-	return r.Text(func(c v1alpha1.CommitRef) string { return ShortRevision(c.Revision) + " " + source.Quote(c.Subject) })
+	return r.Text(func(c v1alpha1.CommitRef) string {
+		return ShortRevision(c.Revision) + " " + source.Quote(c.Subject)
+	})
 }
 
 // ShortRevision returns a revision in the form that events show.

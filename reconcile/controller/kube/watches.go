@@ -57,7 +57,9 @@ func requests[T any](items []T, name func(*T) string) []reconcile.Request {
 var CreatedOrDeleted = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 
 // OwnedBySource passes objects that a GitSource owns.
-var OwnedBySource = predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetLabels()[v1alpha1.SourceLabel] != "" })
+var OwnedBySource = predicate.NewPredicateFuncs(func(o client.Object) bool {
+	return o.GetLabels()[v1alpha1.SourceLabel] != ""
+})
 
 // PoolSettingsChanged passes changes of a pool, except the writes of its rollout, which come many times a minute. The
 // function alike, if set, compares the part of the status whose changes still count.
@@ -93,7 +95,8 @@ func metaAlike(a, b *mcfgv1.MachineConfigPool) bool {
 // RendersAlike reports whether two states of a pool have the same result of rendering, which is part of a source's
 // status.
 func RendersAlike(a, b *mcfgv1.MachineConfigPool) bool {
-	return ConditionMessage(a, mcfgv1.MachineConfigPoolRenderDegraded) == ConditionMessage(b, mcfgv1.MachineConfigPoolRenderDegraded)
+	return ConditionMessage(a, mcfgv1.MachineConfigPoolRenderDegraded) == ConditionMessage(b,
+		mcfgv1.MachineConfigPoolRenderDegraded)
 }
 
 // CacheLag is how long a reconciliation waits until the informers show a write. An event may end the wait earlier.

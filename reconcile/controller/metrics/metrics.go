@@ -82,13 +82,17 @@ func New(c Config) *Metrics {
 		m.descs[f.name] = prometheus.NewDesc(f.name, f.help, f.labels, nil)
 	}
 	m.joins = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "bunsen_join_decisions_total", Help: "Certificate requests of new machines that the controller decided, by decision and reason.",
+		Name: "bunsen_join_decisions_total", Help: "Certificate requests of new machines that the controller " +
+			"decided, by decision and reason.",
 	}, []string{"decision", "reason"})
 	vec := func(name, help string) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: latencyBuckets}, []string{"pool"})
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: latencyBuckets},
+			[]string{"pool"})
 	}
-	m.rendered = vec("bunsen_commit_to_rendered_seconds", "From the time of a commit to its rendered config, for commits that gave the pool a new one.")
-	m.rolledOut = vec("bunsen_commit_to_rolled_out_seconds", "From the time of a commit to the moment when every node of the pool ran it.")
+	m.rendered = vec("bunsen_commit_to_rendered_seconds", "From the time of a commit to its rendered config, for "+
+		"commits that gave the pool a new one.")
+	m.rolledOut = vec("bunsen_commit_to_rolled_out_seconds", "From the time of a commit to the moment when every "+
+		"node of the pool ran it.")
 	return m
 }
 

@@ -70,12 +70,17 @@ func measured(t *testing.T) (*controllertest.Cluster, *metrics.Metrics, *prom.Re
 		doing("n1", b, b, v1alpha1.StateDone),
 		doing("n2", a, a, v1alpha1.StateDone),
 		doing("n3", a, b, v1alpha1.StateDegraded, v1alpha1.ReasonAnnotation, "unit crio.service\nfailed: \"exit 1\""),
-		doing("n4", a, b, v1alpha1.StateWorking, v1alpha1.DesiredDrainAnnotation, "drain-"+b, v1alpha1.DrainStartedAnnotation, controllertest.Noon.Add(-90*time.Minute).Format(time.RFC3339),
-			v1alpha1.DrainReportAnnotation, `{"for":"`+b+`","started":"2026-01-02T10:30:00Z","pods":[{"pod":"shop/db-0","state":"Waiting"},{"pod":"shop/web-1","state":"Evicted"},{"pod":"shop/db-1","state":"Waiting"}]}`),
+		doing("n4", a, b, v1alpha1.StateWorking, v1alpha1.DesiredDrainAnnotation, "drain-"+b,
+			v1alpha1.DrainStartedAnnotation, controllertest.Noon.Add(-90*time.Minute).Format(time.RFC3339),
+			v1alpha1.DrainReportAnnotation,
+			`{"for":"`+b+
+				`","started":"2026-01-02T10:30:00Z","pods":[{"pod":"shop/db-0","state":"Waiting"},{"pod":"shop/web-1","state":"Evicted"},{"pod":"shop/db-1","state":"Waiting"}]}`),
 		doing("n5", a, b, v1alpha1.StateWorking, v1alpha1.PostConfigActionAnnotation, "Rebooting"),
 		doing("n6", a, b, v1alpha1.StateWorking),
-		doing("n7", b, b, v1alpha1.StateDone, v1alpha1.DriftAnnotation, `{"config":"`+b+`","items":[{"name":"/etc/motd","kind":"content","action":"Report","since":"2026-01-02T10:30:00Z"}],"more":2}`,
-			v1alpha1.TrustReportAnnotation, `{"expiring":[{"path":"/etc/pki/ca-trust/source/anchors/site.crt"}],"conflicts":[{"path":"/etc/docker/certs.d/r/ca.crt","from":"configmap/registry-cas"}]}`),
+		doing("n7", b, b, v1alpha1.StateDone, v1alpha1.DriftAnnotation, `{"config":"`+b+
+			`","items":[{"name":"/etc/motd","kind":"content","action":"Report","since":"2026-01-02T10:30:00Z"}],"more":2}`,
+			v1alpha1.TrustReportAnnotation,
+			`{"expiring":[{"path":"/etc/pki/ca-trust/source/anchors/site.crt"}],"conflicts":[{"path":"/etc/docker/certs.d/r/ca.crt","from":"configmap/registry-cas"}]}`),
 	)
 	cordoned := doing("n8", b, b, v1alpha1.StateDone)
 	cordoned.Spec.Unschedulable = true
@@ -88,7 +93,10 @@ func measured(t *testing.T) (*controllertest.Cluster, *metrics.Metrics, *prom.Re
 	w.Create(config)
 	controllertest.Modify(w, w.Pool("worker"), func(p *mcfgv1.MachineConfigPool) {
 		p.Spec.Configuration.Name = b
-		r := v1alpha1.RolloutRecord{Config: b, Steps: 2, RolloutEnd: v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutHalted}}
+		r := v1alpha1.RolloutRecord{
+			Config: b, Steps: 2,
+			RolloutEnd: v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutHalted},
+		}
 		metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.RolloutAnnotation, r.String())
 	})
 	src := w.GitSource()
@@ -98,8 +106,12 @@ func measured(t *testing.T) (*controllertest.Cluster, *metrics.Metrics, *prom.Re
 		t.Fatal(err)
 	}
 	src.Status = v1alpha1.GitSourceStatus{
-		ObservedRevision: "main@sha1:2222222222222222222222222222222222222222", AppliedRevision: "main@sha1:1111111111111111111111111111111111111111",
-		AppliedCommit: &v1alpha1.CommitInfo{Revision: "main@sha1:1111111111111111111111111111111111111111", Time: metav1.NewTime(controllertest.Noon.Add(-time.Hour)), VerifiedBy: "SHA256:x"},
+		ObservedRevision: "main@sha1:2222222222222222222222222222222222222222",
+		AppliedRevision:  "main@sha1:1111111111111111111111111111111111111111",
+		AppliedCommit: &v1alpha1.CommitInfo{
+			Revision: "main@sha1:1111111111111111111111111111111111111111",
+			Time:     metav1.NewTime(controllertest.Noon.Add(-time.Hour)), VerifiedBy: "SHA256:x",
+		},
 		Conditions: []metav1.Condition{
 			{Type: v1alpha1.ReadyCondition, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonTranspileFailed},
 			{Type: v1alpha1.StalledCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonTranspileFailed},
@@ -110,10 +122,13 @@ func measured(t *testing.T) (*controllertest.Cluster, *metrics.Metrics, *prom.Re
 	}
 	silent := &mcfgv1.MachineConfigNode{}
 	silent.Name = "n2"
-	silent.Annotations = map[string]string{v1alpha1.DaemonAnnotation: v1alpha1.DaemonReport{Seen: metav1.NewTime(controllertest.Noon.Add(-12 * time.Minute))}.String()}
+	silent.Annotations = map[string]string{v1alpha1.DaemonAnnotation: v1alpha1.DaemonReport{
+		Seen: metav1.NewTime(controllertest.Noon.Add(-12 * time.Minute)),
+	}.String()}
 	w.Create(silent)
 	m := metrics.New(metrics.Config{
-		Reader: w.Admin, Live: w.Admin, Heartbeats: &daemons.Heartbeats{}, Now: func() time.Time { return w.Now }, OSImage: "registry.example.com/os@sha256:0",
+		Reader: w.Admin, Live: w.Admin, Heartbeats: &daemons.Heartbeats{}, Now: func() time.Time { return w.Now },
+		OSImage: "registry.example.com/os@sha256:0",
 		Listings: func() map[string]v1alpha1.SourceLook {
 			return map[string]v1alpha1.SourceLook{src.Name: {At: metav1.NewTime(controllertest.Noon.Add(-time.Minute))}}
 		},
@@ -129,7 +144,9 @@ func measured(t *testing.T) (*controllertest.Cluster, *metrics.Metrics, *prom.Re
 func work(t *testing.T, m *metrics.Metrics) {
 	t.Helper()
 	m.Pool("worker", nodestate.Counts{Machines: 8, Updated: 3, Ready: 2, Unavailable: 4, Degraded: 1}, []rollout.Block{
-		{Cause: rollout.CauseHalted, Reason: "n3 failed"}, {Cause: rollout.CauseWindow, Reason: "closed"}, {Cause: rollout.CauseWindow, Reason: "closed"},
+		{Cause: rollout.CauseHalted, Reason: "n3 failed"},
+		{Cause: rollout.CauseWindow, Reason: "closed"},
+		{Cause: rollout.CauseWindow, Reason: "closed"},
 	}, window.State{Until: controllertest.Noon.Add(6 * time.Hour)})
 	m.Pool("gpu", nodestate.Counts{}, nil, window.State{Open: true})
 	m.Rendered("worker", 42*time.Second)
@@ -137,7 +154,9 @@ func work(t *testing.T, m *metrics.Metrics) {
 	m.DrainError("n4", true)
 	m.JoinDecided(true, v1alpha1.ReasonJoinApproved)
 	m.JoinDecided(false, v1alpha1.ReasonJoinTokenUsed)
-	ok := reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) { return reconcile.Result{}, nil })
+	ok := reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+		return reconcile.Result{}, nil
+	})
 	bad := reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
 		return reconcile.Result{}, errors.New("no")
 	})
@@ -203,7 +222,8 @@ func TestSeriesOfWhatIsGoneAreGone(t *testing.T) {
 func TestADrainThatWorksAgainIsNoError(t *testing.T) {
 	_, m, r := measured(t)
 	m.DrainError("n4", true)
-	controllertest.Equal(t, "the series", strings.Join(series(exposed(t, r), "mcc_drain_err"), "\n"), `mcc_drain_err{node="n4"} 1`)
+	controllertest.Equal(t, "the series", strings.Join(series(exposed(t, r), "mcc_drain_err"), "\n"),
+		`mcc_drain_err{node="n4"} 1`)
 	m.DrainError("n4", false)
 	controllertest.Equal(t, "the series", strings.Join(series(exposed(t, r), "mcc_drain_err"), "\n"), "")
 }
@@ -211,14 +231,17 @@ func TestADrainThatWorksAgainIsNoError(t *testing.T) {
 func TestOneThatDoesNotLeadTellsNothing(t *testing.T) {
 	w := controllertest.NewCluster(t)
 	elected := make(chan struct{})
-	m := metrics.New(metrics.Config{Reader: w.Admin, Elected: elected, Now: func() time.Time { return controllertest.Noon }})
+	m := metrics.New(metrics.Config{Reader: w.Admin, Elected: elected, Now: func() time.Time {
+		return controllertest.Noon
+	}})
 	r := prom.NewRegistry()
 	if err := errors.Join(m.Register(r), m.Register(r)); err != nil {
 		t.Fatal(err)
 	}
 	controllertest.Equal(t, "the metrics", exposed(t, r), "")
 	close(elected)
-	controllertest.Contains(t, "the metrics of the leader", exposed(t, r), `bunsen_pool_nodes{pool="worker",state="updated"} 0`)
+	controllertest.Contains(t, "the metrics of the leader", exposed(t, r),
+		`bunsen_pool_nodes{pool="worker",state="updated"} 0`)
 }
 
 func TestARestartTakesTheFormerPlace(t *testing.T) {
@@ -258,7 +281,8 @@ func (c cached) List(_ context.Context, into client.ObjectList, _ ...client.List
 func BenchmarkScrape(b *testing.B) {
 	c := cached{pools: []mcfgv1.MachineConfigPool{*controllertest.Pool("master"), *controllertest.Pool("worker")}}
 	for i := range 5000 {
-		c.nodes = append(c.nodes, *doing(fmt.Sprintf("n%d", i), "rendered-worker-a", "rendered-worker-b", v1alpha1.StateWorking))
+		c.nodes = append(c.nodes, *doing(fmt.Sprintf("n%d", i), "rendered-worker-a", "rendered-worker-b",
+			v1alpha1.StateWorking))
 	}
 	r := prom.NewRegistry()
 	if err := metrics.New(metrics.Config{Reader: c, Now: time.Now}).Register(r); err != nil {

@@ -110,14 +110,19 @@ func (s *scrape) objects(ctx context.Context, from client.Reader) error {
 		p := &pools.Items[i]
 		all[i] = p
 		record := currentRecord(p)
-		s.pools[p.Name] = &poolScrape{target: cmp.Or(record.Target(), p.Spec.Configuration.Name), states: map[nodestate.Phase]int{}, trust: map[string]int{}}
+		s.pools[p.Name] = &poolScrape{
+			target: cmp.Or(record.Target(), p.Spec.Configuration.Name),
+			states: map[nodestate.Phase]int{}, trust: map[string]int{},
+		}
 		if record.Verdict == v1alpha1.RolloutReverted {
 			s.pools[p.Name].back = record.ReturnsTo()
 		}
 	}
 	s.daemons = s.m.config.Heartbeats.Read(ctx, s.m.config.Live, s.now)
 	members := membership.New(all)
-	s.customs = membership.New(slices.DeleteFunc(slices.Clone(all), func(p *mcfgv1.MachineConfigPool) bool { return slices.Contains(builtIn, p.Name) }))
+	s.customs = membership.New(slices.DeleteFunc(slices.Clone(all), func(p *mcfgv1.MachineConfigPool) bool {
+		return slices.Contains(builtIn, p.Name)
+	}))
 	for i := range nodes.Items {
 		s.node(&nodes.Items[i], members)
 	}
@@ -203,7 +208,10 @@ func trustProblems(n *corev1.Node) (problems []string) {
 	if text := n.Annotations[v1alpha1.TrustReportAnnotation]; text == "" || json.Unmarshal([]byte(text), &r) != nil {
 		return nil
 	}
-	for problem, is := range map[string]bool{"expiring": len(r.Expiring) > 0, "conflict": len(r.Conflicts) > 0, "blocked": len(r.Blocked) > 0, "failed": r.Failed != ""} {
+	for problem, is := range map[string]bool{
+		"expiring": len(r.Expiring) > 0, "conflict": len(r.Conflicts) > 0,
+		"blocked": len(r.Blocked) > 0, "failed": r.Failed != "",
+	} {
 		if is {
 			problems = append(problems, problem)
 		}
@@ -240,7 +248,8 @@ func (s *scrape) pool(ctx context.Context, from client.Reader, p *mcfgv1.Machine
 	if err := from.Get(ctx, client.ObjectKey{Name: p.Spec.Configuration.Name}, target); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	s.gauge("os_image_url_override", boolValue(target.Spec.OSImageURL != "" && target.Spec.OSImageURL != s.m.config.OSImage), p.Name)
+	s.gauge("os_image_url_override",
+		boolValue(target.Spec.OSImageURL != "" && target.Spec.OSImageURL != s.m.config.OSImage), p.Name)
 	return nil
 }
 
@@ -277,10 +286,12 @@ func (s *scrape) source(src *v1alpha1.GitSource) {
 	if listing, ok := s.listings[src.Name]; ok {
 		s.gauge("bunsen_source_last_look_timestamp_seconds", float64(listing.At.Unix()), src.Name)
 	}
-	s.gauge("bunsen_source_stalled", boolValue(meta.IsStatusConditionTrue(st.Conditions, v1alpha1.StalledCondition)), src.Name)
+	s.gauge("bunsen_source_stalled", boolValue(meta.IsStatusConditionTrue(st.Conditions, v1alpha1.StalledCondition)),
+		src.Name)
 	s.gauge("bunsen_source_behind", boolValue(st.ObservedRevision != st.AppliedRevision), src.Name)
 	if c := st.AppliedCommit; c != nil {
-		s.gauge("bunsen_source_info", 1, src.Name, source.Redact(src.Spec.URL), c.Revision, strconv.FormatBool(c.VerifiedBy != ""))
+		s.gauge("bunsen_source_info", 1, src.Name, source.Redact(src.Spec.URL), c.Revision,
+			strconv.FormatBool(c.VerifiedBy != ""))
 		if !c.Time.IsZero() {
 			s.gauge("bunsen_source_commit_timestamp_seconds", float64(c.Time.Unix()), src.Name)
 		}

@@ -25,8 +25,8 @@ const (
 	maxRetryAfter = time.Hour
 )
 
-// allowed returns an error unless the hosts of a Secret list the host of a URL. An entry without a port means port 443. Plain http is
-// allowed only for a loopback address that an entry names with its port.
+// allowed returns an error unless the hosts of a Secret list the host of a URL. An entry without a port means port 443.
+// Plain http is allowed only for a loopback address that an entry names with its port.
 func allowed(u *url.URL, hosts []string) error {
 	port := u.Port()
 	if port == "" {
@@ -40,14 +40,17 @@ func allowed(u *url.URL, hosts []string) error {
 		return errors.New("the notifier sends nothing over http://, because it is not encrypted: use https://")
 	case u.Scheme == "http" && named, u.Scheme == "https" && named:
 		return nil
-	case u.Scheme == "https" && port == "443" && slices.ContainsFunc(hosts, func(h string) bool { return strings.EqualFold(strings.Trim(h, "[]"), u.Hostname()) }):
+	case u.Scheme == "https" && port == "443" && slices.ContainsFunc(hosts, func(h string) bool {
+		return strings.EqualFold(strings.Trim(h, "[]"), u.Hostname())
+	}):
 		return nil
 	}
 	name := full
 	if u.Scheme == "https" && port == "443" {
 		name = u.Hostname()
 	}
-	return fmt.Errorf("the key \"hosts\" of the Secret does not list %s, so the notifier sends nothing there: add it", name)
+	return fmt.Errorf("the key \"hosts\" of the Secret does not list %s, so the notifier sends nothing there: add it",
+		name)
 }
 
 // guarded is a transport that sends requests to the listed hosts only.
@@ -65,8 +68,12 @@ type guarded struct {
 // could carry the token to another host.
 func newClient(s secret, now func() time.Time) (*http.Client, *guarded) {
 	base := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: s.authorities},
-		DialContext: (&net.Dialer{Timeout: requestTimeout}).DialContext, TLSHandshakeTimeout: requestTimeout, ResponseHeaderTimeout: requestTimeout,
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{
+			MinVersion: tls.VersionTLS12,
+			RootCAs:    s.authorities,
+		},
+		DialContext: (&net.Dialer{Timeout: requestTimeout}).DialContext, TLSHandshakeTimeout: requestTimeout,
+		ResponseHeaderTimeout:  requestTimeout,
 		MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
 	}
 	g := &guarded{base: base, hosts: s.hosts, now: now}
@@ -94,7 +101,8 @@ func (g *guarded) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if res.StatusCode >= 300 && res.StatusCode < 400 {
 		_ = res.Body.Close() // The answer is not used.
-		return nil, fmt.Errorf("%s answers %d and redirects; the notifier follows no redirect: correct the address or the repository's URL", req.URL.Host, res.StatusCode)
+		return nil, fmt.Errorf("%s answers %d and redirects; the notifier follows no redirect: correct the address "+
+			"or the repository's URL", req.URL.Host, res.StatusCode)
 	}
 	if res.StatusCode >= 400 {
 		g.delay(res.Header)
@@ -110,7 +118,8 @@ func (g *guarded) RoundTrip(req *http.Request) (*http.Response, error) {
 // in seconds since 1970.
 func (g *guarded) delay(h http.Header) {
 	value, now := h.Get("Retry-After"), g.now()
-	if reset, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64); value == "" && err == nil && h.Get("X-RateLimit-Remaining") == "0" {
+	if reset, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64); value == "" && err == nil &&
+		h.Get("X-RateLimit-Remaining") == "0" {
 		value = time.Unix(reset, 0).UTC().Format(http.TimeFormat)
 	}
 	if value == "" {

@@ -160,7 +160,8 @@ func (c *Controller) memoryOf(n *v1alpha1.Notification) *memory {
 	}
 	if m.generation != n.Generation {
 		m.generation, m.failures, m.notBefore, m.last = n.Generation, 0, time.Time{}, time.Time{}
-		m.posted, m.pulls, m.comments, m.warnings = map[string][]notify.Posted{}, map[string]pull{}, map[string]string{}, map[string]string{}
+		m.posted, m.pulls, m.comments, m.warnings = map[string][]notify.Posted{}, map[string]pull{},
+			map[string]string{}, map[string]string{}
 	}
 	return m
 }
@@ -176,7 +177,8 @@ type outcome struct {
 	// err is why the receiver does not have the present state, without secrets. reason is the reason of the condition.
 	err    error
 	reason string
-	// next is when to decide again without a change, retryAfter the time that the receiver named, quiet the end of quiet hours.
+	// next is when to decide again without a change, retryAfter the time that the receiver named, quiet the end of
+	// quiet hours.
 	next, retryAfter, quiet time.Time
 }
 

@@ -107,13 +107,17 @@ func (h *gitHost) commit(ctx context.Context, target forge.Target, c notify.Comm
 		return next, nil
 	}
 	delete(h.memory.warnings, keyOf(c))
-	if err := h.comment(ctx, host, target, c); errors.Is(err, forge.ErrForbidden) || err != nil && h.memory.failures >= maxComments {
+	if err := h.comment(ctx, host, target, c); errors.Is(err, forge.ErrForbidden) || err != nil &&
+		h.memory.failures >= maxComments {
 		h.memory.warnings[keyOf(c)] = h.secret.mask(err.Error())
 	} else if err != nil {
 		return next, err
 	}
 	for _, s := range due {
-		if err := host.Status(ctx, forge.Status{Context: s.Context, State: forge.State(s.State), Description: s.Description}); err != nil {
+		if err := host.Status(ctx, forge.Status{
+			Context: s.Context, State: forge.State(s.State),
+			Description: s.Description,
+		}); err != nil {
 			return next, fmt.Errorf("setting the status %s: %w", s.Context, err)
 		}
 		posted = slices.DeleteFunc(slices.Clone(posted), func(p notify.Posted) bool { return p.Context == s.Context })
@@ -131,7 +135,10 @@ func statuses(ctx context.Context, host forge.Commit) ([]notify.Posted, error) {
 	}
 	out := make([]notify.Posted, 0, len(all))
 	for _, s := range all {
-		out = append(out, notify.Posted{Status: notify.Status{Context: s.Context, State: notify.State(s.State), Description: s.Description}, Time: s.Time})
+		out = append(out, notify.Posted{Status: notify.Status{
+			Context: s.Context, State: notify.State(s.State),
+			Description: s.Description,
+		}, Time: s.Time})
 	}
 	return out, nil
 }

@@ -10,7 +10,9 @@ import (
 
 // deliver sends the messages that the receiver does not have yet, and returns when to decide again. deliver records
 // each sent message before it sends the next one.
-func (c *Controller) deliver(ctx context.Context, n *v1alpha1.Notification, m *memory, facts notify.Facts, to receiver) (time.Time, error) {
+func (c *Controller) deliver(ctx context.Context, n *v1alpha1.Notification, m *memory, facts notify.Facts,
+	to receiver,
+) (time.Time, error) {
 	known := n.DeepCopy()
 	known.Status.Sent = m.sent
 	d, err := notify.Decide(known, facts, c.Now())

@@ -57,14 +57,18 @@ func newWorld(t *testing.T, spec v1alpha1.NotificationSpec, secret map[string]st
 	src := &v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Name: "config"}, Spec: v1alpha1.GitSourceSpec{URL: url}}
 	pool := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}
 	w := &world{t: t, now: time.Now().UTC().Truncate(time.Second)}
-	w.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(n, s, src, pool).WithStatusSubresource(n, src, pool).Build()
+	w.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(n, s, src, pool).WithStatusSubresource(n, src,
+		pool).Build()
 	w.restart()
 	return w
 }
 
 // restart replaces the process.
 func (w *world) restart() {
-	w.c = &notifying.Controller{Client: w.Client, Live: w.Client, Open: openHost, Namespace: namespace, Pace: time.Minute, Now: func() time.Time { return w.now }}
+	w.c = &notifying.Controller{
+		Client: w.Client, Live: w.Client, Open: openHost, Namespace: namespace,
+		Pace: time.Minute, Now: func() time.Time { return w.now },
+	}
 }
 
 func openHost(t forge.Target, c *http.Client) (notifying.Service, error) {
@@ -88,10 +92,16 @@ func (w *world) rollout(updated int32) {
 	revision := "main@sha1:" + forgetest.Head
 	src.Status = v1alpha1.GitSourceStatus{
 		ObservedRevision: revision, AppliedRevision: revision,
-		History: []v1alpha1.HistoryEntry{{CommitInfo: v1alpha1.CommitInfo{Revision: revision, Subject: "<!channel> hello"}, Pools: map[string]string{"worker": "rendered-worker-b"}}},
+		History: []v1alpha1.HistoryEntry{{CommitInfo: v1alpha1.CommitInfo{
+			Revision: revision,
+			Subject:  "<!channel> hello",
+		}, Pools: map[string]string{"worker": "rendered-worker-b"}}},
 	}
 	w.must(w.Status().Update(context.Background(), &src))
-	record := v1alpha1.RolloutRecord{Config: "rendered-worker-b", Began: metav1.NewTime(w.now.Add(-time.Minute)), Requester: v1alpha1.Requester{Revision: revision, Subject: "<!channel> hello"}}
+	record := v1alpha1.RolloutRecord{
+		Config: "rendered-worker-b", Began: metav1.NewTime(w.now.Add(-time.Minute)),
+		Requester: v1alpha1.Requester{Revision: revision, Subject: "<!channel> hello"},
+	}
 	if updated == 40 {
 		at := metav1.NewTime(w.now)
 		record.Ended = &at
@@ -99,7 +109,8 @@ func (w *world) rollout(updated int32) {
 	pool.Spec.Configuration.Name = "rendered-worker-b"
 	pool.Annotations = map[string]string{v1alpha1.RolloutAnnotation: record.String()}
 	w.must(w.Update(context.Background(), &pool))
-	pool.Status.MachineCount, pool.Status.UpdatedMachineCount, pool.Status.ObservedGeneration = 40, updated, pool.Generation
+	pool.Status.MachineCount, pool.Status.UpdatedMachineCount, pool.Status.ObservedGeneration = 40, updated,
+		pool.Generation
 	w.must(w.Status().Update(context.Background(), &pool))
 }
 
@@ -135,7 +146,10 @@ func gitHost(t *testing.T, kind forge.Kind) (*forgetest.Pull, *world) {
 	r := &forgetest.Pull{Kind: kind, Self: "bunsen-bot", Merged: true}
 	server := httptest.NewServer(r)
 	t.Cleanup(server.Close)
-	types := map[forge.Kind]v1alpha1.NotificationType{forge.GitHub: v1alpha1.NotifyGitHub, forge.GitLab: v1alpha1.NotifyGitLab, forge.Gitea: v1alpha1.NotifyGitea}
+	types := map[forge.Kind]v1alpha1.NotificationType{
+		forge.GitHub: v1alpha1.NotifyGitHub,
+		forge.GitLab: v1alpha1.NotifyGitLab, forge.Gitea: v1alpha1.NotifyGitea,
+	}
 	secret := map[string]string{"hosts": strings.TrimPrefix(server.URL, "http://"), "token": forgetest.Token}
 	if kind != forge.Gitea {
 		secret["address"] = r.Target(server.URL).API
@@ -144,16 +158,22 @@ func gitHost(t *testing.T, kind forge.Kind) (*forgetest.Pull, *world) {
 	return r, newWorld(t, v1alpha1.NotificationSpec{Type: types[kind]}, secret, url)
 }
 
-// TestAGitHostGetsEachStatusOnce: statuses follow the rollout, the comment is edited once, and a restart repeats nothing.
+// TestAGitHostGetsEachStatusOnce: statuses follow the rollout, the comment is edited once, and a restart repeats
+// nothing.
 func TestAGitHostGetsEachStatusOnce(t *testing.T) {
 	for _, kind := range []forge.Kind{forge.GitHub, forge.GitLab, forge.Gitea} {
 		t.Run(string(kind), func(t *testing.T) {
 			r, w := gitHost(t, kind)
-			r.Comments = []forge.Comment{{ID: 1, Author: "ci", Body: "<!-- bunsen:plan:v1:prod -->\n| `worker` | `a` → `b` | | | | drain + **reboot** | 40 | **40** | up to 2 h |\n"}, {ID: 2, Author: "mallory", Body: "<!-- bunsen:outcome:v1:prod/config -->\nmine"}}
+			r.Comments = []forge.Comment{
+				{ID: 1, Author: "ci", Body: "<!-- bunsen:plan:v1:prod -->\n" +
+					"| `worker` | `a` → `b` | | | | drain + **reboot** | 40 | **40** | up to 2 h |\n"},
+				{ID: 2, Author: "mallory", Body: "<!-- bunsen:outcome:v1:prod/config -->\nmine"},
+			}
 			states := func() string {
 				var out []string
 				for _, s := range r.Statuses {
-					out = append(out, strings.TrimPrefix(s.Context, "bunsen/prod/config/")+" "+string(s.State)+" "+s.Description)
+					out = append(out, strings.TrimPrefix(s.Context, "bunsen/prod/config/")+" "+string(s.State)+" "+
+						s.Description)
 				}
 				return strings.Join(out, "; ")
 			}
@@ -180,7 +200,8 @@ func TestAGitHostGetsEachStatusOnce(t *testing.T) {
 					step.want = strings.Replace(step.want, "; rollout pending 18/40 nodes updated", "", 1)
 				}
 				if got := states(); got != step.want || ready.Status != metav1.ConditionTrue {
-					t.Fatalf("after %d nodes the git host has\n%s\nwant\n%s\nReady: %s", step.updated, got, step.want, ready.Message)
+					t.Fatalf("after %d nodes the git host has\n%s\nwant\n%s\nReady: %s", step.updated, got, step.want,
+						ready.Message)
 				}
 				if step.wait == time.Second && wait != 59*time.Second {
 					t.Errorf("it waits %s for the next status", wait)
@@ -189,7 +210,8 @@ func TestAGitHostGetsEachStatusOnce(t *testing.T) {
 			if len(r.Comments) != 3 || r.Comments[1].Body != "<!-- bunsen:outcome:v1:prod/config -->\nmine" {
 				t.Fatalf("comments: %+v", r.Comments)
 			}
-			if body := r.Comments[2].Body; !strings.Contains(body, "| Reboots | 40 | 0 |") || !strings.Contains(body, "**Rolled out.**") || !strings.Contains(body, "review by `ci`") {
+			if body := r.Comments[2].Body; !strings.Contains(body, "| Reboots | 40 | 0 |") ||
+				!strings.Contains(body, "**Rolled out.**") || !strings.Contains(body, "review by `ci`") {
 				t.Errorf("the comment is\n%s", body)
 			}
 			edits := 0
@@ -267,9 +289,22 @@ func TestASlowReceiverDelaysNoOther(t *testing.T) {
 	r := &recorder{}
 	fast := httptest.NewServer(r)
 	defer fast.Close()
-	w := newWorld(t, v1alpha1.NotificationSpec{Type: v1alpha1.NotifySlack}, map[string]string{"hosts": strings.TrimPrefix(slow.URL, "http://"), "address": slow.URL}, "")
-	w.must(w.Create(t.Context(), &v1alpha1.Notification{ObjectMeta: metav1.ObjectMeta{Name: "fast", Generation: 1}, Spec: v1alpha1.NotificationSpec{Type: v1alpha1.NotifySlack, Cluster: "prod", SecretRef: v1alpha1.NotificationSecretReference{Name: "fast"}}}))
-	w.must(w.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "fast"}, Data: map[string][]byte{"hosts": []byte(strings.TrimPrefix(fast.URL, "http://")), "address": []byte(fast.URL)}}))
+	w := newWorld(t, v1alpha1.NotificationSpec{Type: v1alpha1.NotifySlack},
+		map[string]string{"hosts": strings.TrimPrefix(slow.URL, "http://"), "address": slow.URL}, "")
+	w.must(w.Create(t.Context(), &v1alpha1.Notification{
+		ObjectMeta: metav1.ObjectMeta{Name: "fast", Generation: 1},
+		Spec: v1alpha1.NotificationSpec{
+			Type: v1alpha1.NotifySlack, Cluster: "prod",
+			SecretRef: v1alpha1.NotificationSecretReference{Name: "fast"},
+		},
+	}))
+	w.must(w.Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "fast"},
+		Data: map[string][]byte{
+			"hosts":   []byte(strings.TrimPrefix(fast.URL, "http://")),
+			"address": []byte(fast.URL),
+		},
+	}))
 	w.rollout(40)
 	done := make(chan error, 1)
 	go func() {
@@ -277,7 +312,8 @@ func TestASlowReceiverDelaysNoOther(t *testing.T) {
 		done <- err
 	}()
 	<-asked
-	if _, err := w.c.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "fast"}}); err != nil || len(r.got) != 2 {
+	if _, err := w.c.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "fast"}}); err != nil ||
+		len(r.got) != 2 {
 		t.Errorf("the other receiver got %d messages, %v", len(r.got), err)
 	}
 	close(release)
@@ -315,13 +351,18 @@ func TestMessages(t *testing.T) {
 	const token = "0123456789abcdef0123"
 	for kind, check := range map[v1alpha1.NotificationType]func(request) string{
 		v1alpha1.NotifySlack: func(q request) string {
-			if q.method != "POST" || q.path != "/services/T/B/x" || !strings.Contains(string(q.body), `\u0026lt;!channel\u0026gt;`) {
+			if q.method != "POST" || q.path != "/services/T/B/x" || !strings.Contains(string(q.body),
+				`\u0026lt;!channel\u0026gt;`) {
 				return "want an escaped text at the address"
 			}
 			return ""
 		},
 		v1alpha1.NotifyMatrix: func(q request) string {
-			if q.method != "PUT" || !strings.HasPrefix(q.path, "/services/T/B/x/_matrix/client/v3/rooms/%21r:example.org/send/m.room.message/bunsen-") || q.header.Get("Authorization") != "Bearer "+token || !strings.Contains(string(q.body), `"msgtype":"m.notice"`) {
+			if q.method != "PUT" ||
+				!strings.HasPrefix(q.path,
+					"/services/T/B/x/_matrix/client/v3/rooms/%21r:example.org/send/m.room.message/bunsen-") ||
+				q.header.Get("Authorization") != "Bearer "+token || !strings.Contains(string(q.body),
+				`"msgtype":"m.notice"`) {
 				return "want a notice in the room"
 			}
 			return ""
@@ -336,7 +377,9 @@ func TestMessages(t *testing.T) {
 		},
 		v1alpha1.NotifyCloudEvents: func(q request) string {
 			var e map[string]any
-			if err := json.Unmarshal(q.body, &e); err != nil || e["specversion"] != "1.0" || e["id"] == "" || e["source"] != "/bunsen/prod" || !strings.HasPrefix(fmt.Sprint(e["type"]), "dev.bunsen.") || !strings.HasPrefix(q.header.Get("Content-Type"), "application/cloudevents+json") {
+			if err := json.Unmarshal(q.body, &e); err != nil || e["specversion"] != "1.0" || e["id"] == "" ||
+				e["source"] != "/bunsen/prod" || !strings.HasPrefix(fmt.Sprint(e["type"]), "dev.bunsen.") ||
+				!strings.HasPrefix(q.header.Get("Content-Type"), "application/cloudevents+json") {
 				return "want a structured CloudEvent"
 			}
 			return ""
@@ -346,7 +389,8 @@ func TestMessages(t *testing.T) {
 			r := &recorder{codes: []int{http.StatusTooManyRequests}}
 			server := httptest.NewServer(r)
 			defer server.Close()
-			secret := map[string]string{"hosts": strings.TrimPrefix(server.URL, "http://"), "address": server.URL + "/services/T/B/x"}
+			secret := map[string]string{"hosts": strings.TrimPrefix(server.URL, "http://"), "address": server.URL +
+				"/services/T/B/x"}
 			if kind != v1alpha1.NotifySlack {
 				secret["token"] = token
 			}
@@ -355,7 +399,8 @@ func TestMessages(t *testing.T) {
 			}
 			w := newWorld(t, v1alpha1.NotificationSpec{Type: kind}, secret, "")
 			w.rollout(17)
-			if wait, ready := w.reconcile(); wait != 2*time.Minute || ready.Reason != v1alpha1.ReasonDeliveryFailed || strings.Contains(ready.Message, "/services") {
+			if wait, ready := w.reconcile(); wait != 2*time.Minute || ready.Reason != v1alpha1.ReasonDeliveryFailed ||
+				strings.Contains(ready.Message, "/services") {
 				t.Fatalf("after a 429 with Retry-After it waits %s, Ready: %s", wait, ready.Message)
 			}
 			w.now = w.now.Add(time.Minute)

@@ -42,7 +42,8 @@ func (r receiver) send(ctx context.Context, e notify.Event, now time.Time) error
 		return fmt.Errorf("sending the message about %s to %s: reading the answer: %w", e.Name(), req.URL.Host, err)
 	}
 	if res.StatusCode < 200 || res.StatusCode > 299 {
-		return fmt.Errorf("sending the message about %s: %s answers %d %s%s", e.Name(), req.URL.Host, res.StatusCode, http.StatusText(res.StatusCode), advice(res.StatusCode))
+		return fmt.Errorf("sending the message about %s: %s answers %d %s%s", e.Name(), req.URL.Host, res.StatusCode,
+			http.StatusText(res.StatusCode), advice(res.StatusCode))
 	}
 	return nil
 }
@@ -80,7 +81,8 @@ func (r receiver) request(ctx context.Context, e notify.Event, now time.Time) (*
 	case v1alpha1.NotifyMatrix:
 		method = http.MethodPut
 		// The server ignores a second request with the same transaction, such as a retry after a lost answer.
-		address = fmt.Sprintf("%s/_matrix/client/v3/rooms/%s/send/m.room.message/%s", strings.TrimSuffix(address, "/"), url.PathEscape(r.secret.room), "bunsen-"+e.Delivery)
+		address = fmt.Sprintf("%s/_matrix/client/v3/rooms/%s/send/m.room.message/%s", strings.TrimSuffix(address, "/"),
+			url.PathEscape(r.secret.room), "bunsen-"+e.Delivery)
 		header.Set("Authorization", "Bearer "+r.secret.token)
 		content = map[string]any{"msgtype": "m.notice", "body": e.Text, "m.mentions": struct{}{}}
 	case v1alpha1.NotifyCloudEvents:
@@ -90,7 +92,8 @@ func (r receiver) request(ctx context.Context, e notify.Event, now time.Time) (*
 		}
 		content = map[string]any{
 			"specversion": "1.0", "id": e.Delivery, "source": "/bunsen/" + e.Cluster, "type": cloudEventType(e.Event),
-			"subject": e.Name(), "time": now.UTC().Format(time.RFC3339Nano), "datacontenttype": "application/json", "data": e,
+			"subject": e.Name(), "time": now.UTC().Format(time.RFC3339Nano), "datacontenttype": "application/json",
+			"data": e,
 		}
 	default:
 		content = struct {

@@ -43,14 +43,17 @@ func readSecret(kind v1alpha1.NotificationType, data map[string][]byte) (secret,
 	value := func(key string) string { return strings.TrimSpace(string(data[key])) }
 	s := secret{
 		address: value("address"), token: value("token"), room: value("room"), author: value("author"),
-		hosts: strings.FieldsFunc(string(data["hosts"]), func(r rune) bool { return strings.ContainsRune(", \n\r\t", r) }),
+		hosts: strings.FieldsFunc(string(data["hosts"]), func(r rune) bool {
+			return strings.ContainsRune(", \n\r\t", r)
+		}),
 	}
 	s.hidden = []string{s.token}
 	if !kind.IsGitHost() {
 		s.hidden = append(s.hidden, s.address)
 	}
 	if kind == v1alpha1.NotifyWebhook && s.token != "" && len(s.token) < minToken {
-		errs = append(errs, fmt.Errorf("the key \"token\", which signs the requests, has fewer than %d bytes: use the output of openssl rand -hex 32", minToken))
+		errs = append(errs, fmt.Errorf("the key \"token\", which signs the requests, has fewer than %d bytes: use "+
+			"the output of openssl rand -hex 32", minToken))
 	}
 	if strings.ContainsAny(s.token, "\r\n\x00") {
 		errs = append(errs, errors.New("the key \"token\" has several lines: write the token alone"))
@@ -74,7 +77,8 @@ func checkKeys(kind v1alpha1.NotificationType, data map[string][]byte) []error {
 	keys := keysOf[kind]
 	for key := range data {
 		if !slices.Contains(keys.needs, key) && !slices.Contains(keys.may, key) {
-			errs = append(errs, fmt.Errorf("the key %q is not used for type %s: rename or remove it; the keys are %s", key, kind, strings.Join(append(slices.Clone(keys.needs), keys.may...), ", ")))
+			errs = append(errs, fmt.Errorf("the key %q is not used for type %s: rename or remove it; the keys are %s",
+				key, kind, strings.Join(append(slices.Clone(keys.needs), keys.may...), ", ")))
 		}
 	}
 	for _, key := range keys.needs {
@@ -102,7 +106,8 @@ var kinds = map[v1alpha1.NotificationType]forge.Kind{
 // errElsewhere means that a git host does not have the repository of a source.
 var errElsewhere = errors.New("the repository is not on this git host")
 
-// targetOf returns the repository of a source on the git host. The error is errElsewhere if another host has the repository.
+// targetOf returns the repository of a source on the git host. The error is errElsewhere if another host has the
+// repository.
 func (s secret) targetOf(kind v1alpha1.NotificationType, spec v1alpha1.GitSourceSpec) (forge.Target, error) {
 	repo, err := source.ParseURL(spec.URL)
 	if err != nil {
@@ -119,7 +124,8 @@ func (s secret) targetOf(kind v1alpha1.NotificationType, spec v1alpha1.GitSource
 	host := repo.Host
 	if t.API == "" {
 		t.API = apiOf(t.Kind, repo)
-	} else if u, err := url.Parse(t.API); err != nil || !strings.EqualFold(strings.TrimPrefix(u.Hostname(), "api."), host) && !strings.EqualFold(u.Hostname(), host) {
+	} else if u, err := url.Parse(t.API); err != nil || !strings.EqualFold(strings.TrimPrefix(u.Hostname(), "api."),
+		host) && !strings.EqualFold(u.Hostname(), host) {
 		return t, errElsewhere
 	}
 	u, err := url.Parse(t.API)
@@ -127,7 +133,8 @@ func (s secret) targetOf(kind v1alpha1.NotificationType, spec v1alpha1.GitSource
 		return t, errElsewhere
 	}
 	if strings.Count(t.Project, "/") < 1 || t.Kind != forge.GitLab && strings.Count(t.Project, "/") > 1 {
-		return t, fmt.Errorf("the path %q of the repository is not owner/name: set the key \"address\" of the Secret to the API, or another URL in the GitSource", t.Project)
+		return t, fmt.Errorf("the path %q of the repository is not owner/name: set the key \"address\" of the Secret "+
+			"to the API, or another URL in the GitSource", t.Project)
 	}
 	return t, nil
 }

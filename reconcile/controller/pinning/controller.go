@@ -24,7 +24,8 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 )
 
-// Controller tells nodes which PinnedImageSets they pull and pin. The rollout controller waits for the reports of the nodes.
+// Controller tells nodes which PinnedImageSets they pull and pin. The rollout controller waits for the reports of the
+// nodes.
 //
 // Reads: PinnedImageSet, MachineConfigPool, Node
 // Writes: Node pinnedImageSets annotation
@@ -38,7 +39,8 @@ type Controller struct {
 // everything is the only request: one reconciliation handles all pools.
 const everything = "all"
 
-// SetupWithManager tells the nodes again after each change of a set, of the pools, and of a Node's labels or annotations.
+// SetupWithManager tells the nodes again after each change of a set, of the pools, and of a Node's labels or
+// annotations.
 func SetupWithManager(mgr ctrl.Manager, pinning reconcile.Reconciler) error {
 	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: everything}}}
@@ -46,7 +48,8 @@ func SetupWithManager(mgr ctrl.Manager, pinning reconcile.Reconciler) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("pinned-images").
 		Watches(&mcfgv1.PinnedImageSet{}, all).
 		Watches(&mcfgv1.MachineConfigPool{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&corev1.Node{}, all, builder.WithPredicates(predicate.Or(predicate.LabelChangedPredicate{}, predicate.Funcs{UpdateFunc: pinChanged}))).
+		Watches(&corev1.Node{}, all, builder.WithPredicates(predicate.Or(predicate.LabelChangedPredicate{},
+			predicate.Funcs{UpdateFunc: pinChanged}))).
 		Complete(pinning)
 }
 
@@ -115,13 +118,15 @@ func (r *Controller) write(ctx context.Context, w pinning.Write) error {
 	if w.Value != "" {
 		value = w.Value
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{v1alpha1.PinAnnotation: value}}})
+	patch, err := json.Marshal(
+		map[string]any{"metadata": map[string]any{"annotations": map[string]any{v1alpha1.PinAnnotation: value}}})
 	if err != nil {
 		return err
 	}
 	node := &corev1.Node{}
 	node.Name = w.Node
-	if err := r.Client.Patch(ctx, node, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
+	if err := r.Client.Patch(ctx, node, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(
+		err) != nil {
 		return fmt.Errorf("naming the PinnedImageSets of node %q: %w", w.Node, err)
 	}
 	return nil

@@ -16,12 +16,16 @@ import (
 const role = "machineconfiguration.openshift.io/role"
 
 func node(name, pool string) *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"node-role.kubernetes.io/" + pool: ""}}}
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"node-role.kubernetes.io/" +
+		pool: ""}}}
 }
 
 // TestNodesAreToldTheSetsOfTheirPool: only theirs, once, again after a change, and nothing after the last set is gone.
 func TestNodesAreToldTheSetsOfTheirPool(t *testing.T) {
-	set := &mcfgv1.PinnedImageSet{ObjectMeta: metav1.ObjectMeta{Name: "apps", Generation: 1, Labels: map[string]string{role: "worker"}}}
+	set := &mcfgv1.PinnedImageSet{ObjectMeta: metav1.ObjectMeta{
+		Name: "apps", Generation: 1,
+		Labels: map[string]string{role: "worker"},
+	}}
 	set.Spec.PinnedImages = []mcfgv1.PinnedImageRef{{Name: "r.example.com/a@sha256:0"}}
 	w := controllertest.NewCluster(t, node("w1", "worker"), node("m1", "master"), set)
 	r := &pinning.Controller{Client: w.Client, Now: func() time.Time { return w.Now }}
@@ -33,7 +37,8 @@ func TestNodesAreToldTheSetsOfTheirPool(t *testing.T) {
 		if text := controllertest.Get(w, "m1", &corev1.Node{}).Annotations[v1alpha1.PinAnnotation]; text != "" {
 			t.Errorf("the master is told %s", text)
 		}
-		at, err := v1alpha1.ParsePinRequest(controllertest.Get(w, "w1", &corev1.Node{}).Annotations[v1alpha1.PinAnnotation])
+		at, err := v1alpha1.ParsePinRequest(controllertest.Get(w, "w1", &corev1.Node{}).
+			Annotations[v1alpha1.PinAnnotation])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,8 +12,8 @@ import (
 // maxConfigs is for how many rendered configs Files stores the hashes. A pool has at most about 3,000 configs.
 const maxConfigs = 10000
 
-// Files has the hashes of the remote files, and the OS images, of rendered configs. The zero value is empty and ready for use by several
-// goroutines.
+// Files has the hashes of the remote files, and the OS images, of rendered configs. The zero value is empty and ready
+// for use by several goroutines.
 type Files struct {
 	mu sync.Mutex
 	of map[string][]string
@@ -36,12 +36,14 @@ func (f *Files) Examine(mc *mcfgv1.MachineConfig) {
 	f.of[mc.Name] = hashes
 }
 
-// hashesOf returns the hashes of the remote files, and the OS image. A config that cannot be parsed has none, and daemons refuse it.
+// hashesOf returns the hashes of the remote files, and the OS image. A config that cannot be parsed has none, and
+// daemons refuse it.
 func hashesOf(mc *mcfgv1.MachineConfig) (hashes []string) {
 	if mc.Spec.OSImageURL != "" {
 		hashes = append(hashes, "image:"+mc.Spec.OSImageURL)
 	}
-	if !bytes.Contains(mc.Spec.Config.Raw, []byte(`"hash"`)) { // Most configs have no remote files, and parsing takes long.
+	// Most configs have no remote files, and parsing takes long.
+	if !bytes.Contains(mc.Spec.Config.Raw, []byte(`"hash"`)) {
 		return hashes
 	}
 	c, err := machineconfig.Parse(mc.Spec)
@@ -54,9 +56,9 @@ func hashesOf(mc *mcfgv1.MachineConfig) (hashes []string) {
 	return hashes
 }
 
-// New reports whether a config of a pool has remote files that nodes with another one may lack. Both are given with their
-// configs of single nodes: target has new files if one of its configs has a file that not all configs of before have. A
-// config that was not examined has no files.
+// New reports whether a config of a pool has remote files that nodes with another one may lack. Both are given with
+// their configs of single nodes: target has new files if one of its configs has a file that not all configs of before
+// have. A config that was not examined has no files.
 func (f *Files) New(target, before []string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

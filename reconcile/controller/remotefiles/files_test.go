@@ -14,15 +14,22 @@ func config(name string, letters ...string) *mcfgv1.MachineConfig {
 	mc.Name = name
 	files := []string{`{"path":"/etc/motd","contents":{"source":"data:,hello"}}`}
 	for _, l := range letters {
-		files = append(files, fmt.Sprintf(`{"path":"/opt/%s","contents":{"source":"https://x.example/%s","verification":{"hash":"sha256-%s"}}}`, l, l, strings.Repeat(l, 64)))
+		files = append(files,
+			fmt.Sprintf(
+				`{"path":"/opt/%s","contents":{"source":"https://x.example/%s","verification":{"hash":"sha256-%s"}}}`,
+				l, l, strings.Repeat(l, 64)))
 	}
-	mc.Spec.Config.Raw = []byte(`{"ignition":{"version":"3.5.0"},"storage":{"files":[` + strings.Join(files, ",") + `]}}`)
+	mc.Spec.Config.Raw = []byte(`{"ignition":{"version":"3.5.0"},"storage":{"files":[` + strings.Join(files, ",") +
+		`]}}`)
 	return mc
 }
 
 func TestWhichConfigsBringNewFiles(t *testing.T) {
 	var f Files
-	for _, mc := range []*mcfgv1.MachineConfig{config("none"), config("a", "a"), config("ab", "a", "b"), config("other-a", "a"), config("b", "b")} {
+	for _, mc := range []*mcfgv1.MachineConfig{
+		config("none"), config("a", "a"), config("ab", "a", "b"),
+		config("other-a", "a"), config("b", "b"),
+	} {
 		f.Examine(mc)
 		f.Examine(mc)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
 
-// publishContents writes the files that a render moved to the content store, and renews those that its MachineConfigs have
-// there. If the content store lacks one of them, no node can run the config, so publishContents returns an error.
+// publishContents writes the files that a render moved to the content store, and renews those that its MachineConfigs
+// have there. If the content store lacks one of them, no node can run the config, so publishContents returns an error.
 func publishContents(ctx context.Context, store *contents.Store, rendered render.Rendered) error {
 	paths, hashes := map[string]string{}, []string(nil)
 	for _, f := range machineconfig.RemoteFiles(rendered.Config) {
@@ -44,7 +44,9 @@ func publishContents(ctx context.Context, store *contents.Store, rendered render
 		if name := rendered.Winner(policy.KindFile, paths[hash]); name != "" {
 			of = " of MachineConfig " + name
 		}
-		bad = append(bad, fmt.Errorf("file %s%s names %s, which does not exist: put the file into the repository, and name it with Butane's `local:`", paths[hash], of, machineconfig.ShownAddress(machineconfig.StoredSource(hash))))
+		bad = append(bad, fmt.Errorf("file %s%s names %s, which does not exist: put the file into the repository, "+
+			"and name it with Butane's `local:`", paths[hash], of,
+			machineconfig.ShownAddress(machineconfig.StoredSource(hash))))
 	}
 	return fault.NewStalled(v1alpha1.ReasonInvalidTree, &missingContentError{errors.Join(bad...)})
 }
@@ -52,8 +54,8 @@ func publishContents(ctx context.Context, store *contents.Store, rendered render
 // missingContentError names the files of a config that the content store does not have.
 type missingContentError struct{ error }
 
-// contentInterval is how often the controller renders a pool whose files are missing. No event says that the content store
-// has them now.
+// contentInterval is how often the controller renders a pool whose files are missing. No event says that the content
+// store has them now.
 const contentInterval = 10 * time.Second
 
 // moved returns each hash of the moved files once.

@@ -27,7 +27,8 @@ import (
 // Controller creates each pool's rendered config.
 //
 // Reads: MachineConfig, MachineConfigPool, MachineConfiguration, GitSource.status
-// Writes: Content, ContentChunk, `rendered-<pool>-<hash>` MachineConfig, pool.spec.configuration, the pool's RenderDegraded condition
+// Writes: Content, ContentChunk, `rendered-<pool>-<hash>` MachineConfig, pool.spec.configuration, the pool's
+// RenderDegraded condition
 type Controller struct {
 	// Client reads from the manager's cache and writes.
 	Client client.Client
@@ -81,7 +82,8 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return finish(ctx, r, facts, hold(ctx, r, facts))
 	}
 	if len(facts.selected) == 0 && pool.Spec.Configuration.Name == "" {
-		return reconcile.Result{}, r.report(ctx, facts, nil) // A pool without MachineConfigs is valid and has no config.
+		// A pool without MachineConfigs is valid and has no config.
+		return reconcile.Result{}, r.report(ctx, facts, nil)
 	}
 	rendered, newNodes, err := r.decide(facts)
 	if err == nil {
@@ -108,7 +110,8 @@ func finish(ctx context.Context, r *Controller, f facts, err error) (reconcile.R
 // SetupWithManager renders a pool again after each change that its config depends on.
 func (r *Controller) SetupWithManager(mgr ctrl.Manager, render reconcile.Reconciler) error {
 	every := kube.EveryPool(r.Client)
-	return ctrl.NewControllerManagedBy(mgr).Named("render").For(&mcfgv1.MachineConfigPool{}, builder.WithPredicates(r.deleted.Predicate(), kube.PoolSettingsChanged(nil))).
+	return ctrl.NewControllerManagedBy(mgr).Named("render").For(&mcfgv1.MachineConfigPool{},
+		builder.WithPredicates(r.deleted.Predicate(), kube.PoolSettingsChanged(nil))).
 		Watches(&mcfgv1.MachineConfig{}, every).Watches(&v1alpha1.GitSource{}, every).Complete(render)
 }
 
@@ -116,7 +119,9 @@ func (r *Controller) SetupWithManager(mgr ctrl.Manager, render reconcile.Reconci
 // decide also returns the changes that only new nodes get.
 func (r *Controller) decide(f facts) (rendered render.Rendered, newNodes []policy.Refusal, err error) {
 	if len(f.selected) == 0 {
-		return rendered, nil, fault.NewWait(v1alpha1.ReasonNoMachineConfigs, fmt.Errorf("no MachineConfig matches its selector any more; its nodes keep %s", f.pool.Spec.Configuration.Name))
+		return rendered, nil, fault.NewWait(v1alpha1.ReasonNoMachineConfigs,
+			fmt.Errorf("no MachineConfig matches its selector any more; its nodes keep %s",
+				f.pool.Spec.Configuration.Name))
 	}
 	if err := r.checkAbandoned(f); err != nil {
 		return rendered, nil, fault.NewStalled(v1alpha1.ReasonSourceDeleted, err)

@@ -21,18 +21,31 @@ func reportNewNodesOnly(events kube.Events, pool *mcfgv1.MachineConfigPool, newN
 	for i, n := range newNodes {
 		lines[i] = n.Field + ": " + n.Why
 	}
-	events.Send(kube.Event{Object: pool, Warning: true, Reason: "NewNodesOnly", Action: "Render", Note: strings.Join(lines, "; ")})
+	events.Send(kube.Event{
+		Object: pool, Warning: true, Reason: "NewNodesOnly", Action: "Render",
+		Note: strings.Join(lines, "; "),
+	})
 }
 
 // reportRendered reports a new rendered config, with the warnings and notices of the merge.
-func reportRendered(events kube.Events, pool *mcfgv1.MachineConfigPool, mc *mcfgv1.MachineConfig, rendered render.Rendered) {
-	from := fmt.Sprintf("%s %q", kube.ShortRevision(mc.Annotations[v1alpha1.RevisionAnnotation]), mc.Annotations[v1alpha1.CommitSubjectAnnotation])
-	if asked := v1alpha1.ParseConfigRequest(mc.Annotations[v1alpha1.RequestAnnotation], mc.Name); len(asked.API) > 0 || len(asked.After) > 0 {
+func reportRendered(events kube.Events, pool *mcfgv1.MachineConfigPool, mc *mcfgv1.MachineConfig,
+	rendered render.Rendered,
+) {
+	from := fmt.Sprintf("%s %q", kube.ShortRevision(mc.Annotations[v1alpha1.RevisionAnnotation]),
+		mc.Annotations[v1alpha1.CommitSubjectAnnotation])
+	if asked := v1alpha1.ParseConfigRequest(mc.Annotations[v1alpha1.RequestAnnotation], mc.Name); len(asked.API) > 0 ||
+		len(asked.After) > 0 {
 		from = kube.RequesterText(asked)
 	}
-	events.Send(kube.Event{Object: pool, Related: mc, Reason: "RenderedConfigGenerated", Action: "Render", Note: mc.Name + " from " + from})
+	events.Send(kube.Event{
+		Object: pool, Related: mc, Reason: "RenderedConfigGenerated", Action: "Render",
+		Note: mc.Name + " from " + from,
+	})
 	for _, w := range rendered.Warnings {
-		events.Send(kube.Event{Object: pool, Related: mc, Warning: true, Reason: "RenderWarning", Action: "Render", Note: w})
+		events.Send(kube.Event{
+			Object: pool, Related: mc, Warning: true, Reason: "RenderWarning", Action: "Render",
+			Note: w,
+		})
 	}
 	if n := len(rendered.Notices); n > 0 {
 		lines := make([]string, n)
@@ -49,7 +62,8 @@ func reportRendered(events kube.Events, pool *mcfgv1.MachineConfigPool, mc *mcfg
 // measure reports the time from a commit to the first config that was rendered from it.
 func (r *Controller) measure(f facts, mc *mcfgv1.MachineConfig) {
 	src := newestSource(f.selectedSources())
-	if r.ReportLatency != nil && src != nil && src.Status.AppliedCommit.Revision == mc.Annotations[v1alpha1.RevisionAnnotation] {
+	if r.ReportLatency != nil && src != nil &&
+		src.Status.AppliedCommit.Revision == mc.Annotations[v1alpha1.RevisionAnnotation] {
 		r.ReportLatency(f.pool.Name, r.Now().Sub(src.Status.AppliedCommit.Time.Time))
 	}
 }

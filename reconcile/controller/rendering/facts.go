@@ -27,7 +27,8 @@ type facts struct {
 	byName map[string]*mcfgv1.MachineConfig
 	// overrides allow changes that a running node would refuse without them.
 	overrides policy.Overrides
-	// secrets are the secret paths of the pool, the MachineConfiguration and the selected MachineConfigs, in the form of the annotation.
+	// secrets are the secret paths of the pool, the MachineConfiguration and the selected MachineConfigs, in the form
+	// of the annotation.
 	secrets string
 	// unsettled is why the pool must not be rendered yet; otherwise empty. For example, the objects of a source do not
 	// belong to one whole revision.
@@ -44,7 +45,8 @@ func (r *Controller) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool)
 	if err != nil {
 		return f, err
 	}
-	if live, ok := all.Cluster[revision.Key(revision.KindMachineConfigPool, pool.Name)]; ok && live.GetResourceVersion() != pool.ResourceVersion {
+	if live, ok := all.Cluster[revision.Key(revision.KindMachineConfigPool, pool.Name)]; ok &&
+		live.GetResourceVersion() != pool.ResourceVersion {
 		f.unsettled = "the pool has changed since it was read"
 		return f, nil
 	}
@@ -55,7 +57,8 @@ func (r *Controller) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool)
 		f.sources[all.Sources[i].Name] = &all.Sources[i]
 	}
 	rules := &operatorv1.MachineConfiguration{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Name: kube.DisruptionPolicyName}, rules); client.IgnoreNotFound(err) != nil {
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: kube.DisruptionPolicyName}, rules); client.IgnoreNotFound(
+		err) != nil {
 		return f, fmt.Errorf("reading MachineConfiguration %q: %w", kube.DisruptionPolicyName, err)
 	}
 	f.overrides = policy.OverridesOf(rules)

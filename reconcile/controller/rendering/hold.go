@@ -32,7 +32,8 @@ func hold(ctx context.Context, r *Controller, f facts) error {
 	}
 	for _, own := range rendered.Nodes.All() {
 		if f.byName[own] == nil {
-			return heldError(f, "the controller has deleted the configs of its single nodes, such as "+own+": revert the commit in git instead")
+			return heldError(f, "the controller has deleted the configs of its single nodes, such as "+own+
+				": revert the commit in git instead")
 		}
 	}
 	if f.current != nil && f.current.Name != name {
@@ -50,7 +51,8 @@ func hold(ctx context.Context, r *Controller, f facts) error {
 	if before != name {
 		r.Events.Send(kube.Event{
 			Object: f.pool, Related: mc, Reason: "Held", Action: "Render",
-			Note: fmt.Sprintf("a user holds pool %s at %s: %s", f.pool.Name, name, f.pool.Annotations[v1alpha1.HeldByAnnotation]),
+			Note: fmt.Sprintf("a user holds pool %s at %s: %s", f.pool.Name, name,
+				f.pool.Annotations[v1alpha1.HeldByAnnotation]),
 		})
 	}
 	return nil
@@ -58,8 +60,9 @@ func hold(ctx context.Context, r *Controller, f facts) error {
 
 // heldError is the error for a config at which the pool cannot be held.
 func heldError(f facts, why string) error {
-	return fault.NewStalled(v1alpha1.ReasonInvalidHold, fmt.Errorf("it cannot use its hold at %s: %s; bunsen release pool/%s ends the hold",
-		f.pool.Annotations[v1alpha1.HoldAnnotation], why, f.pool.Name))
+	return fault.NewStalled(v1alpha1.ReasonInvalidHold,
+		fmt.Errorf("it cannot use its hold at %s: %s; bunsen release pool/%s ends the hold",
+			f.pool.Annotations[v1alpha1.HoldAnnotation], why, f.pool.Name))
 }
 
 // heldConfig reads a rendered config of the pool. The controller must have rendered the config for this pool, and its
@@ -67,7 +70,8 @@ func heldError(f facts, why string) error {
 func heldConfig(pool *mcfgv1.MachineConfigPool, mc *mcfgv1.MachineConfig) (render.Rendered, error) {
 	f := facts{pool: pool}
 	owner := metav1.GetControllerOfNoCopy(mc)
-	if owner == nil || owner.UID != pool.UID || mc.Annotations[v1alpha1.GeneratedByAnnotation] == "" || v1alpha1.RenderedPool(mc.Name) != pool.Name {
+	if owner == nil || owner.UID != pool.UID || mc.Annotations[v1alpha1.GeneratedByAnnotation] == "" ||
+		v1alpha1.RenderedPool(mc.Name) != pool.Name {
 		return render.Rendered{}, heldError(f, "it is not a rendered config of this pool")
 	}
 	spec, err := machineconfig.KeysOnce(mc.Spec)
@@ -94,7 +98,10 @@ func heldConfig(pool *mcfgv1.MachineConfigPool, mc *mcfgv1.MachineConfig) (rende
 			return render.Rendered{}, heldError(f, "reading annotation "+v1alpha1.InputsAnnotation+": "+err.Error())
 		}
 	}
-	return render.Rendered{Pool: pool.Name, Name: mc.Name, Nodes: nodes, Spec: spec, Config: config, Inputs: slices.Sorted(maps.Keys(inputs))}, nil
+	return render.Rendered{
+		Pool: pool.Name, Name: mc.Name, Nodes: nodes, Spec: spec, Config: config,
+		Inputs: slices.Sorted(maps.Keys(inputs)),
+	}, nil
 }
 
 // heldTarget returns the record of a held pool. The record keeps the inputs of the last render, so that the render
@@ -107,10 +114,13 @@ func heldTarget(f facts, mc *mcfgv1.MachineConfig) v1alpha1.PoolTarget {
 	if t.Config == mc.Name {
 		return t
 	}
-	nodes, _ := v1alpha1.ParseNodeConfigs(mc.Annotations[v1alpha1.NodeConfigsAnnotation]) // The caller has read it before.
+	// The caller has read it before.
+	nodes, _ := v1alpha1.ParseNodeConfigs(mc.Annotations[v1alpha1.NodeConfigsAnnotation])
 	t.Config, t.Nodes, t.Before, t.Commit = mc.Name, len(nodes.Nodes), "", v1alpha1.Requester{}
 	t.Requester = v1alpha1.Requester{
-		Revision: mc.Annotations[v1alpha1.RevisionAnnotation], Subject: mc.Annotations[v1alpha1.CommitSubjectAnnotation], Author: mc.Annotations[v1alpha1.CommitAuthorAnnotation],
+		Revision: mc.Annotations[v1alpha1.RevisionAnnotation],
+		Subject:  mc.Annotations[v1alpha1.CommitSubjectAnnotation],
+		Author:   mc.Annotations[v1alpha1.CommitAuthorAnnotation],
 	}
 	if asked := v1alpha1.RequesterOf(f.pool.Annotations, mc.Name); asked.Revision != "" || len(asked.API) > 0 {
 		t.Requester = asked
@@ -144,11 +154,17 @@ func (f facts) renderedFrom() map[string]string {
 		if !ok {
 			at.Revision = mc.Annotations[v1alpha1.RevisionAnnotation]
 		}
-		return map[string]string{v1alpha1.RevisionAnnotation: at.Revision, v1alpha1.SourceAnnotation: mc.Annotations[v1alpha1.SourceAnnotation]}
+		return map[string]string{
+			v1alpha1.RevisionAnnotation: at.Revision,
+			v1alpha1.SourceAnnotation:   mc.Annotations[v1alpha1.SourceAnnotation],
+		}
 	}
 	src := newestSource(f.selectedSources())
 	if src == nil {
 		return nil
 	}
-	return map[string]string{v1alpha1.RevisionAnnotation: src.Status.AppliedRevision, v1alpha1.SourceAnnotation: src.Name, v1alpha1.SourceSpecAnnotation: sourceSpec(src)}
+	return map[string]string{
+		v1alpha1.RevisionAnnotation: src.Status.AppliedRevision,
+		v1alpha1.SourceAnnotation:   src.Name, v1alpha1.SourceSpecAnnotation: sourceSpec(src),
+	}
 }

@@ -40,8 +40,9 @@ func (r *Controller) checkRefusals(f facts, rendered render.Rendered) (newNodes 
 	if err != nil {
 		return nil, err
 	}
-	return nil, fault.NewStalled(v1alpha1.ReasonInvalidTree, fmt.Errorf("running nodes cannot take %s: %s; changed since %s: %s",
-		rendered.Name, strings.Join(lines, "; "), f.current.Name, strings.Join(changed, ", ")))
+	return nil, fault.NewStalled(v1alpha1.ReasonInvalidTree,
+		fmt.Errorf("running nodes cannot take %s: %s; changed since %s: %s",
+			rendered.Name, strings.Join(lines, "; "), f.current.Name, strings.Join(changed, ", ")))
 }
 
 // changedInputs names the inputs that differ from those of the current target, with their files, because one of them
@@ -50,7 +51,8 @@ func (r *Controller) changedInputs(f facts) ([]string, error) {
 	was := map[string]string{}
 	if raw := f.current.Annotations[v1alpha1.InputsAnnotation]; raw != "" {
 		if err := json.Unmarshal([]byte(raw), &was); err != nil {
-			return nil, fmt.Errorf("reading annotation %s of MachineConfig %q: %w", v1alpha1.InputsAnnotation, f.current.Name, err)
+			return nil, fmt.Errorf("reading annotation %s of MachineConfig %q: %w", v1alpha1.InputsAnnotation,
+				f.current.Name, err)
 		}
 	}
 	var out []string
@@ -71,7 +73,8 @@ func (r *Controller) changedInputs(f facts) ([]string, error) {
 	return out, nil
 }
 
-// filesText names the files of the repository that a fragment comes from; empty for a MachineConfig that was created through the API.
+// filesText names the files of the repository that a fragment comes from; empty for a MachineConfig that was created
+// through the API.
 func filesText(mc *mcfgv1.MachineConfig) string {
 	var files []struct {
 		File string `json:"file"`
@@ -91,7 +94,8 @@ func (r *Controller) checkAbandoned(f facts) error {
 	recorded := map[string]string{}
 	if f.current != nil && f.current.Annotations[v1alpha1.InputsAnnotation] != "" {
 		if err := json.Unmarshal([]byte(f.current.Annotations[v1alpha1.InputsAnnotation]), &recorded); err != nil {
-			return fmt.Errorf("reading annotation %s of MachineConfig %q: %w", v1alpha1.InputsAnnotation, f.current.Name, err)
+			return fmt.Errorf("reading annotation %s of MachineConfig %q: %w", v1alpha1.InputsAnnotation,
+				f.current.Name, err)
 		}
 	}
 	was, err := v1alpha1.ParsePoolTarget(f.pool.Annotations[v1alpha1.TargetAnnotation])

@@ -45,7 +45,10 @@ func (r *Controller) publish(ctx context.Context, f facts, rendered render.Rende
 		return err
 	}
 	if len(target.API) > 0 || len(target.After) > 0 {
-		kube.SetAnnotation(mc, v1alpha1.RequestAnnotation, v1alpha1.ConfigRequest{Config: mc.Name, Requester: target.Requester}.String())
+		kube.SetAnnotation(mc, v1alpha1.RequestAnnotation, v1alpha1.ConfigRequest{
+			Config:    mc.Name,
+			Requester: target.Requester,
+		}.String())
 	}
 	if err := publishContents(ctx, r.Contents, rendered); err != nil {
 		return err
@@ -95,7 +98,9 @@ func (r *Controller) restoreContent(ctx context.Context, want, live *mcfgv1.Mach
 }
 
 // setConfiguration sets pool.spec.configuration, and the annotations that record the revision and the requester.
-func (r *Controller) setConfiguration(ctx context.Context, f facts, rendered render.Rendered, target v1alpha1.PoolTarget) error {
+func (r *Controller) setConfiguration(ctx context.Context, f facts, rendered render.Rendered,
+	target v1alpha1.PoolTarget,
+) error {
 	before := f.pool.DeepCopy()
 	pool := f.pool.DeepCopy()
 	pool.Spec.Configuration.Name = rendered.Name
@@ -116,7 +121,8 @@ func (r *Controller) setConfiguration(ctx context.Context, f facts, rendered ren
 	if equality.Semantic.DeepEqual(before, pool) {
 		return nil
 	}
-	if err := r.Client.Patch(ctx, pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := r.Client.Patch(ctx, pool, client.MergeFromWithOptions(before,
+		client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("pointing pool %q at %q: %w", pool.Name, rendered.Name, err)
 	}
 	*f.pool = *pool
@@ -138,7 +144,8 @@ func (r *Controller) object(f facts, rendered render.Rendered) (*mcfgv1.MachineC
 		return nil, fmt.Errorf("writing the inputs of %q: %w", rendered.Name, err)
 	}
 	mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: rendered.Name}, Spec: rendered.Spec}
-	mc.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(f.pool, mcfgv1.GroupVersion.WithKind("MachineConfigPool"))}
+	mc.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(f.pool,
+		mcfgv1.GroupVersion.WithKind("MachineConfigPool"))}
 	mc.Annotations = map[string]string{
 		v1alpha1.GeneratedByAnnotation: r.Version,
 		v1alpha1.RendererAnnotation:    r.Version,
@@ -157,7 +164,9 @@ func (r *Controller) object(f facts, rendered render.Rendered) (*mcfgv1.MachineC
 
 // Object returns a rendered config as an API object, annotated with the commit of src that first produced it for the
 // pool.
-func (r *Controller) Object(pool *mcfgv1.MachineConfigPool, selected []*mcfgv1.MachineConfig, src *v1alpha1.GitSource, rendered render.Rendered) (*mcfgv1.MachineConfig, error) {
+func (r *Controller) Object(pool *mcfgv1.MachineConfigPool, selected []*mcfgv1.MachineConfig, src *v1alpha1.GitSource,
+	rendered render.Rendered,
+) (*mcfgv1.MachineConfig, error) {
 	sources := map[string]*v1alpha1.GitSource{src.Name: atFirstCommit(src, pool.Name, rendered.Name)}
 	return r.object(facts{pool: pool, selected: selected, sources: sources}, rendered)
 }

@@ -20,10 +20,12 @@ func (r *Controller) report(ctx context.Context, f facts, failed error) error {
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: f.pool.Name}, live); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if failed != nil && fault.Of(failed, "").Kind != fault.Retry && live.Annotations[v1alpha1.SelectedAnnotation] != f.selectedDigest {
+	if failed != nil && fault.Of(failed, "").Kind != fault.Retry &&
+		live.Annotations[v1alpha1.SelectedAnnotation] != f.selectedDigest {
 		before := live.DeepCopy()
 		kube.SetAnnotation(live, v1alpha1.SelectedAnnotation, f.selectedDigest)
-		if err := r.Client.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		if err := r.Client.Patch(ctx, live, client.MergeFromWithOptions(before,
+			client.MergeFromWithOptimisticLock{})); err != nil {
 			return fmt.Errorf("recording what pool %q was rendered from: %w", live.Name, err)
 		}
 	}
@@ -40,7 +42,9 @@ func (r *Controller) report(ctx context.Context, f facts, failed error) error {
 
 // recordNotRendered records on the pool the revision to which RenderDegraded belongs. recordNotRendered writes the
 // revision after the condition, so that a crash never leaves a revision with another revision's reason.
-func (r *Controller) recordNotRendered(ctx context.Context, f facts, live *mcfgv1.MachineConfigPool, failed error) error {
+func (r *Controller) recordNotRendered(ctx context.Context, f facts, live *mcfgv1.MachineConfigPool,
+	failed error,
+) error {
 	src, revision := newestSource(f.selectedSources()), ""
 	if src == nil {
 		src = f.sources[live.Annotations[v1alpha1.SourceAnnotation]]
@@ -53,7 +57,8 @@ func (r *Controller) recordNotRendered(ctx context.Context, f facts, live *mcfgv
 	}
 	before := live.DeepCopy()
 	kube.SetAnnotation(live, v1alpha1.NotRenderedAnnotation, revision)
-	if err := r.Client.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := r.Client.Patch(ctx, live, client.MergeFromWithOptions(before,
+		client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("recording what pool %q could not be rendered from: %w", live.Name, err)
 	}
 	return nil

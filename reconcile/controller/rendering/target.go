@@ -20,11 +20,16 @@ import (
 )
 
 // newTarget returns the record of the requester of a rendered config.
-func newTarget(ctx context.Context, r *Controller, f facts, rendered render.Rendered, src *v1alpha1.GitSource) (v1alpha1.PoolTarget, error) {
+func newTarget(ctx context.Context, r *Controller, f facts, rendered render.Rendered,
+	src *v1alpha1.GitSource,
+) (v1alpha1.PoolTarget, error) {
 	was, err := v1alpha1.ParsePoolTarget(f.pool.Annotations[v1alpha1.TargetAnnotation])
 	// A user has changed the annotation or the pool's configuration.
 	if err != nil || was.Config != f.pool.Spec.Configuration.Name {
-		was = v1alpha1.PoolTarget{Config: f.pool.Spec.Configuration.Name, Requester: v1alpha1.RequesterOf(f.pool.Annotations, f.pool.Spec.Configuration.Name)}
+		was = v1alpha1.PoolTarget{
+			Config:    f.pool.Spec.Configuration.Name,
+			Requester: v1alpha1.RequesterOf(f.pool.Annotations, f.pool.Spec.Configuration.Name),
+		}
 	}
 	facts, err := targetFacts(r, f, was)
 	if err != nil {

@@ -26,8 +26,10 @@ import (
 
 // Controller assigns configs to nodes, a few at a time.
 //
-// Reads: MachineConfigPool, RolloutPolicy, PinnedImageSet, GitSource.status, MachineConfig, Node, ConfigMap with the revisions of secrets
-// Writes: MachineConfigPool rollout annotation and status, Node desiredConfig, nextConfig, desiredSecrets, requested-by and postponed annotations, Node UpdateInProgress taint, Node labels of the pool that it booted for
+// Reads: MachineConfigPool, RolloutPolicy, PinnedImageSet, GitSource.status, MachineConfig, Node, ConfigMap with the
+// revisions of secrets Writes: MachineConfigPool rollout annotation and status, Node desiredConfig, nextConfig,
+// desiredSecrets, requested-by and postponed annotations, Node UpdateInProgress taint, Node labels of the pool that it
+// booted for
 type Controller struct {
 	// Client reads from the manager's cache and writes.
 	Client client.Client
@@ -50,7 +52,8 @@ type Controller struct {
 	// Wake enqueues a pool that may continue although no event reports that; optional.
 	Wake func(pool string)
 
-	deciding sync.Mutex // deciding is locked from a decision to the last of its writes, because pools may share a budget.
+	// deciding is locked from a decision to the last of its writes, because pools may share a budget.
+	deciding sync.Mutex
 	reported reported
 }
 
@@ -144,7 +147,10 @@ func (r *Controller) act(ctx context.Context, pool *mcfgv1.MachineConfigPool, q 
 		return d, err
 	}
 	records, unread := attestedPoolWrites(ctx, r.Live, d)
-	done, failed := r.carryOut(ctx, pool.Name, append(records, nodeWrites(d.next, d.nodes, configRequests(func(config string) v1alpha1.Requester { return requester(ctx, r, pool, config) }))...))
+	done, failed := r.carryOut(ctx, pool.Name,
+		append(records, nodeWrites(d.next, d.nodes, configRequests(func(config string) v1alpha1.Requester {
+			return requester(ctx, r, pool, config)
+		}))...))
 	failed = errors.Join(unread, failed)
 	before := pool.DeepCopy()
 	pool.Status = status.Pool(before.Status, r.summary(ctx, pool, d), now)
@@ -177,7 +183,10 @@ func (r *Controller) store(ctx context.Context, pool *mcfgv1.MachineConfigPool, 
 		metav1.SetMetaDataAnnotation(&pool.ObjectMeta, v1alpha1.RolloutHistoryAnnotation, history)
 	}
 	err := r.Client.Patch(ctx, pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	r.Fleet.addWrite(poolKey(pool.Name), writeResult{pool.Name, before.ResourceVersion, pool.ResourceVersion, err}.pending(r.Now()))
+	r.Fleet.addWrite(poolKey(pool.Name), writeResult{
+		pool.Name, before.ResourceVersion, pool.ResourceVersion,
+		err,
+	}.pending(r.Now()))
 	if err != nil {
 		return fmt.Errorf("recording the rollout of pool %q: %w", pool.Name, err)
 	}
@@ -200,7 +209,10 @@ func closedGates(d rollout.Decision) string {
 // report writes the status of the pool.
 func (r *Controller) report(ctx context.Context, pool, before *mcfgv1.MachineConfigPool) error {
 	err := kube.WriteStatus(ctx, r.Client, pool, before)
-	r.Fleet.addWrite(poolKey(pool.Name), writeResult{pool.Name, before.ResourceVersion, pool.ResourceVersion, err}.pending(r.Now()))
+	r.Fleet.addWrite(poolKey(pool.Name), writeResult{
+		pool.Name, before.ResourceVersion, pool.ResourceVersion,
+		err,
+	}.pending(r.Now()))
 	if err != nil {
 		return fmt.Errorf("writing the status of pool %q: %w", pool.Name, err)
 	}
@@ -235,7 +247,8 @@ func (r *Controller) forget(pool string) {
 // gather reads the facts that the fleet does not have: policies, whether the target exists, and the answers of health
 // gates.
 func (r *Controller) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool) (request, error) {
-	q := request{pool: pool, host: r.Host, missing: map[string]bool{}, heartbeats: r.Fleet.daemons.Read(ctx, r.Live, r.Now())}
+	q := request{pool: pool, host: r.Host, missing: map[string]bool{}, heartbeats: r.Fleet.daemons.Read(ctx, r.Live,
+		r.Now())}
 	policies, err := listPolicies(ctx, r.Client)
 	if err != nil {
 		return q, err
@@ -245,7 +258,9 @@ func (r *Controller) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool)
 		return q, err
 	}
 	target := pool.Spec.Configuration.Name
-	if err := r.Fleet.secrets.Examine(target, func() (*mcfgv1.MachineConfig, error) { return r.config(ctx, target) }); err != nil {
+	if err := r.Fleet.secrets.Examine(target, func() (*mcfgv1.MachineConfig, error) {
+		return r.config(ctx, target)
+	}); err != nil {
 		return q, err
 	}
 	facts := poolstate.Read(pool, q.policies, r.Fleet.secrets.Published(), 0)
@@ -262,7 +277,9 @@ func (r *Controller) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool)
 	if r.Gates == nil {
 		return q, nil
 	}
-	r.Fleet.evaluateNodeGates(facts, func(nodes []*corev1.Node) []string { return r.Gates.Nodes(ctx, nodes, facts.Care.Pace) })
+	r.Fleet.evaluateNodeGates(facts, func(nodes []*corev1.Node) []string {
+		return r.Gates.Nodes(ctx, nodes, facts.Care.Pace)
+	})
 	ask, due := r.Fleet.gateQuestion(facts, r.Now())
 	if q.asked = due; due != (gatesDue{}) {
 		q.gates = r.Gates.Pool(ctx, ask)

@@ -27,7 +27,8 @@ func (w *rolloutWorld) rolloutState() string {
 		if err := w.Admin.Get(w.T.Context(), client.ObjectKey{Name: name}, p); err != nil {
 			continue
 		}
-		fmt.Fprintf(&b, "%s %s %s %s\n", name, p.Annotations[v1alpha1.RolloutAnnotation], p.Annotations[v1alpha1.RolloutHistoryAnnotation], p.Status.Configuration.Name)
+		fmt.Fprintf(&b, "%s %s %s %s\n", name, p.Annotations[v1alpha1.RolloutAnnotation],
+			p.Annotations[v1alpha1.RolloutHistoryAnnotation], p.Status.Configuration.Name)
 		for _, c := range p.Status.Conditions {
 			fmt.Fprintf(&b, "  %s %s %s %s\n", c.Type, c.Status, c.Reason, c.Message)
 		}
@@ -79,7 +80,8 @@ func (w *rolloutWorld) busy() []string {
 	var out []string
 	for _, n := range list.Items {
 		a := n.Annotations
-		if a[v1alpha1.CurrentConfigAnnotation] != a[v1alpha1.DesiredConfigAnnotation] && a[v1alpha1.StateAnnotation] != v1alpha1.StateDegraded {
+		if a[v1alpha1.CurrentConfigAnnotation] != a[v1alpha1.DesiredConfigAnnotation] &&
+			a[v1alpha1.StateAnnotation] != v1alpha1.StateDegraded {
 			out = append(out, n.Name)
 		}
 	}
@@ -97,8 +99,8 @@ func (w *rolloutWorld) finishAll(but string) {
 	}
 }
 
-// TestACrashBetweenAnyTwoWritesOfARollout kills the controller after each single write of whole rollouts: they end where
-// they end without a crash, and never more nodes are at work than may be.
+// TestACrashBetweenAnyTwoWritesOfARollout kills the controller after each single write of whole rollouts: they end
+// where they end without a crash, and never more nodes are at work than may be.
 func TestACrashBetweenAnyTwoWritesOfARollout(t *testing.T) {
 	two := func(s *v1alpha1.RolloutPolicySpec) { s.MaxUnavailable = new(intstr.FromInt32(2)) }
 	type history struct {
@@ -131,7 +133,9 @@ func TestACrashBetweenAnyTwoWritesOfARollout(t *testing.T) {
 			w.later(time.Minute)
 			w.retry("worker")
 			settle("worker")
-			controllertest.Modify(w.Cluster, w.Node("n1"), func(n *corev1.Node) { n.Annotations[v1alpha1.StateAnnotation] = v1alpha1.StateWorking })
+			controllertest.Modify(w.Cluster, w.Node("n1"), func(n *corev1.Node) {
+				n.Annotations[v1alpha1.StateAnnotation] = v1alpha1.StateWorking
+			})
 			for range 4 {
 				w.finishAll("")
 				settle("worker")
@@ -151,8 +155,14 @@ func TestACrashBetweenAnyTwoWritesOfARollout(t *testing.T) {
 		}},
 		"one with a canary, a batch and soaks": {[]client.Object{rolloutPolicy("p", func(s *v1alpha1.RolloutPolicySpec) {
 			two(s)
-			s.Canary = &v1alpha1.RolloutCanary{Nodes: new(intstr.FromInt32(1)), Soak: metav1.Duration{Duration: time.Minute}}
-			s.Batches = []v1alpha1.RolloutBatch{{UpTo: intstr.FromInt32(2), Soak: metav1.Duration{Duration: time.Minute}}}
+			s.Canary = &v1alpha1.RolloutCanary{
+				Nodes: new(intstr.FromInt32(1)),
+				Soak:  metav1.Duration{Duration: time.Minute},
+			}
+			s.Batches = []v1alpha1.RolloutBatch{{
+				UpTo: intstr.FromInt32(2),
+				Soak: metav1.Duration{Duration: time.Minute},
+			}}
 		})}, []string{"worker"}, 2, func(w *rolloutWorld, settle func(...string)) {
 			for range 8 {
 				w.finishAll("")
@@ -199,7 +209,8 @@ func TestACrashBetweenAnyTwoWritesOfARollout(t *testing.T) {
 					return // lived through all of them
 				}
 				if diff := gocmp.Diff(want, w.rolloutState()); diff != "" {
-					t.Fatalf("dead after %d writes (%s): another end (-want +got):\n%s", k, strings.Join(w.Writes.Done, ", "), diff)
+					t.Fatalf("dead after %d writes (%s): another end (-want +got):\n%s", k,
+						strings.Join(w.Writes.Done, ", "), diff)
 				}
 			}
 		})

@@ -114,7 +114,10 @@ func (f *Fleet) decide(q request, now time.Time) decision {
 // exist, next clears facts.Care.Healthy.
 func (f *Fleet) next(q request, facts *poolstate.Facts, now time.Time) (rollout.Decision, outcome) {
 	undecided := func(again time.Duration, blocks ...rollout.Block) rollout.Decision {
-		return rollout.Decision{Record: facts.Care.Record, Counts: rollout.CountAt(*facts, now), RequeueAfter: again, Blocks: blocks}
+		return rollout.Decision{
+			Record: facts.Care.Record, Counts: rollout.CountAt(*facts, now), RequeueAfter: again,
+			Blocks: blocks,
+		}
 	}
 	switch {
 	case !q.pool.DeletionTimestamp.IsZero() || facts.Target == "":
@@ -143,13 +146,20 @@ func (f *Fleet) next(q request, facts *poolstate.Facts, now time.Time) (rollout.
 // missingConfig blocks a pool while the config that its nodes should run does not exist. The garbage controller creates
 // the config again.
 func missingConfig(name string) rollout.Block {
-	return rollout.Block{Cause: rollout.CauseInvalid, Reason: fmt.Sprintf("MachineConfig %s, which nodes of the pool should run, is not on the cluster", v1alpha1.ConfigName(name))}
+	return rollout.Block{
+		Cause: rollout.CauseInvalid,
+		Reason: fmt.Sprintf("MachineConfig %s, which nodes of the pool should run, is not on the cluster",
+			v1alpha1.ConfigName(name)),
+	}
 }
 
 // fillOtherPools adds to the facts how other pools limit this pool. fillOtherPools returns the pools whose nodes the
 // decision counts. The first of them is the pool itself.
 func (f *Fleet) fillOtherPools(facts *poolstate.Facts, q request, now time.Time) (sharing []string) {
-	others := poolstate.Others{Pools: f.pools, Policies: q.policies, Customs: nodestate.NewCustoms(sortedPools(f.pools))}
+	others := poolstate.Others{
+		Pools: f.pools, Policies: q.policies,
+		Customs: nodestate.NewCustoms(sortedPools(f.pools)),
+	}
 	others.Count = func(pool *mcfgv1.MachineConfigPool) nodestate.Counts {
 		return rollout.CountAt(f.facts(pool, q.policies), now)
 	}

@@ -50,7 +50,8 @@ func (r *Controller) reportWrites(ctx context.Context, t transition, done map[st
 		if done[x.Node] {
 			t.send(kube.Event{
 				Related: d.nodes[x.Node], Warning: true, Reason: "DrainPostponed", Action: "Release",
-				Note: fmt.Sprintf("drain of node %s postponed: its pods cannot be evicted; other nodes go first", x.Node),
+				Note: fmt.Sprintf("drain of node %s postponed: its pods cannot be evicted; other nodes go first",
+					x.Node),
 			})
 		}
 	}
@@ -143,12 +144,13 @@ func (t transition) config() runtime.Object {
 }
 
 // isCompleted reports whether every node runs the target now and did not before; an empty pool is never completed. New
-// secrets, and a pool that returns to its healthy config after a halted or replaced rollout, also count as completed. If
-// a pool was created again, its status may name an earlier config although no rollout completed.
+// secrets, and a pool that returns to its healthy config after a halted or replaced rollout, also count as completed.
+// If a pool was created again, its status may name an earlier config although no rollout completed.
 func (t transition) isCompleted() bool {
 	is, now := t.after.Status.Configuration.Name, t.decision.next.Record
 	undone := t.was.Target() == now.Target() && t.was.Healthy == now.Config && t.was.Ended == nil && now.Ended != nil
-	return is != "" && is == v1alpha1.ConfigName(t.decision.facts.Target) && t.after.Status.MachineCount > 0 && (is != t.before.Status.Configuration.Name || undone)
+	return is != "" && is == v1alpha1.ConfigName(t.decision.facts.Target) && t.after.Status.MachineCount > 0 &&
+		(is != t.before.Status.Configuration.Name || undone)
 }
 
 // reportCompleted reports that every node runs the target.
@@ -170,13 +172,15 @@ func (t transition) reportSuperseded(commit string) {
 	t.send(kube.Event{
 		Related: t.config(), Reason: "RolloutSuperseded", Action: past.Config,
 		Note: fmt.Sprintf("the rollout of %s ended at %d of %d nodes of pool %s: it was replaced by %s%s",
-			v1alpha1.ConfigAt(past.Config, past.Secrets), past.Updated, past.Nodes, t.after.Name, t.decision.facts.Target, commit),
+			v1alpha1.ConfigAt(past.Config, past.Secrets), past.Updated, past.Nodes, t.after.Name,
+			t.decision.facts.Target, commit),
 	})
 }
 
 // measure adds the time from the commit to the update of all nodes to the metrics.
 func (t transition) measure(m *metrics.Metrics, now time.Time) {
-	if !t.isCompleted() || t.target == nil || t.decision.next.Record.ByAPI() || t.target.Annotations[v1alpha1.RevisionAnnotation] != t.after.Annotations[v1alpha1.RevisionAnnotation] {
+	if !t.isCompleted() || t.target == nil || t.decision.next.Record.ByAPI() ||
+		t.target.Annotations[v1alpha1.RevisionAnnotation] != t.after.Annotations[v1alpha1.RevisionAnnotation] {
 		return // A config that is used again names the commit of its first render, so the time would be wrong.
 	}
 	if committed, err := time.Parse(time.RFC3339, t.target.Annotations[v1alpha1.CommitTimeAnnotation]); err == nil {
@@ -191,7 +195,8 @@ func (s *reported) newFailures(t transition) []nodestate.Node {
 	last, known := s.failed.Load(pool)
 	before, _ := last.(map[string]string)
 	// After a restart, the pool's status shows whether the failures were already reported.
-	restarted := !known && kube.ConditionMessage(t.before, mcfgv1.MachineConfigPoolNodeDegraded) != "" && t.before.Status.DegradedMachineCount == t.after.Status.DegradedMachineCount
+	restarted := !known && kube.ConditionMessage(t.before, mcfgv1.MachineConfigPoolNodeDegraded) != "" &&
+		t.before.Status.DegradedMachineCount == t.after.Status.DegradedMachineCount
 	var out []nodestate.Node
 	for _, n := range t.decision.degraded {
 		if of := n.Failure.Config; of != "" && of != n.Config.Desired {
@@ -210,7 +215,10 @@ func (s *reported) newFailures(t transition) []nodestate.Node {
 func (t transition) reportDegraded(failed []nodestate.Node, message string) {
 	const maxAction = 100 // The API allows 128 characters.
 	action := fmt.Sprintf("%d-%s", len(failed), failed[0].Name)
-	t.send(kube.Event{Related: t.config(), Warning: true, Reason: "NodeDegraded", Action: action[:min(len(action), maxAction)], Note: message})
+	t.send(kube.Event{
+		Related: t.config(), Warning: true, Reason: "NodeDegraded",
+		Action: action[:min(len(action), maxAction)], Note: message,
+	})
 }
 
 // reportVerdict reports that a rollout was halted or reverted, or that a halted or reverted rollout continues.
@@ -237,12 +245,14 @@ func (t transition) reportVerdict(commit string) {
 	case now.Verdict == v1alpha1.RolloutHalted:
 		t.send(kube.Event{
 			Related: t.config(), Warning: true, Reason: "RolloutHalted", Action: "Judge",
-			Note: fmt.Sprintf("%s%s is halted in pool %s: %s; for what to do: bunsen why pool/%s", target, commit, t.after.Name, now.Why, t.after.Name),
+			Note: fmt.Sprintf("%s%s is halted in pool %s: %s; for what to do: bunsen why pool/%s", target, commit,
+				t.after.Name, now.Why, t.after.Name),
 		})
 	case now.Verdict == v1alpha1.RolloutReverted:
 		t.send(kube.Event{
 			Related: t.config(), Warning: true, Reason: "RolloutReverted", Action: "Judge",
-			Note: fmt.Sprintf("pool %s is reverted from %s%s to %s: %s; for what to do: bunsen why pool/%s", t.after.Name, target, commit, now.ReturnsTo(), now.Why, t.after.Name),
+			Note: fmt.Sprintf("pool %s is reverted from %s%s to %s: %s; for what to do: bunsen why pool/%s",
+				t.after.Name, target, commit, now.ReturnsTo(), now.Why, t.after.Name),
 		})
 	}
 }
@@ -259,7 +269,8 @@ func (t transition) reportStep(commit string) {
 	}
 	t.send(kube.Event{
 		Related: t.config(), Reason: "StepDone", Action: fmt.Sprintf("Step%d", now.Steps),
-		Note: fmt.Sprintf("%s %d of %d of pool %s is healthy with %s%s", step, now.Steps, of+1, t.after.Name, t.decision.facts.Target, commit),
+		Note: fmt.Sprintf("%s %d of %d of pool %s is healthy with %s%s", step, now.Steps, of+1, t.after.Name,
+			t.decision.facts.Target, commit),
 	})
 }
 

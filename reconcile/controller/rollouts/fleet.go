@@ -73,7 +73,8 @@ func poolKey(name string) objectKey { return objectKey{pool: true, name: name} }
 // NewFleet returns a Fleet without pools and nodes. heartbeats has the heartbeats of the daemons.
 func NewFleet(heartbeats *daemons.Heartbeats) *Fleet {
 	return &Fleet{
-		pools: map[string]*mcfgv1.MachineConfigPool{}, dependsOn: map[string][]string{}, unavailable: map[string]int{}, gatesDue: map[string]gatesDue{}, secrets: secretrevisions.New(),
+		pools: map[string]*mcfgv1.MachineConfigPool{}, dependsOn: map[string][]string{}, unavailable: map[string]int{},
+		gatesDue: map[string]gatesDue{}, secrets: secretrevisions.New(),
 		written: newPendingWrites(), daemons: heartbeats,
 	}
 }
@@ -83,7 +84,9 @@ type fleetNodes []*fleetNode
 
 // find returns the index of the node with a name, or the index at which to insert it.
 func (list fleetNodes) find(name string) (int, bool) {
-	return slices.BinarySearchFunc(list, name, func(n *fleetNode, name string) int { return strings.Compare(n.read.Name, name) })
+	return slices.BinarySearchFunc(list, name, func(n *fleetNode, name string) int {
+		return strings.Compare(n.read.Name, name)
+	})
 }
 
 // named returns the node with a name; nil if there is none.
@@ -121,7 +124,10 @@ func (f *Fleet) PutNode(n *corev1.Node) []string {
 	f.written.shown(key, n.ResourceVersion)
 	i, found := f.nodes.find(n.Name)
 	if !found {
-		f.nodes = slices.Insert(f.nodes, i, &fleetNode{object: n, read: nodestate.Read(n), pool: primaryPool(f.membership, n)})
+		f.nodes = slices.Insert(f.nodes, i, &fleetNode{
+			object: n, read: nodestate.Read(n),
+			pool: primaryPool(f.membership, n),
+		})
 		return f.affectedPools(waited, f.nodes[i].pool)
 	}
 	known, read := f.nodes[i], nodestate.Read(n)
@@ -193,7 +199,9 @@ func (f *Fleet) regroup(changed string) []string {
 
 // sortedPools returns the pools by name.
 func sortedPools(pools map[string]*mcfgv1.MachineConfigPool) []*mcfgv1.MachineConfigPool {
-	return slices.SortedFunc(maps.Values(pools), func(a, b *mcfgv1.MachineConfigPool) int { return strings.Compare(a.Name, b.Name) })
+	return slices.SortedFunc(maps.Values(pools), func(a, b *mcfgv1.MachineConfigPool) int {
+		return strings.Compare(a.Name, b.Name)
+	})
 }
 
 // facts returns the facts on which the decision about a pool depends.

@@ -28,11 +28,15 @@ func TestWhatHappensWhileALookGathersCounts(t *testing.T) {
 		want    string
 	}{
 		"a pause is obeyed": {func(w *rolloutWorld) {
-			controllertest.Modify(w.Cluster, w.Pool("worker"), func(p *mcfgv1.MachineConfigPool) { p.Spec.Paused = true })
+			controllertest.Modify(w.Cluster, w.Pool("worker"), func(p *mcfgv1.MachineConfigPool) {
+				p.Spec.Paused = true
+			})
 		}, "n0 v1>v1, n1 v0>v0 tainted, n2 v0>v0 tainted"},
 		"a new target supersedes": {func(w *rolloutWorld) { w.aim("worker", "v2") }, "n0 v1>v2, n1 v0>v0 tainted, n2 v0>v0 tainted"},
 		"a new policy is obeyed": {func(w *rolloutWorld) {
-			w.Create(rolloutPolicy("never", func(s *v1alpha1.RolloutPolicySpec) { s.MaxUnavailable = new(intstr.FromInt32(2)) }))
+			w.Create(rolloutPolicy("never", func(s *v1alpha1.RolloutPolicySpec) {
+				s.MaxUnavailable = new(intstr.FromInt32(2))
+			}))
 		}, "n0 v1>v1, n1 v0>v1, n2 v0>v1"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -42,14 +46,17 @@ func TestWhatHappensWhileALookGathersCounts(t *testing.T) {
 			r.feed()
 			happened := false
 			// what is read between the pool and the decision
-			r.Client = interceptor.NewClient(w.Client, interceptor.Funcs{Get: func(ctx context.Context, inner client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-				if _, config := o.(*mcfgv1.MachineConfig); config && !happened {
-					happened = true
-					c.happens(w)
-					r.feed()
-				}
-				return inner.Get(ctx, key, o, opts...)
-			}})
+			r.Client = interceptor.NewClient(w.Client,
+				interceptor.Funcs{Get: func(ctx context.Context, inner client.WithWatch, key client.ObjectKey,
+					o client.Object, opts ...client.GetOption,
+				) error {
+					if _, config := o.(*mcfgv1.MachineConfig); config && !happened {
+						happened = true
+						c.happens(w)
+						r.feed()
+					}
+					return inner.Get(ctx, key, o, opts...)
+				}})
 			res, err := r.look("worker")
 			if err != nil || res.RequeueAfter <= 0 || res.RequeueAfter > time.Second {
 				t.Errorf("the look ends with %v, %v; it has to come again at once", res, err)
@@ -62,8 +69,8 @@ func TestWhatHappensWhileALookGathersCounts(t *testing.T) {
 	}
 }
 
-// TestEventsOfARolloutAreNotLost: where the status is refused, or the controller dies before it, people are told all the
-// same.
+// TestEventsOfARolloutAreNotLost: where the status is refused, or the controller dies before it, people are told all
+// the same.
 func TestEventsOfARolloutAreNotLost(t *testing.T) {
 	type ending func(w *rolloutWorld)
 	conflict := func(w *rolloutWorld) {
@@ -120,7 +127,8 @@ func TestEventsOfARolloutAreNotLost(t *testing.T) {
 				again.roll()
 			}
 			if n := w.countEvents(c.events); n < 1 || n > 2 {
-				t.Errorf("%d events %s, want it told once, or twice for want of knowing:\n%s", n, c.events, strings.Join(w.Events.Lines, "\n"))
+				t.Errorf("%d events %s, want it told once, or twice for want of knowing:\n%s", n, c.events,
+					strings.Join(w.Events.Lines, "\n"))
 			}
 		})
 	}
@@ -129,7 +137,10 @@ func TestEventsOfARolloutAreNotLost(t *testing.T) {
 // gatedPolicy asks for the DaemonSet kube-system/cni on each node.
 func gatedPolicy() *v1alpha1.RolloutPolicy {
 	return rolloutPolicy("careful", func(s *v1alpha1.RolloutPolicySpec) {
-		s.Gates = []v1alpha1.HealthGate{{Name: "network", DaemonSets: []v1alpha1.ObjectName{{Namespace: "kube-system", Name: "cni"}}}}
+		s.Gates = []v1alpha1.HealthGate{{
+			Name:       "network",
+			DaemonSets: []v1alpha1.ObjectName{{Namespace: "kube-system", Name: "cni"}},
+		}}
 	})
 }
 
@@ -138,11 +149,14 @@ func TestDaemonSetGatesOfALargePool(t *testing.T) {
 	const size = 100
 	objects := []client.Object{gatedPolicy(), controllertest.DaemonSet(size-1, size, nil)}
 	for i := range size {
-		objects = append(objects, controllertest.GatePod(fmt.Sprintf("cni-%d", i), fmt.Sprintf("n%d", i), controllertest.Ready))
+		objects = append(objects, controllertest.GatePod(fmt.Sprintf("cni-%d", i), fmt.Sprintf("n%d", i),
+			controllertest.Ready))
 	}
 	w, r := fleet(t, size, objects...)
 	lists := 0
-	live := interceptor.NewClient(w.Admin, interceptor.Funcs{List: func(ctx context.Context, inner client.WithWatch, l client.ObjectList, o ...client.ListOption) error {
+	live := interceptor.NewClient(w.Admin, interceptor.Funcs{List: func(ctx context.Context, inner client.WithWatch,
+		l client.ObjectList, o ...client.ListOption,
+	) error {
 		if _, is := l.(*corev1.PodList); is {
 			lists++
 			w.later(7 * time.Second)
@@ -167,24 +181,34 @@ func TestDaemonSetGatesOfALargePool(t *testing.T) {
 
 // TestANodeThatNobodyAskedAboutIsHeld: not for a moment does a node that has just changed count as well.
 func TestANodeThatNobodyAskedAboutIsHeld(t *testing.T) {
-	w, r := fleet(t, 3, gatedPolicy(), controllertest.DaemonSet(2, 3, nil), controllertest.GatePod("cni-0", "n0", controllertest.Ready))
-	r.Gates = &gates.Evaluator{Live: interceptor.NewClient(w.Admin, interceptor.Funcs{}), Client: w.Client, Now: r.Now, Events: w.Events}
+	w, r := fleet(t, 3, gatedPolicy(), controllertest.DaemonSet(2, 3, nil), controllertest.GatePod("cni-0", "n0",
+		controllertest.Ready))
+	r.Gates = &gates.Evaluator{
+		Live: interceptor.NewClient(w.Admin, interceptor.Funcs{}), Client: w.Client, Now: r.Now,
+		Events: w.Events,
+	}
 	r.roll()
 	happened := false
-	r.Gates.Live = interceptor.NewClient(w.Admin, interceptor.Funcs{List: func(ctx context.Context, inner client.WithWatch, l client.ObjectList, o ...client.ListOption) error {
-		if _, is := l.(*corev1.PodList); is && !happened {
-			happened = true
-			report(w.Cluster, w.Node("n0"), func(n *corev1.Node) { n.Status.Conditions[0].LastTransitionTime = metav1.NewTime(w.Now) })
-			r.feed()
-		}
-		return inner.List(ctx, l, o...)
-	}})
+	r.Gates.Live = interceptor.NewClient(w.Admin,
+		interceptor.Funcs{List: func(ctx context.Context, inner client.WithWatch, l client.ObjectList,
+			o ...client.ListOption,
+		) error {
+			if _, is := l.(*corev1.PodList); is && !happened {
+				happened = true
+				report(w.Cluster, w.Node("n0"), func(n *corev1.Node) {
+					n.Status.Conditions[0].LastTransitionTime = metav1.NewTime(w.Now)
+				})
+				r.feed()
+			}
+			return inner.List(ctx, l, o...)
+		}})
 	w.finish("n0")
 	res, err := r.look("worker")
 	if err != nil || res.RequeueAfter <= 0 || res.RequeueAfter > time.Second {
 		t.Errorf("the look ends with %v, %v; it has to come again soon", res, err)
 	}
-	controllertest.Equal(t, "the nodes, while the answer is of before", w.nodes(), "n0 v1>v1, n1 v0>v0 tainted, n2 v0>v0 tainted")
+	controllertest.Equal(t, "the nodes, while the answer is of before", w.nodes(),
+		"n0 v1>v1, n1 v0>v0 tainted, n2 v0>v0 tainted")
 	controllertest.Contains(t, "RolloutBlocked", w.blocked("worker"), "n0", "not evaluated yet")
 	w.later(time.Minute)
 	r.roll()
@@ -200,10 +224,11 @@ func TestAGateThatOpensWakesThePoolsThatShareABudget(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			pod := controllertest.GatePod("cni-0", "n0", controllertest.Crashing)
-			w, r := fleet(t, 1, controllertest.DaemonSet(0, 2, nil), pod, rolloutPolicy("together", func(s *v1alpha1.RolloutPolicySpec) {
-				s.Pools, s.MaxUnavailableTogether = []string{"worker", "infra"}, new(intstr.FromInt32(1))
-				s.Gates = []v1alpha1.HealthGate{gate}
-			}))
+			w, r := fleet(t, 1, controllertest.DaemonSet(0, 2, nil), pod,
+				rolloutPolicy("together", func(s *v1alpha1.RolloutPolicySpec) {
+					s.Pools, s.MaxUnavailableTogether = []string{"worker", "infra"}, new(intstr.FromInt32(1))
+					s.Gates = []v1alpha1.HealthGate{gate}
+				}))
 			w.infra(1)
 			w.aim("infra", "v1")
 			r.Gates = &gates.Evaluator{Live: w.Admin, Client: w.Client, Now: r.Now, Events: w.Events}
@@ -211,7 +236,9 @@ func TestAGateThatOpensWakesThePoolsThatShareABudget(t *testing.T) {
 			r.Wake = func(pool string) { woken = append(woken, pool) }
 			r.roll("worker", "infra")
 			w.finish("n0")
-			report(w.Cluster, w.Node("n0"), func(n *corev1.Node) { n.Status.Conditions[0].LastTransitionTime = metav1.NewTime(w.Now) })
+			report(w.Cluster, w.Node("n0"), func(n *corev1.Node) {
+				n.Status.Conditions[0].LastTransitionTime = metav1.NewTime(w.Now)
+			})
 			r.roll("worker", "infra")
 			controllertest.Equal(t, "the nodes while the gate of n0 is shut", w.nodes(), "i0 v0>v0 tainted, n0 v1>v1")
 			woken = nil
@@ -233,7 +260,9 @@ func TestManyDoubtfulWrites(t *testing.T) {
 	r.late = true
 	w.later(time.Minute)
 	asked := 0
-	r.Live = interceptor.NewClient(w.Admin, interceptor.Funcs{Get: func(ctx context.Context, inner client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	r.Live = interceptor.NewClient(w.Admin, interceptor.Funcs{Get: func(ctx context.Context, inner client.WithWatch,
+		key client.ObjectKey, o client.Object, opts ...client.GetOption,
+	) error {
 		asked++
 		return inner.Get(ctx, key, o, opts...)
 	}})

@@ -68,8 +68,8 @@ func (o *nodeWrite) annotate(key, value string) {
 	o.patch.Metadata.Annotations[key] = &value
 }
 
-// assign sets the desired config of a node and the revision of its secrets, and who requested the config. at is a result of
-// v1alpha1.ConfigAt.
+// assign sets the desired config of a node and the revision of its secrets, and who requested the config. at is a
+// result of v1alpha1.ConfigAt.
 func (o *nodeWrite) assign(at string, request func(config string) string) {
 	config, secrets := v1alpha1.SplitConfigAt(at)
 	o.annotate(v1alpha1.DesiredConfigAnnotation, config)
@@ -123,7 +123,8 @@ func nodeWrites(w rollout.Decision, nodes map[string]*corev1.Node, request func(
 		if _, was := o.node.Annotations[v1alpha1.PostponedAnnotation]; was {
 			o.annotate(v1alpha1.PostponedAnnotation, "")
 		}
-		if drains, was := o.node.Annotations[v1alpha1.DrainsAnnotation]; was && !strings.HasPrefix(drains, w.Target+" ") {
+		if drains, was := o.node.Annotations[v1alpha1.DrainsAnnotation]; was && !strings.HasPrefix(drains,
+			w.Target+" ") {
 			o.annotate(v1alpha1.DrainsAnnotation, "") // The recorded drains were for another config.
 		}
 		out = append(out, o)
@@ -217,7 +218,10 @@ func (r *Controller) write(ctx context.Context, pool string, o nodeWrite) error 
 	n := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: o.node.Name}}
 	n.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
 	err = r.Client.Patch(ctx, n, client.RawPatch(types.MergePatchType, data))
-	r.Fleet.addWrite(objectKey{name: o.node.Name}, writeResult{pool, o.node.ResourceVersion, n.ResourceVersion, err}.pending(r.Now()))
+	r.Fleet.addWrite(objectKey{name: o.node.Name}, writeResult{
+		pool, o.node.ResourceVersion, n.ResourceVersion,
+		err,
+	}.pending(r.Now()))
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.what, err)
 	}
@@ -238,7 +242,8 @@ func (w writeResult) pending(now time.Time) *pendingWrite {
 	switch err := w.err; {
 	case err == nil:
 		return &pendingWrite{pool: w.pool, version: w.after, sure: true, at: now}
-	case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown, apierrors.IsTimeout(err), apierrors.IsServerTimeout(err), apierrors.IsInternalError(err), apierrors.IsUnexpectedServerError(err):
+	case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown, apierrors.IsTimeout(err),
+		apierrors.IsServerTimeout(err), apierrors.IsInternalError(err), apierrors.IsUnexpectedServerError(err):
 		// The write may have succeeded although its answer is lost.
 		return &pendingWrite{pool: w.pool, version: w.before, at: now}
 	}

@@ -16,12 +16,16 @@ import (
 // endPause resumes a pool whose pause has ended, and returns the event to send. If the pause ends in the future,
 // endPause returns the time until its end, otherwise 0. A time that cannot be parsed counts as no end. If the pool is
 // not paused, endPause removes the time of the end.
-func endPause(ctx context.Context, c client.Client, pool *mcfgv1.MachineConfigPool, now time.Time) (left time.Duration, ended *kube.Event, err error) {
+func endPause(ctx context.Context, c client.Client, pool *mcfgv1.MachineConfigPool,
+	now time.Time,
+) (left time.Duration, ended *kube.Event, err error) {
 	text := pool.Annotations[v1alpha1.PausedUntilAnnotation]
-	if text != "" && !pool.Spec.Paused { // A user has ended the pause, and the recorded time must not end the next pause.
+	// A user has ended the pause, and the recorded time must not end the next pause.
+	if text != "" && !pool.Spec.Paused {
 		before := pool.DeepCopy()
 		delete(pool.Annotations, v1alpha1.PausedUntilAnnotation)
-		if err := c.Patch(ctx, pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		if err := c.Patch(ctx, pool, client.MergeFromWithOptions(before,
+			client.MergeFromWithOptimisticLock{})); err != nil {
 			return 0, nil, fmt.Errorf("removing the end of an earlier pause from pool %q: %w", pool.Name, err)
 		}
 		return 0, nil, nil
@@ -38,7 +42,8 @@ func endPause(ctx context.Context, c client.Client, pool *mcfgv1.MachineConfigPo
 	pool.Spec.Paused = false
 	delete(pool.Annotations, v1alpha1.PausedByAnnotation)
 	delete(pool.Annotations, v1alpha1.PausedUntilAnnotation)
-	if err := c.Patch(ctx, pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := c.Patch(ctx, pool, client.MergeFromWithOptions(before,
+		client.MergeFromWithOptimisticLock{})); err != nil {
 		return 0, nil, fmt.Errorf("resuming pool %q: %w", pool.Name, err)
 	}
 	note := "pool " + pool.Name + " continues, because its pause has ended"
@@ -51,7 +56,9 @@ func endPause(ctx context.Context, c client.Client, pool *mcfgv1.MachineConfigPo
 // endHold releases a pool whose hold has ended, and returns the event to send. If the hold ends in the future, endHold
 // returns the time until its end, otherwise 0. A time that cannot be parsed counts as no end. After the release, the
 // render controller renders the pool again.
-func endHold(ctx context.Context, c client.Client, pool *mcfgv1.MachineConfigPool, now time.Time) (left time.Duration, ended *kube.Event, err error) {
+func endHold(ctx context.Context, c client.Client, pool *mcfgv1.MachineConfigPool,
+	now time.Time,
+) (left time.Duration, ended *kube.Event, err error) {
 	config, who := pool.Annotations[v1alpha1.HoldAnnotation], pool.Annotations[v1alpha1.HeldByAnnotation]
 	text := pool.Annotations[v1alpha1.HeldUntilAnnotation]
 	until := nodestate.ParseTime(text)
@@ -62,10 +69,14 @@ func endHold(ctx context.Context, c client.Client, pool *mcfgv1.MachineConfigPoo
 		return left, nil, nil
 	}
 	before := pool.DeepCopy()
-	for _, key := range []string{v1alpha1.HoldAnnotation, v1alpha1.HeldRevisionAnnotation, v1alpha1.HeldByAnnotation, v1alpha1.HeldUntilAnnotation} {
+	for _, key := range []string{
+		v1alpha1.HoldAnnotation, v1alpha1.HeldRevisionAnnotation, v1alpha1.HeldByAnnotation,
+		v1alpha1.HeldUntilAnnotation,
+	} {
 		delete(pool.Annotations, key)
 	}
-	if err := c.Patch(ctx, pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := c.Patch(ctx, pool, client.MergeFromWithOptions(before,
+		client.MergeFromWithOptimisticLock{})); err != nil {
 		return 0, nil, fmt.Errorf("releasing pool %q: %w", pool.Name, err)
 	}
 	if config == "" { // A user has ended the hold, and the recorded time must not end the next hold.
@@ -81,7 +92,8 @@ func endHold(ctx context.Context, c client.Client, pool *mcfgv1.MachineConfigPoo
 // endStops ends the pause and the hold of a pool whose time is over. endStops returns the time until the next of the
 // two ends; 0 for never.
 func endStops(ctx context.Context, r *Controller, pool *mcfgv1.MachineConfigPool) (next time.Duration, err error) {
-	for _, end := range []func(context.Context, client.Client, *mcfgv1.MachineConfigPool, time.Time) (time.Duration, *kube.Event, error){endPause, endHold} {
+	for _, end := range []func(context.Context, client.Client, *mcfgv1.MachineConfigPool, time.Time) (time.Duration,
+		*kube.Event, error){endPause, endHold} {
 		left, ended, err := end(ctx, r.Client, pool, r.Now())
 		if err != nil {
 			return 0, err

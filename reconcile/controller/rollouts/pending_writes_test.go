@@ -57,7 +57,8 @@ func TestWritesToNodes(t *testing.T) {
 			}
 			r.late = false
 			r.roll()
-			controllertest.Equal(t, "nodes told", w.nodes(), "n0 v0>v1, n1 v0>v0 tainted, n2 v0>v0 tainted, n3 v0>v0 tainted")
+			controllertest.Equal(t, "nodes told", w.nodes(), "n0 v0>v1, n1 v0>v0 tainted, n2 v0>v0 tainted, n3 v0>v0 "+
+				"tainted")
 		},
 		"a write that was never done is asked about after some seconds, and holds nobody up": func(t *testing.T, w *rolloutWorld, r *rolling) {
 			w.Writes.Fault = func(what string) (bool, error) {
@@ -92,7 +93,9 @@ func TestWritesToNodes(t *testing.T) {
 			controllertest.Equal(t, "nodes told", told(w), 1)
 		},
 		"a node that moved meanwhile does not stop the others": func(t *testing.T, w *rolloutWorld, r *rolling) {
-			controllertest.Modify(w.Cluster, w.Pool("worker"), func(p *mcfgv1.MachineConfigPool) { p.Spec.MaxUnavailable = new(intstr.FromInt32(4)) })
+			controllertest.Modify(w.Cluster, w.Pool("worker"), func(p *mcfgv1.MachineConfigPool) {
+				p.Spec.MaxUnavailable = new(intstr.FromInt32(4))
+			})
 			r.feed()
 			controllertest.Modify(w.Cluster, w.Node("n1"), func(n *corev1.Node) { n.Labels["touched"] = "yes" })
 			r.late = true
@@ -105,7 +108,9 @@ func TestWritesToNodes(t *testing.T) {
 			controllertest.Equal(t, "the nodes then", w.nodes(), "n0 v0>v1, n1 v0>v1, n2 v0>v1, n3 v0>v1")
 		},
 		"a node that is gone is no error": func(t *testing.T, w *rolloutWorld, r *rolling) {
-			controllertest.Modify(w.Cluster, w.Pool("worker"), func(p *mcfgv1.MachineConfigPool) { p.Spec.MaxUnavailable = new(intstr.FromInt32(4)) })
+			controllertest.Modify(w.Cluster, w.Pool("worker"), func(p *mcfgv1.MachineConfigPool) {
+				p.Spec.MaxUnavailable = new(intstr.FromInt32(4))
+			})
 			r.feed()
 			w.Remove(w.Node("n1"))
 			r.late = true
@@ -115,10 +120,12 @@ func TestWritesToNodes(t *testing.T) {
 		"what an API server refuses for good is not taken for a conflict": func(t *testing.T, w *rolloutWorld, r *rolling) {
 			w.Writes.Fault = func(what string) (bool, error) {
 				if onNode(what, "n1") {
-					return false, apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "n1", errors.New("no"))
+					return false, apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "n1",
+						errors.New("no"))
 				}
 				if onNode(what, "n2") {
-					return false, apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "n2", errors.New("moved"))
+					return false, apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "n2",
+						errors.New("moved"))
 				}
 				return false, nil
 			}
@@ -152,19 +159,23 @@ func TestWritesToNodes(t *testing.T) {
 				w.finishAll("")
 			}
 			controllertest.Equal(t, "in the end", w.nodes(), "n0 v1>v1, n1 v1>v1, n2 v1>v1, n3 v1>v1")
-			controllertest.Equal(t, "writes to the nodes", fmt.Sprint(w.writesTo("n0"), w.writesTo("n1"), w.writesTo("n2"), w.writesTo("n3")), "1 2 2 2")
+			controllertest.Equal(t, "writes to the nodes", fmt.Sprint(w.writesTo("n0"), w.writesTo("n1"),
+				w.writesTo("n2"), w.writesTo("n3")), "1 2 2 2")
 		},
 		"many are written to at the same time": func(t *testing.T, w *rolloutWorld, r *rolling) {
 			for i := range 60 {
 				w.Create(controllertest.Node(fmt.Sprintf("m%d", i), "v0", "v0"))
 			}
-			controllertest.Modify(w.Cluster, w.Pool("worker"), func(p *mcfgv1.MachineConfigPool) { p.Spec.MaxUnavailable = new(intstr.FromInt32(14)) })
+			controllertest.Modify(w.Cluster, w.Pool("worker"), func(p *mcfgv1.MachineConfigPool) {
+				p.Spec.MaxUnavailable = new(intstr.FromInt32(14))
+			})
 			r.Writers = 16
 			r.roll()
 			controllertest.Equal(t, "nodes told", told(w), 14)
 			controllertest.Equal(t, "nodes tainted", strings.Count(w.nodes(), "tainted"), 50)
 			controllertest.Equal(t, "events of these orders", w.countEvents("SetDesiredConfig"), 1)
-			controllertest.Contains(t, "the event", strings.Join(w.Events.Lines, "\n"), `updating 14 nodes to v1 (main@sha1:bbbbbbbb "say hello"): m0, `, " and 4 more")
+			controllertest.Contains(t, "the event", strings.Join(w.Events.Lines, "\n"),
+				`updating 14 nodes to v1 (main@sha1:bbbbbbbb "say hello"): m0, `, " and 4 more")
 		},
 		"a server that was restored from a backup holds nobody up": func(t *testing.T, w *rolloutWorld, r *rolling) {
 			r.roll()

@@ -51,7 +51,10 @@ func (w *rolloutWorld) failAgain(name, config string) {
 	asked := metav1.NewTime(w.Now)
 	controllertest.Modify(w.Cluster, w.Node(name), func(n *corev1.Node) {
 		n.Annotations[v1alpha1.RetryAnnotation] = w.Now.Format(time.RFC3339)
-		n.Annotations[v1alpha1.FailureAnnotation] = v1alpha1.Failure{Config: config, Cause: v1alpha1.FailureDiskFull, Since: asked, Retry: &asked}.String()
+		n.Annotations[v1alpha1.FailureAnnotation] = v1alpha1.Failure{
+			Config: config, Cause: v1alpha1.FailureDiskFull,
+			Since: asked, Retry: &asked,
+		}.String()
 	})
 }
 
@@ -70,16 +73,27 @@ func (w *rolloutWorld) record(pool string) v1alpha1.RolloutRecord {
 // TestRolloutPolicies is what a policy makes of a rollout, a sentence each.
 func TestRolloutPolicies(t *testing.T) {
 	halts := rolloutPolicy("careful", func(*v1alpha1.RolloutPolicySpec) {})
-	reverts := rolloutPolicy("careful", func(s *v1alpha1.RolloutPolicySpec) { s.Failures.Action = v1alpha1.FailureRevert })
+	reverts := rolloutPolicy("careful", func(s *v1alpha1.RolloutPolicySpec) {
+		s.Failures.Action = v1alpha1.FailureRevert
+	})
 	canary := rolloutPolicy("careful", func(s *v1alpha1.RolloutPolicySpec) {
 		s.MaxUnavailable = new(intstr.FromInt32(3))
-		s.Canary = &v1alpha1.RolloutCanary{Nodes: new(intstr.FromInt32(1)), Soak: metav1.Duration{Duration: 10 * time.Minute}}
+		s.Canary = &v1alpha1.RolloutCanary{
+			Nodes: new(intstr.FromInt32(1)),
+			Soak:  metav1.Duration{Duration: 10 * time.Minute},
+		}
 	})
 	nightly := rolloutPolicy("careful", func(s *v1alpha1.RolloutPolicySpec) {
-		s.Windows = []v1alpha1.MaintenanceWindow{{Name: "night", Kind: v1alpha1.WindowAllow, Schedule: "0 22 * * *", Duration: metav1.Duration{Duration: time.Hour}}}
+		s.Windows = []v1alpha1.MaintenanceWindow{{
+			Name: "night", Kind: v1alpha1.WindowAllow, Schedule: "0 22 * * *",
+			Duration: metav1.Duration{Duration: time.Hour},
+		}}
 	})
 	broken := rolloutPolicy("careful", func(s *v1alpha1.RolloutPolicySpec) {
-		s.Windows = []v1alpha1.MaintenanceWindow{{Name: "night", Kind: v1alpha1.WindowAllow, Schedule: "whenever", Duration: metav1.Duration{Duration: time.Hour}}}
+		s.Windows = []v1alpha1.MaintenanceWindow{{
+			Name: "night", Kind: v1alpha1.WindowAllow, Schedule: "whenever",
+			Duration: metav1.Duration{Duration: time.Hour},
+		}}
 	})
 	gated := rolloutPolicy("careful", func(s *v1alpha1.RolloutPolicySpec) {
 		s.Canary = &v1alpha1.RolloutCanary{Nodes: new(intstr.FromInt32(1))}
@@ -98,8 +112,10 @@ func TestRolloutPolicies(t *testing.T) {
 			r.roll()
 			w.finish("n0")
 			r.roll()
-			controllertest.Contains(t, "RolloutBlocked", w.blocked("worker"), "True|Budget|", "n0", "there is no DaemonSet net/proxy")
-			controllertest.Contains(t, "the closed gates", w.Pool("worker").Annotations[v1alpha1.ClosedGatesAnnotation], `{"node":"n0","why":"gate `, "there is no DaemonSet net/proxy")
+			controllertest.Contains(t, "RolloutBlocked", w.blocked("worker"), "True|Budget|", "n0",
+				"there is no DaemonSet net/proxy")
+			controllertest.Contains(t, "the closed gates", w.Pool("worker").Annotations[v1alpha1.ClosedGatesAnnotation],
+				`{"node":"n0","why":"gate `, "there is no DaemonSet net/proxy")
 		}},
 		"the first failure halts; a restart remembers; retry goes on": {halts, func(t *testing.T, w *rolloutWorld, r *rolling) {
 			r.roll()
@@ -110,13 +126,16 @@ func TestRolloutPolicies(t *testing.T) {
 			controllertest.Equal(t, "the nodes", w.nodes(), "n0 v0>v1, n1 v0>v0 tainted, n2 v0>v0 tainted")
 			controllertest.Equal(t, "the verdict", w.record("worker").Verdict, v1alpha1.RolloutHalted)
 			controllertest.Contains(t, "RolloutBlocked", w.blocked("worker"), "True|Halted|", "n0")
-			controllertest.Contains(t, "Degraded", controllertest.PoolCondition(w.Pool("worker"), mcfgv1.MachineConfigPoolDegraded), "True|", "n0", "no space")
-			controllertest.Equal(t, "Updating", controllertest.PoolCondition(w.Pool("worker"), mcfgv1.MachineConfigPoolUpdating), "False|Rollout is halted; will not update to MachineConfig v1")
+			controllertest.Contains(t, "Degraded", controllertest.PoolCondition(w.Pool("worker"),
+				mcfgv1.MachineConfigPoolDegraded), "True|", "n0", "no space")
+			controllertest.Equal(t, "Updating", controllertest.PoolCondition(w.Pool("worker"),
+				mcfgv1.MachineConfigPoolUpdating), "False|Rollout is halted; will not update to MachineConfig v1")
 			controllertest.Equal(t, "events of the halt", w.countEvents("RolloutHalted"), 1)
 			again := w.rollout()
 			again.roll()
 			again.roll()
-			controllertest.Equal(t, "the nodes after a restart", w.nodes(), "n0 v0>v1, n1 v0>v0 tainted, n2 v0>v0 tainted")
+			controllertest.Equal(t, "the nodes after a restart", w.nodes(), "n0 v0>v1, n1 v0>v0 tainted, n2 v0>v0 "+
+				"tainted")
 			controllertest.Equal(t, "events of the halt after a restart", w.countEvents("RolloutHalted"), 1)
 			w.later(time.Minute)
 			w.finish("n0")
@@ -130,9 +149,11 @@ func TestRolloutPolicies(t *testing.T) {
 			if err != nil || len(past) != 1 {
 				t.Fatalf("the history has not the one outcome before the retry: %v %v", past, err)
 			}
-			controllertest.Equal(t, "the outcome before the retry", string(past[0].Result)+" "+past[0].Config, "Halted v1")
+			controllertest.Equal(t, "the outcome before the retry", string(past[0].Result)+" "+past[0].Config,
+				"Halted v1")
 			asked := controllertest.Get(w.Cluster, "n1", &corev1.Node{}).Annotations[v1alpha1.RequestAnnotation]
-			controllertest.Equal(t, "who asked for the config of a node", v1alpha1.ParseConfigRequest(asked, "v1").Revision, w.Config("v1").Annotations[v1alpha1.RevisionAnnotation])
+			controllertest.Equal(t, "who asked for the config of a node", v1alpha1.ParseConfigRequest(asked,
+				"v1").Revision, w.Config("v1").Annotations[v1alpha1.RevisionAnnotation])
 		}},
 		"a retry that failed before anybody looked is told as resumed and halted": {halts, func(t *testing.T, w *rolloutWorld, r *rolling) {
 			r.roll()
@@ -173,7 +194,8 @@ func TestRolloutPolicies(t *testing.T) {
 			controllertest.Equal(t, "the verdict", w.record("worker").Verdict, v1alpha1.RolloutReverted)
 			controllertest.Contains(t, "RolloutBlocked", w.blocked("worker"), "True|Reverted|", "n0")
 			controllertest.Equal(t, "events of the revert", w.countEvents("RolloutReverted"), 1)
-			controllertest.Contains(t, "the order to go back", strings.Join(w.Events.Lines, "\n"), `updating node n0 to v0 (main@sha1:aaaaaaaa "say nothing")`)
+			controllertest.Contains(t, "the order to go back", strings.Join(w.Events.Lines, "\n"),
+				`updating node n0 to v0 (main@sha1:aaaaaaaa "say nothing")`)
 			w.finish("n0")
 			r.roll()
 			w.aim("worker", "v2")
@@ -206,7 +228,8 @@ func TestRolloutPolicies(t *testing.T) {
 				w.finish(name)
 				r.roll()
 			}
-			controllertest.Equal(t, "Updated", controllertest.PoolCondition(w.Pool("worker"), mcfgv1.MachineConfigPoolUpdated), "True|All nodes are updated with MachineConfig v0")
+			controllertest.Equal(t, "Updated", controllertest.PoolCondition(w.Pool("worker"),
+				mcfgv1.MachineConfigPoolUpdated), "True|All nodes are updated with MachineConfig v0")
 			controllertest.Equal(t, "events of the end of the undo", w.countEvents("Completed")-before, 1)
 		}},
 		"a pool does not go back to what is not there any more": {reverts, func(t *testing.T, w *rolloutWorld, r *rolling) {
@@ -249,7 +272,8 @@ func TestRolloutPolicies(t *testing.T) {
 			w.finish("n0")
 			soaking := r.roll()
 			r.roll()
-			controllertest.Equal(t, "the nodes while it soaks", w.nodes(), "n0 v1>v1, n1 v0>v0 tainted, n2 v0>v0 tainted")
+			controllertest.Equal(t, "the nodes while it soaks", w.nodes(), "n0 v1>v1, n1 v0>v0 tainted, n2 v0>v0 "+
+				"tainted")
 			controllertest.Contains(t, "RolloutBlocked", w.blocked("worker"), "True|Soak|")
 			if soaking.RequeueAfter <= 0 || soaking.RequeueAfter > 10*time.Minute {
 				t.Errorf("the next look comes after %s; the soak ends in 10m", soaking.RequeueAfter)
@@ -281,7 +305,8 @@ func TestRolloutPolicies(t *testing.T) {
 		}},
 		"somebody may open the window for a while": {nightly, func(t *testing.T, w *rolloutWorld, r *rolling) {
 			controllertest.Modify(w.Cluster, w.Pool("worker"), func(p *mcfgv1.MachineConfigPool) {
-				metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.OpenUntilAnnotation, w.Now.Add(time.Hour).Format(time.RFC3339))
+				metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.OpenUntilAnnotation,
+					w.Now.Add(time.Hour).Format(time.RFC3339))
 			})
 			r.roll()
 			controllertest.Contains(t, "the nodes", w.nodes(), "n0 v0>v1")
@@ -291,21 +316,39 @@ func TestRolloutPolicies(t *testing.T) {
 			r.roll()
 			w.finish("n0")
 			r.roll()
-			controllertest.Contains(t, "RolloutBlocked without the DaemonSet", w.blocked("worker"), "True|Gate|", "n0", "there is no DaemonSet net/proxy")
-			controllertest.Contains(t, "the closed gates without the DaemonSet", w.Pool("worker").Annotations[v1alpha1.ClosedGatesAnnotation], `{"node":"n0","why":"gate `, "there is no DaemonSet net/proxy")
-			w.Create(&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "net", Name: "proxy", UID: "1"}, Spec: appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{}}})
+			controllertest.Contains(t, "RolloutBlocked without the DaemonSet", w.blocked("worker"), "True|Gate|", "n0",
+				"there is no DaemonSet net/proxy")
+			controllertest.Contains(t, "the closed gates without the DaemonSet",
+				w.Pool("worker").Annotations[v1alpha1.ClosedGatesAnnotation], `{"node":"n0","why":"gate `,
+				"there is no DaemonSet net/proxy")
+			w.Create(&appsv1.DaemonSet{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "net", Name: "proxy", UID: "1"},
+				Spec:       appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{}},
+			})
 			w.Create(&corev1.Pod{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "net", Name: "proxy-0", OwnerReferences: []metav1.OwnerReference{{UID: "1", Controller: new(true)}}},
-				Spec:       corev1.PodSpec{NodeName: "n0"},
-				Status:     corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: "net", Name: "proxy-0",
+					OwnerReferences: []metav1.OwnerReference{{UID: "1", Controller: new(true)}},
+				},
+				Spec: corev1.PodSpec{NodeName: "n0"},
+				Status: corev1.PodStatus{
+					Phase:      corev1.PodRunning,
+					Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+				},
 			})
 			w.later(time.Minute)
 			r.roll()
 			r.roll()
-			controllertest.Contains(t, "RolloutBlocked without the job", w.blocked("worker"), "True|Gate|", "there is no CronJob net/smoke")
-			controllertest.Contains(t, "the closed gates without the job", w.Pool("worker").Annotations[v1alpha1.ClosedGatesAnnotation], `[{"gate":"smoke","why":"there is no CronJob net/smoke`)
+			controllertest.Contains(t, "RolloutBlocked without the job", w.blocked("worker"), "True|Gate|",
+				"there is no CronJob net/smoke")
+			controllertest.Contains(t, "the closed gates without the job",
+				w.Pool("worker").Annotations[v1alpha1.ClosedGatesAnnotation],
+				`[{"gate":"smoke","why":"there is no CronJob net/smoke`)
 			controllertest.Equal(t, "the nodes", w.nodes(), "n0 v1>v1, n1 v0>v0 tainted, n2 v0>v0 tainted")
-			w.Create(&batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: "net", Name: "smoke", Labels: map[string]string{v1alpha1.GateLabel: "true"}}})
+			w.Create(&batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "net", Name: "smoke",
+				Labels: map[string]string{v1alpha1.GateLabel: "true"},
+			}})
 			w.later(time.Minute)
 			r.roll()
 			var jobs batchv1.JobList
@@ -321,7 +364,8 @@ func TestRolloutPolicies(t *testing.T) {
 			again.roll()
 			again.roll()
 			controllertest.Equal(t, "the nodes once the job is done", w.nodes(), "n0 v1>v1, n1 v0>v1, n2 v0>v0 tainted")
-			controllertest.Equal(t, "the closed gates once the job is done", w.Pool("worker").Annotations[v1alpha1.ClosedGatesAnnotation], "")
+			controllertest.Equal(t, "the closed gates once the job is done",
+				w.Pool("worker").Annotations[v1alpha1.ClosedGatesAnnotation], "")
 		}},
 		"a policy that cannot be read stops its pool, and is told once": {broken, func(t *testing.T, w *rolloutWorld, r *rolling) {
 			for range 3 {
@@ -339,7 +383,8 @@ func TestRolloutPolicies(t *testing.T) {
 	}
 }
 
-// TestANewTargetSupersedes: nodes that were told the old one are told the new one as they become free, within the budget.
+// TestANewTargetSupersedes: nodes that were told the old one are told the new one as they become free, within the
+// budget.
 func TestANewTargetSupersedes(t *testing.T) {
 	w, r := fleet(t, 4)
 	r.roll()
@@ -393,8 +438,11 @@ func TestPoolsThatLookAtEachOther(t *testing.T) {
 		controllertest.Equal(t, "the nodes then", w.nodes(), "i0 v1>v1, n0 v0>v1")
 	})
 	t.Run("pools that wait for each other say so", func(t *testing.T) {
-		back := rolloutPolicy("back", func(s *v1alpha1.RolloutPolicySpec) { s.Pools, s.After = []string{"infra"}, []string{"worker"} })
-		w, r := fleet(t, 1, rolloutPolicy("order", func(s *v1alpha1.RolloutPolicySpec) { s.After = []string{"infra"} }), back)
+		back := rolloutPolicy("back", func(s *v1alpha1.RolloutPolicySpec) {
+			s.Pools, s.After = []string{"infra"}, []string{"worker"}
+		})
+		w, r := fleet(t, 1, rolloutPolicy("order", func(s *v1alpha1.RolloutPolicySpec) { s.After = []string{"infra"} }),
+			back)
 		w.infra(1)
 		w.aim("infra", "v1")
 		r.roll("worker", "infra")
@@ -403,26 +451,28 @@ func TestPoolsThatLookAtEachOther(t *testing.T) {
 			controllertest.Contains(t, "RolloutBlocked of "+p, w.blocked(p), "True|", "worker", "infra")
 		}
 	})
-	t.Run("one budget across pools holds, even where the cache does not show what the other was told", func(t *testing.T) {
-		w, r := fleet(t, 2, rolloutPolicy("one", func(s *v1alpha1.RolloutPolicySpec) {
-			s.Pools, s.MaxUnavailableTogether = []string{"worker", "infra"}, new(intstr.FromInt32(1))
-		}))
-		w.infra(2)
-		w.aim("infra", "v1")
-		r.feed()
-		r.late = true
-		r.roll("worker", "infra", "worker")
-		controllertest.Equal(t, "the nodes told with late informers", strings.Count(w.nodes(), "v0>v1"), 1)
-		r.late = false
-		r.roll("infra", "worker")
-		controllertest.Equal(t, "the nodes told", strings.Count(w.nodes(), "v0>v1"), 1)
-		controllertest.Contains(t, "RolloutBlocked", w.blocked("infra"), "True|Together|", "one", "worker")
-		r.feed()
-		w.finish("n0")
-		controllertest.Equal(t, "the pools that n0 concerns", fmt.Sprint(r.feed()), "[infra worker]")
-		r.roll("infra")
-		controllertest.Equal(t, "the nodes then", w.nodes(), "i0 v0>v1, i1 v0>v0 tainted, n0 v1>v1, n1 v0>v0 tainted")
-	})
+	t.Run("one budget across pools holds, even where the cache does not show what the other was told",
+		func(t *testing.T) {
+			w, r := fleet(t, 2, rolloutPolicy("one", func(s *v1alpha1.RolloutPolicySpec) {
+				s.Pools, s.MaxUnavailableTogether = []string{"worker", "infra"}, new(intstr.FromInt32(1))
+			}))
+			w.infra(2)
+			w.aim("infra", "v1")
+			r.feed()
+			r.late = true
+			r.roll("worker", "infra", "worker")
+			controllertest.Equal(t, "the nodes told with late informers", strings.Count(w.nodes(), "v0>v1"), 1)
+			r.late = false
+			r.roll("infra", "worker")
+			controllertest.Equal(t, "the nodes told", strings.Count(w.nodes(), "v0>v1"), 1)
+			controllertest.Contains(t, "RolloutBlocked", w.blocked("infra"), "True|Together|", "one", "worker")
+			r.feed()
+			w.finish("n0")
+			controllertest.Equal(t, "the pools that n0 concerns", fmt.Sprint(r.feed()), "[infra worker]")
+			r.roll("infra")
+			controllertest.Equal(t, "the nodes then", w.nodes(), "i0 v0>v1, i1 v0>v0 tainted, n0 v1>v1, n1 v0>v0 "+
+				"tainted")
+		})
 }
 
 // TestNodesComeAndGo has what a fleet must not be wrong about.
@@ -457,7 +507,9 @@ func TestNodesComeAndGo(t *testing.T) {
 		controllertest.Equal(t, "the nodes", w.nodes(), "n0 v0>v0, n1 v0>v1")
 		controllertest.Equal(t, "machines of worker", w.Pool("worker").Status.MachineCount, 1)
 		r.feed()
-		controllertest.Modify(w.Cluster, w.Node("n0"), func(n *corev1.Node) { delete(n.Labels, "node-role.kubernetes.io/gpu") })
+		controllertest.Modify(w.Cluster, w.Node("n0"), func(n *corev1.Node) {
+			delete(n.Labels, "node-role.kubernetes.io/gpu")
+		})
 		controllertest.Equal(t, "the pools that the decision concerns", fmt.Sprint(r.feed()), "[infra]")
 	})
 	t.Run("an event of a node asks for its pool alone, and a heartbeat for none", func(t *testing.T) {
@@ -468,11 +520,15 @@ func TestNodesComeAndGo(t *testing.T) {
 			n.Annotations[v1alpha1.StateAnnotation] = v1alpha1.StateWorking
 		})
 		controllertest.Equal(t, "the pools asked for", fmt.Sprint(r.feed()), "[worker]")
-		report(w.Cluster, w.Node("n1"), func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(w.Now) })
+		report(w.Cluster, w.Node("n1"), func(n *corev1.Node) {
+			n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(w.Now)
+		})
 		controllertest.Equal(t, "the pools asked for after a heartbeat", fmt.Sprint(r.feed()), "[]")
 		report(w.Cluster, w.Node("n1"), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse })
 		controllertest.Equal(t, "the pools asked for once it is not Ready", fmt.Sprint(r.feed()), "[worker]")
-		controllertest.Modify(w.Cluster, w.Node("n1"), func(n *corev1.Node) { n.Labels["node-role.kubernetes.io/infra"] = "" })
+		controllertest.Modify(w.Cluster, w.Node("n1"), func(n *corev1.Node) {
+			n.Labels["node-role.kubernetes.io/infra"] = ""
+		})
 		controllertest.Equal(t, "the pools asked for after a move", fmt.Sprint(r.feed()), "[infra worker]")
 	})
 }
@@ -486,30 +542,38 @@ func TestWhatElseIsWrittenToNodes(t *testing.T) {
 		w.aim("infra", booted)
 		w.Create(&v1alpha1.ProvisioningToken{
 			ObjectMeta: metav1.ObjectMeta{Name: "abcdefghij"},
-			Spec:       v1alpha1.ProvisioningTokenSpec{Pool: "infra", Node: "n0"}, Status: v1alpha1.ProvisioningTokenStatus{Used: 1},
+			Spec:       v1alpha1.ProvisioningTokenSpec{Pool: "infra", Node: "n0"},
+			Status:     v1alpha1.ProvisioningTokenStatus{Used: 1},
 		})
 		controllertest.Modify(w.Cluster, w.Node("n0"), func(n *corev1.Node) {
 			n.Annotations[v1alpha1.FirstPivotConfigAnnotation] = booted
-			n.Annotations[v1alpha1.CurrentConfigAnnotation], n.Annotations[v1alpha1.DesiredConfigAnnotation] = booted, booted
+			n.Annotations[v1alpha1.CurrentConfigAnnotation], n.Annotations[v1alpha1.DesiredConfigAnnotation] = booted,
+				booted
 		})
 		r.roll("worker", "infra")
 		_, early := w.Node("n0").Labels["node-role.kubernetes.io/infra"]
 		_, read := w.Node("n0").Annotations[v1alpha1.AttestedPoolAnnotation]
-		controllertest.Equal(t, "labelled before its record was read, and the record is read", fmt.Sprint(early, read), "false true")
+		controllertest.Equal(t, "labelled before its record was read, and the record is read", fmt.Sprint(early, read),
+			"false true")
 		r.roll("worker", "infra", "worker", "infra")
 		n := w.Node("n0")
 		_, labelled := n.Labels["node-role.kubernetes.io/infra"]
 		_, applied := n.Annotations[v1alpha1.CustomPoolLabelsAppliedAnnotation]
 		controllertest.Equal(t, "labelled, annotated", fmt.Sprint(labelled, applied), "true true")
 		controllertest.Equal(t, "the nodes", w.nodes(), "n0 "+booted+">"+booted+", n1 v0>v1")
-		controllertest.Modify(w.Cluster, w.Node("n0"), func(n *corev1.Node) { delete(n.Labels, "node-role.kubernetes.io/infra") })
+		controllertest.Modify(w.Cluster, w.Node("n0"), func(n *corev1.Node) {
+			delete(n.Labels, "node-role.kubernetes.io/infra")
+		})
 		r.roll("worker", "infra")
 		_, labelled = w.Node("n0").Labels["node-role.kubernetes.io/infra"]
 		controllertest.Equal(t, "labelled again after somebody took the label away", labelled, false)
 	})
 	t.Run("a drain that is held up is given up for another node, where the policy says so", func(t *testing.T) {
 		w, r := fleet(t, 2, rolloutPolicy("moves", func(s *v1alpha1.RolloutPolicySpec) {
-			s.Drain = &v1alpha1.DrainPolicy{WhenBlocked: v1alpha1.DrainMoveOn, After: metav1.Duration{Duration: time.Hour}}
+			s.Drain = &v1alpha1.DrainPolicy{
+				WhenBlocked: v1alpha1.DrainMoveOn,
+				After:       metav1.Duration{Duration: time.Hour},
+			}
 		}))
 		r.roll()
 		controllertest.Modify(w.Cluster, w.Node("n0"), func(n *corev1.Node) {
@@ -523,7 +587,8 @@ func TestWhatElseIsWrittenToNodes(t *testing.T) {
 		w.later(61 * time.Minute)
 		r.roll()
 		controllertest.Contains(t, "the nodes after an hour", w.nodes(), "n0 v0>v0")
-		controllertest.Contains(t, "the note on the node", w.Node("n0").Annotations[v1alpha1.PostponedAnnotation], "v1 2026-01-02T13:01:00Z")
+		controllertest.Contains(t, "the note on the node", w.Node("n0").Annotations[v1alpha1.PostponedAnnotation],
+			"v1 2026-01-02T13:01:00Z")
 		controllertest.Equal(t, "events", w.countEvents("DrainPostponed"), 1)
 		controllertest.Modify(w.Cluster, w.Node("n0"), func(n *corev1.Node) {
 			n.Annotations[v1alpha1.StateAnnotation] = v1alpha1.StateDone

@@ -31,8 +31,9 @@ func requester(ctx context.Context, r *Controller, pool *mcfgv1.MachineConfigPoo
 		return asked
 	}
 	return v1alpha1.Requester{
-		Revision: mc.Annotations[v1alpha1.RevisionAnnotation], Subject: mc.Annotations[v1alpha1.CommitSubjectAnnotation],
-		Author: mc.Annotations[v1alpha1.CommitAuthorAnnotation],
+		Revision: mc.Annotations[v1alpha1.RevisionAnnotation],
+		Subject:  mc.Annotations[v1alpha1.CommitSubjectAnnotation],
+		Author:   mc.Annotations[v1alpha1.CommitAuthorAnnotation],
 	}
 }
 

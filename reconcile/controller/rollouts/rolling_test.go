@@ -40,9 +40,14 @@ type rolling struct {
 
 // rollout starts a rollout controller that has seen nothing yet.
 func (w *rolloutWorld) rollout() *rolling {
-	return &rolling{w: w, nodes: map[string]*corev1.Node{}, pools: map[string]*mcfgv1.MachineConfigPool{}, Controller: &rollouts.Controller{
-		Client: w.Client, Live: w.Admin, Fleet: rollouts.NewFleet(&daemons.Heartbeats{}), Now: func() time.Time { return w.Now }, Events: w.Events, Writers: 1,
-	}}
+	return &rolling{
+		w: w, nodes: map[string]*corev1.Node{}, pools: map[string]*mcfgv1.MachineConfigPool{},
+		Controller: &rollouts.Controller{
+			Client: w.Client, Live: w.Admin, Fleet: rollouts.NewFleet(&daemons.Heartbeats{}), Now: func() time.Time {
+				return w.Now
+			}, Events: w.Events, Writers: 1,
+		},
+	}
 }
 
 // feed does the informers' part, and returns the pools that have to be looked at, in order.
@@ -102,7 +107,8 @@ func (r *rolling) roll(pools ...string) reconcile.Result {
 // fleet is a pool with the target v1 and nodes n0, n1… that run v0.
 func fleet(t *testing.T, size int, objects ...client.Object) (*rolloutWorld, *rolling) {
 	t.Helper()
-	objects = append(objects, targetConfig("v0", "a", "say nothing"), targetConfig("v1", "b", "say hello"), targetConfig("v2", "c", "say goodbye"))
+	objects = append(objects, targetConfig("v0", "a", "say nothing"), targetConfig("v1", "b", "say hello"),
+		targetConfig("v2", "c", "say goodbye"))
 	for i := range size {
 		objects = append(objects, controllertest.Node(fmt.Sprintf("n%d", i), "v0", "v0"))
 	}
@@ -114,7 +120,10 @@ func fleet(t *testing.T, size int, objects ...client.Object) (*rolloutWorld, *ro
 // target is a rendered config of a commit whose hash consists of one digit.
 func targetConfig(name, digit, subject string) *mcfgv1.MachineConfig {
 	mc := controllertest.ManualConfig(name, "", "{}")
-	mc.Annotations = map[string]string{v1alpha1.RevisionAnnotation: "main@sha1:" + strings.Repeat(digit, 40), v1alpha1.CommitSubjectAnnotation: subject}
+	mc.Annotations = map[string]string{
+		v1alpha1.RevisionAnnotation:      "main@sha1:" + strings.Repeat(digit, 40),
+		v1alpha1.CommitSubjectAnnotation: subject,
+	}
 	return mc
 }
 
@@ -164,8 +173,11 @@ func (w *rolloutWorld) nodes() string {
 	}
 	var out []string
 	for _, n := range list.Items {
-		text := fmt.Sprintf("%s %s>%s", n.Name, n.Annotations[v1alpha1.CurrentConfigAnnotation], n.Annotations[v1alpha1.DesiredConfigAnnotation])
-		if slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.UpdateInProgressTaint }) {
+		text := fmt.Sprintf("%s %s>%s", n.Name, n.Annotations[v1alpha1.CurrentConfigAnnotation],
+			n.Annotations[v1alpha1.DesiredConfigAnnotation])
+		if slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
+			return t.Key == v1alpha1.UpdateInProgressTaint
+		}) {
 			text += " tainted"
 		}
 		out = append(out, text)

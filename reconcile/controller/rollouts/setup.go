@@ -35,15 +35,16 @@ func feed[T client.Object](put, drop func(T) []string) handler.TypedFuncs[T, rec
 	}
 }
 
-// SetupWithManager reconciles a pool after each change that its rollout depends on. Events of pools and nodes update the fleet. The workers start
-// once the fleet has all pools and nodes.
+// SetupWithManager reconciles a pool after each change that its rollout depends on. Events of pools and nodes update
+// the fleet. The workers start once the fleet has all pools and nodes.
 func (r *Controller) SetupWithManager(mgr ctrl.Manager, rollout reconcile.Reconciler) error {
 	secrets, err := secretrevisions.NewCache(mgr)
 	if err != nil {
 		return err
 	}
 	every := kube.EveryPool(r.Client)
-	targets := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &mcfgv1.MachineConfigPool{}, handler.OnlyControllerOwner())
+	targets := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &mcfgv1.MachineConfigPool{},
+		handler.OnlyControllerOwner())
 	woken := make(chan event.TypedGenericEvent[string], 64)
 	r.Wake = func(pool string) {
 		select {
@@ -52,15 +53,19 @@ func (r *Controller) SetupWithManager(mgr ctrl.Manager, rollout reconcile.Reconc
 		}
 	}
 	wake := handler.TypedFuncs[string, reconcile.Request]{
-		GenericFunc: func(_ context.Context, e event.TypedGenericEvent[string], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		GenericFunc: func(_ context.Context, e event.TypedGenericEvent[string],
+			q workqueue.TypedRateLimitingInterface[reconcile.Request],
+		) {
 			q.Add(reconcile.Request{NamespacedName: client.ObjectKey{Name: e.Object}})
 		},
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("rollout").
-		WatchesRawSource(source.Kind(mgr.GetCache(), &mcfgv1.MachineConfigPool{}, feed(r.Fleet.PutPool, r.Fleet.DropPool))).
+		WatchesRawSource(source.Kind(mgr.GetCache(), &mcfgv1.MachineConfigPool{},
+			feed(r.Fleet.PutPool, r.Fleet.DropPool))).
 		WatchesRawSource(source.Kind(mgr.GetCache(), &corev1.Node{}, feed(r.Fleet.PutNode, r.Fleet.DropNode))).
 		WatchesRawSource(source.Kind(secrets, &corev1.ConfigMap{}, r.Fleet.secrets.Handler(r.Client))).
-		WatchesRawSource(source.Kind(mgr.GetCache(), &mcfgv1.MachineConfig{}, feed(r.Fleet.configs.Put, r.Fleet.configs.Drop))).
+		WatchesRawSource(source.Kind(mgr.GetCache(), &mcfgv1.MachineConfig{},
+			feed(r.Fleet.configs.Put, r.Fleet.configs.Drop))).
 		WatchesRawSource(source.TypedChannel(woken, wake)).
 		Watches(&v1alpha1.RolloutPolicy{}, every).
 		Watches(&v1alpha1.GitSource{}, every).

@@ -25,13 +25,16 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// NewCache returns a cache with only the ConfigMap of published revisions, and adds it to the manager. The controller may
-// read only this ConfigMap of its namespace, so the manager's cache cannot read it.
+// NewCache returns a cache with only the ConfigMap of published revisions, and adds it to the manager. The controller
+// may read only this ConfigMap of its namespace, so the manager's cache cannot read it.
 func NewCache(mgr ctrl.Manager) (cache.Cache, error) {
 	c, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-		DefaultNamespaces: map[string]cache.Config{v1alpha1.ServerNamespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", v1alpha1.SecretsConfigMap)}},
-		DefaultTransform:  cache.TransformStripManagedFields(),
+		DefaultNamespaces: map[string]cache.Config{
+			v1alpha1.ServerNamespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name",
+				v1alpha1.SecretsConfigMap)},
+		},
+		DefaultTransform: cache.TransformStripManagedFields(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("creating a cache for ConfigMap %q: %w", v1alpha1.SecretsConfigMap, err)
@@ -87,8 +90,8 @@ func (r *Revisions) Handler(pools client.Reader) handler.TypedEventHandler[*core
 	}
 }
 
-// set stores the content of the ConfigMap. An entry that cannot be read counts as absent, so its config keeps the revision
-// that nodes have.
+// set stores the content of the ConfigMap. An entry that cannot be read counts as absent, so its config keeps the
+// revision that nodes have.
 func (r *Revisions) set(data map[string]string) {
 	published := make(map[string]v1alpha1.SecretsRevision, len(data))
 	for config, text := range data {
@@ -105,9 +108,9 @@ func (r *Revisions) set(data map[string]string) {
 // maxConfigs is for how many rendered configs Revisions stores whether they refer to secrets.
 const maxConfigs = 1000
 
-// Examine finds out whether a rendered config refers to secrets; read returns the config, or nil if it does not exist. A
-// config without a published revision may refer to secrets too: a server publishes the revision after the controller has
-// rendered the config.
+// Examine finds out whether a rendered config refers to secrets; read returns the config, or nil if it does not exist.
+// A config without a published revision may refer to secrets too: a server publishes the revision after the controller
+// has rendered the config.
 func (r *Revisions) Examine(config string, read func() (*mcfgv1.MachineConfig, error)) error {
 	r.mu.Lock()
 	_, known := r.refers[config]
@@ -129,14 +132,16 @@ func (r *Revisions) Examine(config string, read func() (*mcfgv1.MachineConfig, e
 	return nil
 }
 
-// refersToSecrets reports whether a rendered config, or that of a single node, has files whose contents the server resolves. A config with an invalid
-// reference has some. A config that cannot be parsed has none, and daemons refuse it.
+// refersToSecrets reports whether a rendered config, or that of a single node, has files whose contents the server
+// resolves. A config with an invalid reference has some. A config that cannot be parsed has none, and daemons refuse
+// it.
 func refersToSecrets(mc *mcfgv1.MachineConfig) bool {
 	c, err := machineconfig.Parse(mc.Spec)
 	if err != nil {
 		return false
 	}
 	files, err := secretref.Files(c)
-	of, _ := v1alpha1.ParseNodeConfigs(mc.Annotations[v1alpha1.NodeConfigsAnnotation]) // an invalid one counts as absent
+	// an invalid one counts as absent
+	of, _ := v1alpha1.ParseNodeConfigs(mc.Annotations[v1alpha1.NodeConfigsAnnotation])
 	return err != nil || len(files) > 0 || of.Secrets
 }

@@ -12,7 +12,8 @@ import (
 // TestWhichConfigsReferToSecrets reads rendered configs as the API server has them.
 func TestWhichConfigsReferToSecrets(t *testing.T) {
 	file := func(source string) string {
-		return fmt.Sprintf(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/a","contents":{"source":%q}}]}}`, source)
+		return fmt.Sprintf(
+			`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/a","contents":{"source":%q}}]}}`, source)
 	}
 	for sentence, c := range map[string]struct {
 		ignition string
@@ -30,7 +31,9 @@ func TestWhichConfigsReferToSecrets(t *testing.T) {
 			mc := &mcfgv1.MachineConfig{}
 			mc.Spec.Config.Raw = []byte(c.ignition)
 			r := New()
-			if err := r.Examine("rendered-worker-1", func() (*mcfgv1.MachineConfig, error) { return mc, nil }); err != nil {
+			if err := r.Examine("rendered-worker-1", func() (*mcfgv1.MachineConfig, error) {
+				return mc, nil
+			}); err != nil {
 				t.Fatal(err)
 			}
 			if got := r.Published().Refers("rendered-worker-1"); got != c.want {
@@ -43,9 +46,13 @@ func TestWhichConfigsReferToSecrets(t *testing.T) {
 // TestEntriesOfTheConfigMap: what cannot be read counts as absent, and a reader's map never changes.
 func TestEntriesOfTheConfigMap(t *testing.T) {
 	r := New()
-	r.set(map[string]string{"a": `{"revision":"r1"}`, "b": `{`, "c": `{"problems":[{"reason":"NotFound","message":"add it"}]}`})
+	r.set(map[string]string{
+		"a": `{"revision":"r1"}`, "b": `{`,
+		"c": `{"problems":[{"reason":"NotFound","message":"add it"}]}`,
+	})
 	first := r.Published()
-	if len(first.Revisions) != 2 || first.Revisions["a"].Revision != "r1" || first.Revisions["c"].Problems[0].Reason != "NotFound" {
+	if len(first.Revisions) != 2 || first.Revisions["a"].Revision != "r1" ||
+		first.Revisions["c"].Problems[0].Reason != "NotFound" {
 		t.Errorf("the ConfigMap reads as %+v", first.Revisions)
 	}
 	r.set(nil)

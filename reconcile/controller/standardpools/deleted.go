@@ -49,7 +49,8 @@ func (d *Deleted) CreateAgain(ctx context.Context, c client.Client, events kube.
 	pool := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	events.Send(kube.Event{
 		Object: pool, Warning: true, Reason: "Restored", Action: "Render",
-		Note: fmt.Sprintf("MachineConfigPool %s was deleted and is created again: every cluster has it; %s", name, text),
+		Note: fmt.Sprintf("MachineConfigPool %s was deleted and is created again: every cluster has it; %s", name,
+			text),
 	})
 	return nil
 }
@@ -58,8 +59,12 @@ func (d *Deleted) CreateAgain(ctx context.Context, c client.Client, events kube.
 // to which these belong. createWithRecords does not change a pool that a user has created meanwhile.
 func createWithRecords(ctx context.Context, c client.Client, last *mcfgv1.MachineConfigPool) error {
 	selectors := selectors(last.Name)
-	pool := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: last.Name, Labels: poolLabels(last.Name), Annotations: map[string]string{}}}
-	pool.Spec.MachineConfigSelector, pool.Spec.NodeSelector = selectors[configSelectorField], selectors[nodeSelectorField]
+	pool := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{
+		Name: last.Name, Labels: poolLabels(last.Name),
+		Annotations: map[string]string{},
+	}}
+	pool.Spec.MachineConfigSelector, pool.Spec.NodeSelector = selectors[configSelectorField],
+		selectors[nodeSelectorField]
 	pool.Spec.Configuration.Name = last.Spec.Configuration.Name
 	for _, key := range recordAnnotations {
 		if text, ok := last.Annotations[key]; ok {
@@ -75,7 +80,8 @@ func createWithRecords(ctx context.Context, c client.Client, last *mcfgv1.Machin
 
 // recordAnnotations are the annotations with the controller's records on a pool.
 var recordAnnotations = []string{
-	v1alpha1.TargetAnnotation, v1alpha1.RolloutAnnotation, v1alpha1.RolloutHistoryAnnotation, v1alpha1.RevisionAnnotation, v1alpha1.SourceAnnotation,
+	v1alpha1.TargetAnnotation, v1alpha1.RolloutAnnotation, v1alpha1.RolloutHistoryAnnotation,
+	v1alpha1.RevisionAnnotation, v1alpha1.SourceAnnotation,
 	v1alpha1.SourceSpecAnnotation, v1alpha1.SelectedAnnotation, v1alpha1.NotRenderedAnnotation,
 	v1alpha1.HoldAnnotation, v1alpha1.HeldRevisionAnnotation, v1alpha1.HeldByAnnotation, v1alpha1.HeldUntilAnnotation,
 }

@@ -76,7 +76,9 @@ func lacksStandardAnnotation(pool *mcfgv1.MachineConfigPool) bool {
 	if _, ok := pool.Annotations[v1alpha1.StandardAnnotation]; ok || pool.Labels[v1alpha1.SourceLabel] != "" {
 		return false
 	}
-	created := slices.ContainsFunc(pool.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { return e.Manager == string(kube.StandardPoolsManager) })
+	created := slices.ContainsFunc(pool.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == string(kube.StandardPoolsManager)
+	})
 	want := selectors(pool.Name)
 	return created && equality.Semantic.DeepEqual(pool.Spec.NodeSelector, want[nodeSelectorField]) &&
 		equality.Semantic.DeepEqual(pool.Spec.MachineConfigSelector, want[configSelectorField])
@@ -154,7 +156,9 @@ func conflictingFields(err error) []string {
 
 // Restore restores the fields of a standard pool that the controller set and a user changed. Restore reports whether it
 // changed the pool. Restore does not change pools of a GitSource, nor pools that a user created.
-func Restore(ctx context.Context, c client.Client, live client.Reader, events kube.Events, pool *mcfgv1.MachineConfigPool) (bool, error) {
+func Restore(ctx context.Context, c client.Client, live client.Reader, events kube.Events,
+	pool *mcfgv1.MachineConfigPool,
+) (bool, error) {
 	if !Contains(pool.Name) || pool.Labels[v1alpha1.SourceLabel] != "" {
 		return false, nil
 	}
@@ -179,12 +183,14 @@ func Restore(ctx context.Context, c client.Client, live client.Reader, events ku
 	if last := kube.LastManager(ctx, live, pool, "f:spec", "f:"+strings.TrimPrefix(changed[0], "spec.")); last != nil {
 		by = " by " + last.Manager
 	}
-	if err := c.Patch(ctx, fixed, client.MergeFromWithOptions(pool, client.MergeFromWithOptimisticLock{}), kube.StandardPoolsManager); err != nil {
+	if err := c.Patch(ctx, fixed, client.MergeFromWithOptions(pool, client.MergeFromWithOptimisticLock{}),
+		kube.StandardPoolsManager); err != nil {
 		return false, fmt.Errorf("restoring pool %q: %w", pool.Name, err)
 	}
 	events.Send(kube.Event{
 		Object: pool, Warning: true, Reason: "Restored", Action: "Render",
-		Note: fmt.Sprintf("restored %s of MachineConfigPool %s, changed through the API%s; to keep such a change, describe the pool in cluster/ of a GitSource's repository", strings.Join(changed, " and "), pool.Name, by),
+		Note: fmt.Sprintf("restored %s of MachineConfigPool %s, changed through the API%s; to keep such a change, "+
+			"describe the pool in cluster/ of a GitSource's repository", strings.Join(changed, " and "), pool.Name, by),
 	})
 	return true, nil
 }

@@ -77,7 +77,8 @@ func (r *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	err := r.Live.Get(ctx, client.ObjectKey{Name: v1alpha1.BunsenStatusName}, object)
 	switch {
 	case meta.IsNoMatchError(err):
-		log.FromContext(ctx).Info("the cluster does not have the kind BunsenStatus, so there is no summary; apply the CRDs of this version")
+		log.FromContext(ctx).Info("the cluster does not have the kind BunsenStatus, so there is no summary; apply " +
+			"the CRDs of this version")
 		return reconcile.Result{RequeueAfter: every}, nil
 	case apierrors.IsNotFound(err):
 		object.Name = v1alpha1.BunsenStatusName
@@ -139,7 +140,8 @@ func (r *Controller) facts(ctx context.Context, now time.Time) (status.ClusterFa
 		}
 	}
 	var leases coordinationv1.LeaseList
-	if err := r.Live.List(ctx, &leases, client.InNamespace(r.Namespace), client.HasLabels{v1alpha1.ServerLabel}, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}}); err != nil {
+	if err := r.Live.List(ctx, &leases, client.InNamespace(r.Namespace), client.HasLabels{v1alpha1.ServerLabel},
+		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}}); err != nil {
 		return f, fmt.Errorf("listing Leases in namespace %q: %w", r.Namespace, err)
 	}
 	f.ServersGone = countReplicas(leases.Items, versions, now)
@@ -149,7 +151,9 @@ func (r *Controller) facts(ctx context.Context, now time.Time) (status.ClusterFa
 
 // countReplicas counts the replicas of controllers and servers that report. The result is true if there are Leases of
 // servers and all of them have expired.
-func countReplicas(leases []coordinationv1.Lease, versions map[v1alpha1.ComponentVersion]int32, now time.Time) (serversGone bool) {
+func countReplicas(leases []coordinationv1.Lease, versions map[v1alpha1.ComponentVersion]int32,
+	now time.Time,
+) (serversGone bool) {
 	servers, reporting := 0, 0
 	for i := range leases {
 		component, alive := leases[i].Labels[v1alpha1.ServerLabel], isAlive(&leases[i], now)

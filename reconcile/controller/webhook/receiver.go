@@ -48,7 +48,8 @@ type Receiver struct {
 // NewRequests returns the counter for Receiver.Requests, and registers it.
 func NewRequests(registry prometheus.Registerer) (*prometheus.CounterVec, error) {
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "bunsen_webhook_requests_total", Help: "Webhook requests of git hosts by result: accepted, ignored, refused (not signed with the token), invalid, failed.",
+		Name: "bunsen_webhook_requests_total", Help: "Webhook requests of git hosts by result: accepted, ignored, " +
+			"refused (not signed with the token), invalid, failed.",
 	}, []string{"result"})
 	err := registry.Register(requests)
 	var earlier prometheus.AlreadyRegisteredError
@@ -87,7 +88,8 @@ func (r *Receiver) Start(ctx context.Context) error {
 	}
 	server := &http.Server{
 		Handler: r.Handler(), MaxHeaderBytes: 16 << 10,
-		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 20 * time.Second, IdleTimeout: time.Minute,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 20 * time.Second,
+		IdleTimeout: time.Minute,
 	}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }()
@@ -113,7 +115,8 @@ func (r *Receiver) Handler() http.Handler {
 		case r.slots <- struct{}{}:
 			defer func() { <-r.slots }()
 		default:
-			r.answer(w, result{http.StatusServiceUnavailable, "failed", "too many requests at a time: send it again later"})
+			r.answer(w, result{http.StatusServiceUnavailable, "failed", "too many requests at a time: send it " +
+				"again later"})
 			return
 		}
 		r.answer(w, r.receive(w, req))
@@ -129,7 +132,8 @@ type result struct {
 
 // refused is the answer to every request without a valid signature. The response does not say whether the GitSource
 // exists, has a webhook, or has a usable Secret.
-var refused = result{http.StatusUnauthorized, "refused", "the request is not signed with the secret of a webhook of this name"}
+var refused = result{http.StatusUnauthorized, "refused", "the request is not signed with the secret of a webhook of " +
+	"this name"}
 
 func (r *Receiver) answer(w http.ResponseWriter, out result) {
 	if r.Requests != nil {
@@ -156,7 +160,10 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) result {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return result{http.StatusRequestEntityTooLarge, "invalid", fmt.Sprintf("the body has more than %d MiB: the next poll finds the push", webhook.MaxBody>>20)}
+		return result{
+			http.StatusRequestEntityTooLarge, "invalid",
+			fmt.Sprintf("the body has more than %d MiB: the next poll finds the push", webhook.MaxBody>>20),
+		}
 	case err != nil:
 		return result{http.StatusBadRequest, "invalid", "the body did not arrive completely"}
 	}
@@ -173,7 +180,8 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) result {
 	}
 	change := webhook.Relevant(changes, src.Spec.Ref)
 	if change == nil {
-		return result{http.StatusOK, "ignored", "nothing to do: the request announces no push of the ref that this GitSource follows"}
+		return result{http.StatusOK, "ignored", "nothing to do: the request announces no push of the ref that this " +
+			"GitSource follows"}
 	}
 	if !isRepeat(src.Status.LastPush, *change, r.Now()) {
 		if err := r.record(ctx, &src, *change); err != nil {
@@ -186,7 +194,8 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) result {
 // isRepeat reports whether a request announces the same commit as the last request, a few seconds later. The controller
 // already polls for this commit, so a client that repeats a request many times causes no more polls.
 func isRepeat(last *v1alpha1.AnnouncedPush, change webhook.Change, now time.Time) bool {
-	return last != nil && change.Commit != "" && last.Commit == change.Commit && last.Ref == change.Ref && now.Sub(last.Received.Time) < repeatAge
+	return last != nil && change.Commit != "" && last.Commit == change.Commit && last.Ref == change.Ref &&
+		now.Sub(last.Received.Time) < repeatAge
 }
 
 // failed logs an error of the cluster. The answer does not contain the error, because any client may read the answer.
@@ -198,7 +207,10 @@ func failed(source string, err error) result {
 // record writes the push to the status. The source controller polls the repository after this change.
 func (r *Receiver) record(ctx context.Context, src *v1alpha1.GitSource, change webhook.Change) error {
 	before := src.DeepCopy()
-	src.Status.LastPush = &v1alpha1.AnnouncedPush{Received: metav1.NewMicroTime(r.Now().UTC()), Ref: change.Ref, Commit: change.Commit}
+	src.Status.LastPush = &v1alpha1.AnnouncedPush{
+		Received: metav1.NewMicroTime(r.Now().UTC()), Ref: change.Ref,
+		Commit: change.Commit,
+	}
 	if err := r.Client.Status().Patch(ctx, src, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("writing the status of GitSource %q: %w", src.Name, err)
 	}
@@ -213,7 +225,9 @@ type cachedToken struct {
 }
 
 // isSigned reports whether a request is signed with the secret of the webhook.
-func (r *Receiver) isSigned(ctx context.Context, src *v1alpha1.GitSource, header func(string) string, body []byte) (bool, error) {
+func (r *Receiver) isSigned(ctx context.Context, src *v1alpha1.GitSource, header func(string) string,
+	body []byte,
+) (bool, error) {
 	hook, now := src.Spec.Webhook, r.Now()
 	v, _ := r.tokens.Load(src.Name)
 	cached, _ := v.(cachedToken)
@@ -225,7 +239,8 @@ func (r *Receiver) isSigned(ctx context.Context, src *v1alpha1.GitSource, header
 		return false, nil
 	}
 	var s corev1.Secret
-	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: hook.SecretRef.Name}, &s); client.IgnoreNotFound(err) != nil {
+	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: hook.SecretRef.Name},
+		&s); client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("reading Secret %s/%s: %w", r.Namespace, hook.SecretRef.Name, err)
 	}
 	// The source controller reports an unusable Secret. With a nil token, no signature is valid.

@@ -21,7 +21,8 @@ type shape struct {
 	counts    []int
 }
 
-// A thousand MachineConfigs of the small shape, and about a hundred of the large, are as much as a cluster stores in one object.
+// A thousand MachineConfigs of the small shape, and about a hundred of the large, are as much as a cluster stores in
+// one object.
 var shapes = []shape{{"small", 100, 200, []int{10, 100, 1000}}, {"large", 1 << 10, 4 << 10, []int{10, 90}}}
 
 // one is MachineConfig number i.
@@ -39,7 +40,9 @@ func (s shape) one(i, generation int) *mcfgv1.MachineConfig {
 		}
 		b.WriteString(`"}}`)
 	}
-	fmt.Fprintf(&b, `]},"systemd":{"units":[{"name":"u%d.service","enabled":true,"contents":"[Service]\nExecStart=/bin/true\n"}]}`, i)
+	fmt.Fprintf(&b,
+		`]},"systemd":{"units":[{"name":"u%d.service","enabled":true,"contents":"[Service]\nExecStart=/bin/true\n"}]}`,
+		i)
 	return mc(fmt.Sprintf("%05d", i), "worker", b.String())
 }
 
@@ -84,13 +87,15 @@ func BenchmarkMerge(b *testing.B) {
 			run("one-changed", warm, func(turn int) { mcs[n/2] = s.one(n/2, turn+1) })
 			run("nothing-changed", warm, func(int) {})
 			shuffled := rand.New(rand.NewPCG(1, 1)).Perm(n)
-			run("nothing-changed-other-order", warm, func(int) { mcs[shuffled[0]], mcs[shuffled[n/2]] = mcs[shuffled[n/2]], mcs[shuffled[0]] })
+			run("nothing-changed-other-order", warm, func(int) {
+				mcs[shuffled[0]], mcs[shuffled[n/2]] = mcs[shuffled[n/2]], mcs[shuffled[0]]
+			})
 		}
 	}
 }
 
-// cpu is what the process has used so far, the garbage collector included: unlike the clock, it hardly depends on what else
-// the machine does.
+// cpu is what the process has used so far, the garbage collector included: unlike the clock, it hardly depends on what
+// else the machine does.
 func cpu(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -29,7 +29,9 @@ type answer struct {
 
 // Merge returns the result of render.Merge. Callers share the result and must not change it.
 func (r *Renderer) Merge(pool string, mcs []*mcfgv1.MachineConfig, d render.Defaults) (render.Rendered, error) {
-	mcs = slices.SortedStableFunc(slices.Values(mcs), func(a, b *mcfgv1.MachineConfig) int { return strings.Compare(a.Name, b.Name) })
+	mcs = slices.SortedStableFunc(slices.Values(mcs), func(a, b *mcfgv1.MachineConfig) int {
+		return strings.Compare(a.Name, b.Name)
+	})
 	key := digestOfAll(mcs, d)
 	last, known := r.recall(pool)
 	if last.inputs != nil && last.key == key {

@@ -20,7 +20,10 @@ import (
 func TestTheRendererRemembersNothingWrong(t *testing.T) {
 	var warm cache.Renderer
 	d := render.Defaults{OSImageURL: "a"}
-	mcs := []*mcfgv1.MachineConfig{mc("10", "worker", plain("/a", "1")), mc("20", "worker", file("/a", `,"mode":384`)), mc("30", "infra", plain("/b", "1"))}
+	mcs := []*mcfgv1.MachineConfig{
+		mc("10", "worker", plain("/a", "1")), mc("20", "worker", file("/a", `,"mode":384`)),
+		mc("30", "infra", plain("/b", "1")),
+	}
 	steps := []struct {
 		what   string
 		change func()
@@ -39,7 +42,9 @@ func TestTheRendererRemembersNothingWrong(t *testing.T) {
 		{"fips", func() { mcs[1].Spec.FIPS = true }},
 		{"the image", func() { mcs[1].Spec.OSImageURL = "b" }},
 		{"a mark that it is generated", func() {
-			mcs[1].Annotations = map[string]string{"machineconfiguration.openshift.io/generated-by-controller-version": "1"}
+			mcs[1].Annotations = map[string]string{
+				"machineconfiguration.openshift.io/generated-by-controller-version": "1",
+			}
 		}},
 		{"the default image", func() { d.OSImageURL = "c" }},
 		{"one less", func() { mcs = mcs[:2] }},
@@ -67,7 +72,8 @@ func TestTheRendererRemembersNothingWrong(t *testing.T) {
 func TestMergingLeavesTheInputsAlone(t *testing.T) {
 	mcs := []*mcfgv1.MachineConfig{
 		mc("20", "worker", `"storage":{"directories":[{"path":"/d","user":{"name":"a"}}],"files":[{"path":"/a"}]}`),
-		mc("10", "worker", `"storage":{"directories":[{"path":"/d","user":{"id":1}}],"files":[{"path":"/a","mode":384}]}`),
+		mc("10", "worker",
+			`"storage":{"directories":[{"path":"/d","user":{"id":1}}],"files":[{"path":"/a","mode":384}]}`),
 	}
 	before := [][]byte{bytes.Clone(mcs[0].Spec.Config.Raw), bytes.Clone(mcs[1].Spec.Config.Raw)}
 	var r cache.Renderer
@@ -75,7 +81,8 @@ func TestMergingLeavesTheInputsAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if mcs[0].Name != "20" || !bytes.Equal(before[0], mcs[0].Spec.Config.Raw) || !bytes.Equal(before[1], mcs[1].Spec.Config.Raw) {
+	if mcs[0].Name != "20" || !bytes.Equal(before[0], mcs[0].Spec.Config.Raw) ||
+		!bytes.Equal(before[1], mcs[1].Spec.Config.Raw) {
 		t.Error("the caller's list or its configs changed")
 	}
 	swapped := []*mcfgv1.MachineConfig{mcs[0].DeepCopy(), mcs[1].DeepCopy()}
@@ -139,7 +146,9 @@ func TestEveryFieldCounts(t *testing.T) {
 func mc(name, role, body string) *mcfgv1.MachineConfig {
 	return &mcfgv1.MachineConfig{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{render.RoleLabel: role}},
-		Spec:       mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(`{"ignition":{"version":"3.5.0"},` + body + `}`)}},
+		Spec: mcfgv1.MachineConfigSpec{
+			Config: runtime.RawExtension{Raw: []byte(`{"ignition":{"version":"3.5.0"},` + body + `}`)},
+		},
 	}
 }
 

@@ -41,8 +41,12 @@ func write(h hash.Hash, mc *mcfgv1.MachineConfig) {
 			raw = []byte(err.Error()) // The text of the error is hashed, because parsing fails with the same text.
 		}
 	}
-	h.Write([]byte{boolByte(identity.Worker), boolByte(identity.Generated), boolByte(identity.Labelled), boolByte(mc.Spec.FIPS), boolByte(raw != nil)})
-	writeTexts(h, identity.Name, identity.Table, mc.Spec.KernelType, mc.Spec.OSImageURL, mc.Spec.BaseOSExtensionsContainerImage)
+	h.Write([]byte{
+		boolByte(identity.Worker), boolByte(identity.Generated), boolByte(identity.Labelled),
+		boolByte(mc.Spec.FIPS), boolByte(raw != nil),
+	})
+	writeTexts(h, identity.Name, identity.Table, mc.Spec.KernelType, mc.Spec.OSImageURL,
+		mc.Spec.BaseOSExtensionsContainerImage)
 	writeList(h, mc.Spec.KernelArguments)
 	writeList(h, mc.Spec.Extensions)
 	writeLength(h, len(raw))

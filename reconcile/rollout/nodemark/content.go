@@ -9,8 +9,8 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// fetchedAhead is how many nodes download the content of a config, or have it and wait for the assignment, in addition to the
-// nodes of the budget. Servers of files do not get the requests of all nodes of a pool at once.
+// fetchedAhead is how many nodes download the content of a config, or have it and wait for the assignment, in addition
+// to the nodes of the budget. Servers of files do not get the requests of all nodes of a pool at once.
 const fetchedAhead = 20
 
 // Content is the content of the config that the nodes of a pool are assigned: remote files and the OS image.
@@ -33,9 +33,9 @@ func (c Content) own(m *nodestate.Member) string {
 
 func (c Content) state(m *nodestate.Member) nodestate.DownloadState { return m.Of(c.own(m), c.Now) }
 
-// On reports whether a node in service may be assigned the target: it has the content of the target and the images of its
-// pool, or its daemon gets them only after the assignment. Daemons download ahead only while a config is in force without a
-// problem.
+// On reports whether a node in service may be assigned the target: it has the content of the target and the images of
+// its pool, or its daemon gets them only after the assignment. Daemons download ahead only while a config is in force
+// without a problem.
 func (c Content) On(m *nodestate.Member) bool { return c.downloaded(m) && c.pulled(m) }
 
 func (c Content) downloaded(m *nodestate.Member) bool {
@@ -56,8 +56,8 @@ func (c Content) keeps(m *nodestate.Member) bool {
 	return c.Needed && !m.Assigned && m.Next.Config == c.own(m)
 }
 
-// tellToDownload returns the configs of the nodes that download now, by node, in the order of assignment. Nodes that already
-// download keep their place.
+// tellToDownload returns the configs of the nodes that download now, by node, in the order of assignment. Nodes that
+// already download keep their place.
 func tellToDownload(p Pool) map[string]string {
 	want, left := map[string]string{}, max(0, p.Max)+fetchedAhead
 	var waiting []*nodestate.Member
@@ -109,7 +109,8 @@ func (c Content) Late(candidates []*nodestate.Member) (at time.Time) {
 	return at
 }
 
-// Text returns why a node in service waits for content of the target or for images of its pool; empty if it does not wait.
+// Text returns why a node in service waits for content of the target or for images of its pool; empty if it does not
+// wait.
 func (c Content) Text(m *nodestate.Member) string {
 	if c.downloaded(m) {
 		return c.imagesText(m)
@@ -117,7 +118,8 @@ func (c Content) Text(m *nodestate.Member) string {
 	own := c.own(m)
 	switch c.state(m) {
 	case nodestate.DownloadFails:
-		return "cannot download content of " + own + ", and stays in service until it can" + nodestate.Quote(m.Fetched.Problem, nodestate.MaxReason)
+		return "cannot download content of " + own + ", and stays in service until it can" +
+			nodestate.Quote(m.Fetched.Problem, nodestate.MaxReason)
 	case nodestate.Downloading, nodestate.DownloadingLong:
 		return "downloads content of " + own + " before it is drained, since " + nodestate.FormatTime(m.Next.Since)
 	case nodestate.NotToldToDownload, nodestate.Downloaded:
@@ -131,9 +133,11 @@ func (c Content) imagesText(m *nodestate.Member) string {
 	case c.pulled(m):
 		return ""
 	case m.ImagesFail():
-		return "cannot pull the images of its PinnedImageSets, and stays in service until it can" + nodestate.Quote(m.Pinned.Problem, nodestate.MaxReason)
+		return "cannot pull the images of its PinnedImageSets, and stays in service until it can" +
+			nodestate.Quote(m.Pinned.Problem, nodestate.MaxReason)
 	case m.Pin.Digest == m.Images && m.Pin.Since != nil:
-		return "pulls the images of its PinnedImageSets before it is drained, since " + nodestate.FormatTime(m.Pin.Since.Time)
+		return "pulls the images of its PinnedImageSets before it is drained, since " +
+			nodestate.FormatTime(m.Pin.Since.Time)
 	}
 	return "waits for its turn to pull the images of its PinnedImageSets"
 }

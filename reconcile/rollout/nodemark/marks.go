@@ -13,14 +13,15 @@ type Marks struct {
 	Announce []Announcement
 	// Label are the nodes that get labels, sorted by name.
 	Label []Label
-	// Taint and Untaint are the nodes that get or lose the UpdateInProgress taint, sorted by name. Nodes that are assigned a
-	// config, and those of Announce, are in neither list.
+	// Taint and Untaint are the nodes that get or lose the UpdateInProgress taint, sorted by name. Nodes that are
+	// assigned a config, and those of Announce, are in neither list.
 	Taint, Untaint []string
 }
 
 // Announcement tells one node which config it gets next, so that it downloads the content of the config.
 type Announcement struct {
-	// Node is the node to write. Next is the new value of NextConfigAnnotation; empty if the node has nothing to download.
+	// Node is the node to write. Next is the new value of NextConfigAnnotation; empty if the node has nothing to
+	// download.
 	Node, Next string
 	// If Taint is true, the write also adds the UpdateInProgress taint. If Untaint is true, it removes the taint.
 	Taint, Untaint bool
@@ -46,7 +47,8 @@ type Pool struct {
 	Content Content
 	// Written reports whether the decision writes the config of a node, so that it writes no marks to it.
 	Written func(*nodestate.Member) bool
-	// Frozen is true if nodes get no new taints and labels. If Stopped is true, nodes are also told nothing to download.
+	// Frozen is true if nodes get no new taints and labels. If Stopped is true, nodes are also told nothing to
+	// download.
 	Frozen, Stopped bool
 	// Canaries is true if the step only allows nodes that the canary's selector matches. Max is the budget of the pool.
 	Canaries bool
@@ -90,8 +92,8 @@ func Of(p Pool) (out Marks) {
 	return out
 }
 
-// announce returns the nodes that are told which config they get next, in the order of their names, and the nodes for which
-// that is no longer true. A node that cannot download does not delay other nodes.
+// announce returns the nodes that are told which config they get next, in the order of their names, and the nodes for
+// which that is no longer true. A node that cannot download does not delay other nodes.
 func announce(p Pool) (out []Announcement) {
 	want := map[string]string{}
 	if p.Content.Needed {

@@ -21,7 +21,9 @@ const nodeUser = "system:node:"
 //   - an approved certificate request for the node's name, made with a bootstrap token of the server and not newer than the Node: the
 //     API server copied the token's groups into the request, and one of the groups names the pool;
 //   - a used token that is bound to the node's name and not newer than the Node.
-func AttestedPool(n *corev1.Node, requests []certificatesv1.CertificateSigningRequest, tokens []v1alpha1.ProvisioningToken) string {
+func AttestedPool(n *corev1.Node, requests []certificatesv1.CertificateSigningRequest,
+	tokens []v1alpha1.ProvisioningToken,
+) string {
 	var pools []string
 	for i := range requests {
 		r := &requests[i]
@@ -36,7 +38,8 @@ func AttestedPool(n *corev1.Node, requests []certificatesv1.CertificateSigningRe
 	}
 	for i := range tokens {
 		t := &tokens[i]
-		if t.Spec.Node == n.Name && t.Status.Used > 0 && !t.Spec.Revoked && !n.CreationTimestamp.Before(&t.CreationTimestamp) {
+		if t.Spec.Node == n.Name && t.Status.Used > 0 && !t.Spec.Revoked &&
+			!n.CreationTimestamp.Before(&t.CreationTimestamp) {
 			pools = append(pools, t.Spec.Pool)
 		}
 	}
@@ -48,7 +51,8 @@ func AttestedPool(n *corev1.Node, requests []certificatesv1.CertificateSigningRe
 }
 
 func approved(r *certificatesv1.CertificateSigningRequest) bool {
-	return r.Spec.SignerName == certificatesv1.KubeAPIServerClientKubeletSignerName && strings.HasPrefix(r.Spec.Username, "system:bootstrap:") &&
+	return r.Spec.SignerName == certificatesv1.KubeAPIServerClientKubeletSignerName &&
+		strings.HasPrefix(r.Spec.Username, "system:bootstrap:") &&
 		len(r.Status.Certificate) > 0 &&
 		slices.ContainsFunc(r.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool {
 			return c.Type == certificatesv1.CertificateApproved && c.Status == corev1.ConditionTrue

@@ -25,20 +25,30 @@ func TestAttestedPool(t *testing.T) {
 		t.Fatal(err)
 	}
 	const name = "a.example.com"
-	request := func(node, group string, change ...func(*certificatesv1.CertificateSigningRequest)) certificatesv1.CertificateSigningRequest {
-		der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}}, key)
+	request := func(node, group string,
+		change ...func(*certificatesv1.CertificateSigningRequest),
+	) certificatesv1.CertificateSigningRequest {
+		der, err := x509.CreateCertificateRequest(rand.Reader,
+			&x509.CertificateRequest{Subject: pkix.Name{
+				CommonName:   "system:node:" + node,
+				Organization: []string{"system:nodes"},
+			}}, key)
 		if err != nil {
 			t.Fatal(err)
 		}
 		r := certificatesv1.CertificateSigningRequest{
 			ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(noon.Add(-time.Minute))},
 			Spec: certificatesv1.CertificateSigningRequestSpec{
-				Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), SignerName: certificatesv1.KubeAPIServerClientKubeletSignerName,
-				Username: "system:bootstrap:abc123", Groups: []string{v1alpha1.BootstrapGroup, group},
+				Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
+				SignerName: certificatesv1.KubeAPIServerClientKubeletSignerName,
+				Username:   "system:bootstrap:abc123", Groups: []string{v1alpha1.BootstrapGroup, group},
 			},
-			Status: certificatesv1.CertificateSigningRequestStatus{Certificate: []byte("x"), Conditions: []certificatesv1.CertificateSigningRequestCondition{
-				{Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue},
-			}},
+			Status: certificatesv1.CertificateSigningRequestStatus{
+				Certificate: []byte("x"),
+				Conditions: []certificatesv1.CertificateSigningRequestCondition{
+					{Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue},
+				},
+			},
 		}
 		for _, c := range change {
 			c(&r)
@@ -46,7 +56,8 @@ func TestAttestedPool(t *testing.T) {
 		return r
 	}
 	token := func(change func(*v1alpha1.ProvisioningToken)) v1alpha1.ProvisioningToken {
-		k := v1alpha1.ProvisioningToken{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(noon.Add(-time.Hour))}}
+		k := v1alpha1.ProvisioningToken{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(
+			noon.Add(-time.Hour))}}
 		k.Spec.Pool, k.Spec.Node, k.Status.Used = "infra", name, 1
 		change(&k)
 		return k
@@ -83,7 +94,8 @@ func TestAttestedPool(t *testing.T) {
 	} {
 		t.Run(says, func(t *testing.T) {
 			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-				Name: name, CreationTimestamp: metav1.NewTime(noon), Annotations: map[string]string{v1alpha1.FirstPivotConfigAnnotation: "rendered-infra-1a2b"},
+				Name: name, CreationTimestamp: metav1.NewTime(noon),
+				Annotations: map[string]string{v1alpha1.FirstPivotConfigAnnotation: "rendered-infra-1a2b"},
 			}}
 			if is := nodestate.AttestedPool(n, c.requests, c.tokens); is != c.want {
 				t.Errorf("%q, want %q", is, c.want)

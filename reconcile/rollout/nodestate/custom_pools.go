@@ -24,7 +24,8 @@ type Custom struct {
 func NewCustoms(pools []*mcfgv1.MachineConfigPool) []Custom {
 	var out []Custom
 	for _, p := range pools {
-		if p.Name == membership.Master || p.Name == membership.Worker || membership.SelectsNothing(p.Spec.NodeSelector) {
+		if p.Name == membership.Master || p.Name == membership.Worker ||
+			membership.SelectsNothing(p.Spec.NodeSelector) {
 			continue
 		}
 		labels := LabelsFor(p.Spec.NodeSelector)
@@ -65,8 +66,8 @@ func (m Marks) NeedsPoolCheck(customs []Custom) bool {
 	return !m.Checked && find(customs, m.BootedPool()) != nil
 }
 
-// needsLabels reports whether the controller has to find out for which pool the server admitted the node, or has to set the labels
-// of that pool.
+// needsLabels reports whether the controller has to find out for which pool the server admitted the node, or has to set
+// the labels of that pool.
 func (m Marks) needsLabels(customs []Custom) bool {
 	return m.NeedsPoolCheck(customs) || m.AdmittedPool(customs) != nil
 }

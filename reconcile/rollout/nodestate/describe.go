@@ -156,7 +156,8 @@ func Describe(nodes []*Member, text func(*Node) string) string {
 // labels of that pool.
 func (m *Member) LabelText() string {
 	if !m.Checked {
-		return "it says that it booted with " + m.Booted + "; the controller first reads for which pool the server admitted it"
+		return "it says that it booted with " + m.Booted + "; the controller first reads for which pool the server " +
+			"admitted it"
 	}
 	return "the server admitted it for pool " + m.Attested + ", and it is labelled for that pool first"
 }

@@ -72,8 +72,8 @@ func (d Drains) Add(config string, began time.Time) Drains {
 	return d
 }
 
-// PostponedText says how often the drain for the node's desired config was postponed, and when the first drain began; empty for
-// none.
+// PostponedText says how often the drain for the node's desired config was postponed, and when the first drain began;
+// empty for none.
 func (n *Node) PostponedText() string {
 	switch {
 	case n.Drains.For == "" || n.Drains.For != n.Config.Desired:

@@ -12,7 +12,8 @@ const MaxNamed = 3
 // FormatTime formats a point in time for users, in UTC to the minute.
 func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
 
-// FormatDeadline returns the point in time at which a duration ends, with seconds if the duration is shorter than an hour.
+// FormatDeadline returns the point in time at which a duration ends, with seconds if the duration is shorter than an
+// hour.
 func FormatDeadline(t time.Time, duration time.Duration) string {
 	if duration < time.Hour {
 		return t.UTC().Format("2006-01-02 15:04:05 MST")

@@ -226,7 +226,9 @@ func (s *Members) add(m *Member, configured string) {
 
 // ByName returns the node with a name; nil if the pool has none.
 func (s *Members) ByName(name string) *Member {
-	i, found := slices.BinarySearchFunc(s.All, name, func(m *Member, name string) int { return strings.Compare(m.Name, name) })
+	i, found := slices.BinarySearchFunc(s.All, name, func(m *Member, name string) int {
+		return strings.Compare(m.Name, name)
+	})
 	if !found {
 		return nil
 	}

@@ -39,8 +39,8 @@ type Node struct {
 
 // Marks are annotations and taints of the controller, the daemon and the server.
 type Marks struct {
-	// Failure is the structured form of Reason; zero if the daemon recorded none. Its Config includes the revision of the
-	// secrets.
+	// Failure is the structured form of Reason; zero if the daemon recorded none. Its Config includes the revision of
+	// the secrets.
 	Failure v1alpha1.Failure
 	// Tainted is true if the node has the UpdateInProgress taint.
 	Tainted bool
@@ -61,8 +61,8 @@ type Marks struct {
 
 // Pinning is what a node pulls for the PinnedImageSets of its pool.
 type Pinning struct {
-	// Images is the digest of the sets of the node's pool; empty for no sets. Pins is true if the node's daemon pulls the
-	// images of sets. The caller of Read sets both.
+	// Images is the digest of the sets of the node's pool; empty for no sets. Pins is true if the node's daemon pulls
+	// the images of sets. The caller of Read sets both.
 	Images string
 	Pins   bool
 	// Pin is what the controller told the node to pull. Pinned is the daemon's report about it.
@@ -80,8 +80,8 @@ func (p Pinning) ImagesFail() bool {
 	return p.Images != "" && p.Pinned.Digest == p.Images && p.Pinned.Problem != ""
 }
 
-// PullsUntil returns when a pull in progress no longer delays the pulls of other nodes; zero if the node is not told to pull
-// the images of its pool's sets.
+// PullsUntil returns when a pull in progress no longer delays the pulls of other nodes; zero if the node is not told to
+// pull the images of its pool's sets.
 func (p Pinning) PullsUntil() time.Time {
 	if p.Images == "" || p.Pin.Digest != p.Images || p.Pin.Since == nil {
 		return time.Time{}
@@ -91,10 +91,11 @@ func (p Pinning) PullsUntil() time.Time {
 
 // Download is what a node downloads before it is assigned its next config.
 type Download struct {
-	// Ahead is true if the node's daemon downloads the files of a config before the node is assigned the config. The caller
-	// of Read sets Ahead.
+	// Ahead is true if the node's daemon downloads the files of a config before the node is assigned the config. The
+	// caller of Read sets Ahead.
 	Ahead bool
-	// Next is the config that the controller told the node to download files of. Fetched is the daemon's report about it.
+	// Next is the config that the controller told the node to download files of. Fetched is the daemon's report about
+	// it.
 	Next    v1alpha1.NextConfig
 	Fetched v1alpha1.FetchReport
 }
@@ -139,8 +140,8 @@ func (d Download) Late() time.Time { return d.Next.Since.Add(maxDownload) }
 // Configs are a node's rendered configs and, on layered nodes, images.
 type Configs struct {
 	// Current is the config that the node runs. Desired is the config that it should run. Current or Desired may be
-	// empty. A config with secrets includes their revision, as v1alpha1.ConfigAt writes it. So a new revision is another
-	// config.
+	// empty. A config with secrets includes their revision, as v1alpha1.ConfigAt writes it. So a new revision is
+	// another config.
 	Current, Desired string
 	// CurrentImage and DesiredImage are set only on layered nodes.
 	CurrentImage, DesiredImage string
@@ -304,7 +305,10 @@ func hasVerb(request, verb string) bool {
 }
 
 func readMarks(n *corev1.Node) Marks {
-	m := Marks{Tainted: tainted(n.Spec.Taints), Postponed: readPostponed(n.Annotations[v1alpha1.PostponedAnnotation]), Drains: readDrains(n.Annotations[v1alpha1.DrainsAnnotation])}
+	m := Marks{
+		Tainted: tainted(n.Spec.Taints), Postponed: readPostponed(n.Annotations[v1alpha1.PostponedAnnotation]),
+		Drains: readDrains(n.Annotations[v1alpha1.DrainsAnnotation]),
+	}
 	if f, err := v1alpha1.ParseFailure(n.Annotations[v1alpha1.FailureAnnotation]); err == nil {
 		m.Failure = f
 		m.Failure.Config = v1alpha1.ConfigAt(f.Config, f.Secrets) // like Config.Desired

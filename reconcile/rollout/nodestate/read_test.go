@@ -42,7 +42,13 @@ func TestReadNode(t *testing.T) {
 				v1alpha1.PostConfigActionAnnotation: "Rebooting",
 			},
 		},
-		Spec: corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{{Key: v1alpha1.UpdateInProgressTaint, Effect: corev1.TaintEffectPreferNoSchedule}}},
+		Spec: corev1.NodeSpec{
+			Unschedulable: true,
+			Taints: []corev1.Taint{{
+				Key:    v1alpha1.UpdateInProgressTaint,
+				Effect: corev1.TaintEffectPreferNoSchedule,
+			}},
+		},
 		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
 			{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady", LastTransitionTime: metav1.NewTime(noon)},
 		}},
@@ -53,8 +59,14 @@ func TestReadNode(t *testing.T) {
 		State:  v1alpha1.StateDegraded, Reason: "no space",
 		Health: nodestate.Health{Trouble: "not Ready (KubeletNotReady)", Since: noon},
 		Cordon: nodestate.Cordon{Unschedulable: true, For: "v1"},
-		Step:   nodestate.Step{Draining: true, DrainStarted: noon.Add(-time.Minute), DrainStatus: "2 pods left", HeldUpSince: noon.Add(-30 * time.Second), Rebooting: true},
-		Marks:  nodestate.Marks{Tainted: true, Postponed: nodestate.Postponed{For: "v0", At: noon.Add(-time.Hour)}, Booted: "rendered-infra-1a2b", Checked: true, Attested: "infra"},
+		Step: nodestate.Step{
+			Draining: true, DrainStarted: noon.Add(-time.Minute), DrainStatus: "2 pods left",
+			HeldUpSince: noon.Add(-30 * time.Second), Rebooting: true,
+		},
+		Marks: nodestate.Marks{
+			Tainted: true, Postponed: nodestate.Postponed{For: "v0", At: noon.Add(-time.Hour)},
+			Booted: "rendered-infra-1a2b", Checked: true, Attested: "infra",
+		},
 	}
 	if diff := gocmp.Diff(want, nodestate.Read(n)); diff != "" {
 		t.Errorf("another node (-want +got):\n%s", diff)
@@ -63,8 +75,13 @@ func TestReadNode(t *testing.T) {
 
 // TestHealthOfANode says what of a kubelet's conditions counts.
 func TestHealthOfANode(t *testing.T) {
-	condition := func(kind corev1.NodeConditionType, status corev1.ConditionStatus, reason string) corev1.NodeCondition {
-		return corev1.NodeCondition{Type: kind, Status: status, Reason: reason, LastTransitionTime: metav1.NewTime(noon)}
+	condition := func(kind corev1.NodeConditionType, status corev1.ConditionStatus,
+		reason string,
+	) corev1.NodeCondition {
+		return corev1.NodeCondition{
+			Type: kind, Status: status, Reason: reason,
+			LastTransitionTime: metav1.NewTime(noon),
+		}
 	}
 	// In the order in which a kubelet lists them.
 	kubelet := func(disk, ready corev1.ConditionStatus, reason string) []corev1.NodeCondition {
@@ -115,19 +132,34 @@ func TestTheLabelsOfACustomPool(t *testing.T) {
 	in := func(key string, values ...string) metav1.LabelSelectorRequirement {
 		return metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpIn, Values: values}
 	}
-	s := &metav1.LabelSelector{MatchLabels: map[string]string{"bunsen.dev/a": "1"}, MatchExpressions: []metav1.LabelSelectorRequirement{
-		in("node-role.kubernetes.io/b", "2"), in("c", "3", "4"),
-		{Key: "bunsen.dev/d", Operator: metav1.LabelSelectorOpExists},
-		{Key: "bunsen.dev/a", Operator: metav1.LabelSelectorOpExists},
-		{Key: "e", Operator: metav1.LabelSelectorOpDoesNotExist},
-	}}
-	got := nodestate.NewCustoms([]*mcfgv1.MachineConfigPool{pool("worker", s), pool("x", nil), pool("infra", s), pool("own", &metav1.LabelSelector{MatchLabels: map[string]string{"example.com/tier": "own"}}), pool("head", &metav1.LabelSelector{MatchLabels: map[string]string{"node-role.kubernetes.io/control-plane": ""}}), pool("edge", &metav1.LabelSelector{MatchExpressions: s.MatchExpressions[:1]})})
-	want := []nodestate.Custom{{Pool: "edge", Labels: map[string]string{"node-role.kubernetes.io/b": "2"}}, {Pool: "infra", Labels: map[string]string{"bunsen.dev/a": "1", "node-role.kubernetes.io/b": "2", "bunsen.dev/d": ""}}}
+	s := &metav1.LabelSelector{
+		MatchLabels: map[string]string{"bunsen.dev/a": "1"},
+		MatchExpressions: []metav1.LabelSelectorRequirement{
+			in("node-role.kubernetes.io/b", "2"), in("c", "3", "4"),
+			{Key: "bunsen.dev/d", Operator: metav1.LabelSelectorOpExists},
+			{Key: "bunsen.dev/a", Operator: metav1.LabelSelectorOpExists},
+			{Key: "e", Operator: metav1.LabelSelectorOpDoesNotExist},
+		},
+	}
+	got := nodestate.NewCustoms([]*mcfgv1.MachineConfigPool{
+		pool("worker", s), pool("x", nil), pool("infra", s),
+		pool("own", &metav1.LabelSelector{MatchLabels: map[string]string{"example.com/tier": "own"}}),
+		pool("head",
+			&metav1.LabelSelector{MatchLabels: map[string]string{"node-role.kubernetes.io/control-plane": ""}}),
+		pool("edge", &metav1.LabelSelector{MatchExpressions: s.MatchExpressions[:1]}),
+	})
+	want := []nodestate.Custom{
+		{Pool: "edge", Labels: map[string]string{"node-role.kubernetes.io/b": "2"}},
+		{Pool: "infra", Labels: map[string]string{"bunsen.dev/a": "1", "node-role.kubernetes.io/b": "2", "bunsen.dev/d": ""}},
+	}
 	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Errorf("other pools or labels (-want +got):\n%s", diff)
 	}
 }
 
 func pool(name string, s *metav1.LabelSelector) *mcfgv1.MachineConfigPool {
-	return &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: mcfgv1.MachineConfigPoolSpec{NodeSelector: s}}
+	return &mcfgv1.MachineConfigPool{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       mcfgv1.MachineConfigPoolSpec{NodeSelector: s},
+	}
 }

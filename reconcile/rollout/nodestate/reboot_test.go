@@ -7,7 +7,8 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 )
 
-// TestARebootIsNotIntoAConfigThatWasAssignedLater has a node that rebooted from v0 into v1, whose pool was then reverted to v0.
+// TestARebootIsNotIntoAConfigThatWasAssignedLater has a node that rebooted from v0 into v1, whose pool was then
+// reverted to v0.
 func TestARebootIsNotIntoAConfigThatWasAssignedLater(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
@@ -21,9 +22,15 @@ func TestARebootIsNotIntoAConfigThatWasAssignedLater(t *testing.T) {
 		"it does not return":              {"v1", 11 * time.Minute, "has not returned from its reboot: not Ready for 11m: its kubelet stopped reporting"},
 		"it does not return for a revert": {"v0", 11 * time.Minute, "has not returned from its reboot: not Ready for 11m: its kubelet stopped reporting"},
 	} {
-		n := nodestate.Node{Name: "n0", State: "Working", Config: nodestate.Configs{Current: "v0", Desired: c.desired}, Step: nodestate.Step{Rebooting: true}}
+		n := nodestate.Node{
+			Name: "n0", State: "Working", Config: nodestate.Configs{Current: "v0", Desired: c.desired},
+			Step: nodestate.Step{Rebooting: true},
+		}
 		if c.silent > 0 {
-			n.Health = nodestate.Health{Trouble: "not Ready", Silence: "its kubelet stopped reporting", Since: now.Add(-c.silent)}
+			n.Health = nodestate.Health{
+				Trouble: "not Ready", Silence: "its kubelet stopped reporting",
+				Since: now.Add(-c.silent),
+			}
 		}
 		if got := (nodestate.Wording{Now: now, Target: "v1"}).State(&n); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

@@ -13,7 +13,8 @@ func (n *Node) Ready() bool { return n.Health.Trouble == "" && !n.Cordon.Unsched
 // equal too.
 func (n *Node) Done() bool {
 	c := n.Config
-	return c.Current != "" && c.Current == c.Desired && n.State == v1alpha1.StateDone && c.CurrentImage == c.DesiredImage
+	return c.Current != "" && c.Current == c.Desired && n.State == v1alpha1.StateDone &&
+		c.CurrentImage == c.DesiredImage
 }
 
 // layered reports whether the node has an image besides its config.
@@ -45,7 +46,8 @@ func (n *Node) UpdatedTo(target string) bool {
 	return n.Done() && n.Config.Desired == target && n.Config.DesiredImage == ""
 }
 
-// assigned reports whether the target is the node's desired config. A layered node needs an assignment that removes its image.
+// assigned reports whether the target is the node's desired config. A layered node needs an assignment that removes its
+// image.
 func (n *Node) assigned(target string) bool {
 	return n.Config.Desired == target && n.Config.DesiredImage == ""
 }
@@ -65,8 +67,8 @@ func LacksFiles(n *Node) bool {
 	return n.State == v1alpha1.StateWorking && n.Config.Current != n.Config.Desired && n.Fetched.Problem != ""
 }
 
-// LacksSecrets reports whether the node has not begun to update to its desired config and cannot: the server has published a
-// newer revision of the config's secrets. The node waits for its next assignment.
+// LacksSecrets reports whether the node has not begun to update to its desired config and cannot: the server has
+// published a newer revision of the config's secrets. The node waits for its next assignment.
 func (n *Node) LacksSecrets(published map[string]string) bool {
 	config, revision := v1alpha1.SplitConfigAt(n.Config.Desired)
 	newer := revision != "" && published[config] != "" && published[config] != revision

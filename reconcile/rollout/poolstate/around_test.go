@@ -82,20 +82,28 @@ func TestWhoComesFirst(t *testing.T) {
 	}
 }
 
-// TestASharedBudgetIsOfAllPoolsTogether: a percentage is of all their nodes, and the own places are not counted as used by
-// others.
+// TestASharedBudgetIsOfAllPoolsTogether: a percentage is of all their nodes, and the own places are not counted as used
+// by others.
 func TestASharedBudgetIsOfAllPoolsTogether(t *testing.T) {
-	pools := map[string]nodestate.Counts{"worker": {Machines: 50, Places: 3}, "infra": {Machines: 30, Places: 2}, "gpu": {Machines: 20}, "edge": {Machines: 1, Places: 1}}
+	pools := map[string]nodestate.Counts{
+		"worker": {Machines: 50, Places: 3}, "infra": {Machines: 30, Places: 2},
+		"gpu": {Machines: 20}, "edge": {Machines: 1, Places: 1},
+	}
 	got, err := poolstate.NewShared(pace.Together{Policy: "all", Max: intstr.FromString("10%")}, "worker", pools)
-	if diff := gocmp.Diff(poolstate.Shared{Policy: "all", Max: 10, Used: 3, Who: "edge 1, infra 2", Pools: []string{"edge", "infra"}}, got); diff != "" || err != nil {
+	if diff := gocmp.Diff(poolstate.Shared{
+		Policy: "all", Max: 10, Used: 3, Who: "edge 1, infra 2",
+		Pools: []string{"edge", "infra"},
+	}, got); diff != "" || err != nil {
 		t.Errorf("%v, (-want +got):\n%s", err, diff)
 	}
 	for text, want := range map[string]int{"1%": 1, "0": 1, "200%": 202, "7": 7} {
-		if got, err := poolstate.NewShared(pace.Together{Max: intstr.Parse(text)}, "worker", pools); got.Max != want || err != nil {
+		if got, err := poolstate.NewShared(pace.Together{Max: intstr.Parse(text)}, "worker", pools); got.Max != want ||
+			err != nil {
 			t.Errorf("%s comes to %d, %v; want %d", text, got.Max, err, want)
 		}
 	}
-	if _, err := poolstate.NewShared(pace.Together{Policy: "all", Max: intstr.FromString("many")}, "worker", pools); err == nil || !strings.Contains(err.Error(), `"many" of RolloutPolicy "all"`) {
+	if _, err := poolstate.NewShared(pace.Together{Policy: "all", Max: intstr.FromString("many")}, "worker",
+		pools); err == nil || !strings.Contains(err.Error(), `"many" of RolloutPolicy "all"`) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -104,12 +112,16 @@ func TestASharedBudgetIsOfAllPoolsTogether(t *testing.T) {
 func TestReadFacts(t *testing.T) {
 	p := poolAt("fleet", "main@sha1:b", "v1", "v0")
 	p.Name, p.Spec.Paused, p.Spec.MaxUnavailable = "worker", true, new(intstr.FromString("50%"))
-	p.Annotations[v1alpha1.RolloutAnnotation] = v1alpha1.RolloutRecord{Config: "v1", Began: metav1.NewTime(noon), Steps: 2, Healthy: "v0"}.String()
+	p.Annotations[v1alpha1.RolloutAnnotation] = v1alpha1.RolloutRecord{
+		Config: "v1", Began: metav1.NewTime(noon),
+		Steps: 2, Healthy: "v0",
+	}.String()
 	p.Annotations[v1alpha1.OpenUntilAnnotation] = "2026-01-02T13:00:00Z"
 	p.Annotations[v1alpha1.RetryAnnotation] = "yesterday"
 	p.Status.Configuration.Name = "v1" // as an empty pool has it, which was well with nothing
 	f := poolstate.Read(p, nil, poolstate.Published{}, 8)
-	if f.Pool != "worker" || f.Target != "v1" || !f.Paused || f.MaxUnavailable != 4 || f.Care.Healthy != "v0" || f.Care.Record.Steps != 2 ||
+	if f.Pool != "worker" || f.Target != "v1" || !f.Paused || f.MaxUnavailable != 4 || f.Care.Healthy != "v0" ||
+		f.Care.Record.Steps != 2 ||
 		f.Care.OpenUntil.Hour() != 13 || !f.Care.RetryAt.IsZero() || f.Care.Invalid+f.Care.Lost != "" {
 		t.Errorf("got %+v", f)
 	}
@@ -117,7 +129,8 @@ func TestReadFacts(t *testing.T) {
 	bad := v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "careful"}}
 	bad.Spec.Windows = []v1alpha1.MaintenanceWindow{{Schedule: "never", Duration: metav1.Duration{Duration: 3600e9}}}
 	f = poolstate.Read(p, []v1alpha1.RolloutPolicy{bad}, poolstate.Published{}, 8)
-	if f.Care.Record.Config != "" || f.Care.Healthy != "v1" || !strings.Contains(f.Care.Lost, v1alpha1.RolloutAnnotation) {
+	if f.Care.Record.Config != "" || f.Care.Healthy != "v1" ||
+		!strings.Contains(f.Care.Lost, v1alpha1.RolloutAnnotation) {
 		t.Errorf("lost: %q, healthy %q", f.Care.Lost, f.Care.Healthy)
 	}
 	for _, want := range []string{`"half"`, "careful", "spec.windows[0].schedule"} {

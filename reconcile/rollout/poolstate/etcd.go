@@ -38,11 +38,13 @@ func EtcdHold(nodes []nodestate.Node, reports map[string]v1alpha1.DaemonReport, 
 	case !known && now.Sub(back) < v1alpha1.DaemonSilentAfter:
 		return "waiting for a report about the members of etcd after " + last + " became Ready"
 	case !known:
-		return "no daemon of a node with etcd has reported its members for " + nodestate.FormatDuration(v1alpha1.DaemonSilentAfter)
+		return "no daemon of a node with etcd has reported its members for " +
+			nodestate.FormatDuration(v1alpha1.DaemonSilentAfter)
 	case worst.Problem != "":
 		return "the state of etcd is unknown: " + bounded(worst.Problem)
 	case worst.Healthy < worst.Members && worst.Healthy-1 < worst.Members/2+1:
-		return fmt.Sprintf("%d of %d members of etcd are healthy, and without another one it would lose its quorum", worst.Healthy, worst.Members)
+		return fmt.Sprintf("%d of %d members of etcd are healthy, and without another one it would lose its quorum",
+			worst.Healthy, worst.Members)
 	}
 	return ""
 }

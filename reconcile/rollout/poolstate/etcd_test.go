@@ -19,7 +19,10 @@ func TestANodeOfEtcdWaitsForTheQuorum(t *testing.T) {
 	}
 	masters := []nodestate.Node{node("m0", time.Hour), node("m1", time.Hour), node("m2", 2*time.Minute)}
 	report := func(age time.Duration, members, healthy int, problem string) v1alpha1.DaemonReport {
-		return v1alpha1.DaemonReport{Seen: metav1.NewTime(now.Add(-age)), Etcd: &v1alpha1.EtcdReport{Members: members, Healthy: healthy, Problem: problem}}
+		return v1alpha1.DaemonReport{Seen: metav1.NewTime(now.Add(-age)), Etcd: &v1alpha1.EtcdReport{
+			Members: members,
+			Healthy: healthy, Problem: problem,
+		}}
 	}
 	const lost = "2 of 3 members of etcd are healthy, and without another one it would lose its quorum"
 	for name, c := range map[string]struct {

@@ -18,8 +18,8 @@ import (
 type Facts struct {
 	// Pool is the pool's name.
 	Pool string
-	// Target is the rendered config that the pool should run, with the revision of its secrets as v1alpha1.ConfigAt writes it;
-	// empty while nothing is rendered.
+	// Target is the rendered config that the pool should run, with the revision of its secrets as v1alpha1.ConfigAt
+	// writes it; empty while nothing is rendered.
 	Target string
 	// Secrets has the revisions of secrets; zero in a cluster without secrets.
 	Secrets Secrets
@@ -51,13 +51,13 @@ type Care struct {
 	// Record is the record on the pool; zero for none.
 	Record v1alpha1.RolloutRecord
 	// Healthy is the last config with which the whole pool was healthy: a revert returns to it. Healthy is
-	// Record.LastHealthy or, without a record, status.configuration.name. Healthy is empty if there is no such config, or
-	// if the config does not exist any more.
+	// Record.LastHealthy or, without a record, status.configuration.name. Healthy is empty if there is no such config,
+	// or if the config does not exist any more.
 	Healthy string
 	// Around has the limits by other pools.
 	Around Around
-	// NodeConfigs are the configs of single nodes, for Target and for the configs that Record names; nil if all nodes of
-	// the pool run the same config.
+	// NodeConfigs are the configs of single nodes, for Target and for the configs that Record names; nil if all nodes
+	// of the pool run the same config.
 	NodeConfigs NodeConfigs
 	// Gates are the answers of jobs and queries. A gate of the policy without an answer is closed.
 	Gates []Gate
@@ -139,16 +139,18 @@ const (
 	GateFailed GateVerdict = "Failed"
 )
 
-// Read reads a pool, the policies and the published secrets of the cluster. The caller sets Nodes, Host, Care.Around and
-// Care.Gates. Care.Invalid lists the invalid settings. The parameter size is the number of the pool's nodes.
+// Read reads a pool, the policies and the published secrets of the cluster. The caller sets Nodes, Host, Care.Around
+// and Care.Gates. Care.Invalid lists the invalid settings. The parameter size is the number of the pool's nodes.
 func Read(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy, secrets Published, size int) Facts {
 	f := Facts{Pool: pool.Name, Paused: pool.Spec.Paused, PausedBy: pausedBy(pool), Held: held(pool)}
 	f.Requester.Revision = pool.Annotations[v1alpha1.RevisionAnnotation]
-	if t, err := v1alpha1.ParsePoolTarget(pool.Annotations[v1alpha1.TargetAnnotation]); err == nil && t.Config == pool.Spec.Configuration.Name {
+	if t, err := v1alpha1.ParsePoolTarget(pool.Annotations[v1alpha1.TargetAnnotation]); err == nil &&
+		t.Config == pool.Spec.Configuration.Name {
 		f.Requester = t.Requester
 	}
 	c := &f.Care
-	c.OpenUntil, c.RetryAt = nodestate.ParseTime(pool.Annotations[v1alpha1.OpenUntilAnnotation]), nodestate.ParseTime(pool.Annotations[v1alpha1.RetryAnnotation])
+	c.OpenUntil, c.RetryAt = nodestate.ParseTime(pool.Annotations[v1alpha1.OpenUntilAnnotation]),
+		nodestate.ParseTime(pool.Annotations[v1alpha1.RetryAnnotation])
 	record, err := v1alpha1.ParseRolloutRecord(pool.Annotations[v1alpha1.RolloutAnnotation])
 	if err != nil {
 		c.Lost = err.Error() + "; what the rollout remembered is lost, and it begins again"
@@ -166,7 +168,8 @@ func Read(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy, sec
 
 // pausedBy returns a text that says who paused a pool, why and until when, as far as the pool's annotations say so.
 func pausedBy(pool *mcfgv1.MachineConfigPool) string {
-	who, until := pool.Annotations[v1alpha1.PausedByAnnotation], nodestate.ParseTime(pool.Annotations[v1alpha1.PausedUntilAnnotation])
+	who, until := pool.Annotations[v1alpha1.PausedByAnnotation],
+		nodestate.ParseTime(pool.Annotations[v1alpha1.PausedUntilAnnotation])
 	if who == "" || until.IsZero() {
 		return who
 	}
@@ -194,7 +197,8 @@ func held(pool *mcfgv1.MachineConfigPool) string {
 // according to the pool's record; empty for none. Without a valid record, HealthyConfig returns
 // status.configuration.name.
 func HealthyConfig(pool *mcfgv1.MachineConfigPool) string {
-	if record, err := v1alpha1.ParseRolloutRecord(pool.Annotations[v1alpha1.RolloutAnnotation]); err == nil && record.Config != "" {
+	if record, err := v1alpha1.ParseRolloutRecord(pool.Annotations[v1alpha1.RolloutAnnotation]); err == nil &&
+		record.Config != "" {
 		return record.LastHealthy()
 	}
 	return pool.Status.Configuration.Name

@@ -9,20 +9,22 @@ import (
 )
 
 // NodeConfigs are the configs of a pool whose nodes have configs of their own, by the name of the pool's config. A
-// decision is about configs of the pool only: a node that runs its own config of a pool's config runs the pool's config.
+// decision is about configs of the pool only: a node that runs its own config of a pool's config runs the pool's
+// config.
 type NodeConfigs map[string]OwnConfigs
 
 // OwnConfigs are the configs of single nodes for a config of the pool.
 type OwnConfigs struct {
 	v1alpha1.NodeConfigs
-	// Revisions has the revisions of the secrets of these configs, by name, for each known revision of the pool's config.
+	// Revisions has the revisions of the secrets of these configs, by name, for each known revision of the pool's
+	// config.
 	Revisions map[string]map[string]string
 	// If AnyRevision is true, the revisions were not read, and each revision that a node has counts as the right one.
 	AnyRevision bool
 }
 
-// Own returns the config that a node runs if the pool runs config: its own config, or config itself. The revision of its
-// secrets is that of its own config, so that a changed secret is another config only for nodes that refer to it.
+// Own returns the config that a node runs if the pool runs config: its own config, or config itself. The revision of
+// its secrets is that of its own config, so that a changed secret is another config only for nodes that refer to it.
 func (c NodeConfigs) Own(config, node string) string {
 	name, secrets := v1alpha1.SplitConfigAt(config)
 	of, ok := c[name]
@@ -39,7 +41,8 @@ func (c NodeConfigs) Own(config, node string) string {
 	return v1alpha1.ConfigAt(own, secrets)
 }
 
-// Knows reports whether the configs that nodes run for a config of the pool are known with the revisions of their secrets.
+// Knows reports whether the configs that nodes run for a config of the pool are known with the revisions of their
+// secrets.
 func (c NodeConfigs) Knows(config string) bool {
 	name, secrets := v1alpha1.SplitConfigAt(config)
 	of := c[name]
@@ -47,14 +50,15 @@ func (c NodeConfigs) Knows(config string) bool {
 	return known || !of.Secrets || of.AnyRevision
 }
 
-// IsPools reports whether a config may be that of a whole pool. If nodes have configs of their own, only known ones are.
+// IsPools reports whether a config may be that of a whole pool. If nodes have configs of their own, only known ones
+// are.
 func (c NodeConfigs) IsPools(config string) bool {
 	_, known := c[v1alpha1.ConfigName(config)]
 	return known || len(c) == 0
 }
 
-// InTermsOf returns the nodes with the names of the pool's configs in place of their own configs. If a node's own config
-// is that of several configs of the pool, the first of prefer counts. It does not change the given nodes.
+// InTermsOf returns the nodes with the names of the pool's configs in place of their own configs. If a node's own
+// config is that of several configs of the pool, the first of prefer counts. It does not change the given nodes.
 func (c NodeConfigs) InTermsOf(nodes []nodestate.Node, prefer ...string) []nodestate.Node {
 	if len(c) == 0 {
 		return nodes
@@ -66,7 +70,8 @@ func (c NodeConfigs) InTermsOf(nodes []nodestate.Node, prefer ...string) []nodes
 			*name = c.ofPool(*name, n.Name, prefer)
 		}
 		if n.Config.Current == n.Config.Desired && current != nodes[i].Config.Desired {
-			n.Config.Current = current // Another revision of its secrets, which the Node does not distinguish from that of the pool's config.
+			// Another revision of its secrets, which the Node does not distinguish from that of the pool's config.
+			n.Config.Current = current
 		}
 	}
 	return out
@@ -105,8 +110,8 @@ func (f Facts) Assigned() string {
 }
 
 // SetNodeConfigs sets the configs of single nodes, for the configs of the pool that the facts name. The function read
-// returns the NodeConfigs of a rendered config. If the revisions of their secrets are not known, no decision can be made:
-// a user deleted the published revisions, and a server publishes the present ones again.
+// returns the NodeConfigs of a rendered config. If the revisions of their secrets are not known, no decision can be
+// made: a user deleted the published revisions, and a server publishes the present ones again.
 func (f *Facts) SetNodeConfigs(read func(config string) v1alpha1.NodeConfigs) {
 	for _, at := range f.Preferred("") {
 		name, secrets := v1alpha1.SplitConfigAt(at)
@@ -128,7 +133,8 @@ func (f *Facts) SetNodeConfigs(read func(config string) v1alpha1.NodeConfigs) {
 	}
 	for _, at := range []string{f.Target, f.Assigned()} {
 		if f.Secrets.Unresolved == "" && !f.Care.NodeConfigs.Knows(at) {
-			f.Secrets.Unresolved = fmt.Sprintf("no machine-config-server has published the revisions of the secrets of single nodes for %s in ConfigMap %s/%s", at, v1alpha1.ServerNamespace, v1alpha1.SecretsConfigMap)
+			f.Secrets.Unresolved = fmt.Sprintf("no machine-config-server has published the revisions of the secrets "+
+				"of single nodes for %s in ConfigMap %s/%s", at, v1alpha1.ServerNamespace, v1alpha1.SecretsConfigMap)
 		}
 	}
 }

@@ -121,7 +121,8 @@ func NewAhead(own *mcfgv1.MachineConfigPool, name string, other *mcfgv1.MachineC
 // ended reports whether a pool's record says that the rollout of its target ended. An invalid record counts as absent.
 func ended(p *mcfgv1.MachineConfigPool) bool {
 	r, err := v1alpha1.ParseRolloutRecord(p.Annotations[v1alpha1.RolloutAnnotation])
-	return err == nil && r.Config == p.Spec.Configuration.Name && r.Ended != nil // while new secrets are rolled out, Ended is nil
+	// while new secrets are rolled out, Ended is nil
+	return err == nil && r.Config == p.Spec.Configuration.Name && r.Ended != nil
 }
 
 // AheadOf returns the names of the pools that are updated before a pool: the pools that its policy names, and for the
@@ -150,7 +151,9 @@ func NewShared(t pace.Together, own string, pools map[string]nodestate.Counts) (
 	s.Who = strings.Join(who, ", ")
 	var err error
 	if s.Max, err = ScaleLimit(&t.Max, nodes); err != nil {
-		return s, &pace.PolicyError{Policy: t.Policy, Err: fmt.Errorf("reading maxUnavailableTogether %q of RolloutPolicy %q: %w; write a number such as 2, or a percentage such as \"10%%\"", t.Max.String(), t.Policy, err)}
+		return s, &pace.PolicyError{Policy: t.Policy, Err: fmt.Errorf("reading maxUnavailableTogether %q of "+
+			"RolloutPolicy %q: %w; write a number such as 2, or a percentage such as \"10%%\"", t.Max.String(),
+			t.Policy, err)}
 	}
 	return s, nil
 }

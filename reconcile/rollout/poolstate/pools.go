@@ -23,7 +23,8 @@ func SelectingAll(pool *mcfgv1.MachineConfigPool) error {
 		selector *metav1.LabelSelector
 	}{{"nodeSelector", pool.Spec.NodeSelector}, {"machineConfigSelector", pool.Spec.MachineConfigSelector}} {
 		if s.selector != nil && membership.SelectsNothing(s.selector) {
-			return fmt.Errorf("spec.%s of MachineConfigPool %q is {}, which selects nothing here: write matchLabels or matchExpressions", s.field, pool.Name)
+			return fmt.Errorf("spec.%s of MachineConfigPool %q is {}, which selects nothing here: write matchLabels "+
+				"or matchExpressions", s.field, pool.Name)
 		}
 	}
 	return nil
@@ -39,7 +40,8 @@ func MaxUnavailable(pool string, want *intstr.IntOrString, nodes int) (int, erro
 	}
 	n, err := ScaleLimit(want, nodes)
 	if err != nil {
-		return 0, fmt.Errorf("reading maxUnavailable %q of MachineConfigPool %q: %w; write a number such as 2, or a percentage such as \"10%%\"", want.String(), pool, err)
+		return 0, fmt.Errorf("reading maxUnavailable %q of MachineConfigPool %q: %w; write a number such as 2, or a "+
+			"percentage such as \"10%%\"", want.String(), pool, err)
 	}
 	return n, nil
 }

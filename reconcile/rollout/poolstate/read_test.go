@@ -19,7 +19,10 @@ import (
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 func pool(name string, s *metav1.LabelSelector) *mcfgv1.MachineConfigPool {
-	return &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: mcfgv1.MachineConfigPoolSpec{NodeSelector: s}}
+	return &mcfgv1.MachineConfigPool{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       mcfgv1.MachineConfigPoolSpec{NodeSelector: s},
+	}
 }
 
 // TestPoolsOfANode covers what the vectors in test/vectors do not.
@@ -27,8 +30,13 @@ func TestPoolsOfANode(t *testing.T) {
 	role := func(r string) *metav1.LabelSelector {
 		return &metav1.LabelSelector{MatchLabels: map[string]string{r: ""}}
 	}
-	normal := []*mcfgv1.MachineConfigPool{pool("worker", role("w")), pool("infra", role("i")), pool("gpu", role("g")), pool("nil", nil), pool("empty", &metav1.LabelSelector{})}
-	broken := append(normal[:len(normal):len(normal)], pool("broken", &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "x", Operator: "Near"}}}))
+	normal := []*mcfgv1.MachineConfigPool{
+		pool("worker", role("w")), pool("infra", role("i")), pool("gpu", role("g")),
+		pool("nil", nil), pool("empty", &metav1.LabelSelector{}),
+	}
+	broken := append(normal[:len(normal):len(normal)],
+		pool("broken",
+			&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "x", Operator: "Near"}}}))
 	for sentence, tc := range map[string]struct {
 		pools   []*mcfgv1.MachineConfigPool
 		labels  map[string]string
@@ -84,7 +92,10 @@ func TestAPoolThatSelectsEverythingIsToldAbout(t *testing.T) {
 		"a nodeSelector of {}":          {&metav1.LabelSelector{}, named, "spec.nodeSelector"},
 		"a machineConfigSelector of {}": {named, &metav1.LabelSelector{}, "spec.machineConfigSelector"},
 	} {
-		pool := &mcfgv1.MachineConfigPool{Spec: mcfgv1.MachineConfigPoolSpec{NodeSelector: c.nodes, MachineConfigSelector: c.configs}}
+		pool := &mcfgv1.MachineConfigPool{Spec: mcfgv1.MachineConfigPoolSpec{
+			NodeSelector:          c.nodes,
+			MachineConfigSelector: c.configs,
+		}}
 		got := poolstate.Read(pool, nil, poolstate.Published{}, 3).Care.Invalid
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q in it", does, got, c.want)

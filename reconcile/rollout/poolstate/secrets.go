@@ -8,12 +8,13 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// Published has what the cluster says about the secrets of rendered configs. The zero value is a cluster without secrets.
+// Published has what the cluster says about the secrets of rendered configs. The zero value is a cluster without
+// secrets.
 type Published struct {
 	// Revisions are the entries of v1alpha1.SecretsConfigMap by rendered config.
 	Revisions map[string]v1alpha1.SecretsRevision
-	// Refers reports whether a rendered config refers to secrets; nil if none does. It matters only for configs without an
-	// entry: the server may not have published one yet.
+	// Refers reports whether a rendered config refers to secrets; nil if none does. It matters only for configs without
+	// an entry: the server may not have published one yet.
 	Refers func(config string) bool
 	// Unread is true if a user may not read the revisions.
 	Unread bool
@@ -23,8 +24,8 @@ type Published struct {
 type Secrets struct {
 	// Revisions are the published revisions by rendered config.
 	Revisions map[string]string
-	// Unresolved says why the pool's config has no revision yet, although it refers to secrets. Then no node is assigned it.
-	// It is empty if the config has a revision or refers to no secrets.
+	// Unresolved says why the pool's config has no revision yet, although it refers to secrets. Then no node is
+	// assigned it. It is empty if the config has a revision or refers to no secrets.
 	Unresolved string
 	// Problems are the secrets of the pool's config that the server cannot resolve.
 	Problems []v1alpha1.SecretProblem
@@ -34,8 +35,8 @@ type Secrets struct {
 	Unread bool
 }
 
-// revisionsOf returns the revisions of the secrets of the configs of single nodes at a revision of the pool's config; nil if
-// they are not known.
+// revisionsOf returns the revisions of the secrets of the configs of single nodes at a revision of the pool's config;
+// nil if they are not known.
 func (s Secrets) revisionsOf(of v1alpha1.NodeConfigs, config, revision string) map[string]string {
 	published, ok := s.Own[config]
 	switch {
@@ -51,8 +52,8 @@ func (s Secrets) revisionsOf(of v1alpha1.NodeConfigs, config, revision string) m
 	return was.ByConfig(of)
 }
 
-// target returns a rendered config with the revision of its secrets, and the secrets. A config without a published revision
-// keeps that of the record, because a server published it earlier.
+// target returns a rendered config with the revision of its secrets, and the secrets. A config without a published
+// revision keeps that of the record, because a server published it earlier.
 func (p Published) target(config string, record v1alpha1.RolloutRecord) (target string, s Secrets) {
 	s.Unread = p.Unread
 	for name, r := range p.Revisions {
@@ -84,9 +85,9 @@ func (p Published) target(config string, record v1alpha1.RolloutRecord) (target 
 	return config, s
 }
 
-// AtReturn returns a config to which a pool returns, with the revision of its secrets that nodes can get. If only the secrets
-// of the pool's config changed, the nodes have their earlier revision. Otherwise it is the published revision, because the
-// server has no earlier one.
+// AtReturn returns a config to which a pool returns, with the revision of its secrets that nodes can get. If only the
+// secrets of the pool's config changed, the nodes have their earlier revision. Otherwise it is the published revision,
+// because the server has no earlier one.
 func (s Secrets) AtReturn(back, target string) string {
 	config := v1alpha1.ConfigName(back)
 	if revision := s.Revisions[config]; revision != "" && (config == back || config != v1alpha1.ConfigName(target)) {
@@ -102,11 +103,13 @@ const mostProblems = 3
 func unresolvedText(config string, entry v1alpha1.SecretsRevision, published bool) string {
 	switch {
 	case !published:
-		return fmt.Sprintf("%s refers to secrets, and no machine-config-server has published their revision in ConfigMap %s/%s yet", config, v1alpha1.ServerNamespace, v1alpha1.SecretsConfigMap)
+		return fmt.Sprintf("%s refers to secrets, and no machine-config-server has published their revision in "+
+			"ConfigMap %s/%s yet", config, v1alpha1.ServerNamespace, v1alpha1.SecretsConfigMap)
 	case len(entry.Problems) == 0:
 		return fmt.Sprintf("the machine-config-server has not resolved the secrets of %s yet", config)
 	}
-	return fmt.Sprintf("the machine-config-server cannot resolve the secrets of %s: %s", config, ProblemsText(entry.Problems))
+	return fmt.Sprintf("the machine-config-server cannot resolve the secrets of %s: %s", config,
+		ProblemsText(entry.Problems))
 }
 
 // ProblemsText names the first problems of secrets.

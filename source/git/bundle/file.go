@@ -58,7 +58,9 @@ func (f File) Refs(ctx context.Context, prefixes []string) ([]source.Ref, error)
 	}
 	defer in.Close()
 	refs := slices.DeleteFunc(in.header.Refs, func(r source.Ref) bool {
-		return len(prefixes) > 0 && !slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(r.Name, p) })
+		return len(prefixes) > 0 && !slices.ContainsFunc(prefixes, func(p string) bool {
+			return strings.HasPrefix(r.Name, p)
+		})
 	})
 	if !slices.ContainsFunc(refs, isTag) {
 		return refs, nil
@@ -159,7 +161,8 @@ func (f File) fill(ctx context.Context, in *opened, folder *objects.Folder) erro
 		return nil // The folder gets a pack only as a whole, so it has the objects of all refs.
 	}
 	if i := slices.IndexFunc(in.header.Prerequisites, missing); i >= 0 {
-		return f.invalid(fmt.Errorf("the bundle builds on commit %s, which the controller does not have: create it with the whole history (git bundle create config.bundle main)", in.header.Prerequisites[i]))
+		return f.invalid(fmt.Errorf("the bundle builds on commit %s, which the controller does not have: create it "+
+			"with the whole history (git bundle create config.bundle main)", in.header.Prerequisites[i]))
 	}
 	_, err := folder.Add(ctx, in.pack, f.Limits)
 	var known *fault.Error
@@ -171,7 +174,8 @@ func (f File) fill(ctx context.Context, in *opened, folder *objects.Folder) erro
 	case errors.As(err, &known):
 		return f.invalid(known.Err)
 	}
-	return f.invalid(fmt.Errorf("the bundle is damaged or incomplete: copy it again under another name, and rename it (%w)", err))
+	return f.invalid(fmt.Errorf("the bundle is damaged or incomplete: copy it again under another name, and rename "+
+		"it (%w)", err))
 }
 
 // HasHistory reports whether a folder has all ancestors of a commit, apart from ancestors of the applied commit. A

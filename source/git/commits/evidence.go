@@ -23,7 +23,8 @@ func Evidence(ctx context.Context, store objects.Reader, p source.Picked, comple
 	}
 	e := source.Evidence{Ref: p.FullName, Applied: p.Applied, Commit: raw, Added: [][]byte{raw}}
 	if p.TagObject != "" {
-		if e.Tag, err = objects.ReadObject(store, plumbing.TagObject, plumbing.NewHash(p.TagObject), maxCommitBytes); err != nil {
+		if e.Tag, err = objects.ReadObject(store, plumbing.TagObject, plumbing.NewHash(p.TagObject),
+			maxCommitBytes); err != nil {
 			return source.Evidence{}, fmt.Errorf("reading the object of tag %s: %w", p.Ref, err)
 		}
 	}

@@ -13,14 +13,19 @@ import (
 	"github.com/bunsen-os/bunsen/source/git/objects"
 )
 
-// commitsSince returns the objects of the commits that head adds to the applied commit, head first, and the relation of both commits.
-// Parents that the store does not have count as older than the applied commit.
+// commitsSince returns the objects of the commits that head adds to the applied commit, head first, and the relation of
+// both commits. Parents that the store does not have count as older than the applied commit.
 //
 // commitsSince reads the newest commits first. So commitsSince reads only a few commits if head adds a few commits to a
 // long history. The times of commits are what their authors write: a wrong time can only add commits of the applied
 // history to the result.
-func commitsSince(ctx context.Context, store objects.Reader, applied, head plumbing.Hash) ([][]byte, source.Descent, error) {
-	w := historyWalk{store: store, old: map[plumbing.Hash]bool{}, queued: map[plumbing.Hash]bool{}, waiting: map[plumbing.Hash]bool{}}
+func commitsSince(ctx context.Context, store objects.Reader, applied,
+	head plumbing.Hash,
+) ([][]byte, source.Descent, error) {
+	w := historyWalk{
+		store: store, old: map[plumbing.Hash]bool{}, queued: map[plumbing.Hash]bool{},
+		waiting: map[plumbing.Hash]bool{},
+	}
 	if err := w.enqueue(head, false); err != nil {
 		return nil, source.Unknown, err
 	}

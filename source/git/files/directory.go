@@ -15,10 +15,11 @@ import (
 // Directory is a directory for files, and the same directory of an earlier tree. The directory on disk is created with
 // its first file, because git has no empty folders.
 type Directory struct {
-	parent  *Directory
-	name    string
-	into    *os.File
-	earlier *os.File // earlier is the directory of the earlier tree. It is nil if the earlier tree has no such directory.
+	parent *Directory
+	name   string
+	into   *os.File
+	// earlier is the directory of the earlier tree. It is nil if the earlier tree has no such directory.
+	earlier *os.File
 }
 
 const openFolder = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
@@ -74,12 +75,16 @@ func (d *Directory) Close() {
 // Unchanged returns the content of a file of the earlier tree, if it is the object with this hash, has this mode and at
 // most limit bytes. Unchanged compares the content, so it notices if another program changed the file.
 func (d *Directory) Unchanged(name string, hash plumbing.Hash, mode os.FileMode, limit int64) ([]byte, bool) {
-	return d.UnchangedContent(name, mode, limit, func(data []byte) bool { return plumbing.ComputeHash(plumbing.BlobObject, data) == hash })
+	return d.UnchangedContent(name, mode, limit, func(data []byte) bool {
+		return plumbing.ComputeHash(plumbing.BlobObject, data) == hash
+	})
 }
 
 // UnchangedContent returns the content of a file of the earlier tree, if the content is the wanted one, and the file
 // has this mode and at most limit bytes.
-func (d *Directory) UnchangedContent(name string, mode os.FileMode, limit int64, wanted func([]byte) bool) ([]byte, bool) {
+func (d *Directory) UnchangedContent(name string, mode os.FileMode, limit int64,
+	wanted func([]byte) bool,
+) ([]byte, bool) {
 	if d.earlier == nil {
 		return nil, false
 	}

@@ -56,7 +56,8 @@ type stream struct {
 // commit adds one to a branch; its changes are lines of fast-import.
 func (h *stream) commit(branch, from string, merge []string, changes ...string) {
 	h.commits++
-	fmt.Fprintf(&h.b, "commit refs/heads/%s\nmark :%d\nauthor Ada <ada@example.org> %d +0000\ncommitter Bot <bot@example.org> %[3]d +0000\n%s",
+	fmt.Fprintf(&h.b, "commit refs/heads/%s\nmark :%d\nauthor Ada <ada@example.org> %d +0000\n"+
+		"committer Bot <bot@example.org> %[3]d +0000\n%s",
 		branch, h.commits, 1700000000+h.commits*60, data(fmt.Sprint("commit ", h.commits)))
 	if from != "" {
 		fmt.Fprintf(&h.b, "from %s\n", from)
@@ -116,8 +117,8 @@ func blamed(t *testing.T, dir, path string, lines int) map[int]string {
 	return out
 }
 
-// TestBlameIsGits holds Blame against git's own on random histories with branches and merges. A version of the file is a
-// set of lines of which each has its own place, so that there is one way alone to say what a change left as it was.
+// TestBlameIsGits holds Blame against git's own on random histories with branches and merges. A version of the file is
+// a set of lines of which each has its own place, so that there is one way alone to say what a change left as it was.
 func TestBlameIsGits(t *testing.T) {
 	r := rand.New(rand.NewSource(5))
 	merges := 0
@@ -207,7 +208,8 @@ func TestBlameFollowsAFileThatWasMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := at.Blame(t.Context(), history.Query{File: "worker/10-a.bu", Lines: []int{2}})
-	if err != nil || got[2].File != "base/10-a.bu" || got[2].Commit.Subject != "commit 2" || got[2].Commit.Author != "Ada <ada@example.org>" {
+	if err != nil || got[2].File != "base/10-a.bu" || got[2].Commit.Subject != "commit 2" ||
+		got[2].Commit.Author != "Ada <ada@example.org>" {
 		t.Errorf("got %+v, %v", got[2], err)
 	}
 }
@@ -263,7 +265,8 @@ func TestBlameEndsWhereAShallowCloneEnds(t *testing.T) {
 	h.commit("main", ":1", nil, file("a", "one\ntwo\n"))
 	h.commit("main", ":2", nil, file("a", "one\ntwo\nthree\n"))
 	clone := t.TempDir()
-	if out, err := gitCmd(clone, "clone", "-q", "--bare", "--depth=2", "file://"+imported(t, h.b.String()), "."); err != nil {
+	if out, err := gitCmd(clone, "clone", "-q", "--bare", "--depth=2", "file://"+imported(t, h.b.String()),
+		"."); err != nil {
 		t.Fatal(out, err)
 	}
 	want := porcelain(t, clone, "a")

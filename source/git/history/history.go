@@ -72,8 +72,8 @@ func Open(ctx context.Context, at git.LocalRevision) (*History, error) {
 	}, nil
 }
 
-// Parents returns the hashes of the revision's parents in git's order, also of parents that a shallow repository does not
-// have. Errors are faults.
+// Parents returns the hashes of the revision's parents in git's order, also of parents that a shallow repository does
+// not have. Errors are faults.
 func (h *History) Parents(ctx context.Context) ([]string, error) {
 	c, err := h.commit(h.start)
 	if err != nil {
@@ -86,8 +86,8 @@ func (h *History) Parents(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// IsShallow reports whether the repository lacks a part of its history. Lines that Blame attributes to its oldest commits
-// may be older.
+// IsShallow reports whether the repository lacks a part of its history. Lines that Blame attributes to its oldest
+// commits may be older.
 func (h *History) IsShallow() bool { return h.shallow }
 
 // commit reads a commit. commit returns nil for a commit that a shallow repository does not have.
@@ -202,7 +202,9 @@ func (h *History) renamedFrom(c, parent *commit, file string, blob plumbing.Hash
 }
 
 // removed calls visit for each file below the tree before that the tree after does not have, in the order of names.
-func (h *History) removed(before, after plumbing.Hash, prefix string, visit func(name string, hash plumbing.Hash)) error {
+func (h *History) removed(before, after plumbing.Hash, prefix string,
+	visit func(name string, hash plumbing.Hash),
+) error {
 	var old, now object.Tree
 	for hash, into := range map[plumbing.Hash]*object.Tree{before: &old, after: &now} {
 		if hash.IsZero() {

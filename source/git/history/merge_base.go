@@ -28,7 +28,8 @@ func MergeBase(ctx context.Context, repository, one, other string) (string, erro
 		return "", git.ReadFault(ctx, "reading the history of "+repository, err)
 	}
 	if len(bases) == 0 {
-		return "", fault.NewStalled(v1alpha1.ReasonRefNotFound, fmt.Errorf("%s and %s have no common ancestor: compare them with two arguments", one, other))
+		return "", fault.NewStalled(v1alpha1.ReasonRefNotFound,
+			fmt.Errorf("%s and %s have no common ancestor: compare them with two arguments", one, other))
 	}
 	return bases[0].Hash.String(), nil
 }

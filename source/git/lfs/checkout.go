@@ -55,7 +55,8 @@ func (c *Checkout) Take(f File, content []byte, into *files.Directory) (bool, er
 		return true, nil
 	}
 	if c.count++; c.count > maxFiles {
-		return true, fault.NewStalled(v1alpha1.ReasonInvalidTree, fmt.Errorf("more than %d files are in Git LFS: point the source's path at a smaller folder", maxFiles))
+		return true, fault.NewStalled(v1alpha1.ReasonInvalidTree,
+			fmt.Errorf("more than %d files are in Git LFS: point the source's path at a smaller folder", maxFiles))
 	}
 	if err := c.inventory.Admit(f.Path, p.Size); err != nil {
 		return true, err
@@ -79,7 +80,8 @@ func (c *Checkout) Take(f File, content []byte, into *files.Directory) (bool, er
 	return true, written(f, into.Write(name, f.Mode, data))
 }
 
-// Finish downloads the contents of the pointers and writes them below the top of the tree. Errors are faults, except those of the disk.
+// Finish downloads the contents of the pointers and writes them below the top of the tree. Errors are faults, except
+// those of the disk.
 func (c *Checkout) Finish(ctx context.Context, top *files.Directory) error {
 	if c == nil || len(c.order) == 0 {
 		return nil

@@ -41,7 +41,8 @@ type Client struct {
 func New(c Config) (*Client, error) {
 	if c.Address.Scheme != "https" {
 		return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, fmt.Errorf(
-			"spec.include has LFS, which the controller reads over https only: write https:// into the URL, or remove LFS from spec.include (now: %s)", c.Address))
+			"spec.include has LFS, which the controller reads over https only: write https:// into the URL, or "+
+				"remove LFS from spec.include (now: %s)", c.Address))
 	}
 	client := &Client{config: c, at: c.Address.String()}
 	login, err := transport.Login(c.Address, c.Secret)
@@ -130,7 +131,8 @@ func (s *session) authorize(r *http.Request) {
 
 // isOwn reports whether an address has the host and the port of the repository.
 func (c *Client) isOwn(u *url.URL) bool {
-	return u.Scheme == "https" && strings.EqualFold(u.Hostname(), c.config.Address.Host) && portOf(u.Port()) == portOf(c.config.Address.Port)
+	return u.Scheme == "https" && strings.EqualFold(u.Hostname(), c.config.Address.Host) &&
+		portOf(u.Port()) == portOf(c.config.Address.Port)
 }
 
 func portOf(port string) string {
@@ -207,9 +209,10 @@ func contentOf(res *http.Response, p batch.Pointer) ([]byte, error) {
 }
 
 var (
-	errAddress  = errors.New("the address is invalid")
-	errAnswer   = errors.New("the answer of the batch API")
-	errContent  = errors.New("the server sends another content than the pointer names: repair the storage of the server, or push the object again")
+	errAddress = errors.New("the address is invalid")
+	errAnswer  = errors.New("the answer of the batch API")
+	errContent = errors.New("the server sends another content than the pointer names: repair the storage of the " +
+		"server, or push the object again")
 	errEnded    = errors.New("the server ended the connection in the middle of an answer; the controller tries again")
 	errRedirect = errors.New("the server redirects to an address that the controller does not follow")
 )

@@ -30,7 +30,10 @@ func (e *refusedError) Error() string {
 }
 
 func refusalOf(res *http.Response) error {
-	return &refusedError{res.StatusCode, transport.RetryAfter(res.Header.Get("Retry-After"), time.Now()), res.Request.Method == http.MethodPost}
+	return &refusedError{
+		res.StatusCode, transport.RetryAfter(res.Header.Get("Retry-After"), time.Now()),
+		res.Request.Method == http.MethodPost,
+	}
 }
 
 // explain returns a fault that says what to do. explain drops the chain of the error, because an address of an object
@@ -38,7 +41,8 @@ func refusalOf(res *http.Response) error {
 func (c *Client) explain(ctx context.Context, what string, err error) error {
 	doing := "reading the Git LFS objects of " + c.at
 	if end := ended(ctx, err); end != nil {
-		return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: no answer in time: %w; increase spec.timeout for large objects", doing, end))
+		return fault.NewRetry(v1alpha1.ReasonUnreachable,
+			fmt.Errorf("%s: no answer in time: %w; increase spec.timeout for large objects", doing, end))
 	}
 	kind, reason, text := judge(err)
 	f := &fault.Error{Kind: kind, Reason: reason, Err: fmt.Errorf("%s: %s%s", doing, what, text)}
@@ -71,14 +75,18 @@ func judge(err error) (fault.Kind, string, string) {
 func judgeRefusal(refused *refusedError) (fault.Kind, string, string) {
 	switch refused.code {
 	case http.StatusUnauthorized:
-		return fault.Stalled, v1alpha1.ReasonAuthentication, "the server requires credentials, or rejects these: check username and password, or bearerToken, in the Secret of secretRef"
+		return fault.Stalled, v1alpha1.ReasonAuthentication, "the server requires credentials, or rejects these: " +
+			"check username and password, or bearerToken, in the Secret of secretRef"
 	case http.StatusForbidden:
-		return fault.Stalled, v1alpha1.ReasonAuthentication, "the server refuses these credentials: they need the right to read the repository and its Git LFS objects"
+		return fault.Stalled, v1alpha1.ReasonAuthentication, "the server refuses these credentials: they need the " +
+			"right to read the repository and its Git LFS objects"
 	case http.StatusNotFound:
-		return fault.Retry, v1alpha1.ReasonUnreachable, "the server has no Git LFS for this repository: enable it on the server, or remove LFS from spec.include"
+		return fault.Retry, v1alpha1.ReasonUnreachable, "the server has no Git LFS for this repository: enable it on " +
+			"the server, or remove LFS from spec.include"
 	}
 	if isRedirect(refused.code) {
-		return fault.Retry, v1alpha1.ReasonUnreachable, "the server redirects the request: write the repository's final address into the URL"
+		return fault.Retry, v1alpha1.ReasonUnreachable, "the server redirects the request: write the repository's " +
+			"final address into the URL"
 	}
 	return fault.Retry, v1alpha1.ReasonUnreachable, refused.Error()
 }
@@ -90,11 +98,14 @@ func connectionText(err error) string {
 	var name *net.DNSError
 	switch {
 	case errors.As(err, &certificate):
-		return "the server's certificate is not trusted, has expired, or is for another name: put its certificate authority into the Secret as ca.crt"
+		return "the server's certificate is not trusted, has expired, or is for another name: put its certificate " +
+			"authority into the Secret as ca.crt"
 	case errors.As(err, &name):
-		return "the name of the server does not resolve: correct its address in the settings of the git host, or the controller's DNS"
+		return "the name of the server does not resolve: correct its address in the settings of the git host, or the " +
+			"controller's DNS"
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return "nothing listens at the server's address: correct it in the settings of the git host, or start the server"
+		return "nothing listens at the server's address: correct it in the settings of the git host, or start " +
+			"the server"
 	}
 	return "the connection failed; the controller tries again"
 }

@@ -32,8 +32,10 @@ func (c *Client) open() (*session, error) {
 			return nil, err
 		}
 		t := &http.Transport{
-			Proxy: http.ProxyFromEnvironment, DialContext: c.config.Connect, TLSClientConfig: config, DisableCompression: true,
-			TLSHandshakeTimeout: 15 * time.Second, ResponseHeaderTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
+			Proxy: http.ProxyFromEnvironment, DialContext: c.config.Connect, TLSClientConfig: config,
+			DisableCompression:  true,
+			TLSHandshakeTimeout: 15 * time.Second, ResponseHeaderTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10,
+			ForceAttemptHTTP2: true,
 		}
 		if c.config.Connect != nil {
 			t.Proxy = nil
@@ -44,7 +46,9 @@ func (c *Client) open() (*session, error) {
 		if to == &s.direct {
 			t.Proxy, t.DialContext = nil, (&net.Dialer{Control: refuseLocal}).DialContext
 		}
-		*to = &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		*to = &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		}}
 		s.transports = append(s.transports, t)
 	}
 	return s, nil
@@ -80,7 +84,8 @@ func (s *session) do(r *http.Request) (*http.Response, error) {
 }
 
 // errLocal is the error for an object at a loopback or link-local address.
-var errLocal = errors.New("the server names a loopback or link-local address, which only the repository itself may have: correct the address of the storage in the server's settings")
+var errLocal = errors.New("the server names a loopback or link-local address, which only the repository itself may " +
+	"have: correct the address of the storage in the server's settings")
 
 // refuseLocal refuses a connection to a loopback or link-local address. The dialer calls refuseLocal after it has
 // resolved the name.
@@ -105,7 +110,8 @@ func isLocalName(host string) bool {
 
 func isRedirect(code int) bool {
 	switch code {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect,
+		http.StatusPermanentRedirect:
 		return true
 	}
 	return false

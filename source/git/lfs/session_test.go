@@ -45,8 +45,10 @@ func TestANameOfThisMachine(t *testing.T) {
 		}
 	}
 	for address, refused := range map[string]bool{
-		"127.9.9.9:443": true, "[::1]:443": true, "[::ffff:127.0.0.1]:443": true, "169.254.169.254:80": true, "[fe80::1%eth0]:443": true,
-		"0.0.0.0:443": true, "[::]:443": true, "224.0.0.1:443": true, "no address": true, "10.0.0.1:443": false, "192.0.2.1:443": false, "[2001:db8::1]:443": false,
+		"127.9.9.9:443": true, "[::1]:443": true, "[::ffff:127.0.0.1]:443": true, "169.254.169.254:80": true,
+		"[fe80::1%eth0]:443": true,
+		"0.0.0.0:443":        true, "[::]:443": true, "224.0.0.1:443": true, "no address": true, "10.0.0.1:443": false,
+		"192.0.2.1:443": false, "[2001:db8::1]:443": false,
 	} {
 		if err := refuseLocal("tcp", address, nil); (err != nil) != refused {
 			t.Errorf("%s: %v", address, err)

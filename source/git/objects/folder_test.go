@@ -19,8 +19,8 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 )
 
-// TestADeltaCannotGrowWithoutBound: a delta of a few bytes may copy one piece of its base over and over. What it declares
-// as its result is what counts.
+// TestADeltaCannotGrowWithoutBound: a delta of a few bytes may copy one piece of its base over and over. What it
+// declares as its result is what counts.
 func TestADeltaCannotGrowWithoutBound(t *testing.T) {
 	base := []byte(strings.Repeat("0123456789abcdef", 64))
 	const limit = 4096 // so 32 KiB unpacked
@@ -91,8 +91,8 @@ func TestAPackStaysOnDisk(t *testing.T) {
 	}
 }
 
-// TestALargeObjectIsNoBase: a delta needs its base in memory. A file of that size would be refused anyway, so the pack is read without
-// the delta.
+// TestALargeObjectIsNoBase: a delta needs its base in memory. A file of that size would be refused anyway, so the pack
+// is read without the delta.
 func TestALargeObjectIsNoBase(t *testing.T) {
 	base := make([]byte, maxInMemory+1)
 	hash := plumbing.ComputeHash(plumbing.BlobObject, base)
@@ -108,7 +108,8 @@ func TestALargeObjectIsNoBase(t *testing.T) {
 			t.Fatalf("%s: %v", order, err)
 		}
 		defer store.Close()
-		if store.HasEncodedObject(plumbing.ComputeHash(plumbing.BlobObject, small.content)) != nil || store.HasEncodedObject(hash) != nil {
+		if store.HasEncodedObject(plumbing.ComputeHash(plumbing.BlobObject, small.content)) != nil ||
+			store.HasEncodedObject(hash) != nil {
 			t.Errorf("%s: the other objects are missing", order)
 		}
 		if store.HasEncodedObject(plumbing.ComputeHash(plumbing.BlobObject, base[:4])) == nil {
@@ -145,7 +146,8 @@ func TestAThinPackIsCompleted(t *testing.T) {
 	}
 	for _, e := range entries { // git itself reads each pack without the others
 		if strings.HasSuffix(e.Name(), ".pack") {
-			if out, err := exec.Command("git", "verify-pack", "-v", filepath.Join(dir, "objects", "pack", e.Name())).CombinedOutput(); err != nil {
+			if out, err := exec.Command("git", "verify-pack", "-v", filepath.Join(dir, "objects", "pack", e.Name())).
+				CombinedOutput(); err != nil {
 				t.Errorf("%s: %v\n%s", e.Name(), err, out)
 			}
 		}
@@ -155,7 +157,8 @@ func TestAThinPackIsCompleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	if data, err := content(again, plumbing.ComputeHash(plumbing.BlobObject, base[:4])); err != nil || string(data) != "0123" {
+	if data, err := content(again, plumbing.ComputeHash(plumbing.BlobObject, base[:4])); err != nil ||
+		string(data) != "0123" {
 		t.Errorf("got %q, %v", data, err)
 	}
 }

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestAFolderDoesNotGrowWithoutBound: a folder with too many packs, or with too many bytes, is emptied when it is opened.
+// TestAFolderDoesNotGrowWithoutBound: a folder with too many packs, or with too many bytes, is emptied when it is
+// opened.
 func TestAFolderDoesNotGrowWithoutBound(t *testing.T) {
 	for name, test := range map[string]struct {
 		packs int

@@ -32,7 +32,10 @@ func (s *scan) complete() ([20]byte, error) {
 		if err != nil {
 			return sum, err
 		}
-		s.entries = append(s.entries, entry{offset: end, kind: kind, hash: hash, crc: crc.Sum32(), known: true, size: int64(len(content))})
+		s.entries = append(s.entries, entry{
+			offset: end, kind: kind, hash: hash, crc: crc.Sum32(), known: true,
+			size: int64(len(content)),
+		})
 		end += n
 	}
 	var count [4]byte

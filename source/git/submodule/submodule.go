@@ -38,8 +38,8 @@ func Parse(data []byte) (Modules, error) {
 	return out, nil
 }
 
-// Address returns the address of the submodule at a path, for a repository at the address parent. The error is the reason to refuse the
-// submodule, without the address, which may hold a password.
+// Address returns the address of the submodule at a path, for a repository at the address parent. The error is the
+// reason to refuse the submodule, without the address, which may hold a password.
 func (m Modules) Address(parent source.Address, at string) (source.Address, error) {
 	urls := m[at]
 	switch {
@@ -53,7 +53,8 @@ func (m Modules) Address(parent source.Address, at string) (source.Address, erro
 	return resolve(parent, urls[0])
 }
 
-// resolve reads the address of a submodule. As for git, an address that begins with ./ or ../ is relative to the repository itself.
+// resolve reads the address of a submodule. As for git, an address that begins with ./ or ../ is relative to the
+// repository itself.
 func resolve(parent source.Address, raw string) (source.Address, error) {
 	if raw == "." || raw == ".." || strings.HasPrefix(raw, "./") || strings.HasPrefix(raw, "../") {
 		return relative(parent, raw)
@@ -66,13 +67,17 @@ func resolve(parent source.Address, raw string) (source.Address, error) {
 		return source.Address{}, errors.New("its url holds a password: remove it, and change the password")
 	}
 	if a.Transport == source.HTTP && a.User != "" {
-		return source.Address{}, errors.New("its url holds a user: remove it, because the Secret of the source has the credentials")
+		return source.Address{}, errors.New("its url holds a user: remove it, because the Secret of the source has " +
+			"the credentials")
 	}
-	if a.Transport != parent.Transport || a.Scheme != parent.Scheme || !strings.EqualFold(a.Host, parent.Host) || a.Port != parent.Port {
-		return source.Address{}, fmt.Errorf("its url has another scheme, host or port than the source: only repositories at %s are read", origin(parent))
+	if a.Transport != parent.Transport || a.Scheme != parent.Scheme || !strings.EqualFold(a.Host, parent.Host) ||
+		a.Port != parent.Port {
+		return source.Address{}, fmt.Errorf("its url has another scheme, host or port than the source: only "+
+			"repositories at %s are read", origin(parent))
 	}
 	if a.Transport == source.SSH && a.User != parent.User {
-		return source.Address{}, fmt.Errorf("its url has another user than the source: only repositories of the user %s are read", source.Line(parent.User))
+		return source.Address{}, fmt.Errorf("its url has another user than the source: only repositories of the user "+
+			"%s are read", source.Line(parent.User))
 	}
 	return a, nil
 }
@@ -80,7 +85,8 @@ func resolve(parent source.Address, raw string) (source.Address, error) {
 // relative resolves the relative address raw. The path of the parent counts as the directory in which raw begins.
 func relative(parent source.Address, raw string) (source.Address, error) {
 	if strings.ContainsAny(raw, "?#%\\\x00\r\n\t") {
-		return source.Address{}, errors.New("its url is relative and has a character that is not allowed in it: ?, #, %, \\ or a control character")
+		return source.Address{}, errors.New("its url is relative and has a character that is not allowed in it: ?, " +
+			"#, %, \\ or a control character")
 	}
 	rooted := strings.HasPrefix(parent.Path, "/")
 	up := strings.Count(path.Clean("/"+parent.Path), "/")
@@ -89,7 +95,8 @@ func relative(parent source.Address, raw string) (source.Address, error) {
 		case "", ".":
 		case "..":
 			if up--; up < 0 {
-				return source.Address{}, errors.New("its url leads out of the host: it has more .. than the path of the source has folders")
+				return source.Address{}, errors.New("its url leads out of the host: it has more .. than the path of " +
+					"the source has folders")
 			}
 		default:
 			up++

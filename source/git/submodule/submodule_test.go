@@ -16,9 +16,11 @@ func address(t testing.TB, url string) source.Address {
 	return a
 }
 
-// TestWhereASubmoduleIs: the table has the repository, the url of the entry, and the address or a part of the reason to refuse it.
+// TestWhereASubmoduleIs: the table has the repository, the url of the entry, and the address or a part of the reason to
+// refuse it.
 func TestWhereASubmoduleIs(t *testing.T) {
-	const web, ssh, scp = "https://git.example.org:8443/team/config.git", "ssh://git@git.example.org/team/config.git", "git@git.example.org:team/config.git"
+	const web, ssh, scp = "https://git.example.org:8443/team/config.git", "ssh://git@git.example.org/team/config.git",
+		"git@git.example.org:team/config.git"
 	for _, c := range []struct{ parent, url, want string }{
 		{web, "https://git.example.org:8443/other/lib.git", "https://git.example.org:8443/other/lib.git"},
 		{web, "https://GIT.example.org:8443/other/lib.git", "https://GIT.example.org:8443/other/lib.git"},
@@ -58,7 +60,8 @@ func TestWhereASubmoduleIs(t *testing.T) {
 		if err != nil {
 			text = err.Error()
 		}
-		if (err == nil) != strings.Contains(strings.ToLower(c.want), "git.example.org") || !strings.Contains(text, c.want) || strings.Contains(text, "hunter2") {
+		if (err == nil) != strings.Contains(strings.ToLower(c.want), "git.example.org") ||
+			!strings.Contains(text, c.want) || strings.Contains(text, "hunter2") {
 			t.Errorf("%s with %q: got %q, want %q", c.parent, c.url, text, c.want)
 		}
 	}
@@ -111,7 +114,8 @@ func FuzzAddress(f *testing.F) {
 					continue
 				}
 				again, err := source.ParseURL(a.String())
-				if err != nil || !strings.EqualFold(again.Host, parent.Host) || again.Scheme != parent.Scheme || again.Port != parent.Port || a.Password != "" {
+				if err != nil || !strings.EqualFold(again.Host, parent.Host) || again.Scheme != parent.Scheme ||
+					again.Port != parent.Port || a.Password != "" {
 					t.Fatalf("%q leads to %q (%v)", file, a.String(), err)
 				}
 			}

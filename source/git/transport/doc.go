@@ -1,7 +1,8 @@
 // Package transport opens sessions with git-upload-pack over https and ssh, with the credentials of a Secret.
 //
-// In: the address of a repository, a Secret. Out: sessions, which send requests and return the server's bytes. Never: credentials
-// to a host that the Secret does not name, or after a redirect to another host; a part of an answer that is not git's in an error.
+// In: the address of a repository, a Secret. Out: sessions, which send requests and return the server's bytes. Never:
+// credentials to a host that the Secret does not name, or after a redirect to another host; a part of an answer that is
+// not git's in an error.
 package transport
 
 import (
@@ -24,8 +25,8 @@ type Dialer interface {
 type Session interface {
 	// Advertisement returns the first message of the server: its capabilities, in version 0 also its refs.
 	Advertisement() io.Reader
-	// Request sends a request and returns the response, which the caller reads to its end and closes. In version 0, a session serves
-	// one request.
+	// Request sends a request and returns the response, which the caller reads to its end and closes. In version 0, a
+	// session serves one request.
 	Request(ctx context.Context, body []byte) (io.ReadCloser, error)
 	// Explain adds to an error what the server wrote about it.
 	Explain(err error) error
@@ -63,8 +64,8 @@ func New(a source.Address, secret map[string][]byte, o Options) (Dialer, error) 
 	return newHTTP(a, secret, o)
 }
 
-// Check returns an error if the Secret has unknown keys, or if its credentials must not be sent to the address. With hostsRequired,
-// a Secret with credentials for https must list its hosts.
+// Check returns an error if the Secret has unknown keys, or if its credentials must not be sent to the address. With
+// hostsRequired, a Secret with credentials for https must list its hosts.
 func Check(a source.Address, secret map[string][]byte, hostsRequired bool) error {
 	return errors.Join(checkKeys(secret), credentials.CheckHosts(a, secret, hostsRequired))
 }

@@ -44,7 +44,10 @@ func newHTTP(a source.Address, secret map[string][]byte, o Options) (Dialer, err
 	if err != nil {
 		return nil, errors.New("the host or the path of the URL is invalid")
 	}
-	return &httpDialer{base: base, auth: auth, limit: o.PackBytes + overhead, tls: config, connect: o.Connect, servers: o.Servers, key: o.Key}, nil
+	return &httpDialer{
+		base: base, auth: auth, limit: o.PackBytes + overhead, tls: config, connect: o.Connect,
+		servers: o.Servers, key: o.Key,
+	}, nil
 }
 
 // httpDialer opens sessions over https and http.
@@ -95,7 +98,8 @@ func (d *httpDialer) Dial(ctx context.Context) (Session, error) {
 
 // checkRedirect allows redirects to the same scheme, and removes the credentials for another host or port.
 func (d *httpDialer) checkRedirect(next *http.Request, via []*http.Request) error {
-	if len(via) >= 5 || next.Method != http.MethodGet || next.URL.Scheme != d.base.Scheme || !strings.HasSuffix(next.URL.Path, infoRefs) {
+	if len(via) >= 5 || next.Method != http.MethodGet || next.URL.Scheme != d.base.Scheme ||
+		!strings.HasSuffix(next.URL.Path, infoRefs) {
 		return errRedirect
 	}
 	if !strings.EqualFold(next.URL.Host, d.base.Host) {
@@ -183,7 +187,8 @@ func (s *httpSession) Advertisement() io.Reader { return bytes.NewReader(s.serve
 // new session, because the repository may have moved.
 func (s *httpSession) Request(ctx context.Context, body []byte) (io.ReadCloser, error) {
 	answer, err := s.post(ctx, body)
-	if err == nil || !s.remembered || ctx.Err() != nil || IsBusy(http.StatusTooManyRequests)(err) || IsBusy(http.StatusServiceUnavailable)(err) {
+	if err == nil || !s.remembered || ctx.Err() != nil || IsBusy(http.StatusTooManyRequests)(err) ||
+		IsBusy(http.StatusServiceUnavailable)(err) {
 		return answer, err
 	}
 	s.remembered = false
@@ -269,7 +274,8 @@ type limitedTransport struct {
 // isRedirect reports whether a client follows an answer with this status code.
 func isRedirect(code int) bool {
 	switch code {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect,
+		http.StatusPermanentRedirect:
 		return true
 	}
 	return false
@@ -292,11 +298,13 @@ func statusError(scheme string, code int) error {
 }
 
 // errRedirect is the error for a redirect that the client does not follow.
-var errRedirect = errors.New("the server redirects to an address that a git client does not follow: write the repository's final address into the URL. If this is a login page, check the path and the credentials")
+var errRedirect = errors.New("the server redirects to an address that a git client does not follow: write the " +
+	"repository's final address into the URL. If this is a login page, check the path and the credentials")
 
 // errOtherHost is the error for a redirect to another host that requires credentials.
 var errOtherHost = fault.NewStalled(v1alpha1.ReasonAuthentication,
-	errors.New("the server redirects to another host, which requires credentials. The controller sends them only to the host of the URL: write the repository's final address into the URL and its host into the Secret"))
+	errors.New("the server redirects to another host, which requires credentials. The controller sends them only to "+
+		"the host of the URL: write the repository's final address into the URL and its host into the Secret"))
 
 // leftHost reports whether redirects have led a request to another host.
 func leftHost(r *http.Request) bool {

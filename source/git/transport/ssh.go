@@ -40,7 +40,8 @@ func newSSH(a source.Address, secret map[string][]byte, o Options) (Dialer, erro
 		port = "22"
 	}
 	addr := net.JoinHostPort(a.Host, port)
-	d := &sshDialer{addr: addr, config: config, knownHosts: secret["known_hosts"], path: path, limit: o.PackBytes + overhead, dial: o.Connect}
+	d := &sshDialer{addr: addr, config: config, knownHosts: secret["known_hosts"], path: path, limit: o.PackBytes +
+		overhead, dial: o.Connect}
 	if d.dial == nil {
 		d.dial = new(net.Dialer).DialContext
 	}
@@ -72,7 +73,8 @@ func sshConfig(a source.Address, secret map[string][]byte) (*ssh.ClientConfig, e
 		return nil, errors.New("ssh needs a Secret with the private key in `identity`: name one in secretRef")
 	}
 	if len(bytes.TrimSpace(secret["known_hosts"])) == 0 {
-		return nil, errors.New("the Secret has no known_hosts, so the server could be anybody: add the output of ssh-keyscan, checked")
+		return nil, errors.New("the Secret has no known_hosts, so the server could be anybody: add the output of " +
+			"ssh-keyscan, checked")
 	}
 	signers, err := identities(secret)
 	if err != nil {
@@ -108,10 +110,12 @@ func identities(secret map[string][]byte) ([]ssh.Signer, error) {
 			signer, err = ssh.ParsePrivateKeyWithPassphrase(raw, secret["password"])
 		}
 		if errors.Is(err, x509.IncorrectPasswordError) {
-			return nil, fmt.Errorf("reading the Secret's %s: the passphrase in password is another one: correct it", key)
+			return nil, fmt.Errorf("reading the Secret's %s: the passphrase in password is another one: correct it",
+				key)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading the Secret's %s: it is not a whole private key: write the file that ssh-keygen created, not the one that ends in .pub", key)
+			return nil, fmt.Errorf("reading the Secret's %s: it is not a whole private key: write the file that "+
+				"ssh-keygen created, not the one that ends in .pub", key)
 		}
 		out = append(out, signer)
 	}
@@ -132,7 +136,8 @@ func knownHosts(lines []byte, addr string) (ssh.HostKeyCallback, []string, error
 	db, err := gitssh.NewKnownHostsDb(f.Name())
 	if err != nil {
 		text := strings.ReplaceAll(err.Error(), f.Name(), "known_hosts")
-		return nil, nil, fmt.Errorf("reading the Secret's known_hosts: %s. Write lines of the form that ssh-keyscan prints", text)
+		return nil, nil, fmt.Errorf("reading the Secret's known_hosts: %s. Write lines of the form that "+
+			"ssh-keyscan prints", text)
 	}
 	return withFingerprints(db.HostKeyCallback()), db.HostKeyAlgorithms(addr), nil
 }

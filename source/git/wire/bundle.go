@@ -33,7 +33,8 @@ var (
 	sha256Name   = regexp.MustCompile(`^[0-9a-f]{64}$`)
 	errNoBundle  = errors.New("the file is not a git bundle, or only a part of one")
 	errLargeHead = errors.New("the header of the bundle is too large: name fewer refs in git bundle create")
-	errSHA256    = errors.New("the bundle uses SHA-256 object names, which are not supported: convert the repository to SHA-1")
+	errSHA256    = errors.New("the bundle uses SHA-256 object names, which are not supported: convert the repository " +
+		"to SHA-1")
 )
 
 // ReadBundle reads the header of a bundle of version 2 or 3. After ReadBundle, the reader is at the beginning of the
@@ -99,7 +100,8 @@ func checkCapability(text string) error {
 	case name == "filter":
 		return errors.New("the bundle leaves out objects: create it without --filter")
 	}
-	return errors.New("the bundle requires a capability that is not supported: create it with git bundle create --version=2")
+	return errors.New("the bundle requires a capability that is not supported: create it with git bundle create " +
+		"--version=2")
 }
 
 func (b *Bundle) addPrerequisite(text string) error {
@@ -141,7 +143,9 @@ func (b Bundle) checked() (Bundle, error) {
 			return Bundle{}, fmt.Errorf("the bundle has the ref %q twice: create it again", r.Name)
 		}
 	}
-	branches := slices.DeleteFunc(slices.Clone(b.Refs), func(r source.Ref) bool { return !strings.HasPrefix(r.Name, "refs/heads/") })
+	branches := slices.DeleteFunc(slices.Clone(b.Refs), func(r source.Ref) bool {
+		return !strings.HasPrefix(r.Name, "refs/heads/")
+	})
 	if len(b.Refs) > 0 && b.Refs[0].Name == "HEAD" {
 		branches = slices.DeleteFunc(branches, func(r source.Ref) bool { return r.Hash != b.Refs[0].Hash })
 		if len(branches) == 1 {

@@ -67,8 +67,8 @@ func (f Fetch) Request() []byte {
 	return m.end()
 }
 
-// ReadPack reads the response to a Fetch up to the pack, and returns the stream of the pack. The stream ends where the pack ends.
-// Errors that the server sends in the stream are *RefusedError.
+// ReadPack reads the response to a Fetch up to the pack, and returns the stream of the pack. The stream ends where the
+// pack ends. Errors that the server sends in the stream are *RefusedError.
 func ReadPack(r io.Reader) (io.Reader, error) {
 	p := newPackets(r)
 	for {

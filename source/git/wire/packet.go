@@ -59,7 +59,8 @@ func (p *packets) next() (kind, []byte, error) {
 	}
 	var length [2]byte
 	if _, err := hex.Decode(length[:], head[:]); err != nil {
-		return flush, nil, fmt.Errorf("%w: the answer begins with %q instead of the length of a packet", ErrInvalid, head[:])
+		return flush, nil, fmt.Errorf("%w: the answer begins with %q instead of the length of a packet", ErrInvalid,
+			head[:])
 	}
 	switch n := int(length[0])<<8 | int(length[1]); {
 	case n == 0:

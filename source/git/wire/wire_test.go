@@ -32,15 +32,22 @@ func TestRequests(t *testing.T) {
 	}{
 		"the refs with a prefix": {
 			wire.RefsRequest([]string{"refs/heads/main"}),
-			"0014command=ls-refs\n0011agent=bunsen\n0017object-format=sha1\n00010009peel\n000csymrefs\n000bunborn\n001fref-prefix refs/heads/main\n0000",
+			"0014command=ls-refs\n0011agent=bunsen\n0017object-format=sha1\n00010009peel\n000csymrefs\n000bunborn\n" +
+				"001fref-prefix refs/heads/main\n0000",
 		},
 		"what is new in a commit": {
-			wire.Fetch{Wants: []string{two}, Haves: []string{one}, Shallow: []string{one}, Depth: 1, Filter: wire.NoFiles, Thin: true}.Request(),
-			"0012command=fetch\n0011agent=bunsen\n0017object-format=sha1\n0001000ethin-pack\n0010no-progress\n000eofs-delta\n0035shallow " + one + "\n000ddeepen 1\n0015filter blob:none\n0032want " + two + "\n0032have " + one + "\n0009done\n0000",
+			wire.Fetch{
+				Wants: []string{two}, Haves: []string{one}, Shallow: []string{one}, Depth: 1,
+				Filter: wire.NoFiles, Thin: true,
+			}.Request(),
+			"0012command=fetch\n0011agent=bunsen\n0017object-format=sha1\n0001000ethin-pack\n0010no-progress\n" +
+				"000eofs-delta\n0035shallow " + one + "\n000ddeepen 1\n0015filter blob:none\n0032want " + two +
+				"\n0032have " + one + "\n0009done\n0000",
 		},
 		"the commits alone": {
 			wire.Fetch{Wants: []string{two}, Haves: []string{one}, Filter: wire.CommitsOnly}.Request(),
-			"0012command=fetch\n0011agent=bunsen\n0017object-format=sha1\n00010010no-progress\n000eofs-delta\n0012filter tree:0\n0032want " + two + "\n0032have " + one + "\n0009done\n0000",
+			"0012command=fetch\n0011agent=bunsen\n0017object-format=sha1\n00010010no-progress\n000eofs-delta\n" +
+				"0012filter tree:0\n0032want " + two + "\n0032have " + one + "\n0009done\n0000",
 		},
 	} {
 		if diff := cmp.Diff(test.want, string(test.got)); diff != "" {
@@ -57,8 +64,13 @@ func TestReadRefs(t *testing.T) {
 		words  string
 	}{
 		"refs in any order": {
-			packet(two+" refs/tags/v1 peeled:"+one+"\n") + packet(one+" "+main+"\n") + packet(one+" HEAD symref-target:"+main+"\n") + "0000",
-			[]source.Ref{{Name: "HEAD", Hash: one, Target: main}, {Name: main, Hash: one}, {Name: "refs/tags/v1", Hash: two, Peeled: one}},
+			packet(two+" refs/tags/v1 peeled:"+one+"\n") + packet(one+" "+main+"\n") +
+				packet(one+" HEAD symref-target:"+main+"\n") + "0000",
+			[]source.Ref{
+				{Name: "HEAD", Hash: one, Target: main},
+				{Name: main, Hash: one},
+				{Name: "refs/tags/v1", Hash: two, Peeled: one},
+			},
 			"",
 		},
 		"an empty repository":         {packet("unborn HEAD symref-target:"+main+"\n") + "0000", nil, ""},

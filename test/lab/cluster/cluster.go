@@ -39,7 +39,8 @@ type Cluster struct {
 	form     form
 }
 
-// kubernetesService is the address of the Service kubernetes. The API server's certificate has it, so nodes and pods use it.
+// kubernetesService is the address of the Service kubernetes. The API server's certificate has it, so nodes and pods
+// use it.
 const kubernetesService = "10.96.0.1"
 
 // newCluster returns a cluster without nodes, with its network and its registry.
@@ -50,7 +51,10 @@ func newCluster(t testing.TB) *Cluster {
 	if bin == "" {
 		t.Fatal("BUNSEN_BIN does not name the directory of the programs: run make test-install")
 	}
-	c := &Cluster{t: t, bin: bin, base: lab.Base(t, lab.ContainerPackages...), Network: lab.NewNetwork(t), images: newRegistry()}
+	c := &Cluster{
+		t: t, bin: bin, base: lab.Base(t, lab.ContainerPackages...), Network: lab.NewNetwork(t),
+		images: newRegistry(),
+	}
 	startRegistry(c)
 	return c
 }
@@ -170,7 +174,8 @@ subjects: [{kind: Group, name: "system:nodes", apiGroup: rbac.authorization.k8s.
 func allowJoins(c *Cluster) form {
 	c.t.Helper()
 	c.Apply(joinObjects)
-	encoded := c.Kubectl("config", "view", "--raw", "--flatten", "-o", "jsonpath={.clusters[0].cluster.certificate-authority-data}")
+	encoded := c.Kubectl("config", "view", "--raw", "--flatten", "-o",
+		"jsonpath={.clusters[0].cluster.certificate-authority-data}")
 	ca, err := base64.StdEncoding.DecodeString(encoded)
 	c.must(err)
 	bootstrap := `apiVersion: v1
@@ -197,7 +202,10 @@ func (c *Cluster) Kubectl(args ...string) string {
 }
 
 func (c *Cluster) kubectl(args ...string) (string, error) {
-	cmd := c.Network.Command(c.t.Context(), append([]string{filepath.Join(c.bin, "assets", "kubectl"), "--kubeconfig", c.Kubeconfig}, args...)...)
+	cmd := c.Network.Command(c.t.Context(), append([]string{
+		filepath.Join(c.bin, "assets", "kubectl"), "--kubeconfig",
+		c.Kubeconfig,
+	}, args...)...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -205,7 +213,8 @@ func (c *Cluster) kubectl(args ...string) (string, error) {
 // Apply applies objects.
 func (c *Cluster) Apply(objects string) {
 	c.t.Helper()
-	cmd := c.Network.Command(c.t.Context(), filepath.Join(c.bin, "assets", "kubectl"), "--kubeconfig", c.Kubeconfig, "apply", "-f", "-")
+	cmd := c.Network.Command(c.t.Context(), filepath.Join(c.bin, "assets", "kubectl"), "--kubeconfig", c.Kubeconfig,
+		"apply", "-f", "-")
 	cmd.Stdin = strings.NewReader(objects)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		c.t.Fatalf("applying objects: %v\n%s", err, out)
@@ -226,7 +235,8 @@ func (c *Cluster) Account(name string, roles ...string) string {
 	c.t.Helper()
 	c.Kubectl("create", "serviceaccount", name)
 	for _, role := range roles {
-		c.Kubectl("create", "clusterrolebinding", name+"-"+role, "--clusterrole="+role, "--serviceaccount=default:"+name)
+		c.Kubectl("create", "clusterrolebinding", name+"-"+role, "--clusterrole="+role, "--serviceaccount=default:"+
+			name)
 	}
 	file := filepath.Join(c.t.TempDir(), "kubeconfig")
 	c.must(os.WriteFile(file, []byte(c.Kubectl("config", "view", "--raw", "--flatten")), 0o600))

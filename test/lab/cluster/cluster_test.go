@@ -51,8 +51,8 @@ metadata: {name: web}
 spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
 `
 
-// TestInstall: Bunsen's own images are installed on a cluster of real kubelets, roll out commits with drains of real pods and
-// reboots of the hosts, and are removed. The second commit is a change that was made on a host and adopted.
+// TestInstall: Bunsen's own images are installed on a cluster of real kubelets, roll out commits with drains of real
+// pods and reboots of the hosts, and are removed. The second commit is a change that was made on a host and adopted.
 func TestInstall(t *testing.T) {
 	c := cluster.Start(t, "n1", "n2", "n3")
 	workers := c.Nodes[1:]
@@ -71,8 +71,12 @@ func TestInstall(t *testing.T) {
 	c.Kubectl("rollout", "status", "deployment/web", "--timeout=2m")
 
 	repo := c.NewRepository()
-	repo.Push("An app", map[string]string{"pools/worker/10-app.bu": strings.Replace(app, "TEXT", "first", 1), "pools/worker/20-env.bu": env})
-	c.Apply("apiVersion: bunsen.dev/v1alpha1\nkind: GitSource\nmetadata: {name: config}\nspec: {url: \"" + repo.URL + "\", ref: {branch: main}, interval: 5s}\n")
+	repo.Push("An app", map[string]string{
+		"pools/worker/10-app.bu": strings.Replace(app, "TEXT", "first", 1),
+		"pools/worker/20-env.bu": env,
+	})
+	c.Apply("apiVersion: bunsen.dev/v1alpha1\nkind: GitSource\nmetadata: {name: config}\nspec: {url: \"" + repo.URL +
+		"\", ref: {branch: main}, interval: 5s}\n")
 	awaitApp(t, c, workers, "first")
 	phase("first commit on both workers")
 

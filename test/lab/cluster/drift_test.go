@@ -22,9 +22,9 @@ storage:
       contents: {inline: "NAME=app\nDB_PASSWORD=correct-horse\n"}
 `
 
-// adoptDrift: an operator changes two files of the config on a host. The lines that differ are read by exec in the daemon's pod,
-// without the secret in one of them. A user who may not exec is told who may. The other file becomes a document of the repository,
-// which is not pushed.
+// adoptDrift: an operator changes two files of the config on a host. The lines that differ are read by exec in the
+// daemon's pod, without the secret in one of them. A user who may not exec is told who may. The other file becomes a
+// document of the repository, which is not pushed.
 func adoptDrift(t *testing.T, c *cluster.Cluster, repo *cluster.Repository, h *lab.Host) {
 	t.Helper()
 	node := "node/" + h.Name
@@ -52,26 +52,33 @@ func adoptDrift(t *testing.T, c *cluster.Cluster, repo *cluster.Repository, h *l
 	}
 	expect(true, []string{"drift", node}, "/etc/app.conf", "/etc/app.env")
 	expect(false, []string{"drift", "show", node, "/etc/app.conf"}, "\n-first\n+second\n")
-	expect(false, []string{"drift", "show", node, "/etc/app.env"}, "\n-NAME=app\n", "\n+NAME=other\n", "DB_PASSWORD=(hidden, sha256 ")
+	expect(false, []string{"drift", "show", node, "/etc/app.env"}, "\n-NAME=app\n", "\n+NAME=other\n",
+		"DB_PASSWORD=(hidden, sha256 ")
 	expect(true, []string{"drift", "adopt", node, "/etc/app.env"}, "its contents look secret")
 
 	viewer := c.Account("viewer", "view", "bunsen-config-viewer")
-	hint := "as a user with the right to create pods/exec in the namespace bunsen-system:\n  kubectl exec -n bunsen-system machine-config-daemon-"
-	expect(false, []string{"drift", "show", node, "/etc/app.conf", "--kubeconfig", viewer}, `User "system:serviceaccount:default:viewer" cannot`, `resource "pods/exec"`, "Run this "+hint)
-	expect(true, []string{"drift", "adopt", node, "/etc/app.conf", "--kubeconfig", viewer}, `resource "pods/exec"`, "--from", hint)
+	hint := "as a user with the right to create pods/exec in the namespace bunsen-system:\n" +
+		"  kubectl exec -n bunsen-system machine-config-daemon-"
+	expect(false, []string{"drift", "show", node, "/etc/app.conf", "--kubeconfig", viewer},
+		`User "system:serviceaccount:default:viewer" cannot`, `resource "pods/exec"`, "Run this "+hint)
+	expect(true, []string{"drift", "adopt", node, "/etc/app.conf", "--kubeconfig", viewer}, `resource "pods/exec"`,
+		"--from", hint)
 
 	h.Sh("printf '" + strings.ReplaceAll(envFile, "\n", `\n`) + "' > /etc/app.env")
 	file := exportByHand(t, c, h, viewer)
-	expect(false, []string{"drift", "adopt", node, "/etc/app.conf", "--kubeconfig", viewer, "--from", file}, "inline: |\n          second\n")
-	expect(false, []string{"drift", "adopt", node, "/etc/app.conf", "--out", repo.Dir}, "pools/worker/99-drift-etc-app-conf.bu")
+	expect(false, []string{"drift", "adopt", node, "/etc/app.conf", "--kubeconfig", viewer, "--from", file},
+		"inline: |\n          second\n")
+	expect(false, []string{"drift", "adopt", node, "/etc/app.conf", "--out", repo.Dir},
+		"pools/worker/99-drift-etc-app-conf.bu")
 	expect(false, []string{"validate", repo.Dir})
 	c.Await("the node reports the adopted file alone", func() bool {
-		return !strings.Contains(c.Kubectl("get", node, "-o", `jsonpath={.metadata.annotations.bunsen\.dev/drift}`), "/etc/app.env")
+		return !strings.Contains(c.Kubectl("get", node, "-o", `jsonpath={.metadata.annotations.bunsen\.dev/drift}`),
+			"/etc/app.env")
 	})
 }
 
-// exportByHand runs the command that a user without the right to exec is told, as an administrator, and returns the file with what
-// it printed.
+// exportByHand runs the command that a user without the right to exec is told, as an administrator, and returns the
+// file with what it printed.
 func exportByHand(t *testing.T, c *cluster.Cluster, h *lab.Host, viewer string) string {
 	t.Helper()
 	out, _ := c.Bunsen("drift", "adopt", "node/"+h.Name, "/etc/app.conf", "--kubeconfig", viewer)

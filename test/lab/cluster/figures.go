@@ -21,7 +21,10 @@ func Clock(t testing.TB) func(phase string) {
 }
 
 // measured are the programs whose memory LogMemory logs.
-var measured = []string{"machine-config-controller", "machine-config-daemon", "machine-config-server", "kubelet", "containerd", "kube-apiserver", "etcd"}
+var measured = []string{
+	"machine-config-controller", "machine-config-daemon", "machine-config-server", "kubelet",
+	"containerd", "kube-apiserver", "etcd",
+}
 
 // LogMemory logs the resident memory of Bunsen's pods and of the programs that every node runs, on each node.
 func LogMemory(c *Cluster) {

@@ -32,7 +32,10 @@ func (c *Cluster) NewRepository() *Repository {
 	c.must(err)
 	l := c.Network.Listen(0)
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: &cgi.Handler{
-		Path: program, Args: []string{"http-backend"}, Env: []string{"GIT_PROJECT_ROOT=" + filepath.Dir(bare), "GIT_HTTP_EXPORT_ALL=1"},
+		Path: program, Args: []string{"http-backend"}, Env: []string{
+			"GIT_PROJECT_ROOT=" + filepath.Dir(bare),
+			"GIT_HTTP_EXPORT_ALL=1",
+		},
 	}}
 	go server.Serve(l)                     //nolint:errcheck // it ends with its listener
 	c.t.Cleanup(func() { server.Close() }) //nolint:errcheck,gosec // it ends with the test
@@ -67,7 +70,8 @@ func (r *Repository) Revert() {
 func (r *Repository) git(args ...string) {
 	r.c.t.Helper()
 	cmd := exec.Command("git", args...)
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com")
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=Ada",
+		"GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		r.c.t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
 	}

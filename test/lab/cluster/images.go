@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// BuildPrevious builds the programs of the previous commit beside the test. The function that it returns waits until they are
-// built, and serves their images on a cluster. It returns the file with their references.
+// BuildPrevious builds the programs of the previous commit beside the test. The function that it returns waits until
+// they are built, and serves their images on a cluster. It returns the file with their references.
 func BuildPrevious(t testing.TB) func(*Cluster) string {
 	t.Helper()
 	dir, built := t.TempDir(), make(chan error, 1)
@@ -30,8 +30,8 @@ CGO_ENABLED=0 nice go build -ldflags "-s -w -X main.version=previous" -o built/ 
 	}
 }
 
-// Images makes the images of the programs in BUNSEN_BIN, as a release does, and serves them. It returns the file with their
-// references.
+// Images makes the images of the programs in BUNSEN_BIN, as a release does, and serves them. It returns the file with
+// their references.
 func (c *Cluster) Images() string {
 	c.t.Helper()
 	root, err := filepath.Abs("../../..")
@@ -44,7 +44,8 @@ func imagesOf(c *Cluster, root, bin, version string) string {
 	c.t.Helper()
 	phase := Clock(c.t)
 	dir := c.t.TempDir()
-	cmd := exec.Command("go", "run", "-C", filepath.Join(root, "tools"), "./release", "images", "-root", root, "-bin", bin, "-o", dir, "-version", version)
+	cmd := exec.Command("go", "run", "-C", filepath.Join(root, "tools"), "./release", "images", "-root", root, "-bin",
+		bin, "-o", dir, "-version", version)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		c.t.Fatalf("making the images: %v\n%s", err, out)
 	}

@@ -61,9 +61,9 @@ RestartSec=2
 WantedBy=multi-user.target
 `
 
-// StartKubeadm makes a cluster by kubeadm: control-plane nodes m1, m2, … with stacked etcd behind a load balancer, and workers
-// w1, w2, …. There is no kube-proxy: the network carries the Service kubernetes to the load balancer, and there is no other
-// Service.
+// StartKubeadm makes a cluster by kubeadm: control-plane nodes m1, m2, … with stacked etcd behind a load balancer, and
+// workers w1, w2, …. There is no kube-proxy: the network carries the Service kubernetes to the load balancer, and there
+// is no other Service.
 func StartKubeadm(t testing.TB, planes, workers int) *Cluster {
 	t.Helper()
 	c := newCluster(t)
@@ -89,7 +89,8 @@ func StartKubeadm(t testing.TB, planes, workers int) *Cluster {
 
 	key := make([]byte, 32)
 	rand.Read(key) //nolint:errcheck,gosec // it never fails
-	values := strings.NewReplacer("ENDPOINT", api, "FIRST", "10.77.0.11", "KEY", hex.EncodeToString(key), "VERSION", version)
+	values := strings.NewReplacer("ENDPOINT", api, "FIRST", "10.77.0.11", "KEY", hex.EncodeToString(key), "VERSION",
+		version)
 	c.form = form{programs: []string{"kubelet", "kubeadm"}, files: map[string]string{
 		"etc/hosts": hosts, "etc/systemd/system/kubelet.service": kubeadmKubelet,
 		"etc/kubernetes/kubeadm.yaml": values.Replace(kubeadmConfig),
@@ -97,13 +98,15 @@ func StartKubeadm(t testing.TB, planes, workers int) *Cluster {
 	for _, name := range names {
 		c.startNode(name)
 	}
-	kubeadm(c, c.Nodes[0], "init", "--config=/etc/kubernetes/kubeadm.yaml", "--upload-certs", "--skip-phases=addon/coredns,addon/kube-proxy")
+	kubeadm(c, c.Nodes[0], "init", "--config=/etc/kubernetes/kubeadm.yaml", "--upload-certs",
+		"--skip-phases=addon/coredns,addon/kube-proxy")
 	readAdmin(c)
 	phase("kubeadm init")
 	for i, h := range c.Nodes[1:] {
 		args := []string{"join", api, "--token", kubeadmToken, "--discovery-token-unsafe-skip-ca-verification"}
 		if i+1 < planes {
-			args = append(args, "--control-plane", "--certificate-key", hex.EncodeToString(key), "--apiserver-advertise-address", h.Address)
+			args = append(args, "--control-plane", "--certificate-key", hex.EncodeToString(key),
+				"--apiserver-advertise-address", h.Address)
 		}
 		kubeadm(c, h, args...)
 	}
@@ -122,11 +125,12 @@ func kubernetesVersion(c *Cluster) string {
 	return strings.TrimSpace(string(out))
 }
 
-// serveControlPlane serves one image for etcd and for the programs of the control plane: a program that runs as the name by
-// which it is called, with the libraries that it is linked with.
+// serveControlPlane serves one image for etcd and for the programs of the control plane: a program that runs as the
+// name by which it is called, with the libraries that it is linked with.
 func serveControlPlane(c *Cluster, version string) {
 	c.t.Helper()
-	listed, err := exec.Command(filepath.Join(c.bin, "kubeadm"), "config", "images", "list", "--kubernetes-version", version).Output()
+	listed, err := exec.Command(filepath.Join(c.bin, "kubeadm"), "config", "images", "list", "--kubernetes-version",
+		version).Output()
 	c.must(err)
 	var names []string
 	for image := range strings.Lines(string(listed)) {
@@ -164,7 +168,8 @@ func kubeadm(c *Cluster, h *lab.Host, args ...string) {
 	})
 	ctx, cancel := context.WithTimeout(c.t.Context(), 5*time.Minute)
 	defer cancel()
-	if out, err := h.Exec(ctx, append(append([]string{"kubeadm"}, args...), "--ignore-preflight-errors=all")...); err != nil {
+	if out, err := h.Exec(ctx, append(append([]string{"kubeadm"}, args...),
+		"--ignore-preflight-errors=all")...); err != nil {
 		c.t.Fatalf("%v\n%s", err, out)
 	}
 }

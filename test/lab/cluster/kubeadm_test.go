@@ -38,10 +38,10 @@ spec:
   gates: [{name: agents, daemonSets: [{namespace: default, name: agent}]}]
 `
 
-// TestKubeadm: on three control planes and two workers of kubeadm, the previous commit's images are installed and roll out a
-// commit to all nodes. While the first nodes of the next rollout drain, an API server and the leader of etcd are killed; in the
-// same rollout, which goes zone by zone, Bunsen is upgraded to this commit's images. A health gate stops a third rollout, which is
-// reverted. A new machine joins with a pointer config and real Ignition.
+// TestKubeadm: on three control planes and two workers of kubeadm, the previous commit's images are installed and roll
+// out a commit to all nodes. While the first nodes of the next rollout drain, an API server and the leader of etcd are
+// killed; in the same rollout, which goes zone by zone, Bunsen is upgraded to this commit's images. A health gate stops
+// a third rollout, which is reverted. A new machine joins with a pointer config and real Ignition.
 func TestKubeadm(t *testing.T) {
 	if os.Getenv("BUNSEN_LAB_KUBEADM") != "1" {
 		t.Skip("takes ten minutes: make test-cluster")
@@ -54,7 +54,8 @@ func TestKubeadm(t *testing.T) {
 	phase := cluster.Clock(t)
 	install := func(images string) {
 		t.Helper()
-		if out, err := c.Bunsen("install", "--images", images, "--join-server", "https://"+net.JoinHostPort(c.Network.Address(), "6443")); err != nil {
+		if out, err := c.Bunsen("install", "--images", images, "--join-server",
+			"https://"+net.JoinHostPort(c.Network.Address(), "6443")); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		if out, err := c.Bunsen("check"); err != nil {
@@ -76,7 +77,8 @@ func TestKubeadm(t *testing.T) {
 		repo.Push("The app says "+text, files)
 	}
 	push("first")
-	c.Apply("apiVersion: bunsen.dev/v1alpha1\nkind: GitSource\nmetadata: {name: config}\nspec: {url: \"" + repo.URL + "\", ref: {branch: main}, interval: 5s}\n")
+	c.Apply("apiVersion: bunsen.dev/v1alpha1\nkind: GitSource\nmetadata: {name: config}\nspec: {url: \"" + repo.URL +
+		"\", ref: {branch: main}, interval: 5s}\n")
 	awaitPools(t, c, "first")
 	phase("first commit on all nodes, each drained and rebooted; " + report())
 
@@ -90,11 +92,14 @@ func TestKubeadm(t *testing.T) {
 	leader, other := etcdLeader(t, planes)
 	leader.Do("pkill", "-KILL", "-x", "etcd")
 	other.Do("pkill", "-KILL", "-x", "kube-apiserver")
-	t.Logf("killed the leader of etcd on %s and the API server on %s, with %d of 5 nodes left", leader.Name, other.Name, without(t, c.Nodes, "second"))
+	t.Logf("killed the leader of etcd on %s and the API server on %s, with %d of 5 nodes left", leader.Name, other.Name,
+		without(t, c.Nodes, "second"))
 	c.Await("a node has the second commit", func() bool { return without(t, c.Nodes, "second") < 5 })
-	phase(fmt.Sprintf("the API server answers again, and the rollout continues; %d of 5 nodes are left", without(t, c.Nodes, "second")))
+	phase(fmt.Sprintf("the API server answers again, and the rollout continues; %d of 5 nodes are left",
+		without(t, c.Nodes, "second")))
 	install(now)
-	phase(fmt.Sprintf("upgraded Bunsen in the middle of the second rollout; %d of 5 nodes are left", without(t, c.Nodes, "second")))
+	phase(fmt.Sprintf("upgraded Bunsen in the middle of the second rollout; %d of 5 nodes are left",
+		without(t, c.Nodes, "second")))
 	awaitPools(t, c, "second")
 	phase("second commit on all nodes; " + report())
 	checkOrder(t, record)
@@ -111,9 +116,11 @@ func TestKubeadm(t *testing.T) {
 
 	c.Apply(notReady)
 	boots = bootsOf(workers)
-	repo.Push("A gate", map[string]string{"cluster/agents.yaml": gate, "pools/worker/10-app.bu": strings.Replace(app, "TEXT", "third", 1)})
+	repo.Push("A gate", map[string]string{"cluster/agents.yaml": gate, "pools/worker/10-app.bu": strings.Replace(app,
+		"TEXT", "third", 1)})
 	c.Await("the gate holds up the rollout after the first worker", func() bool {
-		return strings.Contains(c.Kubectl("get", "mcp", "worker", "-o", `jsonpath={.status.conditions[?(@.type=="RolloutBlocked")]}`), "agent")
+		return strings.Contains(c.Kubectl("get", "mcp", "worker", "-o",
+			`jsonpath={.status.conditions[?(@.type=="RolloutBlocked")]}`), "agent")
 	})
 	t.Log(c.Kubectl("get", "mcp", "worker", "-o", `jsonpath={.status.conditions[?(@.type=="RolloutBlocked")]}`))
 	c.Await("bunsen why names the DaemonSet", func() bool {
@@ -158,8 +165,8 @@ func labelZones(c *cluster.Cluster) {
 	}
 }
 
-// checkOrder checks by the record of the API server that a rollout took one node of each pool at a time, zone by zone, the oldest
-// node of a zone first, and the node of the leading controller last.
+// checkOrder checks by the record of the API server that a rollout took one node of each pool at a time, zone by zone,
+// the oldest node of a zone first, and the node of the leading controller last.
 func checkOrder(t *testing.T, record *cluster.Record) {
 	t.Helper()
 	steps, planes, others := record.Assignments()
@@ -173,14 +180,16 @@ func checkOrder(t *testing.T, record *cluster.Record) {
 			waits := n.Desired != step.Node.Desired
 			earlier := n.Zone < step.Node.Zone || n.Zone == step.Node.Zone && n.Number < step.Node.Number
 			if waits && earlier && n.Name != step.Leader {
-				t.Errorf("%s (%s) got the config before %s (%s), and the leading controller ran on %q", step.Node.Name, step.Node.Zone, n.Name, n.Zone, step.Leader)
+				t.Errorf("%s (%s) got the config before %s (%s), and the leading controller ran on %q", step.Node.Name,
+					step.Node.Zone, n.Name, n.Zone, step.Leader)
 			}
 		}
 	}
 	if len(order) != 5 {
 		t.Errorf("%d nodes got the second commit", len(order))
 	}
-	t.Logf("the nodes got the second commit in this order: %s; at most %d control plane and %d worker were out of service", strings.Join(order, ", "), planes, others)
+	t.Logf("the nodes got the second commit in this order: %s; at most %d control plane and %d worker were out of "+
+		"service", strings.Join(order, ", "), planes, others)
 }
 
 // without returns how many hosts do not run the app with a text.
@@ -222,14 +231,16 @@ func etcdLeader(t *testing.T, planes []*lab.Host) (leader, other *lab.Host) {
 	return nil, nil
 }
 
-// watchAPI sends requests to the API server until the test ends. The function that it returns reports how many failed since its
-// last call.
+// watchAPI sends requests to the API server until the test ends. The function that it returns reports how many failed
+// since its last call.
 func watchAPI(t *testing.T, c *cluster.Cluster) func() string {
 	var sent, failed atomic.Int32
 	client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true,
 		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
-		DialContext:       func(ctx context.Context, _, address string) (net.Conn, error) { return c.Network.Dial(ctx, address) },
+		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			return c.Network.Dial(ctx, address)
+		},
 	}}
 	go func() {
 		tick := time.NewTicker(500 * time.Millisecond)

@@ -148,8 +148,9 @@ func furnish(root string, more map[string]string, values *strings.Replacer) erro
 		return err
 	}
 	for unit, target := range map[string]string{
-		"node-prepare.service": "/etc/systemd/system/node-prepare.service", "kubelet.service": "/etc/systemd/system/kubelet.service",
-		"containerd.service": "/lib/systemd/system/containerd.service",
+		"node-prepare.service": "/etc/systemd/system/node-prepare.service",
+		"kubelet.service":      "/etc/systemd/system/kubelet.service",
+		"containerd.service":   "/lib/systemd/system/containerd.service",
 	} {
 		// The package of containerd may have enabled it.
 		if err := os.Symlink(target, filepath.Join(wants, unit)); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -157,7 +158,8 @@ func furnish(root string, more map[string]string, values *strings.Replacer) erro
 		}
 	}
 	// It would give the host a second address.
-	if err := os.Symlink("/dev/null", filepath.Join(root, "etc/systemd/system/systemd-networkd.service")); !errors.Is(err, fs.ErrExist) {
+	if err := os.Symlink("/dev/null", filepath.Join(root, "etc/systemd/system/systemd-networkd.service")); !errors.Is(
+		err, fs.ErrExist) {
 		return err
 	}
 	return nil

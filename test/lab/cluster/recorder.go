@@ -55,7 +55,8 @@ type NodeState struct {
 // Out reports whether the controller has taken the node out of service, or is about to.
 func (n NodeState) Out() bool { return n.Cordoned || n.Desired != n.Current }
 
-// RecordNodes begins to record the nodes and the controllers, until the test ends. It outlasts the restarts of API servers.
+// RecordNodes begins to record the nodes and the controllers, until the test ends. It outlasts the restarts of API
+// servers.
 func (c *Cluster) RecordNodes() *Record {
 	c.t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
@@ -161,21 +162,23 @@ func (r *Record) add(o runtime.Object, read func(runtime.Object) event) {
 func nodeState(n *corev1.Node, numbers map[string]int) *NodeState {
 	_, plane := n.Labels["node-role.kubernetes.io/control-plane"]
 	return &NodeState{
-		Name: n.Name, Zone: n.Labels[corev1.LabelTopologyZone], Plane: plane, Number: numbers[n.Name], Cordoned: n.Spec.Unschedulable,
-		Desired: n.Annotations[v1alpha1.DesiredConfigAnnotation], Current: n.Annotations[v1alpha1.CurrentConfigAnnotation],
+		Name: n.Name, Zone: n.Labels[corev1.LabelTopologyZone], Plane: plane, Number: numbers[n.Name],
+		Cordoned: n.Spec.Unschedulable,
+		Desired:  n.Annotations[v1alpha1.DesiredConfigAnnotation],
+		Current:  n.Annotations[v1alpha1.CurrentConfigAnnotation],
 	}
 }
 
-// Step is one assignment: the node that got a new config, the nodes of its pool at that moment, and the node on which the leading
-// controller ran.
+// Step is one assignment: the node that got a new config, the nodes of its pool at that moment, and the node on which
+// the leading controller ran.
 type Step struct {
 	Node   NodeState
 	Pool   []NodeState
 	Leader string
 }
 
-// Assignments returns the assignments of new configs, and the largest number of nodes of each pool that were out of service at one
-// moment: of the control plane, and of the others.
+// Assignments returns the assignments of new configs, and the largest number of nodes of each pool that were out of
+// service at one moment: of the control plane, and of the others.
 func (r *Record) Assignments() (steps []Step, planes, others int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// registry serves images to containerd, read-only: the part of the OCI distribution specification that a pull needs. The name of a
-// repository does not matter, because digests and tags name an image wherever it is.
+// registry serves images to containerd, read-only: the part of the OCI distribution specification that a pull needs.
+// The name of a repository does not matter, because digests and tags name an image wherever it is.
 type registry struct {
 	mu    sync.Mutex
 	tags  map[string]string // NAME:TAG to digest
@@ -50,8 +50,8 @@ type imageFile struct {
 	Content    []byte
 }
 
-// addImage serves an image of files under names of the form NAME:TAG. config is the part of its configuration that a runtime
-// reads.
+// addImage serves an image of files under names of the form NAME:TAG. config is the part of its configuration that a
+// runtime reads.
 func (r *registry) addImage(names []string, config map[string]any, files ...imageFile) error {
 	var content, layer bytes.Buffer
 	w := tar.NewWriter(&content)
@@ -133,7 +133,8 @@ func (r *registry) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	r.mu.Unlock()
 	if blob == nil {
 		for _, dir := range layouts {
-			if text, err := os.ReadFile(filepath.Join(dir, "blobs", "sha256", filepath.Base(strings.TrimPrefix(digest, "sha256:")))); err == nil {
+			if text, err := os.ReadFile(filepath.Join(dir, "blobs", "sha256",
+				filepath.Base(strings.TrimPrefix(digest, "sha256:")))); err == nil {
 				blob = text
 			}
 		}

@@ -38,8 +38,8 @@ func open(t *testing.T) host.Host {
 	return h
 }
 
-// TestInsideConformance runs the suite of all hosts. A plain Debian cannot stage an OS, and its real reboot would end the
-// suite: those two are the simulated host's here, and the real ones have tests of their own.
+// TestInsideConformance runs the suite of all hosts. A plain Debian cannot stage an OS, and its real reboot would end
+// the suite: those two are the simulated host's here, and the real ones have tests of their own.
 func TestInsideConformance(t *testing.T) {
 	hosttest.Conformance(t, func(t *testing.T) host.Host {
 		h := open(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// enablements are unit files, and the unit that is enabled and disabled, once by systemctl and once by the daemon. A key
-// that ends with -> is a link.
+// enablements are unit files, and the unit that is enabled and disabled, once by systemctl and once by the daemon. A
+// key that ends with -> is a link.
 var enablements = []struct {
 	says  string
 	files map[string]string
@@ -110,7 +110,9 @@ type outcome struct {
 }
 
 // outcomeOf enables and disables on a machine as it was, with a case's files.
-func outcomeOf(t *testing.T, files map[string]string, unit string, by func(host.Host) (enable, disable func() error)) (o outcome) {
+func outcomeOf(t *testing.T, files map[string]string, unit string,
+	by func(host.Host) (enable, disable func() error),
+) (o outcome) {
 	t.Helper()
 	t.Run("", func(t *testing.T) {
 		h := open(t)
@@ -150,7 +152,9 @@ func TestInsideEnablementIsSystemctls(t *testing.T) {
 				return systemctl("enable", "--no-reload", c.unit), systemctl("disable", "--no-reload", c.unit)
 			})
 			ours := outcomeOf(t, c.files, c.unit, func(h host.Host) (_, _ func() error) {
-				return func() error { return h.Units.Enable(t.Context(), c.unit) }, func() error { return h.Units.Disable(t.Context(), c.unit) }
+				return func() error {
+					return h.Units.Enable(t.Context(), c.unit)
+				}, func() error { return h.Units.Disable(t.Context(), c.unit) }
 			})
 			switch diff := cmp.Diff(its, ours); {
 			case diff != "" && c.differs == "":
@@ -180,10 +184,12 @@ var presets = []struct {
 }{
 	{"the first line that matches decides", map[string]string{"/etc/systemd/system-preset/10-a.preset": "enable a.service\ndisable a.*\nenable *\n"}, []string{"a.service", "a.socket", "b.service"}},
 	{"files count in the order of their names, wherever they are", map[string]string{
-		"/etc/systemd/system-preset/50-etc.preset": "disable a.service\n", "/usr/lib/systemd/system-preset/40-usr.preset": "enable a.service\n",
+		"/etc/systemd/system-preset/50-etc.preset":     "disable a.service\n",
+		"/usr/lib/systemd/system-preset/40-usr.preset": "enable a.service\n",
 	}, []string{"a.service", "b.service"}},
 	{"the administrator's file hides the vendor's of its name", map[string]string{
-		"/etc/systemd/system-preset/40-x.preset": "# nothing\n", "/usr/lib/systemd/system-preset/40-x.preset": "enable a.service\n",
+		"/etc/systemd/system-preset/40-x.preset":     "# nothing\n",
+		"/usr/lib/systemd/system-preset/40-x.preset": "enable a.service\n",
 	}, []string{"a.service"}},
 	{"instances are listed behind their template", map[string]string{"/etc/systemd/system-preset/10-t.preset": "enable t@.service one two\n"}, []string{"t@one.service", "t@two.service", "t@three.service"}},
 	{"an instance has a line of its own", map[string]string{"/etc/systemd/system-preset/10-t.preset": "disable t@one.service\nenable t@*.service\n"}, []string{"t@one.service", "t@two.service"}},
@@ -194,7 +200,10 @@ func TestInsidePresetsAreSystemctls(t *testing.T) {
 	for _, c := range presets {
 		t.Run(c.says, func(t *testing.T) {
 			h := open(t)
-			files := map[string]string{"a.service": "WantedBy=x.target", "a.socket": "WantedBy=x.target", "b.service": "WantedBy=x.target", "c.service": "WantedBy=x.target", "t@.service": "WantedBy=x.target"}
+			files := map[string]string{
+				"a.service": "WantedBy=x.target", "a.socket": "WantedBy=x.target",
+				"b.service": "WantedBy=x.target", "c.service": "WantedBy=x.target", "t@.service": "WantedBy=x.target",
+			}
 			put(t, files)
 			for at, text := range c.files {
 				write(t, at, text)

@@ -14,7 +14,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host/linux/systemd"
 )
 
-// roles are what this binary does inside of a host instead of being a suite of tests. They return what the process says.
+// roles are what this binary does inside of a host instead of being a suite of tests. They return what the process
+// says.
 var roles = map[string]func(context.Context) error{
 	// reboot asks as the daemon does.
 	"reboot": func(ctx context.Context) error {
@@ -54,7 +55,8 @@ var roles = map[string]func(context.Context) error{
 			return err
 		}
 		defer bus.Close()
-		err = bus.AddMatchSignal(godbus.WithMatchInterface("org.freedesktop.login1.Manager"), godbus.WithMatchMember("PrepareForShutdown"))
+		err = bus.AddMatchSignal(godbus.WithMatchInterface("org.freedesktop.login1.Manager"),
+			godbus.WithMatchMember("PrepareForShutdown"))
 		if err != nil {
 			return err
 		}
@@ -62,7 +64,8 @@ var roles = map[string]func(context.Context) error{
 		bus.Signal(signals)
 		var held godbus.UnixFD
 		logind := bus.Object("org.freedesktop.login1", "/org/freedesktop/login1")
-		if err := logind.CallWithContext(ctx, "org.freedesktop.login1.Manager.Inhibit", 0, "shutdown", "database", "flush", "delay").Store(&held); err != nil {
+		if err := logind.CallWithContext(ctx, "org.freedesktop.login1.Manager.Inhibit", 0, "shutdown", "database",
+			"flush", "delay").Store(&held); err != nil {
 			return err
 		}
 		if err := os.WriteFile("/run/holding", []byte("yes\n"), 0o600); err != nil {

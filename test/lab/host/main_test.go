@@ -40,7 +40,10 @@ func TestMain(m *testing.M) {
 // inside runs this binary in a role inside of a host, as a unit of its systemd, with more arguments for systemd-run.
 func inside(t *testing.T, h *lab.Host, role string, more ...string) (string, error) {
 	t.Helper()
-	argv := append([]string{"systemd-run", "--quiet", "--collect", "--setenv=" + insideVariable + "=" + role, "--setenv=PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, more...)
+	argv := append([]string{
+		"systemd-run", "--quiet", "--collect", "--setenv=" + insideVariable + "=" + role,
+		"--setenv=PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+	}, more...)
 	return h.Exec(t.Context(), append(argv, suite, "-test.v")...)
 }
 

@@ -29,7 +29,8 @@ func restore(t *testing.T) {
 	for at, state := range was {
 		if is[at] != state {
 			// Parents first does not matter: what is copied twice is copied as it was.
-			script.WriteString("mkdir -p '" + filepath.Dir("/etc"+at) + "'; rm -rf '/etc" + at + "'; cp -a '" + pristine + at + "' '/etc" + at + "'\n")
+			script.WriteString("mkdir -p '" + filepath.Dir("/etc"+at) + "'; rm -rf '/etc" + at + "'; cp -a '" +
+				pristine + at + "' '/etc" + at + "'\n")
 		}
 	}
 	if script.Len() > 0 {

@@ -9,7 +9,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 )
 
-// TestInsideAUserRacesTheDaemon has a user of the host exchange directories for links while the daemon writes below the user's home.
+// TestInsideAUserRacesTheDaemon has a user of the host exchange directories for links while the daemon writes below the
+// user's home.
 func TestInsideAUserRacesTheDaemon(t *testing.T) {
 	h := open(t)
 	sh(t, "rm -rf /root/.ssh")

@@ -102,7 +102,8 @@ var services = []struct {
 		}
 	}},
 	{"a restart makes a new process, and is waited for until the service is up", func(m machine) {
-		m.unit("a.service", "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sh -c 'sleep 0.3; echo up >>/run/said'\n")
+		m.unit("a.service", "[Service]\nType=oneshot\nRemainAfterExit=yes\n"+
+			"ExecStart=/bin/sh -c 'sleep 0.3; echo up >>/run/said'\n")
 		m.ok(m.restart("a.service"))
 		if got := sh(m.t, "cat /run/said"); got != "up" {
 			m.t.Errorf("it said %q", got)
@@ -135,7 +136,8 @@ var services = []struct {
 	}},
 	{"a unit that fails is told with how it ended", func(m machine) {
 		m.unit("a.service", "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'exit 3'\n")
-		m.says(m.restart("a.service"), "ended as failed", "result exit-code", "exited with 3", "journalctl -u a.service")
+		m.says(m.restart("a.service"), "ended as failed", "result exit-code", "exited with 3",
+			"journalctl -u a.service")
 		m.is("a.service", "failed failed exit-code")
 	}},
 	{"a unit that is killed is told with the signal", func(m machine) {
@@ -182,7 +184,8 @@ var services = []struct {
 		sh(m.t, "systemctl stop k3s-agent.service")
 	}},
 	{"an instance of a template runs by itself", func(m machine) {
-		m.unit("echo@.service", "[Service]\nExecStart=/bin/sh -c 'echo %i >>/run/said; exec sleep infinity'\n[Install]\nWantedBy=multi-user.target\n")
+		m.unit("echo@.service", "[Service]\nExecStart=/bin/sh -c 'echo %i >>/run/said; exec sleep infinity'\n"+
+			"[Install]\nWantedBy=multi-user.target\n")
 		m.ok(m.units.Enable(m.t.Context(), "echo@one.service"))
 		m.enabled("echo@one.service", "enabled", true)
 		m.enabled("echo@two.service", "disabled", false)

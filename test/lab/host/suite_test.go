@@ -26,7 +26,8 @@ func TestARealHost(t *testing.T) {
 		"a daemon in a container that has the host's root as a volume": {"", "/run/pod"},
 	} {
 		t.Run(says, func(t *testing.T) {
-			out := h.Sh("unshare --mount --pid --net --ipc --uts --fork sh -euc 'mkdir -p /run/pod; mount --rbind / /run/pod; " +
+			out := h.Sh("unshare --mount --pid --net --ipc --uts --fork sh -euc 'mkdir -p /run/pod; mount --rbind / " +
+				"/run/pod; " +
 				c.enter + " env " + insideVariable + "=pod " + rootVariable + "=" + c.root + " " + suite + "'")
 			if want := "active running success " + h.BootID() + "\n"; out != want {
 				t.Errorf("it says %q, want %q", out, want)
@@ -34,7 +35,8 @@ func TestARealHost(t *testing.T) {
 		})
 	}
 	t.Run("a reboot that somebody blocks is refused and not forced", func(t *testing.T) { blocked(t, h) })
-	t.Run("a reboot that somebody delays waits for that, tells those who are logged in, and comes back", func(t *testing.T) { delayed(t, h) })
+	t.Run("a reboot that somebody delays waits for that, tells those who are logged in, and comes back",
+		func(t *testing.T) { delayed(t, h) })
 	t.Run("a power cut is a boot as well", func(t *testing.T) {
 		before, next := bootID(t, h), h.Boots()+1
 		h.PowerCut()
@@ -61,8 +63,10 @@ func bootID(t *testing.T, h *lab.Host) string {
 }
 
 func blocked(t *testing.T, h *lab.Host) {
-	h.Do("systemd-run", "--quiet", "--unit=blocker", "--property=Type=notify", "--property=NotifyAccess=all", "systemd-inhibit",
-		"--what=shutdown", "--mode=block", "--who=backup", "--why=nightly copy", "sh", "-c", "systemd-notify --ready; exec sleep infinity")
+	h.Do("systemd-run", "--quiet", "--unit=blocker", "--property=Type=notify", "--property=NotifyAccess=all",
+		"systemd-inhibit",
+		"--what=shutdown", "--mode=block", "--who=backup", "--why=nightly copy", "sh", "-c",
+		"systemd-notify --ready; exec sleep infinity")
 	out, err := inside(t, h, "reboot", "--wait", "--pipe")
 	t.Log(out)
 	if err == nil || !strings.Contains(out, `blocked by backup ("nightly copy", uid 0`) {
@@ -75,7 +79,8 @@ func blocked(t *testing.T, h *lab.Host) {
 }
 
 func delayed(t *testing.T, h *lab.Host) {
-	h.Do("systemd-run", "--quiet", "--unit=terminal", "sh", "-c", "sleep infinity | script --quiet --flush --command 'login -f root' /var/log/terminal")
+	h.Do("systemd-run", "--quiet", "--unit=terminal", "sh", "-c", "sleep infinity | script --quiet --flush --command "+
+		"'login -f root' /var/log/terminal")
 	if _, err := inside(t, h, "delay"); err != nil {
 		t.Fatal(err)
 	}

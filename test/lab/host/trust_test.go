@@ -29,14 +29,15 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
-// TestInsideACertificateBecomesTrusted has the daemon write the user's CA on a real Debian. Its own update-ca-certificates makes each
-// program trust the CA, and trusts it no longer when the object is removed.
+// TestInsideACertificateBecomesTrusted has the daemon write the user's CA on a real Debian. Its own
+// update-ca-certificates makes each program trust the CA, and trusts it no longer when the object is removed.
 func TestInsideACertificateBecomesTrusted(t *testing.T) {
 	ca, address := serverWithCA(t)
 	// trusted reports whether a program of the machine trusts the server.
 	trusted := func() bool {
 		t.Helper()
-		out, err := exec.CommandContext(t.Context(), "curl", "--silent", "--show-error", "--fail", address).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), "curl", "--silent", "--show-error", "--fail", address).
+			CombinedOutput()
 		if err != nil && !strings.Contains(string(out), "certificate") {
 			t.Fatalf("curl fails for another reason: %v %s", err, out)
 		}
@@ -59,17 +60,23 @@ func TestInsideACertificateBecomesTrusted(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Fatal("the daemon has not asked")
 		}
-		turn := trustsync.Turn{Unconfigured: true, Now: time.Now(), Rules: func(context.Context) (plan.Rules, error) { return plan.Rules{Policy: policy.Default()}, nil }}
+		turn := trustsync.Turn{Unconfigured: true, Now: time.Now(), Rules: func(context.Context) (plan.Rules, error) {
+			return plan.Rules{Policy: policy.Default()}, nil
+		}}
 		if !s.Sync(t.Context(), turn) || strings.Contains(s.Report(), "failed") {
 			t.Fatalf("the daemon has not written: %s", s.Report())
 		}
 	}
-	source.set(v1alpha1.TrustFile{Path: trustfile.UserCAPath, Mode: 0o644, Contents: ca, From: "bunsen-system/company", Expires: time.Now().Add(time.Hour)})
+	source.set(v1alpha1.TrustFile{
+		Path: trustfile.UserCAPath, Mode: 0o644, Contents: ca, From: "bunsen-system/company",
+		Expires: time.Now().Add(time.Hour),
+	})
 	write()
 	if !trusted() {
 		t.Error("curl does not trust the server with the CA")
 	}
-	sh(t, "ls /usr/local/share/ca-certificates/openshift-config-user-ca-bundle-*.crt && grep -q 'BEGIN CERTIFICATE' /etc/ssl/certs/ca-certificates.crt")
+	sh(t, "ls /usr/local/share/ca-certificates/openshift-config-user-ca-bundle-*.crt && grep -q 'BEGIN CERTIFICATE' "+
+		"/etc/ssl/certs/ca-certificates.crt")
 	source.set()
 	write()
 	if trusted() {
@@ -101,9 +108,13 @@ func serverWithCA(t *testing.T) (ca, address string) {
 		return c, key
 	}
 	root, rootKey := sign(&x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "company"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "company"}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign,
 	}, nil, nil)
-	leaf, leafKey := sign(&x509.Certificate{SerialNumber: big.NewInt(2), DNSNames: []string{"localhost"}, KeyUsage: x509.KeyUsageDigitalSignature}, root, rootKey)
+	leaf, leafKey := sign(&x509.Certificate{
+		SerialNumber: big.NewInt(2), DNSNames: []string{"localhost"},
+		KeyUsage: x509.KeyUsageDigitalSignature,
+	}, root, rootKey)
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{leaf.Raw}, PrivateKey: leafKey}}}

@@ -22,7 +22,8 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	node := flag.String("node-name", "", "name of the Node")
-	kubeconfig := flag.String("kubeconfig", "/var/lib/kubelet/kubeconfig", "kubeconfig with the identity system:node:<name>")
+	kubeconfig := flag.String("kubeconfig", "/var/lib/kubelet/kubeconfig",
+		"kubeconfig with the identity system:node:<name>")
 	healthz := flag.String("healthz", "127.0.0.1:10248", "where /healthz is answered")
 	broken := flag.String("broken", "/etc/kubernetes/broken", "while this file is there, the kubelet is not healthy")
 	flag.Parse()
@@ -41,13 +42,16 @@ func run(ctx context.Context, node, kubeconfig, healthz, broken string) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Addr: healthz, ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := os.Stat(broken); err == nil || r.URL.Path != "/healthz" {
-			http.Error(w, "not healthy", http.StatusInternalServerError)
-			return
-		}
-		fmt.Fprint(w, "ok")
-	})}
+	server := &http.Server{
+		Addr: healthz, ReadHeaderTimeout: time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if _, err := os.Stat(broken); err == nil || r.URL.Path != "/healthz" {
+				http.Error(w, "not healthy", http.StatusInternalServerError)
+				return
+			}
+			fmt.Fprint(w, "ok")
+		}),
+	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.ListenAndServe() }()
 	go kubelet.Run(ctx)

@@ -28,7 +28,8 @@ type Options struct {
 	Network *lab.Network
 	// Image adds to the first image, below a root that has nothing yet: usr/… and the defaults of /etc in usr/etc/….
 	Image func(root string) error
-	// Prepare changes the first deployment before its first boot, as Ignition does: /etc, and /var, which is mounted there.
+	// Prepare changes the first deployment before its first boot, as Ignition does: /etc, and /var, which is mounted
+	// there.
 	Prepare func(root string) error
 	// Kargs are its kernel arguments; nil is `root=LABEL=root rw console=ttyS0`.
 	Kargs []string
@@ -128,7 +129,8 @@ func (h *Host) install(front, images string, options Options) error {
 		return err
 	}
 	origin := filepath.Join(h.loader, "origin")
-	text := "[origin]\nrefspec=" + refOf(First) + "\ncontainer-image-reference=ostree-unverified-registry:" + First + "\n"
+	text := "[origin]\nrefspec=" + refOf(First) + "\ncontainer-image-reference=ostree-unverified-registry:" + First +
+		"\n"
 	if err := os.WriteFile(origin, []byte(text), 0o600); err != nil {
 		return err
 	}
@@ -136,11 +138,13 @@ func (h *Host) install(front, images string, options Options) error {
 	if kargs == nil {
 		kargs = []string{"root=LABEL=root", "rw", "console=ttyS0"}
 	}
-	deploy := []string{"ostree", "admin", "deploy", "--sysroot=" + h.Sysroot, "--os=" + stateroot, "--origin-file=" + origin, "--karg-none"}
+	deploy := []string{"ostree", "admin", "deploy", "--sysroot=" + h.Sysroot, "--os=" + stateroot, "--origin-file=" +
+		origin, "--karg-none"}
 	for _, a := range kargs {
 		deploy = append(deploy, "--karg-append="+a)
 	}
-	return runAll([]string{"ostree", "--repo=" + h.disk(), "pull-local", h.registry, refOf(First)}, append(deploy, refOf(First)))
+	return runAll([]string{"ostree", "--repo=" + h.disk(), "pull-local", h.registry, refOf(First)},
+		append(deploy, refOf(First)))
 }
 
 // prepare lets somebody change the first deployment, with /var where the host will have it.
@@ -177,7 +181,8 @@ func (h *Host) commit(image, on string, change func(root string) error) error {
 	if err := errors.Join(os.Chmod(root, 0o755), change(root)); err != nil {
 		return err
 	}
-	return run("ostree", "--repo="+h.registry, "commit", "--branch="+refOf(image), "--tree=ref="+on, "--tree=dir="+root, "--subject="+image)
+	return run("ostree", "--repo="+h.registry, "commit", "--branch="+refOf(image), "--tree=ref="+on, "--tree=dir="+root,
+		"--subject="+image)
 }
 
 // Withdraw takes an image out of the registry, as a registry does that is out of reach.
@@ -198,7 +203,9 @@ func (h *Host) Booted() Booted {
 	}
 	_, reference, _ := strings.Cut(string(text), "container-image-reference=ostree-unverified-registry:")
 	b.Image, _, _ = strings.Cut(reference, "\n")
-	b.Kargs = slices.DeleteFunc(strings.Fields(h.Do("cat", "/proc/cmdline")), func(a string) bool { return strings.HasPrefix(a, "ostree=") })
+	b.Kargs = slices.DeleteFunc(strings.Fields(h.Do("cat", "/proc/cmdline")), func(a string) bool {
+		return strings.HasPrefix(a, "ostree=")
+	})
 	return b
 }
 
@@ -219,7 +226,8 @@ func (h *Host) boot(int) (lab.Boot, error) {
 		return lab.Boot{}, fmt.Errorf("entry %q names no deployment: %w", options, err)
 	}
 	cmdline, marker := filepath.Join(h.loader, "cmdline"), filepath.Join(h.loader, "booted")
-	if err := errors.Join(os.WriteFile(cmdline, []byte(options+"\n"), 0o644), os.WriteFile(marker, nil, 0o644)); err != nil {
+	if err := errors.Join(os.WriteFile(cmdline, []byte(options+"\n"), 0o644),
+		os.WriteFile(marker, nil, 0o644)); err != nil {
 		return lab.Boot{}, err
 	}
 	return lab.Boot{
@@ -228,7 +236,8 @@ func (h *Host) boot(int) (lab.Boot, error) {
 		Args: []string{
 			"--bind=" + h.Sysroot + ":/sysroot", "--bind=" + filepath.Join(h.Sysroot, "boot") + ":/boot",
 			"--bind=" + h.variable() + ":/var", "--bind-ro=" + filepath.Join(root, "usr") + ":/usr",
-			"--bind-ro=" + marker + ":/run/ostree-booted", "--bind-ro=" + h.loader, "--bind-ro=" + cmdline + ":/proc/cmdline",
+			"--bind-ro=" + marker + ":/run/ostree-booted", "--bind-ro=" + h.loader, "--bind-ro=" + cmdline +
+				":/proc/cmdline",
 		},
 	}, nil
 }

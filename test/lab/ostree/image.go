@@ -55,7 +55,8 @@ const baseRef = "lab/base"
 func front(t testing.TB, dir string) string {
 	t.Helper()
 	file := filepath.Join(dir, "rpm-ostree")
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", file, "github.com/bunsen-os/bunsen/test/lab/ostree/front")
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", file,
+		"github.com/bunsen-os/bunsen/test/lab/ostree/front")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("building the stand-in for rpm-ostree: %v\n%s", err, out)
@@ -79,7 +80,8 @@ func images(t testing.TB) string {
 		if err := run("ostree", "--repo="+repo, "init", "--mode=bare"); err != nil {
 			return err
 		}
-		if err := run("nice", "ostree", "--repo="+repo, "commit", "--branch="+baseRef, "--tree=dir="+root, "--subject=base"); err != nil {
+		if err := run("nice", "ostree", "--repo="+repo, "commit", "--branch="+baseRef, "--tree=dir="+root,
+			"--subject=base"); err != nil {
 			return err
 		}
 		return os.RemoveAll(root)

@@ -63,7 +63,8 @@ func start(t *testing.T) machine {
 		Prepare: write(map[string]string{"etc/lab-kept.conf": "mine\n", "var/lib/lab-state": "kept\n"}),
 	})
 	h.Commit("registry.example/os:2", write(map[string]string{
-		"usr/lib/lab-release": "two\n", "usr/etc/lab-default.conf": "two\n", "usr/etc/lab-kept.conf": "two\n", "usr/etc/lab-new.conf": "two\n",
+		"usr/lib/lab-release": "two\n", "usr/etc/lab-default.conf": "two\n", "usr/etc/lab-kept.conf": "two\n",
+		"usr/etc/lab-new.conf": "two\n",
 	}))
 	return machine{Host: h, t: t, boots: 1}
 }
@@ -73,7 +74,8 @@ func write(files map[string]string) func(string) error {
 	return func(root string) error {
 		for at, text := range files {
 			at = filepath.Join(root, at)
-			if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(text), 0o644)); err != nil {
+			if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755),
+				os.WriteFile(at, []byte(text), 0o644)); err != nil {
 				return err
 			}
 		}
@@ -129,7 +131,8 @@ func TestAnImageAndAnArgumentAreStagedRunAfterTheRebootAndGoBack(t *testing.T) {
 	m := start(t)
 	const one, two = ostree.First, "registry.example/os:2"
 	first := m.status()
-	if first.Booted != first.Next || first.Booted.Image != one || !first.Support.Image || !first.Support.Kargs || first.Support.Extensions {
+	if first.Booted != first.Next || first.Booted.Image != one || !first.Support.Image || !first.Support.Kargs ||
+		first.Support.Extensions {
 		t.Fatalf("it begins as %+v", first)
 	}
 	m.runs(one, "one", "")
@@ -141,13 +144,17 @@ func TestAnImageAndAnArgumentAreStagedRunAfterTheRebootAndGoBack(t *testing.T) {
 		m.stage(host.SetImage, one, two)
 		m.stage(host.SetKargs, "", "bunsen.test=1")
 	}
-	if is := m.status(); is.Booted != first.Booted || is.Next.Image != two || is.Next.Kargs != first.Booted.Kargs+" bunsen.test=1" {
+	if is := m.status(); is.Booted != first.Booted || is.Next.Image != two || is.Next.Kargs != first.Booted.Kargs+
+		" bunsen.test=1" {
 		t.Fatalf("staged, it is %+v", is)
 	}
 	m.runs(one, "one", "")
 	m.reboot()
 	m.runs(two, "two", "bunsen.test=1")
-	for at, want := range map[string]string{"/etc/lab-default.conf": "two", "/etc/lab-kept.conf": "mine", "/etc/lab-new.conf": "two", "/var/lib/lab-state": "kept"} {
+	for at, want := range map[string]string{
+		"/etc/lab-default.conf": "two", "/etc/lab-kept.conf": "mine",
+		"/etc/lab-new.conf": "two", "/var/lib/lab-state": "kept",
+	} {
 		if got := strings.TrimSpace(m.Do("cat", at)); got != want {
 			t.Errorf("%s has %q, want %q", at, got, want)
 		}
@@ -162,7 +169,10 @@ func TestAnImageAndAnArgumentAreStagedRunAfterTheRebootAndGoBack(t *testing.T) {
 		t.Errorf("back, it is %+v, want %+v", is.Booted, first.Booted)
 	}
 	// Not the /etc of before, but today's: a file of after the update is there, as is what a person wrote before it.
-	for at, want := range map[string]string{"/etc/lab-default.conf": "one", "/etc/lab-kept.conf": "mine", "/etc/lab-later.conf": "later"} {
+	for at, want := range map[string]string{
+		"/etc/lab-default.conf": "one", "/etc/lab-kept.conf": "mine",
+		"/etc/lab-later.conf": "later",
+	} {
 		if got := strings.TrimSpace(m.Do("cat", at)); got != want {
 			t.Errorf("back, %s has %q, want %q", at, got, want)
 		}

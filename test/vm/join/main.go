@@ -78,7 +78,9 @@ func run(ctx context.Context, node, bootstrap, out string) error {
 }
 
 // sign asks for a certificate and waits until somebody has signed it.
-func sign(ctx context.Context, requests typedcertificatesv1.CertificateSigningRequestInterface, node string, key *ecdsa.PrivateKey) ([]byte, error) {
+func sign(ctx context.Context, requests typedcertificatesv1.CertificateSigningRequestInterface, node string,
+	key *ecdsa.PrivateKey,
+) ([]byte, error) {
 	subject := pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: subject}, key)
 	if err != nil {
@@ -96,7 +98,8 @@ func sign(ctx context.Context, requests typedcertificatesv1.CertificateSigningRe
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	w, err := requests.Watch(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, made.Name).String()})
+	w, err := requests.Watch(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField,
+		made.Name).String()})
 	if err != nil {
 		return nil, fmt.Errorf("waiting for the certificate: %w", err)
 	}

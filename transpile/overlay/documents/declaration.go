@@ -102,12 +102,14 @@ func Declare(name string, src []byte) (Declaration, *yaml.Node) {
 		return d, nil
 	}
 	if root.Kind != yaml.MappingNode {
-		d.add(origin.Errorf(t.Pos(root), "document", "a document is a mapping that begins with `variant:` and `version:`"))
+		d.add(origin.Errorf(t.Pos(root), "document", "a document is a mapping that begins with `variant:` and "+
+			"`version:`"))
 		return d, nil
 	}
 	if k, v := yamltree.Field(root, "sops"); v != nil && v.Kind == yaml.MappingNode {
 		d.Foreign = d.Info.Kind == "" && isData(root)
-		d.add(origin.Errorf(t.Pos(k), "encrypted", "SOPS encrypted the document, and a review could not read it: encrypt only files with secrets, and include each with `contents: {local: …}`"))
+		d.add(origin.Errorf(t.Pos(k), "encrypted", "SOPS encrypted the document, and a review could not read it: "+
+			"encrypt only files with secrets, and include each with `contents: {local: …}`"))
 		return d, nil
 	}
 	info, object := KindOf(root)
@@ -125,7 +127,9 @@ func Declare(name string, src []byte) (Declaration, *yaml.Node) {
 	default:
 		d.Foreign = true
 		_, d.isNear = Kind(yamltree.Scalar(root, "kind")).Info()
-		d.add(origin.Errorf(t.Pos(root), "kind", "this is %[2]s, and a pool consists of Butane documents, Ignition configs (*.ign), and objects of kind %[1]s; cluster objects belong into cluster/", ObjectKinds(), describe(root)))
+		d.add(origin.Errorf(t.Pos(root), "kind", "this is %[2]s, and a pool consists of Butane documents, Ignition "+
+			"configs (*.ign), and objects of kind %[1]s; cluster objects belong into cluster/", ObjectKinds(),
+			describe(root)))
 	}
 	d.Broken = origin.Fatal(d.Findings)
 	return d, root
@@ -203,7 +207,8 @@ func (d *Declaration) object(t yamltree.Text, root *yaml.Node) {
 	}
 	for _, key := range []string{"labels", "annotations"} {
 		if _, v := yamltree.Field(meta, key); v != nil && v.Kind != yaml.MappingNode && v.Tag != "!!null" {
-			d.add(origin.Errorf(t.Pos(v), "shape", "metadata.%s is a mapping of fields, not a list or a single value", key))
+			d.add(origin.Errorf(t.Pos(v), "shape", "metadata.%s is a mapping of fields, not a list or a single value",
+				key))
 		}
 	}
 }
@@ -212,7 +217,8 @@ var (
 	// mentions matches text that may be an object of a known kind of the Machine Config Operator, or a
 	// document that SOPS encrypted. In a directory without a kustomization, Bunsen ignores YAML files that mentions
 	// does not match.
-	mentions = regexp.MustCompile(`(?m)\bkind["']?\s*:\s*["']?(MachineConfig|KubeletConfig|KubeletConfiguration|SSHKeys|ContainerRuntimeConfig|Image(DigestMirrorSet|TagMirrorSet|ContentSourcePolicy)|(Cluster)?ImagePolicy)\b|^["']?sops["']?\s*:`)
+	mentions = regexp.MustCompile(
+		`(?m)\bkind["']?\s*:\s*["']?(MachineConfig|KubeletConfig|KubeletConfiguration|SSHKeys|ContainerRuntimeConfig|Image(DigestMirrorSet|TagMirrorSet|ContentSourcePolicy)|(Cluster)?ImagePolicy)\b|^["']?sops["']?\s*:`)
 	// variantKey and versionKey match the keys that every Butane document has, whatever the name of its file.
 	variantKey = regexp.MustCompile(`(?m)^(?:\{\s*)?["']?variant["']?\s*:`)
 	versionKey = regexp.MustCompile(`(?m)^["']?version["']?\s*:`)

@@ -39,10 +39,12 @@ func checkList(t yamltree.Text, n *yaml.Node, l List, patch bool) []origin.Findi
 		// An item with this directive needs no key, because the directive applies to the whole list.
 		case key == nil && directive != nil && len(item.Content) == 2:
 		case key == nil && patch:
-			out = append(out, origin.Errorf(t.Pos(item), "patch-key", "an item of %s in a patch needs its `%s`, which says what it patches; without one kustomize would empty the whole list", l.Path, l.Key))
+			out = append(out, origin.Errorf(t.Pos(item), "patch-key", "an item of %s in a patch needs its `%s`, "+
+				"which says what it patches; without one kustomize would empty the whole list", l.Path, l.Key))
 		case key == nil:
 		case seen[key.Value] != nil && l.MergeKey() == l.Key:
-			out = append(out, origin.Errorf(t.Pos(key), "duplicate-item", "%s %q occurs twice in %s: in line %d and in line %d; keep one", l.Key, key.Value, l.Path, seen[key.Value].Line+t.Offset, key.Line+t.Offset))
+			out = append(out, origin.Errorf(t.Pos(key), "duplicate-item", "%s %q occurs twice in %s: in line %d and "+
+				"in line %d; keep one", l.Key, key.Value, l.Path, seen[key.Value].Line+t.Offset, key.Line+t.Offset))
 		default:
 			seen[key.Value] = key
 		}
@@ -58,7 +60,8 @@ func checkPaths(t yamltree.Text, root *yaml.Node) []origin.Finding {
 	for _, l := range butaneLists[:3] {
 		for _, key := range NodesBelow(root, strings.Split(l.Path+".path", ".")) {
 			if other, twice := seen[key.Value]; twice && other != l {
-				out = append(out, origin.Errorf(t.Pos(key), "duplicate-item", "path %q stands in %s in line %d and in %s in line %d; keep one", key.Value, other.Path, lines[key.Value], l.Path, key.Line+t.Offset))
+				out = append(out, origin.Errorf(t.Pos(key), "duplicate-item", "path %q stands in %s in line %d and "+
+					"in %s in line %d; keep one", key.Value, other.Path, lines[key.Value], l.Path, key.Line+t.Offset))
 			}
 			seen[key.Value], lines[key.Value] = l, key.Line+t.Offset
 		}
@@ -77,9 +80,11 @@ func CheckDirectives(t yamltree.Text, n *yaml.Node) []origin.Finding {
 			switch v := n.Content[i+1]; {
 			case !strings.HasPrefix(c.Value, "$"):
 			case c.Value != "$patch":
-				out = append(out, origin.Errorf(t.Pos(c), "patch", "kustomize knows no directive %s; it has $patch: delete, replace and merge", c.Value))
+				out = append(out, origin.Errorf(t.Pos(c), "patch", "kustomize knows no directive %s; it has $patch: "+
+					"delete, replace and merge", c.Value))
 			case v.Kind != yaml.ScalarNode || !slices.Contains(directives, v.Value):
-				out = append(out, origin.Errorf(t.Pos(v), "patch", "$patch is one of %s", strings.Join(directives, ", ")))
+				out = append(out, origin.Errorf(t.Pos(v), "patch", "$patch is one of %s",
+					strings.Join(directives, ", ")))
 			}
 			continue
 		}
@@ -254,5 +259,7 @@ func (l List) nameOf(n *yaml.Node) (string, bool) {
 
 // SortEntries sorts entries by list, then by name.
 func SortEntries(es []Entry) {
-	slices.SortFunc(es, func(x, y Entry) int { return cmp.Or(cmp.Compare(x.List, y.List), cmp.Compare(x.Name, y.Name)) })
+	slices.SortFunc(es, func(x, y Entry) int {
+		return cmp.Or(cmp.Compare(x.List, y.List), cmp.Compare(x.Name, y.Name))
+	})
 }

@@ -55,7 +55,8 @@ type tooLarge int64
 
 // Error says what to do instead of reading the large file.
 func (n tooLarge) Error() string {
-	return fmt.Sprintf("the file has %d bytes, and Bunsen reads at most %d. Move large contents to another file, and name that file with `local:`", n, yamltree.MaxBytes)
+	return fmt.Sprintf("the file has %d bytes, and Bunsen reads at most %d. Move large contents to another file, and "+
+		"name that file with `local:`", n, yamltree.MaxBytes)
 }
 
 // Unreadable returns the finding for a reference to a file that cannot be read.

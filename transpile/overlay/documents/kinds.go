@@ -78,10 +78,11 @@ const configGroup = "config.openshift.io"
 // ReadsRuntime reports whether documents of the kind are for the container runtimes that an annotation names.
 func (k Kind) ReadsRuntime() bool { return k == ContainerRuntimeConfig || k.IsAboutRegistries() }
 
-// IsAboutRegistries reports whether documents of the kind say where images come from. All such documents of a pool become one
-// fragment.
+// IsAboutRegistries reports whether documents of the kind say where images come from. All such documents of a pool
+// become one fragment.
 func (k Kind) IsAboutRegistries() bool {
-	return k == ImageDigestMirrorSet || k == ImageTagMirrorSet || k == ImageContentSourcePolicy || k == ClusterImagePolicy || k == ImagePolicy
+	return k == ImageDigestMirrorSet || k == ImageTagMirrorSet || k == ImageContentSourcePolicy ||
+		k == ClusterImagePolicy || k == ImagePolicy
 }
 
 // HasGeneratedName reports whether the kind alone decides the name of a document's fragment.
@@ -192,8 +193,10 @@ func (k Info) Content(root *yaml.Node) *yaml.Node {
 
 // Wrap puts a document, or a part of one, into an object, so that kustomize can patch it.
 func (k Info) Wrap(name string, content *yaml.Node) *yaml.Node {
-	return yamltree.Mapping(yamltree.Str("apiVersion"), yamltree.Str(k.Group+"/"+k.Version), yamltree.Str("kind"), yamltree.Str(string(k.Kind)),
-		yamltree.Str("metadata"), yamltree.Mapping(yamltree.Str("name"), yamltree.Str(name)), yamltree.Str(k.Section), content)
+	return yamltree.Mapping(yamltree.Str("apiVersion"), yamltree.Str(k.Group+"/"+k.Version), yamltree.Str("kind"),
+		yamltree.Str(string(k.Kind)),
+		yamltree.Str("metadata"), yamltree.Mapping(yamltree.Str("name"), yamltree.Str(name)), yamltree.Str(k.Section),
+		content)
 }
 
 // KindNames lists all kinds for a message.
@@ -205,11 +208,13 @@ func KindNames() string {
 	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 }
 
-// typedKeys are the keys whose values Butane reads as numbers or booleans, and Bunsen's own key `template`. QuoteScalars
-// quotes every other scalar that YAML would read as a number, boolean or date. So kustomize does not change the text of
-// `inline: 0644`.
-var typedKeys = setOf("dir_mode file_mode gid http_response_headers http_total id mode number size_mib spares start_mib threshold uid " +
-	"discard enabled fips hard mask needs_network no_create_home no_log_init no_user_group overwrite resize should_exist " +
+// typedKeys are the keys whose values Butane reads as numbers or booleans, and Bunsen's own key `template`.
+// QuoteScalars quotes every other scalar that YAML would read as a number, boolean or date. So kustomize does not
+// change the text of `inline: 0644`.
+var typedKeys = setOf("dir_mode file_mode gid http_response_headers http_total id mode number size_mib spares " +
+	"start_mib threshold uid " +
+	"discard enabled fips hard mask needs_network no_create_home no_log_init no_user_group overwrite resize " +
+	"should_exist " +
 	"system template tpm2 wipe_filesystem wipe_partition_entry wipe_table wipe_volume with_mount_unit")
 
 func setOf(words string) map[string]bool {

@@ -59,8 +59,8 @@ func IsLocal(key string) bool { return key == "local" || key == "contents_local"
 // AreLocal reports whether a key of a Butane document names a list of files of the repository.
 func AreLocal(key string) bool { return key == "ssh_authorized_keys_local" }
 
-// ResolveLocals makes every reference to a local file relative to the repository's root. Documents and patches name files
-// relative to their own directory.
+// ResolveLocals makes every reference to a local file relative to the repository's root. Documents and patches name
+// files relative to their own directory.
 func ResolveLocals(t yamltree.Text, n *yaml.Node) []origin.Finding {
 	l := localPaths{Text: t}
 	return l.walk(n)
@@ -111,8 +111,10 @@ func (t *localPaths) resolve(v *yaml.Node) []origin.Finding {
 		return nil
 	}
 	full := path.Join(path.Dir(t.File), v.Value)
-	if v.Value == "" || path.IsAbs(v.Value) || full == ".." || strings.HasPrefix(full, "../") || strings.ContainsAny(v.Value, "\\\x00\n") {
-		return []origin.Finding{origin.Errorf(t.Pos(v), "local-path", "%q is not a file of this repository; name it relative to this document's directory", v.Value)}
+	if v.Value == "" || path.IsAbs(v.Value) || full == ".." || strings.HasPrefix(full, "../") ||
+		strings.ContainsAny(v.Value, "\\\x00\n") {
+		return []origin.Finding{origin.Errorf(t.Pos(v), "local-path", "%q is not a file of this repository; name it "+
+			"relative to this document's directory", v.Value)}
 	}
 	t.changed = t.changed || v.Value != full
 	v.Value = full

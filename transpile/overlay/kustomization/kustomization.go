@@ -53,12 +53,17 @@ var refused = map[string]string{
 
 // shapes maps each field to the kind of YAML node that it must have.
 var shapes = map[string]yaml.Kind{
-	"resources": yaml.SequenceNode, "components": yaml.SequenceNode, "patches": yaml.SequenceNode, "replacements": yaml.SequenceNode, "labels": yaml.SequenceNode,
+	"resources": yaml.SequenceNode, "components": yaml.SequenceNode, "patches": yaml.SequenceNode,
+	"replacements": yaml.SequenceNode, "labels": yaml.SequenceNode,
 	"commonLabels": yaml.MappingNode, "commonAnnotations": yaml.MappingNode, "metadata": yaml.MappingNode,
-	"namePrefix": yaml.ScalarNode, "nameSuffix": yaml.ScalarNode, "apiVersion": yaml.ScalarNode, "kind": yaml.ScalarNode,
+	"namePrefix": yaml.ScalarNode, "nameSuffix": yaml.ScalarNode, "apiVersion": yaml.ScalarNode,
+	"kind": yaml.ScalarNode,
 }
 
-var shapeNames = map[yaml.Kind]string{yaml.SequenceNode: "a list", yaml.MappingNode: "a mapping", yaml.ScalarNode: "one word"}
+var shapeNames = map[yaml.Kind]string{
+	yaml.SequenceNode: "a list", yaml.MappingNode: "a mapping",
+	yaml.ScalarNode: "one word",
+}
 
 // checkField checks one field of a kustomization and reports whether Bunsen uses the field.
 func (r *layerReader) checkField(k, v *yaml.Node) bool {
@@ -73,13 +78,16 @@ func (r *layerReader) checkField(k, v *yaml.Node) bool {
 	switch k.Value {
 	case "sortOptions":
 		if order := yamltree.Scalar(v, "order"); order != "fifo" && order != "legacy" {
-			r.Add(origin.Errorf(t.Pos(v), "kustomization", "the order of sortOptions is fifo or legacy; it changes nothing here, for documents merge in order of their names: remove it"))
+			r.Add(origin.Errorf(t.Pos(v), "kustomization", "the order of sortOptions is fifo or legacy; it changes "+
+				"nothing here, for documents merge in order of their names: remove it"))
 			break
 		}
-		r.Add(origin.Warningf(t.Pos(k), "ignored-field", "sortOptions changes nothing: documents merge in order of their names"))
+		r.Add(origin.Warningf(t.Pos(k), "ignored-field", "sortOptions changes nothing: documents merge in order of "+
+			"their names"))
 	case "buildMetadata": // buildMetadata is accepted and ignored, because the build always records origins.
 	default:
-		r.Add(origin.Errorf(t.Pos(k), "kustomization-field", "the field %s is not supported here: %s", k.Value, unsupportedField(k.Value)))
+		r.Add(origin.Errorf(t.Pos(k), "kustomization-field", "the field %s is not supported here: %s", k.Value,
+			unsupportedField(k.Value)))
 	}
 	return false
 }
@@ -108,12 +116,14 @@ func (r *layerReader) checkKind(root *yaml.Node) bool {
 	case "Kustomization", "":
 	default:
 		_, v := yamltree.Field(root, "kind")
-		r.Add(origin.Errorf(r.text.Pos(v), "kustomization", "the kind of a kustomization is Kustomization or Component, not %q", kind))
+		r.Add(origin.Errorf(r.text.Pos(v), "kustomization", "the kind of a kustomization is Kustomization or "+
+			"Component, not %q", kind))
 		return false
 	}
 	if v := yamltree.Scalar(root, "apiVersion"); v != "" && v != want {
 		_, n := yamltree.Field(root, "apiVersion")
-		r.Add(origin.Errorf(r.text.Pos(n), "kustomization", "the apiVersion of a %s is %s, not %q", cmp.Or(kind, "Kustomization"), want, v))
+		r.Add(origin.Errorf(r.text.Pos(n), "kustomization", "the apiVersion of a %s is %s, not %q",
+			cmp.Or(kind, "Kustomization"), want, v))
 	}
 	return kind == "Component"
 }
@@ -131,7 +141,8 @@ func (r *layerReader) local(t yamltree.Text, e *yaml.Node) (string, bool) {
 	case e.Kind != yaml.ScalarNode || p == "" || e.Tag == "!!null":
 		r.Add(origin.Errorf(t.Pos(e), "kustomization", "a path is expected here"))
 	case strings.ContainsAny(p, "?@*:\\\x00\n") || strings.Contains(p, "//") || remote.MatchString(p):
-		r.Add(origin.Errorf(t.Pos(e), "remote-base", "%q looks like a remote repository or URL, and a commit must contain everything that it uses. Copy it into this repository, and write a relative path", p))
+		r.Add(origin.Errorf(t.Pos(e), "remote-base", "%q looks like a remote repository or URL, and a commit must "+
+			"contain everything that it uses. Copy it into this repository, and write a relative path", p))
 	case path.IsAbs(p):
 		r.Add(origin.Errorf(t.Pos(e), "path", "%q is absolute; name it relative to this directory", p))
 	case full == ".." || strings.HasPrefix(full, "../"):
@@ -152,7 +163,8 @@ func (r *layerReader) references(n *yaml.Node) []documents.Reference {
 			continue
 		}
 		if line, twice := seen[full]; twice {
-			r.Add(origin.Errorf(r.text.Pos(e), "duplicate-name", "%q is listed twice, first in line %d; keep one", e.Value, line))
+			r.Add(origin.Errorf(r.text.Pos(e), "duplicate-name", "%q is listed twice, first in line %d; keep one",
+				e.Value, line))
 			continue
 		}
 		seen[full] = e.Line
@@ -178,7 +190,8 @@ func (b *Reader) WarnUnlisted() {
 			if _, read := b.Reads[f]; read || !documents.IsButane(n) && path.Ext(n) != yamltree.IgnitionExt {
 				continue
 			}
-			b.Add(origin.Warningf(origin.Pos{File: f}, "unused-file", "not read: %s does not list it; add it there under resources, or under patches, or remove it", l.File))
+			b.Add(origin.Warningf(origin.Pos{File: f}, "unused-file", "not read: %s does not list it; add it there "+
+				"under resources, or under patches, or remove it", l.File))
 		}
 	}
 }

@@ -57,13 +57,16 @@ func hasUnknownLabelField(r *layerReader, l *yaml.Node) bool {
 		case "pairs":
 		case "includeSelectors", "includeTemplates", "includeVolumeClaimTemplates":
 			if v.Value != "false" {
-				r.Add(origin.Warningf(r.text.Pos(k), "ignored-field", "%s changes nothing: no document here has selectors or templates", k.Value))
+				r.Add(origin.Warningf(r.text.Pos(k), "ignored-field", "%s changes nothing: no document here has "+
+					"selectors or templates", k.Value))
 			}
 		case "fields":
-			r.Add(origin.Errorf(r.text.Pos(k), "kustomization-field", "labels go to the metadata only, and fields would write them elsewhere; use a patch"))
+			r.Add(origin.Errorf(r.text.Pos(k), "kustomization-field", "labels go to the metadata only, and fields "+
+				"would write them elsewhere; use a patch"))
 			return true
 		default:
-			return r.unknownKey(r.text, l, "an item of labels", "pairs", "includeSelectors", "includeTemplates", "includeVolumeClaimTemplates")
+			return r.unknownKey(r.text, l, "an item of labels", "pairs", "includeSelectors", "includeTemplates",
+				"includeVolumeClaimTemplates")
 		}
 	}
 	return false
@@ -78,7 +81,8 @@ func readPairs(r *layerReader, to string, pairs *yaml.Node) {
 	for i := 0; i+1 < len(pairs.Content); i += 2 {
 		k, v := pairs.Content[i], pairs.Content[i+1]
 		if v.Kind != yaml.ScalarNode || v.Tag != "!!str" {
-			r.Add(origin.Errorf(r.text.Pos(v), "kustomization", "the value of %s is text; put it in quotation marks", k.Value))
+			r.Add(origin.Errorf(r.text.Pos(v), "kustomization", "the value of %s is text; put it in quotation marks",
+				k.Value))
 			continue
 		}
 		c := SetMetadata{to, k.Value, v.Value, r.text.Pos(k)}

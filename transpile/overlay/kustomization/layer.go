@@ -87,7 +87,8 @@ func (b *Reader) Layer(dir string, from origin.Pos) *Layer {
 	case 1:
 		b.Layers[dir] = b.explicit(dir, path.Join(dir, found[0]))
 	default:
-		b.Add(origin.Errorf(origin.Pos{File: path.Join(dir, found[1])}, "kustomization", "the directory has %s; keep one", strings.Join(found, " and ")))
+		b.Add(origin.Errorf(origin.Pos{File: path.Join(dir, found[1])}, "kustomization",
+			"the directory has %s; keep one", strings.Join(found, " and ")))
 	}
 	return b.Layers[dir]
 }
@@ -104,13 +105,18 @@ func (b *Reader) implicit(dir string, names []string) *Layer {
 			if b.IsEncrypted(f) {
 				continue // a document includes it
 			}
-			b.Add(origin.Warningf(origin.Pos{File: f}, "unused-file", "not read: without a kustomization.yaml, Bunsen reads only Butane documents (*.bu), Ignition configs (*.ign) and objects of known kinds. If the file is a patch, add a kustomization.yaml that lists it"))
+			b.Add(origin.Warningf(origin.Pos{File: f}, "unused-file", "not read: without a kustomization.yaml, "+
+				"Bunsen reads only Butane documents (*.bu), Ignition configs (*.ign) and objects of known kinds. If "+
+				"the file is a patch, add a kustomization.yaml that lists it"))
 			continue
 		case ext == ".yaml" || ext == ".yml":
 		default:
 			continue
 		}
-		l.Resources = append(l.Resources, documents.Reference{Path: f, Written: n, At: origin.Pos{File: f}, IsFile: true})
+		l.Resources = append(l.Resources, documents.Reference{
+			Path: f, Written: n, At: origin.Pos{File: f},
+			IsFile: true,
+		})
 	}
 	return l
 }
@@ -129,7 +135,8 @@ func (b *Reader) explicit(dir, file string) *Layer {
 		return nil
 	}
 	if root.Kind != yaml.MappingNode {
-		b.Add(origin.Errorf(t.Pos(root), "kustomization", "a kustomization is a mapping of fields such as resources and patches"))
+		b.Add(origin.Errorf(t.Pos(root), "kustomization", "a kustomization is a mapping of fields such as resources "+
+			"and patches"))
 		return nil
 	}
 	r := &layerReader{Reader: b, text: t, dir: dir, layer: &Layer{Dir: dir, File: file}}

@@ -18,7 +18,10 @@ import (
 const maxOperations = 500
 
 // hasFrom lists the operations of a JSON patch, and whether each copies its value from another path.
-var hasFrom = map[string]bool{"add": false, "remove": false, "replace": false, "test": false, "move": true, "copy": true}
+var hasFrom = map[string]bool{
+	"add": false, "remove": false, "replace": false, "test": false, "move": true,
+	"copy": true,
+}
 
 // Operation is one operation of a JSON patch. The JSON pointers of an Operation begin at the root of the object that
 // kustomize receives.
@@ -36,7 +39,8 @@ type Operation struct {
 // its file has it.
 func (p *Patch) parseOperations(t yamltree.Text, ops *yaml.Node) {
 	if len(ops.Content) > maxOperations {
-		p.add(origin.Errorf(t.Pos(ops), "too-large", "the patch has %d operations, and %d are enough: patch with part of a document instead", len(ops.Content), maxOperations))
+		p.add(origin.Errorf(t.Pos(ops), "too-large", "the patch has %d operations, and %d are enough: patch with "+
+			"part of a document instead", len(ops.Content), maxOperations))
 		return
 	}
 	for _, n := range ops.Content {
@@ -57,10 +61,12 @@ func (p *Patch) parseOperation(t yamltree.Text, n *yaml.Node) (Operation, bool) 
 	}
 	switch {
 	case n.Kind != yaml.MappingNode:
-		p.add(origin.Errorf(op.At, "patch", "an operation of a JSON patch is a mapping, such as {op: remove, path: /storage/files/0}"))
+		p.add(origin.Errorf(op.At, "patch", "an operation of a JSON patch is a mapping, such as {op: remove, path: "+
+			"/storage/files/0}"))
 		return op, false
 	case !known:
-		p.add(origin.Errorf(op.At, "patch", "there is no operation %q: known are %s", op.Name, strings.Join(slices.Sorted(maps.Keys(hasFrom)), ", ")))
+		p.add(origin.Errorf(op.At, "patch", "there is no operation %q: known are %s", op.Name,
+			strings.Join(slices.Sorted(maps.Keys(hasFrom)), ", ")))
 		return op, false
 	}
 	prefix := ""
@@ -71,7 +77,8 @@ func (p *Patch) parseOperation(t yamltree.Text, n *yaml.Node) (Operation, bool) 
 		_, v := yamltree.Field(n, key)
 		pointer := yamltree.Scalar(n, key)
 		if !strings.HasPrefix(pointer, "/") {
-			p.add(origin.Errorf(op.At, "patch", "the %s %q of operation %s does not begin with /: write it as /storage/files/0/mode", key, pointer, op.Name))
+			p.add(origin.Errorf(op.At, "patch", "the %s %q of operation %s does not begin with /: write it as "+
+				"/storage/files/0/mode", key, pointer, op.Name))
 			return op, false
 		}
 		*v = *yamltree.Str(prefix + pointer)
@@ -81,8 +88,10 @@ func (p *Patch) parseOperation(t yamltree.Text, n *yaml.Node) (Operation, bool) 
 		} else {
 			op.Path = keysOf(v.Value)
 		}
-		if !p.Info.Wrapped && slices.Contains([]string{"/apiVersion", "/kind", "/metadata", "/metadata/name"}, pointer) && op.Name != "test" {
-			p.add(origin.Errorf(op.At, "patch", "a document is known by its kind and name, and %s would change them; use namePrefix or nameSuffix", pointer))
+		if !p.Info.Wrapped && slices.Contains([]string{"/apiVersion", "/kind", "/metadata", "/metadata/name"},
+			pointer) && op.Name != "test" {
+			p.add(origin.Errorf(op.At, "patch", "a document is known by its kind and name, and %s would change them; "+
+				"use namePrefix or nameSuffix", pointer))
 			return op, false
 		}
 	}
@@ -95,7 +104,8 @@ func (p *Patch) parseValue(t yamltree.Text, n *yaml.Node, op *Operation) bool {
 	switch op.Name {
 	case "add", "replace", "test":
 		if v == nil {
-			p.add(origin.Errorf(op.At, "patch", "the operation %s of %s has no value", op.Name, "/"+strings.Join(op.Path, "/")))
+			p.add(origin.Errorf(op.At, "patch", "the operation %s of %s has no value", op.Name,
+				"/"+strings.Join(op.Path, "/")))
 			return false
 		}
 	}

@@ -71,10 +71,12 @@ func readPatch(r *layerReader, entry *yaml.Node) {
 	switch {
 	case target != nil:
 	case p.Object == nil:
-		r.Add(origin.Errorf(r.text.Pos(entry), "patch-target", "a JSON patch needs a target, such as target: {name: 10-chrony}"))
+		r.Add(origin.Errorf(r.text.Pos(entry), "patch-target", "a JSON patch needs a target, such as target: {name: "+
+			"10-chrony}"))
 		return
 	case t.Inline && p.Info.Wrapped:
-		r.Add(origin.Errorf(r.text.Pos(entry), "patch-target", "an inline patch of a Butane document needs a target, such as target: {name: 10-chrony}"))
+		r.Add(origin.Errorf(r.text.Pos(entry), "patch-target", "an inline patch of a Butane document needs a target, "+
+			"such as target: {name: 10-chrony}"))
 		return
 	}
 	r.step(&Step{At: p.At, Selector: sel, Transform: p})
@@ -89,7 +91,9 @@ func checkPatchOptions(r *layerReader, entry *yaml.Node) bool {
 	}
 	for i := 0; i+1 < len(options.Content); i += 2 {
 		if k, v := options.Content[i], options.Content[i+1]; v.Value != "false" {
-			r.Add(origin.Errorf(r.text.Pos(k), "kustomization-field", "the option %s is not supported here: a document is known by its name and kind; use namePrefix or nameSuffix, or name its file otherwise", k.Value))
+			r.Add(origin.Errorf(r.text.Pos(k), "kustomization-field", "the option %s is not supported here: a "+
+				"document is known by its name and kind; use namePrefix or nameSuffix, or name its file otherwise",
+				k.Value))
 			return false
 		}
 	}
@@ -105,7 +109,8 @@ func patchText(r *layerReader, entry *yaml.Node) (yamltree.Text, bool) {
 		r.Add(origin.Errorf(r.text.Pos(entry), "kustomization", "a patch has either a path or a patch"))
 		return yamltree.Text{}, false
 	case inline != nil && inline.Kind != yaml.ScalarNode:
-		r.Add(origin.Errorf(r.text.Pos(inline), "kustomization", "a patch is text: write patch: |- and the patch below it"))
+		r.Add(origin.Errorf(r.text.Pos(inline), "kustomization", "a patch is text: write patch: |- and the patch "+
+			"below it"))
 		return yamltree.Text{}, false
 	case inline != nil:
 		offset := inline.Line - 1
@@ -171,7 +176,8 @@ func (p *Patch) findKind(t yamltree.Text, root, target *yaml.Node) bool {
 		if p.Info.Section != "" {
 			below = " " + p.Info.Section
 		}
-		p.add(origin.Errorf(t.Pos(root), "patch", "a patch of a %s is part of one: begin it with apiVersion: %s/%s, kind: %[1]s and metadata, and put the rest below%[4]s", kind, p.Info.Group, p.Info.Version, below))
+		p.add(origin.Errorf(t.Pos(root), "patch", "a patch of a %s is part of one: begin it with apiVersion: %s/%s, "+
+			"kind: %[1]s and metadata, and put the rest below%[4]s", kind, p.Info.Group, p.Info.Version, below))
 		return false
 	}
 	return true
@@ -184,7 +190,8 @@ func (p *Patch) chooseKind(t yamltree.Text, root *yaml.Node, target documents.Ki
 		info, known := documents.KindOf(root)
 		switch {
 		case !known:
-			p.add(origin.Errorf(t.Pos(root), "patch", "a patch is part of a Butane document, or of an object of kind %s, with its apiVersion and kind", documents.ObjectKinds()))
+			p.add(origin.Errorf(t.Pos(root), "patch", "a patch is part of a Butane document, or of an object of kind "+
+				"%s, with its apiVersion and kind", documents.ObjectKinds()))
 		case target != "" && target != info.Kind:
 			p.add(origin.Errorf(t.Pos(root), "patch", "the patch is of a %s and its target of kind %s", own, target))
 			known = false
@@ -207,13 +214,15 @@ func (p *Patch) parseMerge(t yamltree.Text, root, target *yaml.Node) {
 	content := root
 	if !p.Info.Wrapped {
 		if content = p.Info.Content(root); content != nil && content.Kind != yaml.MappingNode {
-			p.add(origin.Errorf(t.Pos(content), "shape", "%s is a mapping of fields, not a list or a single value", p.Info.Section))
+			p.add(origin.Errorf(t.Pos(content), "shape", "%s is a mapping of fields, not a list or a single value",
+				p.Info.Section))
 			return
 		}
 		if name := yamltree.Scalar(root, "metadata", "name"); name != "" {
 			p.Name = name
 		} else if t.Inline && target == nil {
-			p.add(origin.Errorf(t.Pos(root), "patch-target", "the patch has no metadata.name and no target, so it is of no document; give it one of the two"))
+			p.add(origin.Errorf(t.Pos(root), "patch-target", "the patch has no metadata.name and no target, so it is "+
+				"of no document; give it one of the two"))
 		}
 	}
 	p.add(documents.CheckDirectives(t, root)...)

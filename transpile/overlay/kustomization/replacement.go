@@ -84,7 +84,8 @@ func readReplacement(r *layerReader, t yamltree.Text, n *yaml.Node) {
 		r.Add(origin.Errorf(t.Pos(n), "replacement", "a replacement has either a source or a sourceValue"))
 		return
 	case targets == nil || targets.Kind != yaml.SequenceNode || len(targets.Content) == 0:
-		r.Add(origin.Errorf(t.Pos(n), "replacement", "a replacement has targets: [{select: {name: …}, fieldPaths: […]}]"))
+		r.Add(origin.Errorf(t.Pos(n), "replacement",
+			"a replacement has targets: [{select: {name: …}, fieldPaths: […]}]"))
 		return
 	case value != nil && value.Kind != yaml.ScalarNode:
 		r.Add(origin.Errorf(t.Pos(value), "replacement", "a sourceValue is text"))
@@ -114,7 +115,8 @@ func readSource(r *layerReader, t yamltree.Text, n *yaml.Node, c *Replacement) b
 		switch k, v := n.Content[i], n.Content[i+1]; k.Value {
 		case "fieldPath":
 			if c.Path = v.Value; v.Kind != yaml.ScalarNode || v.Value == "" {
-				r.Add(origin.Errorf(t.Pos(v), "replacement", "a fieldPath is words with dots between them, such as storage.files.0.path"))
+				r.Add(origin.Errorf(t.Pos(v), "replacement", "a fieldPath is words with dots between them, such as "+
+					"storage.files.0.path"))
 				return false
 			}
 		case "options":
@@ -197,11 +199,13 @@ func readFieldPath(r *layerReader, t yamltree.Text, p *yaml.Node, c *Replacement
 	case c.Target.Info.Wrapped:
 		f.Path = c.Target.Info.Section + "." + p.Value
 	case first == "kind", first == "apiVersion", p.Value == "metadata", p.Value == "metadata.name":
-		r.Add(origin.Errorf(f.At, "replacement", "a document is known by its kind and name, and %s would change them; use namePrefix or nameSuffix", p.Value))
+		r.Add(origin.Errorf(f.At, "replacement", "a document is known by its kind and name, and %s would change "+
+			"them; use namePrefix or nameSuffix", p.Value))
 		return false
 	}
 	if p.Kind != yaml.ScalarNode || p.Value == "" {
-		r.Add(origin.Errorf(f.At, "replacement", "a field path is words with dots between them, such as storage.files.0.path"))
+		r.Add(origin.Errorf(f.At, "replacement", "a field path is words with dots between them, such as "+
+			"storage.files.0.path"))
 		return false
 	}
 	c.Fields = append(c.Fields, f)
@@ -215,7 +219,10 @@ func readFieldOptions(r *layerReader, t yamltree.Text, n *yaml.Node) (*types.Fie
 	if r.unknownKey(t, n, "options", "delimiter", "index", "create") {
 		return nil, false
 	}
-	out := &types.FieldOptions{Delimiter: yamltree.Scalar(n, "delimiter"), Create: yamltree.Scalar(n, "create") == "true"}
+	out := &types.FieldOptions{
+		Delimiter: yamltree.Scalar(n, "delimiter"),
+		Create:    yamltree.Scalar(n, "create") == "true",
+	}
 	if _, v := yamltree.Field(n, "index"); v != nil {
 		var err error
 		if out.Index, err = strconv.Atoi(v.Value); err != nil {

@@ -49,7 +49,8 @@ func (r *layerReader) selector(target *yaml.Node, kind documents.Kind, t yamltre
 	for i := 0; i+1 < len(target.Content); i += 2 {
 		k, v := target.Content[i], target.Content[i+1]
 		if v.Kind != yaml.ScalarNode || !s.set(k.Value, v.Value) {
-			r.Add(origin.Errorf(t.Pos(k), "patch-target", "a target has name, kind, labelSelector and annotationSelector, and %s: %s selects nothing here; remove it", k.Value, scalarText(v)))
+			r.Add(origin.Errorf(t.Pos(k), "patch-target", "a target has name, kind, labelSelector and "+
+				"annotationSelector, and %s: %s selects nothing here; remove it", k.Value, scalarText(v)))
 			return nil, false
 		}
 		if k.Value == "name" {
@@ -68,7 +69,8 @@ func (r *layerReader) targetKind(target *yaml.Node, kind documents.Kind, t yamlt
 	}
 	info, known := documents.Kind(v.Value).Info()
 	if !known {
-		r.Add(origin.Errorf(t.Pos(v), "patch-target", "there is no kind %q here; a target is of kind %s", v.Value, documents.KindNames()))
+		r.Add(origin.Errorf(t.Pos(v), "patch-target", "there is no kind %q here; a target is of kind %s", v.Value,
+			documents.KindNames()))
 	}
 	return info, known
 }

@@ -58,13 +58,15 @@ func (t Text) Parse() (*yaml.Node, []origin.Finding) {
 	var doc, extra yaml.Node
 	switch err := dec.Decode(&doc); {
 	case errors.Is(err, io.EOF):
-		return nil, []origin.Finding{origin.Errorf(whole, "empty-document", "the document is empty; write it or remove it")}
+		return nil, []origin.Finding{origin.Errorf(whole, "empty-document", "the document is empty; write it or "+
+			"remove it")}
 	case err != nil:
 		return nil, []origin.Finding{t.syntax(err)}
 	}
 	switch err := dec.Decode(&extra); {
 	case err == nil:
-		return nil, []origin.Finding{origin.Errorf(t.Pos(&extra), "multi-document", "a second YAML document begins here, and only the first would count; put each document in a file of its own")}
+		return nil, []origin.Finding{origin.Errorf(t.Pos(&extra), "multi-document", "a second YAML document begins "+
+			"here, and only the first would count; put each document in a file of its own")}
 	case !errors.Is(err, io.EOF):
 		return nil, []origin.Finding{t.syntax(err)}
 	}
@@ -74,10 +76,12 @@ func (t Text) Parse() (*yaml.Node, []origin.Finding) {
 		return nil, firstAlias(fs)
 	}
 	if nodes < 0 {
-		return nil, []origin.Finding{origin.Errorf(whole, "too-large", "the document has more than %d values; keep large contents in a file of their own and name it with `local:`", maxNodes)}
+		return nil, []origin.Finding{origin.Errorf(whole, "too-large", "the document has more than %d values; keep "+
+			"large contents in a file of their own and name it with `local:`", maxNodes)}
 	}
 	if root.Tag == "!!null" {
-		return nil, []origin.Finding{origin.Errorf(whole, "empty-document", "the document is empty; write it or remove it")}
+		return nil, []origin.Finding{origin.Errorf(whole, "empty-document", "the document is empty; write it or "+
+			"remove it")}
 	}
 	return root, nil
 }
@@ -95,7 +99,8 @@ func (t Text) yaml() []byte {
 	if i := bytes.IndexAny(src, "{["); i > 0 && len(bytes.TrimSpace(src[:i])) == 0 {
 		src = slices.Concat(bytes.ReplaceAll(src[:i], []byte("\t"), []byte(" ")), src[i:])
 	}
-	if !bytes.Contains(src, []byte(`\/`)) && !bytes.Contains(src, []byte(`\ud`)) && !bytes.Contains(src, []byte(`\uD`)) {
+	if !bytes.Contains(src, []byte(`\/`)) && !bytes.Contains(src, []byte(`\ud`)) &&
+		!bytes.Contains(src, []byte(`\uD`)) {
 		return src
 	}
 	return escapes.ReplaceAllFunc(src, func(m []byte) []byte {
@@ -136,7 +141,8 @@ func (t Text) checkStrict(n *yaml.Node, depth int, left *int) []origin.Finding {
 	var out []origin.Finding
 	switch n.Kind {
 	case yaml.AliasNode:
-		return []origin.Finding{origin.Errorf(t.Pos(n), "alias", "YAML alias *%s: aliases are not followed, as a few of them can unfold into gigabytes; write the value out", n.Value)}
+		return []origin.Finding{origin.Errorf(t.Pos(n), "alias", "YAML alias *%s: aliases are not followed, as a few "+
+			"of them can unfold into gigabytes; write the value out", n.Value)}
 	case yaml.MappingNode:
 		seen := make(map[string]*yaml.Node, len(n.Content)/2)
 		for i := 0; i < len(n.Content); i += 2 {
@@ -146,12 +152,14 @@ func (t Text) checkStrict(n *yaml.Node, depth int, left *int) []origin.Finding {
 			case k.Kind != yaml.ScalarNode:
 				out = append(out, origin.Errorf(t.Pos(k), "yaml", "a key must be a plain word"))
 			case k.Tag == "!!merge":
-				out = append(out, origin.Errorf(t.Pos(k), "alias", "YAML merge key <<: aliases are not followed; write the values out"))
+				out = append(out, origin.Errorf(t.Pos(k), "alias", "YAML merge key <<: aliases are not followed; "+
+					"write the values out"))
 				continue
 			case slices.Contains(reserved, k.Value):
 				out = append(out, origin.Errorf(t.Pos(k), "yaml", "the key %q is reserved; choose another", k.Value))
 			case twice:
-				out = append(out, origin.Errorf(t.Pos(k), "duplicate-key", "key %q occurs twice, first in line %d; keep one", k.Value, first.Line+t.Offset))
+				out = append(out, origin.Errorf(t.Pos(k), "duplicate-key", "key %q occurs twice, first in line %d; "+
+					"keep one", k.Value, first.Line+t.Offset))
 			}
 			seen[k.Value] = k
 			out = append(out, t.checkStrict(n.Content[i+1], depth+1, left)...)

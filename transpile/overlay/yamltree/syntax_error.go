@@ -108,7 +108,10 @@ func parses(src []byte) error {
 // unfinished reports whether a text could be the beginning of a valid text, because brackets and quotation marks may
 // span lines.
 func unfinished(err error) bool {
-	for _, words := range []string{"unexpected end of stream", "expected ',' or ']'", "expected ',' or '}'", "expected node content"} {
+	for _, words := range []string{
+		"unexpected end of stream", "expected ',' or ']'", "expected ',' or '}'",
+		"expected node content",
+	} {
 		if strings.Contains(err.Error(), words) {
 			return true
 		}
@@ -156,7 +159,8 @@ func misplaced(lines [][]byte, n, offset int) string {
 			nearest = l
 		}
 	}
-	return fmt.Sprintf("the line is indented by %s, which matches no line above; the nearest is line %d with %s", blanks(depth), nearest.line+offset, blanks(nearest.indent))
+	return fmt.Sprintf("the line is indented by %s, which matches no line above; the nearest is line %d with %s",
+		blanks(depth), nearest.line+offset, blanks(nearest.indent))
 }
 
 // takesMore reports whether the line after a line may have more indentation.

@@ -48,7 +48,8 @@ var (
 )
 
 // secretName matches names of files that are one secret.
-var secretName = regexp.MustCompile(`(?i)(?:^|[._-])(?:token|passw(?:or)?d|passphrase|secret|authkey|api[_-]?key|psk|munge\.key|erlang\.cookie|vault[_-]pass(?:word)?|client[_-]?secret|pass|pw|luks[_-]?key|keyfile|encryption[_-]?key|shared[_-]?secret|preshared[_-]?key|wg[_-]?key|private[_-]?key|privkey|credentials?|pin|cookie|master[_-]?key)(?:\.(?:txt|key|b64|secret|token|bin|base64|hex|cred|passwd|password|old|bak|env))?$`)
+var secretName = regexp.MustCompile(
+	`(?i)(?:^|[._-])(?:token|passw(?:or)?d|passphrase|secret|authkey|api[_-]?key|psk|munge\.key|erlang\.cookie|vault[_-]pass(?:word)?|client[_-]?secret|pass|pw|luks[_-]?key|keyfile|encryption[_-]?key|shared[_-]?secret|preshared[_-]?key|wg[_-]?key|private[_-]?key|privkey|credentials?|pin|cookie|master[_-]?key)(?:\.(?:txt|key|b64|secret|token|bin|base64|hex|cred|passwd|password|old|bak|env))?$`)
 
 // secretEnds are endings of names of secret files.
 var secretEnds = []string{".psk", ".token", ".passwd", ".password", ".secret", ".passphrase", ".pass", ".privkey"}
@@ -71,18 +72,21 @@ func IsSecretPath(p string) bool {
 		return true
 	}
 	hasEnd := func(e string) bool { return strings.HasSuffix(base, e) }
-	return secretName.MatchString(base) || slices.ContainsFunc(secretEnds, hasEnd) || slices.ContainsFunc(keyEnds, hasEnd) || base == "authkey" || base == "krb5.keytab"
+	return secretName.MatchString(base) || slices.ContainsFunc(secretEnds, hasEnd) ||
+		slices.ContainsFunc(keyEnds, hasEnd) || base == "authkey" || base == "krb5.keytab"
 }
 
 // structured matches a line with a form that other rules can mask: a key and a value, a section, a comment, PEM, a
 // script.
-var structured = regexp.MustCompile(`[{};]\s*$|^\s*(?:[#;/]|$|\[[\w ".:-]+\]\s*$|-----|[\w.-]+\s*[:=]\s|[\w.-]+:\s*$|[A-Za-z_][\w.-]*=[^=]|---|[{}\[\]],?\s*$|"[^"]*"\s*:|<|- [\w"]+:)`)
+var structured = regexp.MustCompile(
+	`[{};]\s*$|^\s*(?:[#;/]|$|\[[\w ".:-]+\]\s*$|-----|[\w.-]+\s*[:=]\s|[\w.-]+:\s*$|[A-Za-z_][\w.-]*=[^=]|---|[{}\[\]],?\s*$|"[^"]*"\s*:|<|- [\w"]+:)`)
 
 // IsStructured reports whether a line has a form that other rules can mask.
 func IsStructured(s string) bool { return structured.MatchString(s) }
 
 // namedSecret matches names of files that contain secrets and other text.
-var namedSecret = regexp.MustCompile(`(?i)(?:tokens?|secrets?|passw(?:or)?ds?|passphrases?|credentials?|psks?|apikeys?)(?:\.(?:txt|csv|list|lst|conf|dat|db))?$`)
+var namedSecret = regexp.MustCompile(
+	`(?i)(?:tokens?|secrets?|passw(?:or)?ds?|passphrases?|credentials?|psks?|apikeys?)(?:\.(?:txt|csv|list|lst|conf|dat|db))?$`)
 
 // NamesSecrets reports whether the name of a file says that it contains secrets and other text.
 func NamesSecrets(p string) bool { return namedSecret.MatchString(path.Base(p)) }
@@ -103,7 +107,8 @@ func IsSecretFile(p, content string) bool {
 		if IsStructured(s) && strings.TrimSpace(s) != "" && !isBase64Line(s) || isAccountLine(p, s) {
 			return false
 		}
-		if strings.Count(strings.TrimSpace(s), " ") > 3 || strings.HasPrefix(s, "ssh-") || strings.HasPrefix(s, "/") && IsPath(s) {
+		if strings.Count(strings.TrimSpace(s), " ") > 3 || strings.HasPrefix(s, "ssh-") || strings.HasPrefix(s, "/") &&
+			IsPath(s) {
 			return false
 		}
 	}

@@ -20,23 +20,37 @@ const (
 )
 
 // strongWords are words that name a secret. Words that end in one of strongEndings name a secret, too.
-var strongWords = WordSet("password passwd passphrase passwort passcode pwd pass psk authtok pw bindpw rootpw rootbindpw userpw adminpw masterauth sharedsecret wpapsk")
+var strongWords = WordSet("password passwd passphrase passwort passcode pwd pass psk authtok pw bindpw rootpw " +
+	"rootbindpw userpw adminpw masterauth sharedsecret wpapsk")
 
-var strongEndings = []string{"password", "passwd", "passphrase", "passcode", "authtok", "requirepass", "authpass", "userpass", "dbpass", "mypass", "rootpass", "adminpass", "keypass", "storepass", "becomepass", "sshpass", "pgpass", "bindpw", "rootpw"}
+var strongEndings = []string{
+	"password", "passwd", "passphrase", "passcode", "authtok", "requirepass", "authpass",
+	"userpass", "dbpass", "mypass", "rootpass", "adminpass", "keypass", "storepass", "becomepass", "sshpass", "pgpass",
+	"bindpw", "rootpw",
+}
 
 // plainWords are words that name a secret or a reference to a secret.
-var plainWords = WordSet("secret token credential credentials apikey authkey secretkey privatekey masterkey encryptionkey sessionkey jwt otp totp cookie bearer authtoken accesstoken cak pin passwords tokens community appkey")
+var plainWords = WordSet("secret token credential credentials apikey authkey secretkey privatekey masterkey " +
+	"encryptionkey sessionkey jwt otp totp cookie bearer authtoken accesstoken cak pin passwords tokens " +
+	"community appkey")
 
-var plainEndings = []string{"secret", "token", "apikey", "authkey", "secretkey", "privatekey", "accountkey", "sharedkey", "presharedkey", "licensekey"}
+var plainEndings = []string{
+	"secret", "token", "apikey", "authkey", "secretkey", "privatekey", "accountkey",
+	"sharedkey", "presharedkey", "licensekey",
+}
 
 // keyOwners are words before the word key if the key is a secret: encryption key.
-var keyOwners = WordSet("api auth private secret preshared shared encryption encrypt signing session master account app license storage unseal service integration routing activation join hmac symm wep wg wireguard pre tsig rndc ingest write admin application aes wpa crypt cipher certificate recovery subscription instrumentation insert deployment gossip function")
+var keyOwners = WordSet("api auth private secret preshared shared encryption encrypt signing session master account " +
+	"app license storage unseal service integration routing activation join hmac symm wep wg wireguard pre tsig rndc " +
+	"ingest write admin application aes wpa crypt cipher certificate recovery subscription instrumentation insert " +
+	"deployment gossip function")
 
 // randomWords are words that name a secret only if the value looks random.
 var randomWords = WordSet("key auth encrypt access sas cred creds pkcs12 keydata seed keys authorization")
 
 // metaWords are words after a word for a secret, which describe the secret: password file, token expiry.
-var metaWords = WordSet(`file files filename path paths dir directory folder name names ref refs reference id ids url uri urls endpoint endpoints host
+var metaWords = WordSet(
+	`file files filename path paths dir directory folder name names ref refs reference id ids url uri urls endpoint endpoints host
 	type types kind policy policies length len min max size sizes ttl expiry expires expire expiration lifetime duration timeout interval period age days hours
 	minutes seconds rotation rotate enabled enable disabled required require allowed authentication authenticator method methods mode format source sources provider
 	providers plugin plugins backend manager store mount mounts version versions algorithm algorithms alg cipher ciphers encryption hashing prompt prompts field fields
@@ -53,7 +67,8 @@ var metaWords = WordSet(`file files filename path paths dir directory folder nam
 var notKeys = WordSet("bypass compass trespass overpass underpass encompass surpass nopass nopasswd signingkey")
 
 // otherWords are words that change the meaning of the word for a secret after them.
-var otherWords = WordSet("public pub max min num count no use allow deny permit require enable disable automount cancel syntax design skip fido webauthn unix publishable import load nopasswd")
+var otherWords = WordSet("public pub max min num count no use allow deny permit require enable disable automount " +
+	"cancel syntax design skip fido webauthn unix publishable import load nopasswd")
 
 // WordSet returns the words of a list.
 func WordSet(list string) map[string]bool {
@@ -79,7 +94,8 @@ func keyWords(key string) (words []string) {
 		case !IsWordByte(c) || c == '_':
 			flush(i)
 			start = i + 1
-		case i > start && isUpper(c) && (!isUpper(key[i-1]) || i+1 < len(key) && isLower(key[i+1]) && isUpper(key[i-1])):
+		case i > start && isUpper(c) && (!isUpper(key[i-1]) || i+1 < len(key) && isLower(key[i+1]) &&
+			isUpper(key[i-1])):
 			flush(i)
 		case i > start && isDigit(c) != isDigit(key[i-1]):
 			flush(i)
@@ -156,7 +172,8 @@ func word(words []string, i int) Certainty {
 		return NotSecret
 	case strongWords[w], strings.HasSuffix(w, "pass"), hasEnding(w, strongEndings):
 		return Always
-	case w == "key" && keyOwners[before], w == "kbdf", plainWords[w], hasEnding(w, plainEndings), keyPairs[[2]string{before, w}]:
+	case w == "key" && keyOwners[before], w == "kbdf", plainWords[w], hasEnding(w, plainEndings),
+		keyPairs[[2]string{before, w}]:
 		return UnlessName
 	case strings.HasSuffix(w, "key") && keyOwners[strings.TrimSuffix(w, "key")]:
 		return UnlessName

@@ -28,13 +28,16 @@ var reference = regexp.MustCompile(`(?i)^(?:` + strings.Join([]string{
 }, "|") + `)$`)
 
 // pathForm matches paths. A text that only begins with a slash can be base64.
-var pathForm = regexp.MustCompile(`^(?:[\w.-]+[:=])?(?:~|\.{1,2}|[A-Za-z]:|\$\{?\w+\}?|%[hSdtE])?/(?:[\w.@%$*{}~-]+/?)*(?::[\w,]+)?$`)
+var pathForm = regexp.MustCompile(
+	`^(?:[\w.-]+[:=])?(?:~|\.{1,2}|[A-Za-z]:|\$\{?\w+\}?|%[hSdtE])?/(?:[\w.@%$*{}~-]+/?)*(?::[\w,]+)?$`)
 
 // roots are the first names of absolute paths.
-var roots = WordSet("etc var run usr home opt root dev srv tmp boot sys proc mnt data media lib bin sbin secrets vault config app certs mount nix snap host host-etc keys")
+var roots = WordSet("etc var run usr home opt root dev srv tmp boot sys proc mnt data media lib bin sbin secrets " +
+	"vault config app certs mount nix snap host host-etc keys")
 
 // fileName matches names of files that hold secrets.
-var fileName = regexp.MustCompile(`(?i)^[\w.@{}%$-]+\.(?:pem|key|crt|cer|txt|json|ya?ml|conf|cfg|ini|env|toml|p12|pfx|jks|keytab|secret|token|password|passwd|pub|gpg|asc|age|so|service|html|sock|py|sh)$`)
+var fileName = regexp.MustCompile(
+	`(?i)^[\w.@{}%$-]+\.(?:pem|key|crt|cer|txt|json|ya?ml|conf|cfg|ini|env|toml|p12|pfx|jks|keytab|secret|token|password|passwd|pub|gpg|asc|age|so|service|html|sock|py|sh)$`)
 
 // variable matches a reference to a variable of a program.
 var variable = regexp.MustCompile(`^\$(?:[A-Z_][A-Z0-9_]*|\d|[a-z]+_[a-z0-9_]*|[@*#?])$`)
@@ -44,7 +47,8 @@ var lowerVariable = regexp.MustCompile(`^\$\w+$`)
 
 var embedded = regexp.MustCompile(`\$\{[^}]*\}|\$[A-Z_][A-Z0-9_]*|\{\{[^}]*\}\}|%[a-zA-Z]\b|<[\w -]+>`)
 
-// IsReference reports whether a value is not a secret for any key: empty, a switch, a variable, a path, an encrypted value.
+// IsReference reports whether a value is not a secret for any key: empty, a switch, a variable, a path, an encrypted
+// value.
 func IsReference(v string, script bool) bool {
 	v = strings.TrimSpace(v)
 	switch {
@@ -68,7 +72,8 @@ var secretNoun = regexp.MustCompile(`(?i)\b(?:password|passphrase|token|secret|p
 // isProse reports whether a value of several words is a sentence about a secret.
 func isProse(v string) bool {
 	words := strings.Count(v, " ") + 1
-	return words > 1 && secretNoun.MatchString(v) && !strings.ContainsAny(v, "=0123456789") || words > 3 && (strings.HasSuffix(v, ".") || strings.Contains(v, ". "))
+	return words > 1 && secretNoun.MatchString(v) && !strings.ContainsAny(v, "=0123456789") || words > 3 &&
+		(strings.HasSuffix(v, ".") || strings.Contains(v, ". "))
 }
 
 // identifier matches a name in a program: words with dots, or in capitals.
@@ -82,7 +87,9 @@ func isIdentifierOfSecret(v string) bool {
 // namesSecret reports whether a value contains a word for a secret.
 func namesSecret(v string) bool {
 	return len(v) < 80 && strings.Trim(v, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-./") == "" &&
-		slices.ContainsFunc(keyWords(v), func(w string) bool { return strongWords[w] || plainWords[w] || w == "passwords" })
+		slices.ContainsFunc(keyWords(v), func(w string) bool {
+			return strongWords[w] || plainWords[w] || w == "passwords"
+		})
 }
 
 // IsPath reports whether a value is a path.
@@ -210,7 +217,8 @@ func IsPrivateKeyBase64(v string) bool {
 
 // IsPrivateKeyHead reports whether a text contains the first line of a private key.
 func IsPrivateKeyHead(s string) bool {
-	return strings.Contains(s, "-----BEGIN ") && (strings.Contains(s, "PRIVATE KEY") || strings.Contains(s, "OpenVPN Static key"))
+	return strings.Contains(s, "-----BEGIN ") && (strings.Contains(s, "PRIVATE KEY") || strings.Contains(s,
+		"OpenVPN Static key"))
 }
 
 // Hidden replaces a secret in a masked text.

@@ -9,7 +9,8 @@ func YAMLKey(s string) (key, rest string, ok bool) {
 	s = strings.TrimLeft(s, " \t-")
 	key, rest, ok = strings.Cut(s, ":")
 	key = strings.Trim(key, `"' `)
-	return key, rest, ok && key != "" && len(key) < 120 && !strings.ContainsAny(key, " \t={}") && (rest == "" || IsBlank(rest[0]))
+	return key, rest, ok && key != "" && len(key) < 120 && !strings.ContainsAny(key, " \t={}") &&
+		(rest == "" || IsBlank(rest[0]))
 }
 
 // IsBlockStart reports whether the value of a YAML key is on the next lines: |, >-, |2+.
@@ -35,7 +36,8 @@ func Indent(s string) int { return len(s) - len(strings.TrimLeft(s, " \t")) }
 
 // YAMLLineEnd returns where a line ends without its comment.
 func YAMLLineEnd(s string, from int) int {
-	if n := strings.Index(s[min(from, len(s)):], " #"); n >= 0 && (from >= len(s) || s[from] != '"' && s[from] != '\'') {
+	if n := strings.Index(s[min(from, len(s)):], " #"); n >= 0 && (from >= len(s) || s[from] != '"' &&
+		s[from] != '\'') {
 		return from + n
 	}
 	return len(s)

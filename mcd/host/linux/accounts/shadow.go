@@ -31,7 +31,9 @@ type ShadowUtils struct {
 // NewShadowUtils returns a ShadowUtils that runs the machine's tools inside its root. If the root has no tools,
 // ShadowUtils runs the tools outside of the root with --root.
 func NewShadowUtils(root *files.Root, dir string) ShadowUtils {
-	return ShadowUtils{AccountFiles: AccountFiles{root}, dir: dir, run: func(ctx context.Context, stdin, tool string, args ...string) error {
+	return ShadowUtils{AccountFiles: AccountFiles{root}, dir: dir, run: func(ctx context.Context, stdin, tool string,
+		args ...string,
+	) error {
 		return runTool(ctx, dir, stdin, tool, args)
 	}}
 }
@@ -56,7 +58,8 @@ func runTool(ctx context.Context, dir, stdin, tool string, args []string) error 
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &out
 	if err := cmd.Run(); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%s: %w: this machine has no shadow-utils, so its users and groups cannot be changed", tool, host.ErrUnsupported)
+			return fmt.Errorf("%s: %w: this machine has no shadow-utils, so its users and groups cannot be changed",
+				tool, host.ErrUnsupported)
 		}
 		return fmt.Errorf("%s: %w: %s", tool, err, strings.Join(strings.Fields(out.String()), " "))
 	}

@@ -63,15 +63,25 @@ func TestTheRealToolsConform(t *testing.T) {
 }
 
 func TestWhatTheToolsAreTold(t *testing.T) {
-	alice := host.User{There: true, UID: 1500, GID: 1500, Gecos: "Alice", Home: "/home/alice", Shell: "/bin/bash", Groups: "wheel", Password: host.DigestOf([]byte("$6$a"))}
-	guest := host.User{There: true, UID: 1200, GID: 1200, Gecos: "A guest", Home: "/home/guest", Shell: "/bin/sh", Groups: "wheel", Password: host.DigestOf([]byte("$6$guest"))}
+	alice := host.User{
+		There: true, UID: 1500, GID: 1500, Gecos: "Alice", Home: "/home/alice", Shell: "/bin/bash",
+		Groups: "wheel", Password: host.DigestOf([]byte("$6$a")),
+	}
+	guest := host.User{
+		There: true, UID: 1200, GID: 1200, Gecos: "A guest", Home: "/home/guest", Shell: "/bin/sh",
+		Groups: "wheel", Password: host.DigestOf([]byte("$6$guest")),
+	}
 	for sentence, c := range map[string]struct {
 		do   func(host.Passwd) error
 		want []string
 	}{
 		"a new user is made without a home, and its hash is no argument": {
 			func(p host.Passwd) error { return p.SetUser(t.Context(), "alice", alice, []byte("$6$a")) },
-			[]string{"useradd --no-create-home --no-log-init --no-user-group --uid 1500 --gid 1500 --comment Alice --home-dir /home/alice --shell /bin/bash --groups wheel -- alice", "chpasswd --encrypted < alice:$6$a"},
+			[]string{
+				"useradd --no-create-home --no-log-init --no-user-group --uid 1500 --gid 1500 --comment Alice " +
+					"--home-dir /home/alice --shell /bin/bash --groups wheel -- alice",
+				"chpasswd --encrypted < alice:$6$a",
+			},
 		},
 		"only what differs is changed": {
 			func(p host.Passwd) error {
@@ -100,10 +110,15 @@ func TestWhatTheToolsAreTold(t *testing.T) {
 			func(p host.Passwd) error {
 				return p.SetGroup(t.Context(), "team", host.Group{There: true, GID: 7, Members: "core,guest"})
 			},
-			[]string{"groupadd --gid 7 -- team", "usermod --append --groups team -- core", "usermod --append --groups team -- guest"},
+			[]string{
+				"groupadd --gid 7 -- team", "usermod --append --groups team -- core",
+				"usermod --append --groups team -- guest",
+			},
 		},
 		"a group is removed": {
-			func(p host.Passwd) error { return p.SetGroup(t.Context(), "wheel", host.Group{}) }, []string{"groupdel -- wheel"},
+			func(p host.Passwd) error {
+				return p.SetGroup(t.Context(), "wheel", host.Group{})
+			}, []string{"groupdel -- wheel"},
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -137,7 +152,10 @@ func TestAToolThatIsMissingOrFailsIsToldWithoutSecrets(t *testing.T) {
 
 func TestAUserOfWhomHalfWasDoneIsFinishedOrTakenBack(t *testing.T) {
 	needsTools(t)
-	want := host.User{There: true, UID: 1500, GID: 10, Home: "/home/alice", Shell: "/bin/sh", Groups: "core", Password: host.DigestOf([]byte("$6$a"))}
+	want := host.User{
+		There: true, UID: 1500, GID: 10, Home: "/home/alice", Shell: "/bin/sh", Groups: "core",
+		Password: host.DigestOf([]byte("$6$a")),
+	}
 	for _, end := range []host.User{want, {}} {
 		root, dir := rooted(t)
 		s := NewShadowUtils(root, dir)

@@ -57,7 +57,8 @@ type touched struct {
 	by  map[uint32]bool
 }
 
-// naive resolves a path as the kernel does in a root, and notes the owner of everything on the way, and of what it is in.
+// naive resolves a path as the kernel does in a root, and notes the owner of everything on the way, and of what it is
+// in.
 func naive(root, p string, links *int) (got touched, ok bool) {
 	got = touched{end: "/", by: map[uint32]bool{}}
 	todo := strings.Split(p, "/")
@@ -106,8 +107,8 @@ func naive(root, p string, links *int) (got touched, ok bool) {
 // shared stands for a link in a directory in which everybody can rename.
 const shared = 1 << 30
 
-// permitted tells whether a path may be opened that leads to a directory: each user on the way could lead it elsewhere, so that
-// it has to be below a directory of that user, and what is between has to be that user's or root's.
+// permitted tells whether a path may be opened that leads to a directory: each user on the way could lead it elsewhere,
+// so that it has to be below a directory of that user, and what is between has to be that user's or root's.
 func permitted(root string, got touched) bool {
 	for uid := range got.by {
 		if uid != 0 && uid != shared && !belongs(root, got.end, uid) {
@@ -157,10 +158,12 @@ func play(t testing.TB, root string, seed uint64) (opened, refused int) {
 			at := pathOf(t, root, d)
 			d.Close()
 			if !there || at != got.end {
-				t.Fatalf("seed %d, %s: %s leads to %s, and to %s, %t by its links\n%s", seed, kernel, p, at, got.end, there, says)
+				t.Fatalf("seed %d, %s: %s leads to %s, and to %s, %t by its links\n%s", seed, kernel, p, at, got.end,
+					there, says)
 			}
 			if !permitted(root, got) {
-				t.Fatalf("seed %d, %s: %s leads to %s, which those on the way could have chosen: %v\n%s", seed, kernel, p, at, got.by, says)
+				t.Fatalf("seed %d, %s: %s leads to %s, which those on the way could have chosen: %v\n%s", seed, kernel,
+					p, at, got.by, says)
 			}
 		}
 		tree.Close() //nolint:errcheck,gosec // only read

@@ -94,8 +94,8 @@ link /loop 0 loop
 file /etc/passwd 0 644
 `
 
-// hostile are links and directories that users add to the world, and what becomes of a path then: "to" is where it leads, "at" is
-// the component at which it is refused.
+// hostile are links and directories that users add to the world, and what becomes of a path then: "to" is where it
+// leads, "at" is the component at which it is refused.
 var hostile = []struct {
 	says, add, path, to, at string
 }{
@@ -194,8 +194,10 @@ func TestWhatIsNotThereIsNoUnsafePath(t *testing.T) {
 	for _, kernel := range []string{"openat2", "no openat2"} {
 		tree := open(t, root, kernel)
 		for p, want := range map[string]error{
-			"/etc/none": fs.ErrNotExist, "/none/x": fs.ErrNotExist, "/home/app/l": fs.ErrNotExist, "/home/app/own/x": fs.ErrNotExist,
-			"/etc/passwd": unix.ENOTDIR, "/etc/passwd/x": unix.ENOTDIR, "/home/app/f/x": unix.ENOTDIR, "/loop": unix.ELOOP,
+			"/etc/none": fs.ErrNotExist, "/none/x": fs.ErrNotExist, "/home/app/l": fs.ErrNotExist,
+			"/home/app/own/x": fs.ErrNotExist,
+			"/etc/passwd":     unix.ENOTDIR, "/etc/passwd/x": unix.ENOTDIR, "/home/app/f/x": unix.ENOTDIR,
+			"/loop": unix.ELOOP,
 		} {
 			if _, err := tree.Dir(p); !errors.Is(err, want) {
 				t.Errorf("%s, %s: %v, want %v", kernel, p, err, want)
@@ -214,7 +216,8 @@ func TestTheRefusalNamesOwnersAndHelp(t *testing.T) {
 	root := t.TempDir()
 	layout(t, root, world+"link /var/home/app/l 1500 /etc/profile.d")
 	_, err := open(t, root, "openat2").Dir("/home/app/l")
-	const want = "unsafe path /home/app/l: the link /var/home/app/l is controlled by uid 1500 and leads to /etc/profile.d, which belongs to uid 0; remove the link, or name the path that it stands for"
+	const want = "unsafe path /home/app/l: the link /var/home/app/l is controlled by uid 1500 and leads to " +
+		"/etc/profile.d, which belongs to uid 0; remove the link, or name the path that it stands for"
 	if fmt.Sprint(err) != want {
 		t.Errorf("it says %q, want %q", err, want)
 	}
@@ -247,7 +250,10 @@ func TestLinksOfProcAreNotFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tree.Close() //nolint:errcheck // only read
-	for _, p := range []string{"/proc/self", "/proc/self/root/etc", fmt.Sprintf("/proc/%d/root/etc", os.Getpid()), fmt.Sprintf("/proc/%d/cwd", os.Getpid())} {
+	for _, p := range []string{
+		"/proc/self", "/proc/self/root/etc", fmt.Sprintf("/proc/%d/root/etc", os.Getpid()),
+		fmt.Sprintf("/proc/%d/cwd", os.Getpid()),
+	} {
 		if _, err := tree.Dir(p); !errors.As(err, new(*host.UnsafePathError)) {
 			t.Errorf("%s: %v", p, err)
 		}
@@ -274,11 +280,15 @@ func TestAUsersOwnSimulatedHostIsTrusted(t *testing.T) {
 	}
 }
 
-// TestADirectoryIsExchangedBetweenTwoSteps has the user exchange a directory for a link after each component of its path was opened.
+// TestADirectoryIsExchangedBetweenTwoSteps has the user exchange a directory for a link after each component of its
+// path was opened.
 func TestADirectoryIsExchangedBetweenTwoSteps(t *testing.T) {
 	asRoot(t)
 	for _, kernel := range []string{"openat2", "no openat2"} {
-		for _, when := range []string{"/", "/home", "/var", "/var/home", "/var/home/app", "/var/home/app/own", "/var/home/app/own/deep"} {
+		for _, when := range []string{
+			"/", "/home", "/var", "/var/home", "/var/home/app", "/var/home/app/own",
+			"/var/home/app/own/deep",
+		} {
 			t.Run(kernel+" after "+when, func(t *testing.T) {
 				root := t.TempDir()
 				layout(t, root, world+"dir /etc/deep 0 755\nlink /var/home/app/evil 1500 /etc")
@@ -290,7 +300,8 @@ func TestADirectoryIsExchangedBetweenTwoSteps(t *testing.T) {
 				tree.Between(func(at string) {
 					if at == when {
 						evil, own := filepath.Join(root, "var/home/app/evil"), filepath.Join(root, "var/home/app/own")
-						if err := unix.Renameat2(unix.AT_FDCWD, evil, unix.AT_FDCWD, own, unix.RENAME_EXCHANGE); err != nil {
+						if err := unix.Renameat2(unix.AT_FDCWD, evil, unix.AT_FDCWD, own,
+							unix.RENAME_EXCHANGE); err != nil {
 							t.Fatal(err)
 						}
 					}

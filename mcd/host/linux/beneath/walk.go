@@ -65,7 +65,9 @@ func (t *Tree) walk(p string) (Dir, error) {
 		}
 	}
 	here := w.here()
-	fd, err := again(func() (int, error) { return unix.FcntlInt(uintptr(here.fd), unix.F_DUPFD_CLOEXEC, 0) }) //nolint:gosec // a descriptor is positive
+	fd, err := again(func() (int, error) {
+		return unix.FcntlInt(uintptr(here.fd), unix.F_DUPFD_CLOEXEC, 0)
+	}) //nolint:gosec // a descriptor is positive
 	return Dir{FD: fd, Holder: here.holder, Shared: here.shared || here.holder != 0}, pathError(p, err)
 }
 
@@ -135,7 +137,8 @@ func (w *walk) up() error {
 	here, above := w.here(), w.open[max(0, len(w.open)-2)]
 	end := w.mustEndAt()
 	if here.holder != 0 && above.holder != here.holder && end != here.holder && (here.holder > 0 || end == 0) {
-		return w.refuse(here.path, here.holder, fmt.Sprintf("a link leads by .. out of %s, which belongs to uid %d", here.path, here.uid), "name the path that the link stands for")
+		return w.refuse(here.path, here.holder, fmt.Sprintf("a link leads by .. out of %s, which belongs to uid %d",
+			here.path, here.uid), "name the path that the link stands for")
 	}
 	w.back(max(1, len(w.open)-1))
 	return nil
@@ -183,7 +186,8 @@ func (w *walk) enter(next opened, mounted bool) (holder int, _ error) {
 		what = "is a mount point"
 	}
 	return 0, w.refuse(next.path, here.holder,
-		fmt.Sprintf("%s %s of uid %d below a directory of uid %d, who could exchange it for another one", next.path, what, next.uid, here.holder),
+		fmt.Sprintf("%s %s of uid %d below a directory of uid %d, who could exchange it for another one", next.path,
+			what, next.uid, here.holder),
 		fmt.Sprintf("give the directories above it to root (chown root), or %s to uid %d", next.path, here.holder))
 }
 
@@ -204,16 +208,20 @@ func (w *walk) follow(fd int, is unix.Stat_t, at string) error {
 	here, owner, l := w.here(), w.owner(is.Uid), link{path: at, target: string(to[:n])}
 	switch {
 	case of.Type == unix.PROC_SUPER_MAGIC:
-		return w.refuse(at, owner, fmt.Sprintf("%s is a link of /proc, which leads to an open file of a process", at), "name the path that it stands for")
+		return w.refuse(at, owner, fmt.Sprintf("%s is a link of /proc, which leads to an open file of a process", at),
+			"name the path that it stands for")
 	case here.holder == 0:
 		l.uid = owner
 	case here.holder == host.AnyUser && owner == 0:
-		return w.refuse(at, host.AnyUser, fmt.Sprintf("several users can rename in %s, so that the link %s may be there by one of them", here.path, at),
-			fmt.Sprintf("take the right to write in %s from groups and others (chmod go-w %s), or name the path that the link stands for", here.path, here.path))
+		return w.refuse(at, host.AnyUser, fmt.Sprintf("several users can rename in %s, so that the link %s may be "+
+			"there by one of them", here.path, at),
+			fmt.Sprintf("take the right to write in %s from groups and others (chmod go-w %s), or name the path that "+
+				"the link stands for", here.path, here.path))
 	case here.holder == host.AnyUser:
 		l.uid = owner
 	case owner != 0 && owner != here.holder:
-		return w.refuse(at, owner, fmt.Sprintf("%s is a link of uid %d in a directory of uid %d", at, owner, here.holder), "remove the link")
+		return w.refuse(at, owner, fmt.Sprintf("%s is a link of uid %d in a directory of uid %d", at, owner,
+			here.holder), "remove the link")
 	default:
 		l.uid = here.holder
 	}
@@ -235,7 +243,8 @@ func (w *walk) ended(l link) error {
 		return nil
 	}
 	return w.refuse(l.path, l.uid,
-		fmt.Sprintf("the link %s is controlled by uid %d and leads to %s, which belongs to uid %d", l.path, l.uid, here.path, here.uid),
+		fmt.Sprintf("the link %s is controlled by uid %d and leads to %s, which belongs to uid %d", l.path, l.uid,
+			here.path, here.uid),
 		"remove the link, or name the path that it stands for")
 }
 

@@ -74,11 +74,13 @@ type format interface {
 }
 
 // errForeign means that another program or a user has changed lines that the daemon wrote.
-var errForeign = errors.New("a line of Bunsen's part was changed by others: remove this part, and the daemon writes it anew")
+var errForeign = errors.New("a line of Bunsen's part was changed by others: remove this part, and the daemon writes " +
+	"it anew")
 
 func (o *File) support(own string) host.Support {
 	return host.Support{
 		Kargs: true, PlainKargs: true, OwnKargs: own,
-		Why: fmt.Sprintf("it is %s, of which the daemon changes only kernel arguments, and no image, kernel type or extensions", o.name),
+		Why: fmt.Sprintf("it is %s, of which the daemon changes only kernel arguments, and no image, kernel type or "+
+			"extensions", o.name),
 	}
 }

@@ -12,8 +12,8 @@ import (
 // arguments come last on the command line of a normal boot, so that they override the machine's own arguments. Recovery
 // entries of the boot menu do not have these arguments.
 //
-// Sources: https://www.gnu.org/software/grub/manual/grub/html_node/Simple-configuration.html, and the scripts /usr/sbin/grub-mkconfig and
-// /etc/grub.d/10_linux of the package grub-common 2.06-13+deb12u2.
+// Sources: https://www.gnu.org/software/grub/manual/grub/html_node/Simple-configuration.html, and the scripts
+// /usr/sbin/grub-mkconfig and /etc/grub.d/10_linux of the package grub-common 2.06-13+deb12u2.
 type fragment struct{}
 
 const (
@@ -39,15 +39,15 @@ func (fragment) with(_ string, args []string) (string, error) {
 	return fragmentHead + assignment(fragmentSet, args), nil
 }
 
-// block is a marked part of the grub.cfg of Flatcar's OEM partition, which Flatcar's GRUB sources at each boot. The arguments in
-// linux_append come last on the command line.
+// block is a marked part of the grub.cfg of Flatcar's OEM partition, which Flatcar's GRUB sources at each boot. The
+// arguments in linux_append come last on the command line.
 //
-// Sources: https://www.flatcar.org/docs/latest/setup/customization/other-settings/#adding-custom-kernel-boot-options, and
-// build_library/grub.cfg of https://github.com/flatcar/scripts.
+// Sources: https://www.flatcar.org/docs/latest/setup/customization/other-settings/#adding-custom-kernel-boot-options,
+// and build_library/grub.cfg of https://github.com/flatcar/scripts.
 type block struct{}
 
-// The first line of the block says how the file was before, so that the file can be restored: it had a last line without an end, it did not exist, or
-// neither.
+// The first line of the block says how the file was before, so that the file can be restored: it had a last line
+// without an end, it did not exist, or neither.
 const (
 	blockBegin   = "# BEGIN Bunsen: the kernelArguments of the node's config"
 	blockUnended = ", after a line without an end"

@@ -11,7 +11,8 @@ import (
 	"github.com/bunsen-os/bunsen/internal/policy/distribution"
 )
 
-// TestTheFilesRoundTrip: the arguments come back, a second write changes nothing, and without arguments every byte of others is as before.
+// TestTheFilesRoundTrip: the arguments come back, a second write changes nothing, and without arguments every byte of
+// others is as before.
 func TestTheFilesRoundTrip(t *testing.T) {
 	for says, c := range map[string]struct {
 		format format
@@ -101,7 +102,8 @@ func TestWhatOthersWroteIsNotTakenForOurs(t *testing.T) {
 
 // TestShellsReadPlainArgumentsAsThemselves sources the fragment with sh, as grub-mkconfig does.
 func TestShellsReadPlainArgumentsAsThemselves(t *testing.T) {
-	args := strings.Fields("nosmt _x=1 a-b_c.d=e,f:g/h@i%j+k~l!m=n memmap=4G!12G console=ttyS0,115200n8 ip=10.0.0.2::10.0.0.1:255.255.255.0::eth0:off 9p=-1 rd.luks.name=a=b")
+	args := strings.Fields("nosmt _x=1 a-b_c.d=e,f:g/h@i%j+k~l!m=n memmap=4G!12G console=ttyS0,115200n8 " +
+		"ip=10.0.0.2::10.0.0.1:255.255.255.0::eth0:off 9p=-1 rd.luks.name=a=b")
 	for _, a := range args {
 		if !distribution.PlainArgument(a) {
 			t.Errorf("%q is not plain", a)
@@ -111,7 +113,8 @@ func TestShellsReadPlainArgumentsAsThemselves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("sh", "-c", "cd /; GRUB_CMDLINE_LINUX_DEFAULT=quiet\n"+text+"printf %s \"$GRUB_CMDLINE_LINUX_DEFAULT\"").Output()
+	out, err := exec.Command("sh", "-c", "cd /; GRUB_CMDLINE_LINUX_DEFAULT=quiet\n"+text+
+		"printf %s \"$GRUB_CMDLINE_LINUX_DEFAULT\"").Output()
 	if want := "quiet " + strings.Join(args, " "); err != nil || string(out) != want {
 		t.Errorf("sh reads %q, %v; want %q", out, err, want)
 	}
@@ -120,8 +123,10 @@ func TestShellsReadPlainArgumentsAsThemselves(t *testing.T) {
 // TestHostileArgumentsAreNotPlain: each of them would leave the quotes of a file, be split, or be read as another text.
 func TestHostileArgumentsAreNotPlain(t *testing.T) {
 	for _, a := range []string{
-		"", `a"; reboot; "`, "a'b", "$(reboot)", "$linux_append", "`reboot`", "a;reboot", "a\nreboot", "a\\", "a b", "a\tb", `dyndbg="file x +p"`, "a|b", "a&b",
-		"a>b", "a<b", "{a}", "(a)", "#a", "a#b", "*", "a?", "[a]", "-a", "--update-kernel", "=a", "a\x00b", "ä", "a\u00a0b", "a\u200bb", "!a", "~a", "/a",
+		"", `a"; reboot; "`, "a'b", "$(reboot)", "$linux_append", "`reboot`", "a;reboot", "a\nreboot", "a\\", "a b",
+		"a\tb", `dyndbg="file x +p"`, "a|b", "a&b",
+		"a>b", "a<b", "{a}", "(a)", "#a", "a#b", "*", "a?", "[a]", "-a", "--update-kernel", "=a", "a\x00b", "ä",
+		"a\u00a0b", "a\u200bb", "!a", "~a", "/a",
 		"memmap=64K$0x1000", "a^b",
 	} {
 		if distribution.PlainArgument(a) {
@@ -132,7 +137,10 @@ func TestHostileArgumentsAreNotPlain(t *testing.T) {
 
 // TestTheFragmentComesLast: grub-mkconfig sources the files in the order of sh's glob, and the last one wins.
 func TestTheFragmentComesLast(t *testing.T) {
-	names := []string{"50-cloudimg-settings.cfg", "90-other.cfg", "init-select.cfg", "kdump-tools.cfg", "xen.cfg", filepath.Base(nodepath.GrubArguments)}
+	names := []string{
+		"50-cloudimg-settings.cfg", "90-other.cfg", "init-select.cfg", "kdump-tools.cfg", "xen.cfg",
+		filepath.Base(nodepath.GrubArguments),
+	}
 	if !slices.IsSorted(names) {
 		t.Errorf("the order is %q", names)
 	}

@@ -22,8 +22,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// fakeRoot names the environment variable under which this test binary plays the machine's program: it writes down how it was called, and does with
-// the files what the program does.
+// fakeRoot names the environment variable under which this test binary plays the machine's program: it writes down how
+// it was called, and does with the files what the program does.
 const fakeRoot = "BUNSEN_FAKE_ROOT"
 
 func TestMain(m *testing.M) {
@@ -106,7 +106,8 @@ func machineOf(t *testing.T, script *txtar.Archive) *testMachine {
 func (m *testMachine) put(t *testing.T, at, text string) {
 	t.Helper()
 	at = filepath.Join(m.dir, at)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(text), 0o600), os.Chmod(at, 0o640)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(text), 0o600),
+		os.Chmod(at, 0o640)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -127,7 +128,8 @@ func (m *testMachine) open(t *testing.T) *File {
 		t.Fatal("the machine has no known boot loader")
 	}
 	if o.generate.Path != "" {
-		o.generate.Path, o.generate.Root, o.generate.Env = filepath.Join(m.dir, o.generate.Path), "/", []string{fakeRoot + "=" + m.dir}
+		o.generate.Path, o.generate.Root, o.generate.Env = filepath.Join(m.dir, o.generate.Path), "/",
+			[]string{fakeRoot + "=" + m.dir}
 	}
 	o.running = func() (string, error) { return m.running, nil }
 	return o
@@ -175,7 +177,11 @@ func (m *testMachine) do(t *testing.T, line string) error {
 		if !ok {
 			t.Fatalf("%q is no step", line)
 		}
-		return m.open(t).Stage(t.Context(), host.Step{Verb: host.Verb(verb), Before: host.Value{Word: strings.TrimSpace(before)}, After: host.Value{Word: strings.TrimSpace(after)}})
+		return m.open(t).Stage(t.Context(),
+			host.Step{
+				Verb: host.Verb(verb), Before: host.Value{Word: strings.TrimSpace(before)},
+				After: host.Value{Word: strings.TrimSpace(after)},
+			})
 	}
 	return nil
 }
@@ -206,7 +212,10 @@ func TestWhatEachStepDoesToTheFiles(t *testing.T) {
 			m := machineOf(t, script)
 			for i, line := range steps {
 				text := m.after(t, line)
-				got.Files = append(got.Files, txtar.File{Name: fmt.Sprintf("after %d, %s", i+1, line), Data: []byte(text)})
+				got.Files = append(got.Files, txtar.File{
+					Name: fmt.Sprintf("after %d, %s", i+1, line),
+					Data: []byte(text),
+				})
 			}
 			if *update {
 				if err := os.WriteFile(at, txtar.Format(got), 0o600); err != nil {
@@ -258,20 +267,31 @@ func indented(text string) string {
 	return "\t" + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n\t") + "\n"
 }
 
-// TestACrashAfterAnyChangeEndsInOneOfTwoStates: the step again leads to the new arguments, and its inverse to every byte as before.
+// TestACrashAfterAnyChangeEndsInOneOfTwoStates: the step again leads to the new arguments, and its inverse to every
+// byte as before.
 func TestACrashAfterAnyChangeEndsInOneOfTwoStates(t *testing.T) {
-	step := host.Step{Verb: host.SetKargs, Before: host.Value{Word: "quiet old"}, After: host.Value{Word: "quiet nosmt a=1"}}
+	step := host.Step{
+		Verb: host.SetKargs, Before: host.Value{Word: "quiet old"},
+		After: host.Value{Word: "quiet nosmt a=1"},
+	}
 	inverse := host.Step{Verb: host.SetKargs, Before: step.After, After: step.Before}
 	for _, name := range []string{"debian", "flatcar"} {
 		script, err := txtar.ParseFile("testdata/" + name + ".txtar")
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, dies := range []string{"before all", "after the record of the boot", "after the file", "in the program"} {
+		for _, dies := range []string{
+			"before all", "after the record of the boot", "after the file",
+			"in the program",
+		} {
 			for _, goesOn := range []host.Step{step, inverse} {
 				t.Run(name+", "+dies+", then "+goesOn.String(), func(t *testing.T) {
 					m := machineOf(t, script)
-					if err := m.open(t).Stage(t.Context(), host.Step{Verb: host.SetKargs, Before: host.Value{Word: "quiet"}, After: host.Value{Word: "quiet old"}}); err != nil {
+					if err := m.open(t).Stage(t.Context(),
+						host.Step{
+							Verb: host.SetKargs, Before: host.Value{Word: "quiet"},
+							After: host.Value{Word: "quiet old"},
+						}); err != nil {
 						t.Fatal(err)
 					}
 					m.boot(t)
@@ -281,14 +301,17 @@ func TestACrashAfterAnyChangeEndsInOneOfTwoStates(t *testing.T) {
 						t.Fatal(err)
 					}
 					is, err := m.open(t).Status(t.Context())
-					if want := strings.TrimSuffix(m.running, " old") + strings.TrimPrefix(goesOn.After.Word, "quiet"); err != nil || is.Next.Kargs != want {
+					if want := strings.TrimSuffix(m.running, " old") + strings.TrimPrefix(goesOn.After.Word,
+						"quiet"); err != nil || is.Next.Kargs != want {
 						t.Errorf("next is %q, %v; want %q", is.Next.Kargs, err, want)
 					}
 					if after := m.files(); goesOn == inverse && after != before {
 						t.Errorf("the files are\n%s\nwant\n%s", after, before)
 					}
 					m.boot(t)
-					if is, err = m.open(t).Status(t.Context()); err != nil || is.Booted != is.Next || host.JoinArgs(host.OwnArgs(is.Booted.Kargs, step.Before.Word, step.After.Word)) != goesOn.After.Word {
+					if is, err = m.open(t).Status(t.Context()); err != nil || is.Booted != is.Next ||
+						host.JoinArgs(host.OwnArgs(is.Booted.Kargs, step.Before.Word,
+							step.After.Word)) != goesOn.After.Word {
 						t.Errorf("after the reboot: %+v, %v", is, err)
 					}
 				})

@@ -106,14 +106,16 @@ func (o *File) Stage(ctx context.Context, step host.Step) error {
 	}
 	added, ok := host.AddedArgs(own, step)
 	if !ok {
-		return fmt.Errorf("%s: the machine's own kernel arguments have changed to %q since the update was planned", step.Verb, own)
+		return fmt.Errorf("%s: the machine's own kernel arguments have changed to %q since the update was planned",
+			step.Verb, own)
 	}
 	managed := append(host.SplitArgs(step.Before.Word), host.SplitArgs(step.After.Word)...)
 	kept := slices.DeleteFunc(slices.Clone(v.added), func(a string) bool { return slices.Contains(managed, a) })
 	want := append(kept, added...)
 	for _, a := range want {
 		if !distribution.PlainArgument(a) {
-			return fmt.Errorf("%s: %w: %q has characters that files of GRUB cannot hold", step.Verb, host.ErrUnsupported, a)
+			return fmt.Errorf("%s: %w: %q has characters that files of GRUB cannot hold", step.Verb,
+				host.ErrUnsupported, a)
 		}
 	}
 	if err := o.write(v, want); err != nil {
@@ -136,7 +138,8 @@ func (o *File) write(v view, want []string) error {
 		return err
 	}
 	if !v.recorded {
-		if err := o.root.Write(nodepath.BootedArguments, host.Entry{Mode: 0o600}, []byte(host.JoinArgs(v.added)+"\n")); err != nil {
+		if err := o.root.Write(nodepath.BootedArguments, host.Entry{Mode: 0o600},
+			[]byte(host.JoinArgs(v.added)+"\n")); err != nil {
 			return err
 		}
 	}
@@ -165,12 +168,14 @@ func (o *File) verify(v view, want []string) error {
 	case !ok:
 		return fmt.Errorf("%s reported no error, but %s boots no kernel", o.generate.Path, grubConfig)
 	case len(want) > 0 && !strings.Contains(" "+line+" ", " "+strings.Join(want, " ")+" "):
-		return fmt.Errorf("%s reported no error, but in %s the first kernel lacks %q: a file in %s or /etc/grub.d replaces GRUB_CMDLINE_LINUX_DEFAULT", o.generate.Path, grubConfig, strings.Join(want, " "), grubDir)
+		return fmt.Errorf("%s reported no error, but in %s the first kernel lacks %q: a file in %s or /etc/grub.d "+
+			"replaces GRUB_CMDLINE_LINUX_DEFAULT", o.generate.Path, grubConfig, strings.Join(want, " "), grubDir)
 	}
 	allowed := slices.Concat(v.own, want)
 	for _, a := range v.added {
 		if !slices.Contains(allowed, a) && slices.Contains(strings.Fields(line), a) {
-			return fmt.Errorf("%s reported no error, but in %s the first kernel still has %q: another file than %s sets it", o.generate.Path, grubConfig, a, o.path)
+			return fmt.Errorf("%s reported no error, but in %s the first kernel still has %q: another file than %s "+
+				"sets it", o.generate.Path, grubConfig, a, o.path)
 		}
 	}
 	return nil

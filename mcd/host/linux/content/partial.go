@@ -90,7 +90,8 @@ func (s Store) Commit(r machineconfig.Remote) error {
 
 // isInvalid reports whether compressed contents cannot be unpacked on any machine.
 func isInvalid(err error) bool {
-	return errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.As(err, new(flate.CorruptInputError)) ||
+	return errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) ||
+		errors.As(err, new(flate.CorruptInputError)) ||
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.Is(err, errTooLarge)
 }
 
@@ -116,7 +117,10 @@ func (s Store) unpack(hash string) error {
 	if err != nil {
 		return err
 	}
-	return files.WriteFrom(s.root, at(hash+wholeSuffix), private, &bounded{from: zip, left: host.MaxDownload, space: s.Space})
+	return files.WriteFrom(s.root, at(hash+wholeSuffix), private, &bounded{
+		from: zip, left: host.MaxDownload,
+		space: s.Space,
+	})
 }
 
 // bounded fails if contents are larger than a remote file may be, or fill the disk.

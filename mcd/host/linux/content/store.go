@@ -66,7 +66,8 @@ func (s Store) Write(p string, want host.Entry) error {
 	checked := &verifier{from: f, sum: sha256.New(), want: string(want.Digest)}
 	err = files.WriteFrom(s.root, p, want, checked)
 	if errors.Is(err, errDamaged) {
-		return errors.Join(fmt.Errorf("downloaded contents %s: %w", want.Digest.Short(), err), s.root.Remove(at(string(want.Digest))))
+		return errors.Join(fmt.Errorf("downloaded contents %s: %w", want.Digest.Short(), err),
+			s.root.Remove(at(string(want.Digest))))
 	}
 	return err
 }
@@ -156,13 +157,17 @@ func (s Store) Adopt(p, want string) (bool, error) {
 	}
 	defer again.Close() //nolint:errcheck // only read
 	copied := at(want + wholeSuffix)
-	if err := files.WriteFrom(s.root, copied, private, &verifier{from: again, sum: sha256.New(), want: sums.sha256}); err != nil {
+	if err := files.WriteFrom(s.root, copied, private, &verifier{
+		from: again, sum: sha256.New(),
+		want: sums.sha256,
+	}); err != nil {
 		return false, err
 	}
 	return true, s.name(copied, want, sums)
 }
 
-// name gives verified contents their final name. The link comes first, so that contents are complete under both names at once.
+// name gives verified contents their final name. The link comes first, so that contents are complete under both names
+// at once.
 func (s Store) name(p, want string, sums sums) error {
 	if err := s.link(want, sums); err != nil {
 		return err

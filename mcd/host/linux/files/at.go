@@ -102,7 +102,8 @@ func (a at) createOnly(mode uint32) (fd int, err error) {
 		mode = 0o600
 	}
 	return fd, a.change("create", func() error {
-		fd, err = unix.Openat(a.dir, a.name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
+		fd, err = unix.Openat(a.dir, a.name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC,
+			mode)
 		return err
 	})
 }
@@ -142,7 +143,9 @@ func (a at) rename(to at) error {
 // renameNew renames to a name that does not exist. renameNew returns false if the name exists, or if the file system
 // does not support this.
 func renameNew(a, to at) (bool, error) {
-	err := to.change("rename", func() error { return unix.Renameat2(a.dir, a.name, to.dir, to.name, unix.RENAME_NOREPLACE) })
+	err := to.change("rename", func() error {
+		return unix.Renameat2(a.dir, a.name, to.dir, to.name, unix.RENAME_NOREPLACE)
+	})
 	if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
 		return false, nil
 	}
@@ -169,7 +172,8 @@ func (a at) writeContents(fd int, contents []byte) error {
 // sync makes an open file or directory durable.
 func (a at) sync(fd int) error {
 	return a.change("fsync", func() error {
-		if err := unix.Fsync(fd); err != nil && err != unix.EINVAL { //nolint:errorlint // the file system does not support it
+		if err := unix.Fsync(fd); err != nil &&
+			err != unix.EINVAL { //nolint:errorlint // the file system does not support it
 			return err
 		}
 		return nil

@@ -3,6 +3,6 @@
 // SELinux labels and user attributes to the new file. A change is durable when the call returns or, in a batch, after
 // the next Flush.
 //
-// In: the directory that is the machine's root. Out: host.Files, host.Disk, host.Journal, host.Store. Never: a path outside of the root, a
-// link of a user to files of another owner, a decision about what to change.
+// In: the directory that is the machine's root. Out: host.Files, host.Disk, host.Journal, host.Store. Never: a path
+// outside of the root, a link of a user to files of another owner, a decision about what to change.
 package files

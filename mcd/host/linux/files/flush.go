@@ -106,7 +106,9 @@ func canSyncQuickly() bool {
 	if err := unix.Uname(&system); err != nil {
 		return false
 	}
-	release := strings.FieldsFunc(unix.ByteSliceToString(system.Release[:]), func(c rune) bool { return c < '0' || c > '9' })
+	release := strings.FieldsFunc(unix.ByteSliceToString(system.Release[:]), func(c rune) bool {
+		return c < '0' || c > '9'
+	})
 	if len(release) < 2 {
 		return false
 	}
@@ -207,7 +209,8 @@ func IsUnsafe(err error) bool { return errors.As(err, new(*host.UnsafePathError)
 func syncEach(t *tree, paths []string) error {
 	workers := min(syncWorkers, len(paths))
 	if t.trap != nil {
-		workers = min(1, len(paths)) // Only one worker syncs the files, because tests that set the trap need a fixed order.
+		// Only one worker syncs the files, because tests that set the trap need a fixed order.
+		workers = min(1, len(paths))
 	}
 	todo, bad := make(chan string), make(chan error, workers)
 	for range workers {

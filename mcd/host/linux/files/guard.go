@@ -9,8 +9,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// checkRead reports whether the daemon may copy the contents of a file. A user who controls the directory may have created a hard link to a
-// file of another user, and could then read its contents in the copy.
+// checkRead reports whether the daemon may copy the contents of a file. A user who controls the directory may have
+// created a hard link to a file of another user, and could then read its contents in the copy.
 func checkRead(a at, is unix.Stat_t) error {
 	if a.root.privileged && a.shared && is.Nlink > 1 && (a.holder <= 0 || int(is.Uid) != a.holder) {
 		return unsafeError(a, fmt.Sprintf("what is there is a hard link to a file of uid %d", is.Uid))
@@ -34,14 +34,15 @@ func checkLink(a at, fd int, to at) error {
 	return nil
 }
 
-// checkChown reports whether the owner of a directory may change. Below a user's directory, the daemon does not change the owner of a
-// directory of a third user.
+// checkChown reports whether the owner of a directory may change. Below a user's directory, the daemon does not change
+// the owner of a directory of a third user.
 func checkChown(a at, fd int, want host.Entry) error {
 	var is unix.Stat_t
 	if err := unix.Fstat(fd, &is); err != nil {
 		return pathError("stat", a.path, err)
 	}
-	if owner := int(is.Uid); a.root.privileged && a.shared && owner != 0 && owner != a.holder && owner != want.Owner.UID {
+	if owner := int(is.Uid); a.root.privileged && a.shared && owner != 0 && owner != a.holder &&
+		owner != want.Owner.UID {
 		return unsafeError(a, fmt.Sprintf("uid %d owns what is there", owner))
 	}
 	return nil
@@ -62,7 +63,9 @@ func chownLink(a at, want host.Entry) error {
 	if is.Mode&unix.S_IFMT != unix.S_IFLNK || is.Nlink != 1 {
 		return unsafeError(a, "it was exchanged while the daemon wrote it")
 	}
-	return a.change("chown", func() error { return unix.Fchownat(fd, "", want.Owner.UID, want.Owner.GID, unix.AT_EMPTY_PATH) })
+	return a.change("chown", func() error {
+		return unix.Fchownat(fd, "", want.Owner.UID, want.Owner.GID, unix.AT_EMPTY_PATH)
+	})
 }
 
 // unsafeError returns the error about a path in a directory that other users than root control.

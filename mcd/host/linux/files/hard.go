@@ -27,7 +27,9 @@ func hardLink(r *Root, p, target string) error {
 		if err := checkLink(from, fd, tmp); err != nil {
 			return false, err
 		}
-		return false, tmp.replaceExisting(func() error { return tmp.change("link", func() error { return linkTo(from, fd, tmp) }) })
+		return false, tmp.replaceExisting(func() error {
+			return tmp.change("link", func() error { return linkTo(from, fd, tmp) })
+		})
 	})
 }
 

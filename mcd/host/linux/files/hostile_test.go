@@ -34,7 +34,8 @@ func appsMachine(t testing.TB) (r *Root, dir string) {
 	}
 	t.Cleanup(func() { r.Close() })
 	for p, e := range map[string]host.Entry{
-		"/etc/profile.d": {Mode: 0o755}, "/root/.ssh": {Mode: 0o700}, "/home/app": {Mode: 0o755, Owner: appUser}, "/tmp": {Mode: 0o1777}, "/home/bob": {Mode: 0o755, Owner: host.Owner{UID: 1600, GID: 1600}},
+		"/etc/profile.d": {Mode: 0o755}, "/root/.ssh": {Mode: 0o700}, "/home/app": {Mode: 0o755, Owner: appUser},
+		"/tmp": {Mode: 0o1777}, "/home/bob": {Mode: 0o755, Owner: host.Owner{UID: 1600, GID: 1600}},
 	} {
 		if err := errors.Join(r.MkdirAll(filepath.Dir(p)), r.Mkdir(p, e)); err != nil {
 			t.Fatal(err)
@@ -61,7 +62,10 @@ func plantLink(target string) func(string) error {
 // untouched checks that root's files are as they were.
 func untouched(t testing.TB, dir string) {
 	t.Helper()
-	for p, mode := range map[string]uint32{"/etc/shadow": 0o100600, "/etc/profile.d": 0o40755, "/root/.ssh": 0o40700, "/etc": 0o40755} {
+	for p, mode := range map[string]uint32{
+		"/etc/shadow": 0o100600, "/etc/profile.d": 0o40755, "/root/.ssh": 0o40700,
+		"/etc": 0o40755,
+	} {
 		var is unix.Stat_t
 		if err := unix.Lstat(filepath.Join(dir, p), &is); err != nil || is.Uid != 0 || is.Mode != mode {
 			t.Errorf("%s has owner %d and mode %o, %v", p, is.Uid, is.Mode, err)
@@ -152,7 +156,8 @@ func TestAHardLinkGivesNobodyAnotherUsersFile(t *testing.T) {
 		if _, err := r.Read(place); !errors.As(err, new(*host.UnsafePathError)) {
 			t.Errorf("reading %s: %v", place, err)
 		}
-		if err := r.Link("/etc/h", host.Entry{Kind: host.Hard, Target: place}); !errors.As(err, new(*host.UnsafePathError)) {
+		if err := r.Link("/etc/h", host.Entry{Kind: host.Hard, Target: place}); !errors.As(err,
+			new(*host.UnsafePathError)) {
 			t.Errorf("a further name for %s: %v", place, err)
 		}
 		must(t, r.Write(place, host.Entry{Mode: 0o644, Owner: appUser}, []byte("new")))
@@ -194,7 +199,10 @@ func TestAUserExchangesThingsBetweenTwoCalls(t *testing.T) {
 		}},
 		{"remove", func(r *Root) error { return r.Remove("/home/app/conf/shadow") }},
 	} {
-		for _, call := range []string{"create", "write", "chown", "chmod", "fsync", "rename", "mkdir", "symlink", "unlink"} {
+		for _, call := range []string{
+			"create", "write", "chown", "chmod", "fsync", "rename", "mkdir", "symlink",
+			"unlink",
+		} {
 			t.Run(op.says+" before "+call, func(t *testing.T) {
 				r, dir := appsMachine(t)
 				must(t, r.Mkdir("/home/app/conf", host.Entry{Mode: 0o755, Owner: appUser}))
@@ -207,7 +215,8 @@ func TestAUserExchangesThingsBetweenTwoCalls(t *testing.T) {
 					}
 					done = true
 					conf := filepath.Join(dir, "home/app/conf")
-					return unix.Renameat2(unix.AT_FDCWD, conf, unix.AT_FDCWD, filepath.Join(dir, "home/app/evil"), unix.RENAME_EXCHANGE)
+					return unix.Renameat2(unix.AT_FDCWD, conf, unix.AT_FDCWD, filepath.Join(dir, "home/app/evil"),
+						unix.RENAME_EXCHANGE)
 				})
 				if err := op.do(r); err != nil && !errors.As(err, new(*host.UnsafePathError)) {
 					t.Error(err)
@@ -251,16 +260,19 @@ func TestWhatIsAttachedToAUsersFileStaysTheUsers(t *testing.T) {
 			t.Run(c.says, func(t *testing.T) {
 				asRoot(t)
 				h, dir, planted := withLabel(t, p)
-				must(t, errors.Join(os.Chown(dir+p, c.was.Owner.UID, c.was.Owner.GID), os.Chmod(dir+p, fs.FileMode(c.was.Mode))))
+				must(t, errors.Join(os.Chown(dir+p, c.was.Owner.UID, c.was.Owner.GID),
+					os.Chmod(dir+p, fs.FileMode(c.was.Mode))))
 				if kept { // and removed, so that what the store has counts
 					must(t, h.Store.Keep([]host.Old{{Path: p, Digest: host.DigestOf([]byte("old"))}}))
 					must(t, h.Files.Remove(p))
 					h.Files.(*Root).store = nil
 				}
 				must(t, h.Files.Write(p, host.Entry{Mode: 0o644, Owner: c.now}, []byte("new")))
-				for name, want := range map[string]bool{"user.by": c.persons, securityLabel: c.label && planted[securityLabel] != nil} {
+				for name, want := range map[string]bool{"user.by": c.persons, securityLabel: c.label &&
+					planted[securityLabel] != nil} {
 					n, err := unix.Lgetxattr(dir+p, name, nil)
-					if got := err == nil && n > 0; got != want && (name != securityLabel || planted[securityLabel] != nil) {
+					if got := err == nil && n > 0; got != want &&
+						(name != securityLabel || planted[securityLabel] != nil) {
 						t.Errorf("with %s is %t, %v; want %t", name, got, err, want)
 					}
 				}

@@ -71,7 +71,8 @@ func (j Journal) Load() (*host.Record, error) {
 	}
 	var rec host.Record
 	if err := json.Unmarshal(text, &rec); err != nil {
-		return nil, fmt.Errorf("%s is damaged: %w; compare the node with its config, then remove the file", journalPath, err)
+		return nil, fmt.Errorf("%s is damaged: %w; compare the node with its config, then remove the file", journalPath,
+			err)
 	}
 	return &rec, nil
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// label has the extended attributes of a file: the SELinux label and user attributes. The config sets mode and owner; access control lists
-// are not copied.
+// label has the extended attributes of a file: the SELinux label and user attributes. The config sets mode and owner;
+// access control lists are not copied.
 type label map[string][]byte
 
 // securityLabel is the name of the SELinux attribute.
@@ -42,7 +42,8 @@ func (l label) of(uid int, to host.Owner) label {
 	return kept
 }
 
-// controller returns the user who can change the attributes of a file: 0 if only root can, host.AnyUser if several users can.
+// controller returns the user who can change the attributes of a file: 0 if only root can, host.AnyUser if several
+// users can.
 func controller(t *tree, is unix.Stat_t) int {
 	switch {
 	case !t.privileged:
@@ -140,7 +141,8 @@ func (d *disk) labelFor(a at, to host.Owner) (label, error) {
 	}
 	kept, err := d.loadStore()
 	if err != nil {
-		kept = &storeFile{} // The store cannot be read. A caller that needs its contents reports that the store is damaged.
+		// The store cannot be read. A caller that needs its contents reports that the store is damaged.
+		kept = &storeFile{}
 	}
 	if l, uid := kept.label(a.path); l != nil {
 		return l.of(uid, to), nil

@@ -13,7 +13,8 @@ import (
 
 // The locks of a machine, below host.StateDir. A lock ends with Close or with the process.
 const (
-	// DaemonLock is locked while a daemon serves the machine: two daemons with one journal would undo each other's work.
+	// DaemonLock is locked while a daemon serves the machine: two daemons with one journal would undo each other's
+	// work.
 	DaemonLock = "lock"
 	// ServiceLock is locked while the service of the daemon runs, also while the service waits for DaemonLock.
 	ServiceLock = "service.lock"

@@ -16,8 +16,8 @@ import (
 )
 
 // maxRead is the maximum size of a file that the daemon reads. The size is larger than any config can be, and fits into
-// memory. maxRead does not limit the daemon's own files. maxDigest is the maximum size of a file whose digest the daemon
-// computes, which downloaded files can have.
+// memory. maxRead does not limit the daemon's own files. maxDigest is the maximum size of a file whose digest the
+// daemon computes, which downloaded files can have.
 const (
 	maxRead   = 256 << 20
 	maxDigest = host.MaxDownload
@@ -34,7 +34,8 @@ type largeError struct {
 
 // Error says what a user can do.
 func (e *largeError) Error() string {
-	return fmt.Sprintf("%s has %d bytes, and the daemon reads files of at most %d MiB: move it away", e.path, e.size, e.most>>20)
+	return fmt.Sprintf("%s has %d bytes, and the daemon reads files of at most %d MiB: move it away", e.path, e.size,
+		e.most>>20)
 }
 
 // Stat implements host.Files. The digest of a file that is too large to read is host.NotRead.
@@ -119,8 +120,12 @@ func targetOf(fd int, p string) (string, error) {
 	return string(to[:n]), nil
 }
 
-// sized are file systems that report the size of their files. Files of /proc and /sys have contents although their size is 0.
-var sized = []int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC}
+// sized are file systems that report the size of their files. Files of /proc and /sys have contents although their size
+// is 0.
+var sized = []int64{
+	unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC,
+	unix.OVERLAYFS_SUPER_MAGIC,
+}
 
 // empty reports whether a file of size 0 has no contents.
 func empty(fd int) bool {

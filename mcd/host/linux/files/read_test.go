@@ -41,7 +41,8 @@ func TestOfAFileThatIsTooLargeNobodyReadsTheContents(t *testing.T) {
 		"reading it": func() error { _, err := h.Files.Read(p); return err },
 		"keeping it": func() error { return h.Store.Keep([]host.Old{{Path: p, Digest: is.Digest}}) },
 	} {
-		if err := try(); err == nil || err.Error() != "/etc/managed has 1099511627776 bytes, and the daemon reads files of at most 256 MiB: move it away" {
+		if err := try(); err == nil || err.Error() != "/etc/managed has 1099511627776 bytes, and the daemon reads "+
+			"files of at most 256 MiB: move it away" {
 			t.Errorf("%s: %v", says, err)
 		}
 	}
@@ -85,8 +86,8 @@ func TestAFileIsReadUpToTheBoundAndNoFurther(t *testing.T) {
 	}
 }
 
-// TestAFileThatGrowsWhileItIsReadIsReadUpToTheBound says that a file is smaller than it is, as one is that grows after its
-// size was asked for.
+// TestAFileThatGrowsWhileItIsReadIsReadUpToTheBound says that a file is smaller than it is, as one is that grows after
+// its size was asked for.
 func TestAFileThatGrowsWhileItIsReadIsReadUpToTheBound(t *testing.T) {
 	p := filepath.Join(t.TempDir(), "growing")
 	sparse(t, p, 1<<40)

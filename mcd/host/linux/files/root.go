@@ -57,7 +57,10 @@ func Open(dir string) (*Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Root{disk: &disk{tree: &tree{below: below, privileged: os.Geteuid() == 0, maxRead: maxRead, maxDigest: maxDigest}}}
+	r := &Root{disk: &disk{tree: &tree{
+		below: below, privileged: os.Geteuid() == 0, maxRead: maxRead,
+		maxDigest: maxDigest,
+	}}}
 	if r.privileged {
 		r.self = host.Owner{UID: os.Geteuid(), GID: os.Getegid()}
 	}

@@ -41,7 +41,8 @@ func withLabel(t *testing.T, p string) (h host.Host, dir string, want label) {
 			t.Logf("tried without a label of SELinux: %v", err)
 			delete(want, name)
 		case err != nil && os.Getenv("CI") != "":
-			t.Fatalf("the file system of %s has no attributes: %v; set TMPDIR to a directory on ext4, xfs or btrfs", dir, err)
+			t.Fatalf("the file system of %s has no attributes: %v; set TMPDIR to a directory on ext4, xfs or btrfs",
+				dir, err)
 		case err != nil:
 			t.Skipf("the file system of %s has no attributes: %v", dir, err)
 		}
@@ -66,7 +67,8 @@ func hasLabel(t *testing.T, h host.Host, p string, want label) {
 			t.Errorf("%s has %q, want %q", p, got, want)
 		}
 	}
-	if n, err := unix.Lgetxattr(h.Files.(*Root).below.Name()+p, "trusted.other", nil); err == nil && n > 0 && len(want) > 0 {
+	if n, err := unix.Lgetxattr(h.Files.(*Root).below.Name()+p, "trusted.other", nil); err == nil && n > 0 &&
+		len(want) > 0 {
 		t.Errorf("%s has an attribute that is not to be carried", p)
 	}
 }

@@ -121,8 +121,8 @@ func writeIndexed(d *disk, p *storeFile, parts [][]byte) error {
 	return d.write(storePath, privateFile, whole, true)
 }
 
-// Get implements host.Store. Contents that do not match their digest are an error. Errors have no digest, because they reach the
-// Node, and a short secret can be guessed from its digest.
+// Get implements host.Store. Contents that do not match their digest are an error. Errors have no digest, because they
+// reach the Node, and a short secret can be guessed from its digest.
 func (s Store) Get(d host.Digest) ([]byte, error) {
 	p, err := s.disk.loadStore()
 	if err != nil {

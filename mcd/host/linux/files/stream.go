@@ -70,7 +70,8 @@ func Append(r *Root, p string) (*Appender, error) {
 	}
 	var fd int
 	err = a.change("create", func() error {
-		fd, err = unix.Openat(a.dir, a.name, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+		fd, err = unix.Openat(a.dir, a.name, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC,
+			0o600)
 		return err
 	})
 	if err != nil {

@@ -106,7 +106,8 @@ func (d *disk) writeEmpty(p string, want host.Entry, contents []byte, later bool
 
 // hasOwnerAndMode reports whether a file has the wanted owner and mode.
 func (t *tree) hasOwnerAndMode(is unix.Stat_t, want host.Entry) bool {
-	return is.Mode&0o7777 == want.Mode&0o7777 && (!t.privileged || is.Uid == uint32(want.Owner.UID) && is.Gid == uint32(want.Owner.GID)) //nolint:gosec // owners fit
+	return is.Mode&0o7777 == want.Mode&0o7777 && (!t.privileged || is.Uid == uint32(want.Owner.UID) &&
+		is.Gid == uint32(want.Owner.GID)) //nolint:gosec // owners fit
 }
 
 // setOwnerAndMode sets the owner, then the mode: the kernel clears special bits when the owner changes.
@@ -116,7 +117,9 @@ func (a at) setOwnerAndMode(fd int, want host.Entry) error {
 		return pathError("stat", a.path, err)
 	}
 	if a.root.privileged {
-		if err := a.change("chown", func() error { return unix.Fchown(fd, want.Owner.UID, want.Owner.GID) }); err != nil {
+		if err := a.change("chown", func() error {
+			return unix.Fchown(fd, want.Owner.UID, want.Owner.GID)
+		}); err != nil {
 			return err
 		}
 	}
@@ -184,7 +187,9 @@ func (d *disk) Mkdir(p string, want host.Entry) error {
 	}
 	fd, err := a.open(unix.O_RDONLY | unix.O_DIRECTORY)
 	if errors.Is(err, fs.ErrPermission) && !d.privileged { // The owner of the directory may not list it.
-		if err := a.change("chmod", func() error { return unix.Fchmodat(a.dir, a.name, want.Mode&0o7777, unix.AT_SYMLINK_NOFOLLOW) }); err != nil {
+		if err := a.change("chmod", func() error {
+			return unix.Fchmodat(a.dir, a.name, want.Mode&0o7777, unix.AT_SYMLINK_NOFOLLOW)
+		}); err != nil {
 			return err
 		}
 		return d.nameChanged(a, d.batching)

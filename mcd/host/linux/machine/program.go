@@ -86,7 +86,8 @@ func Wait(ctx context.Context, d time.Duration) error {
 func (x Program) Run(ctx context.Context, limit time.Duration, args ...string) ([]byte, error) {
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	cmd := exec.CommandContext(within, x.Path, args...) //nolint:gosec // the machine's own program, with arguments of ours
+	cmd := exec.CommandContext(within, x.Path,
+		args...) //nolint:gosec // the machine's own program, with arguments of ours
 	if x.Root != "/" && x.Root != "" {
 		cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Chroot: x.Root}
 	}
@@ -107,7 +108,10 @@ func (x Program) Run(ctx context.Context, limit time.Duration, args ...string) (
 	case within.Err() != nil:
 		err = fmt.Errorf("it has not ended after %s", limit)
 	}
-	return nil, &Failure{program: strings.TrimSpace(path.Base(x.Path) + " " + verbOf(args)), Said: said.String(), err: err}
+	return nil, &Failure{
+		program: strings.TrimSpace(path.Base(x.Path) + " " + verbOf(args)), Said: said.String(),
+		err: err,
+	}
 }
 
 // output stores what a program prints, up to a limit; 0 for no limit.

@@ -58,7 +58,8 @@ func parseBootc(text []byte) (bootcStatus, error) {
 		return bootcStatus{}, fmt.Errorf("reading the status of bootc: %w", err)
 	}
 	if s.Status.Booted == nil {
-		return bootcStatus{}, errors.New("bootc does not know what runs: the machine was not booted from an image of it")
+		return bootcStatus{},
+			errors.New("bootc does not know what runs: the machine was not booted from an image of it")
 	}
 	is := bootcStatus{booted: s.Status.Booted.spec()}
 	is.next = is.booted
@@ -96,7 +97,8 @@ func (o *Bootc) Status(ctx context.Context) (host.OSStatus, error) {
 }
 
 func (o *Bootc) why() string {
-	return "it is " + o.is.name + " with bootc and without rpm-ostree, where kernel, packages and kernel arguments are parts of the image (arguments in its /usr/lib/bootc/kargs.d)"
+	return "it is " + o.is.name + " with bootc and without rpm-ostree, where kernel, packages and kernel arguments " +
+		"are parts of the image (arguments in its /usr/lib/bootc/kargs.d)"
 }
 
 // Stage implements host.OperatingSystem.

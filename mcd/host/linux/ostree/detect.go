@@ -20,7 +20,8 @@ const Booted = "/run/ostree-booted"
 func Detect(root *files.Root, dir string) host.OperatingSystem {
 	is := releaseOf(machine.Release(root))
 	if !machine.Exists(root, Booted) {
-		return Packaged{Why: is.name + " runs from packages and not from an image (there is no " + Booted + "), so its image, kernel and kernel arguments stay as installed"}
+		return Packaged{Why: is.name + " runs from packages and not from an image (there is no " + Booted +
+			"), so its image, kernel and kernel arguments stay as installed"}
 	}
 	rpm, bootc := machine.FindProgram(root, dir, "rpm-ostree"), machine.FindProgram(root, dir, "bootc")
 	switch {
@@ -106,7 +107,8 @@ func isImage(image string) error {
 	case image == "":
 		return errors.New("no image is named to go back to")
 	case strings.HasPrefix(image, ostreeImage) && !commitRef.MatchString(image):
-		return fmt.Errorf("%q is no commit of an OSTree ref: that is ostree://<ref>@<commit>, and an image is like quay.io/org/image@sha256:…", image)
+		return fmt.Errorf("%q is no commit of an OSTree ref: that is ostree://<ref>@<commit>, and an image is like "+
+			"quay.io/org/image@sha256:…", image)
 	case strings.HasPrefix(name, "-"), strings.ContainsFunc(image, func(r rune) bool { return r <= ' ' || r == 0x7f }):
 		return fmt.Errorf("%q is no reference of an image: it is like quay.io/org/image@sha256:…", image)
 	}

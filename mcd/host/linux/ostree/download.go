@@ -10,8 +10,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host/linux/machine"
 )
 
-// Download implements host.ImageDownloader. With the option --download-only, rpm-ostree stores an image in its repository and
-// creates no deployment. A later rebase then finds the layers there. bootc switch has no such mode.
+// Download implements host.ImageDownloader. With the option --download-only, rpm-ostree stores an image in its
+// repository and creates no deployment. A later rebase then finds the layers there. bootc switch has no such mode.
 func (o *RPMOSTree) Download(ctx context.Context, image string) error {
 	if err := isImage(image); err != nil {
 		return err
@@ -23,7 +23,8 @@ func (o *RPMOSTree) Download(ctx context.Context, image string) error {
 	case slices.ContainsFunc(d.all, func(e deployment) bool { return e.image() == image }):
 		return nil
 	case o.usesBootc(d, image):
-		return fmt.Errorf("downloading an image before it is staged: %w: bootc switch cannot do that", host.ErrUnsupported)
+		return fmt.Errorf("downloading an image before it is staged: %w: bootc switch cannot do that",
+			host.ErrUnsupported)
 	}
 	args := []string{"rebase", "--download-only"}
 	if ref, ok := strings.CutPrefix(image, ostreeImage); ok {
@@ -36,10 +37,12 @@ func (o *RPMOSTree) Download(ctx context.Context, image string) error {
 	return err
 }
 
-// referenceTo returns the reference with which rpm-ostree fetches an image. If a deployment has a reference to the image, it is that
-// reference, so that the verification stays the same.
+// referenceTo returns the reference with which rpm-ostree fetches an image. If a deployment has a reference to the
+// image, it is that reference, so that the verification stays the same.
 func (d deployments) referenceTo(image string) string {
-	if known := slices.IndexFunc(d.all, func(e deployment) bool { return e.Reference != "" && e.image() == image }); known >= 0 {
+	if known := slices.IndexFunc(d.all, func(e deployment) bool {
+		return e.Reference != "" && e.image() == image
+	}); known >= 0 {
 		return d.all[known].Reference
 	}
 	return referenceTo(image)

@@ -128,9 +128,13 @@ func rpmStatus(machine []string) string {
 			status["transaction"] = []string{"upgrade (download only)", ":1.71", "/org/projectatomic/rpmostree1/rhcos"}
 			continue
 		}
-		e := entry{"booted": words[0] == "booted", "staged": words[0] == "staged", "osname": "rhcos", "serial": 0, "checksum": "c0ffee", "pinned": false}
+		e := entry{
+			"booted": words[0] == "booted", "staged": words[0] == "staged", "osname": "rhcos", "serial": 0,
+			"checksum": "c0ffee", "pinned": false,
+		}
 		keys := map[string]string{
-			"image": "container-image-reference", "origin": "origin", "commit": "checksum", "base": "base-checksum", "packages": "requested-packages",
+			"image": "container-image-reference", "origin": "origin", "commit": "checksum", "base": "base-checksum",
+			"packages": "requested-packages",
 			"removals": "requested-base-removals", "local": "requested-local-packages", "custom": "custom-origin",
 		}
 		for _, w := range words[1:] {
@@ -151,7 +155,10 @@ func rpmStatus(machine []string) string {
 
 // bootcStatusText prints lines `booted image=…` as bootc does.
 func bootcStatusText(machine []string) string {
-	status := map[string]any{"staged": nil, "booted": nil, "rollback": nil, "rollbackQueued": false, "type": "bootcHost"}
+	status := map[string]any{
+		"staged": nil, "booted": nil, "rollback": nil, "rollbackQueued": false,
+		"type": "bootcHost",
+	}
 	for _, line := range machine {
 		words := strings.Fields(line)
 		spec := strings.TrimPrefix(words[1], "image=")
@@ -159,6 +166,9 @@ func bootcStatusText(machine []string) string {
 			"image": map[string]any{"image": spec, "transport": "registry"}, "imageDigest": "sha256:0", "version": nil,
 		}}
 	}
-	text, _ := json.Marshal(map[string]any{"apiVersion": "org.containers.bootc/v1", "kind": "BootcHost", "status": status}) //nolint:errcheck // plain maps
+	text, _ := json.Marshal(map[string]any{
+		"apiVersion": "org.containers.bootc/v1", "kind": "BootcHost",
+		"status": status,
+	}) //nolint:errcheck // plain maps
 	return string(text)
 }

@@ -26,17 +26,20 @@ func machineOf(t *testing.T, script *txtar.Archive) (o host.OperatingSystem, dir
 	if err != nil {
 		t.Fatal(err)
 	}
-	content := map[string]string{"script": string(txtar.Format(script)), "etc/os-release": section(script, "os-release")}
+	content := map[string]string{"script": string(txtar.Format(script)), "etc/os-release": section(script,
+		"os-release")}
 	if section(script, "packages only") == "" {
 		content["run/ostree-booted"] = ""
 	}
 	for name, text := range content {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755),
+			os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, name := range strings.Fields(section(script, "programs")) {
-		if err := errors.Join(os.MkdirAll(filepath.Join(dir, "usr/bin"), 0o755), os.Symlink(self, filepath.Join(dir, "usr/bin", name))); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Join(dir, "usr/bin"), 0o755),
+			os.Symlink(self, filepath.Join(dir, "usr/bin", name))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -76,7 +79,10 @@ func stepOf(t *testing.T, line string) host.Step {
 	if !ok || !arrow {
 		t.Fatalf("%q is no step", line)
 	}
-	return host.Step{Verb: host.Verb(verb), Before: host.Value{Word: strings.TrimSpace(before)}, After: host.Value{Word: strings.TrimSpace(after)}}
+	return host.Step{
+		Verb: host.Verb(verb), Before: host.Value{Word: strings.TrimSpace(before)},
+		After: host.Value{Word: strings.TrimSpace(after)},
+	}
 }
 
 func TestWhatEachStepAsksOfTheMachine(t *testing.T) {
@@ -106,7 +112,8 @@ func TestWhatEachStepAsksOfTheMachine(t *testing.T) {
 				}
 				if err := do(t.Context(), stepOf(t, line)); err != nil {
 					add(got, "says", err.Error()+"\n")
-					if refusal := strings.Contains(err.Error(), "not supported"); refusal != errors.Is(err, host.ErrUnsupported) {
+					if refusal := strings.Contains(err.Error(), "not supported"); refusal != errors.Is(err,
+						host.ErrUnsupported) {
 						t.Errorf("a refusal is ErrUnsupported and nothing else: %v", err)
 					}
 				}
@@ -121,7 +128,8 @@ func TestWhatEachStepAsksOfTheMachine(t *testing.T) {
 			} else if plain || is.Booted.Kargs != "" {
 				add(got, "status", fmt.Sprintf("booted image %q\nnext   image %q\n", is.Booted.Image, is.Next.Image))
 			}
-			add(got, "status", fmt.Sprintf("can image %t, kargs %t, kernel type %t, extensions %t", is.Support.Image, is.Support.Kargs, is.Support.KernelType, is.Support.Extensions))
+			add(got, "status", fmt.Sprintf("can image %t, kargs %t, kernel type %t, extensions %t", is.Support.Image,
+				is.Support.Kargs, is.Support.KernelType, is.Support.Extensions))
 			if is.Support.Why != "" {
 				add(got, "status", "; "+is.Support.Why)
 			}

@@ -19,7 +19,9 @@ var kernels = map[string][]string{
 
 // kernelPackages returns the packages of a kernel type in a release. Release 8 has no package of core modules.
 func kernelPackages(kind, major string) []string {
-	return slices.DeleteFunc(slices.Clone(kernels[kind]), func(p string) bool { return major == "8" && p == "kernel-modules-core" })
+	return slices.DeleteFunc(slices.Clone(kernels[kind]), func(p string) bool {
+		return major == "8" && p == "kernel-modules-core"
+	})
 }
 
 // kernelTypeOf returns the kernel type of a deployment from its requested packages.
@@ -62,7 +64,8 @@ func extensionChange(packages []string, wanted string) (install, uninstall []str
 	for _, name := range host.SplitArgs(wanted) {
 		parts, known := extensions[name]
 		if !known {
-			return nil, nil, fmt.Errorf("%q is no extension: there are %s", name, strings.Join(slices.Sorted(maps.Keys(extensions)), ", "))
+			return nil, nil, fmt.Errorf("%q is no extension: there are %s", name,
+				strings.Join(slices.Sorted(maps.Keys(extensions)), ", "))
 		}
 		for _, p := range parts {
 			need[p] = true

@@ -19,7 +19,8 @@ func TestWhatTheRealProgramsPrintIsUnderstood(t *testing.T) {
 	for file, want := range map[string]string{
 		"rpm-ostree-rhcos.json": "booted 0 registry.example/release/os@sha256:" + strings.Repeat("1", 64) + "\nnext 0 registry.example/release/os@sha256:" + strings.Repeat("1", 64),
 		"rpm-ostree-edge.json": "booted 0 ostree://edge:rhel/8/x86_64/edge@" + strings.Repeat("c", 64) + " with [glibc-langpack-en ksh rhc wget] [] [] []" +
-			"\nnext 0 ostree://edge:rhel/8/x86_64/edge@" + strings.Repeat("c", 64) + " with [glibc-langpack-en ksh rhc wget] [] [] []",
+			"\nnext 0 ostree://edge:rhel/8/x86_64/edge@" + strings.Repeat("c", 64) + " with [glibc-langpack-en ksh " +
+			"rhc wget] [] [] []",
 		"rpm-ostree-staged.json": "booted 1 ostree://fedora:fedora/x86_64/coreos/stable@" + strings.Repeat("9", 64) +
 			"\nnext 0 ostree://fedora:fedora/x86_64/coreos/stable@" + strings.Repeat("f", 64),
 		"rpm-ostree-bootc.json": "booted 1 registry.example/os:stable\nnext 0 192.0.2.1:5000/os:latest",
@@ -64,7 +65,8 @@ func TestAListWithoutWhatRunsIsAnError(t *testing.T) {
 }
 
 func TestAQueuedRollbackIsTheNextBoot(t *testing.T) {
-	is, err := parseBootc([]byte(`{"status":{"booted":{"image":{"image":{"image":"b","transport":"registry"}}},"rollback":{"image":{"image":{"image":"a","transport":"containers-storage"}}},"rollbackQueued":true}}`))
+	is, err := parseBootc(
+		[]byte(`{"status":{"booted":{"image":{"image":{"image":"b","transport":"registry"}}},"rollback":{"image":{"image":{"image":"a","transport":"containers-storage"}}},"rollbackQueued":true}}`))
 	if err != nil || is.next != "containers-storage:a" || is.booted != "b" || is.staged {
 		t.Errorf("%+v, %v", is, err)
 	}
@@ -123,10 +125,14 @@ func TestAProgramThatHangsIsAskedToStop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Symlink(self, filepath.Join(dir, "rpm-ostree")), os.WriteFile(filepath.Join(dir, "script"), []byte("-- hangs --\nyes\n"), 0o600)); err != nil {
+	if err := errors.Join(os.Symlink(self, filepath.Join(dir, "rpm-ostree")), os.WriteFile(filepath.Join(dir, "script"),
+		[]byte("-- hangs --\nyes\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	x := machine.Program{Path: filepath.Join(dir, "rpm-ostree"), Root: "/", Env: []string{fakeDir + "=" + dir}, Wait: machine.Wait}
+	x := machine.Program{
+		Path: filepath.Join(dir, "rpm-ostree"), Root: "/", Env: []string{fakeDir + "=" + dir},
+		Wait: machine.Wait,
+	}
 	if _, err = x.Run(t.Context(), time.Second, "kargs", "--append=secret"); err == nil {
 		t.Fatal("it ended well")
 	}

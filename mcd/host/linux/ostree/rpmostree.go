@@ -36,7 +36,8 @@ func (o *RPMOSTree) Status(ctx context.Context) (host.OSStatus, error) {
 func (o *RPMOSTree) support() host.Support {
 	s := host.Support{Image: true, Kargs: true, KernelType: o.is.enterprise, Extensions: o.is.enterprise}
 	if !o.is.enterprise {
-		s.Why = "it is " + o.is.name + ", and kernel types and extensions exist only for RHEL CoreOS and CentOS Stream CoreOS"
+		s.Why = "it is " + o.is.name + ", and kernel types and extensions exist only for RHEL CoreOS and CentOS " +
+			"Stream CoreOS"
 	}
 	return s
 }
@@ -74,7 +75,8 @@ func (o *RPMOSTree) refuse(step host.Step) error {
 	case step.Verb != host.SetKernelType:
 		return nil
 	case kernels[step.After.Word] == nil:
-		return refused(step, fmt.Sprintf("%q is no kernel type: there are default, realtime and 64k-pages", step.After.Word))
+		return refused(step, fmt.Sprintf("%q is no kernel type: there are default, realtime and 64k-pages",
+			step.After.Word))
 	case step.After.Word == "64k-pages" && runtime.GOARCH != "arm64":
 		return refused(step, "kernels with pages of 64k exist only for aarch64, and this is "+runtime.GOARCH)
 	}
@@ -99,7 +101,8 @@ func staged(is host.OS, step host.Step) (host.OS, error) {
 }
 
 // errBusy means that the transaction of another program does not end.
-var errBusy = errors.New("rpm-ostree is busy with another transaction (see rpm-ostree status; rpm-ostree cancel ends it)")
+var errBusy = errors.New("rpm-ostree is busy with another transaction (see rpm-ostree status; rpm-ostree cancel " +
+	"ends it)")
 
 // waitIdle waits until no transaction is under way, and then reads the deployments, because a transaction may stage
 // one. A transaction continues after the death of its client, so the daemon itself may have started it before a crash.
@@ -121,7 +124,8 @@ func (o *RPMOSTree) waitIdle(ctx context.Context) (deployments, error) {
 // canUnstage reports whether removing the staged deployment results in the wanted OS. The removal must not discard
 // changes of a user: packages, or another commit of an image whose tag has moved.
 func (o *RPMOSTree) canUnstage(d deployments, want host.OS, step host.Step) bool {
-	return d.next.at != d.booted.at && want == d.booted.os(o.is) && d.next.foreignPackages() == d.booted.foreignPackages() &&
+	return d.next.at != d.booted.at && want == d.booted.os(o.is) &&
+		d.next.foreignPackages() == d.booted.foreignPackages() &&
 		(step.Verb == host.SetImage || d.next.base() == d.booted.base())
 }
 
@@ -175,14 +179,18 @@ func (o *RPMOSTree) usesBootc(d deployments, image string) bool {
 // swapKernel replaces the kernel of the image by another kernel, or restores the kernel of the image.
 func (o *RPMOSTree) swapKernel(ctx context.Context, next deployment, want string) error {
 	is := kernelTypeOf(next.Packages)
-	added := slices.DeleteFunc(slices.Clone(next.Packages), func(p string) bool { return kernelTypeOf([]string{p}) == "default" })
+	added := slices.DeleteFunc(slices.Clone(next.Packages), func(p string) bool {
+		return kernelTypeOf([]string{p}) == "default"
+	})
 	var args []string
 	switch {
 	case is == "default":
 		args = append([]string{"override", "remove"}, kernelPackages("default", o.is.major)...)
 		args = append(args, each("--install=", kernelPackages(want, o.is.major))...)
 	case want == "default":
-		removed := slices.DeleteFunc(slices.Clone(next.Removals), func(p string) bool { return !slices.Contains(kernels["default"], p) })
+		removed := slices.DeleteFunc(slices.Clone(next.Removals), func(p string) bool {
+			return !slices.Contains(kernels["default"], p)
+		})
 		args = append([]string{"override", "reset"}, removed...)
 		args = append(args, each("--uninstall=", added)...)
 	default:
@@ -221,7 +229,8 @@ func (o *RPMOSTree) verify(ctx context.Context, want host.OS, step host.Step) er
 		{host.SetExtensions, is.Extensions, want.Extensions},
 	} {
 		if part.verb == step.Verb && part.is != part.want {
-			return fmt.Errorf("rpm-ostree reported no error, but the next boot has the %s %q, not %q", part.verb, part.is, part.want)
+			return fmt.Errorf("rpm-ostree reported no error, but the next boot has the %s %q, not %q", part.verb,
+				part.is, part.want)
 		}
 	}
 	return nil

@@ -51,7 +51,8 @@ func (r *Runtime) endpoint() (endpoint, error) {
 			return parseEndpoint(socket, socket)
 		}
 	}
-	return endpoint{}, errors.New("the machine has neither CRI-O nor containerd, so its daemon cannot pull images: install one of both, or remove the PinnedImageSets from the node's pool")
+	return endpoint{}, errors.New("the machine has neither CRI-O nor containerd, so its daemon cannot pull images: " +
+		"install one of both, or remove the PinnedImageSets from the node's pool")
 }
 
 // parseEndpoint reads an endpoint of a file. A name that no runtime has could be an option of crictl.
@@ -62,7 +63,8 @@ func parseEndpoint(text, from string) (endpoint, error) {
 	case !socketPath.MatchString(socket):
 		return endpoint{}, fmt.Errorf("%s names the container runtime %q, which is no socket", from, text)
 	case !at.crio && !strings.Contains(path.Base(socket), "containerd"):
-		return endpoint{}, fmt.Errorf("%s names the container runtime %s, which is neither CRI-O nor containerd, so the daemon cannot pin images", from, socket)
+		return endpoint{}, fmt.Errorf("%s names the container runtime %s, which is neither CRI-O nor containerd, so "+
+			"the daemon cannot pin images", from, socket)
 	}
 	return at, nil
 }

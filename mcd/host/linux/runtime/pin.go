@@ -72,8 +72,8 @@ func (r *Runtime) Pin(ctx context.Context, images []string) error {
 	return r.save(ctx, is)
 }
 
-// forget records, before a pinned image is pulled again, that the runtime may not have its pin: containerd loses the label with the
-// image. So the next Pin pins it, also after a crash.
+// forget records, before a pinned image is pulled again, that the runtime may not have its pin: containerd loses the
+// label with the image. So the next Pin pins it, also after a crash.
 func (r *Runtime) forget(ctx context.Context, image string) error {
 	defer r.Lock()()
 	was, err := r.record()
@@ -136,8 +136,8 @@ func (r *Runtime) save(ctx context.Context, is record) error {
 	return r.Root.Flush(ctx)
 }
 
-// dropIn returns the file of CRI-O that pins images; nil for no images, and for containerd. Package images has checked the names, so
-// they need no quoting.
+// dropIn returns the file of CRI-O that pins images; nil for no images, and for containerd. Package images has checked
+// the names, so they need no quoting.
 func dropIn(is record) []byte {
 	if !is.CRIO || len(is.Images) == 0 {
 		return nil
@@ -167,14 +167,16 @@ func (r *Runtime) writeDropIn(ctx context.Context, contents []byte) error {
 	return r.Root.Flush(ctx)
 }
 
-// setLabels pins images in containerd, and unpins those that only the record has. Without ctr, images are pulled and not pinned.
+// setLabels pins images in containerd, and unpins those that only the record has. Without ctr, images are pulled and
+// not pinned.
 func (r *Runtime) setLabels(ctx context.Context, at endpoint, was record, images []string) error {
 	ctr := r.program("ctr")
 	if ctr.Path == "" {
 		return nil
 	}
 	set := func(image, to string) error {
-		_, err := ctr.Run(ctx, machine.LookLimit, "--address", at.socket, "--namespace", "k8s.io", "images", "label", image, label+"="+to)
+		_, err := ctr.Run(ctx, machine.LookLimit, "--address", at.socket, "--namespace", "k8s.io", "images", "label",
+			image, label+"="+to)
 		return err
 	}
 	for _, image := range images {
@@ -191,7 +193,8 @@ func (r *Runtime) setLabels(ctx context.Context, at endpoint, was record, images
 		}
 		err := set(image, "")
 		var failed *machine.Failure
-		if err != nil && !(errors.As(err, &failed) && strings.Contains(failed.Said, "not found")) { // The image may be gone.
+		// The image may be gone.
+		if err != nil && !(errors.As(err, &failed) && strings.Contains(failed.Said, "not found")) {
 			return fmt.Errorf("removing the label of %s: %w", image, err)
 		}
 	}

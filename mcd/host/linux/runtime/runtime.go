@@ -79,7 +79,8 @@ func (r *Runtime) find() (endpoint, machine.Program, error) {
 	}
 	p := r.program("crictl")
 	if p.Path == "" {
-		return at, p, errors.New("the machine has no program crictl, so its daemon cannot pull images: install crictl in one of " + strings.Join(programDirs, ", "))
+		return at, p, errors.New("the machine has no program crictl, so its daemon cannot pull images: install " +
+			"crictl in one of " + strings.Join(programDirs, ", "))
 	}
 	return at, p, nil
 }
@@ -91,7 +92,8 @@ type list struct {
 	} `json:"images"`
 }
 
-// Present implements images.Runtime. An image that is not in the list may be there under another name, so Present asks for it.
+// Present implements images.Runtime. An image that is not in the list may be there under another name, so Present asks
+// for it.
 func (r *Runtime) Present(ctx context.Context, images []string) (map[string]bool, error) {
 	out, err := r.crictl(ctx, machine.LookLimit, "images", "--output", "json")
 	if err != nil {

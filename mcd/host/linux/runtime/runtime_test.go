@@ -94,7 +94,10 @@ func (m *machine) write(name, text string) {
 
 // open returns the runtime as another process would find it.
 func (m *machine) open() *runtime.Runtime {
-	return &runtime.Runtime{Root: m.root, Dir: m.dir, Units: m.units, Lock: func() func() { return func() {} }, Simulated: true}
+	return &runtime.Runtime{
+		Root: m.root, Dir: m.dir, Units: m.units, Lock: func() func() { return func() {} },
+		Simulated: true,
+	}
 }
 
 // calls returns the calls since the last time.
@@ -121,13 +124,15 @@ const dropIn = "etc/crio/crio.conf.d/50-pinned-images"
 func TestCRIO(t *testing.T) {
 	m := newMachine(t)
 	m.write("usr/local/bin/crictl", program)
-	m.write("etc/kubernetes/kubelet.conf", `{"kind": "KubeletConfiguration", "containerRuntimeEndpoint": "/var/run/crio/crio.sock"}`)
+	m.write("etc/kubernetes/kubelet.conf",
+		`{"kind": "KubeletConfiguration", "containerRuntimeEndpoint": "/var/run/crio/crio.sock"}`)
 	bring := func(all ...string) error { return images.Bring(t.Context(), m.open(), all) }
 	if err := bring(a, b); err != nil {
 		t.Fatal(err)
 	}
 	const to = "crictl --runtime-endpoint unix:///var/run/crio/crio.sock "
-	m.wants("the calls", m.calls(), to+"images --output json\n"+to+"inspecti --output json "+a+"\n"+to+"inspecti --output json "+b+"\n"+to+"pull "+a+"\n"+to+"pull "+b+"\nreload crio.service")
+	m.wants("the calls", m.calls(), to+"images --output json\n"+to+"inspecti --output json "+a+"\n"+to+
+		"inspecti --output json "+b+"\n"+to+"pull "+a+"\n"+to+"pull "+b+"\nreload crio.service")
 	m.wants("the drop-in", m.read(dropIn), "[crio]\n  [crio.image]\n    pinned_images = [\""+a+"\", \""+b+"\"]\n")
 	m.write("images.json", `{"images":[{"repoDigests":["`+a+`","`+b+`"]}]}`)
 	if err := bring(a, b); err != nil {
@@ -167,7 +172,8 @@ func TestContainerd(t *testing.T) {
 	}
 	const look = "crictl --runtime-endpoint unix:///run/containerd/containerd.sock "
 	const set = "ctr --address /run/containerd/containerd.sock --namespace k8s.io images label "
-	m.wants("the calls", m.calls(), look+"images --output json\n"+look+"inspecti --output json "+b+"\n"+set+a+" io.cri-containerd.pinned=pinned\n"+set+b+" io.cri-containerd.pinned=pinned")
+	m.wants("the calls", m.calls(), look+"images --output json\n"+look+"inspecti --output json "+b+"\n"+set+a+
+		" io.cri-containerd.pinned=pinned\n"+set+b+" io.cri-containerd.pinned=pinned")
 	m.write("images.json", `{"images":[]}`) // A user deletes both images, and containerd loses their labels.
 	m.write("aliases", "")
 	if err := m.open().Pull(t.Context(), a); err != nil { // The daemon crashes after it.
@@ -179,7 +185,9 @@ func TestContainerd(t *testing.T) {
 	if err := images.Bring(t.Context(), m.open(), []string{a, b}); err != nil {
 		t.Fatal(err)
 	}
-	m.wants("the label of an image that was pulled again", m.calls(), look+"images --output json\n"+look+"inspecti --output json "+b+"\n"+set+a+" io.cri-containerd.pinned=pinned\n"+set+b+" io.cri-containerd.pinned=pinned")
+	m.wants("the label of an image that was pulled again", m.calls(), look+"images --output json\n"+look+
+		"inspecti --output json "+b+"\n"+set+a+" io.cri-containerd.pinned=pinned\n"+set+b+
+		" io.cri-containerd.pinned=pinned")
 	m.write("gone", "")
 	if err := m.open().Pin(t.Context(), nil); err != nil {
 		t.Fatal(err)
@@ -189,7 +197,8 @@ func TestContainerd(t *testing.T) {
 	m.wants("the drop-in", m.read(dropIn), "")
 }
 
-// TestACrashLosesNoPin kills the daemon before each system call of pinning and unpinning, and lets another process continue.
+// TestACrashLosesNoPin kills the daemon before each system call of pinning and unpinning, and lets another process
+// continue.
 func TestACrashLosesNoPin(t *testing.T) {
 	for _, to := range [][]string{{a, b}, {b}, {}} {
 		for n := 1; ; n++ {
@@ -220,7 +229,9 @@ func TestACrashLosesNoPin(t *testing.T) {
 			if err == nil {
 				break
 			}
-			if got := m.calls(); got != "reload crio.service" && !strings.Contains(m.read("var/lib/machine-config-daemon/pinned-images.json"), `"done":true`) && len(to) > 0 {
+			if got := m.calls(); got != "reload crio.service" &&
+				!strings.Contains(m.read("var/lib/machine-config-daemon/pinned-images.json"), `"done":true`) &&
+				len(to) > 0 {
 				t.Errorf("after %d calls, CRI-O was not reloaded: %q", n, got)
 			}
 		}

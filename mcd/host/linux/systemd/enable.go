@@ -62,7 +62,8 @@ func (e Enablement) at(p, name string) (unitFile, error) {
 	from := p
 	for range host.MaxLinks {
 		is, err := e.root.Stat(p)
-		if err != nil || is.Kind == host.File && is.Digest == host.DigestOf(nil) || is.Kind == host.Link && is.Target == "/dev/null" {
+		if err != nil || is.Kind == host.File && is.Digest == host.DigestOf(nil) || is.Kind == host.Link &&
+			is.Target == "/dev/null" {
 			return unitFile{path: from, name: name, masked: true}, err
 		}
 		switch is.Kind {
@@ -321,7 +322,8 @@ func (e Enablement) Enable(_ context.Context, name string) error {
 func (e Enablement) mayLink(at, file string) error {
 	is, err := e.root.Stat(at)
 	if err == nil && is.Kind != host.Absent && (is.Kind != host.Link || path.Base(is.Target) != path.Base(file)) {
-		err = fmt.Errorf("%s is in the way, which is not a link to this unit: move it away, or take its name out of [Install]", at)
+		err = fmt.Errorf("%s is in the way, which is not a link to this unit: move it away, or take its name out of "+
+			"[Install]", at)
 	}
 	return err
 }
@@ -332,7 +334,8 @@ func (e Enablement) link(at, file string) error {
 	if err != nil {
 		return err
 	}
-	if to := host.LinkTarget(at, is.Target); is.Kind == host.Link && (to == file || slices.Contains(host.UnitDirs, path.Dir(to))) {
+	if to := host.LinkTarget(at, is.Target); is.Kind == host.Link &&
+		(to == file || slices.Contains(host.UnitDirs, path.Dir(to))) {
 		// A relative link, or a link to another unit directory, is good enough, because systemd only reads the name.
 		return nil
 	}

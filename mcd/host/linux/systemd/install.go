@@ -14,7 +14,10 @@ import (
 var linkDirs = map[string]string{"WantedBy": ".wants", "RequiredBy": ".requires", "UpheldBy": ".upholds"}
 
 // unitTypes are the valid suffixes of unit names.
-var unitTypes = []string{".service", ".socket", ".device", ".mount", ".automount", ".swap", ".target", ".path", ".timer", ".slice", ".scope"}
+var unitTypes = []string{
+	".service", ".socket", ".device", ".mount", ".automount", ".swap", ".target", ".path",
+	".timer", ".slice", ".scope",
+}
 
 // installLinks returns the paths of the symlinks that enable a unit with this canonical [Install] section, as
 // systemctl creates them. The error has every problem of the section.
@@ -56,7 +59,8 @@ func installLink(name, key, value string) (string, error) {
 	}
 	if suffix := linkDirs[key]; suffix != "" {
 		if isBare(name) && !isBare(value) {
-			return "", fmt.Errorf("%s is a template, and %s is none: name the instance that shall be enabled, or set DefaultInstance", name, value)
+			return "", fmt.Errorf("%s is a template, and %s is none: name the instance that shall be enabled, or set "+
+				"DefaultInstance", name, value)
 		}
 		return host.UnitDir + "/" + value + suffix + "/" + name, nil
 	}
@@ -100,7 +104,8 @@ func expandSpecifiers(value, name string) (string, error) {
 			'n': name, 'N': stem, 'p': prefix, 'i': instance, 'j': prefix[strings.LastIndex(prefix, "-")+1:], '%': "%",
 		}[after[0]]
 		if !ok {
-			return "", fmt.Errorf("%%%c depends on more than the unit's name: of the specifiers, %%n %%N %%p %%i %%j and %%%% may stand in [Install]", after[0])
+			return "", fmt.Errorf("%%%c depends on more than the unit's name: of the specifiers, %%n %%N %%p %%i %%j "+
+				"and %%%% may stand in [Install]", after[0])
 		}
 		b.WriteString(means)
 		value = after[1:]
@@ -111,7 +116,8 @@ func expandSpecifiers(value, name string) (string, error) {
 func isUnitName(name string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:_.\\-@"
 	stem := strings.TrimSuffix(name, path.Ext(name))
-	return slices.Contains(unitTypes, path.Ext(name)) && len(name) < 256 && strings.Trim(name, letters) == "" && stem != "" && stem[0] != '@'
+	return slices.Contains(unitTypes, path.Ext(name)) && len(name) < 256 && strings.Trim(name, letters) == "" &&
+		stem != "" && stem[0] != '@'
 }
 
 // isBare reports whether a name is that of a template, not of an instance or another unit.

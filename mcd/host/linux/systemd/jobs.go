@@ -30,7 +30,9 @@ func (u *Units) Close() { u.bus.close() }
 
 // DaemonReload implements host.Units.
 func (u *Units) DaemonReload(ctx context.Context) error {
-	err := u.bus.do(ctx, u.bus.timeouts.reload, func(ctx context.Context, l *conn) error { return l.ReloadContext(ctx) })
+	err := u.bus.do(ctx, u.bus.timeouts.reload, func(ctx context.Context, l *conn) error {
+		return l.ReloadContext(ctx)
+	})
 	if err != nil {
 		return fmt.Errorf("having systemd read unit files again: %w", err)
 	}
@@ -51,7 +53,9 @@ func (u *Units) Reload(ctx context.Context, name string) error {
 // Restart implements host.Units. Restart first resets systemd's start counter of the unit, whose limit is for failing
 // services: an update may restart a service several times. A unit that is not loaded has no start counter.
 func (u *Units) Restart(ctx context.Context, name string) error {
-	_ = u.bus.do(ctx, u.bus.timeouts.ask, func(ctx context.Context, l *conn) error { return l.ResetFailedUnitContext(ctx, name) }) //nolint:errcheck // the restart reports what is wrong
+	_ = u.bus.do(ctx, u.bus.timeouts.ask, func(ctx context.Context, l *conn) error {
+		return l.ResetFailedUnitContext(ctx, name)
+	}) //nolint:errcheck // the restart reports what is wrong
 	if err := u.run(ctx, name, (*dbus.Conn).RestartUnitContext); err != nil && !u.hasOther(ctx, name) {
 		return fmt.Errorf("restarting %s: %w", name, err)
 	}
@@ -145,7 +149,8 @@ func (u *Units) run(ctx context.Context, name string, start queue) error {
 func (u *Units) cancel(ctx context.Context, id int) error {
 	err := u.bus.do(ctx, u.bus.timeouts.ask, func(ctx context.Context, l *conn) error {
 		systemd := l.calls.Object("org.freedesktop.systemd1", "/org/freedesktop/systemd1")
-		return systemd.CallWithContext(ctx, "org.freedesktop.systemd1.Manager.CancelJob", 0, uint32(id)).Err //nolint:gosec // systemd's job numbers are uint32
+		return systemd.CallWithContext(ctx, "org.freedesktop.systemd1.Manager.CancelJob", 0, uint32(id)).
+			Err //nolint:gosec // systemd's job numbers are uint32
 	})
 	if err != nil && !isDBusError(err, "org.freedesktop.systemd1.NoSuchJob") {
 		return fmt.Errorf("cancelling job %d: %w", id, err)

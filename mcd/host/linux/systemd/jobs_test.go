@@ -104,7 +104,8 @@ func (s *systemd) job(call string) (godbus.ObjectPath, *godbus.Error) {
 	defer s.mu.Unlock()
 	if s.result != "" {
 		for _, c := range s.conns {
-			c.Emit(systemdPath, systemdIface+".JobRemoved", uint32(7), godbus.ObjectPath(systemdPath+"/job/7"), "a.service", s.result)
+			c.Emit(systemdPath, systemdIface+".JobRemoved", uint32(7), godbus.ObjectPath(systemdPath+"/job/7"),
+				"a.service", s.result)
 		}
 	}
 	return systemdPath + "/job/7", nil
@@ -164,7 +165,8 @@ func TestASystemdThatAcceptsAndNeverAnswersIsAnErrorWithinALimit(t *testing.T) {
 
 func TestASystemdThatIsNotThereIsAnError(t *testing.T) {
 	for name, call := range everything {
-		if err := call(unitsOn(t, socket(t.TempDir()+"/none"), short), t.Context()); err == nil || !strings.Contains(err.Error(), "no such file") {
+		if err := call(unitsOn(t, socket(t.TempDir()+"/none"), short), t.Context()); err == nil ||
+			!strings.Contains(err.Error(), "no such file") {
 			t.Errorf("%s says %v", name, err)
 		}
 	}
@@ -247,20 +249,25 @@ func TestAJobWhoseConnectionIsLostIsNotWaitedFor(t *testing.T) {
 }
 
 func TestAJobThatNeverEndsIsCancelledAndAnError(t *testing.T) {
-	properties := map[string]godbus.Variant{"ActiveState": godbus.MakeVariant("activating"), "SubState": godbus.MakeVariant("start")}
+	properties := map[string]godbus.Variant{
+		"ActiveState": godbus.MakeVariant("activating"),
+		"SubState":    godbus.MakeVariant("start"),
+	}
 	for says, c := range map[string]struct {
 		patient  timeouts
 		deadline time.Duration
 	}{
-		"after the limit of a job":         {timeouts{ask: time.Minute, job: 50 * time.Millisecond}, time.Hour},
-		"after the deadline of its caller": {long, 2 * time.Second}, // long enough to connect and to ask on a busy machine
+		"after the limit of a job": {timeouts{ask: time.Minute, job: 50 * time.Millisecond}, time.Hour},
+		// long enough to connect and to ask on a busy machine
+		"after the deadline of its caller": {long, 2 * time.Second},
 	} {
 		t.Run(says, func(t *testing.T) {
 			s := &systemd{properties: properties}
 			ctx, cancel := context.WithTimeout(t.Context(), c.deadline)
 			defer cancel()
 			err := unitsOn(t, newPeer(t, s.serve).address, c.patient).Restart(ctx, "a.service")
-			if err == nil || !strings.Contains(err.Error(), "was cancelled") || !strings.Contains(err.Error(), "activating (start)") {
+			if err == nil || !strings.Contains(err.Error(), "was cancelled") ||
+				!strings.Contains(err.Error(), "activating (start)") {
 				t.Errorf("it says %v", err)
 			}
 			if want := "RestartUnit a.service replace\nGetAll\nCancelJob"; s.said() != want {
@@ -285,12 +292,15 @@ func TestACallerWhoGivesUpLeavesTheJobAlone(t *testing.T) {
 
 func TestAJobsResultIsToldWithWhatIsKnownOfTheUnit(t *testing.T) {
 	exited := map[string]godbus.Variant{
-		"ActiveState": godbus.MakeVariant("failed"), "SubState": godbus.MakeVariant("failed"), "Result": godbus.MakeVariant("exit-code"),
+		"ActiveState": godbus.MakeVariant("failed"), "SubState": godbus.MakeVariant("failed"),
+		"Result":       godbus.MakeVariant("exit-code"),
 		"ExecMainCode": godbus.MakeVariant(int32(1)), "ExecMainStatus": godbus.MakeVariant(int32(3)),
 	}
 	killed := map[string]godbus.Variant{
-		"ActiveState": godbus.MakeVariant("active"), "SubState": godbus.MakeVariant("running"), "Result": godbus.MakeVariant("success"),
-		"ReloadResult": godbus.MakeVariant("signal"), "ExecMainCode": godbus.MakeVariant(int32(2)), "ExecMainStatus": godbus.MakeVariant(int32(9)),
+		"ActiveState": godbus.MakeVariant("active"), "SubState": godbus.MakeVariant("running"),
+		"Result":       godbus.MakeVariant("success"),
+		"ReloadResult": godbus.MakeVariant("signal"), "ExecMainCode": godbus.MakeVariant(int32(2)),
+		"ExecMainStatus": godbus.MakeVariant(int32(9)),
 	}
 	for result, c := range map[string]struct {
 		is   map[string]godbus.Variant

@@ -44,7 +44,10 @@ func newPeer(t *testing.T, serve func(*godbus.Conn)) peer {
 				continue
 			}
 			// The library has clients only: this end has to believe that it asked to be let in as well.
-			conn, err := godbus.NewConn(&believer{Conn: c, in: in, answers: strings.NewReader("REJECTED EXTERNAL\r\nOK 0\r\n")})
+			conn, err := godbus.NewConn(&believer{
+				Conn: c, in: in,
+				answers: strings.NewReader("REJECTED EXTERNAL\r\nOK 0\r\n"),
+			})
 			if err == nil {
 				serve(conn)
 				err = conn.Auth([]godbus.Auth{godbus.AuthExternal("0")})

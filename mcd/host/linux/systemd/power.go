@@ -28,7 +28,8 @@ type Power struct {
 // NewPower returns the Power of the machine whose root is mounted at a directory.
 func NewPower(dir string, units *Units) Power {
 	return Power{
-		bootID: filepath.Join(dir, "proc/sys/kernel/random/boot_id"), address: socket(filepath.Join(dir, "run/dbus/system_bus_socket")),
+		bootID:   filepath.Join(dir, "proc/sys/kernel/random/boot_id"),
+		address:  socket(filepath.Join(dir, "run/dbus/system_bus_socket")),
 		timeouts: defaultTimeouts, staged: filepath.Join(dir, "run/ostree/staged-deployment"), units: units,
 	}
 }
@@ -146,7 +147,8 @@ func (m manager) blocked() error {
 	if len(who) == 0 {
 		return nil
 	}
-	return errors.New("it is blocked by " + strings.Join(who, " and by ") + "; it is asked for again later, and goes ahead when that is gone: see systemd-inhibit --list")
+	return errors.New("it is blocked by " + strings.Join(who, " and by ") + "; it is asked for again later, and goes " +
+		"ahead when that is gone: see systemd-inhibit --list")
 }
 
 // isDBusError reports whether a D-Bus error has this name.

@@ -29,7 +29,10 @@ const logindIface = "org.freedesktop.login1.Manager"
 func (l *logind) serve(c *godbus.Conn) {
 	c.Export(hello{}, "/org/freedesktop/DBus", "org.freedesktop.DBus")
 	c.Export(property{l}, "/org/freedesktop/login1", "org.freedesktop.DBus.Properties")
-	methods := map[string]any{"ListInhibitors": l.listInhibitors, "SetWallMessage": l.setWallMessage, "Reboot": l.reboot}
+	methods := map[string]any{
+		"ListInhibitors": l.listInhibitors, "SetWallMessage": l.setWallMessage,
+		"Reboot": l.reboot,
+	}
 	if !l.old {
 		methods["RebootWithFlags"] = l.rebootWithFlags
 	}
@@ -81,7 +84,8 @@ func (l *logind) rebootWithFlags(flags uint64) *godbus.Error {
 	held := l.held
 	l.mu.Unlock()
 	if len(held) > 0 && held[0].Mode == "block" {
-		return godbus.NewError("org.freedesktop.DBus.Error.AccessDenied", []any{"Access denied to root due to active block inhibitor"})
+		return godbus.NewError("org.freedesktop.DBus.Error.AccessDenied",
+			[]any{"Access denied to root due to active block inhibitor"})
 	}
 	return l.reboot(false)
 }
@@ -89,7 +93,8 @@ func (l *logind) rebootWithFlags(flags uint64) *godbus.Error {
 func (l *logind) reboot(bool) *godbus.Error {
 	l.say("reboot")
 	if l.underway {
-		return godbus.NewError("org.freedesktop.login1.OperationInProgress", []any{"There's already a shutdown or sleep operation in progress"})
+		return godbus.NewError("org.freedesktop.login1.OperationInProgress",
+			[]any{"There's already a shutdown or sleep operation in progress"})
 	}
 	return nil
 }
@@ -109,8 +114,11 @@ func TestARebootIsAskedOfLogindWhichDecides(t *testing.T) {
 			logind: &logind{}, calls: "wall config b of commit c\nreboot",
 		},
 		"a delay, and a block of something else, are logind's to wait for": {
-			logind: &logind{held: []inhibitor{{What: "shutdown", Who: "agent", Why: "flush", Mode: "delay"}, {What: "sleep", Who: "x", Mode: "block"}}},
-			calls:  "wall config b of commit c\nreboot",
+			logind: &logind{held: []inhibitor{
+				{What: "shutdown", Who: "agent", Why: "flush", Mode: "delay"},
+				{What: "sleep", Who: "x", Mode: "block"},
+			}},
+			calls: "wall config b of commit c\nreboot",
 		},
 		"a block is not forced, and who blocks is told": {
 			logind: &logind{held: []inhibitor{backup}},

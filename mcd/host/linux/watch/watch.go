@@ -61,7 +61,8 @@ func New(r *files.Root) (*Watcher, error) {
 		return nil, fmt.Errorf("opening inotify: %w; see fs.inotify.max_user_instances", err)
 	}
 	w := &Watcher{
-		root: r, in: os.NewFile(uintptr(fd), "inotify"), settle: 100 * time.Millisecond, gap: 2 * time.Second, names: map[int32]map[string]bool{},
+		root: r, in: os.NewFile(uintptr(fd), "inotify"), settle: 100 * time.Millisecond, gap: 2 * time.Second,
+		names:  map[int32]map[string]bool{},
 		signal: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	if err := w.rebuild(); err != nil {
@@ -179,7 +180,8 @@ func (w *Watcher) add(dir, name string) error {
 		})
 	}
 	switch {
-	case err == nil && wd < 0, files.IsAbsent(err), files.IsUnsafe(err): // A drift scan of the path reports this refusal.
+	case err == nil && wd < 0, files.IsAbsent(err),
+		files.IsUnsafe(err): // A drift scan of the path reports this refusal.
 		return nil
 	case errors.Is(err, unix.ENOSPC):
 		return fmt.Errorf("watching %s: %w: raise fs.inotify.max_user_watches", dir, err)

@@ -113,7 +113,8 @@ func TestAWatcherTellsOf(t *testing.T) {
 }
 
 func TestAWatcherFollowsWhatComesAndGoes(t *testing.T) {
-	w := newWatched(t, app, "/etc/not/yet/there.conf", "/home/core/.ssh/authorized_keys.d/ignition", "/etc/systemd/system/a.target.wants/b.service")
+	w := newWatched(t, app, "/etc/not/yet/there.conf", "/home/core/.ssh/authorized_keys.d/ignition",
+		"/etc/systemd/system/a.target.wants/b.service")
 
 	w.must(os.Rename(w.at("/etc/app"), w.at("/etc/gone")))
 	w.heard("the directory is renamed")

@@ -123,7 +123,8 @@ func placeOf(p Pointer, o answered) (Place, error) {
 	case o.Error != nil:
 		return Place{}, fmt.Errorf("the server refuses object %s with code %d", p.Hex(), o.Error.Code)
 	case o.Size != p.Size:
-		return Place{}, fmt.Errorf("object %s has %d bytes on the server, and %d in its pointer: commit the pointer again", p.Hex(), o.Size, p.Size)
+		return Place{}, fmt.Errorf("object %s has %d bytes on the server, and %d in its pointer: commit the "+
+			"pointer again", p.Hex(), o.Size, p.Size)
 	case o.Actions.Download == nil:
 		return Place{}, &MissingError{p.Hex()}
 	}
@@ -148,7 +149,8 @@ func ParseURL(raw string) (*url.URL, error) {
 	case err != nil || u.Opaque != "" || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "":
 		return nil, errors.New("it is not an address of https")
 	case u.Scheme != "https":
-		return nil, errors.New("it begins with http://, which is not encrypted: set the https address in the server's settings")
+		return nil, errors.New("it begins with http://, which is not encrypted: set the https address in the " +
+			"server's settings")
 	case u.User != nil:
 		return nil, errors.New("it has a user or password")
 	}
@@ -157,7 +159,8 @@ func ParseURL(raw string) (*url.URL, error) {
 
 // ownHeaders are the headers that a client writes itself.
 var ownHeaders = []string{
-	"connection", "content-length", "cookie", "expect", "host", "keep-alive", "proxy-authorization", "proxy-connection", "range", "te",
+	"connection", "content-length", "cookie", "expect", "host", "keep-alive", "proxy-authorization", "proxy-connection",
+	"range", "te",
 	"trailer", "transfer-encoding", "upgrade",
 }
 
@@ -170,7 +173,9 @@ func headerOf(given map[string]string) (map[string]string, error) {
 		if slices.Contains(ownHeaders, strings.ToLower(name)) {
 			continue
 		}
-		if !isToken(name) || len(value) > maxAddress || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		if !isToken(name) || len(value) > maxAddress || strings.ContainsFunc(value, func(r rune) bool {
+			return r < ' ' || r == 0x7f
+		}) {
 			return nil, errors.New("it has an invalid header")
 		}
 		h[name] = value

@@ -25,16 +25,19 @@ func FuzzPointer(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again := fmt.Sprintf("version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %d\n", p.Hex(), p.Size); again != content || p.Size < 0 || !IsPointer([]byte(content)) {
+		if again := fmt.Sprintf("version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %d\n", p.Hex(),
+			p.Size); again != content || p.Size < 0 || !IsPointer([]byte(content)) {
 			t.Errorf("%q is read as %q", content, again)
 		}
 	})
 }
 
-// FuzzParseAnswer: each place of an answer is an object that was requested, over https, and no error has text of the answer.
+// FuzzParseAnswer: each place of an answer is an object that was requested, over https, and no error has text of the
+// answer.
 func FuzzParseAnswer(f *testing.F) {
 	p := Pointer{Size: 7}
-	f.Add(`{"objects":[{"oid":"` + p.Hex() + `","size":7,"actions":{"download":{"href":"https://a/b","header":{"A":"b"}}}}]}`)
+	f.Add(`{"objects":[{"oid":"` + p.Hex() +
+		`","size":7,"actions":{"download":{"href":"https://a/b","header":{"A":"b"}}}}]}`)
 	f.Add(`{"transfer":"MARK","objects":[{"oid":"` + p.Hex() + `","size":7,"error":{"code":1,"message":"MARK"}}]}`)
 	f.Fuzz(func(t *testing.T, body string) {
 		places, err := ParseAnswer([]byte(body), []Pointer{p})

@@ -14,7 +14,8 @@ const maxPointerBytes = 1024
 
 var (
 	pointerPrefix = []byte("version https://git-lfs.github.com/spec/")
-	pointerText   = regexp.MustCompile(`\Aversion https://git-lfs\.github\.com/spec/v1\noid sha256:([0-9a-f]{64})\nsize (0|[1-9][0-9]{0,17})\n\z`)
+	pointerText   = regexp.MustCompile(
+		`\Aversion https://git-lfs\.github\.com/spec/v1\noid sha256:([0-9a-f]{64})\nsize (0|[1-9][0-9]{0,17})\n\z`)
 )
 
 // Pointer names the content of a file that is stored outside the commit.
@@ -34,7 +35,8 @@ func (p Pointer) Holds(data []byte) bool {
 }
 
 // errPointer is the error for a file that begins like a pointer but is not a valid pointer.
-var errPointer = errors.New("it does not consist of the lines version, oid sha256 and size: write it again with git lfs")
+var errPointer = errors.New(
+	"it does not consist of the lines version, oid sha256 and size: write it again with git lfs")
 
 // IsPointer reports whether a file begins like a pointer, and is short enough for a pointer.
 func IsPointer(content []byte) bool {

@@ -167,7 +167,8 @@ func stage(osname, commit, image string, kargs []string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(origin, "[origin]\nrefspec=%s\ncontainer-image-reference=%s\n", refOf(image), image); err != nil {
+	if _, err := fmt.Fprintf(origin, "[origin]\nrefspec=%s\ncontainer-image-reference=%s\n", refOf(image),
+		image); err != nil {
 		return err
 	}
 	if err := errors.Join(origin.Close(), os.WriteFile(staged, text, 0o600)); err != nil {
