@@ -138,14 +138,16 @@ func TestWhatIsWithheldIsLeftOutAndNothingElse(t *testing.T) {
 			return slices.Contains(less.Withheld, "file "+f.Path)
 		})
 		last := func(files []ign.File) []byte { return contents(t, files[len(files)-2]) }
-		if marked := strings.Contains(string(last(left.Storage.Files)), v1alpha1.WithheldAnnotation); marked != (len(less.Withheld) > 0) {
+		marked := strings.Contains(string(last(left.Storage.Files)), v1alpha1.WithheldAnnotation)
+		if marked != (len(less.Withheld) > 0) {
 			t.Errorf("withheld %q, and the node's annotations are %s", less.Withheld, last(left.Storage.Files))
 		}
 		full.Storage.Files[len(full.Storage.Files)-2] = left.Storage.Files[len(left.Storage.Files)-2]
 		if diff := cmp.Diff(full, left); diff != "" {
 			t.Errorf("-whole less what is withheld +served\n%s", diff)
 		}
-		if again, bare, bound := withhold(machineconfig.Config{Ignition: left}, nil); len(bare)+len(bound) > 0 || len(again.Ignition.Storage.Files) != len(left.Storage.Files) {
+		again, bare, bound := withhold(machineconfig.Config{Ignition: left}, nil)
+		if len(bare)+len(bound) > 0 || len(again.Ignition.Storage.Files) != len(left.Storage.Files) {
 			t.Errorf("there is still secret in it: %q %q", bare, bound)
 		}
 	}
@@ -170,7 +172,8 @@ func FuzzWithhold(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%s is served with its secrets, and without is wrong: %v", config, err)
 		}
-		if _, bare, bound := withhold(machineconfig.Config{Ignition: decode(t, less.Head)}, nil); len(bare)+len(bound) > 0 {
+		_, bare, bound := withhold(machineconfig.Config{Ignition: decode(t, less.Head)}, nil)
+		if len(bare)+len(bound) > 0 {
 			t.Errorf("%s: there is still secret in it: %q %q", config, bare, bound)
 		}
 	})
@@ -178,7 +181,8 @@ func FuzzWithhold(f *testing.F) {
 
 // A Typhoon worker gets the configuration of its kubelet, and does not get what its repository marks as secret.
 func TestAnOrdinaryKubeletConfigIsServedAndAMarkedFileIsNot(t *testing.T) {
-	const kubelet = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nauthentication:\n  webhook:\n    enabled: true\nauthorization:\n  mode: Webhook\n"
+	const kubelet = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" +
+		"authentication:\n  webhook:\n    enabled: true\nauthorization:\n  mode: Webhook\n"
 	mc := rendered(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/kubernetes/kubelet.yaml","contents":{"source":"data:,` + dataurl.EscapeString(kubelet) + `"}},{"path":"/etc/kubernetes/kubelet.conf","contents":{"source":"data:,` + dataurl.EscapeString(kubelet) + `"}},{"path":"/etc/radius.conf","contents":{"source":"data:,plain"}}]},"systemd":{"units":[{"name":"vault.service","contents":"[Unit]"}]}}`)
 	mc.Annotations = map[string]string{v1alpha1.SecretPathsAnnotation: "/etc/*.conf,vault.service"}
 	body, err := Compose(Input{Rendered: mc, Withhold: true}, Newest)

@@ -67,7 +67,8 @@ func TestAMarkInADocumentWithoutMetadataIsReported(t *testing.T) {
 		t.Error(text)
 	}
 	ignition := fragmentsOf(map[string]string{"10-a.ign": "{\"ignition\": {\"version\": \"3.4.0\"}, \"storage\": " +
-		"{\"files\": [{\"path\": \"/etc/a\", \"contents\": {\"source\": \"data:,review.bunsen.dev/secret-paths\"}}]}}\n"})
+		"{\"files\": [{\"path\": \"/etc/a\", \"contents\": " +
+		"{\"source\": \"data:,review.bunsen.dev/secret-paths\"}}]}}\n"})
 	if text := ignition.Report.String(); !strings.Contains(text, "kind Ignition"+where) {
 		t.Error(text)
 	}

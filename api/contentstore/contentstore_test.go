@@ -75,7 +75,8 @@ func TestCheck(t *testing.T) {
 		"a million chunks":         {hash, contentstore.ChunkSize * 1_000_000, 1_000_000, false},
 		"a name that is no hash":   {"passwd", 1, 1, false},
 	} {
-		if err := contentstore.Check(contentstore.NewContent(c.hash, c.size, make([]string, c.chunks))); (err == nil) != c.valid {
+		content := contentstore.NewContent(c.hash, c.size, make([]string, c.chunks))
+		if err := contentstore.Check(content); (err == nil) != c.valid {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

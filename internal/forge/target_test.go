@@ -44,13 +44,22 @@ func TestTheTargetIsReadFromAJobsEnvironment(t *testing.T) {
 		"GitHub Actions of a fork":            {actions, nil, forkEvent, with(github, func(t *forge.Target) { t.Fork = true })},
 		"GitHub Actions of a push":            {actions, nil, `{"ref":"refs/heads/main"}`, with(github, func(t *forge.Target) { t.Number, t.Head, t.Base = 0, "", "" })},
 		"GitHub Actions with a token of ours": {actions, []string{"BUNSEN_TOKEN=t9"}, ownEvent, with(github, func(t *forge.Target) { t.Token = "t9" })},
-		"Forgejo Actions, where a run's page has its number": {actions, []string{"FORGEJO_ACTIONS=true", "GITHUB_API_URL=https://codeberg.org/api/v1", "GITHUB_RUN_NUMBER=3"}, ownEvent, with(github, func(t *forge.Target) {
-			t.Kind, t.Author, t.API = forge.Gitea, "forgejo-actions", "https://codeberg.org/api/v1"
-			t.Run = "https://github.com/acme/os-config/actions/runs/3"
-		})},
-		"Gitea Actions, where it depends": {actions, []string{"GITEA_ACTIONS=true", "GITHUB_RUN_NUMBER=3"}, ownEvent, with(github, func(t *forge.Target) {
-			t.Kind, t.Author, t.Run = forge.Gitea, "gitea-actions", ""
-		})},
+		"Forgejo Actions, where a run's page has its number": {
+			actions,
+			[]string{"FORGEJO_ACTIONS=true", "GITHUB_API_URL=https://codeberg.org/api/v1", "GITHUB_RUN_NUMBER=3"},
+			ownEvent, with(github, func(t *forge.Target) {
+				t.Kind, t.Author, t.API = forge.Gitea, "forgejo-actions", "https://codeberg.org/api/v1"
+				t.Run = "https://github.com/acme/os-config/actions/runs/3"
+			}),
+		},
+		"Gitea Actions, where it depends": {
+			actions,
+			[]string{"GITEA_ACTIONS=true", "GITHUB_RUN_NUMBER=3"},
+			ownEvent,
+			with(github, func(t *forge.Target) {
+				t.Kind, t.Author, t.Run = forge.Gitea, "gitea-actions", ""
+			}),
+		},
 		"GitLab CI":                    {lab, nil, "", gitlab},
 		"GitLab CI of a fork":          {lab, []string{"CI_MERGE_REQUEST_SOURCE_PROJECT_ID=77"}, "", with(gitlab, func(t *forge.Target) { t.Fork = true })},
 		"GitLab CI of a merged result": {lab, []string{"CI_MERGE_REQUEST_SOURCE_BRANCH_SHA=ddd"}, "", with(gitlab, func(t *forge.Target) { t.Head = "ddd" })},

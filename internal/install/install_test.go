@@ -77,13 +77,19 @@ func TestTheOptionsAreInTheObjects(t *testing.T) {
 		options install.Options
 		want    []string
 	}{
-		"three control-plane nodes": {install.Options{ControlPlaneNodes: 3, Hostnames: []string{"api-int.example.com", "192.0.2.1"}, JoinServer: "https://api-int.example.com:6443"}, []string{
+		"three control-plane nodes": {install.Options{ControlPlaneNodes: 3, Hostnames: []string{
+			"api-int.example.com",
+			"192.0.2.1",
+		}, JoinServer: "https://api-int.example.com:6443"}, []string{
 			daemon, controller, server, "PodDisruptionBudget machine-config-controller",
 			"PodDisruptionBudget machine-config-server",
 			"hostnames=api-int.example.com,192.0.2.1", "join-server=https://api-int.example.com:6443",
 		}},
 		"one control-plane node": {install.Options{ControlPlaneNodes: 1}, []string{daemon, controller + " one replica", server + " one replica", "hostnames=", "join-server="}},
-		"with the console": {install.Options{ControlPlaneNodes: 1, Console: []string{"console.example.org", "localhost:8443"}}, []string{
+		"with the console": {install.Options{ControlPlaneNodes: 1, Console: []string{
+			"console.example.org",
+			"localhost:8443",
+		}}, []string{
 			daemon, controller + " one replica", server + " one replica",
 			"Deployment bunsen-console registry.example.com:5000/bunsen/bunsen:v1 one replica",
 			"hostnames=", "hosts=console.example.org,localhost:8443", "join-server=",

@@ -94,7 +94,8 @@ func (o Options) checkNames() (problems []error) {
 	for _, host := range o.Console {
 		if host == "" || strings.ContainsAny(host, ", \t\n/@*") {
 			problems = append(problems,
-				fmt.Errorf("--console %q: want a host that browsers open, such as console.example.org or localhost:8443", host))
+				fmt.Errorf("--console %q: want a host that browsers open, such as console.example.org or "+
+					"localhost:8443", host))
 		}
 	}
 	return problems

@@ -139,7 +139,8 @@ func TestChoose(t *testing.T) {
 				c.Sources[1].Name = "other"
 			},
 		},
-		"an OCI source": {cluster: cluster("q", "q", "b:q", "a:p"), to: "GitSource config follows the OCI artifacts of oci://registry.example.com/os", change: func(c *fleet.Cluster) {
+		"an OCI source": {cluster: cluster("q", "q", "b:q", "a:p"), to: "GitSource config follows the OCI artifacts " +
+			"of oci://registry.example.com/os", change: func(c *fleet.Cluster) {
 			c.Sources[0].Spec.URL = "oci://registry.example.com/os"
 		}},
 		"no source": {cluster: cluster("q", "q", "b:q"), to: "pool worker: the cluster has no GitSource", change: func(c *fleet.Cluster) { c.Sources = nil }},
@@ -171,28 +172,37 @@ func TestChoose(t *testing.T) {
 // TestNotes: what else prevents that the nodes return.
 func TestNotes(t *testing.T) {
 	for want, change := range map[string]func(*fleet.Cluster){
-		"pool/worker has a hold at main@sha1:aaaaaaaa by ada: why: the revert reaches its nodes only after bunsen release pool/worker": func(c *fleet.Cluster) {
+		"pool/worker has a hold at main@sha1:aaaaaaaa by ada: why: the revert reaches its nodes only after bunsen " +
+			"release pool/worker": func(c *fleet.Cluster) {
 			c.Pools[0].Spec.Configuration.Name = "rendered-worker-p"
 			c.Pools[0].Annotations[v1alpha1.HoldAnnotation],
 				c.Pools[0].Annotations[v1alpha1.HeldByAnnotation] = "rendered-worker-p", "ada: why"
 			c.Pools[0].Annotations[v1alpha1.HeldRevisionAnnotation] = "main@sha1:" + hashOf("a")
 		},
-		"pool/worker is paused by ada: freeze: the revert reaches its nodes only after bunsen resume pool/worker": func(c *fleet.Cluster) {
+		"pool/worker is paused by ada: freeze: the revert reaches its nodes only after bunsen resume pool/worker": func(
+			c *fleet.Cluster,
+		) {
 			c.Pools[0].Spec.Paused, c.Pools[0].Annotations[v1alpha1.PausedByAnnotation] = true, "ada: freeze"
 		},
 		"GitSource config is suspended: it reads no commit until bunsen resume gitsource/config": func(c *fleet.Cluster) { c.Sources[0].Spec.Suspend = true },
-		"GitSource config has seen main@sha1:cccccccc, which it has not applied; bunsen why gitsource/config": func(c *fleet.Cluster) {
+		"GitSource config has seen main@sha1:cccccccc, which it has not applied; bunsen why gitsource/config": func(
+			c *fleet.Cluster,
+		) {
 			c.Sources[0].Status.ObservedRevision = "main@sha1:" + hashOf("c")
 		},
 		"rendered-worker-p is no longer on the cluster; the controller renders it again, with the same name": func(c *fleet.Cluster) { c.Rendered = c.Rendered[1:] },
-		"GitSource config follows the tag v1: after the merge, push a new tag on the merged commit, and set spec.ref.tag to it": func(c *fleet.Cluster) {
+		"GitSource config follows the tag v1: after the merge, push a new tag on the merged commit, and set " +
+			"spec.ref.tag to it": func(c *fleet.Cluster) {
 			c.Sources[0].Spec.Ref.Tag = "v1"
 		},
 		"GitSource config follows the tags ~1.4: after the merge, push a higher tag on the merged commit": func(c *fleet.Cluster) { c.Sources[0].Spec.Ref.SemVer = "~1.4" },
-		"GitSource config is pinned to a commit: after the merge, set spec.ref.commit to the merged commit": func(c *fleet.Cluster) {
+		"GitSource config is pinned to a commit: after the merge, set spec.ref.commit to the merged commit": func(
+			c *fleet.Cluster,
+		) {
 			c.Sources[0].Spec.Ref.Commit = hashOf("b")
 		},
-		"a commit does not undo changes through the API: MachineConfig 99-x (made through the API); bunsen why pool/worker prints the commands": func(c *fleet.Cluster) {
+		"a commit does not undo changes through the API: MachineConfig 99-x (made through the API); bunsen why " +
+			"pool/worker prints the commands": func(c *fleet.Cluster) {
 			annotate(&c.Pools[0], v1alpha1.TargetAnnotation, v1alpha1.PoolTarget{
 				Config: "rendered-worker-q",
 				Requester: v1alpha1.Requester{

@@ -172,26 +172,29 @@ var drifted = []struct {
 			r.t.Error(r.disk(policyFile))
 		}
 	}},
-	{"what is only reported leaves the node Done, and an update that does not change it leaves it alone", func(r *watched) {
-		r.c.add(r.t, "rendered-2",
-			`"storage":{"files":[{"path":"/etc/containers/policy.json","contents":{"source":"data:,a"}},{"path":"/etc/containers/registries.d/x","contents":{"source":"data:,x"}}]}`)
-		r.policy = rules("/etc/**", "Report")
-		r.edit()
-		r.must(r.settle())
-		r.c.says(r.t, "Done", "rendered-a")
-		if is := r.reported(); len(is.Items) != 1 || is.Items[0].Action != v1alpha1.DriftReport {
-			r.t.Errorf("%+v", is)
-		}
-		r.c.desire("rendered-2")
-		r.must(r.settle())
-		r.c.says(r.t, "Done", "rendered-2")
-		if r.disk(policyFile) != "by hand" || r.disk("/etc/containers/registries.d/x") != "x" {
-			r.t.Error(r.disk(policyFile))
-		}
-		if is := r.reported(); len(is.Items) != 1 || is.Config != "rendered-2" {
-			r.t.Errorf("%+v", is)
-		}
-	}},
+	{
+		"what is only reported leaves the node Done, and an update that does not change it leaves it alone",
+		func(r *watched) {
+			r.c.add(r.t, "rendered-2",
+				`"storage":{"files":[{"path":"/etc/containers/policy.json","contents":{"source":"data:,a"}},{"path":"/etc/containers/registries.d/x","contents":{"source":"data:,x"}}]}`)
+			r.policy = rules("/etc/**", "Report")
+			r.edit()
+			r.must(r.settle())
+			r.c.says(r.t, "Done", "rendered-a")
+			if is := r.reported(); len(is.Items) != 1 || is.Items[0].Action != v1alpha1.DriftReport {
+				r.t.Errorf("%+v", is)
+			}
+			r.c.desire("rendered-2")
+			r.must(r.settle())
+			r.c.says(r.t, "Done", "rendered-2")
+			if r.disk(policyFile) != "by hand" || r.disk("/etc/containers/registries.d/x") != "x" {
+				r.t.Error(r.disk(policyFile))
+			}
+			if is := r.reported(); len(is.Items) != 1 || is.Config != "rendered-2" {
+				r.t.Errorf("%+v", is)
+			}
+		},
+	},
 	{"what is ignored is nowhere said, and an update that changes it does", func(r *watched) {
 		r.policy = rules("**", "Ignore")
 		r.edit()

@@ -46,7 +46,8 @@ var living = []struct {
 	says  string
 	check func(*rig, *life)
 }{
-	{"a unit that fails after the reboot sends the machine back by itself, and the node says which, why, whose and what to do", func(r *rig, l *life) {
+	{"a unit that fails after the reboot sends the machine back by itself, and the node says which, why, whose and " +
+		"what to do", func(r *rig, l *life) {
 		l.unitDies = deadly
 		before := r.tree()
 		r.c.desire("rendered-bad")
@@ -69,21 +70,24 @@ var living = []struct {
 			r.t.Errorf("it told %q", r.events)
 		}
 	}},
-	{"the node names the commit that asked now, and not the one that the config was first made for", func(r *rig, l *life) {
-		request := v1alpha1.ConfigRequest{
-			Config: "rendered-r",
-			Requester: v1alpha1.Requester{
-				Revision: "main@sha1:5555666677778888", Subject: "Revert it",
-				Author: "Bob <b@example.com>",
-			},
-		}
-		r.c.annotations[v1alpha1.RequestAnnotation] = request.String()
-		r.c.desire("rendered-r")
-		r.must(r.settle())
-		if !r.events.has(report.EventReboot, "rendered-r", `(commit 5555666677 "Revert it" by Bob)`) {
-			r.t.Errorf("it told %q", r.events)
-		}
-	}},
+	{
+		"the node names the commit that asked now, and not the one that the config was first made for",
+		func(r *rig, l *life) {
+			request := v1alpha1.ConfigRequest{
+				Config: "rendered-r",
+				Requester: v1alpha1.Requester{
+					Revision: "main@sha1:5555666677778888", Subject: "Revert it",
+					Author: "Bob <b@example.com>",
+				},
+			}
+			r.c.annotations[v1alpha1.RequestAnnotation] = request.String()
+			r.c.desire("rendered-r")
+			r.must(r.settle())
+			if !r.events.has(report.EventReboot, "rendered-r", `(commit 5555666677 "Revert it" by Bob)`) {
+				r.t.Errorf("it told %q", r.events)
+			}
+		},
+	},
 	{"a request for another config says nothing of this one", func(r *rig, l *life) {
 		r.c.annotations[v1alpha1.RequestAnnotation] = v1alpha1.ConfigRequest{
 			Config:    "rendered-b",
@@ -131,27 +135,30 @@ var living = []struct {
 			r.t.Errorf("it told %q", r.events)
 		}
 	}},
-	{"what was rejected is not tried again, by no signal and no start, until another config is desired", func(r *rig, l *life) {
-		l.unitDies = deadly
-		r.c.desire("rendered-bad")
-		r.must(r.settle())
-		l.unitDies = poison{} // it would work now
-		n := len(r.m.Log)
-		for range 3 {
-			r.start(r.m.Host())
+	{
+		"what was rejected is not tried again, by no signal and no start, until another config is desired",
+		func(r *rig, l *life) {
+			l.unitDies = deadly
+			r.c.desire("rendered-bad")
 			r.must(r.settle())
-		}
-		r.c.says(r.t, "Degraded", "rendered-a", "bad.service")
-		if len(r.m.Log) != n {
-			r.t.Errorf("it did %q", r.m.Log[n:])
-		}
-		r.c.desire("rendered-a")
-		r.must(r.settle())
-		r.c.says(r.t, "Done", "rendered-a")
-		r.c.desire("rendered-bad")
-		r.must(r.settle())
-		r.c.says(r.t, "Done", "rendered-bad")
-	}},
+			l.unitDies = poison{} // it would work now
+			n := len(r.m.Log)
+			for range 3 {
+				r.start(r.m.Host())
+				r.must(r.settle())
+			}
+			r.c.says(r.t, "Degraded", "rendered-a", "bad.service")
+			if len(r.m.Log) != n {
+				r.t.Errorf("it did %q", r.m.Log[n:])
+			}
+			r.c.desire("rendered-a")
+			r.must(r.settle())
+			r.c.says(r.t, "Done", "rendered-a")
+			r.c.desire("rendered-bad")
+			r.must(r.settle())
+			r.c.says(r.t, "Done", "rendered-bad")
+		},
+	},
 	{"a force file has it tried once more, once", func(r *rig, l *life) {
 		l.unitDies = deadly
 		r.c.desire("rendered-bad")
@@ -209,22 +216,26 @@ var living = []struct {
 		r.must(r.settle())
 		r.c.says(r.t, "Done", "rendered-r")
 	}},
-	{"an outage in which nothing is heard sends the machine back, acquits the config, and it is tried again after it", func(r *rig, _ *life) {
-		r.c.desire("rendered-r")
-		r.c.downAt("post-config-action", errSilent)
-		r.rest()
-		if strings.Contains(r.disk(host.RecordPath), "rendered-r") || len(r.m.Log) != 2 {
-			r.t.Errorf("it did %q", r.m.Log)
-		}
-		time.Sleep(10 * time.Minute)
-		r.rest()
-		if len(r.m.Log) != 2 {
-			r.t.Errorf("it tried again without being told: %q", r.m.Log)
-		}
-		r.c.down = nil
-		r.must(r.settle())
-		r.c.says(r.t, "Done", "rendered-r")
-	}},
+	{
+		"an outage in which nothing is heard sends the machine back, acquits the config, and " +
+			"it is tried again after it",
+		func(r *rig, _ *life) {
+			r.c.desire("rendered-r")
+			r.c.downAt("post-config-action", errSilent)
+			r.rest()
+			if strings.Contains(r.disk(host.RecordPath), "rendered-r") || len(r.m.Log) != 2 {
+				r.t.Errorf("it did %q", r.m.Log)
+			}
+			time.Sleep(10 * time.Minute)
+			r.rest()
+			if len(r.m.Log) != 2 {
+				r.t.Errorf("it tried again without being told: %q", r.m.Log)
+			}
+			r.c.down = nil
+			r.must(r.settle())
+			r.c.says(r.t, "Done", "rendered-r")
+		},
+	},
 	{"an outage that is over once the machine is back says that it was the config", func(r *rig, _ *life) {
 		r.c.desire("rendered-r")
 		r.c.downAt("post-config-action", errSilent)
@@ -252,45 +263,54 @@ var living = []struct {
 		r.must(r.settle())
 		r.c.says(r.t, "Done", "rendered-b")
 	}},
-	{"a power cut that loses what was staged, in the moment of the reboot, is not held against the config", func(r *rig, _ *life) {
-		r.c.add(r.t, "rendered-k", file(policyFile, "k"), kargs)
-		r.m.BootsOld = true
-		r.c.desire("rendered-k")
-		r.c.drains = false
-		r.must(r.settle())
-		r.c.drains = true
-		r.c.annotations[v1alpha1.LastAppliedDrainAnnotation] = "drain-rendered-k"
-		for range 3 { // there, back, and looked at
-			if _, err := r.a.Sync(r.t.Context()); errors.Is(err, agent.ErrRebooting) {
-				r.m.BootsOld = len(r.m.Log) < 2
-				r.start(r.m.Host())
+	{
+		"a power cut that loses what was staged, in the moment of the reboot, is not held against the config",
+		func(r *rig, _ *life) {
+			r.c.add(r.t, "rendered-k", file(policyFile, "k"), kargs)
+			r.m.BootsOld = true
+			r.c.desire("rendered-k")
+			r.c.drains = false
+			r.must(r.settle())
+			r.c.drains = true
+			r.c.annotations[v1alpha1.LastAppliedDrainAnnotation] = "drain-rendered-k"
+			for range 3 { // there, back, and looked at
+				if _, err := r.a.Sync(r.t.Context()); errors.Is(err, agent.ErrRebooting) {
+					r.m.BootsOld = len(r.m.Log) < 2
+					r.start(r.m.Host())
+				}
 			}
-		}
-		r.must(r.settle())
-		r.c.says(r.t, "Done", "rendered-k")
-	}},
-	{"a force file on a node that is in its config has all of it written again, with a drain and a reboot", func(r *rig, _ *life) {
-		r.m.Put(policyFile, "by hand")
-		r.m.Put(host.ForcePath, "")
-		r.must(r.settle())
-		r.c.says(r.t, "Done", "rendered-a")
-		if r.disk(policyFile) != "a" || !slices.Equal(r.m.Log, []string{"reboot: machine config rendered-a"}) ||
-			!slices.Contains(r.c.told, "desiredDrain=drain-rendered-a") {
-			r.t.Errorf("%s, it did %q and said %q", r.disk(policyFile), r.m.Log, r.c.told)
-		}
-	}},
-	{"a kubelet's first kubeconfig is for root only after an update, and one that is not there is not missed", func(r *rig, _ *life) {
-		r.c.desire("rendered-b")
-		r.must(r.settle())
-		r.m.Put("/etc/kubernetes/kubeconfig", "secret")
-		r.c.desire("rendered-a")
-		r.must(r.settle())
-		r.c.says(r.t, "Done", "rendered-a")
-		if is, err := r.m.Host().Files.Stat("/etc/kubernetes/kubeconfig"); err != nil || is.Mode != 0o600 ||
-			r.disk("/etc/kubernetes/kubeconfig") != "secret" {
-			r.t.Errorf("%v, %v", is, err)
-		}
-	}},
+			r.must(r.settle())
+			r.c.says(r.t, "Done", "rendered-k")
+		},
+	},
+	{
+		"a force file on a node that is in its config has all of it written again, with a drain and a reboot",
+		func(r *rig, _ *life) {
+			r.m.Put(policyFile, "by hand")
+			r.m.Put(host.ForcePath, "")
+			r.must(r.settle())
+			r.c.says(r.t, "Done", "rendered-a")
+			if r.disk(policyFile) != "a" || !slices.Equal(r.m.Log, []string{"reboot: machine config rendered-a"}) ||
+				!slices.Contains(r.c.told, "desiredDrain=drain-rendered-a") {
+				r.t.Errorf("%s, it did %q and said %q", r.disk(policyFile), r.m.Log, r.c.told)
+			}
+		},
+	},
+	{
+		"a kubelet's first kubeconfig is for root only after an update, and one that is not there is not missed",
+		func(r *rig, _ *life) {
+			r.c.desire("rendered-b")
+			r.must(r.settle())
+			r.m.Put("/etc/kubernetes/kubeconfig", "secret")
+			r.c.desire("rendered-a")
+			r.must(r.settle())
+			r.c.says(r.t, "Done", "rendered-a")
+			if is, err := r.m.Host().Files.Stat("/etc/kubernetes/kubeconfig"); err != nil || is.Mode != 0o600 ||
+				r.disk("/etc/kubernetes/kubeconfig") != "secret" {
+				r.t.Errorf("%v, %v", is, err)
+			}
+		},
+	},
 }
 
 func TestWhatAFirstBootLeftIsMovedAside(t *testing.T) {

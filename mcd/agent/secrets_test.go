@@ -124,7 +124,8 @@ func (r *rig) copyOf() secrets.Copy { return secrets.ParseCopy([]byte(r.disk(sec
 
 func TestSecrets(t *testing.T) {
 	for says, check := range map[string]func(*rig, *vault){
-		"a config with secrets is applied with their contents, with the action of the path, and the record has the reference": func(r *rig, v *vault) {
+		"a config with secrets is applied with their contents, with the action of the path, and the record has the " +
+			"reference": func(r *rig, v *vault) {
 			r.c.desireAt("rendered-s@r1")
 			r.must(r.settle())
 			r.c.says(r.t, "Done", "rendered-s@r1")
@@ -138,7 +139,9 @@ func TestSecrets(t *testing.T) {
 				r.t.Error(r.c.annotations, r.published.status.ConfigVersion)
 			}
 		},
-		"a new revision costs only the action of its path, and the contents of two revisions stay": func(r *rig, v *vault) {
+		"a new revision costs only the action of its path, and the contents of two revisions stay": func(r *rig,
+			v *vault,
+		) {
 			for _, revision := range []string{"r1", "r2", "r3"} {
 				v.revision = revision
 				r.c.desireAt("rendered-s@" + revision)
@@ -176,7 +179,9 @@ func TestSecrets(t *testing.T) {
 			r.must(r.settle())
 			r.c.says(r.t, "Done", "rendered-s@r2")
 		},
-		"a config without a revision is in force without these files, and the node gets them with the revision": func(r *rig, v *vault) {
+		"a config without a revision is in force without these files, and the node gets them with the revision": func(
+			r *rig, v *vault,
+		) {
 			r.c.desireAt("rendered-s")
 			r.must(r.settle())
 			r.c.says(r.t, "Done", "rendered-s")
@@ -198,7 +203,9 @@ func TestSecrets(t *testing.T) {
 				r.t.Error(r.disk(policyFile))
 			}
 		},
-		"without servers and without the API server, the machine finds drift after a start, and shows no content": func(r *rig, v *vault) {
+		"without servers and without the API server, the machine finds drift after a start, and shows no content": func(
+			r *rig, v *vault,
+		) {
 			r.c.desireAt("rendered-s@r1")
 			r.must(r.settle())
 			v.down = true
@@ -220,7 +227,9 @@ func TestSecrets(t *testing.T) {
 				r.t.Error(err, r.c.asked)
 			}
 		},
-		"a bad revision is rolled back by the health check, and the revision before is there without a server": func(r *rig, v *vault) {
+		"a bad revision is rolled back by the health check, and the revision before is there without a server": func(
+			r *rig, v *vault,
+		) {
 			l := r.watched()
 			r.c.desireAt("rendered-s@r1")
 			r.must(r.settle())

@@ -32,19 +32,22 @@ var trouble = []struct {
 	says  string
 	check func(*rig)
 }{
-	{"a config that could not be read at first is worked on, not degraded, while the node is drained for it", func(r *rig) {
-		late := r.c.configs["rendered-r"]
-		delete(r.c.configs, "rendered-r")
-		r.c.drains = false
-		r.c.desire("rendered-r")
-		if err := r.settle(); err == nil {
-			r.t.Fatal("no error")
-		}
-		r.c.says(r.t, "Degraded", "rendered-a", "rendered-r")
-		r.c.configs["rendered-r"] = late
-		r.must(r.settle())
-		r.c.says(r.t, "Working", "rendered-a")
-	}},
+	{
+		"a config that could not be read at first is worked on, not degraded, while the node is drained for it",
+		func(r *rig) {
+			late := r.c.configs["rendered-r"]
+			delete(r.c.configs, "rendered-r")
+			r.c.drains = false
+			r.c.desire("rendered-r")
+			if err := r.settle(); err == nil {
+				r.t.Fatal("no error")
+			}
+			r.c.says(r.t, "Degraded", "rendered-a", "rendered-r")
+			r.c.configs["rendered-r"] = late
+			r.must(r.settle())
+			r.c.says(r.t, "Working", "rendered-a")
+		},
+	},
 	{"a config that failed, and is desired again after one that was refused, is worked on", func(r *rig) {
 		r.m.Broken["crio.service"] = true
 		r.c.desire("rendered-b")
@@ -68,21 +71,24 @@ var trouble = []struct {
 		}
 		r.c.says(r.t, "Done", "rendered-b")
 	}},
-	{"a config that did not boot is tried again after another one was desired, even one that was refused", func(r *rig) {
-		r.c.add(r.t, "rendered-k", file(policyFile, "k"), func(s *mcfgv1.MachineConfigSpec) {
-			s.KernelArguments = []string{"quiet"}
-		})
-		r.m.BootsOld = true
-		r.c.desire("rendered-k")
-		r.must(r.settle())
-		r.c.says(r.t, "Degraded", "rendered-a", "rendered-k")
-		r.c.desire("rendered-d")
-		r.must(r.settle())
-		r.m.BootsOld = false
-		r.c.desire("rendered-k")
-		r.must(r.settle())
-		r.c.says(r.t, "Done", "rendered-k")
-	}},
+	{
+		"a config that did not boot is tried again after another one was desired, even one that was refused",
+		func(r *rig) {
+			r.c.add(r.t, "rendered-k", file(policyFile, "k"), func(s *mcfgv1.MachineConfigSpec) {
+				s.KernelArguments = []string{"quiet"}
+			})
+			r.m.BootsOld = true
+			r.c.desire("rendered-k")
+			r.must(r.settle())
+			r.c.says(r.t, "Degraded", "rendered-a", "rendered-k")
+			r.c.desire("rendered-d")
+			r.must(r.settle())
+			r.m.BootsOld = false
+			r.c.desire("rendered-k")
+			r.must(r.settle())
+			r.c.says(r.t, "Done", "rendered-k")
+		},
+	},
 	{"what is in force is told though the daemon died before it could, and the next config fails", func(r *rig) {
 		r.c.annotations[v1alpha1.CurrentConfigAnnotation] = "rendered-old"
 		r.m.Broken["crio.service"] = true
@@ -123,18 +129,21 @@ var trouble = []struct {
 			r.t.Errorf("the force file is %v, %v", is, err)
 		}
 	}},
-	{"a machine whose kernel somebody changed is drained and rebooted with the next config, which does not differ in it", func(r *rig) {
-		h := r.m.Host()
-		r.must(h.OS.Stage(r.t.Context(), host.Step{Verb: host.SetKernelType, After: host.Value{Word: "realtime"}}))
-		r.must(h.Power.Reboot(r.t.Context(), "by hand"))
-		r.m.Log = nil
-		r.c.desire("rendered-b")
-		r.must(r.settle())
-		if !slices.Contains(r.c.told, "desiredDrain=drain-rendered-b") ||
-			!slices.Equal(r.m.Log, []string{"reboot: machine config rendered-b"}) {
-			r.t.Errorf("it said %q and did %q", r.c.told, r.m.Log)
-		}
-	}},
+	{
+		"a machine with another kernel is drained and rebooted with the next config, which does not differ in it",
+		func(r *rig) {
+			h := r.m.Host()
+			r.must(h.OS.Stage(r.t.Context(), host.Step{Verb: host.SetKernelType, After: host.Value{Word: "realtime"}}))
+			r.must(h.Power.Reboot(r.t.Context(), "by hand"))
+			r.m.Log = nil
+			r.c.desire("rendered-b")
+			r.must(r.settle())
+			if !slices.Contains(r.c.told, "desiredDrain=drain-rendered-b") ||
+				!slices.Equal(r.m.Log, []string{"reboot: machine config rendered-b"}) {
+				r.t.Errorf("it said %q and did %q", r.c.told, r.m.Log)
+			}
+		},
+	},
 	{"a unit whose name climbs out of its directory is refused", func(r *rig) {
 		r.c.add(r.t, "rendered-evil", `"systemd":{"units":[{"name":"../../cron.d/evil.service","contents":"x"}]}`)
 		r.c.desire("rendered-evil")

@@ -135,26 +135,29 @@ var newborns = []struct {
 			r.t.Errorf("the machine is\n%s", r.tree())
 		}
 	}},
-	{"what takes a reboot goes the ordinary way: drained, rebooted, open again, and only then done", true, func(r *rig) {
-		r.must(r.settle())
-		r.c.says(r.t, "Done", "rendered-born")
-		text := strings.Join(r.c.told, "; ")
-		at := -1
-		for _, step := range []string{
-			"state=Working", "desiredDrain=drain-rendered-born",
-			"post-config-action=Rebooting", "desiredDrain=uncordon-rendered-born", "withheld=;", "state=Done",
-		} {
-			next := strings.Index(text, step)
-			if next < at || next < 0 {
-				r.t.Errorf("%s is not in its place: %s", step, text)
+	{
+		"what takes a reboot goes the ordinary way: drained, rebooted, open again, and only then done", true,
+		func(r *rig) {
+			r.must(r.settle())
+			r.c.says(r.t, "Done", "rendered-born")
+			text := strings.Join(r.c.told, "; ")
+			at := -1
+			for _, step := range []string{
+				"state=Working", "desiredDrain=drain-rendered-born",
+				"post-config-action=Rebooting", "desiredDrain=uncordon-rendered-born", "withheld=;", "state=Done",
+			} {
+				next := strings.Index(text, step)
+				if next < at || next < 0 {
+					r.t.Errorf("%s is not in its place: %s", step, text)
+				}
+				at = next
 			}
-			at = next
-		}
-		if r.secrets() != 5 || !strings.Contains(r.tree(), "enabled sync.service") ||
-			!slices.Contains(r.m.Log, "reboot: machine config rendered-born") {
-			r.t.Errorf("%q\n%s", r.m.Log, r.tree())
-		}
-	}},
+			if r.secrets() != 5 || !strings.Contains(r.tree(), "enabled sync.service") ||
+				!slices.Contains(r.m.Log, "reboot: machine config rendered-born") {
+				r.t.Errorf("%q\n%s", r.m.Log, r.tree())
+			}
+		},
+	},
 	{"nothing is added before the drain is acknowledged, and the node says that it works and why", true, func(r *rig) {
 		r.c.drains = false
 		r.must(r.settle())
@@ -183,20 +186,23 @@ var newborns = []struct {
 			r.t.Error(r.tree())
 		}
 	}},
-	{"an image's own file in the place of a secret is no drift, and comes back when no config names it", false, func(r *rig) {
-		r.m.Put(pullPath, `{"auths":{}}`)
-		r.must(r.settle())
-		r.c.says(r.t, "Done", "rendered-born")
-		if r.secrets() != 1 {
-			r.t.Error(r.disk(pullPath))
-		}
-		r.c.desire("rendered-a")
-		r.must(r.settle())
-		r.c.says(r.t, "Done", "rendered-a")
-		if r.disk(pullPath) != `{"auths":{}}` {
-			r.t.Error(r.disk(pullPath))
-		}
-	}},
+	{
+		"an image's own file in the place of a secret is no drift, and comes back when no config names it", false,
+		func(r *rig) {
+			r.m.Put(pullPath, `{"auths":{}}`)
+			r.must(r.settle())
+			r.c.says(r.t, "Done", "rendered-born")
+			if r.secrets() != 1 {
+				r.t.Error(r.disk(pullPath))
+			}
+			r.c.desire("rendered-a")
+			r.must(r.settle())
+			r.c.says(r.t, "Done", "rendered-a")
+			if r.disk(pullPath) != `{"auths":{}}` {
+				r.t.Error(r.disk(pullPath))
+			}
+		},
+	},
 	{"a node that is sent to another config at once goes there, without the secrets of the first", true, func(r *rig) {
 		r.c.desire("rendered-b")
 		r.must(r.settle())
@@ -246,23 +252,26 @@ var newborns = []struct {
 		r.must(r.settle())
 		r.c.says(r.t, "Done", "rendered-born")
 	}},
-	{"a machine that does not live with its secrets goes back, says so, and tries again when it is asked", true, func(r *rig) {
-		l := r.watched()
-		l.unitDies = poison{unitPath, "hunter2"}
-		r.must(r.settle())
-		r.c.says(r.t, "Degraded", "rendered-born", "the machine is not healthy with it",
-			"back in rendered-born as it was before")
-		if r.secrets() != 0 || r.a.Phase() != report.Rejected {
-			r.t.Error(r.a.Phase(), r.tree())
-		}
-		l.unitDies = poison{}
-		r.c.annotations[v1alpha1.RetryAnnotation] = "2100-01-02T03:04:05Z"
-		r.must(r.settle())
-		r.c.says(r.t, "Done", "rendered-born")
-		if r.secrets() != 5 {
-			r.t.Error(r.tree())
-		}
-	}},
+	{
+		"a machine that does not live with its secrets goes back, says so, and tries again when it is asked", true,
+		func(r *rig) {
+			l := r.watched()
+			l.unitDies = poison{unitPath, "hunter2"}
+			r.must(r.settle())
+			r.c.says(r.t, "Degraded", "rendered-born", "the machine is not healthy with it",
+				"back in rendered-born as it was before")
+			if r.secrets() != 0 || r.a.Phase() != report.Rejected {
+				r.t.Error(r.a.Phase(), r.tree())
+			}
+			l.unitDies = poison{}
+			r.c.annotations[v1alpha1.RetryAnnotation] = "2100-01-02T03:04:05Z"
+			r.must(r.settle())
+			r.c.says(r.t, "Done", "rendered-born")
+			if r.secrets() != 5 {
+				r.t.Error(r.tree())
+			}
+		},
+	},
 	{"a Node that is made anew meanwhile is told again what the machine lacks", true, func(r *rig) {
 		r.c.drains = false
 		r.must(r.settle())

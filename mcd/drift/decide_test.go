@@ -228,20 +228,27 @@ var decisions = []struct {
 	{"mode alone is drift", func(n *node) { n.edit("/etc/motd", func(e *host.Entry) { e.Mode = 0o644 }) }, []string{
 		`Degrade /etc/motd: mode mismatch for file: "/etc/motd"; expected 0640; received 0644`,
 	}},
-	{"owner alone is drift", func(n *node) { n.edit("/etc/motd", func(e *host.Entry) { e.Owner.UID = 1000 }) }, []string{
-		`Degrade /etc/motd: owner mismatch for file: "/etc/motd"; expected 0:0; received 1000:0`,
-	}},
-	{"a file that is gone, a link that leads elsewhere, a directory that is open, a mask that was taken away", func(n *node) {
-		n.Observed.Paths["/etc/motd"] = host.Entry{}
-		n.edit("/etc/localtime", func(e *host.Entry) { e.Target = "/etc/passwd" })
-		n.edit("/var/app", func(e *host.Entry) { e.Mode = 0o777 })
-		n.Observed.Paths["/etc/systemd/system/bad.service"] = host.Entry{}
-	}, []string{
-		`Degrade /etc/localtime: target mismatch for link "/etc/localtime"; expected "/usr/share/zoneinfo/UTC"; received "/etc/passwd"`,
-		`Degrade /etc/motd: kind mismatch for "/etc/motd": expected file; received nothing`,
-		`Degrade /etc/systemd/system/bad.service: kind mismatch for "/etc/systemd/system/bad.service": expected link; received nothing`,
-		`Degrade /var/app: mode mismatch for dir: "/var/app"; expected 0700; received 0777`,
-	}},
+	{
+		"owner alone is drift", func(n *node) { n.edit("/etc/motd", func(e *host.Entry) { e.Owner.UID = 1000 }) },
+		[]string{
+			`Degrade /etc/motd: owner mismatch for file: "/etc/motd"; expected 0:0; received 1000:0`,
+		},
+	},
+	{
+		"a file that is gone, a link that leads elsewhere, a directory that is open, a mask that was taken away",
+		func(n *node) {
+			n.Observed.Paths["/etc/motd"] = host.Entry{}
+			n.edit("/etc/localtime", func(e *host.Entry) { e.Target = "/etc/passwd" })
+			n.edit("/var/app", func(e *host.Entry) { e.Mode = 0o777 })
+			n.Observed.Paths["/etc/systemd/system/bad.service"] = host.Entry{}
+		},
+		[]string{
+			`Degrade /etc/localtime: target mismatch for link "/etc/localtime"; expected "/usr/share/zoneinfo/UTC"; received "/etc/passwd"`,
+			`Degrade /etc/motd: kind mismatch for "/etc/motd": expected file; received nothing`,
+			`Degrade /etc/systemd/system/bad.service: kind mismatch for "/etc/systemd/system/bad.service": expected link; received nothing`,
+			`Degrade /var/app: mode mismatch for dir: "/var/app"; expected 0700; received 0777`,
+		},
+	},
 	{"units by enablement, kernel arguments, users and groups differ too", func(n *node) {
 		n.Observed.Units["app.service"] = host.Unit{Install: "WantedBy=multi-user.target"}
 		n.Observed.Units["vendor.service"] = host.Unit{
@@ -277,7 +284,9 @@ var decisions = []struct {
 		`Degrade /etc/systemd/system/app.service: content mismatch for file "/etc/systemd/system/app.service", mode 0644, owner 0:0, modified 2026-01-02T11:00:00Z`,
 		`Degrade /etc/systemd/system/app.service.d/10-a.conf: content mismatch for file "/etc/systemd/system/app.service.d/10-a.conf", mode 0644, owner 0:0, modified 2026-01-02T11:00:00Z`,
 	}},
-	{"a file that anybody may read but holds a password now is secret", func(n *node) { n.write("/etc/motd", "password: hunter2\n") }, []string{
+	{"a file that anybody may read but holds a password now is secret", func(n *node) {
+		n.write("/etc/motd", "password: hunter2\n")
+	}, []string{
 		`Degrade /etc/motd: content mismatch for file "/etc/motd", mode 0640, owner 0:0, modified 2026-01-02T11:00:00Z`,
 	}},
 	{"the first rule that matches decides", func(n *node) {

@@ -82,7 +82,9 @@ func TestWhatIsRefusedChangesNothing(t *testing.T) {
 		want   []string
 	}{
 		{"a disk, which only a first boot sets up", nil, Request{To: config(t, disks)}, []string{"storage.disks /dev/vdb", "--as-born"}},
-		{"a kernel argument on a machine that cannot change it", func(m *hosttest.Machine) { m.Withdraw("it is a plain host") }, Request{To: func() mcfgv1.MachineConfig {
+		{"a kernel argument on a machine that cannot change it", func(m *hosttest.Machine) {
+			m.Withdraw("it is a plain host")
+		}, Request{To: func() mcfgv1.MachineConfig {
 			mc := config(t, "")
 			mc.Spec.KernelArguments = []string{"quiet"}
 			return mc

@@ -192,7 +192,8 @@ func updated(s Status) condition {
 		return condition{metav1.ConditionTrue, "Updated", "the node is in " + n.Desired}
 	case n.Desired == "":
 		return notYet("the node has no desired config yet")
-	case n.Current == n.Desired: // The configs are equal if the node lacks withheld secrets, or if the update is forced.
+	case n.Current == n.Desired:
+		// The configs are equal if the node lacks withheld secrets, or if the update is forced.
 		return condition{metav1.ConditionFalse, "Updating", "the node does not have all of " + n.Desired + " yet"}
 	default:
 		return condition{metav1.ConditionFalse, "Updating", "the node updates from " + oldConfig(s) + " to " +

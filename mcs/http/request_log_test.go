@@ -41,19 +41,27 @@ func TestTheAuditLogSaysWhatBecameOfEachRequest(t *testing.T) {
 		send    func()
 		want    []map[string]any
 	}{
-		{"a token of a node", func() { ask(h, "GET", "/config/secret", "Authorization", bearer(bound), "Accept-Encoding", "gzip") }, []map[string]any{always, secret, {
+		{"a token of a node", func() {
+			ask(h, "GET", "/config/secret", "Authorization", bearer(bound), "Accept-Encoding", "gzip")
+		}, []map[string]any{always, secret, {
 			"action": "serve", "status": 200.0, "access": "token", "token": bound.ID, "node": "a", "encoding": "gzip",
 			"complete": true, "bytes": -1.0,
 		}}},
-		{"a token of no node", func() { ask(h, "GET", "/config/secret", "Authorization", bearer(loose)) }, []map[string]any{always, secret, {
-			"action": "serve", "status": 200.0, "access": "token", "token": loose.ID, "withheld": 1.0, "complete": true,
-			"bytes": -1.0,
-		}}},
+		{
+			"a token of no node", func() { ask(h, "GET", "/config/secret", "Authorization", bearer(loose)) },
+			[]map[string]any{always, secret, {
+				"action": "serve", "status": 200.0, "access": "token", "token": loose.ID, "withheld": 1.0,
+				"complete": true,
+				"bytes":    -1.0,
+			}},
+		},
 		{"nobody in particular", func() { ask(opened, "GET", "/config/worker") }, []map[string]any{always, {
 			"action": "serve", "status": 200.0, "access": "open", "pool": "worker", "config": "rendered-worker-1",
 			"commit": "main@sha1:01", "version": "3.5.0", "complete": true, "bytes": whole,
 		}}},
-		{"open access with a token that is no good", func() { ask(opened, "HEAD", "/config/worker", "Authorization", bearer(loose)) }, []map[string]any{always, {
+		{"open access with a token that is no good", func() {
+			ask(opened, "HEAD", "/config/worker", "Authorization", bearer(loose))
+		}, []map[string]any{always, {
 			"action": "serve", "status": 200.0, "access": "open", "method": "HEAD", "token": loose.ID,
 			"reason": "ignored: provisioning token " + loose.ID + ": for another pool",
 			"pool":   "worker", "config": "rendered-worker-1", "commit": "main@sha1:01", "version": "3.5.0",
@@ -65,10 +73,14 @@ func TestTheAuditLogSaysWhatBecameOfEachRequest(t *testing.T) {
 			"action": "refuse", "status": 401.0, "token": bound.ID, "reason": "provisioning token " + bound.ID +
 				": wrong secret", "pool": "secret", "complete": false, "bytes": 0.0,
 		}}},
-		{"a version that is not served", func() { ask(opened, "GET", "/config/worker", "Accept", accept+"1.0.0") }, []map[string]any{always, {
-			"action": "refuse", "status": 400.0, "reason": (&mcs.UnsupportedVersionError{Asked: "1.0.0"}).Error(),
-			"pool": "worker", "config": "rendered-worker-1", "commit": "main@sha1:01", "complete": false, "bytes": 0.0,
-		}}},
+		{
+			"a version that is not served", func() { ask(opened, "GET", "/config/worker", "Accept", accept+"1.0.0") },
+			[]map[string]any{always, {
+				"action": "refuse", "status": 400.0, "reason": (&mcs.UnsupportedVersionError{Asked: "1.0.0"}).Error(),
+				"pool": "worker", "config": "rendered-worker-1", "commit": "main@sha1:01", "complete": false,
+				"bytes": 0.0,
+			}},
+		},
 		{"a token in the path", func() { ask(h, "GET", "/config/"+bound.String()) }, []map[string]any{always, {
 			"action": "refuse", "status": 401.0, "reason": "provisioning token: there is none", "pool": "(no name)",
 			"complete": false, "bytes": 0.0,

@@ -206,12 +206,18 @@ func TestAnHonestMachineIsServedDuringASiege(t *testing.T) {
 		sources int
 		attack  func(s *siege, b limit.Bounds, good, wrong string)
 	}{
-		"more silent connections than there may be, of few addresses": {limit.DefaultBounds(), 8, func(s *siege, b limit.Bounds, _, _ string) {
-			s.hold(b.Connections+500, besiegers[0])
-		}},
-		"more silent connections than there may be, of many addresses": {limit.DefaultBounds(), 4000, func(s *siege, b limit.Bounds, _, _ string) {
-			s.hold(b.Connections+500, besiegers[0])
-		}},
+		"more silent connections than there may be, of few addresses": {
+			limit.DefaultBounds(), 8,
+			func(s *siege, b limit.Bounds, _, _ string) {
+				s.hold(b.Connections+500, besiegers[0])
+			},
+		},
+		"more silent connections than there may be, of many addresses": {
+			limit.DefaultBounds(), 4000,
+			func(s *siege, b limit.Bounds, _, _ string) {
+				s.hold(b.Connections+500, besiegers[0])
+			},
+		},
 		"handshakes that do not end": {limit.DefaultBounds(), 64, func(s *siege, b limit.Bounds, _, _ string) {
 			s.hold(b.Connections+500, besiegers[1])
 		}},

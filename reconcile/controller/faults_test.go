@@ -115,11 +115,14 @@ func faults() []gitFault {
 		{name: "objects are answered with 500", fetches: true, answer: status(500)},
 		{name: "objects are answered with 403", fetches: true, answer: status(403)},
 		{name: "the server hangs at the pack", fetches: true, answer: hang},
-		{name: "the connection is reset in the middle of the pack", fetches: true, answer: cut(func(w http.ResponseWriter, all []byte) {
-			_, _ = w.Write(all[:len(all)/2])
-			_ = http.NewResponseController(w).Flush()
-			panic(http.ErrAbortHandler)
-		})},
+		{
+			name: "the connection is reset in the middle of the pack", fetches: true,
+			answer: cut(func(w http.ResponseWriter, all []byte) {
+				_, _ = w.Write(all[:len(all)/2])
+				_ = http.NewResponseController(w).Flush()
+				panic(http.ErrAbortHandler)
+			}),
+		},
 		{name: "the pack ends early", fetches: true, answer: cut(func(w http.ResponseWriter, all []byte) { _, _ = w.Write(all[:len(all)-30]) })},
 		{name: "the pack is damaged", fetches: true, answer: cut(func(w http.ResponseWriter, all []byte) {
 			all[len(all)-40] ^= 0xff

@@ -75,7 +75,9 @@ func (m managed) Get(ctx context.Context, key client.ObjectKey, into client.Obje
 // TestRendering is what the render controller promises, a sentence each. Every story begins with one commit applied.
 func TestRendering(t *testing.T) {
 	for sentence, story := range map[string]func(t *testing.T, w *world, first string){
-		"a pool gets a config that names its commit, and its inputs in the order of merging": func(t *testing.T, w *world, first string) {
+		"a pool gets a config that names its commit, and its inputs in the order of merging": func(t *testing.T,
+			w *world, first string,
+		) {
 			w.Create(controllertest.ManualConfig("00-mine", "worker", `{"ignition":{"version":"3.2.0"}}`))
 			name := w.renderPool("worker")
 			mc := w.Config(name)
@@ -139,7 +141,9 @@ func TestRendering(t *testing.T) {
 			})
 			controllertest.Equal(t, "the rendered config", w.renderPool("worker"), before)
 		},
-		"a revert returns to the earlier name, and what that says of its commit stays": func(t *testing.T, w *world, first string) {
+		"a revert returns to the earlier name, and what that says of its commit stays": func(t *testing.T, w *world,
+			first string,
+		) {
 			before := w.renderPool("worker")
 			w.push("change", "worker/10-motd.bu=two", "master/10-motd.bu=one")
 			w.renderPool("worker")
@@ -164,7 +168,9 @@ func TestRendering(t *testing.T) {
 			controllertest.Contains(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("gpu"),
 				mcfgv1.MachineConfigPoolRenderDegraded), "False|")
 		},
-		"a pool that lost all its documents keeps its config, and says so with the way out": func(t *testing.T, w *world, _ string) {
+		"a pool that lost all its documents keeps its config, and says so with the way out": func(t *testing.T,
+			w *world, _ string,
+		) {
 			before := w.renderPool("worker")
 			w.push("forget the workers", "master/10-motd.bu=one")
 			controllertest.Equal(t, "the name", w.renderPool("worker"), before)
@@ -172,7 +178,9 @@ func TestRendering(t *testing.T) {
 				mcfgv1.MachineConfigPoolRenderDegraded), "True|Failed to render configuration for pool worker: ",
 				"no MachineConfig matches its selector any more; its nodes keep "+before)
 		},
-		"what a deleted source left whole stays in force, and takes another layer": func(t *testing.T, w *world, _ string) {
+		"what a deleted source left whole stays in force, and takes another layer": func(t *testing.T, w *world,
+			_ string,
+		) {
 			before := w.renderPool("worker")
 			w.Remove(w.GitSource())
 			controllertest.Equal(t, "the name", w.renderPool("worker"), before)
@@ -181,7 +189,8 @@ func TestRendering(t *testing.T) {
 				t.Error("the layer by hand was not taken")
 			}
 		},
-		"a MachineConfig made through the API has asked for the config, with its field manager, and the commit that was there has not": func(t *testing.T, w *world, first string) {
+		"a MachineConfig made through the API has asked for the config, with its field manager, and the commit that " +
+			"was there has not": func(t *testing.T, w *world, first string) {
 			before := w.renderPool("worker")
 			w.follow()
 			hand := controllertest.ManualConfig("99-worker-hand", "worker", handMade)
@@ -214,7 +223,9 @@ func TestRendering(t *testing.T) {
 				return c.Revision
 			}), first+" after MachineConfig 99-worker-hand was deleted through the API")
 		},
-		"a change through the API has asked for the config also where the pool lost its record while no controller ran": func(t *testing.T, w *world, _ string) {
+		"a change through the API is the cause also where the pool lost its record while no controller ran": func(
+			t *testing.T, w *world, _ string,
+		) {
 			w.renderPool("worker")
 			w.follow()
 			w.Create(controllertest.ManualConfig("99-worker-hand", "worker", handMade))
@@ -227,7 +238,9 @@ func TestRendering(t *testing.T) {
 				t.Errorf("asked: %+v", asked)
 			}
 		},
-		"in a pool without nodes a change through the API is not named beside later commits": func(t *testing.T, w *world, _ string) {
+		"in a pool without nodes a change through the API is not named beside later commits": func(t *testing.T,
+			w *world, _ string,
+		) {
 			w.renderPool("worker")
 			w.follow()
 			w.Create(controllertest.ManualConfig("99-worker-hand", "worker", handMade))
@@ -243,7 +256,9 @@ func TestRendering(t *testing.T) {
 			controllertest.Equal(t, "who asked", asked.Text(func(c v1alpha1.CommitRef) string { return c.Revision }),
 				second)
 		},
-		"a config that several commits render to is no half commit once its source is deleted": func(t *testing.T, w *world, _ string) {
+		"a config that several commits render to is no half commit once its source is deleted": func(t *testing.T,
+			w *world, _ string,
+		) {
 			w.push("link", "worker/10-motd.bu=one", "master/10-motd.bu=one", linked)
 			first := w.renderPool("worker")
 			w.push("the same again", "worker/10-motd.bu=one", "master/10-motd.bu=one",
@@ -255,7 +270,9 @@ func TestRendering(t *testing.T) {
 			controllertest.Equal(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("worker"),
 				mcfgv1.MachineConfigPoolRenderDegraded), "False|")
 		},
-		"without a source, what users create and delete through the API is rendered": func(t *testing.T, w *world, _ string) {
+		"without a source, what users create and delete through the API is rendered": func(t *testing.T, w *world,
+			_ string,
+		) {
 			before := w.renderPool("worker")
 			w.Remove(w.GitSource())
 			w.renderPool("worker")
@@ -286,7 +303,9 @@ func TestRendering(t *testing.T) {
 				t.Error("it was not rendered once its label was removed")
 			}
 		},
-		"the history says which commit could not be rendered, and never gives it the reason of another one": func(t *testing.T, w *world, _ string) {
+		"the history says which commit could not be rendered, and never gives it the reason of another one": func(
+			t *testing.T, w *world, _ string,
+		) {
 			w.renderPool("worker")
 			bad := w.push("group", "worker/10-motd.bu=one", "master/10-motd.bu=one", guarded)
 			controllertest.Equal(t, "before it is rendered", w.GitSource().Status.History[0].NotRendered["worker"], "")
@@ -311,7 +330,9 @@ func TestRendering(t *testing.T) {
 			w.Create(p)
 			controllertest.Equal(t, "the name", w.renderPool("all"), "")
 		},
-		"what running nodes cannot take is refused with the reason and where it comes from, and the old config stays": func(t *testing.T, w *world, _ string) {
+		"what running nodes cannot take is refused with reason and place, and the old config stays": func(
+			t *testing.T, w *world, _ string,
+		) {
 			before := w.renderPool("worker")
 			w.push("group", "worker/10-motd.bu=one", "master/10-motd.bu=one", guarded)
 			controllertest.Equal(t, "the name", w.renderPool("worker"), before)
@@ -328,7 +349,9 @@ func TestRendering(t *testing.T) {
 			controllertest.Equal(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("worker"),
 				mcfgv1.MachineConfigPoolRenderDegraded), "False|")
 		},
-		"with OpenShift's limits asked for, a symbolic link is refused too, and taken once they are not": func(t *testing.T, w *world, _ string) {
+		"with OpenShift's limits asked for, a symbolic link is refused too, and taken once they are not": func(
+			t *testing.T, w *world, _ string,
+		) {
 			before := w.renderPool("worker")
 			limits := &operatorv1.MachineConfiguration{ObjectMeta: metav1.ObjectMeta{
 				Name:        "cluster",
@@ -344,7 +367,9 @@ func TestRendering(t *testing.T) {
 				t.Error("the link was not taken")
 			}
 		},
-		"marks of secrets are on the rendered config, and follow what the objects say now": func(t *testing.T, w *world, _ string) {
+		"marks of secrets are on the rendered config, and follow what the objects say now": func(t *testing.T, w *world,
+			_ string,
+		) {
 			marked := func(paths string) map[string]string {
 				return map[string]string{v1alpha1.SecretPathsAnnotation: paths}
 			}
@@ -396,7 +421,9 @@ func TestRendering(t *testing.T) {
 			controllertest.Contains(t, "the event", w.LastEvent(), "Normal RenderNotice: several MachineConfigs set "+
 				"the same thing", "same-link: link /etc/localtime: target: 99-mine wins over 20-worker-link")
 		},
-		"a MachineConfig that cannot be read is named, and the old config stays": func(t *testing.T, w *world, _ string) {
+		"a MachineConfig that cannot be read is named, and the old config stays": func(t *testing.T, w *world,
+			_ string,
+		) {
 			before := w.renderPool("worker")
 			w.Create(controllertest.ManualConfig("99-bad", "worker", `{"ignition":{"version":"9.9.9"}}`))
 			_, err := w.render.Reconcile(t.Context(), controllertest.Request("worker"))

@@ -29,7 +29,9 @@ storage:
 // TestFollowing is what a GitSource promises, a sentence each.
 func TestFollowing(t *testing.T) {
 	for sentence, story := range map[string]func(t *testing.T, w *world){
-		"the first commit applies its fragments, owned and marked, and records them last": func(t *testing.T, w *world) {
+		"the first commit applies its fragments, owned and marked, and records them last": func(t *testing.T,
+			w *world,
+		) {
 			revision := w.repo.Push("say hello", controllertest.Files("worker/10-motd.bu=hello",
 				"master/20-issue.bu=hi"))
 			w.follow()
@@ -50,7 +52,9 @@ func TestFollowing(t *testing.T) {
 			controllertest.Contains(t, "the event", w.LastEvent(), "Normal NewRevision: applied main@sha1:",
 				`"say hello" by Ada`)
 		},
-		"a mark of secret paths on a document is on the MachineConfig, follows the commits, and goes": func(t *testing.T, w *world) {
+		"a mark of secret paths on a document is on the MachineConfig, follows the commits, and goes": func(
+			t *testing.T, w *world,
+		) {
 			document := func(metadata string) string {
 				return "-- pools/worker/20-b.yaml --\napiVersion: machineconfiguration.openshift.io/v1\n" +
 					"kind: MachineConfig\nmetadata:\n  name: 20-worker-b\n" +
@@ -83,7 +87,9 @@ func TestFollowing(t *testing.T) {
 				t.Errorf("objects were written:\n%s", diff)
 			}
 		},
-		"a broken commit changes nothing, is named with file, line and column, and the next good one goes through": func(t *testing.T, w *world) {
+		"a broken commit changes nothing, is named with its place, and the next good one goes through": func(
+			t *testing.T, w *world,
+		) {
 			good := w.repo.Push("say hello", controllertest.Files("worker/10-motd.bu=hello"))
 			w.follow()
 			before, inventory := w.Versions(), w.GitSource().Status.Inventory
@@ -150,7 +156,9 @@ func TestFollowing(t *testing.T) {
 			controllertest.Contains(t, "Ready", w.Condition("Ready"),
 				"False|TranspileFailed|pools/worker/10-motd.bu:6:")
 		},
-		"what the API server refuses is named, renders nothing, and does not take turns with what was there": func(t *testing.T, w *world) {
+		"what the API server refuses is named, renders nothing, and does not take turns with what was there": func(
+			t *testing.T, w *world,
+		) {
 			w.repo.Push("one", controllertest.Files("worker/10-motd.bu=one", "worker/20-issue.bu=one"))
 			w.follow()
 			before := w.renderPool("worker")
@@ -168,7 +176,9 @@ func TestFollowing(t *testing.T) {
 			controllertest.Equal(t, "the version of the other fragment", w.Config("10-worker-motd").ResourceVersion,
 				version)
 		},
-		"a document that is gone from the repository is pruned, and what others made stays": func(t *testing.T, w *world) {
+		"a document that is gone from the repository is pruned, and what others made stays": func(t *testing.T,
+			w *world,
+		) {
 			w.Create(controllertest.ManualConfig("99-worker-mine", "worker", "{}"))
 			w.repo.Push("two", controllertest.Files("worker/10-motd.bu=hello", "worker/20-issue.bu=hi"))
 			w.follow()
@@ -265,7 +275,9 @@ func TestFollowing(t *testing.T) {
 			controllertest.Equal(t, "the generation applied", w.GitSource().Status.AppliedGeneration,
 				w.GitSource().Generation)
 		},
-		"an unreachable repository keeps the last state and the controller will try again": func(t *testing.T, w *world) {
+		"an unreachable repository keeps the last state and the controller will try again": func(t *testing.T,
+			w *world,
+		) {
 			revision := w.repo.Push("say hello", controllertest.Files("worker/10-motd.bu=hello"))
 			w.follow()
 			before := w.Versions()
@@ -461,7 +473,9 @@ func TestClusterObjects(t *testing.T) {
 			w.follow()
 			controllertest.Equal(t, "maxUnavailable", w.Pool("infra").Spec.MaxUnavailable.IntValue(), 2)
 		},
-		"a custom pool that is gone from the repository is deleted; of the policy only our rules go": func(t *testing.T, w *world) {
+		"a custom pool that is gone from the repository is deleted; of the policy only our rules go": func(t *testing.T,
+			w *world,
+		) {
 			w.repo.Push("no cluster", controllertest.Files("worker/10-motd.bu=hello"))
 			w.tick()
 			w.follow()

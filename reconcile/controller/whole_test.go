@@ -114,7 +114,9 @@ func TestWholeRevisions(t *testing.T) {
 				t.Error("the commit was not rendered in the end")
 			}
 		},
-		"an apply that was interrupted is taken back while git is away, from what the cluster keeps": func(t *testing.T, w *world) {
+		"an apply that was interrupted is taken back while git is away, from what the cluster keeps": func(t *testing.T,
+			w *world,
+		) {
 			was := w.Objects()
 			w.repo.Push("two", next)
 			w.tick()
@@ -167,7 +169,8 @@ func TestWholeRevisions(t *testing.T) {
 			controllertest.Equal(t, "its label", got.Labels["mine"], "yes")
 			controllertest.Equal(t, "its nodes", metav1.FormatLabelSelector(got.Spec.NodeSelector), "mine=yes")
 		},
-		"a pool that waits for a whole revision looks again by itself: no event of a pool tells that a policy is restored": func(t *testing.T, w *world) {
+		"a pool that waits for a whole revision looks again by itself: no event of a pool tells that a policy is " +
+			"restored": func(t *testing.T, w *world) {
 			controllertest.Modify(w.Cluster, controllertest.Get(w.Cluster, "careful", &v1alpha1.RolloutPolicy{}),
 				func(p *v1alpha1.RolloutPolicy) { p.Spec.MaxUnavailable = nil })
 			again, err := w.render.Reconcile(t.Context(), controllertest.Request("worker"))
@@ -184,7 +187,9 @@ func TestWholeRevisions(t *testing.T) {
 			controllertest.Contains(t, "the event", w.LastEvent(), "Warning Restored: MachineConfigPool worker was "+
 				"deleted and is created again")
 		},
-		"a standard pool that a user edits is restored, and what the controller never set stays": func(t *testing.T, w *world) {
+		"a standard pool that a user edits is restored, and what the controller never set stays": func(t *testing.T,
+			w *world,
+		) {
 			w.Remove(w.Pool("worker"))
 			w.renderPool("worker")
 			created := w.Pool("worker").Spec.NodeSelector

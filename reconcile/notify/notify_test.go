@@ -120,25 +120,31 @@ func TestCommits(t *testing.T) {
 		"a finished rollout":            {facts(source(one), pool("rendered-worker-b", 40)), "bb render success: 1 pool rendered\nbb rollout success: 40/40 nodes updated"},
 		"counts of the target before":   {facts(source(one), pool("rendered-worker-b", 40, stale)), "bb render success: 1 pool rendered\nbb rollout pending: 0/40 nodes updated"},
 		"a pool without the config yet": {facts(source(one), pool("rendered-worker-a", 40)), "bb render success: 1 pool rendered\nbb rollout pending: 0/40 nodes updated"},
-		"a halted rollout": {facts(source(one), pool("rendered-worker-b", 17, func(_ *mcfgv1.MachineConfigPool, r *v1alpha1.RolloutRecord) {
-			r.RolloutEnd = v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutHalted, Why: "worker-3 failed", Updated: 17}
-		})), "bb render success: 1 pool rendered\nbb rollout failure: 17/40 nodes updated; worker: Halted: " +
+		"a halted rollout": {facts(source(one),
+			pool("rendered-worker-b", 17, func(_ *mcfgv1.MachineConfigPool, r *v1alpha1.RolloutRecord) {
+				r.RolloutEnd = v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutHalted, Why: "worker-3 failed", Updated: 17}
+			})), "bb render success: 1 pool rendered\nbb rollout failure: 17/40 nodes updated; worker: Halted: " +
 			"worker-3 failed"},
-		"a failed node": {facts(source(one), pool("rendered-worker-b", 17, func(p *mcfgv1.MachineConfigPool, _ *v1alpha1.RolloutRecord) {
-			p.Status.DegradedMachineCount = 1
-			set(p, mcfgv1.MachineConfigPoolNodeDegraded, "", "Node worker-3 is reporting: \x1b[31mno space")
-		})), "bb render success: 1 pool rendered\nbb rollout failure: 17/40 nodes updated; worker: Node worker-3 is " +
+		"a failed node": {facts(source(one),
+			pool("rendered-worker-b", 17, func(p *mcfgv1.MachineConfigPool, _ *v1alpha1.RolloutRecord) {
+				p.Status.DegradedMachineCount = 1
+				set(p, mcfgv1.MachineConfigPoolNodeDegraded, "", "Node worker-3 is reporting: \x1b[31mno space")
+			})), "bb render success: 1 pool rendered\nbb rollout failure: 17/40 nodes updated; worker: Node " +
+			"worker-3 is " +
 			"reporting: \\x1b[31mno space"},
-		"a blocked rollout": {facts(source(one), pool("rendered-worker-b", 17, func(p *mcfgv1.MachineConfigPool, _ *v1alpha1.RolloutRecord) {
-			set(p, "RolloutBlocked", "Paused", "the pool is paused")
-		})), "bb render success: 1 pool rendered\nbb rollout pending: 17/40 nodes updated; worker: the pool is paused"},
+		"a blocked rollout": {facts(source(one),
+			pool("rendered-worker-b", 17, func(p *mcfgv1.MachineConfigPool, _ *v1alpha1.RolloutRecord) {
+				set(p, "RolloutBlocked", "Paused", "the pool is paused")
+			})), "bb render success: 1 pool rendered\nbb rollout pending: 17/40 nodes updated; worker: the pool " +
+			"is paused"},
 		"a refused commit":                   {facts(source(refused, entry(hashA, of("rendered-worker-a"))), pool("rendered-worker-a", 40)), "bb render failure: TranspileFailed: pools/worker/x.bu:3:1: unknown key\naa render success: 1 pool rendered\naa rollout success: 40/40 nodes updated"},
 		"a commit that the controller reads": {facts(reading, pool("a", 40)), "bb render pending: Progressing: checks 12 objects\naa render success: 1 pool rendered\naa rollout success: 40/40 nodes updated"},
 		"a pool that is not rendered":        {facts(source(failed), pool("b", 40)), "bb render failure: 1 pool not rendered: gpu: two files /etc/a\nbb rollout success: 40/40 nodes updated"},
 		"a replaced commit":                  {facts(source(entry(hashB, of("rendered-worker-c")), entry(hashA, of("rendered-worker-a"))), replaced), "bb render success: 1 pool rendered\nbb rollout pending: 3/40 nodes updated\naa render success: 1 pool rendered\naa rollout canceled: 17/40 nodes updated, then a later commit replaced this one"},
-		"a node that joins after the end": {facts(source(one), pool("rendered-worker-b", 40, func(p *mcfgv1.MachineConfigPool, _ *v1alpha1.RolloutRecord) {
-			p.Status.MachineCount, p.Status.Conditions = 41, nil
-		})), "bb render success: 1 pool rendered\nbb rollout success: 40/41 nodes updated"},
+		"a node that joins after the end": {facts(source(one),
+			pool("rendered-worker-b", 40, func(p *mcfgv1.MachineConfigPool, _ *v1alpha1.RolloutRecord) {
+				p.Status.MachineCount, p.Status.Conditions = 41, nil
+			})), "bb render success: 1 pool rendered\nbb rollout success: 40/41 nodes updated"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, lines(tc.facts.Commits(tc.facts.Sources[0]))); diff != "" {
@@ -226,7 +232,8 @@ func TestOutcome(t *testing.T) {
 		{Type: string(mcfgv1.MachineConfigNodeUpdateDrained), LastTransitionTime: metav1.NewTime(noon.Add(-5 * time.Minute))},
 		{Type: string(mcfgv1.MachineConfigNodeUpdateRebooted), LastTransitionTime: metav1.NewTime(noon.AddDate(0, -1, 0))},
 	}
-	want := "<!-- bunsen:outcome:v1:prod/config -->\n### OS config rollout · `prod` · `bbbbbbbb`\n\n**Rolled out.**\n\n" +
+	want := "<!-- bunsen:outcome:v1:prod/config -->\n### OS config rollout · `prod` · `bbbbbbbb`\n\n" +
+		"**Rolled out.**\n\n" +
 		"| | Forecast | Happened |\n|---|---|---|\n| Nodes | 40 | 40 of 40 updated |\n| Reboots | 40 | 0 |\n" +
 		"| Drains | 40 | 1 |\n| Time | up to 2 h | 12 min |\n\n" +
 		"The forecast is from the review by `ci'bot`.\n\n" +

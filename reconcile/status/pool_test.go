@@ -101,26 +101,41 @@ func TestPoolConditions(t *testing.T) {
 		"a paused pool says so":                            {paused, "v0", "Updated=False||\nUpdating=False||Pool is paused; will not update to MachineConfig v1\n" + well},
 		"a paused pool that is updated is updated":         {pausedDone, "v1", "Updated=True||All nodes are updated with MachineConfig v1\nUpdating=False||\n" + well},
 		"a pool without a rendered config waits for one":   {facts(""), "v0", "Updated=False||No MachineConfig is rendered for this pool yet\nUpdating=False||\n" + well},
-		"a broken node is named with its daemon's words, its config, and what to do": {facts("v1", done, broken), "v0", "Updated=False||\nUpdating=True||All nodes are updating to MachineConfig v1: 1 of 2 run it, 1 degraded\n" +
-			`NodeDegraded=True|1 nodes are reporting degraded status on sync|Node n1 is reporting: "writing '/etc/chrony.conf': no space" (v1)` + mend +
-			"\nRolloutBlocked=False||\n" +
-			`Degraded=True||Node n1 is reporting: "writing '/etc/chrony.conf': no space" (v1)` + mend + "\n"},
-		"and with the commit that brought it": {known, "v0", "Updated=False||\nUpdating=True||All nodes are updating to MachineConfig v1: 1 of 2 run it, 1 degraded\n" +
-			`NodeDegraded=True|1 nodes are reporting degraded status on sync|Node n1 is reporting: "writing '/etc/chrony.conf': no space" (v1 from main@sha1:4f1c2ab1 "chrony: use site NTP")` + mend +
-			"\nRolloutBlocked=False||\n" +
-			`Degraded=True||Node n1 is reporting: "writing '/etc/chrony.conf': no space" (v1 from main@sha1:4f1c2ab1 "chrony: use site NTP")` + mend + "\n"},
-		"a node that is degraded in what it should run has failed no config": {drifted, "v0", "Updated=False||\nUpdating=True||All nodes are updating to MachineConfig v1: 0 of 1 run it, 1 unavailable, 1 degraded\n" +
+		"a broken node is named with its daemon's words, its config, and what to do": {
+			facts("v1", done, broken), "v0",
+			"Updated=False||\nUpdating=True||All nodes are updating to MachineConfig v1: 1 of 2 run it, 1 degraded\n" +
+				`NodeDegraded=True|1 nodes are reporting degraded status on sync|Node n1 is reporting: "writing '/etc/chrony.conf': no space" (v1)` + mend +
+				"\nRolloutBlocked=False||\n" +
+				`Degraded=True||Node n1 is reporting: "writing '/etc/chrony.conf': no space" (v1)` + mend + "\n",
+		},
+		"and with the commit that brought it": {
+			known, "v0",
+			"Updated=False||\nUpdating=True||All nodes are updating to MachineConfig v1: 1 of 2 run it, 1 degraded\n" +
+				`NodeDegraded=True|1 nodes are reporting degraded status on sync|Node n1 is reporting: "writing '/etc/chrony.conf': no space" (v1 from main@sha1:4f1c2ab1 "chrony: use site NTP")` + mend +
+				"\nRolloutBlocked=False||\n" +
+				`Degraded=True||Node n1 is reporting: "writing '/etc/chrony.conf': no space" (v1 from main@sha1:4f1c2ab1 "chrony: use site NTP")` + mend + "\n",
+		},
+		"a node that is degraded in what it should run has failed no config": {drifted, "v0", "Updated=False||\n" +
+			"Updating=True||All nodes are updating to MachineConfig v1: 0 of 1 run it, 1 unavailable, 1 degraded\n" +
 			"NodeDegraded=True|1 nodes are reporting degraded status on sync|Node n1 is reporting: \"drift\"\n" +
 			"RolloutBlocked=False||\nDegraded=True||Node n1 is reporting: \"drift\"\n"},
-		"a halted rollout is blocked and degraded, also while it is paused": {halted, "v0", "Updated=False||\nUpdating=False||Rollout is halted; will not update to MachineConfig v1\n" +
-			"NodeDegraded=False||\nRolloutBlocked=True|Halted|it is paused; n7 failed v1; for what to do: bunsen why " +
-			"pool/worker\nDegraded=True||it is paused; n7 failed v1; for what to do: bunsen why pool/worker\n"},
-		"so is one that is reverted": {reverted, "v0", "Updated=False||\nUpdating=False||Rollout is reverted to MachineConfig v0; will not update to MachineConfig v1\n" +
+		"a halted rollout is blocked and degraded, also while it is paused": {
+			halted, "v0",
+			"Updated=False||\nUpdating=False||Rollout is halted; will not update to MachineConfig v1\n" +
+				"NodeDegraded=False||\nRolloutBlocked=True|Halted|it is paused; n7 failed v1; for what to do: " +
+				"bunsen why " +
+				"pool/worker\nDegraded=True||it is paused; n7 failed v1; for what to do: bunsen why pool/worker\n",
+		},
+		"so is one that is reverted": {reverted, "v0", "Updated=False||\n" +
+			"Updating=False||Rollout is reverted to MachineConfig v0; will not update to MachineConfig v1\n" +
 			"NodeDegraded=False||\nRolloutBlocked=True|Reverted|n7 failed v1; for what to do: bunsen why " +
 			"pool/worker\nDegraded=True||n7 failed v1; for what to do: bunsen why pool/worker\n"},
-		"patience is no failure": {soaking, "v0", "Updated=False||\nUpdating=True||1 of 2 nodes run MachineConfig v1; the rollout waits (Soak), see RolloutBlocked\n" +
-			"NodeDegraded=False||\nRolloutBlocked=True|Soak|step 1 soaks; n2 waits for default/web\nDegraded=False||\n"},
-		"a dead node that runs the target keeps the pool from being updated": {dead, "v0", "Updated=False||\nUpdating=True||All nodes run MachineConfig v1; 1 of 2 are unavailable (NotReady), see RolloutBlocked\n" +
+		"patience is no failure": {soaking, "v0", "Updated=False||\nUpdating=True||1 of 2 nodes run MachineConfig " +
+			"v1; the rollout waits (Soak), see RolloutBlocked\n" +
+			"NodeDegraded=False||\nRolloutBlocked=True|Soak|step 1 soaks; n2 waits for default/web\n" +
+			"Degraded=False||\n"},
+		"a dead node that runs the target keeps the pool from being updated": {dead, "v0", "Updated=False||\n" +
+			"Updating=True||All nodes run MachineConfig v1; 1 of 2 are unavailable (NotReady), see RolloutBlocked\n" +
 			"NodeDegraded=False||\nRolloutBlocked=True|NotReady|n1 is dead\nDegraded=False||\n"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -262,7 +277,8 @@ func TestSilentDaemons(t *testing.T) {
 	want := "Updated=False||\n" +
 		"Updating=True||All nodes ran MachineConfig v1 when they last reported (DaemonSilent), see RolloutBlocked\n" +
 		"NodeDegraded=False||\n" +
-		"RolloutBlocked=True|DaemonSilent|no heartbeat of the machine-config-daemon of n1 since 2026-01-02 11:48 UTC\n" +
+		"RolloutBlocked=True|DaemonSilent|no heartbeat of the machine-config-daemon of " +
+		"n1 since 2026-01-02 11:48 UTC\n" +
 		"Degraded=False||\n"
 	if diff := gocmp.Diff(want, show(got)); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)

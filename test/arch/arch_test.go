@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -43,8 +42,6 @@ func TestRepository(t *testing.T) {
 	for _, v := range Exempt(Check(repo), exemptions) {
 		t.Error(v)
 	}
-	free, all := Lines(repo)
-	t.Logf("%d of %d production lines (%d %%) are in rooms free of I/O", free, all, free*100/max(all, 1))
 }
 
 // TestDaemonDependencies keeps a list that a reviewer reads: a new line is a
@@ -249,9 +246,8 @@ func checkFixture(t *testing.T, name string, check func(Repo) []Violation) {
 	}
 }
 
-// fixture turns an archive into a parsed repository. Two things keep archives
-// short: "//lines N" stands for N lines, and links/<binary>.txt lists
-// "package module" of what a binary would link.
+// fixture turns an archive into a parsed repository. The file links/<binary>.txt lists "package module" of what a
+// binary would link.
 func fixture(t *testing.T, archive *txtar.Archive) (repo Repo, want *txtar.File) {
 	t.Helper()
 	source := &txtar.Archive{}
@@ -267,8 +263,6 @@ func fixture(t *testing.T, archive *txtar.Archive) (repo Repo, want *txtar.File)
 				pkg, module, _ := strings.Cut(strings.TrimSpace(line), " ")
 				links[binary] = append(links[binary], Linked{pkg, module})
 			}
-		case path.Ext(f.Name) == ".go":
-			source.Files = append(source.Files, txtar.File{Name: f.Name, Data: expand(t, f.Data)})
 		default:
 			source.Files = append(source.Files, f)
 		}
@@ -286,24 +280,6 @@ func fixture(t *testing.T, archive *txtar.Archive) (repo Repo, want *txtar.File)
 	}
 	repo.Links = links
 	return repo, want
-}
-
-func expand(t *testing.T, data []byte) []byte {
-	t.Helper()
-	var out strings.Builder
-	for line := range strings.Lines(string(data)) {
-		count, ok := strings.CutPrefix(strings.TrimSpace(line), "//lines ")
-		if !ok {
-			out.WriteString(line)
-			continue
-		}
-		var n int
-		if _, err := fmt.Sscan(count, &n); err != nil {
-			t.Fatalf("reading %q: %v", line, err)
-		}
-		out.WriteString(strings.Repeat("// …\n", n))
-	}
-	return []byte(out.String())
 }
 
 func golden(t *testing.T, file, got string) {

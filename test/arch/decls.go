@@ -16,24 +16,6 @@ func eachDecl(r Repo, f func(Package, File, ast.Decl)) {
 	}
 }
 
-// eachTypeIn calls f for every struct and interface in production code, under the name of the enclosing declaration.
-func eachTypeIn(r Repo, f func(p Package, file File, name string, t ast.Expr)) {
-	eachDecl(r, func(p Package, file File, d ast.Decl) {
-		name := declName(d)
-		ast.Inspect(d, func(n ast.Node) bool {
-			switch t := n.(type) {
-			case *ast.TypeSpec:
-				name = t.Name.Name
-			case *ast.StructType:
-				f(p, file, name, t)
-			case *ast.InterfaceType:
-				f(p, file, name, t)
-			}
-			return true
-		})
-	})
-}
-
 // typeSpecs lists the types of a declaration; nil if it declares none.
 func typeSpecs(d ast.Decl) []*ast.TypeSpec {
 	gen, ok := d.(*ast.GenDecl)
@@ -45,21 +27,6 @@ func typeSpecs(d ast.Decl) []*ast.TypeSpec {
 		specs = append(specs, s.(*ast.TypeSpec))
 	}
 	return specs
-}
-
-// declName returns the name of a declaration for a report.
-func declName(d ast.Decl) string {
-	switch d := d.(type) {
-	case *ast.FuncDecl:
-		return funcName(d)
-	case *ast.GenDecl:
-		for _, s := range d.Specs {
-			if v, ok := s.(*ast.ValueSpec); ok {
-				return v.Names[0].Name
-			}
-		}
-	}
-	return ""
 }
 
 // funcName returns Name, or Type.Name for a method.

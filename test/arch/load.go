@@ -95,6 +95,7 @@ func (l *loader) file(name string) error {
 		Path:      name,
 		Test:      strings.HasSuffix(name, "_test.go"),
 		Generated: ast.IsGenerated(syntax),
+		Source:    data,
 		Lines:     bytes.Count(data, []byte("\n")),
 		Syntax:    syntax,
 		Fset:      l.fset,

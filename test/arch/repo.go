@@ -40,6 +40,8 @@ type File struct {
 	Path string
 	// Test is true for _test.go files; Generated for files marked "DO NOT EDIT".
 	Test, Generated bool
+	// Source is the file as it was read.
+	Source []byte
 	// Lines counts all lines of the file, also blank ones and comments.
 	Lines int
 	// Syntax includes the file's comments. Fset has its positions.

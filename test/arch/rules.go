@@ -18,15 +18,7 @@ var Rules = []Rule{
 	{"clock", pureRoomsTakeTheClock},                // may it ask the time?
 	{"library", librariesAreNamed},                  // may it use this library?
 	{"links", theDaemonStaysSmall},                  // what runs as root on every node?
-	{"file-lines", filesAreShort},                   // how long may a file be?
-	{"func-lines", functionsAreShort},               // and a function?
-	{"package-lines", packagesAreSmall},             // how long may a package be?
-	{"complexity", functionsAreSimple},              // how many branches may a function have?
-	{"parameters", functionsTakeFewParameters},      // how much may a function ask for?
-	{"struct-fields", structsAreSmall},              // how much may a struct hold?
-	{"interface-methods", interfacesAreSmall},       // how much may an interface ask?
-	{"type-methods", typesDoOneThing},               // how much may a type do?
-	{"free-lines", mostLinesAreFree},                // how much of the program needs no world?
+	{"line-length", linesFitTheScreen},              // how long may a line be?
 	{"package-doc", packagesAreDocumented},          // where is it explained?
 	{"exported-doc", exportedIsDocumented},          // what does this function promise?
 	{"controller-doc", controllersSayWhatTheyTouch}, // which objects does this controller touch?

@@ -147,14 +147,20 @@ func TestAMachineIsBornOfATokenAndOfNothingElse(t *testing.T) {
 				},
 				mend: func(s *server, _ *v1alpha1.ProvisioningToken) { s.later(-anHour) },
 			},
-			{because: "a revoked token", status: 403, change: func(_ *server, k *v1alpha1.ProvisioningToken) *v1alpha1.ProvisioningToken {
-				k.Spec.Revoked = true
-				return k
-			}},
-			{because: "a token of another pool", status: 403, change: func(_ *server, k *v1alpha1.ProvisioningToken) *v1alpha1.ProvisioningToken {
-				k.Spec.Pool = "infra"
-				return k
-			}},
+			{
+				because: "a revoked token", status: 403,
+				change: func(_ *server, k *v1alpha1.ProvisioningToken) *v1alpha1.ProvisioningToken {
+					k.Spec.Revoked = true
+					return k
+				},
+			},
+			{
+				because: "a token of another pool", status: 403,
+				change: func(_ *server, k *v1alpha1.ProvisioningToken) *v1alpha1.ProvisioningToken {
+					k.Spec.Pool = "infra"
+					return k
+				},
+			},
 		} {
 			t.Run(name+", "+c.because, func(t *testing.T) {
 				t.Parallel()

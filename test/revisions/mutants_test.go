@@ -57,13 +57,16 @@ var mutants = map[string]struct {
 		}
 	}}, []Rule{NoLeftovers}},
 	"forgets what was not its own before": {Core{Content: func(c *revision.Content) { c.Foreign = nil }}, []Rule{HandedBack}},
-	"deletes what was there before": {Core{Content: func(c *revision.Content) { c.Foreign = nil }, Record: func(_ *session, s *v1alpha1.GitSourceStatus) {
-		if a := s.Applying; a != nil {
-			for _, e := range a.Inventory {
-				a.Created = append(a.Created, revision.Key(e.Kind, e.Name))
+	"deletes what was there before": {Core{
+		Content: func(c *revision.Content) { c.Foreign = nil },
+		Record: func(_ *session, s *v1alpha1.GitSourceStatus) {
+			if a := s.Applying; a != nil {
+				for _, e := range a.Inventory {
+					a.Created = append(a.Created, revision.Key(e.Kind, e.Name))
+				}
 			}
-		}
-	}}, []Rule{KeptObjects, HandedBack}},
+		},
+	}, []Rule{KeptObjects, HandedBack}},
 	"ignores sources that feed a pool by its role only": {Core{View: func(s *session, list client.ObjectList) {
 		presentWhole(s, list, hasConfigsOnly)
 	}}, []Rule{WholeRevision}},

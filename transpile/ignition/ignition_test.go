@@ -150,7 +150,8 @@ const twice = `{"ignition": {"version": "2.2.0"},
 func TestOfVersion2TheLastCountsAndEverythingKeepsItsLine(t *testing.T) {
 	source := strings.Replace(twice, `"contents": "first",`, "", 1)
 	out, findings := ignition.Translate(ignition.Input{Source: []byte(source), Origin: places(t, source)})
-	want := "3: warning: it occurs again further down, and version 2 uses the last; remove this one [duplicate-item]\n" +
+	want := "3: warning: it occurs again further down, and version 2 uses the last; " +
+		"remove this one [duplicate-item]\n" +
 		"10: warning: it occurs again further down, and version 2 uses the last; remove this one [duplicate-item]"
 	if said(findings) != want {
 		t.Errorf("got\n%s", said(findings))

@@ -30,7 +30,8 @@ func TestTranslateSaysWhatToWrite(t *testing.T) {
 		}
 	}
 	if got, want := message.TranslateLine("luks[0] root: clevis: thumbprint is required"),
-		"luks[0] root: clevis: the tang server has no thumbprint: add `thumbprint:`, as `tang-show-keys` prints it"; got != want {
+		"luks[0] root: clevis: the tang server has no thumbprint: "+
+			"add `thumbprint:`, as `tang-show-keys` prints it"; got != want {
 		t.Errorf("got %s", got)
 	}
 }

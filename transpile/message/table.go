@@ -18,9 +18,11 @@ var table = map[string]string{
 	"link target is required":          "the link has no target: add `target: /path`",
 	"hard link target is a directory":  "the target of a hard link is a directory, and a hard link needs a file: set `hard: false`",
 	"user/group ignored for hard link": "a hard link has the owner of its target: remove user and group",
-	"file path includes link in config": "the config makes a link of a directory above this file, so Ignition fails: write the path without the link, " +
+	"file path includes link in config": "the config makes a link of a directory above this file, so Ignition fails: " +
+		"write the path without the link, " +
 		"or remove the link",
-	"directory path includes link in config": "the config makes a link of a directory above this one, so Ignition fails: write the path without the link, " +
+	"directory path includes link in config": "the config makes a link of a directory above this one, so Ignition " +
+		"fails: write the path without the link, " +
 		"or remove the link",
 	"link path includes link in config":                             "the config makes a link of a directory above this link, so Ignition fails: write the path without the other link",
 	"duplicate entry defined":                                       "this entry occurs twice: keep one",

@@ -21,7 +21,9 @@ func keptSecretsAnswers(v *fleet.Pool) []Answer {
 	}
 	return []Answer{{
 		Outcome: Blocked, Cause: rollout.CauseSecrets, Do: problemActions(problems, v.Object.Name),
-		Reason: "its nodes keep the earlier values of their secrets, because the machine-config-server cannot resolve " + poolstate.ProblemsText(problems),
+		Reason: "its nodes keep the earlier values of their secrets, because the " +
+			"machine-config-server cannot resolve " +
+			poolstate.ProblemsText(problems),
 	}}
 }
 

@@ -10,7 +10,8 @@ import (
 
 // commandRules find a program or a keyword of a known syntax.
 var commandRules = []Rule{
-	{Name: "command-password", Purpose: "passwords among the arguments of programs: mysql -px, sshpass -p x, curl -u me:x", words: []string{
+	{Name: "command-password", Purpose: "passwords among the arguments of programs: mysql -px, sshpass -p x, curl " +
+		"-u me:x", words: []string{
 		"mysql", "mariadb", "sshpass", "curl", "wget", "login", "redis-cli", "ldap", "ipmitool", "smbclient",
 		"ssh-keygen", "openssl", "mosquitto_", "rabbitmqctl", "wpa_passphrase", "useradd", "usermod", "zip", "7z",
 		"mongo", "htpasswd", "nmcli", "snmp", "lftp", "xfreerdp", "rclone", "kinit", "influx", "keytool", "sqlcmd",
@@ -19,8 +20,11 @@ var commandRules = []Rule{
 	}, line: commandPasswords},
 	{Name: "command-password", Purpose: "passwords that a shell hands to chpasswd and passwd", words: []string{"chpasswd", "passwd", "cryptsetup", "sudo -s"}, text: pipedPasswords},
 	{Name: "netrc-password", Purpose: "passwords of netrc and apt's auth.conf", words: []string{"password", "login"}, line: pattern(`(?i)(?:^|\s)(?:login|account|machine|default)\s.*?\bpassword\s+("[^"]+"|\S+)|^\s*machine\s+\S+\s+password\s+(\S+)`, notReference)},
-	{Name: "router-password", Purpose: "passwords and keys of routers: neighbor x password y", words: []string{"password", "key", "secret", "authentication"}, line: pattern(
-		`(?i)^\s*(?:neighbor\s+\S+\s+password|(?:enable\s+|domain-|area-)?(?:password|secret)(?:\s+(?:clear|md5|level\s+\d+))?(?:\s+\d)?|username\s+\S+\s+(?:privilege\s+\d+\s+)?(?:password|secret)(?:\s+\d)?|.*\bmessage-digest-key\s+\d+\s+(?:md5|hmac-sha-\d+)|key-string(?:\s+\d)?|.*\bauthentication-key|isis\s+password(?:\s+(?:clear|md5))?|.*\bauthentication\s+(?:text|string)|(?:radius|tacacs)-server\s+.*\bkey(?:\s+\d)?)\s+"?([^\s"';|{}=:]+)"?;?\s*$`, isRouterPassword)},
+	{
+		Name: "router-password", Purpose: "passwords and keys of routers: neighbor x password y",
+		words: []string{"password", "key", "secret", "authentication"}, line: pattern(
+			`(?i)^\s*(?:neighbor\s+\S+\s+password|(?:enable\s+|domain-|area-)?(?:password|secret)(?:\s+(?:clear|md5|level\s+\d+))?(?:\s+\d)?|username\s+\S+\s+(?:privilege\s+\d+\s+)?(?:password|secret)(?:\s+\d)?|.*\bmessage-digest-key\s+\d+\s+(?:md5|hmac-sha-\d+)|key-string(?:\s+\d)?|.*\bauthentication-key|isis\s+password(?:\s+(?:clear|md5))?|.*\bauthentication\s+(?:text|string)|(?:radius|tacacs)-server\s+.*\bkey(?:\s+\d)?)\s+"?([^\s"';|{}=:]+)"?;?\s*$`, isRouterPassword),
+	},
 	{Name: "proxy-password", Purpose: "passwords of HAProxy and Squid", words: []string{"stats", "user ", "login="}, line: pattern(`(?i)^\s*stats\s+auth\s+[^\s:]+:(\S+)|^\s*user\s+\S+\s+(?:insecure-)?password\s+(\S+)|\blogin=[^\s:]+:(\S+)`, notReference)},
 	{Name: "redis-user", Purpose: "passwords in the ACLs of Redis", words: []string{"user "}, line: pattern(`^\s*user\s+\S+\s+.*?[>#](\S{3,})`, anything)},
 	{Name: "snmp-community", Purpose: "communities and users of SNMP", words: []string{"community", "com2sec", "createuser", "trap", "usmuser", "authphrase", "privphrase"}, line: snmp},

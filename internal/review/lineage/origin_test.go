@@ -110,10 +110,14 @@ var excepted = []struct {
 	because string
 	holds   func(item lineage.Item, line string) bool
 }{
-	{"boot_device, its devices and fips stand for devices with values of Butane's own", func(item lineage.Item, line string) bool {
-		return item.Kind == policy.KindStorage && containsAny(line, "boot_device", "mirror", "luks", "layout", "device",
-			"threshold", "tpm2", "tang", "/dev/", "fips", "advertisement", "config:")
-	}},
+	{
+		"boot_device, its devices and fips stand for devices with values of Butane's own",
+		func(item lineage.Item, line string) bool {
+			return item.Kind == policy.KindStorage && containsAny(line, "boot_device", "mirror", "luks", "layout",
+				"device",
+				"threshold", "tpm2", "tang", "/dev/", "fips", "advertisement", "config:")
+		},
+	},
 	{"with_mount_unit stands for a unit of Butane's own", func(item lineage.Item, line string) bool {
 		return item.Kind == policy.KindUnit && containsAny(item.Name, ".mount", ".swap") &&
 			strings.Contains(line, "with_mount_unit")
@@ -128,38 +132,57 @@ var excepted = []struct {
 	{"a config that another one merges stands at the line that names it", func(_ lineage.Item, line string) bool {
 		return containsAny(line, `"merge":`, "inline:")
 	}},
-	{"a file of a tree has its mode and place from the tree, which names a directory above it", func(item lineage.Item, line string) bool {
-		_, dir, ok := strings.Cut(line, "path: ")
-		return ok && strings.HasPrefix(item.Name, strings.TrimSpace(dir)+"/")
-	}},
+	{
+		"a file of a tree has its mode and place from the tree, which names a directory above it",
+		func(item lineage.Item, line string) bool {
+			_, dir, ok := strings.Cut(line, "path: ")
+			return ok && strings.HasPrefix(item.Name, strings.TrimSpace(dir)+"/")
+		},
+	},
 	{"what is no key is hidden, so that the line cannot be held against it", func(item lineage.Item, line string) bool {
 		return item.Kind == policy.KindUser && containsAny(line, `"one"`, `"two"`)
 	}},
-	{"an operation of a JSON patch stands where it begins, and its path and value follow", func(_ lineage.Item, line string) bool {
-		return strings.Contains(line, "op: ") || strings.Contains(line, `"op":`)
-	}},
-	{"a JSON patch has numbers in the notation of JSON, and modes are octal elsewhere", func(_ lineage.Item, line string) bool {
-		return strings.Contains(line, "value: ")
-	}},
-	{"a file of the kubelet's settings has no line of its own: the document's field that causes it stands for it", func(item lineage.Item, line string) bool {
-		return strings.Contains(item.Name, "kubelet") && containsAny(line, "kind: Kubelet", "logLevel", "kubeletConfig",
-			"maxPods") ||
-			item.Name == "/etc/node-sizing-enabled.env" && strings.Contains(line, "autoSizingReserved")
-	}},
+	{
+		"an operation of a JSON patch stands where it begins, and its path and value follow",
+		func(_ lineage.Item, line string) bool {
+			return strings.Contains(line, "op: ") || strings.Contains(line, `"op":`)
+		},
+	},
+	{
+		"a JSON patch has numbers in the notation of JSON, and modes are octal elsewhere",
+		func(_ lineage.Item, line string) bool {
+			return strings.Contains(line, "value: ")
+		},
+	},
+	{
+		"a file of the kubelet's settings has no line: the document's field that causes it stands for it",
+		func(item lineage.Item, line string) bool {
+			return strings.Contains(item.Name, "kubelet") && containsAny(line, "kind: Kubelet", "logLevel",
+				"kubeletConfig",
+				"maxPods") ||
+				item.Name == "/etc/node-sizing-enabled.env" && strings.Contains(line, "autoSizingReserved")
+		},
+	},
 	{"so has a file of the container runtime's settings", func(item lineage.Item, line string) bool {
 		return strings.Contains(item.Name, "/01-ctrcfg-") &&
 			strings.Contains(line, item.Name[strings.LastIndex(item.Name, "-")+1:]+":") ||
 			item.Name == "/etc/containers/storage.conf" && strings.Contains(line, "overlaySize:")
 	}},
-	{"a file about the mirrors of a registry has no line of its own: the document's source of the mirrors stands for it", func(item lineage.Item, line string) bool {
-		return (strings.HasPrefix(item.Name, "/etc/containers/registries.conf.d/90-registry-") ||
-			strings.HasPrefix(item.Name, "/etc/containerd/certs.d/")) && strings.Contains(line, "source:")
-	}},
-	{"so has a file about signatures of images: the spec of the document stands for it", func(item lineage.Item, line string) bool {
-		return (item.Name == "/etc/containers/policy.json" ||
-			item.Name == "/etc/containers/registries.d/sigstore-registries.yaml" || strings.HasPrefix(item.Name,
-			"/etc/crio/policies/")) && strings.HasPrefix(line, "spec:")
-	}},
+	{
+		"a file about the mirrors of a registry has no line of its own: the document's source stands for it",
+		func(item lineage.Item, line string) bool {
+			return (strings.HasPrefix(item.Name, "/etc/containers/registries.conf.d/90-registry-") ||
+				strings.HasPrefix(item.Name, "/etc/containerd/certs.d/")) && strings.Contains(line, "source:")
+		},
+	},
+	{
+		"so has a file about signatures of images: the spec of the document stands for it",
+		func(item lineage.Item, line string) bool {
+			return (item.Name == "/etc/containers/policy.json" ||
+				item.Name == "/etc/containers/registries.d/sigstore-registries.yaml" || strings.HasPrefix(item.Name,
+				"/etc/crio/policies/")) && strings.HasPrefix(line, "spec:")
+		},
+	},
 }
 
 func containsAny(line string, words ...string) bool {

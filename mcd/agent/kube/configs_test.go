@@ -48,12 +48,18 @@ func TestWhereANodeReadsItsConfig(t *testing.T) {
 			"no machine-config-server is known", "there is no ConfigMap bunsen-system/machine-config-server-ca",
 			"config/components/nodes-read-configs",
 		}},
-		"no right to read where servers are, and none to read configs": {func(r *serverRig) { r.forbidden["configmaps"] = true; closed(r) }, "", []string{
+		"no right to read where servers are, and none to read configs": {func(r *serverRig) {
+			r.forbidden["configmaps"] = true
+			closed(r)
+		}, "", []string{
 			"may not read ConfigMap bunsen-system/machine-config-server-ca; apply config/rbac",
 			"config/components/nodes-read-configs",
 		}},
 		"a URL that is none": {func(r *serverRig) { r.published["urls"] = "http://10.0.0.1"; closed(r) }, "", []string{"http://10.0.0.1", "want https://HOST:PORT"}},
-		"a config of another pool": {func(r *serverRig) { r.answer = say(403, "node worker-0 is in pool worker, not infra\n"); closed(r) }, "", []string{
+		"a config of another pool": {func(r *serverRig) {
+			r.answer = say(403, "node worker-0 is in pool worker, not infra\n")
+			closed(r)
+		}, "", []string{
 			"answers 403 Forbidden: node worker-0 is in pool worker, not infra;",
 		}},
 		"a refusal with hidden characters and much text": {func(r *serverRig) {

@@ -377,7 +377,10 @@ func TestPlacesOfAMachine(t *testing.T) {
 	}{
 		{"an unknown system", "ID=x", nil, map[string]string{trustfile.UserCAPath: a + b, "/etc/containerd/certs.d/r.example.com/ca.crt": ""}, nil},
 		{"CoreOS", "ID=fedora\nVARIANT_ID=coreos", []string{"/usr/lib/systemd/system/crio.service", "/usr/lib/systemd/system/coreos-update-ca-trust.service"}, map[string]string{trustfile.UserCAPath: a + b}, []string{"run update-ca-trust", "restart coreos-update-ca-trust.service", "restart crio.service"}},
-		{"Debian with containerd", "ID=debian", []string{"/usr/lib/systemd/system/containerd.service", "/etc/containerd/certs.d/x/hosts.toml"}, map[string]string{
+		{"Debian with containerd", "ID=debian", []string{
+			"/usr/lib/systemd/system/containerd.service",
+			"/etc/containerd/certs.d/x/hosts.toml",
+		}, map[string]string{
 			trustfile.UserCAPath: "",
 			"/usr/local/share/ca-certificates/openshift-config-user-ca-bundle-" + hash(a) + ".crt": a,
 			"/usr/local/share/ca-certificates/openshift-config-user-ca-bundle-" + hash(b) + ".crt": b,

@@ -337,10 +337,14 @@ func lies(p *plane) {
 		"a chunk that is no hash":      contentstore.NewContent(hash, 1, []string{"../secrets"}),
 		"an artifact without a digest": contentstore.NewArtifactContent(hash, 1, "oci://registry.example.com/content:v1"),
 		"an artifact with a password":  contentstore.NewArtifactContent(hash, 1, "oci://user:password@registry.example.com/content@"+strings.Replace(chunk, "-", ":", 1)),
-		"an artifact and chunks": &v1alpha1.Content{ObjectMeta: metav1.ObjectMeta{Name: hash}, Spec: v1alpha1.ContentSpec{
-			Size: 1, Chunks: []string{chunk}, Artifact: "oci://registry.example.com/content@" + strings.Replace(chunk,
-				"-", ":", 1),
-		}},
+		"an artifact and chunks": &v1alpha1.Content{
+			ObjectMeta: metav1.ObjectMeta{Name: hash},
+			Spec: v1alpha1.ContentSpec{
+				Size: 1, Chunks: []string{chunk}, Artifact: "oci://registry.example.com/content@" +
+					strings.Replace(chunk,
+						"-", ":", 1),
+			},
+		},
 		"a chunk whose name is no hash":  &v1alpha1.ContentChunk{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: v1alpha1.ContentChunkSpec{Data: []byte("x")}},
 		"a chunk with more than 512 KiB": &v1alpha1.ContentChunk{ObjectMeta: metav1.ObjectMeta{Name: chunk}, Spec: v1alpha1.ContentChunkSpec{Data: make([]byte, contentstore.ChunkSize+3)}},
 	} {

@@ -241,7 +241,9 @@ func (w *drainWorld) ask(what string) {
 // TestDraining is what the drain controller promises, a sentence each.
 func TestDraining(t *testing.T) {
 	for sentence, story := range map[string]func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer){
-		"a cache that does not show the acknowledgement yet costs nothing": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
+		"a cache that does not show the acknowledgement yet costs nothing": func(t *testing.T, w *drainWorld,
+			r *draining.Controller, s *podServer,
+		) {
 			w.drain(r)
 			late := w.Node("n0").Annotations
 			s.end("web")
@@ -252,7 +254,9 @@ func TestDraining(t *testing.T) {
 			w.drain(r)
 			controllertest.Equal(t, "lists of pods", s.requests["lists of pods"], rounds)
 		},
-		"it cordons, evicts what has to go, waits for it, and acknowledges": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
+		"it cordons, evicts what has to go, waits for it, and acknowledges": func(t *testing.T, w *drainWorld,
+			r *draining.Controller, s *podServer,
+		) {
 			controllertest.Equal(t, "when to look again", w.drain(r).RequeueAfter, time.Second)
 			controllertest.Equal(t, "evicted", fmt.Sprint(s.evicted), "[web]")
 			controllertest.Equal(t, "the node", w.shown(),
@@ -267,7 +271,9 @@ func TestDraining(t *testing.T) {
 				`cordoned=true for="v1" applied=drain-v1 started="" status=""`)
 			controllertest.Equal(t, "the events", strings.Join(w.Events.Lines, "\n"), "Normal Cordon: cordoned for v1")
 		},
-		"a refusal by a budget is waited for, with the budget's name, and asked again": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
+		"a refusal by a budget is waited for, with the budget's name, and asked again": func(t *testing.T,
+			w *drainWorld, r *draining.Controller, s *podServer,
+		) {
 			s.refusing["web"] = true
 			w.drain(r)
 			controllertest.Contains(t, "the node", w.shown(), "applied=uncordon-v0", "1 pod left: shop/web: blocked "+
@@ -279,12 +285,16 @@ func TestDraining(t *testing.T) {
 			w.drain(r)
 			controllertest.Equal(t, "evicted once there is room", fmt.Sprint(s.evicted), "[web]")
 		},
-		"a server that is too busy is not taken for a budget": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
+		"a server that is too busy is not taken for a budget": func(t *testing.T, w *drainWorld, r *draining.Controller,
+			s *podServer,
+		) {
 			s.busy = true
 			w.drain(r)
 			controllertest.Contains(t, "the node", w.shown(), "shop/web: evicting it: too many requests")
 		},
-		"what takes long is told once, and again once it is stuck": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
+		"what takes long is told once, and again once it is stuck": func(t *testing.T, w *drainWorld,
+			r *draining.Controller, s *podServer,
+		) {
 			s.refusing["web"] = true
 			for range 90 {
 				w.drain(r)
@@ -297,7 +307,9 @@ func TestDraining(t *testing.T) {
 			controllertest.Equal(t, "the events", strings.Join(got, ", "), "Normal Cordon:, Warning DrainBlocked:, "+
 				"Warning DrainThresholdExceeded:, Warning DrainFailed:")
 		},
-		"a restart of the controller does not set the clock back": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
+		"a restart of the controller does not set the clock back": func(t *testing.T, w *drainWorld,
+			r *draining.Controller, s *podServer,
+		) {
 			s.refusing["web"] = true
 			w.drain(r)
 			w.Now = w.Now.Add(11 * time.Minute)
@@ -305,7 +317,9 @@ func TestDraining(t *testing.T) {
 			controllertest.Contains(t, "the event", w.LastEvent(), "Warning DrainThresholdExceeded: ",
 				"PodDisruptionBudget shop/web")
 		},
-		"a pod that comes back under its name is evicted as well": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
+		"a pod that comes back under its name is evicted as well": func(t *testing.T, w *drainWorld,
+			r *draining.Controller, s *podServer,
+		) {
 			w.drain(r)
 			s.end("web")
 			s.pods = append(s.pods, newPod("web", func(p *corev1.Pod) { put(p); p.UID = "uid-web-2" }))
@@ -313,7 +327,9 @@ func TestDraining(t *testing.T) {
 			w.drain(r)
 			controllertest.Equal(t, "evicted", fmt.Sprint(s.evicted), "[web web]")
 		},
-		"a node that somebody uncordons meanwhile is cordoned again": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
+		"a node that somebody uncordons meanwhile is cordoned again": func(t *testing.T, w *drainWorld,
+			r *draining.Controller, s *podServer,
+		) {
 			w.drain(r)
 			controllertest.Modify(w.Cluster, w.Node("n0"), func(n *corev1.Node) { n.Spec.Unschedulable = false })
 			s.end("web")
@@ -328,7 +344,9 @@ func TestDraining(t *testing.T) {
 			controllertest.Equal(t, "the node", w.shown(),
 				`cordoned=false for="" applied=uncordon-v1 started="" status=""`)
 		},
-		"an administrator's cordon survives drain and uncordon": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
+		"an administrator's cordon survives drain and uncordon": func(t *testing.T, w *drainWorld,
+			r *draining.Controller, s *podServer,
+		) {
 			controllertest.Modify(w.Cluster, w.Node("n0"), func(n *corev1.Node) { n.Spec.Unschedulable = true })
 			s.end("web")
 			w.drain(r)
@@ -337,7 +355,9 @@ func TestDraining(t *testing.T) {
 			w.drain(r)
 			controllertest.Contains(t, "in the end", w.shown(), `cordoned=true for="" applied=uncordon-v1`)
 		},
-		"an administrator's cordon survives restarts of the controller as well": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
+		"an administrator's cordon survives restarts of the controller as well": func(t *testing.T, w *drainWorld,
+			r *draining.Controller, s *podServer,
+		) {
 			controllertest.Modify(w.Cluster, w.Node("n0"), func(n *corev1.Node) { n.Spec.Unschedulable = true })
 			w.drain(r)
 			s.end("web")
@@ -346,7 +366,9 @@ func TestDraining(t *testing.T) {
 			w.drain(w.anew(r))
 			controllertest.Contains(t, "in the end", w.shown(), `cordoned=true for="" applied=uncordon-v1`)
 		},
-		"an administrator who lifts his own cordon meanwhile leaves the node to us": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
+		"an administrator who lifts his own cordon meanwhile leaves the node to us": func(t *testing.T, w *drainWorld,
+			r *draining.Controller, s *podServer,
+		) {
 			controllertest.Modify(w.Cluster, w.Node("n0"), func(n *corev1.Node) { n.Spec.Unschedulable = true })
 			w.drain(r)
 			controllertest.Modify(w.Cluster, w.Node("n0"), func(n *corev1.Node) { n.Spec.Unschedulable = false })
@@ -360,7 +382,9 @@ func TestDraining(t *testing.T) {
 			controllertest.Equal(t, "in the end", w.shown(),
 				`cordoned=false for="" applied=uncordon-v1 started="" status=""`)
 		},
-		"a drain that is called off by a revert to the config in force frees the node": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
+		"a drain that is called off by a revert to the config in force frees the node": func(t *testing.T,
+			w *drainWorld, r *draining.Controller, s *podServer,
+		) {
 			s.refusing["web"] = true
 			w.drain(r)
 			w.ask("uncordon-v0") // what was applied last, so the daemon sees nothing to wait for
@@ -373,7 +397,9 @@ func TestDraining(t *testing.T) {
 			w.drain(r)
 			controllertest.Equal(t, "writes", len(w.Writes.Done), 0)
 		},
-		"a daemon of another protocol is an error that nobody tries again": func(t *testing.T, w *drainWorld, r *draining.Controller, _ *podServer) {
+		"a daemon of another protocol is an error that nobody tries again": func(t *testing.T, w *drainWorld,
+			r *draining.Controller, _ *podServer,
+		) {
 			w.ask("reboot-v1")
 			_, err := r.Reconcile(t.Context(), controllertest.Request("n0"))
 			if err == nil || !strings.Contains(err.Error(), "terminal") {

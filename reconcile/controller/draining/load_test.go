@@ -73,14 +73,18 @@ func TestEvictionsRunBesideEachOther(t *testing.T) {
 // TestWhatADrainCosts counts the requests of drains of 250 pods.
 func TestWhatADrainCosts(t *testing.T) {
 	for sentence, story := range map[string]func(t *testing.T, w *drainWorld, s *podServer, look func(int) string){
-		"pods that go at once cost one eviction each, and two lists": func(t *testing.T, w *drainWorld, s *podServer, look func(int) string) {
+		"pods that go at once cost one eviction each, and two lists": func(t *testing.T, w *drainWorld, s *podServer,
+			look func(int) string,
+		) {
 			controllertest.Equal(t, "the first look", look(1), "1 daemonsets, 1 lists of pods, 250 evictions")
 			s.pods = s.pods[:2] // the DaemonSet's and the static one
 			controllertest.Equal(t, "the last look", look(1), "1 lists of pods")
 			controllertest.Contains(t, "the node", w.shown(), "applied=drain-v1")
 			controllertest.Equal(t, "writes of the node", len(w.Writes.Done), 3)
 		},
-		"pods that take their time cost one list each time": func(t *testing.T, w *drainWorld, s *podServer, look func(int) string) {
+		"pods that take their time cost one list each time": func(t *testing.T, w *drainWorld, s *podServer,
+			look func(int) string,
+		) {
 			look(1)
 			for i := range s.pods[2:] {
 				s.pods[2+i].DeletionTimestamp,
@@ -89,7 +93,9 @@ func TestWhatADrainCosts(t *testing.T) {
 			}
 			controllertest.Equal(t, "a minute", look(12), "1 daemonsets, 12 lists of pods")
 		},
-		"a budget without room costs one eviction each time, however many pods wait for it": func(t *testing.T, w *drainWorld, s *podServer, look func(int) string) {
+		"a budget without room costs one eviction each time, however many pods wait for it": func(t *testing.T,
+			w *drainWorld, s *podServer, look func(int) string,
+		) {
 			for _, p := range s.pods {
 				s.refusing[p.Name] = true
 			}
@@ -104,7 +110,9 @@ func TestWhatADrainCosts(t *testing.T) {
 			}
 			controllertest.Equal(t, "once there is room", look(1), "1 lists of pods, 250 evictions")
 		},
-		"a server with trouble of its own is not asked for everything": func(t *testing.T, w *drainWorld, s *podServer, look func(int) string) {
+		"a server with trouble of its own is not asked for everything": func(t *testing.T, w *drainWorld, s *podServer,
+			look func(int) string,
+		) {
 			s.busy = true
 			look(1)
 			if n := len(s.bothered); n < 1 || n > 20 {
@@ -116,12 +124,16 @@ func TestWhatADrainCosts(t *testing.T) {
 			slices.Sort(s.bothered)
 			controllertest.Equal(t, "pods that had their turn", len(slices.Compact(s.bothered)), 250)
 		},
-		"a clock that is set back puts nothing off": func(t *testing.T, w *drainWorld, s *podServer, look func(int) string) {
+		"a clock that is set back puts nothing off": func(t *testing.T, w *drainWorld, s *podServer,
+			look func(int) string,
+		) {
 			look(1)
 			w.Now = w.Now.Add(-24 * time.Hour)
 			controllertest.Equal(t, "the next look", look(1), "1 daemonsets, 1 lists of pods, 250 evictions")
 		},
-		"news of the node between two looks cost nothing": func(t *testing.T, w *drainWorld, s *podServer, look func(int) string) {
+		"news of the node between two looks cost nothing": func(t *testing.T, w *drainWorld, s *podServer,
+			look func(int) string,
+		) {
 			look(1)
 			w.Now = w.Now.Add(-4500 * time.Millisecond) // half a second after the look
 			controllertest.Equal(t, "a heartbeat", look(0), "")

@@ -58,7 +58,9 @@ const (
 // TestADrainExplainsItself is what the report on the node promises, a sentence each.
 func TestADrainExplainsItself(t *testing.T) {
 	for sentence, story := range map[string]func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer){
-		"each pod that is not gone is told of, and nothing once the drain is done": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
+		"each pod that is not gone is told of, and nothing once the drain is done": func(t *testing.T, w *drainWorld,
+			r *draining.Controller, s *podServer,
+		) {
 			w.drain(r)
 			controllertest.Equal(t, "the report", w.reported(), "shop/web Evicted: terminating (grace period 30s) "+
 				"(since 12:00:00)\n"+proxyStays+"\n"+etcdStays)
@@ -67,7 +69,9 @@ func TestADrainExplainsItself(t *testing.T) {
 			w.drain(r)
 			controllertest.Equal(t, "the report", w.reported(), "")
 		},
-		"a budget in the way is told with the time since when, over a restart": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
+		"a budget in the way is told with the time since when, over a restart": func(t *testing.T, w *drainWorld,
+			r *draining.Controller, s *podServer,
+		) {
 			s.refusing["web"] = true
 			w.drain(r)
 			w.Now = w.Now.Add(20 * time.Minute)
@@ -75,7 +79,9 @@ func TestADrainExplainsItself(t *testing.T) {
 			controllertest.Equal(t, "the report", w.reported(), webBlocked+" (since 12:00:00)\n"+proxyStays+"\n"+
 				etcdStays)
 		},
-		"one event tells of the budget, over a restart and however often it refuses": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
+		"one event tells of the budget, over a restart and however often it refuses": func(t *testing.T, w *drainWorld,
+			r *draining.Controller, s *podServer,
+		) {
 			s.refusing["web"] = true
 			for range 20 {
 				w.drain(r)
@@ -87,7 +93,9 @@ func TestADrainExplainsItself(t *testing.T) {
 					"Warning DrainBlocked: shop/web: blocked by PodDisruptionBudget shop/web: 2 of 3 pods must stay "+
 					"healthy, and 2 are healthy")
 		},
-		"while nothing changes, nothing is written": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
+		"while nothing changes, nothing is written": func(t *testing.T, w *drainWorld, r *draining.Controller,
+			s *podServer,
+		) {
 			s.refusing["web"] = true
 			w.drain(r)
 			before := len(w.Writes.Done)
@@ -103,7 +111,9 @@ func TestADrainExplainsItself(t *testing.T) {
 			controllertest.Equal(t, "evicted", fmt.Sprint(s.evicted), "[]")
 			controllertest.Contains(t, "the node", w.shown(), "applied=drain-v1")
 		},
-		"a pod on a node whose kubelet is silent counts as gone": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
+		"a pod on a node whose kubelet is silent counts as gone": func(t *testing.T, w *drainWorld,
+			r *draining.Controller, s *podServer,
+		) {
 			n := w.Node("n0")
 			n.Status.Conditions = []corev1.NodeCondition{{
 				Type: corev1.NodeReady, Status: corev1.ConditionUnknown,
@@ -122,12 +132,16 @@ func TestADrainExplainsItself(t *testing.T) {
 			w.drain(r)
 			controllertest.Contains(t, "the node", w.shown(), "applied=drain-v1")
 		},
-		"a pod whose DaemonSet was deleted goes": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
+		"a pod whose DaemonSet was deleted goes": func(t *testing.T, w *drainWorld, r *draining.Controller,
+			s *podServer,
+		) {
 			s.noSets = true
 			w.drain(r)
 			controllertest.Contains(t, "evicted", strings.Join(s.evicted, " "), "proxy")
 		},
-		"a server that does not list pods is asked again, and the node says so": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
+		"a server that does not list pods is asked again, and the node says so": func(t *testing.T, w *drainWorld,
+			r *draining.Controller, s *podServer,
+		) {
 			s.deaf = true
 			controllertest.Equal(t, "when to look again", w.drain(r).RequeueAfter, time.Second)
 			controllertest.Contains(t, "the node", w.shown(), "cordoned=true", "listing the pods of node",
@@ -137,7 +151,9 @@ func TestADrainExplainsItself(t *testing.T) {
 			w.drain(r)
 			controllertest.Equal(t, "evicted", fmt.Sprint(s.evicted), "[web]")
 		},
-		"where the policy says so, what is left is deleted, loudly": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
+		"where the policy says so, what is left is deleted, loudly": func(t *testing.T, w *drainWorld,
+			r *draining.Controller, s *podServer,
+		) {
 			w.policy(v1alpha1.DrainDelete, 10*time.Minute)
 			s.refusing["web"] = true
 			w.drain(r)
@@ -170,7 +186,9 @@ func TestADrainExplainsItself(t *testing.T) {
 			}
 			controllertest.Equal(t, "deleted", len(s.deleted), 0)
 		},
-		"an hour of it is told to the metrics, and its end": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
+		"an hour of it is told to the metrics, and its end": func(t *testing.T, w *drainWorld, r *draining.Controller,
+			s *podServer,
+		) {
 			var said []string
 			r.ReportStuck = func(node string, on bool) { said = append(said, fmt.Sprintf("%s %t", node, on)) }
 			s.refusing["web"] = true
@@ -182,14 +200,18 @@ func TestADrainExplainsItself(t *testing.T) {
 			w.drain(r)
 			controllertest.Equal(t, "what the metrics hear", strings.Join(said, ", "), "n0 false, n0 true, n0 false")
 		},
-		"called off, nothing of it is left on the node": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
+		"called off, nothing of it is left on the node": func(t *testing.T, w *drainWorld, r *draining.Controller,
+			s *podServer,
+		) {
 			s.refusing["web"] = true
 			w.drain(r)
 			w.ask("uncordon-v0")
 			w.drain(r)
 			controllertest.Equal(t, "the report", w.Node("n0").Annotations[v1alpha1.DrainReportAnnotation], "")
 		},
-		"a drain for the next config goes on with the clocks of the one before": func(t *testing.T, w *drainWorld, r *draining.Controller, s *podServer) {
+		"a drain for the next config goes on with the clocks of the one before": func(t *testing.T, w *drainWorld,
+			r *draining.Controller, s *podServer,
+		) {
 			s.refusing["web"] = true
 			w.drain(r)
 			w.Now = w.Now.Add(time.Minute)

@@ -81,18 +81,28 @@ func TestDaemonSetsOfAGate(t *testing.T) {
 	}{
 		"a pod that is ready holds nobody up": {controllertest.GateNode(0), []client.Object{controllertest.DaemonSet(0, 9, nil), controllertest.GatePod("cni-1", "n1", controllertest.Ready)}, ""},
 		"one that is not says why":            {controllertest.GateNode(time.Hour), []client.Object{controllertest.DaemonSet(8, 9, nil), broken}, crash},
-		"one that cannot be scheduled says why": {controllertest.GateNode(0), []client.Object{controllertest.DaemonSet(8, 9, nil), controllertest.GatePod("cni-1", "n1", func(p *corev1.Pod) {
-			p.Status.Conditions = []corev1.PodCondition{{
-				Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
-				Reason: "Unschedulable", Message: "0/1 nodes fit",
-			}}
-		})}, "gate network: pod kube-system/cni-1 is not ready: Unschedulable: 0/1 nodes fit"},
-		"one that runs and has not answered yet is named": {controllertest.GateNode(0), []client.Object{controllertest.DaemonSet(8, 9, nil), controllertest.GatePod("cni-1", "n1", func(p *corev1.Pod) {
-			p.Status.ContainerStatuses = []corev1.ContainerStatus{{
-				Name:  "agent",
-				State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
-			}}
-		})}, "gate network: pod kube-system/cni-1 is not ready: container agent is not ready yet"},
+		"one that cannot be scheduled says why": {
+			controllertest.GateNode(0),
+			[]client.Object{controllertest.DaemonSet(8, 9, nil), controllertest.GatePod("cni-1", "n1",
+				func(p *corev1.Pod) {
+					p.Status.Conditions = []corev1.PodCondition{{
+						Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+						Reason: "Unschedulable", Message: "0/1 nodes fit",
+					}}
+				})},
+			"gate network: pod kube-system/cni-1 is not ready: Unschedulable: 0/1 nodes fit",
+		},
+		"one that runs and has not answered yet is named": {
+			controllertest.GateNode(0),
+			[]client.Object{controllertest.DaemonSet(8, 9, nil), controllertest.GatePod("cni-1", "n1",
+				func(p *corev1.Pod) {
+					p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+						Name:  "agent",
+						State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+					}}
+				})},
+			"gate network: pod kube-system/cni-1 is not ready: container agent is not ready yet",
+		},
 		"the pod of another node is not asked":     {controllertest.GateNode(0), []client.Object{controllertest.DaemonSet(8, 9, nil), controllertest.GatePod("cni-2", "n2", controllertest.Ready)}, none},
 		"nor one that another DaemonSet owns":      {controllertest.GateNode(0), []client.Object{controllertest.DaemonSet(8, 9, nil), controllertest.GatePod("cni-1", "n1", func(p *corev1.Pod) { controllertest.Ready(p); p.OwnerReferences[0].UID = "another" })}, none},
 		"beside a dying pod a ready one is enough": {controllertest.GateNode(0), []client.Object{controllertest.DaemonSet(8, 9, nil), broken, controllertest.GatePod("cni-9", "n1", controllertest.Ready)}, ""},
@@ -102,10 +112,15 @@ func TestDaemonSetsOfAGate(t *testing.T) {
 				controllertest.ReadySince(controllertest.Noon.Add(-time.Minute)))},
 			"gate network: pod kube-system/cni-1 was ready before the node went away, and has not said so since",
 		},
-		"one that was taken in since does": {controllertest.GateNode(0), []client.Object{controllertest.DaemonSet(8, 9, nil), controllertest.GatePod("cni-1", "n1", func(p *corev1.Pod) {
-			controllertest.ReadySince(controllertest.Noon.Add(-time.Minute))(p)
-			p.Status.StartTime = &metav1.Time{Time: controllertest.Noon}
-		})}, ""},
+		"one that was taken in since does": {
+			controllertest.GateNode(0),
+			[]client.Object{controllertest.DaemonSet(8, 9, nil), controllertest.GatePod("cni-1", "n1",
+				func(p *corev1.Pod) {
+					controllertest.ReadySince(controllertest.Noon.Add(-time.Minute))(p)
+					p.Status.StartTime = &metav1.Time{Time: controllertest.Noon}
+				})},
+			"",
+		},
 		"one that makes the node's network may be a little earlier":  {controllertest.GateNode(0), []client.Object{controllertest.DaemonSet(8, 9, nil), controllertest.GatePod("cni-1", "n1", controllertest.ReadySince(controllertest.Noon.Add(-10*time.Second)))}, ""},
 		"and once the node is settled, what is said of it is of now": {controllertest.GateNode(2 * time.Minute), []client.Object{controllertest.DaemonSet(8, 9, nil), controllertest.GatePod("cni-1", "n1", controllertest.ReadySince(controllertest.Noon.Add(-time.Hour)))}, ""},
 		"a whole DaemonSet is believed of a settled node":            {controllertest.GateNode(time.Hour), []client.Object{controllertest.DaemonSet(9, 9, nil)}, ""},

@@ -27,9 +27,9 @@ import (
 // Controller assigns configs to nodes, a few at a time.
 //
 // Reads: MachineConfigPool, RolloutPolicy, PinnedImageSet, GitSource.status, MachineConfig, Node, ConfigMap with the
-// revisions of secrets Writes: MachineConfigPool rollout annotation and status, Node desiredConfig, nextConfig,
-// desiredSecrets, requested-by and postponed annotations, Node UpdateInProgress taint, Node labels of the pool that it
-// booted for
+// revisions of secrets
+// Writes: MachineConfigPool rollout annotation and status, Node desiredConfig, nextConfig, desiredSecrets, requested-by
+// and postponed annotations, Node UpdateInProgress taint, Node labels of the pool that it booted for
 type Controller struct {
 	// Client reads from the manager's cache and writes.
 	Client client.Client

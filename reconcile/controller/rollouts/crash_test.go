@@ -116,31 +116,41 @@ func TestACrashBetweenAnyTwoWritesOfARollout(t *testing.T) {
 				settle("worker")
 			}
 		}},
-		"one that is superseded": {[]client.Object{rolloutPolicy("p", two)}, []string{"worker"}, 2, func(w *rolloutWorld, settle func(...string)) {
-			w.finishAll("")
-			settle("worker")
-			w.aim("worker", "v2")
-			settle("worker")
-			for range 4 {
+		"one that is superseded": {
+			[]client.Object{rolloutPolicy("p", two)},
+			[]string{"worker"},
+			2,
+			func(w *rolloutWorld, settle func(...string)) {
 				w.finishAll("")
 				settle("worker")
-			}
-		}},
-		"one that is halted, and tried again": {[]client.Object{rolloutPolicy("p", two)}, []string{"worker"}, 2, func(w *rolloutWorld, settle func(...string)) {
-			w.later(time.Minute)
-			w.finishAll("n1")
-			settle("worker")
-			w.later(time.Minute)
-			w.retry("worker")
-			settle("worker")
-			controllertest.Modify(w.Cluster, w.Node("n1"), func(n *corev1.Node) {
-				n.Annotations[v1alpha1.StateAnnotation] = v1alpha1.StateWorking
-			})
-			for range 4 {
-				w.finishAll("")
+				w.aim("worker", "v2")
 				settle("worker")
-			}
-		}},
+				for range 4 {
+					w.finishAll("")
+					settle("worker")
+				}
+			},
+		},
+		"one that is halted, and tried again": {
+			[]client.Object{rolloutPolicy("p", two)},
+			[]string{"worker"},
+			2,
+			func(w *rolloutWorld, settle func(...string)) {
+				w.later(time.Minute)
+				w.finishAll("n1")
+				settle("worker")
+				w.later(time.Minute)
+				w.retry("worker")
+				settle("worker")
+				controllertest.Modify(w.Cluster, w.Node("n1"), func(n *corev1.Node) {
+					n.Annotations[v1alpha1.StateAnnotation] = v1alpha1.StateWorking
+				})
+				for range 4 {
+					w.finishAll("")
+					settle("worker")
+				}
+			},
+		},
 		"one that is reverted": {[]client.Object{rolloutPolicy("p", func(s *v1alpha1.RolloutPolicySpec) {
 			two(s)
 			s.Failures.Action = v1alpha1.FailureRevert
@@ -153,24 +163,26 @@ func TestACrashBetweenAnyTwoWritesOfARollout(t *testing.T) {
 				settle("worker")
 			}
 		}},
-		"one with a canary, a batch and soaks": {[]client.Object{rolloutPolicy("p", func(s *v1alpha1.RolloutPolicySpec) {
-			two(s)
-			s.Canary = &v1alpha1.RolloutCanary{
-				Nodes: new(intstr.FromInt32(1)),
-				Soak:  metav1.Duration{Duration: time.Minute},
-			}
-			s.Batches = []v1alpha1.RolloutBatch{{
-				UpTo: intstr.FromInt32(2),
-				Soak: metav1.Duration{Duration: time.Minute},
-			}}
-		})}, []string{"worker"}, 2, func(w *rolloutWorld, settle func(...string)) {
-			for range 8 {
-				w.finishAll("")
-				settle("worker")
-				w.later(90 * time.Second)
-				settle("worker")
-			}
-		}},
+		"one with a canary, a batch and soaks": {
+			[]client.Object{rolloutPolicy("p", func(s *v1alpha1.RolloutPolicySpec) {
+				two(s)
+				s.Canary = &v1alpha1.RolloutCanary{
+					Nodes: new(intstr.FromInt32(1)),
+					Soak:  metav1.Duration{Duration: time.Minute},
+				}
+				s.Batches = []v1alpha1.RolloutBatch{{
+					UpTo: intstr.FromInt32(2),
+					Soak: metav1.Duration{Duration: time.Minute},
+				}}
+			})}, []string{"worker"}, 2, func(w *rolloutWorld, settle func(...string)) {
+				for range 8 {
+					w.finishAll("")
+					settle("worker")
+					w.later(90 * time.Second)
+					settle("worker")
+				}
+			},
+		},
 		"two pools with one budget": {[]client.Object{rolloutPolicy("p", func(s *v1alpha1.RolloutPolicySpec) {
 			s.Pools, s.MaxUnavailableTogether = []string{"worker", "infra"}, new(intstr.FromInt32(1))
 		})}, []string{"worker", "infra"}, 1, func(w *rolloutWorld, settle func(...string)) {

@@ -38,7 +38,9 @@ func (w *rolloutWorld) writesTo(node string) int {
 func TestWritesToNodes(t *testing.T) {
 	told := func(w *rolloutWorld) int { return strings.Count(w.nodes(), "v0>v1") }
 	for sentence, story := range map[string]func(t *testing.T, w *rolloutWorld, r *rolling){
-		"an answer that is lost counts as a write until the informer tells": func(t *testing.T, w *rolloutWorld, r *rolling) {
+		"an answer that is lost counts as a write until the informer tells": func(t *testing.T, w *rolloutWorld,
+			r *rolling,
+		) {
 			w.Writes.Fault = func(what string) (bool, error) {
 				if onNode(what, "n0") {
 					return true, errLost
@@ -60,7 +62,9 @@ func TestWritesToNodes(t *testing.T) {
 			controllertest.Equal(t, "nodes told", w.nodes(), "n0 v0>v1, n1 v0>v0 tainted, n2 v0>v0 tainted, n3 v0>v0 "+
 				"tainted")
 		},
-		"a write that was never done is asked about after some seconds, and holds nobody up": func(t *testing.T, w *rolloutWorld, r *rolling) {
+		"a write that was never done is asked about after some seconds, and holds nobody up": func(t *testing.T,
+			w *rolloutWorld, r *rolling,
+		) {
 			w.Writes.Fault = func(what string) (bool, error) {
 				if onNode(what, "n0") {
 					return false, errLost
@@ -76,7 +80,9 @@ func TestWritesToNodes(t *testing.T) {
 			r.roll()
 			controllertest.Equal(t, "nodes told after a question", told(w), 1)
 		},
-		"a record whose answer is lost is not decided upon again before it is shown": func(t *testing.T, w *rolloutWorld, r *rolling) {
+		"a record whose answer is lost is not decided upon again before it is shown": func(t *testing.T,
+			w *rolloutWorld, r *rolling,
+		) {
 			first := true
 			w.Writes.Fault = func(what string) (bool, error) {
 				if first && onNode(what, "worker") {
@@ -117,7 +123,9 @@ func TestWritesToNodes(t *testing.T) {
 			r.roll()
 			controllertest.Equal(t, "the nodes", w.nodes(), "n0 v0>v1, n2 v0>v1, n3 v0>v1")
 		},
-		"what an API server refuses for good is not taken for a conflict": func(t *testing.T, w *rolloutWorld, r *rolling) {
+		"what an API server refuses for good is not taken for a conflict": func(t *testing.T, w *rolloutWorld,
+			r *rolling,
+		) {
 			w.Writes.Fault = func(what string) (bool, error) {
 				if onNode(what, "n1") {
 					return false, apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "n1",
@@ -153,7 +161,9 @@ func TestWritesToNodes(t *testing.T) {
 				t.Errorf("%d writes were tried", n)
 			}
 		},
-		"a whole rollout costs a node two writes at most, and one where it is told at once": func(t *testing.T, w *rolloutWorld, r *rolling) {
+		"a whole rollout costs a node two writes at most, and one where it is told at once": func(t *testing.T,
+			w *rolloutWorld, r *rolling,
+		) {
 			for range 20 {
 				r.roll()
 				w.finishAll("")

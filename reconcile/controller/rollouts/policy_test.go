@@ -107,7 +107,9 @@ func TestRolloutPolicies(t *testing.T) {
 		policy *v1alpha1.RolloutPolicy
 		story  func(t *testing.T, w *rolloutWorld, r *rolling)
 	}{
-		"the pool records the closed gates of a node without a step": {gatedAtOnce, func(t *testing.T, w *rolloutWorld, r *rolling) {
+		"the pool records the closed gates of a node without a step": {gatedAtOnce, func(t *testing.T, w *rolloutWorld,
+			r *rolling,
+		) {
 			r.Gates = &gates.Evaluator{Live: w.Admin, Client: w.Client, Now: r.Now, Events: w.Events}
 			r.roll()
 			w.finish("n0")
@@ -117,7 +119,9 @@ func TestRolloutPolicies(t *testing.T) {
 			controllertest.Contains(t, "the closed gates", w.Pool("worker").Annotations[v1alpha1.ClosedGatesAnnotation],
 				`{"node":"n0","why":"gate `, "there is no DaemonSet net/proxy")
 		}},
-		"the first failure halts; a restart remembers; retry goes on": {halts, func(t *testing.T, w *rolloutWorld, r *rolling) {
+		"the first failure halts; a restart remembers; retry goes on": {halts, func(t *testing.T, w *rolloutWorld,
+			r *rolling,
+		) {
 			r.roll()
 			w.later(time.Minute)
 			w.fail("n0", "no space")
@@ -155,22 +159,27 @@ func TestRolloutPolicies(t *testing.T) {
 			controllertest.Equal(t, "who asked for the config of a node", v1alpha1.ParseConfigRequest(asked,
 				"v1").Revision, w.Config("v1").Annotations[v1alpha1.RevisionAnnotation])
 		}},
-		"a retry that failed before anybody looked is told as resumed and halted": {halts, func(t *testing.T, w *rolloutWorld, r *rolling) {
-			r.roll()
-			w.fail("n0", "no space")
-			r.roll()
-			r.roll()
-			w.later(time.Minute)
-			w.retry("worker")
-			w.failAgain("n0", "v1")
-			r.roll()
-			controllertest.Equal(t, "the verdict", w.record("worker").Verdict, v1alpha1.RolloutHalted)
-			controllertest.Equal(t, "events of the resumption", w.countEvents("RolloutResumed"), 1)
-			controllertest.Equal(t, "events of the halts", w.countEvents("RolloutHalted"), 2)
-			r.roll()
-			controllertest.Equal(t, "events of the halts after another look", w.countEvents("RolloutHalted"), 2)
-		}},
-		"a new commit lifts the verdict, and the broken node is told first": {halts, func(t *testing.T, w *rolloutWorld, r *rolling) {
+		"a retry that failed before anybody looked is told as resumed and halted": {
+			halts,
+			func(t *testing.T, w *rolloutWorld, r *rolling) {
+				r.roll()
+				w.fail("n0", "no space")
+				r.roll()
+				r.roll()
+				w.later(time.Minute)
+				w.retry("worker")
+				w.failAgain("n0", "v1")
+				r.roll()
+				controllertest.Equal(t, "the verdict", w.record("worker").Verdict, v1alpha1.RolloutHalted)
+				controllertest.Equal(t, "events of the resumption", w.countEvents("RolloutResumed"), 1)
+				controllertest.Equal(t, "events of the halts", w.countEvents("RolloutHalted"), 2)
+				r.roll()
+				controllertest.Equal(t, "events of the halts after another look", w.countEvents("RolloutHalted"), 2)
+			},
+		},
+		"a new commit lifts the verdict, and the broken node is told first": {halts, func(t *testing.T, w *rolloutWorld,
+			r *rolling,
+		) {
 			r.roll()
 			w.fail("n0", "no space")
 			r.roll()
@@ -180,7 +189,9 @@ func TestRolloutPolicies(t *testing.T) {
 			controllertest.Equal(t, "the verdict", w.record("worker").Verdict, "")
 			controllertest.Equal(t, "the config of the record", w.record("worker").Config, "v2")
 		}},
-		"too many failures revert the pool to what all of it ran": {reverts, func(t *testing.T, w *rolloutWorld, r *rolling) {
+		"too many failures revert the pool to what all of it ran": {reverts, func(t *testing.T, w *rolloutWorld,
+			r *rolling,
+		) {
 			w.aim("worker", "v0")
 			r.roll()
 			controllertest.Equal(t, "what all of it runs", w.Pool("worker").Status.Configuration.Name, "v0")
@@ -202,37 +213,43 @@ func TestRolloutPolicies(t *testing.T) {
 			r.roll()
 			controllertest.Contains(t, "the nodes after a new commit", w.nodes(), "v0>v2")
 		}},
-		"a revert keeps how many nodes ran the config, and its end is told": {reverts, func(t *testing.T, w *rolloutWorld, r *rolling) {
-			w.aim("worker", "v0")
-			r.roll()
-			w.aim("worker", "v1")
-			r.roll()
-			w.later(time.Minute)
-			w.finish("n0")
-			r.roll()
-			w.later(time.Minute)
-			w.fail("n1", "no space")
-			r.roll()
-			r.roll()
-			controllertest.Equal(t, "the verdict", w.record("worker").Verdict, v1alpha1.RolloutReverted)
-			controllertest.Equal(t, "nodes that ran it", w.record("worker").Updated, 1)
-			w.aim("worker", "v0")
-			r.roll()
-			past, err := v1alpha1.ParseRolloutHistory(w.Pool("worker").Annotations[v1alpha1.RolloutHistoryAnnotation])
-			if err != nil || len(past) == 0 {
-				t.Fatalf("the history is %v, %v", past, err)
-			}
-			controllertest.Equal(t, "nodes that ran it, in the history", past[0].Updated, 1)
-			before := w.countEvents("Completed")
-			for _, name := range []string{"n0", "n1", "n2"} {
-				w.finish(name)
+		"a revert keeps how many nodes ran the config, and its end is told": {
+			reverts,
+			func(t *testing.T, w *rolloutWorld, r *rolling) {
+				w.aim("worker", "v0")
 				r.roll()
-			}
-			controllertest.Equal(t, "Updated", controllertest.PoolCondition(w.Pool("worker"),
-				mcfgv1.MachineConfigPoolUpdated), "True|All nodes are updated with MachineConfig v0")
-			controllertest.Equal(t, "events of the end of the undo", w.countEvents("Completed")-before, 1)
-		}},
-		"a pool does not go back to what is not there any more": {reverts, func(t *testing.T, w *rolloutWorld, r *rolling) {
+				w.aim("worker", "v1")
+				r.roll()
+				w.later(time.Minute)
+				w.finish("n0")
+				r.roll()
+				w.later(time.Minute)
+				w.fail("n1", "no space")
+				r.roll()
+				r.roll()
+				controllertest.Equal(t, "the verdict", w.record("worker").Verdict, v1alpha1.RolloutReverted)
+				controllertest.Equal(t, "nodes that ran it", w.record("worker").Updated, 1)
+				w.aim("worker", "v0")
+				r.roll()
+				past, err := v1alpha1.ParseRolloutHistory(
+					w.Pool("worker").Annotations[v1alpha1.RolloutHistoryAnnotation])
+				if err != nil || len(past) == 0 {
+					t.Fatalf("the history is %v, %v", past, err)
+				}
+				controllertest.Equal(t, "nodes that ran it, in the history", past[0].Updated, 1)
+				before := w.countEvents("Completed")
+				for _, name := range []string{"n0", "n1", "n2"} {
+					w.finish(name)
+					r.roll()
+				}
+				controllertest.Equal(t, "Updated", controllertest.PoolCondition(w.Pool("worker"),
+					mcfgv1.MachineConfigPoolUpdated), "True|All nodes are updated with MachineConfig v0")
+				controllertest.Equal(t, "events of the end of the undo", w.countEvents("Completed")-before, 1)
+			},
+		},
+		"a pool does not go back to what is not there any more": {reverts, func(t *testing.T, w *rolloutWorld,
+			r *rolling,
+		) {
 			w.aim("worker", "v0")
 			r.roll()
 			w.aim("worker", "v1")
@@ -283,26 +300,29 @@ func TestRolloutPolicies(t *testing.T) {
 			controllertest.Equal(t, "the nodes after it", w.nodes(), "n0 v1>v1, n1 v0>v1, n2 v0>v1")
 			controllertest.Equal(t, "events of the step", w.countEvents("StepDone"), 1)
 		}},
-		"outside of its window a pool waits; the opening is told; the next night comes by itself": {nightly, func(t *testing.T, w *rolloutWorld, r *rolling) {
-			for range 3 {
-				r.roll()
-			}
-			controllertest.Equal(t, "the nodes told at noon", strings.Count(w.nodes(), "v0>v1"), 0)
-			controllertest.Contains(t, "RolloutBlocked", w.blocked("worker"), "True|Window|", "night")
-			controllertest.Equal(t, "events of the closed window", w.countEvents("WindowClosed"), 1)
-			again := w.rollout()
-			again.roll()
-			controllertest.Equal(t, "events of the closed window after a restart", w.countEvents("WindowClosed"), 1)
-			w.later(10*time.Hour + time.Minute)
-			again.roll()
-			again.roll()
-			controllertest.Contains(t, "the nodes at night", w.nodes(), "n0 v0>v1")
-			controllertest.Equal(t, "events of the open window", w.countEvents("WindowOpened"), 1)
-			w.later(2 * time.Hour)
-			w.finish("n0")
-			again.roll()
-			controllertest.Equal(t, "the nodes told after the window closed", strings.Count(w.nodes(), "v0>v1"), 0)
-		}},
+		"outside of its window a pool waits; the opening is told; the next night comes by itself": {
+			nightly,
+			func(t *testing.T, w *rolloutWorld, r *rolling) {
+				for range 3 {
+					r.roll()
+				}
+				controllertest.Equal(t, "the nodes told at noon", strings.Count(w.nodes(), "v0>v1"), 0)
+				controllertest.Contains(t, "RolloutBlocked", w.blocked("worker"), "True|Window|", "night")
+				controllertest.Equal(t, "events of the closed window", w.countEvents("WindowClosed"), 1)
+				again := w.rollout()
+				again.roll()
+				controllertest.Equal(t, "events of the closed window after a restart", w.countEvents("WindowClosed"), 1)
+				w.later(10*time.Hour + time.Minute)
+				again.roll()
+				again.roll()
+				controllertest.Contains(t, "the nodes at night", w.nodes(), "n0 v0>v1")
+				controllertest.Equal(t, "events of the open window", w.countEvents("WindowOpened"), 1)
+				w.later(2 * time.Hour)
+				w.finish("n0")
+				again.roll()
+				controllertest.Equal(t, "the nodes told after the window closed", strings.Count(w.nodes(), "v0>v1"), 0)
+			},
+		},
 		"somebody may open the window for a while": {nightly, func(t *testing.T, w *rolloutWorld, r *rolling) {
 			controllertest.Modify(w.Cluster, w.Pool("worker"), func(p *mcfgv1.MachineConfigPool) {
 				metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.OpenUntilAnnotation,
@@ -311,63 +331,73 @@ func TestRolloutPolicies(t *testing.T) {
 			r.roll()
 			controllertest.Contains(t, "the nodes", w.nodes(), "n0 v0>v1")
 		}},
-		"nodes are asked for their DaemonSets, and then a job is run, before the next step": {gated, func(t *testing.T, w *rolloutWorld, r *rolling) {
-			r.Gates = &gates.Evaluator{Live: w.Admin, Client: w.Client, Now: r.Now, Events: w.Events}
-			r.roll()
-			w.finish("n0")
-			r.roll()
-			controllertest.Contains(t, "RolloutBlocked without the DaemonSet", w.blocked("worker"), "True|Gate|", "n0",
-				"there is no DaemonSet net/proxy")
-			controllertest.Contains(t, "the closed gates without the DaemonSet",
-				w.Pool("worker").Annotations[v1alpha1.ClosedGatesAnnotation], `{"node":"n0","why":"gate `,
-				"there is no DaemonSet net/proxy")
-			w.Create(&appsv1.DaemonSet{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "net", Name: "proxy", UID: "1"},
-				Spec:       appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{}},
-			})
-			w.Create(&corev1.Pod{
-				ObjectMeta: metav1.ObjectMeta{
-					Namespace: "net", Name: "proxy-0",
-					OwnerReferences: []metav1.OwnerReference{{UID: "1", Controller: new(true)}},
-				},
-				Spec: corev1.PodSpec{NodeName: "n0"},
-				Status: corev1.PodStatus{
-					Phase:      corev1.PodRunning,
-					Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
-				},
-			})
-			w.later(time.Minute)
-			r.roll()
-			r.roll()
-			controllertest.Contains(t, "RolloutBlocked without the job", w.blocked("worker"), "True|Gate|",
-				"there is no CronJob net/smoke")
-			controllertest.Contains(t, "the closed gates without the job",
-				w.Pool("worker").Annotations[v1alpha1.ClosedGatesAnnotation],
-				`[{"gate":"smoke","why":"there is no CronJob net/smoke`)
-			controllertest.Equal(t, "the nodes", w.nodes(), "n0 v1>v1, n1 v0>v0 tainted, n2 v0>v0 tainted")
-			w.Create(&batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{
-				Namespace: "net", Name: "smoke",
-				Labels: map[string]string{v1alpha1.GateLabel: "true"},
-			}})
-			w.later(time.Minute)
-			r.roll()
-			var jobs batchv1.JobList
-			if err := w.Admin.List(t.Context(), &jobs); err != nil || len(jobs.Items) != 1 {
-				t.Fatalf("jobs %v, %v", jobs.Items, err)
-			}
-			report(w.Cluster, &jobs.Items[0], func(j *batchv1.Job) {
-				j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
-			})
-			w.later(time.Minute)
-			again := w.rollout()
-			again.Gates = &gates.Evaluator{Live: w.Admin, Client: w.Client, Now: r.Now, Events: w.Events}
-			again.roll()
-			again.roll()
-			controllertest.Equal(t, "the nodes once the job is done", w.nodes(), "n0 v1>v1, n1 v0>v1, n2 v0>v0 tainted")
-			controllertest.Equal(t, "the closed gates once the job is done",
-				w.Pool("worker").Annotations[v1alpha1.ClosedGatesAnnotation], "")
-		}},
-		"a policy that cannot be read stops its pool, and is told once": {broken, func(t *testing.T, w *rolloutWorld, r *rolling) {
+		"nodes are asked for their DaemonSets, and then a job is run, before the next step": {
+			gated,
+			func(t *testing.T, w *rolloutWorld, r *rolling) {
+				r.Gates = &gates.Evaluator{Live: w.Admin, Client: w.Client, Now: r.Now, Events: w.Events}
+				r.roll()
+				w.finish("n0")
+				r.roll()
+				controllertest.Contains(t, "RolloutBlocked without the DaemonSet", w.blocked("worker"), "True|Gate|",
+					"n0",
+					"there is no DaemonSet net/proxy")
+				controllertest.Contains(t, "the closed gates without the DaemonSet",
+					w.Pool("worker").Annotations[v1alpha1.ClosedGatesAnnotation], `{"node":"n0","why":"gate `,
+					"there is no DaemonSet net/proxy")
+				w.Create(&appsv1.DaemonSet{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "net", Name: "proxy", UID: "1"},
+					Spec:       appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{}},
+				})
+				w.Create(&corev1.Pod{
+					ObjectMeta: metav1.ObjectMeta{
+						Namespace: "net", Name: "proxy-0",
+						OwnerReferences: []metav1.OwnerReference{{UID: "1", Controller: new(true)}},
+					},
+					Spec: corev1.PodSpec{NodeName: "n0"},
+					Status: corev1.PodStatus{
+						Phase:      corev1.PodRunning,
+						Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+					},
+				})
+				w.later(time.Minute)
+				r.roll()
+				r.roll()
+				controllertest.Contains(t, "RolloutBlocked without the job", w.blocked("worker"), "True|Gate|",
+					"there is no CronJob net/smoke")
+				controllertest.Contains(t, "the closed gates without the job",
+					w.Pool("worker").Annotations[v1alpha1.ClosedGatesAnnotation],
+					`[{"gate":"smoke","why":"there is no CronJob net/smoke`)
+				controllertest.Equal(t, "the nodes", w.nodes(), "n0 v1>v1, n1 v0>v0 tainted, n2 v0>v0 tainted")
+				w.Create(&batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{
+					Namespace: "net", Name: "smoke",
+					Labels: map[string]string{v1alpha1.GateLabel: "true"},
+				}})
+				w.later(time.Minute)
+				r.roll()
+				var jobs batchv1.JobList
+				if err := w.Admin.List(t.Context(), &jobs); err != nil || len(jobs.Items) != 1 {
+					t.Fatalf("jobs %v, %v", jobs.Items, err)
+				}
+				report(w.Cluster, &jobs.Items[0], func(j *batchv1.Job) {
+					j.Status.Conditions = []batchv1.JobCondition{{
+						Type:   batchv1.JobComplete,
+						Status: corev1.ConditionTrue,
+					}}
+				})
+				w.later(time.Minute)
+				again := w.rollout()
+				again.Gates = &gates.Evaluator{Live: w.Admin, Client: w.Client, Now: r.Now, Events: w.Events}
+				again.roll()
+				again.roll()
+				controllertest.Equal(t, "the nodes once the job is done", w.nodes(),
+					"n0 v1>v1, n1 v0>v1, n2 v0>v0 tainted")
+				controllertest.Equal(t, "the closed gates once the job is done",
+					w.Pool("worker").Annotations[v1alpha1.ClosedGatesAnnotation], "")
+			},
+		},
+		"a policy that cannot be read stops its pool, and is told once": {broken, func(t *testing.T, w *rolloutWorld,
+			r *rolling,
+		) {
 			for range 3 {
 				r.roll()
 			}

@@ -21,7 +21,9 @@ import (
 // TestRollingOut is what the rollout controller promises, a sentence each.
 func TestRollingOut(t *testing.T) {
 	for sentence, story := range map[string]func(t *testing.T, w *rolloutWorld, r *rolling){
-		"one node at a time; those that wait are tainted until it is their turn": func(t *testing.T, w *rolloutWorld, r *rolling) {
+		"one node at a time; those that wait are tainted until it is their turn": func(t *testing.T, w *rolloutWorld,
+			r *rolling,
+		) {
 			r.roll()
 			controllertest.Equal(t, "after the first look", w.nodes(), "n0 v0>v1, n1 v0>v0 tainted, n2 v0>v0 tainted")
 			r.roll()
@@ -60,7 +62,9 @@ func TestRollingOut(t *testing.T) {
 			}
 			controllertest.Equal(t, "the events", strings.Join(w.Events.Lines, "\n"), strings.Join(want, "\n"))
 		},
-		"a pool that was created again with its record names what its nodes ran, and no rollout completed": func(t *testing.T, w *rolloutWorld, r *rolling) {
+		"a pool that was created again with its record names what its nodes ran, and no rollout completed": func(
+			t *testing.T, w *rolloutWorld, r *rolling,
+		) {
 			controllertest.Modify(w.Cluster, w.Pool("worker"), func(p *mcfgv1.MachineConfigPool) {
 				p.Annotations[v1alpha1.RolloutAnnotation] = `{"config":"v1","began":"2026-01-02T11:50:00Z","healthy":"v0"}`
 			})
@@ -86,7 +90,9 @@ func TestRollingOut(t *testing.T) {
 				p.Annotations[v1alpha1.PausedUntilAnnotation]), "false")
 			controllertest.Equal(t, "events", w.countEvents("Resumed"), 1)
 		},
-		"the end of a pause that a user ended early does not end the next pause": func(t *testing.T, w *rolloutWorld, r *rolling) {
+		"the end of a pause that a user ended early does not end the next pause": func(t *testing.T, w *rolloutWorld,
+			r *rolling,
+		) {
 			controllertest.Modify(w.Cluster, w.Pool("worker"), func(p *mcfgv1.MachineConfigPool) {
 				metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.PausedUntilAnnotation,
 					w.Now.Add(time.Hour).Format(time.RFC3339))
@@ -121,7 +127,9 @@ func TestRollingOut(t *testing.T) {
 			controllertest.Contains(t, "RolloutBlocked", controllertest.PoolCondition(w.Pool("worker"),
 				"RolloutBlocked"), "False|")
 		},
-		"the end of a hold that a user ended early does not end the next hold": func(t *testing.T, w *rolloutWorld, r *rolling) {
+		"the end of a hold that a user ended early does not end the next hold": func(t *testing.T, w *rolloutWorld,
+			r *rolling,
+		) {
 			controllertest.Modify(w.Cluster, w.Pool("worker"), func(p *mcfgv1.MachineConfigPool) {
 				metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.HeldUntilAnnotation,
 					w.Now.Add(time.Hour).Format(time.RFC3339))

@@ -76,9 +76,10 @@ func TestAttestedPool(t *testing.T) {
 		"a request of another node":    {requests: []certificatesv1.CertificateSigningRequest{request("b.example.com", v1alpha1.PoolGroup("infra", ""))}},
 		"a server that is open to all": {requests: []certificatesv1.CertificateSigningRequest{request(name, v1alpha1.BootstrapGroup)}},
 		"records of two pools":         {requests: []certificatesv1.CertificateSigningRequest{request(name, v1alpha1.PoolGroup("infra", "")), request(name, v1alpha1.PoolGroup("edge", ""))}},
-		"a request that is newer": {requests: []certificatesv1.CertificateSigningRequest{request(name, v1alpha1.PoolGroup("infra", ""), func(r *certificatesv1.CertificateSigningRequest) {
-			r.CreationTimestamp = metav1.NewTime(noon.Add(time.Second))
-		})}},
+		"a request that is newer": {requests: []certificatesv1.CertificateSigningRequest{request(name,
+			v1alpha1.PoolGroup("infra", ""), func(r *certificatesv1.CertificateSigningRequest) {
+				r.CreationTimestamp = metav1.NewTime(noon.Add(time.Second))
+			})}},
 		"a request that nobody approved":  {requests: []certificatesv1.CertificateSigningRequest{request(name, v1alpha1.PoolGroup("infra", ""), func(r *certificatesv1.CertificateSigningRequest) { r.Status.Conditions = nil })}},
 		"a request without a certificate": {requests: []certificatesv1.CertificateSigningRequest{request(name, v1alpha1.PoolGroup("infra", ""), func(r *certificatesv1.CertificateSigningRequest) { r.Status.Certificate = nil })}},
 		"a request for another signer":    {requests: []certificatesv1.CertificateSigningRequest{request(name, v1alpha1.PoolGroup("infra", ""), func(r *certificatesv1.CertificateSigningRequest) { r.Spec.SignerName = "example.com/x" })}},

@@ -215,16 +215,19 @@ var services = []struct {
 		m.unit("a.service", "[Service]\nType=notify\nTimeoutStartSec=1\nExecStart=/bin/sleep infinity\n")
 		m.says(m.restart("a.service"), "ended as failed", "result timeout")
 	}},
-	{"enabled at run time only is not enabled for the daemon, as for systemctl's own enable and disable", func(m machine) {
-		m.unit("a.service", server+"[Install]\nWantedBy=multi-user.target\n")
-		sh(m.t, "systemctl enable --runtime a.service")
-		m.enabled("a.service", "enabled-runtime", false)
-		m.ok(m.units.Enable(m.t.Context(), "a.service"))
-		m.enabled("a.service", "enabled", true)
-		m.ok(m.units.Disable(m.t.Context(), "a.service"))
-		m.enabled("a.service", "enabled-runtime", false)
-		sh(m.t, "systemctl disable --runtime a.service")
-	}},
+	{
+		"enabled at run time only is not enabled for the daemon, as for systemctl's own enable and disable",
+		func(m machine) {
+			m.unit("a.service", server+"[Install]\nWantedBy=multi-user.target\n")
+			sh(m.t, "systemctl enable --runtime a.service")
+			m.enabled("a.service", "enabled-runtime", false)
+			m.ok(m.units.Enable(m.t.Context(), "a.service"))
+			m.enabled("a.service", "enabled", true)
+			m.ok(m.units.Disable(m.t.Context(), "a.service"))
+			m.enabled("a.service", "enabled-runtime", false)
+			sh(m.t, "systemctl disable --runtime a.service")
+		},
+	},
 	{"a unit of a generator runs and cannot be enabled", func(m machine) {
 		sh(m.t, `mkdir -p /etc/systemd/system-generators
 			printf '#!/bin/sh\nprintf "[Service]\\nExecStart=/bin/sleep infinity\\n[Install]\\nWantedBy=multi-user.target\\n" >$1/made.service\n' >/etc/systemd/system-generators/lab

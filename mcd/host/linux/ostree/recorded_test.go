@@ -18,7 +18,8 @@ func TestWhatTheRealProgramsPrintIsUnderstood(t *testing.T) {
 	el := release{coreOS: true, enterprise: true}
 	for file, want := range map[string]string{
 		"rpm-ostree-rhcos.json": "booted 0 registry.example/release/os@sha256:" + strings.Repeat("1", 64) + "\nnext 0 registry.example/release/os@sha256:" + strings.Repeat("1", 64),
-		"rpm-ostree-edge.json": "booted 0 ostree://edge:rhel/8/x86_64/edge@" + strings.Repeat("c", 64) + " with [glibc-langpack-en ksh rhc wget] [] [] []" +
+		"rpm-ostree-edge.json": "booted 0 ostree://edge:rhel/8/x86_64/edge@" + strings.Repeat("c", 64) +
+			" with [glibc-langpack-en ksh rhc wget] [] [] []" +
 			"\nnext 0 ostree://edge:rhel/8/x86_64/edge@" + strings.Repeat("c", 64) + " with [glibc-langpack-en ksh " +
 			"rhc wget] [] [] []",
 		"rpm-ostree-staged.json": "booted 1 ostree://fedora:fedora/x86_64/coreos/stable@" + strings.Repeat("9", 64) +
