@@ -173,9 +173,9 @@ verify-deadcode:
 	$(call say,verify: functions that no program can reach)
 	@go run -C tools ./deadcode
 
-# docs/writing.md has the rules. tools/prose/baseline.txt lists the files that do not follow them yet.
+# docs/writing.md is the guide. tools/prose/words.txt has the words.
 verify-prose:
-	$(call say,verify: prose)
+	$(call say,verify: words)
 	@go run -C tools ./prose
 
 # Generated once more in a copy, so that nothing here changes and a dirty git tree does not matter.

@@ -1,136 +1,117 @@
 package main
 
 import (
+	_ "embed"
 	"flag"
 	"fmt"
+	"go/scanner"
+	"go/token"
 	"io"
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
-	"slices"
+	"regexp"
 	"strings"
 )
 
+//go:embed words.txt
+var wordList string
+
+// word is a line of words.txt.
+type word struct {
+	pattern *regexp.Regexp
+	instead string
+}
+
 func main() {
-	update := flag.Bool("update", false, "write the counts to baseline.txt, if their sum does not grow")
-	list := flag.Bool("list", false, "print every offence below the given paths")
 	root := flag.String("root", "..", "the repository")
 	flag.Parse()
-	ok, err := run(os.Stdout, *root, *update, *list, flag.Args())
-	if err != nil {
+	found, err := check(os.Stdout, os.DirFS(*root), parseWords(wordList))
+	switch {
+	case err != nil:
 		fmt.Fprintln(os.Stderr, "prose:", err)
 		os.Exit(2)
-	}
-	if !ok {
+	case found > 0:
 		os.Exit(1)
 	}
 }
 
-// run checks the repository. run returns false if there are more offences than the baseline allows.
-func run(w io.Writer, root string, update, list bool, paths []string) (bool, error) {
-	found, err := checkTree(os.DirFS(root))
-	if err != nil {
-		return false, err
-	}
-	if list {
-		for _, o := range found {
-			if len(paths) == 0 || slices.ContainsFunc(paths, func(p string) bool {
-				return o.file == p || strings.HasPrefix(o.file, p+"/")
-			}) {
-				fmt.Fprintln(w, o)
-			}
+// parseWords reads lines such as "roll-outs?: rollout". A word is a regular expression for a whole word.
+func parseWords(text string) []word {
+	var out []word
+	for l := range strings.Lines(text) {
+		if l = strings.TrimSpace(l); l == "" || strings.HasPrefix(l, "#") {
+			continue
 		}
-		return true, nil
+		pattern, instead, _ := strings.Cut(l, ": ")
+		out = append(out, word{regexp.MustCompile(`(?i)(?:^|[^\w./-])(` + pattern + `)(?:$|[^\w/-])`), instead})
 	}
-	file := filepath.Join(root, "tools/prose/baseline.txt")
-	text, err := os.ReadFile(file)
-	if err != nil && !os.IsNotExist(err) {
-		return false, err
-	}
-	allowed, err := parseBaseline(string(text))
-	if err != nil {
-		return false, fmt.Errorf("reading %s: %w", file, err)
-	}
-	now := counts(found)
-	if update {
-		if len(allowed) > 0 && now.sum() > allowed.sum() {
-			return false, fmt.Errorf("%d offences, and the baseline has %d: it may only shrink", now.sum(),
-				allowed.sum())
-		}
-		return true, os.WriteFile(file, []byte(now.String()), 0o644)
-	}
-	return report(w, found, now, allowed), nil
+	return out
 }
 
-// report prints the offences of each file that has more offences than the baseline allows.
-func report(w io.Writer, found []offence, now, allowed baseline) bool {
-	ok := true
-	for _, o := range found {
-		if !now.allows(o.file, allowed) {
-			fmt.Fprintln(w, o)
-			ok = false
-		}
-	}
-	switch {
-	case !ok:
-		fmt.Fprintln(w, "rewrite the new sentences; the rules are in docs/writing.md")
-	case now.String() != allowed.String():
-		fmt.Fprintf(w, "%d offences, and the baseline has %d: go run -C tools ./prose -update\n", now.sum(),
-			allowed.sum())
-	}
-	return ok
-}
-
-// checkTree reads every file to which the rules apply.
-func checkTree(tree fs.FS) ([]offence, error) {
-	var out []offence
-	err := fs.WalkDir(tree, ".", func(p string, e fs.DirEntry, err error) error {
+// check prints each line of the repository's texts that has one of the words, and returns how many it found.
+func check(w io.Writer, tree fs.FS, words []word) (found int, err error) {
+	err = fs.WalkDir(tree, ".", func(p string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		if e.IsDir() {
-			if p != "." && skipDir(p, e.Name()) {
+			if name := e.Name(); p != "." && (name[0] == '.' || name == "testdata" || p == "bin" || p == "dist") {
 				return fs.SkipDir
 			}
 			return nil
 		}
-		read := reader(p)
-		if read == nil || !e.Type().IsRegular() {
+		if !isRead(p) || !e.Type().IsRegular() {
 			return nil
 		}
-		text, err := fs.ReadFile(tree, p)
+		data, err := fs.ReadFile(tree, p)
 		if err != nil {
 			return err
 		}
-		blocks, err := read(string(text))
-		if err != nil {
-			return fmt.Errorf("reading %s: %w", p, err)
-		}
-		for _, b := range blocks {
-			out = append(out, check(p, b)...)
+		for i, l := range strings.Split(texts(p, data), "\n") {
+			for _, word := range words {
+				if m := word.pattern.FindStringSubmatch(l); m != nil {
+					fmt.Fprintf(w, "%s:%d: %q: write %s\n", p, i+1, m[1], word.instead)
+					found++
+				}
+			}
 		}
 		return nil
 	})
-	return out, err
+	return found, err
 }
 
-func skipDir(p, name string) bool {
-	return strings.HasPrefix(name, ".") || name == "testdata" || p == "bin" || p == "dist" || p == "my-config"
-}
-
-// reader returns the function that reads the texts of a file, or nil.
-func reader(p string) func(string) ([]block, error) {
-	switch ext := path.Ext(p); {
-	case ext == ".md":
-		return markdown
-	case strings.HasPrefix(p, "test/") || strings.HasPrefix(p, "bench/"):
-		return nil
-	case ext == ".go" && !strings.HasSuffix(p, "_test.go") && !strings.HasPrefix(path.Base(p), "zz_generated"):
-		return literals
-	case ext == ".yaml" && strings.HasPrefix(p, "config/") && !strings.HasPrefix(p, "config/crd/"),
-		(ext == ".yaml" || ext == ".yml" || ext == ".bu") && strings.HasPrefix(p, "examples/"):
-		return descriptions
+// isRead reports whether users or contributors read the texts of a file.
+func isRead(p string) bool {
+	switch path.Ext(p) {
+	case ".md":
+		return true
+	case ".go":
+		return !strings.HasSuffix(p, "_test.go") && !strings.HasPrefix(p, "test/") && !strings.HasPrefix(p, "bench/")
+	case ".yaml", ".yml", ".bu":
+		return strings.HasPrefix(p, "config/") || strings.HasPrefix(p, "examples/")
 	}
-	return nil
+	return false
+}
+
+// texts returns the texts of a file at their lines: all of it, or the string literals of Go code.
+func texts(p string, data []byte) string {
+	if path.Ext(p) != ".go" {
+		return string(data)
+	}
+	lines := make([]string, strings.Count(string(data), "\n")+1)
+	var s scanner.Scanner
+	file := token.NewFileSet().AddFile(p, -1, len(data))
+	s.Init(file, data, nil, 0)
+	for {
+		pos, tok, text := s.Scan()
+		if tok == token.EOF {
+			return strings.Join(lines, "\n")
+		}
+		if tok == token.STRING && strings.Contains(text, " ") {
+			for i, l := range strings.Split(text, "\n") {
+				lines[file.Line(pos)-1+i] += l + " "
+			}
+		}
+	}
 }
