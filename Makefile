@@ -8,6 +8,7 @@ DATA     ?= .run
 REPO     ?=
 DIR      ?=
 REF      ?=
+UP       ?=
 PUSH     ?=
 SIGNING_KEY ?=
 BIN      ?=
@@ -53,9 +54,9 @@ help: ## This list
 	  /^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} \
 	  /^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-run: build $(ASSETS) ## The whole path on this machine: make run [REPO=<url> [DIR=<folder in it>] [REF=<branch>]] [DATA=.run]
+run: build $(ASSETS) ## The whole path on this machine: make run [REPO=<url> [DIR=<folder in it>] [REF=<branch>]] [DATA=.run] [UP=<flags of bunsen-standalone up>]
 	@exec bin/bunsen-standalone up --data '$(DATA)' --bin bin \
-	  $(if $(REPO),--repo '$(REPO)') $(if $(DIR),--path '$(DIR)') $(if $(REF),--ref '$(REF)')
+	  $(if $(REPO),--repo '$(REPO)') $(if $(DIR),--path '$(DIR)') $(if $(REF),--ref '$(REF)') $(UP)
 
 # Static: a pod's daemon goes on inside of the node's root, where no libc of its own is.
 build: ## The project's binaries, into bin/
