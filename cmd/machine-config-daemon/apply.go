@@ -211,6 +211,9 @@ func endError(a apply.Applied) error {
 	switch {
 	case a.End == apply.RollbackFailed:
 		return &exitError{exitBetween, fmt.Errorf("the machine is between configs: %w", a.Why)}
+	case a.End == apply.RebootUnknown:
+		return fmt.Errorf("it is unknown whether the machine reboots: %w; if it stays up, run this again: it looks, "+
+			"and requests the reboot again if the machine does not go down", a.Why)
 	case a.End == apply.Old, a.End == apply.Rebooting && a.Why != nil:
 		return fmt.Errorf("the update was rolled back: %w", a.Why)
 	}

@@ -81,6 +81,12 @@ func untilFirstBooted(ctx context.Context, h host.Host, retry time.Duration, log
 		case done.End == apply.Rebooting:
 			log.Info("rebooting", "config", done.To)
 			return awaitDown(ctx)
+		case done.End == apply.RebootUnknown && retry > 0:
+			log.Warn("looking again whether the machine reboots", "in", min(retry, lookAgain), "err", done.Why)
+			if sleep(ctx, min(retry, lookAgain)) != nil {
+				return nil // The next boot, or the next start in this boot, continues.
+			}
+			continue
 		case err == nil && done.To == "":
 			log.Debug("no first config waits here")
 			return nil
@@ -96,6 +102,9 @@ func untilFirstBooted(ctx context.Context, h host.Host, retry time.Duration, log
 		}
 	}
 }
+
+// lookAgain is the time between two looks at a machine that may be rebooting.
+const lookAgain = 5 * time.Second
 
 // longestRest is the maximum pause before the next retry, if the same failure repeats.
 const longestRest = time.Hour

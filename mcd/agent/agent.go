@@ -82,8 +82,9 @@ type Agent struct {
 	// failed is the config whose steps failed last, or "". The node stays Degraded while the agent retries that
 	// config.
 	failed string
-	// waiting is the request that the controller has not acknowledged yet.
-	waiting signals.Request
+	// waiting is the request that the controller has not acknowledged yet. unanswered is the reboot of which it is
+	// unknown whether the machine has accepted it.
+	waiting, unanswered signals.Request
 	// outage is the time without an answer of the API server. node is the Node that the present call of reconcile has
 	// read; nil if it has read none.
 	outage signals.Outage
@@ -179,6 +180,11 @@ func (a *Agent) Run(ctx context.Context, changed <-chan struct{}) error {
 			continue
 		}
 		pause = min(max(2*pause, signals.MinBackoff), signals.MaxBackoff)
+		if errors.As(err, new(*rebootUnknownError)) {
+			a.Log.Warn("looking again whether the machine reboots", "in", pause, "err", err)
+			waiting.Wait(ctx, false, pause)
+			continue
+		}
 		stepsFailed, level := desired != "" && a.failed == desired, slog.LevelDebug
 		if stepsFailed {
 			level = slog.LevelError

@@ -22,6 +22,9 @@ func (a *Agent) reconcile(ctx context.Context) (desired string, err error) {
 	a.node = nil
 	a.status = report.Status{NodeName: a.Node}
 	recoverErr := recoverUpdate(ctx, a) // Recovery comes first, because it works without the API server.
+	if !errors.As(recoverErr, new(*rebootUnknownError)) {
+		a.unanswered = signals.Request{}
+	}
 	if recoverErr == nil && !a.started {
 		recoverErr = a.start(ctx)
 	}

@@ -3,10 +3,14 @@ package agent
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/apply"
+	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
@@ -19,6 +23,8 @@ func recoverUpdate(ctx context.Context, a *Agent) error {
 	case end.End == apply.Rebooting:
 		a.enter(report.Rebooting)
 		return reportReboot(ctx, a, end)
+	case end.End == apply.RebootUnknown:
+		return newRebootUnknownError(a, end)
 	case end.End == apply.HealthUnknown:
 		return healthUnknown(ctx, end)
 	case end.End == apply.New:
@@ -85,6 +91,51 @@ func (c Config) recordUpdate(config string, err error) {
 func healthUnknown(ctx context.Context, end apply.Applied) error {
 	return cmp.Or(context.Cause(ctx), fmt.Errorf("checking whether the machine is healthy with %s: %w", end.To,
 		end.Why))
+}
+
+// rebootUnknownError is the error while it is unknown whether the machine reboots.
+type rebootUnknownError struct {
+	// config is the config into which the machine may be rebooting.
+	config string
+	cause  error
+}
+
+// newRebootUnknownError returns the error of a reboot whose acceptance is unknown. The phase is that of a reboot,
+// because nothing was rolled back.
+func newRebootUnknownError(a *Agent, end apply.Applied) error {
+	a.enter(report.Rebooting)
+	config := end.To
+	if rec, err := a.Host.Journal.Load(); err == nil && rec != nil && rec.Phase == host.RollbackReboot {
+		config = end.From
+	}
+	return &rebootUnknownError{config, end.Why}
+}
+
+// Error names the config, the cause, and where to look.
+func (e *rebootUnknownError) Error() string {
+	cause := e.cause
+	var unknown *fault.UnknownError
+	if errors.As(cause, &unknown) {
+		cause = unknown.Err
+	}
+	return fmt.Sprintf("it is unknown whether the machine reboots into %s: %v; the daemon looks again, and requests "+
+		"the reboot again if the machine does not go down: see systemctl list-jobs, and systemctl status dbus "+
+		"systemd-logind, on the node", e.config, cause)
+}
+
+// Unwrap returns why it is unknown.
+func (e *rebootUnknownError) Unwrap() error { return e.cause }
+
+// reportRebootUnknown reports the error on the Node once it has lasted for outageLimit. A machine that goes down needs
+// less time, and reports after the boot.
+func reportRebootUnknown(ctx context.Context, a *Agent, why error) (reported bool, err error) {
+	if a.unanswered.Elapsed("reboot", time.Time{}) < outageLimit {
+		return false, why
+	}
+	setStatus(a, v1alpha1.StateDegraded, why.Error())
+	publishStatus(a)
+	failed := a.reportState(ctx, v1alpha1.StateDegraded, why.Error())
+	return failed == nil, errors.Join(why, failed)
 }
 
 // partialRollbackError returns the error of a rollback that failed: the machine is between two configs.

@@ -41,6 +41,9 @@ func syncAndReport(ctx context.Context, a *Agent) (desired string, reported bool
 			return desired, true, nil
 		case errors.Is(err, ErrRebooting), ctx.Err() != nil:
 			return desired, false, err
+		case errors.As(err, new(*rebootUnknownError)):
+			reported, err = reportRebootUnknown(ctx, a, err)
+			return desired, reported, err
 		case errors.As(err, &refused):
 			a.enter(report.Refused)
 			a.failed, a.status.Refusals = "", refused.refusals

@@ -134,6 +134,8 @@ func (a *Agent) apply(ctx context.Context, t statefile.Task, p plan.Plan, conten
 		a.enter(report.Rebooting)
 		a.Log.Info("rebooting", "config", name)
 		return reportReboot(ctx, a, done)
+	case apply.RebootUnknown:
+		return newRebootUnknownError(a, done)
 	}
 	a.recordUpdate(name, done.Why)
 	a.reportFailedStep(done)

@@ -9,11 +9,14 @@
 //	phase       found after a crash, it means       Recover
 //	applying    any of the steps may be done        rolls back; the cause is an interruption
 //	undoing     any of the steps may be undone      rolls back
-//	rebooting   all done, same boot                 requests the reboot again
+//	rebooting   all done, same boot                 looks whether the machine goes down; if not, requests it again
 //	rebooting   all done, another boot              compares what booted, checks the health, then clears; or rolls back
 //	judging     all done, no reboot needed          checks the health, then clears; or rolls back
-//	returning   all rolled back, same boot          requests the reboot again
+//	returning   all rolled back, same boot          looks whether the machine goes down; if not, requests it again
 //	returning   all rolled back, another boot       reports the rejection, then clears
+//
+// A missing answer to the request for the reboot is no failure. The machine may be going down, so nothing is rolled
+// back, and the journal stays as it is (ADR 35).
 //
 // A power cut can remove any change that was not flushed, and the machine boots with the rest. So a rollback reads the
 // present state of each path. The rollback of an update with a reboot also reboots, because running services may have

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
@@ -61,13 +62,15 @@ func reboots(steps []host.Step) bool {
 	return slices.ContainsFunc(steps, func(s host.Step) bool { return s.Verb == host.Reboot })
 }
 
-// continueAfterReboot requests the reboot again if the machine has not rebooted. Otherwise continueAfterReboot confirms
-// that the machine booted the staged OS.
+// continueAfterReboot requests the reboot again if the machine has not rebooted and does not go down. If the machine
+// has rebooted, continueAfterReboot confirms that it booted the staged OS.
 func continueAfterReboot(ctx context.Context, r Runner, rec host.Record, booted bool) (Applied, error) {
 	done := Applied{From: rec.From, To: rec.To, Done: len(rec.Steps)}
 	if !booted {
 		done.End = Rebooting
-		if err := r.Host.Power.Reboot(ctx, "machine config "+rec.To); err != nil {
+		if err := r.rebootAgain(ctx, "machine config "+rec.To); fault.IsUnknown(err) {
+			done.End, done.Why = RebootUnknown, fmt.Errorf("rebooting: %w", err)
+		} else if err != nil {
 			return rollBack(ctx, r, rec, fmt.Errorf("rebooting: %w", err)), nil
 		}
 		return done, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
@@ -101,13 +102,21 @@ func rebootToRollBack(ctx context.Context, r Runner, rec host.Record, why error)
 		end.Why = errors.Join(why, fmt.Errorf("writing the journal: %w", err))
 		return end
 	}
-	return requestRollbackReboot(ctx, r, rec, why)
+	return afterRollbackReboot(rec, why, r.Host.Power.Reboot(ctx, rollbackText(rec)))
 }
 
-func requestRollbackReboot(ctx context.Context, r Runner, rec host.Record, why error) Applied {
+// rollbackText is what users who are logged in are told about the reboot of a rollback.
+func rollbackText(rec host.Record) string { return "back to machine config " + rec.From }
+
+// afterRollbackReboot returns the state of the machine after the request for the reboot of a rollback.
+func afterRollbackReboot(rec host.Record, why, err error) Applied {
 	end := Applied{End: Rebooting, From: rec.From, To: rec.To, Why: why}
-	if err := r.Host.Power.Reboot(ctx, "back to machine config "+rec.From); err != nil {
-		end.End, end.Why = RollbackFailed, errors.Join(why, fmt.Errorf("rolling back: rebooting: %w", err))
+	if err == nil {
+		return end
+	}
+	end.End, end.Why = RollbackFailed, errors.Join(why, fmt.Errorf("rolling back: rebooting: %w", err))
+	if fault.IsUnknown(err) {
+		end.End = RebootUnknown
 	}
 	return end
 }
@@ -121,7 +130,7 @@ const mostReturns = 3
 func continueRollback(ctx context.Context, r Runner, rec host.Record, booted bool) (Applied, error) {
 	why := recalled(rec)
 	if !booted {
-		return requestRollbackReboot(ctx, r, rec, why), nil
+		return afterRollbackReboot(rec, why, r.rebootAgain(ctx, rollbackText(rec))), nil
 	}
 	mismatch, err := r.confirm(ctx, (plan.Plan{Steps: rec.Steps}).Inverse().Steps)
 	switch {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
@@ -36,6 +37,9 @@ const (
 	New End = "new"
 	// Rebooting means that the machine reboots into the new config or, if Why is set, into the old config.
 	Rebooting End = "rebooting"
+	// RebootUnknown means that the machine may be rebooting, for the reason in Why: the answer to the request is lost.
+	// The journal stays. Recover looks at the machine, and requests the reboot again if the machine does not go down.
+	RebootUnknown End = "reboot-unknown"
 	// HealthUnknown means that the new config is in place, but the context ended before the health check had a result.
 	// Recover repeats the check.
 	HealthUnknown End = "unjudged"
@@ -141,12 +145,30 @@ func rebootInto(ctx context.Context, r Runner, rec host.Record, done Applied) Ap
 	if err := r.Host.Journal.Save(rec); err != nil {
 		return rollBackAfter(ctx, r, rec, done.failedAt(at), fmt.Errorf("writing the journal: %w", err))
 	}
-	if err := r.Host.Power.Reboot(ctx, "machine config "+rec.To); err != nil {
+	err := r.Host.Power.Reboot(ctx, "machine config "+rec.To)
+	switch {
+	case fault.IsUnknown(err):
+		done.End, done.Why = RebootUnknown, fmt.Errorf("rebooting: %w", err)
+	case err != nil:
 		return rollBackAfter(ctx, r, rec, done.failedAt(at), fmt.Errorf("rebooting: %w", err))
+	default:
+		done.Done++
+		done.End = Rebooting
 	}
-	done.Done++
-	done.End = Rebooting
 	return done
+}
+
+// rebootAgain requests the reboot that an earlier process, or an earlier call, may have requested already. A machine
+// that goes down is not asked twice, and a machine of which this is unknown is not asked at all.
+func (r Runner) rebootAgain(ctx context.Context, why string) error {
+	down, err := r.Host.Power.GoingDown(ctx)
+	switch {
+	case err != nil:
+		return fault.NewUnknown(fmt.Errorf("finding out whether the machine is already rebooting: %w", err))
+	case down:
+		return nil
+	}
+	return r.Host.Power.Reboot(ctx, why)
 }
 
 // checkHealth runs the health check, then commits or rolls back. checkHealth returns an error only if the commit fails.

@@ -153,8 +153,12 @@ type TrustStore interface {
 type Power interface {
 	// BootID changes with every boot and is never empty.
 	BootID() (string, error)
-	// Reboot requests a reboot and returns when the machine has accepted it. Logged-in users see the text why.
+	// Reboot requests a reboot and returns when the machine has accepted it, or goes down anyway. Logged-in users see
+	// the text why. After an error that fault.IsUnknown reports, the machine may have accepted it: ask GoingDown before
+	// you decide anything. After any other error, the machine does not go down because of this request.
 	Reboot(ctx context.Context, why string) error
+	// GoingDown reports whether the machine is about to shut down or reboot. After an error, this is unknown.
+	GoingDown(ctx context.Context) (bool, error)
 }
 
 // Journal stores the current update. A change is durable when the call returns.

@@ -230,8 +230,8 @@ func Run(ctx context.Context, r apply.Runner, ask Request, dry bool, show func(P
 		if result.Earlier, err = earlier(ctx, r, ask, *left, dry); err != nil {
 			return result, err
 		}
-		if end := result.Earlier.End; end == apply.Rebooting || end == apply.RollbackFailed ||
-			end == apply.HealthUnknown {
+		switch result.Earlier.End {
+		case apply.Rebooting, apply.RebootUnknown, apply.RollbackFailed, apply.HealthUnknown:
 			result.Applied = result.Earlier
 			return result, nil
 		}

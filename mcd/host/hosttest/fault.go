@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
@@ -19,6 +20,8 @@ var (
 	ErrFull = errors.New("the disk is full")
 	// ErrReadOnly means that the file system is read-only.
 	ErrReadOnly = errors.New("read-only file system")
+	// ErrLost means that the call has its effect, and that its answer is lost.
+	ErrLost = errors.New("the connection was closed")
 )
 
 // Call is one call that changes the host.
@@ -33,7 +36,7 @@ type Call struct {
 	GivenUp <-chan struct{}
 }
 
-// Fault runs before each changing call. If a Fault returns an error, the call has no effect.
+// Fault runs before each changing call. If a Fault returns an error, the call has no effect, except for ErrLost.
 type Fault func(Call) error
 
 // FailNth makes only the n-th change fail.
@@ -129,7 +132,9 @@ func (c *Counter) try(call Call, do func() error) error {
 	c.N++
 	call.N = c.N
 	if c.fault != nil {
-		if err := c.fault(call); err != nil {
+		if err := c.fault(call); errors.Is(err, ErrLost) {
+			return errors.Join(do(), fault.NewUnknown(err))
+		} else if err != nil {
 			return err
 		}
 	}

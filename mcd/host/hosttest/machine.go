@@ -20,11 +20,14 @@ type Machine struct {
 	Broken map[string]bool
 	// If BootsOld is true, the next reboot boots the old OS, like a machine whose new OS does not boot.
 	BootsOld bool
+	// If SlowReboots is true, a reboot that was accepted happens only when the test calls GoDown.
+	SlowReboots bool
 	// Log has one line for each event that is not a change on disk.
 	Log []string
 
 	disk    *platter
 	os      host.OSStatus
+	down    bool // down is true from the acceptance of a slow reboot until GoDown.
 	boots   int
 	booted  string
 	journal []byte
@@ -266,11 +269,21 @@ type power struct{ m *Machine }
 
 func (p power) BootID() (string, error) { return fmt.Sprintf("boot-%d", p.m.boots), nil }
 
+func (p power) GoingDown(context.Context) (bool, error) { return p.m.down, nil }
+
 func (p power) Reboot(_ context.Context, why string) error {
 	p.m.logf("reboot: %s", why)
-	p.m.disk.settle() // A machine that shuts down writes all its data.
-	p.m.boot(!p.m.BootsOld)
+	if p.m.down = p.m.SlowReboots; !p.m.down {
+		p.m.GoDown()
+	}
 	return nil
+}
+
+// GoDown simulates the end of a shutdown and the boot after it.
+func (m *Machine) GoDown() {
+	m.down = false
+	m.disk.settle() // A machine that shuts down writes all its data.
+	m.boot(!m.BootsOld)
 }
 
 // boot simulates a boot into the staged OS or, without one, into the last OS.
@@ -290,6 +303,7 @@ func (m *Machine) Booted() (tree string, boots int) { return m.booted, m.boots }
 // power cut, some files are empty, and the staged OS may be lost.
 func (m *Machine) PowerCut(r *rand.Rand) {
 	m.logf("power cut")
+	m.down = false
 	m.disk.lose(r)
 	m.boot(!m.BootsOld && r.IntN(2) == 0)
 }

@@ -78,6 +78,9 @@ type offlinePower struct{ say func(line string) }
 // BootID implements host.Power.
 func (offlinePower) BootID() (string, error) { return "at-rest", nil }
 
+// GoingDown implements host.Power.
+func (offlinePower) GoingDown(context.Context) (bool, error) { return false, nil }
+
 // Reboot implements host.Power.
 func (p offlinePower) Reboot(_ context.Context, why string) error {
 	p.say("at rest: reboot (" + strings.TrimSpace(why) + ")")
@@ -197,6 +200,9 @@ func (p SimulatedPower) BootID() (string, error) {
 	s, err := (SimulatedOS{p.root}).load()
 	return "simulated-" + strconv.Itoa(s.Boots), err
 }
+
+// GoingDown implements host.Power. A simulated reboot takes no time.
+func (SimulatedPower) GoingDown(context.Context) (bool, error) { return false, nil }
 
 // Reboot implements host.Power.
 func (p SimulatedPower) Reboot(_ context.Context, why string) error {

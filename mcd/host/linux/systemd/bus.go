@@ -13,6 +13,8 @@ import (
 
 	"github.com/coreos/go-systemd/v22/dbus"
 	godbus "github.com/godbus/dbus/v5"
+
+	"github.com/bunsen-os/bunsen/api/fault"
 )
 
 // timeouts are the limits for answers of systemd. A bus accepts connections even if no process reads them, and D-Bus
@@ -62,18 +64,18 @@ func socket(at string) string { return "unix:path=" + godbus.EscapeBusAddressVal
 
 // connect returns the present connection, or a new one if there is none or it was lost. systemd closes the connection
 // when it restarts itself.
-func (b *bus) connect(ctx context.Context) (l *conn, again bool, err error) {
+func (b *bus) connect(ctx context.Context) (l *conn, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.conn != nil && b.conn.Connected() {
-		return b.conn, true, nil
+		return b.conn, nil
 	}
 	b.disconnect()
 	limited, done := context.WithTimeout(ctx, b.timeouts.ask)
 	defer done()
 	l, err = b.call(limited)
-	for b.connected && isAway(err) {
-		// systemd was reachable before, so it is probably restarting itself.
+	for n := 1; b.connected && isAway(err) || errors.Is(err, errClosed) && n < maxCalls; n++ {
+		// systemd was reachable before, or it has just closed the connection, so it is probably restarting itself.
 		select {
 		case <-limited.Done():
 		case <-time.After(50 * time.Millisecond):
@@ -83,10 +85,10 @@ func (b *bus) connect(ctx context.Context) (l *conn, again bool, err error) {
 		break
 	}
 	if err = timeoutError(limited, err, b.timeouts.ask); err != nil {
-		return nil, false, fmt.Errorf("connecting to systemd: %w", err)
+		return nil, fmt.Errorf("connecting to systemd: %w", err)
 	}
 	b.conn, b.connected = l, true
-	return l, false, nil
+	return l, nil
 }
 
 // call returns a connection. The context limits only the time to connect; the connection stays open after the context
@@ -102,7 +104,7 @@ func (b *bus) call(ctx context.Context) (*conn, error) {
 	})
 	stop()
 	if err == nil && !made.Connected() {
-		err = errors.New("it was closed at once")
+		err = errClosed
 	}
 	if err != nil {
 		hang()
@@ -113,6 +115,9 @@ func (b *bus) call(ctx context.Context) (*conn, error) {
 	}
 	return &conn{Conn: made, calls: conns[0], lost: life.Done(), cancel: hang}, nil
 }
+
+// errClosed reports that systemd closed a connection before the first call.
+var errClosed = errors.New("it was closed at once")
 
 // isAway reports whether an error means that no process listens at the socket.
 func isAway(err error) bool {
@@ -131,20 +136,23 @@ func dial(life context.Context, address string) (*godbus.Conn, error) {
 	return conn, nil
 }
 
+// maxCalls is how often a call is made whose answer gets lost: systemd closes all connections when it restarts itself.
+const maxCalls = 3
+
 // do calls systemd with a time limit. After a timeout, do drops the connection, and the next call connects again. If
-// the connection was closed already, do connects again and repeats the call, because all calls can be repeated without
-// harm.
+// the connection was closed before the answer, do connects again and repeats the call, because all calls can be
+// repeated without harm.
 func (b *bus) do(ctx context.Context, limit time.Duration, call func(context.Context, *conn) error) error {
-	l, old, err := b.connect(ctx)
+	l, err := b.connect(ctx)
 	if err != nil {
 		return err
 	}
 	limited, done := context.WithTimeout(ctx, limit)
 	defer done()
 	err = call(limited, l)
-	if old && limited.Err() == nil && isBroken(err) {
+	for n := 1; n < maxCalls && limited.Err() == nil && isBroken(err); n++ {
 		l.cancel()
-		if l, _, err = b.connect(limited); err != nil {
+		if l, err = b.connect(limited); err != nil {
 			return err
 		}
 		err = call(limited, l)
@@ -155,18 +163,31 @@ func (b *bus) do(ctx context.Context, limit time.Duration, call func(context.Con
 	return timeoutError(limited, err, limit)
 }
 
-// isBroken distinguishes an error of the connection from an error that systemd returned.
-func isBroken(err error) bool {
+// lostAnswer marks the error of a call whose answer is missing.
+func lostAnswer(err error) error { return fault.BusRequest(err, nameOf(err)) }
+
+// nameOf returns the name of the D-Bus error in an error; empty if there was no reply.
+func nameOf(err error) string {
 	var answer godbus.Error
-	return err != nil && !errors.As(err, &answer)
+	if errors.As(err, &answer) {
+		return answer.Name
+	}
+	return ""
 }
+
+// isBroken distinguishes an error of the connection from an error that systemd returned.
+func isBroken(err error) bool { return fault.IsUnknown(lostAnswer(err)) }
 
 // timeoutError explains an expired context. timeoutError returns an earlier error unchanged.
 func timeoutError(limited context.Context, err error, limit time.Duration) error {
-	if err != nil && errors.Is(limited.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("there was no answer within %s: %w", limit, context.DeadlineExceeded)
+	if err == nil || !errors.Is(limited.Err(), context.DeadlineExceeded) {
+		return err
 	}
-	return err
+	late := fmt.Errorf("there was no answer within %s: %w", limit, context.DeadlineExceeded)
+	if fault.IsUnknown(err) {
+		return fault.NewUnknown(late)
+	}
+	return late
 }
 
 // disconnect closes the connection, if there is one.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/internal/policy/distribution"
 	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
 	"github.com/coreos/go-systemd/v22/dbus"
@@ -92,6 +93,20 @@ func (u *Units) Active(ctx context.Context, name string) (state, sub, result str
 	return word(is, "ActiveState"), word(is, "SubState"), result, nil
 }
 
+// isActiveOrQueued reports whether a unit is active or has a job.
+func (u *Units) isActiveOrQueued(ctx context.Context, name string) (bool, error) {
+	is, err := u.properties(ctx, name)
+	if err != nil {
+		return false, fmt.Errorf("asking for the state of %s: %w", name, err)
+	}
+	job, _ := is["Job"].([]any) // the number of the job, 0 for none, and its object
+	id := uint32(0)
+	if len(job) > 0 {
+		id, _ = job[0].(uint32)
+	}
+	return id != 0 || word(is, "ActiveState") == "active", nil
+}
+
 func (u *Units) properties(ctx context.Context, name string) (is map[string]any, err error) {
 	err = u.bus.do(ctx, u.bus.timeouts.ask, func(ctx context.Context, l *conn) (err error) {
 		is, err = l.GetAllPropertiesContext(ctx, name)
@@ -109,9 +124,22 @@ func word(is map[string]any, name string) string {
 // queue is a method of systemd that queues a job and sends its result to a channel.
 type queue func(*dbus.Conn, context.Context, string, string, chan<- string) (int, error)
 
-// run queues a job and waits for its result. If the caller's deadline passes, run cancels the job. If the caller
-// cancels its context, the job continues.
+// errJobLost reports that the result of a job is unknown, because systemd closed the connection.
+var errJobLost = errors.New("systemd closed the connection before the end of the job")
+
+// run queues a job and waits for its result. If the result gets lost, run queues the job again: systemd merges it with
+// the job that is still queued, and otherwise repeats it, which does no harm. If the caller's deadline passes, run
+// cancels the job. If the caller cancels its context, the job continues.
 func (u *Units) run(ctx context.Context, name string, start queue) error {
+	for n := 1; ; n++ {
+		err := u.runOnce(ctx, name, start)
+		if n == maxCalls || !errors.Is(err, errJobLost) {
+			return err
+		}
+	}
+}
+
+func (u *Units) runOnce(ctx context.Context, name string, start queue) error {
 	var id int
 	var on *conn
 	result := make(chan string, 1)
@@ -133,7 +161,7 @@ func (u *Units) run(ctx context.Context, name string, start queue) error {
 		}
 		return fmt.Errorf("the job ended as %s: %w", how, u.unitProblem(ctx, name, how))
 	case <-on.lost:
-		return errors.New("systemd closed the connection before the end of the job: see systemctl status " + name)
+		return fault.NewUnknown(fmt.Errorf("%w: see systemctl status %s", errJobLost, name))
 	case <-limited.Done():
 	}
 	if !errors.Is(limited.Err(), context.DeadlineExceeded) {

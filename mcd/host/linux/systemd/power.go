@@ -47,17 +47,50 @@ func (p Power) BootID() (string, error) {
 // Reboot implements host.Power. Reboot uses logind, which waits for programs that delay the reboot. If a program blocks
 // the reboot, Reboot does not force it: the error names the program, and the caller retries later. Reboot does not use
 // the library go-systemd, whose Reboot drops the answer.
+//
+// A machine that goes down stops the bus, logind and this process in any order, so the answer of logind may never
+// come. Whatever the error is, a machine that goes down has accepted the reboot.
 func (p Power) Reboot(ctx context.Context, why string) error {
 	if err := p.finalize(ctx); err != nil {
 		return err
 	}
+	err := p.requestReboot(ctx, why)
+	if err == nil {
+		return nil
+	}
+	if down, lookErr := p.GoingDown(ctx); lookErr == nil && down {
+		return nil
+	}
+	return fmt.Errorf("asking logind for a reboot: %w", err)
+}
+
+// GoingDown implements host.Power. GoingDown asks systemd through its private socket, which answers until the end of
+// the shutdown. A job for shutdown.target is a part of every way to stop a machine. Before logind queues that job, it
+// waits for programs that delay the shutdown, so GoingDown asks logind too.
+func (p Power) GoingDown(ctx context.Context) (bool, error) {
+	queued, errSystemd := p.units.isActiveOrQueued(ctx, "shutdown.target")
+	if errSystemd == nil && queued {
+		return true, nil
+	}
+	preparing, errLogind := p.preparingForShutdown(ctx)
+	if errLogind == nil && preparing {
+		return true, nil
+	}
+	return false, errors.Join(errSystemd, errLogind)
+}
+
+// preparingForShutdown asks logind whether it has accepted a shutdown or a reboot.
+func (p Power) preparingForShutdown(ctx context.Context) (preparing bool, err error) {
 	ctx, done := context.WithTimeout(ctx, p.timeouts.ask)
 	defer done()
-	err := p.reboot(ctx, why)
+	err = p.withLogind(ctx, func(logind manager) error {
+		const get = "org.freedesktop.DBus.Properties.Get"
+		return logind.object.CallWithContext(ctx, get, 0, logindManager, "PreparingForShutdown").Store(&preparing)
+	})
 	if err != nil {
-		return fmt.Errorf("asking logind for a reboot: %w", timeoutError(ctx, err, p.timeouts.ask))
+		return false, fmt.Errorf("asking logind whether it shuts down: %w", timeoutError(ctx, err, p.timeouts.ask))
 	}
-	return nil
+	return preparing, nil
 }
 
 // finalize ensures that the shutdown writes a staged deployment. ostree-finalize-staged.service writes a staged
@@ -78,39 +111,26 @@ func (p Power) finalize(ctx context.Context) error {
 	return nil
 }
 
-func (p Power) reboot(ctx context.Context, why string) error {
+// requestReboot requests the reboot. The error is one that fault.IsUnknown reports if the answer to any call is
+// missing.
+func (p Power) requestReboot(ctx context.Context, why string) error {
+	ctx, done := context.WithTimeout(ctx, p.timeouts.ask)
+	defer done()
+	return timeoutError(ctx, p.withLogind(ctx, func(logind manager) error { return logind.reboot(why) }),
+		p.timeouts.ask)
+}
+
+// withLogind calls logind over a connection to the system bus. Without a connection, it calls nothing.
+func (p Power) withLogind(ctx context.Context, call func(manager) error) error {
 	conn, err := dial(ctx, p.address)
 	if err != nil {
 		return err
 	}
 	defer conn.Close() //nolint:errcheck // only asked once
 	if err := conn.Hello(); err != nil {
-		return err
+		return lostAnswer(err)
 	}
-	logind := manager{conn.Object("org.freedesktop.login1", "/org/freedesktop/login1"), ctx}
-	if err := logind.blocked(); err != nil {
-		return err
-	}
-	if err := logind.call("SetWallMessage", why, true).Err; err != nil {
-		return fmt.Errorf("setting the message to users who are logged in: %w", err)
-	}
-	// Without this flag, logind lets root ignore every blocker. Even with this flag, logind ignores blockers of root,
-	// so blocked has checked them before. The flag is for blockers that start after that check.
-	const checkInhibitorsOfRootToo = uint64(1)
-	err = logind.call("RebootWithFlags", checkInhibitorsOfRootToo).Err
-	if isDBusError(err, "org.freedesktop.DBus.Error.UnknownMethod") {
-		err = logind.call("Reboot", false).Err
-	}
-	if isDBusError(err, "org.freedesktop.login1.OperationInProgress") {
-		var down bool
-		if logind.object.StoreProperty("org.freedesktop.login1.Manager.PreparingForShutdown", &down) == nil && down {
-			return nil // logind is already shutting down.
-		}
-	}
-	if isDBusError(err, "org.freedesktop.DBus.Error.AccessDenied") {
-		return errors.Join(logind.blocked(), err)
-	}
-	return err
+	return call(manager{conn.Object("org.freedesktop.login1", "/org/freedesktop/login1"), ctx})
 }
 
 // manager is logind's manager object.
@@ -119,8 +139,33 @@ type manager struct {
 	ctx    context.Context
 }
 
+// logindManager is the interface of the manager object.
+const logindManager = "org.freedesktop.login1.Manager"
+
 func (m manager) call(method string, args ...any) *godbus.Call {
-	return m.object.CallWithContext(m.ctx, "org.freedesktop.login1.Manager."+method, 0, args...)
+	return m.object.CallWithContext(m.ctx, logindManager+"."+method, 0, args...)
+}
+
+func (m manager) do(method string, args ...any) error { return lostAnswer(m.call(method, args...).Err) }
+
+func (m manager) reboot(why string) error {
+	if err := m.blocked(); err != nil {
+		return err
+	}
+	if err := m.do("SetWallMessage", why, true); err != nil {
+		return fmt.Errorf("setting the message to users who are logged in: %w", err)
+	}
+	// Without this flag, logind lets root ignore every blocker. Even with this flag, logind ignores blockers of root,
+	// so blocked has checked them before. The flag is for blockers that start after that check.
+	const checkInhibitorsOfRootToo = uint64(1)
+	err := m.do("RebootWithFlags", checkInhibitorsOfRootToo)
+	if isDBusError(err, "org.freedesktop.DBus.Error.UnknownMethod") {
+		err = m.do("Reboot", false)
+	}
+	if isDBusError(err, "org.freedesktop.DBus.Error.AccessDenied") {
+		return errors.Join(m.blocked(), err)
+	}
+	return err
 }
 
 // inhibitor is an inhibitor lock of logind.
@@ -135,7 +180,7 @@ type inhibitor struct {
 // blocked returns an error that names every program that blocks a reboot; nil if there is none.
 func (m manager) blocked() error {
 	var held []inhibitor
-	if err := m.call("ListInhibitors").Store(&held); err != nil {
+	if err := lostAnswer(m.call("ListInhibitors").Store(&held)); err != nil {
 		return fmt.Errorf("asking who blocks it: %w", err)
 	}
 	var who []string
@@ -152,7 +197,4 @@ func (m manager) blocked() error {
 }
 
 // isDBusError reports whether a D-Bus error has this name.
-func isDBusError(err error, name string) bool {
-	var answer godbus.Error
-	return errors.As(err, &answer) && answer.Name == name
-}
+func isDBusError(err error, name string) bool { return nameOf(err) == name }

@@ -17,8 +17,8 @@ type logind struct {
 	late []inhibitor
 	// old has no RebootWithFlags.
 	old bool
-	// underway: it goes down already.
-	underway bool
+	// underway: it goes down already. goesDown: it does after a request.
+	underway, goesDown bool
 
 	mu    sync.Mutex
 	calls []string
@@ -50,6 +50,8 @@ type property struct{ l *logind }
 
 // Get is D-Bus's.
 func (p property) Get(string, string) (godbus.Variant, *godbus.Error) {
+	p.l.mu.Lock()
+	defer p.l.mu.Unlock()
 	return godbus.MakeVariant(p.l.underway), nil
 }
 
@@ -92,15 +94,34 @@ func (l *logind) rebootWithFlags(flags uint64) *godbus.Error {
 
 func (l *logind) reboot(bool) *godbus.Error {
 	l.say("reboot")
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.underway {
-		return godbus.NewError("org.freedesktop.login1.OperationInProgress",
-			[]any{"There's already a shutdown or sleep operation in progress"})
+		return godbus.NewError("org.freedesktop.login1.OperationInProgress", []any{
+			"There's already a shutdown or sleep operation in progress",
+		})
 	}
+	l.underway = l.goesDown
 	return nil
 }
 
-func powerOn(address string, patient timeouts) Power {
-	return Power{address: address, timeouts: patient, staged: "/nonexistent/staged-deployment"}
+// idleUnit is a unit that is not active and has no job.
+var idleUnit = map[string]godbus.Variant{
+	"ActiveState": godbus.MakeVariant("inactive"),
+	"Job":         godbus.MakeVariant(jobOf{Path: "/"}),
+}
+
+// jobOf is the property Job of a unit.
+type jobOf struct {
+	ID   uint32
+	Path godbus.ObjectPath
+}
+
+// powerOn is the power of a machine with its logind at an address, whose systemd is not shutting down.
+func powerOn(t *testing.T, address string, patient timeouts) Power {
+	t.Helper()
+	units := unitsOn(t, newPeer(t, (&systemd{properties: idleUnit}).serve).address, patient)
+	return Power{address: address, timeouts: patient, staged: "/nonexistent/staged-deployment", units: units}
 }
 
 func TestARebootIsAskedOfLogindWhichDecides(t *testing.T) {
@@ -136,7 +157,7 @@ func TestARebootIsAskedOfLogindWhichDecides(t *testing.T) {
 		},
 	} {
 		t.Run(says, func(t *testing.T) {
-			err := powerOn(newPeer(t, c.logind.serve).address, long).Reboot(t.Context(), "config b of commit c")
+			err := powerOn(t, newPeer(t, c.logind.serve).address, long).Reboot(t.Context(), "config b of commit c")
 			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Errorf("it says %v, want %q", err, c.err)
 			}
@@ -163,7 +184,7 @@ func TestAStagedDeploymentIsWrittenAtTheShutdown(t *testing.T) {
 	} {
 		t.Run(says, func(t *testing.T) {
 			l, s := &logind{}, &systemd{result: c.result}
-			p := powerOn(newPeer(t, l.serve).address, long)
+			p := powerOn(t, newPeer(t, l.serve).address, long)
 			p.units = &Units{bus: &bus{address: newPeer(t, s.serve).address, timeouts: long}}
 			t.Cleanup(p.units.bus.close)
 			if c.staged {
@@ -188,7 +209,7 @@ func TestALogindThatNeverAnswersIsAnErrorWithinALimit(t *testing.T) {
 		"nobody reads the socket": deaf(t),
 		"calls are not answered":  newPeer(t, func(*godbus.Conn) {}).address,
 	} {
-		err := powerOn(address, short).Reboot(t.Context(), "why")
+		err := powerOn(t, address, short).Reboot(t.Context(), "why")
 		if err == nil {
 			t.Errorf("%s: silence is an answer", says)
 		}
