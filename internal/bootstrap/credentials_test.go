@@ -184,7 +184,7 @@ func TestARepositoryOfThisMachine(t *testing.T) {
 	}
 	m := newMachine(t, from)
 	m.config.URL, m.config.Credentials = from.bare+"-not-there", ""
-	if err := m.read(); err == nil || !strings.Contains(err.Error(), "there is no git repository") {
+	if err := m.read(); err == nil || !strings.Contains(err.Error(), "so no git repository") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"syscall"
 
-	gogit "github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
@@ -34,7 +33,7 @@ type cause struct {
 	is     func(error) bool
 	kind   func(reason string, err error) error
 	reason string
-	text   string
+	text   string // empty if the error's own text is for the user
 }
 
 // causes are the known errors, in the order in which explain compares them.
@@ -57,8 +56,13 @@ var causes = []cause{
 		"the server has no such repository, or hides it from these credentials",
 	},
 	{
-		is(gogit.ErrRepositoryNotExists), fault.NewRetry, v1alpha1.ReasonUnreachable,
-		"there is no git repository",
+		isNoRepository, fault.NewRetry, v1alpha1.ReasonUnreachable, "",
+	},
+	{
+		is(errPlanted), fault.NewStalled, v1alpha1.ReasonUnreachable, "",
+	},
+	{
+		is(errObjectFormat, errRefStorage, errExtension), fault.NewStalled, v1alpha1.ReasonInvalidTree, "",
 	},
 	{
 		isUnknownHost, fault.NewStalled, v1alpha1.ReasonAuthentication,
@@ -197,7 +201,10 @@ func (r *Remote) explain(ctx context.Context, doing string, err error) error {
 	detail = strings.TrimPrefix(detail, "readLoopPeekFailLocked: ")
 	for _, c := range causes {
 		if c.is(err) {
-			f := fault.Of(c.kind(c.reason, fmt.Errorf("%s: %s (%s)", doing, c.text, detail)), "")
+			if c.text != "" {
+				detail = c.text + " (" + detail + ")"
+			}
+			f := fault.Of(c.kind(c.reason, fmt.Errorf("%s: %s", doing, detail)), "")
 			f.After = transport.WaitOf(err)
 			return f
 		}
@@ -260,6 +267,11 @@ func isChangedHostKey(err error) bool {
 func isRevoked(err error) bool {
 	var r *knownhosts.RevokedError
 	return errors.As(err, &r)
+}
+
+func isNoRepository(err error) bool {
+	var none noRepositoryError
+	return errors.As(err, &none)
 }
 
 func isOutdated(err error) bool {

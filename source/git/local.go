@@ -5,53 +5,180 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/go-git/go-billy/v5"
-	gogit "github.com/go-git/go-git/v5"
+	"github.com/go-git/go-billy/v5/memfs"
+	"github.com/go-git/go-billy/v5/osfs"
+	"github.com/go-git/go-billy/v5/util"
+	"github.com/go-git/go-git/v5/config"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/cache"
+	formatconfig "github.com/go-git/go-git/v5/plumbing/format/config"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/plumbing/storer"
 	"github.com/go-git/go-git/v5/storage"
 	"github.com/go-git/go-git/v5/storage/filesystem"
+	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
 
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git/commits"
 	"github.com/bunsen-os/bunsen/source/git/objects"
 )
 
-// local is a repository on this machine, bare or with a work tree. Each method opens the repository again. So a method
-// sees a push by another process completely or not at all, because git moves objects into place before it moves a ref.
+// local is the repository at the address of a GitSource. Each method opens the repository again. So a method sees a
+// push by another process completely or not at all, because git moves objects into place before it moves a ref.
 type local struct{ path string }
 
 func (l local) open() (storage.Storer, error) {
-	repo, err := gogit.PlainOpenWithOptions(l.path, &gogit.PlainOpenOptions{EnableDotGitCommonDir: true})
+	at, err := FindAt(l.path)
 	if err != nil {
 		return nil, err
 	}
-	fs, ok := repo.Storer.(*filesystem.Storage)
-	if !ok {
-		return nil, errors.New("the repository is not stored in files")
+	repo, err := at.Open()
+	if err != nil {
+		return nil, err
 	}
-	return newReadStorage(withoutLocks{fs.Filesystem()}), nil
+	return repo.Storer, nil
 }
 
-// newReadStorage opens a repository's files to read many objects. The storage keeps packs open until the garbage
-// collector frees it. The storage does not cache which packs exist, because another process may push or repack.
-func newReadStorage(fs billy.Filesystem) *filesystem.Storage {
-	return filesystem.NewStorageWithOptions(fs, cache.NewObjectLRUDefault(), filesystem.Options{KeepDescriptors: true})
+// localStorage reads the files of a repository, as Location.Open describes.
+type localStorage struct {
+	*filesystem.Storage
+	config *config.Config
 }
 
-// withoutLocks hides the lock files that git creates beside a ref while it writes the ref. The library would read lock
-// files as refs.
-type withoutLocks struct{ billy.Filesystem }
+func newLocalStorage(l Location) (localStorage, error) {
+	common := osfs.New(l.CommonDir)
+	if l.CommonDir == l.GitDir {
+		common = nil
+	}
+	files := localFiles{dotgit.NewRepositoryFilesystem(osfs.New(l.GitDir), common), l.CommonDir}
+	store := filesystem.NewStorageWithOptions(files, cache.NewObjectLRUDefault(), filesystem.Options{
+		KeepDescriptors: true, AlternatesFS: osfs.New("/"),
+	})
+	c, err := store.Config()
+	if err != nil {
+		return localStorage{}, fmt.Errorf("reading the config of %s: %w", l.GitDir, err)
+	}
+	if err := checkFormat(c); err != nil {
+		return localStorage{}, fmt.Errorf("%s %w", l.GitDir, err)
+	}
+	c.Raw.RemoveSection("extensions") // The library refuses also those that change nothing for a reader.
+	return localStorage{store, c}, nil
+}
 
-// ReadDir lists a folder without its lock files.
-func (w withoutLocks) ReadDir(path string) ([]os.FileInfo, error) {
-	all, err := w.Filesystem.ReadDir(path)
+// The formats of repositories that Bunsen does not read.
+var (
+	errObjectFormat = errors.New("has SHA-256 object names, which are not supported: convert it to SHA-1")
+	errRefStorage   = errors.New("has its refs in a format that is not supported, such as reftable: convert it " +
+		"with `git" +
+		" refs migrate --ref-format=files`")
+	errExtension = errors.New("needs an extension of git that is not supported")
+)
+
+// readableExtensions are the extensions that change nothing for a reader, in lower case.
+var readableExtensions = []string{
+	"noop", "noop-v1", "partialclone", "preciousobjects", "worktreeconfig", "relativeworktrees",
+}
+
+// checkFormat returns an error for a repository that the library would misread.
+func checkFormat(c *config.Config) error {
+	if !c.Raw.HasSection("extensions") {
+		return nil
+	}
+	for _, o := range c.Raw.Section("extensions").Options {
+		switch name, value := strings.ToLower(o.Key), strings.ToLower(o.Value); {
+		case name == "objectformat" && value != "sha1":
+			return errObjectFormat
+		case name == "refstorage" && value != "files":
+			return errRefStorage
+		case name == "objectformat", name == "refstorage", slices.Contains(readableExtensions, name):
+		case c.Core.RepositoryFormatVersion == formatconfig.Version_1: // Version 0 has no others, and git ignores them.
+			return fmt.Errorf("%w: %s", errExtension, source.Line(o.Key))
+		}
+	}
+	return nil
+}
+
+// Config returns the repository's own config, without files that it includes.
+func (s localStorage) Config() (*config.Config, error) { return s.config, nil }
+
+// HasEncodedObject also finds objects in alternates, which the library's function leaves out.
+func (s localStorage) HasEncodedObject(h plumbing.Hash) error {
+	err := s.Storage.HasEncodedObject(h)
+	if errors.Is(err, plumbing.ErrObjectNotFound) {
+		_, err = s.EncodedObject(plumbing.AnyObject, h)
+	}
+	return err
+}
+
+// EncodedObjectSize also finds objects in alternates, which the library's function leaves out.
+func (s localStorage) EncodedObjectSize(h plumbing.Hash) (int64, error) {
+	size, err := s.Storage.EncodedObjectSize(h)
+	if !errors.Is(err, plumbing.ErrObjectNotFound) {
+		return size, err
+	}
+	o, err := s.EncodedObject(plumbing.AnyObject, h)
+	if err != nil {
+		return 0, err
+	}
+	return o.Size(), nil
+}
+
+// localFiles are the files of a repository, as the library has to see them.
+type localFiles struct {
+	billy.Filesystem
+	common string
+}
+
+// ReadDir lists a directory without the lock files that git creates beside a ref while it writes the ref. The library
+// would read them as refs.
+func (f localFiles) ReadDir(path string) ([]os.FileInfo, error) {
+	all, err := f.Filesystem.ReadDir(path)
 	return slices.DeleteFunc(all, func(i os.FileInfo) bool { return strings.HasSuffix(i.Name(), ".lock") }), err
+}
+
+// Open opens a file. The list of alternates has those of the alternates too, by their absolute paths: git follows
+// relative ones and alternates of alternates, and the library does not.
+func (f localFiles) Open(name string) (billy.File, error) {
+	const list = "objects/info/alternates"
+	if filepath.Clean(name) != filepath.FromSlash(list) {
+		return f.Filesystem.Open(name)
+	}
+	memory := memfs.New()
+	all := strings.Join(alternates(filepath.Join(f.common, "objects"), nil), "\n")
+	if err := util.WriteFile(memory, list, []byte(all), 0o600); err != nil {
+		return nil, err
+	}
+	return memory.Open(list)
+}
+
+// maxAlternates is how deep git follows alternates of alternates.
+const maxAlternates = 5
+
+// alternates returns the directories of objects that a directory of objects borrows from and that exist.
+func alternates(borrower string, above []string) (all []string) {
+	text, err := os.ReadFile(filepath.Join(borrower, "info", "alternates"))
+	if err != nil || len(above) > maxAlternates {
+		return nil
+	}
+	above = append(above, borrower)
+	for line := range strings.Lines(string(text)) {
+		dir := strings.TrimRight(line, "\r\n")
+		if dir == "" || dir[0] == '#' {
+			continue
+		}
+		if !filepath.IsAbs(dir) {
+			dir = filepath.Join(borrower, dir)
+		}
+		if info, err := os.Stat(dir); err == nil && info.IsDir() && !slices.Contains(above, dir) {
+			all = append(append(all, dir), alternates(dir, above)...)
+		}
+	}
+	return all
 }
 
 func (l local) list(ctx context.Context, _ []string) ([]source.Ref, error) {
@@ -59,6 +186,11 @@ func (l local) list(ctx context.Context, _ []string) ([]source.Ref, error) {
 	if err != nil {
 		return nil, err
 	}
+	return listRefs(ctx, store)
+}
+
+// listRefs returns the refs of a repository in lexical order, HEAD first.
+func listRefs(ctx context.Context, store storage.Storer) ([]source.Ref, error) {
 	iter, err := store.IterReferences()
 	if err != nil {
 		return nil, err

@@ -48,7 +48,9 @@ func createRepository(ctx context.Context, path, examples string) (created bool,
 }
 
 func fill(ctx context.Context, path, examples string) error {
-	if out, err := exec.CommandContext(ctx, "git", "init", "--quiet", "--bare", path).CombinedOutput(); err != nil {
+	create := exec.CommandContext(ctx, "git", "init", "--quiet", "--bare", path)
+	create.Env = withoutGit(os.Environ())
+	if out, err := create.CombinedOutput(); err != nil {
 		return fmt.Errorf("running git init: %w: %s", err, out)
 	}
 	// The user's git settings must not change the commit. So git ignores no files, converts no line endings and copies

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/bunsen-os/bunsen/source/git"
 )
 
 const (
@@ -31,6 +33,10 @@ func checkFolder(dir string) error {
 	if _, err := os.Lstat(filepath.Join(dir, poolsFolder)); !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	if at, err := git.FindAt(dir); err == nil && at.WorkTree == "" {
+		return fmt.Errorf("%s is a bare git repository, which has no files outside of its commits: name a revision, such as"+
+			" HEAD", dir)
+	}
 	text := fmt.Sprintf("there is no directory %s/ in %s, so it is no config repository", poolsFolder, dir)
 	if above := folderAbove(dir); above != "" {
 		return fmt.Errorf("%s; %s has one: run it there, or name that folder", text, above)
@@ -43,17 +49,20 @@ func checkFolder(dir string) error {
 		"Butane documents (*.bu) or a kustomization.yaml in it", text, poolsFolder)
 }
 
-// folderAbove returns the nearest folder above dir that has pools/, or "". folderAbove stops at the top of a git work
-// tree.
+// folderAbove returns the nearest folder above dir that has pools/, or "". It stops at the top of a git work tree.
 func folderAbove(dir string) string {
 	at, err := filepath.Abs(dir)
 	if err != nil {
 		return ""
 	}
-	for at != filepath.Dir(at) {
-		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
-			return ""
-		}
+	if real, err := filepath.EvalSymlinks(at); err == nil {
+		at = real
+	}
+	top := ""
+	if around, err := git.FindAround(at); err == nil {
+		top = around.WorkTree
+	}
+	for at != top && at != filepath.Dir(at) {
 		at = filepath.Dir(at)
 		if info, err := os.Stat(filepath.Join(at, poolsFolder)); err == nil && info.IsDir() {
 			return at

@@ -82,24 +82,13 @@ func tempDir() (dir string, done func(), err error) {
 }
 
 // BelowTop returns the path of a directory from the top of its git work tree, so that a revision is read at the same
-// path. BelowTop returns "" at the top and outside of a work tree.
+// path. It returns "" at the top, in a bare repository and outside of a repository.
 func BelowTop(dir string) string {
-	abs, err := filepath.Abs(dir)
+	at, err := git.FindAround(dir)
 	if err != nil {
-		return ""
+		return "" // Whoever opens the repository reports this.
 	}
-	for top := abs; ; top = filepath.Dir(top) {
-		if _, err := os.Stat(filepath.Join(top, ".git")); err == nil {
-			rel, err := filepath.Rel(top, abs)
-			if err != nil || rel == "." {
-				return ""
-			}
-			return rel
-		}
-		if top == filepath.Dir(top) {
-			return ""
-		}
-	}
+	return filepath.FromSlash(at.Folder)
 }
 
 // DirArgument returns the directory that an optional argument names, by default the current directory.

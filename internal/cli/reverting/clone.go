@@ -12,6 +12,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/internal/rollback"
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/git"
 )
 
 // clone is the repository in which the commit is prepared.
@@ -53,22 +54,20 @@ func (o Options) findClone(ctx context.Context, url string) (c clone, done func(
 		address.String(), "clone"); err != nil {
 		return c, done, fmt.Errorf("cloning %s: %w", address, err)
 	}
-	return clone{
-		program: p.in(filepath.Join(temporary, "clone")), remote: "origin", address: address.String(),
-		isTemporary: true,
-	}, done, nil
+	at, err := git.FindAt(filepath.Join(temporary, "clone"))
+	if err != nil {
+		return c, done, fmt.Errorf("cloning %s: %w", address, err)
+	}
+	return clone{program: p.in(at), remote: "origin", address: address.String(), isTemporary: true}, done, nil
 }
 
 // openClone checks that a directory is in a clone of the repository, and finds the remote.
 func (o Options) openClone(ctx context.Context, dir, url string) (clone, error) {
-	p := program{dir: dir, stdin: os.Stdin}
-	top, err := p.line(ctx, "rev-parse", "--show-toplevel")
-	if err != nil || top == "" { // A bare repository has no work tree.
-		if top, err = p.line(ctx, "rev-parse", "--absolute-git-dir"); err != nil {
-			return clone{}, fmt.Errorf("%s is in no git repository: %w", dir, err)
-		}
+	p, err := open(ctx, dir)
+	if err != nil {
+		return clone{}, err
 	}
-	p.dir = top
+	top := p.dir
 	remotes, err := p.line(ctx, "remote")
 	if err != nil {
 		return clone{}, err
@@ -87,7 +86,7 @@ func (o Options) openClone(ctx context.Context, dir, url string) (clone, error) 
 	if o.Remote != "" {
 		return clone{}, fmt.Errorf("--remote %s: %s has no such remote", o.Remote, top)
 	}
-	if isAt(url, top) {
+	if isAt(url, p.repository) {
 		return clone{program: p}, nil
 	}
 	return clone{}, fmt.Errorf("no remote of %s is the repository of the GitSource, %s (%s); if one is a mirror of "+
@@ -95,18 +94,14 @@ func (o Options) openClone(ctx context.Context, dir, url string) (clone, error) 
 		top, source.Redact(url), cmp.Or(strings.Join(seen, ", "), "it has no remotes"))
 }
 
-// isAt reports whether a local repository is in the given directory.
-func isAt(url, dir string) bool {
+// isAt reports whether a directory is in the repository of a source, or in a work tree that is linked to it.
+func isAt(url string, dir git.Location) bool {
 	a, err := source.ParseURL(url)
 	if err != nil || a.Transport != source.Local {
 		return false
 	}
-	one, err := os.Stat(strings.TrimSuffix(a.Path, "/.git"))
-	if err != nil {
-		return false
-	}
-	other, err := os.Stat(strings.TrimSuffix(dir, "/.git"))
-	return err == nil && os.SameFile(one, other)
+	at, err := git.FindAt(a.Path)
+	return err == nil && at.CommonDir == dir.CommonDir
 }
 
 // base is the branch on which the commit is made, with its newest commit.

@@ -1,6 +1,7 @@
 package reverting_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/cli/reverting"
 	"github.com/bunsen-os/bunsen/internal/rollback"
+	"github.com/bunsen-os/bunsen/test/repositories"
 )
 
 // TestKindsOfClones: the revert has the same files in each kind of clone.
@@ -159,5 +161,53 @@ func TestNoCommitHides(t *testing.T) {
 	got, err := r.run(reverting.Options{}, r.choice(bad, good))
 	if err != nil || len(got.Commits) != 2 || got.Commits[0].Hash != bad || got.Commits[1].Hash != hidden {
 		t.Fatalf("%+v, %v", got.Commits, err)
+	}
+}
+
+// TestGitOpensTheRepositoryThatBunsenReads runs the table of paths: git works in the same repository as the reader, and
+// not in the one that its own search or GIT_DIR would find.
+func TestGitOpensTheRepositoryThatBunsenReads(t *testing.T) {
+	newRepo(t)
+	root := t.TempDir()
+	cases := repositories.Make(t, root)
+	t.Setenv("GIT_DIR", filepath.Join(root, "made", "plain", ".git"))
+	for _, c := range cases {
+		t.Run(c.Sentence, func(t *testing.T) {
+			if c.Dir != "" {
+				t.Chdir(c.Dir)
+			}
+			got, err := reverting.GitIn(t.Context(), c.Path, "log", "-1", "--format=%s", "HEAD")
+			switch want := c.Around; {
+			case c.Sentence == "a repository without a commit":
+			case want.Subject == "" && (err == nil || !strings.Contains(err.Error(), want.Refusal)):
+				t.Errorf("git reads %q, %v; want an error with %q", got, err, want.Refusal)
+			case want.Subject != "" && (err != nil || got != want.Subject):
+				t.Errorf("git reads %q, %v; want %q", got, err, want.Subject)
+			}
+		})
+	}
+}
+
+// TestTheRepositoryOfAnotherUserIsNotRun: git runs what a repository's config names, so bunsen does not run it in a
+// repository of another user, whose path bunsen tells it, unless the user trusts the repository as git wants it.
+func TestTheRepositoryOfAnotherUserIsNotRun(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files to another user")
+	}
+	r := newRepo(t)
+	r.commit("One", "pools/worker/10-a.bu", doc("a", "one"))
+	if err := filepath.WalkDir(r.clone, func(p string, _ os.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(p, 65534, 65534))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reverting.GitIn(t.Context(), r.clone, "log"); err == nil || !strings.Contains(err.Error(), "safe.directory") {
+		t.Errorf("git runs in the repository of another user: %v", err)
+	}
+	config := filepath.Join(t.TempDir(), "config")
+	t.Setenv("GIT_CONFIG_GLOBAL", config)
+	r.git("/", "config", "--global", "safe.directory", r.clone)
+	if got, err := reverting.GitIn(t.Context(), r.clone, "log", "-1", "--format=%s"); err != nil || got != "One" {
+		t.Errorf("git refuses a repository that the user trusts: %q, %v", got, err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/internal/rollback"
+	"github.com/bunsen-os/bunsen/source/git"
 )
 
 // writeTree writes the files of the base with the reverted ones as a tree of the repository. writeTree uses an index
@@ -78,7 +79,11 @@ func (c clone) commitTree(ctx context.Context, branch, tree, parent, message str
 	if _, err := c.run(ctx, "worktree", "add", "--quiet", "--no-track", "-b", branch, at, parent); err != nil {
 		return "", err
 	}
-	work := c.in(at)
+	linked, err := git.FindAt(at)
+	if err != nil {
+		return "", fmt.Errorf("making a work tree: %w", err)
+	}
+	work := c.in(linked)
 	if _, err := work.run(ctx, "read-tree", "--reset", "-u", tree); err != nil {
 		return "", err
 	}

@@ -1,6 +1,8 @@
 package reverting
 
 import (
+	"context"
+
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/rollback"
 )
@@ -20,4 +22,22 @@ func TokenFor(o Options, fromFile, address string, isTemporary bool,
 	}
 	s := j.site()
 	return s.Target.API, j.token(s, fromFile), j.result.Notes
+}
+
+// GitIn returns what git prints in the repository of a directory.
+func GitIn(ctx context.Context, dir string, args ...string) (string, error) {
+	p, err := open(ctx, dir)
+	if err != nil {
+		return "", err
+	}
+	return p.line(ctx, args...)
+}
+
+// Opened returns what git says of the clone that a directory is in.
+func (o Options) Opened(ctx context.Context, dir, url string, args ...string) (string, error) {
+	c, err := o.openClone(ctx, dir, url)
+	if err != nil {
+		return "", err
+	}
+	return c.line(ctx, args...)
 }

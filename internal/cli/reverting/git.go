@@ -2,22 +2,27 @@ package reverting
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/safetext"
+	"github.com/bunsen-os/bunsen/source/git"
 )
 
 // program runs the user's git in one directory. program uses the user's credentials, hooks and signing key.
 type program struct {
 	dir string
+	// repository is the repository of the directory, which git is told; the zero value for commands without one.
+	repository git.Location
 	// env is added to the user's environment.
 	env []string
 	// stdin is the standard input, from which git may read the passphrase of a key; nil for commands whose input bunsen
@@ -35,10 +40,26 @@ var repositoryVariables = []string{
 // credentials matches a user and a password in a URL. The user and the password may contain an @.
 var credentials = regexp.MustCompile(`://[^/\s]*@`)
 
+// open returns the program in the repository of a directory, which bunsen and git must both be able to open.
+func open(ctx context.Context, dir string) (program, error) {
+	at, err := git.FindAround(dir)
+	if err != nil {
+		return program{}, err
+	}
+	if _, err := at.Open(); err != nil {
+		return program{}, err
+	}
+	p := program{stdin: os.Stdin}.in(at)
+	if err := p.trusted(ctx); err != nil {
+		return program{}, fmt.Errorf("opening the repository at %s: %w", p.dir, err)
+	}
+	return p, nil
+}
+
 // run runs git and returns its standard output. The error has the last lines of its standard error, without
 // credentials.
 func (p program) run(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd := exec.CommandContext(ctx, "git", append(p.options(), args...)...)
 	cmd.Dir, cmd.Stdin = p.dir, p.stdin
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
@@ -58,6 +79,18 @@ func (p program) run(ctx context.Context, args ...string) (string, error) {
 	return out.String(), nil
 }
 
+// options tell git which repository is meant, because its own search can find another one, such as a directory of a
+// commit that looks like a bare repository.
+func (p program) options() (all []string) {
+	if p.repository.GitDir != "" {
+		all = append(all, "--git-dir="+p.repository.GitDir)
+	}
+	if p.repository.WorkTree != "" {
+		all = append(all, "--work-tree="+p.repository.WorkTree)
+	}
+	return all
+}
+
 // line does the same as run, for commands that print one line.
 func (p program) line(ctx context.Context, args ...string) (string, error) {
 	out, err := p.run(ctx, args...)
@@ -70,10 +103,24 @@ func (p program) with(env ...string) program {
 	return p
 }
 
-// in returns the program with another directory.
-func (p program) in(dir string) program {
-	p.dir = dir
+// in returns the program in another repository.
+func (p program) in(at git.Location) program {
+	p.repository, p.dir = at, cmp.Or(at.WorkTree, at.GitDir)
 	return p
+}
+
+// trusted returns an error unless git itself opens the repository. Git refuses one of another user without
+// safe.directory, because it runs programs that the repository's config names; it does not ask for a repository that it
+// is told.
+func (p program) trusted(ctx context.Context) error {
+	at := p.repository
+	p.repository = git.Location{}
+	p = p.with("GIT_CEILING_DIRECTORIES=" + filepath.Dir(p.dir)) // Git must not search above the directory.
+	opened, err := p.line(ctx, "-c", "safe.bareRepository=all", "rev-parse", "--absolute-git-dir")
+	if err == nil && opened != at.GitDir {
+		err = fmt.Errorf("git opens %s there, and bunsen found %s", opened, at.GitDir)
+	}
+	return err
 }
 
 // reading returns the program with a text as its standard input.

@@ -258,7 +258,7 @@ func TestWhatCannotBeReverted(t *testing.T) {
 			r.git(r.clone, "tag", digits, r.git(r.clone, "commit-tree", "HEAD^{tree}", "-m", "Evil"))
 			c.To = rollback.Step{Revision: digits}
 		}, []string{"has a branch or a tag with the name", "all 40 digits"}},
-		"no repository": {reverting.Options{Repo: os.TempDir()}, nil, []string{"is in no git repository"}},
+		"no repository": {reverting.Options{Repo: os.TempDir()}, nil, []string{"is not in a git repository"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRepo(t)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -182,17 +181,17 @@ func (t Found) commit(ctx context.Context, repo string) (transpile.Result, sourc
 	if t.source == nil {
 		return res, source.Revision{}, errors.New("the GitSource is gone")
 	}
+	at := git.LocalRevision{Repository: repo, Path: t.source.Spec.Path}
 	if repo == "" {
-		if repo = strings.TrimPrefix(t.source.Spec.URL, "file://"); !filepath.IsAbs(repo) {
+		address, err := source.ParseURL(t.source.Spec.URL)
+		if err != nil || address.Transport != source.Local {
 			return res, source.Revision{}, errors.New("name a clone of " + t.Trace.Rendered.Repository + " with --repo")
 		}
-		info, err := os.Stat(repo)
-		if err == nil && !info.IsDir() {
-			err = errors.New("it is a bundle")
-		}
-		if err != nil { // Without this check, git would read the repository of a parent folder instead.
+		at.Repository, at.Exact = address.Path, true
+		if _, err := git.FindAt(address.Path); err != nil {
 			return res, source.Revision{}, fmt.Errorf("the source's repository cannot be read: %w; name a clone of "+
-				"it with --repo", err)
+				"it with"+
+				" --repo", err)
 		}
 	}
 	revision, err := source.ParseRevision(t.Trace.Rendered.Revision)
@@ -204,12 +203,10 @@ func (t Found) commit(ctx context.Context, repo string) (transpile.Result, sourc
 		return res, revision, fmt.Errorf("making a directory for %s: %w", revision.Short(), err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	tree, err := git.OpenRevision(ctx, git.LocalRevision{
-		Repository: repo, Revision: revision.Hash,
-		Path: t.source.Spec.Path,
-	}, dir)
+	at.Revision = revision.Hash
+	tree, err := git.OpenRevision(ctx, at, dir)
 	if err != nil {
-		return res, revision, fmt.Errorf("reading %s from %q: %w", revision.Short(), repo, err)
+		return res, revision, fmt.Errorf("reading %s from %q: %w", revision.Short(), at.Repository, err)
 	}
 	if res = transpile.Fragments(tree); res.Report.Fatal() {
 		return res, revision, fmt.Errorf("this version of bunsen does not take %s:\n%s", revision.Short(), res.Report)
