@@ -1,0 +1,447 @@
+package tour_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+var (
+	uncommitted = flag.Bool("uncommitted", false, "type the pages of the working tree, not those of the commit")
+	only        = flag.String("only", "", "type only the pages whose path matches this regular expression")
+	again       = flag.String("again", "", "keep everything in this folder, and use it again, for a faster start")
+)
+
+// stop is a page of the tour.
+type stop struct {
+	file string
+	// in is the folder of the reader, in the clone. With "config", it is a new clone of the repository of `make run`.
+	in string
+	// prepared is set if the reader has the programs in PATH and a kubeconfig, as operators do.
+	prepared bool
+}
+
+// configRepository is the folder of readers of pages about a config repository.
+const configRepository = "config"
+
+// tour are the pages, in the order in which they are typed.
+var tour = []stop{
+	{"README.md", ".", false},
+	{"docs/getting-started.md", ".", false},
+}
+
+// root is the repository.
+var root, _ = filepath.Abs("../..")
+
+// pages reads the pages of the tour.
+func pages(t *testing.T, root string) map[string]page {
+	t.Helper()
+	out := map[string]page{}
+	for _, s := range tour {
+		text, err := os.ReadFile(filepath.Join(root, s.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, errs := read(s.file, string(text))
+		for _, e := range errs {
+			t.Error(e)
+		}
+		out[s.file] = p
+	}
+	return out
+}
+
+// maxSkipped is the part of all blocks that pages may skip, in percent.
+const maxSkipped = 15
+
+// Each block of the pages is used, or skipped for a reason, and few are.
+func TestBlocksAreAccountedFor(t *testing.T) {
+	account(t, pages(t, root))
+}
+
+func account(t *testing.T, pages map[string]page) {
+	t.Helper()
+	all, skipped := 0, 0
+	for _, s := range tour {
+		count := map[string]int{}
+		for _, b := range pages[s.file].blocks {
+			fate, err := b.fate()
+			if err != nil {
+				t.Error(err)
+			}
+			count[fate]++
+			for _, d := range b.all("skip") {
+				t.Logf("%s: skipped: %s", d, d.text)
+			}
+		}
+		all, skipped = all+len(pages[s.file].blocks), skipped+count["skip"]
+		t.Logf("%-36s %d typed, %d as files, %d as output, %d skipped", s.file, count["typed"]+count["run"],
+			count["file"], count["output"], count["skip"])
+	}
+	t.Logf("%d of %d blocks are skipped", skipped, all)
+	if skipped*100 > all*maxSkipped {
+		t.Errorf("%d of %d blocks are skipped, which is more than %d %%", skipped, all, maxSkipped)
+	}
+}
+
+// A reader types the pages in order, and gets what they promise.
+func TestTour(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds and runs everything, which takes minutes")
+	}
+	folder := *again
+	if folder == "" {
+		folder = t.TempDir()
+	}
+	m := newMachine(t, root, folder)
+	book := pages(t, m.clone)
+	account(t, book)
+	t.Cleanup(func() {
+		if err := m.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	begun := time.Now()
+	if err := m.start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("make run was up after %.0f s", time.Since(begun).Seconds())
+	for _, s := range tour {
+		if ok, _ := regexp.MatchString(*only, s.file); !ok {
+			continue
+		}
+		t.Run(strings.ReplaceAll(s.file, "/", "-"), func(t *testing.T) { m.visit(t, s, book[s.file]) })
+	}
+}
+
+// visit types one page.
+func (m *machine) visit(t *testing.T, s stop, p page) {
+	r := &visitor{T: t, machine: m, stop: s}
+	if m.run == nil {
+		if err := m.start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.reset()
+	r.open()
+	for _, b := range p.blocks {
+		if !r.block(b) {
+			t.Errorf("%s: the rest of the page is not typed", b)
+			break
+		}
+	}
+	for _, b := range r.backgrounds {
+		if err := b.interrupt(stopLimit); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// visitor types a page.
+type visitor struct {
+	*testing.T
+	machine *machine
+	stop    stop
+	// directory is where terminals open.
+	directory string
+	terminal  *terminal
+	// last is what the last block printed.
+	last        string
+	backgrounds []*background
+}
+
+// operator is a terminal with the programs in PATH and a kubeconfig.
+func (r *visitor) operator(directory string) *terminal {
+	m := r.machine
+	env := append([]string{}, m.env...)
+	return openTerminal(r.T, directory, append(env, "KUBECONFIG="+filepath.Join(m.clone, ".run", "kubeconfig"),
+		"PATH="+filepath.Join(m.clone, "bin")+":"+os.Getenv("PATH"), "TOUR="+m.clone))
+}
+
+// reset brings the cluster back to the first commit, and removes what other pages have left.
+func (r *visitor) reset() {
+	r.Helper()
+	tm := r.operator(r.machine.clone)
+	if out, err := tm.succeed(leftBehind, commandLimit); err != nil {
+		r.Fatalf("resetting: %v\n%s", err, out)
+	}
+	if err := r.machine.settle(tm); err != nil {
+		status, _, _ := tm.do("bunsen status; bunsen why pool/worker", commandLimit)
+		r.Fatalf("the cluster did not come back to the first commit: %v\n%s", err, status)
+	}
+}
+
+// leftBehind makes the tree of the first commit the newest one, and deletes objects that pages created. Commits stay,
+// as after a revert.
+const leftBehind = `
+set -e
+git -C .run/config.git rev-parse -q --verify refs/tour/first >/dev/null ||
+  git -C .run/config.git update-ref refs/tour/first main
+if ! git -C .run/config.git diff --quiet refs/tour/first main; then
+  git -C .run/config.git update-ref refs/heads/main $(git -C .run/config.git -c user.name=Ada \
+    -c user.email=ada@example.org commit-tree -p main -m 'Back to the first commit' 'refs/tour/first^{tree}')
+fi
+kubectl get gitsources -o name | grep -v /config$ | xargs -r kubectl delete
+kubectl delete notifications,provisioningtokens,rolloutpolicies,driftpolicies --all
+for ns in bunsen-sources bunsen-secrets bunsen-notifications; do
+  kubectl delete secrets,configmaps --all -n $ns
+done
+kubectl delete -n bunsen-system --ignore-not-found secret/bunsen-age
+bunsen release pool/worker >/dev/null 2>&1 || true
+bunsen resume pool/worker >/dev/null 2>&1 || true
+set +e
+`
+
+// open opens a terminal where the page begins.
+func (r *visitor) open() {
+	r.Helper()
+	m := r.machine
+	if r.directory == "" {
+		r.directory = filepath.Join(m.clone, r.stop.in)
+		if r.stop.in == configRepository {
+			r.directory = filepath.Join(r.TempDir(), "os-config")
+			if out, err := exec.Command("git", "clone", "-q", filepath.Join(m.clone, ".run", "config.git"),
+				r.directory).CombinedOutput(); err != nil {
+				r.Fatalf("%v\n%s", err, out)
+			}
+		}
+	}
+	if r.stop.prepared {
+		r.terminal = r.operator(r.directory)
+		return
+	}
+	r.terminal = openTerminal(r.T, r.directory, append([]string{}, append(m.env, "TOUR="+m.clone)...))
+}
+
+// block uses one block. It returns false if the rest of the page makes no sense.
+func (r *visitor) block(b block) bool {
+	fate, err := b.fate()
+	if err != nil {
+		r.Error(err)
+		return true
+	}
+	if fate == "skip" {
+		return true
+	}
+	steps := []func(block, string) error{r.before, r.use, r.until, r.after}
+	for _, step := range steps {
+		if err := step(b, fate); err != nil {
+			r.Error(err)
+			return !errors.Is(err, errHangs)
+		}
+	}
+	return true
+}
+
+func (r *visitor) before(b block, _ string) error {
+	if b.has("stop") {
+		if err := r.machine.stop(); err != nil {
+			return fmt.Errorf("%s: Ctrl-C: %w", b, err)
+		}
+	}
+	if b.has("terminal") {
+		r.open()
+	}
+	return r.hidden(b.all("before"))
+}
+
+func (r *visitor) after(b block, _ string) error { return r.hidden(b.all("after")) }
+
+// hidden types commands that the page does not show.
+func (r *visitor) hidden(commands []directive) error {
+	for _, d := range commands {
+		if _, err := r.terminal.succeed(d.text, commandLimit); err != nil {
+			return fmt.Errorf("%s: %w", d, err)
+		}
+	}
+	return nil
+}
+
+// use does with a block what a reader does.
+func (r *visitor) use(b block, fate string) error {
+	if err := r.replace(&b); err != nil {
+		return err
+	}
+	switch fate {
+	case "run":
+		if got := strings.TrimSpace(strings.Join(b.lines, "\n")); got != r.machine.run.command {
+			return fmt.Errorf("%s: the page says %q, and the tour began with %q", b, got, r.machine.run.command)
+		}
+		return nil
+	case "file":
+		return r.file(b)
+	case "output":
+		return r.output(b)
+	}
+	if b.has("background") {
+		return r.background(b)
+	}
+	return r.typed(b)
+}
+
+// replace puts values in place of what the page says to replace.
+func (r *visitor) replace(b *block) error {
+	for _, d := range b.all("replace") {
+		old, value, ok := strings.Cut(d.text, " with ")
+		if !ok {
+			return fmt.Errorf("%s: write: replace OLD with NEW", d)
+		}
+		value, err := r.terminal.expand(value)
+		if err != nil {
+			return fmt.Errorf("%s: %w", d, err)
+		}
+		text := strings.Join(b.lines, "\n")
+		if !strings.Contains(text, old) {
+			return fmt.Errorf("%s: the block does not have %q", d, old)
+		}
+		b.lines = strings.Split(strings.ReplaceAll(text, old, value), "\n")
+	}
+	return nil
+}
+
+func (r *visitor) file(b block) error {
+	d := b.all("file")[0]
+	name, err := r.terminal.expand(d.text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", d, err)
+	}
+	here, _, err := r.terminal.here()
+	if err != nil {
+		return fmt.Errorf("%s: %w", d, err)
+	}
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(here, name)
+	}
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return fmt.Errorf("%s: %w", d, err)
+	}
+	if err := os.WriteFile(name, []byte(strings.Join(b.lines, "\n")+"\n"), 0o644); err != nil {
+		return fmt.Errorf("%s: %w", d, err)
+	}
+	return nil
+}
+
+func (r *visitor) output(b block) error {
+	d := b.all("output")[0]
+	came, what := r.last, "what was typed before"
+	if d.text != "" {
+		command, ok := strings.CutPrefix(d.text, "of ")
+		if !ok {
+			return fmt.Errorf("%s: write: output of COMMAND", d)
+		}
+		var err error
+		if came, _, err = r.terminal.do(command, commandLimit); err != nil {
+			return fmt.Errorf("%s: %w", d, err)
+		}
+		what = command
+	}
+	if got := differs(b.lines, strings.Split(came, "\n")); got != "" {
+		return fmt.Errorf("%s: output of %s: %s", b, what, got)
+	}
+	return nil
+}
+
+// typed types the commands of a block, one after another.
+func (r *visitor) typed(b block) error {
+	r.last = ""
+	commands := b.commands()
+	for i, c := range commands {
+		want := 0
+		if exits := b.all("exits"); i == len(commands)-1 && len(exits) > 0 {
+			if _, err := fmt.Sscan(exits[0].text, &want); err != nil {
+				return fmt.Errorf("%s: %w", exits[0], err)
+			}
+		}
+		out, code, err := r.terminal.do(c.command, commandLimit)
+		r.last += out
+		at := fmt.Sprintf("%s:%d: %s", b.file, c.line, c.command)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s\n%w:\n%s", at, err, indented(strings.Split(out, "\n")))
+		case code != want:
+			return fmt.Errorf("%s\nit ended with %d, not %d:\n%s", at, code, want, indented(strings.Split(out, "\n")))
+		case len(trimmed(c.shown)) > 0:
+			if got := differs(c.shown, strings.Split(out, "\n")); got != "" {
+				return fmt.Errorf("%s\n%s", at, got)
+			}
+		}
+	}
+	return r.prints(b)
+}
+
+// prints compares the output of a block with what the page says about it.
+func (r *visitor) prints(b block) error {
+	for _, d := range b.all("prints") {
+		pattern, err := regexp.Compile("(?m)" + d.text)
+		if err != nil {
+			return fmt.Errorf("%s: %w", d, err)
+		}
+		if !pattern.MatchString(r.last) {
+			return fmt.Errorf("%s: the block at line %d does not print %q:\n%s", d, b.line, d.text,
+				indented(strings.Split(r.last, "\n")))
+		}
+	}
+	return nil
+}
+
+// background starts a block that runs until the page ends.
+func (r *visitor) background(b block) error {
+	commands := b.commands()
+	last := commands[len(commands)-1]
+	for _, c := range commands[:len(commands)-1] {
+		if _, err := r.terminal.succeed(c.command, commandLimit); err != nil {
+			return fmt.Errorf("%s:%d: %w", b.file, c.line, err)
+		}
+	}
+	here, env, err := r.terminal.here()
+	if err != nil {
+		return fmt.Errorf("%s: %w", b, err)
+	}
+	bg, err := startBackground(last.command, here, filepath.Join(r.TempDir(), "output"), env)
+	if err != nil {
+		return fmt.Errorf("%s: %w", b, err)
+	}
+	r.backgrounds = append(r.backgrounds, bg)
+	for _, d := range b.all("prints") {
+		pattern, err := regexp.Compile("(?m)" + d.text)
+		if err != nil {
+			return fmt.Errorf("%s: %w", d, err)
+		}
+		if err := bg.until(pattern, rolloutLimit); err != nil {
+			return fmt.Errorf("%s: %w", d, err)
+		}
+	}
+	return nil
+}
+
+// until waits for what the page says that happens.
+func (r *visitor) until(b block, _ string) error {
+	for _, d := range b.all("until") {
+		expression, command, _ := strings.Cut(d.text, " ")
+		pattern, err := regexp.Compile("(?m)" + expression)
+		if err != nil {
+			return fmt.Errorf("%s: %w", d, err)
+		}
+		err = poll(rolloutLimit, func() error {
+			out, _, err := r.terminal.do(command, commandLimit)
+			if err != nil {
+				return fmt.Errorf("%w: %w", errOver, err)
+			}
+			if !pattern.MatchString(out) {
+				return fmt.Errorf("%q does not print %q:\n%s", command, expression, indented(strings.Split(out, "\n")))
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", d, err)
+		}
+	}
+	return nil
+}
