@@ -84,4 +84,7 @@ type TokenUse struct {
 	Config string `json:"config"`
 	// Commit is the revision that the config was rendered from. Empty if it came from no repository.
 	Commit string `json:"commit,omitempty"`
+	// ID is random. By it, a server recognizes its own write of which it got no answer.
+	// +kubebuilder:validation:MaxLength=32
+	ID string `json:"id,omitempty"`
 }

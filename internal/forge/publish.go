@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/bunsen-os/bunsen/api/fault"
 )
 
 // ErrForbidden is in the chain of a Host's error if the token lacks the permission.
@@ -47,6 +50,8 @@ type Status struct {
 }
 
 // Host is a pull request on its service. The packages github, gitlab and gitea implement Host.
+//
+// After an error that fault.IsUnknown reports, the service may have done what was requested.
 type Host interface {
 	// Self returns the login of the user to whom the token belongs.
 	Self(ctx context.Context) (string, error)
@@ -79,7 +84,7 @@ const maxDescription = 140
 // empty if the comment failed.
 func Publish(ctx context.Context, h Host, body string, s Status) (Outcome, error) {
 	s.Description = truncated(s.Description)
-	errStatus := h.Status(ctx, s)
+	errStatus := setStatus(ctx, h, s)
 	if errStatus != nil {
 		errStatus = fmt.Errorf("setting the status %s: %w", s.Context, errStatus)
 	}
@@ -120,15 +125,40 @@ func comment(ctx context.Context, h Host, body string) (Outcome, error) {
 	}
 	switch outcome {
 	case Created:
-		if err := h.Create(ctx, body); err != nil {
-			return "", fmt.Errorf("adding the comment: %w", err)
-		}
+		err = h.Create(ctx, body)
 	case Edited:
-		if err := h.Edit(ctx, id, body); err != nil {
-			return "", fmt.Errorf("editing the comment: %w", err)
+		err = h.Edit(ctx, id, body)
+	}
+	if fault.IsUnknown(err) {
+		// The answer is lost. A second request would write a second comment, so only the list decides.
+		if found, _, lookErr := decide(ctx, h, body); lookErr != nil {
+			err = errors.Join(err, lookErr)
+		} else if found == Unchanged {
+			err = nil
 		}
 	}
+	if err != nil {
+		return "", fmt.Errorf("writing the comment, which is to be %s: %w", outcome, err)
+	}
 	return outcome, nil
+}
+
+// setStatus sets the status. If the answer is lost, setStatus reads the statuses of the commit.
+func setStatus(ctx context.Context, h Host, s Status) error {
+	err := h.Status(ctx, s)
+	if c, can := h.(Commit); can && fault.IsUnknown(err) {
+		posted, lookErr := c.Statuses(ctx)
+		if lookErr != nil {
+			return errors.Join(err, lookErr)
+		}
+		isSet := func(p PostedStatus) bool {
+			return p.Context == s.Context && p.State == s.State && p.Description == s.Description
+		}
+		if slices.ContainsFunc(posted, isSet) {
+			return nil
+		}
+	}
+	return err
 }
 
 // ownComment finds the earlier comment of the same account. ownComment compares the author, because every user can

@@ -1,6 +1,7 @@
 package forge_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/internal/forge"
 	"github.com/bunsen-os/bunsen/internal/forge/forgetest"
 	"github.com/bunsen-os/bunsen/internal/forge/gitea"
@@ -228,4 +230,52 @@ func TestAProjectOfTheWrongFormIsRefused(t *testing.T) {
 			t.Errorf("gitea takes %q", project)
 		}
 	}
+}
+
+// TestALostAnswerIsNoReasonToWriteTwice loses the answer to each change, in turn. There is one comment, and Publish
+// knows what became of it.
+func TestALostAnswerIsNoReasonToWriteTwice(t *testing.T) {
+	for says, gateway := range map[string]bool{"the connection is closed": false, "a gateway answers": true} {
+		t.Run(says, func(t *testing.T) {
+			onEach(t, func(t *testing.T, r *forgetest.Pull) {
+				r.Gateway = gateway
+				for k := 1; ; k++ {
+					r.Comments, r.Statuses, r.Log = nil, nil, nil
+					r.Lose = func(n int) bool { return n == k }
+					h := open(t, r)
+					if got := publish(t, h, marker+"first"); got != forge.Created {
+						t.Errorf("without an answer to change %d: the comment was %s", k, got)
+					}
+					if got := publish(t, h, marker+"second"); got != forge.Edited {
+						t.Errorf("without an answer to change %d: the comment was %s", k, got)
+					}
+					if len(r.Comments) != 1 || r.Comments[0].Body != marker+"second" {
+						t.Fatalf("without an answer to change %d: %+v", k, r.Comments)
+					}
+					if len(r.Log) < k {
+						break
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestACommentThatGotNoAnswerAndIsNotThereIsAnError: the next run decides again.
+func TestACommentThatGotNoAnswerAndIsNotThereIsAnError(t *testing.T) {
+	onEach(t, func(t *testing.T, r *forgetest.Pull) {
+		h := forgetful{open(t, r)}
+		_, err := forge.Publish(t.Context(), h, marker+"first", good)
+		if !fault.IsUnknown(err) || len(r.Comments) != 0 {
+			t.Errorf("%v, %+v", err, r.Comments)
+		}
+	})
+}
+
+// forgetful is a service that neither writes comments nor answers.
+type forgetful struct{ forge.Host }
+
+// Create implements forge.Host.
+func (forgetful) Create(context.Context, string) error {
+	return fault.NewUnknown(errors.New("it does not answer"))
 }

@@ -2,8 +2,12 @@ package forge
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/url"
 	"strings"
+
+	"github.com/bunsen-os/bunsen/api/fault"
 )
 
 // Proposal is a pull request to open (GitLab: merge request). Both branches are in the same repository.
@@ -16,8 +20,29 @@ type Proposal struct {
 
 // Opener opens pull requests in a repository on its service. The packages github, gitlab and gitea implement Opener.
 type Opener interface {
-	// Open opens a pull request and returns the address of its page.
+	// Open opens a pull request and returns the address of its page. After an error that fault.IsUnknown reports, the
+	// pull request may be open.
 	Open(ctx context.Context, p Proposal) (string, error)
+	// Opened returns the address of the page of the open pull request from the branch of p to its base; empty if there
+	// is none.
+	Opened(ctx context.Context, p Proposal) (string, error)
+}
+
+// OpenPull opens a pull request and returns the address of its page. If the answer is lost, OpenPull looks for the pull
+// request of the branch.
+func OpenPull(ctx context.Context, o Opener, p Proposal) (string, error) {
+	page, err := o.Open(ctx, p)
+	if !fault.IsUnknown(err) {
+		return page, err
+	}
+	page, lookErr := o.Opened(ctx, p)
+	switch {
+	case lookErr != nil:
+		return "", errors.Join(err, fmt.Errorf("looking for the pull request of branch %s: %w", p.Branch, lookErr))
+	case page == "":
+		return "", err
+	}
+	return page, nil
 }
 
 // Site is the repository of a clone on its service.

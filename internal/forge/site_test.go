@@ -40,6 +40,16 @@ func TestAPullRequestIsOpened(t *testing.T) {
 		if _, err := o.Open(t.Context(), p); err == nil {
 			t.Error("a second pull request of the branch has no error")
 		}
+		other := p
+		other.Branch = "bunsen/other"
+		if page, err := o.Opened(t.Context(), other); page != "" || err != nil {
+			t.Errorf("the pull request of another branch: %q, %v", page, err)
+		}
+		r.Lose = func(n int) bool { return n == len(r.Log) }
+		if page, err := forge.OpenPull(t.Context(), o, other); err != nil || page != "https://forge.example/pulls/7" {
+			t.Errorf("after a lost answer: %q, %v", page, err)
+		}
+		r.Lose = nil
 		r.ReadOnly = true
 		if _, err := o.Open(t.Context(), p); !errors.Is(err, forge.ErrForbidden) {
 			t.Errorf("without the permission: %v", err)

@@ -3,15 +3,14 @@ package cluster
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
 	"github.com/bunsen-os/bunsen/mcs/share"
@@ -47,18 +46,13 @@ func (c *Cluster) CreateBootstrapToken(ctx context.Context, machine mcs.JoiningM
 	writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
 	text, err := c.create(writing, machine)
-	end(!isRefused(err), c.Now())
+	// A token whose creation got no answer counts, because it may exist. It expires without a use, and the machine gets
+	// another one.
+	end(err == nil || fault.IsUnknown(fault.APIRequest(err)), c.Now())
 	if err != nil {
 		return "", fmt.Errorf("creating a bootstrap token: %w", err)
 	}
 	return text, nil
-}
-
-// isRefused reports whether the API server refused a write. After any other error, the write may have happened.
-func isRefused(err error) bool {
-	var answer apierrors.APIStatus
-	return errors.As(err, &answer) && answer.Status().Code >= http.StatusBadRequest &&
-		answer.Status().Code < http.StatusInternalServerError
 }
 
 // create writes a bootstrap token with a free id.

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"crypto/rand"
 	"log/slog"
 	"sync"
 	"time"
@@ -107,10 +108,11 @@ func (c *Cluster) Token(id string) *v1alpha1.ProvisioningToken { return c.tokens
 // writes the use later.
 func (c *Cluster) Use(ctx context.Context, id string, use v1alpha1.TokenUse) error {
 	known := c.Token(id)
-	switch {
-	case known == nil:
+	if known == nil {
 		return &token.InvalidError{ID: id, Reason: token.Unknown}
-	case known.Spec.Uses == 0:
+	}
+	use.ID = rand.Text()
+	if known.Spec.Uses == 0 {
 		c.unlimited.add(id, 1, use)
 		return nil
 	}

@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy/membership"
 	"github.com/bunsen-os/bunsen/mcs"
@@ -150,7 +151,7 @@ func (n *nodes) readNode(ctx context.Context, node string) (pools, reported []st
 	}
 	if err != nil {
 		unavailable := fmt.Errorf("%w: reading node %s: %w", mcs.ErrAPIUnavailable, node, err)
-		if isRefused(err) {
+		if !fault.IsUnknown(fault.APIRequest(err)) { // The API server refused the request.
 			return nil, nil, unavailable
 		}
 		pools, err = n.cachedPools(node, unavailable)

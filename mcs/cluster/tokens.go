@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
@@ -88,7 +89,8 @@ func (t *tokens) read(ctx context.Context, id string) (*v1alpha1.ProvisioningTok
 }
 
 // write writes the status over the given version of a token and returns the new version. The error is errConflict if
-// the token now has another version, and errGone if the token was deleted.
+// the token now has another version, and errGone if the token was deleted. After an error that fault.IsUnknown reports,
+// the status may have been written.
 func (t *tokens) write(ctx context.Context, known *v1alpha1.ProvisioningToken,
 	status v1alpha1.ProvisioningTokenStatus,
 ) (*v1alpha1.ProvisioningToken, error) {
@@ -102,7 +104,7 @@ func (t *tokens) write(ctx context.Context, known *v1alpha1.ProvisioningToken,
 	case apierrors.IsNotFound(err):
 		return nil, errGone
 	case err != nil:
-		return nil, fmt.Errorf("writing the uses of token %s: %w", known.Name, err)
+		return nil, fmt.Errorf("writing the uses of token %s: %w", known.Name, fault.APIRequest(err))
 	}
 	return out, nil
 }

@@ -3,8 +3,10 @@ package cluster
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs/batch"
 	"github.com/bunsen-os/bunsen/mcs/token"
@@ -32,14 +34,18 @@ func (l *limitedUses) count(ctx context.Context, known *v1alpha1.ProvisioningTok
 	return l.batches.Do(ctx, known.Name, known, use)
 }
 
+// maxLostWrites is how many writes in a row may be without an answer.
+const maxLostWrites = 3
+
 // write writes a batch of uses at once. write returns the written token and a result for each use, or one error for all
-// uses.
+// uses. A write without an answer may have counted the uses, so write reads the token before it counts them again:
+// otherwise, a machine could lose the only use of its token to its own first request.
 func (l *limitedUses) write(ctx context.Context, known *v1alpha1.ProvisioningToken,
 	uses []v1alpha1.TokenUse,
 ) (*v1alpha1.ProvisioningToken, []error, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	for {
+	for lost := 0; ; {
 		updated := known.DeepCopy()
 		results, counted := make([]error, len(uses)), 0
 		for i, use := range uses {
@@ -52,18 +58,30 @@ func (l *limitedUses) write(ctx context.Context, known *v1alpha1.ProvisioningTok
 			return known, results, nil
 		}
 		next, err := l.store(ctx, known, updated.Status)
-		switch {
-		case err == nil:
+		if err == nil {
 			return next, results, nil
-		case errors.Is(err, errConflict):
+		}
+		if fault.IsUnknown(err) {
+			lost++
+		}
+		if errors.Is(err, errConflict) || fault.IsUnknown(err) && lost < maxLostWrites {
 			next, err = l.read(ctx, known.Name)
 		}
-		if errors.Is(err, errGone) {
+		switch {
+		case errors.Is(err, errGone):
 			return nil, nil, &token.InvalidError{ID: known.Name, Reason: token.Unknown}
-		}
-		if err != nil {
+		case err != nil:
 			return nil, nil, err
+		case isCounted(next.Status, uses):
+			return next, results, nil
 		}
 		known = next
 	}
+}
+
+// isCounted reports whether a status has any of the uses of one write. The API server stores all of them or none.
+func isCounted(status v1alpha1.ProvisioningTokenStatus, uses []v1alpha1.TokenUse) bool {
+	return slices.ContainsFunc(status.Recent, func(known v1alpha1.TokenUse) bool {
+		return known.ID != "" && slices.ContainsFunc(uses, func(u v1alpha1.TokenUse) bool { return u.ID == known.ID })
+	})
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs/token"
 )
@@ -189,5 +191,61 @@ func TestAMachineThatHangsUpIsNotCountedUnlessItWasAlready(t *testing.T) {
 	}
 	if err := l.count(t.Context(), known, v1alpha1.TokenUse{}); err != nil || o.now.Status.Used != 2 {
 		t.Errorf("the next one: %v; %d are counted", err, o.now.Status.Used)
+	}
+}
+
+// TestAWriteWithoutAnAnswerCountsOnce: a machine is served with the only use of its token, although the API server did
+// not answer. Other machines, also at another replica at the same moment, are not.
+func TestAWriteWithoutAnAnswerCountsOnce(t *testing.T) {
+	for says, c := range map[string]struct {
+		// lost are the numbers of the writes whose answers are lost. If away is true, these writes do not happen.
+		lost []int
+		away bool
+		uses int32
+	}{
+		"the write happened":                   {lost: []int{1}, uses: 1},
+		"the write did not happen":             {lost: []int{1}, away: true, uses: 1},
+		"two writes got no answer":             {lost: []int{1, 2}, uses: 3},
+		"two writes got no answer and are not": {lost: []int{1, 2}, away: true, uses: 3},
+	} {
+		t.Run(says, func(t *testing.T) {
+			o := newObject(c.uses)
+			known := o.now.DeepCopy()
+			n := 0
+			flaky := func() *limitedUses {
+				l := o.replica()
+				l.store = func(ctx context.Context, known *v1alpha1.ProvisioningToken,
+					status v1alpha1.ProvisioningTokenStatus,
+				) (*v1alpha1.ProvisioningToken, error) {
+					o.mu.Lock()
+					n++
+					isLost := slices.Contains(c.lost, n)
+					o.mu.Unlock()
+					if !isLost {
+						return o.write(ctx, known, status)
+					}
+					if !c.away {
+						_, _ = o.write(ctx, known, status)
+					}
+					return nil, fault.NewUnknown(errors.New("the connection was closed"))
+				}
+				return l
+			}
+			served := 0
+			at := metav1.Now()
+			for _, replica := range []*limitedUses{flaky(), flaky()} {
+				for range c.uses {
+					use := v1alpha1.TokenUse{Time: at, Address: "192.0.2.1", ID: rand.Text()}
+					if err := replica.count(t.Context(), known, use); err == nil {
+						served++
+					} else if !reasonIs(err, token.UsedUp) {
+						t.Error(err)
+					}
+				}
+			}
+			if served != int(c.uses) || o.now.Status.Used != c.uses {
+				t.Errorf("%d were served and %d are counted, of %d", served, o.now.Status.Used, c.uses)
+			}
+		})
 	}
 }

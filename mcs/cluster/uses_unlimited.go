@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs/token"
 )
@@ -34,6 +35,9 @@ type pendingUses struct {
 	count  int
 	recent []v1alpha1.TokenUse // recent has the last uses.
 }
+
+// errLost reports that a write got no answer, and that the token does not have it.
+var errLost = errors.New("the API server did not answer, and did not count the uses")
 
 // add adds uses of a token. The parameter recent has the last of these uses.
 func (t *unlimitedUses) add(id string, count int, recent ...v1alpha1.TokenUse) {
@@ -96,11 +100,15 @@ func (t *unlimitedUses) flushOne(ctx context.Context, id string, u *pendingUses)
 			status = token.AddUse(status, use)
 		}
 		_, err := t.tokens.write(ctx, known, status)
-		if !errors.Is(err, errConflict) {
+		if !errors.Is(err, errConflict) && !fault.IsUnknown(err) {
 			return err
 		}
-		if known, err = t.tokens.read(ctx, id); err != nil {
+		isLost := fault.IsUnknown(err)
+		if known, err = t.tokens.read(ctx, id); err != nil || isCounted(known.Status, u.recent) {
 			return err
+		}
+		if isLost { // The next flush tries again.
+			return errLost
 		}
 	}
 }

@@ -124,7 +124,7 @@ func Register(mgr ctrl.Manager, cfg Config) error {
 		Defaults: cfg.Defaults, Version: cfg.Version, Now: cfg.Now, Events: events, ReportLatency: numbers.Rendered,
 	}
 	dr := &draining.Controller{
-		Client: c, Clients: clients, Now: cfg.Now, Events: events,
+		Client: c, Live: live, Clients: clients, Now: cfg.Now, Events: events,
 		ReportStuck: numbers.DrainError,
 	}
 	gc := &garbage.Controller{

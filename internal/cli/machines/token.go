@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/cli"
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
@@ -187,7 +188,19 @@ func (g *Grant) create(ctx context.Context, c client.Client) (token.Token, *v1al
 	if err != nil {
 		return token.Token{}, nil, err
 	}
-	if err := c.Create(ctx, kept, client.FieldOwner("bunsen")); err != nil {
+	err = fault.APIRequest(c.Create(ctx, kept, client.FieldOwner("bunsen")))
+	if fault.IsUnknown(err) {
+		// Without a look, the token could exist although nobody has its secret.
+		made := &v1alpha1.ProvisioningToken{}
+		lookErr := c.Get(ctx, client.ObjectKeyFromObject(kept), made)
+		if lookErr == nil && made.Spec.Hash == kept.Spec.Hash {
+			return t, made, nil
+		}
+		if client.IgnoreNotFound(lookErr) != nil {
+			err = fmt.Errorf("%w; if token %s exists, revoke it: bunsen token revoke %s", err, kept.Name, kept.Name)
+		}
+	}
+	if err != nil {
 		return token.Token{}, nil, kube.RequestError("making a token", err)
 	}
 	return t, kept, nil

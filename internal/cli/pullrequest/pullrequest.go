@@ -211,7 +211,7 @@ func Open(ctx context.Context, t forge.Target, p forge.Proposal) (string, error)
 	if err != nil {
 		return "", cli.Invalid(err)
 	}
-	page, err := host.Open(ctx, p)
+	page, err := forge.OpenPull(ctx, host, p)
 	if err != nil {
 		return "", cli.Unreachable(fmt.Errorf("opening the pull request in %s on %s: %w", t.Project, t.API, err))
 	}

@@ -26,6 +26,10 @@ type Pull struct {
 	ReadOnly bool
 	// If NoStatus is true, the server refuses only statuses, as it does for a token without this permission.
 	NoStatus bool
+	// If Lose returns true for a change, with its number from 1, the client gets no answer to it. If Gateway is true,
+	// the client gets the answer of a gateway instead.
+	Lose    func(n int) bool
+	Gateway bool
 	// Merged is true if the merge of the pull request created the commit Head.
 	Merged bool
 
@@ -90,6 +94,12 @@ func (r *Pull) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	if !r.authorised(q.Header) {
 		status, answer = http.StatusUnauthorized, map[string]string{"message": "401 Unauthorized"}
 	}
+	if q.Method != http.MethodGet && r.Lose != nil && r.Lose(len(r.Log)) {
+		if !r.Gateway {
+			panic(http.ErrAbortHandler) // It closes the connection.
+		}
+		status, answer = http.StatusBadGateway, map[string]string{"message": "502 Bad Gateway"}
+	}
 	w.Header().Set("Content-Type", "application/json")
 	r.next(w.Header(), q)
 	w.WriteHeader(status)
@@ -152,6 +162,8 @@ func (r *Pull) answer(q *http.Request, body []byte) (int, any) {
 		return http.StatusCreated, map[string]any{"id": 1000 + len(r.Comments) - 1}
 	case strings.HasPrefix(call, p.editMethod+" "+p.edit):
 		return r.edit(strings.TrimPrefix(at, p.edit), bodyOf(body))
+	case call == "GET "+p.open:
+		return http.StatusOK, r.opened(q.URL.Query())
 	case call == "POST "+p.open:
 		return r.open(body)
 	case call == "POST "+p.status:
@@ -207,9 +219,33 @@ func (r *Pull) open(body []byte) (int, any) {
 		return http.StatusConflict, map[string]string{"message": "there is a pull request for the branch"}
 	}
 	r.Opened = append(r.Opened, p)
-	page := "https://forge.example/pulls/" + strconv.Itoa(Number)
-	return http.StatusCreated, map[string]any{"number": Number, "iid": Number, "html_url": page, "web_url": page}
+	return http.StatusCreated, map[string]any{"number": Number, "iid": Number, "html_url": address, "web_url": address}
 }
+
+// opened returns the open pull requests. GitHub and GitLab return only those of the branches in the query.
+func (r *Pull) opened(q url.Values) any {
+	out := []any{}
+	for _, p := range r.Opened {
+		asked := p.Branch
+		switch r.Kind {
+		case forge.GitHub:
+			_, asked, _ = strings.Cut(q.Get("head"), ":")
+		case forge.GitLab:
+			asked = q.Get("source_branch")
+		}
+		if asked != p.Branch || q.Get("page") != "" && q.Get("page") != "1" {
+			continue
+		}
+		ref := func(name string) map[string]string { return map[string]string{"ref": name} }
+		out = append(out, map[string]any{
+			"number": Number, "iid": Number, "html_url": address, "web_url": address, "head": ref(p.Branch), "base": ref(p.Base),
+		})
+	}
+	return out
+}
+
+// address is that of the page of the pull request.
+const address = "https://forge.example/pulls/7"
 
 func (r *Pull) status(body []byte) (int, any) {
 	var s struct{ State, Context, Description string }

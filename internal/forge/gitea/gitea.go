@@ -8,6 +8,7 @@ import (
 
 	"code.gitea.io/sdk/gitea"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/internal/forge"
 )
 
@@ -109,7 +110,7 @@ func (p *Pull) Create(ctx context.Context, body string) error {
 	}
 	_, resp, err := c.CreateIssueComment(p.owner, p.repo, int64(p.target.Number),
 		gitea.CreateIssueCommentOption{Body: body})
-	return explain(resp, err)
+	return explainWrite(resp, err)
 }
 
 // Edit implements forge.Host.
@@ -119,7 +120,7 @@ func (p *Pull) Edit(ctx context.Context, id int64, body string) error {
 		return err
 	}
 	_, resp, err := c.EditIssueComment(p.owner, p.repo, id, gitea.EditIssueCommentOption{Body: body})
-	return explain(resp, err)
+	return explainWrite(resp, err)
 }
 
 // Status implements forge.Host.
@@ -135,7 +136,7 @@ func (p *Pull) Status(ctx context.Context, s forge.Status) error {
 	_, resp, err := c.CreateStatus(p.owner, p.repo, p.target.Head, gitea.CreateStatusOption{
 		State: state, TargetURL: s.URL, Description: s.Description, Context: s.Context,
 	})
-	return explain(resp, err)
+	return explainWrite(resp, err)
 }
 
 // Statuses implements forge.Commit.
@@ -192,9 +193,30 @@ func (p *Pull) Open(ctx context.Context, x forge.Proposal) (string, error) {
 		Title: x.Title, Body: x.Body,
 	})
 	if err != nil {
-		return "", explain(resp, err)
+		return "", explainWrite(resp, err)
 	}
 	return pull.HTMLURL, nil
+}
+
+// Opened implements forge.Opener.
+func (p *Pull) Opened(ctx context.Context, x forge.Proposal) (string, error) {
+	c, err := p.client(ctx)
+	if err != nil {
+		return "", err
+	}
+	for page := 1; ; page++ {
+		pulls, resp, err := c.ListRepoPullRequests(p.owner, p.repo, gitea.ListPullRequestsOptions{
+			ListOptions: gitea.ListOptions{Page: page, PageSize: pageSize}, State: gitea.StateOpen, Sort: "recentupdate",
+		})
+		if err != nil || len(pulls) == 0 {
+			return "", explain(resp, err)
+		}
+		for _, pull := range pulls {
+			if pull.Head != nil && pull.Base != nil && pull.Head.Ref == x.Branch && pull.Base.Ref == x.Base {
+				return pull.HTMLURL, nil
+			}
+		}
+	}
 }
 
 func forbidden(resp *gitea.Response) bool {
@@ -208,4 +230,13 @@ func explain(resp *gitea.Response, err error) error {
 		return fmt.Errorf("%w (%w)", forge.ErrForbidden, err)
 	}
 	return err
+}
+
+// explainWrite is explain for a request that changes something: it marks an error without an answer.
+func explainWrite(resp *gitea.Response, err error) error {
+	code := 0
+	if resp != nil && resp.Response != nil {
+		code = resp.StatusCode
+	}
+	return fault.HTTPRequest(explain(resp, err), code)
 }

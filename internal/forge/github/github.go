@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-github/v74/github"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/internal/forge"
 )
 
@@ -74,13 +75,13 @@ func (p *Pull) Comments(ctx context.Context) ([]forge.Comment, error) {
 // Create implements forge.Host.
 func (p *Pull) Create(ctx context.Context, body string) error {
 	_, _, err := p.client.Issues.CreateComment(ctx, p.owner, p.repo, p.target.Number, &github.IssueComment{Body: &body})
-	return explain(err)
+	return explainWrite(err)
 }
 
 // Edit implements forge.Host.
 func (p *Pull) Edit(ctx context.Context, id int64, body string) error {
 	_, _, err := p.client.Issues.EditComment(ctx, p.owner, p.repo, id, &github.IssueComment{Body: &body})
-	return explain(err)
+	return explainWrite(err)
 }
 
 // Status implements forge.Host.
@@ -94,7 +95,7 @@ func (p *Pull) Status(ctx context.Context, s forge.Status) error {
 		status.TargetURL = &s.URL
 	}
 	_, _, err := p.client.Repositories.CreateStatus(ctx, p.owner, p.repo, p.target.Head, status)
-	return explain(err)
+	return explainWrite(err)
 }
 
 // Statuses implements forge.Commit.
@@ -142,18 +143,40 @@ func (p *Pull) MergedBy(ctx context.Context) (int, error) {
 
 // Open implements forge.Opener.
 func (p *Pull) Open(ctx context.Context, x forge.Proposal) (string, error) {
-	pull, _, err := p.client.PullRequests.Create(ctx, p.owner, p.repo, &github.NewPullRequest{
-		Title: &x.Title,
-		Head:  &x.Branch, Base: &x.Base, Body: &x.Body,
-	})
-	return pull.GetHTMLURL(), explain(err)
+	pull, _, err := p.client.PullRequests.Create(ctx, p.owner, p.repo,
+		&github.NewPullRequest{Title: &x.Title, Head: &x.Branch, Base: &x.Base, Body: &x.Body})
+	return pull.GetHTMLURL(), explainWrite(err)
+}
+
+// Opened implements forge.Opener.
+func (p *Pull) Opened(ctx context.Context, x forge.Proposal) (string, error) {
+	pulls, _, err := p.client.PullRequests.List(ctx, p.owner, p.repo,
+		&github.PullRequestListOptions{State: "open", Head: p.owner + ":" + x.Branch, Base: x.Base})
+	if err != nil || len(pulls) == 0 {
+		return "", explain(err)
+	}
+	return pulls[0].GetHTMLURL(), nil
 }
 
 // explain adds forge.ErrForbidden to errors about permissions, which the job of a fork gets.
 func explain(err error) error {
-	var answer *github.ErrorResponse
-	if errors.As(err, &answer) && answer.Response != nil && answer.Response.StatusCode == http.StatusForbidden {
+	if code := statusOf(err); code == http.StatusForbidden {
 		return fmt.Errorf("%w (%w)", forge.ErrForbidden, err)
 	}
 	return err
+}
+
+// explainWrite is explain for a request that changes something: it marks an error without an answer.
+func explainWrite(err error) error { return fault.HTTPRequest(explain(err), statusOf(err)) }
+
+// statusOf returns the status code of the answer that is an error; 0 if there was no answer.
+func statusOf(err error) int {
+	var answer *github.ErrorResponse
+	if errors.As(err, &answer) && answer.Response != nil {
+		return answer.Response.StatusCode
+	}
+	if errors.As(err, new(*github.RateLimitError)) || errors.As(err, new(*github.AbuseRateLimitError)) {
+		return http.StatusTooManyRequests
+	}
+	return 0
 }

@@ -10,6 +10,7 @@ import (
 
 	gitlab "gitlab.com/gitlab-org/api/client-go"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/internal/forge"
 )
 
@@ -78,14 +79,14 @@ func (m *Merge) Comments(ctx context.Context) ([]forge.Comment, error) {
 func (m *Merge) Create(ctx context.Context, body string) error {
 	_, _, err := m.client.Notes.CreateMergeRequestNote(m.target.Project, int64(m.target.Number),
 		&gitlab.CreateMergeRequestNoteOptions{Body: &body}, gitlab.WithContext(ctx))
-	return explain(err)
+	return explainWrite(err)
 }
 
 // Edit implements forge.Host.
 func (m *Merge) Edit(ctx context.Context, id int64, body string) error {
 	_, _, err := m.client.Notes.UpdateMergeRequestNote(m.target.Project, int64(m.target.Number), id,
 		&gitlab.UpdateMergeRequestNoteOptions{Body: &body}, gitlab.WithContext(ctx))
-	return explain(err)
+	return explainWrite(err)
 }
 
 // Status implements forge.Host.
@@ -99,7 +100,7 @@ func (m *Merge) Status(ctx context.Context, s forge.Status) error {
 	if errors.As(err, &answer) && answer.HasStatusCode(http.StatusBadRequest) && m.hasState(ctx, s) {
 		return nil // GitLab refuses a status whose state the commit already has, and keeps the earlier description.
 	}
-	return explain(err)
+	return explainWrite(err)
 }
 
 // hasState reports whether the commit has a status of this context and state.
@@ -165,17 +166,39 @@ func (m *Merge) Open(ctx context.Context, p forge.Proposal) (string, error) {
 		RemoveSourceBranch: gitlab.Ptr(true),
 	}, gitlab.WithContext(ctx))
 	if err != nil {
-		return "", explain(err)
+		return "", explainWrite(err)
 	}
 	return merge.WebURL, nil
 }
 
+// Opened implements forge.Opener.
+func (m *Merge) Opened(ctx context.Context, p forge.Proposal) (string, error) {
+	all, _, err := m.client.MergeRequests.ListProjectMergeRequests(m.target.Project,
+		&gitlab.ListProjectMergeRequestsOptions{
+			State: gitlab.Ptr("opened"), SourceBranch: &p.Branch, TargetBranch: &p.Base,
+		}, gitlab.WithContext(ctx))
+	if err != nil || len(all) == 0 {
+		return "", explain(err)
+	}
+	return all[0].WebURL, nil
+}
+
 // explain adds forge.ErrForbidden to errors about permissions, which the job of a fork gets.
 func explain(err error) error {
-	var answer *gitlab.ErrorResponse
-	if errors.As(err, &answer) && (answer.HasStatusCode(http.StatusForbidden) ||
-		answer.HasStatusCode(http.StatusUnauthorized)) {
+	if code := statusOf(err); code == http.StatusForbidden || code == http.StatusUnauthorized {
 		return fmt.Errorf("%w (%w)", forge.ErrForbidden, err)
 	}
 	return err
+}
+
+// explainWrite is explain for a request that changes something: it marks an error without an answer.
+func explainWrite(err error) error { return fault.HTTPRequest(explain(err), statusOf(err)) }
+
+// statusOf returns the status code of the answer that is an error; 0 if there was no answer.
+func statusOf(err error) int {
+	var answer *gitlab.ErrorResponse
+	if errors.As(err, &answer) && answer.Response != nil {
+		return answer.Response.StatusCode
+	}
+	return 0
 }

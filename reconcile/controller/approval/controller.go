@@ -3,6 +3,7 @@ package approval
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -140,7 +141,9 @@ func (r *Controller) writeOne(ctx context.Context, d approve.Decision) error {
 		condition.Type = certificatesv1.CertificateApproved
 	}
 	csr.Status.Conditions = append(csr.Status.Conditions, condition)
-	if err := r.Client.SubResource("approval").Update(ctx, csr); client.IgnoreNotFound(err) != nil {
+	err := r.Client.SubResource("approval").Update(ctx, csr)
+	err = kube.AfterWrite(err, func() (bool, error) { return r.isDecided(ctx, csr, condition) })
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("writing the decision about certificate request %q: %w", csr.Name, err)
 	} else if err != nil {
 		return nil // The request was deleted, so there is nothing to write.
@@ -156,6 +159,20 @@ func (r *Controller) writeOne(ctx context.Context, d approve.Decision) error {
 		Note: fmt.Sprintf("certificate request %q: %s", csr.Name, d.Message),
 	})
 	return nil
+}
+
+// isDecided reports whether a request has a condition. It lists requests, because the controller may not get one.
+func (r *Controller) isDecided(ctx context.Context, csr *certificatesv1.CertificateSigningRequest,
+	condition certificatesv1.CertificateSigningRequestCondition,
+) (bool, error) {
+	var live certificatesv1.CertificateSigningRequestList
+	if err := r.Live.List(ctx, &live, client.MatchingFields{"metadata.name": csr.Name}); err != nil {
+		return false, err
+	}
+	return len(live.Items) == 1 && live.Items[0].UID == csr.UID && slices.ContainsFunc(live.Items[0].Status.Conditions,
+		func(c certificatesv1.CertificateSigningRequestCondition) bool {
+			return c.Type == condition.Type && c.Reason == condition.Reason
+		}), nil
 }
 
 // objectOf returns the object of the event about a denial: the Node with the requested name, otherwise the pool,

@@ -33,8 +33,9 @@ import (
 // GitSource.status, MachineConfig
 // Writes: cordon, evictions, deletions if a RolloutPolicy says so, Node acknowledgement and report
 type Controller struct {
-	// Client reads nodes, pools and policies from the manager's cache and writes nodes.
+	// Client reads nodes, pools and policies from the manager's cache and writes nodes. Live reads from the API server.
 	Client client.Client
+	Live   client.Reader
 	// Clients reads pods and evicts them, without storing every pod of the cluster in memory.
 	Clients kubernetes.Interface
 	// Now is the clock.
@@ -291,8 +292,19 @@ func (r *Controller) write(ctx context.Context, n *corev1.Node, change drain.Cha
 	if !cordonChanged(before, n) {
 		return nil
 	}
-	if err := r.Client.Patch(ctx, n, client.MergeFromWithOptions(before,
-		client.MergeFromWithOptimisticLock{})); err != nil {
+	err := r.Client.Patch(ctx, n, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err = kube.AfterWrite(err, func() (bool, error) {
+		live := &corev1.Node{}
+		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(n), live); err != nil {
+			return false, err
+		}
+		if live.UID != n.UID || cordonChanged(n, live) {
+			return false, nil
+		}
+		live.DeepCopyInto(n) // The next write of this round needs the new version.
+		return true, nil
+	})
+	if err != nil {
 		return fmt.Errorf("writing the cordon of node %q: %w", n.Name, err)
 	}
 	return nil

@@ -36,6 +36,8 @@ type podServer struct {
 	refusing                            map[string]bool
 	// busy answers every eviction as an overloaded server does, deaf every list of pods.
 	busy, deaf bool
+	// lost: an eviction has its effect, and its answer is lost.
+	lost bool
 	// noSets: the DaemonSet was deleted.
 	noSets bool
 	// requests by verb and resource.
@@ -75,6 +77,11 @@ func (s *podServer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case path == "/api/v1/pods" && req.URL.Query().Get("fieldSelector") == "spec.nodeName=n0":
 		count("lists of pods")
 		reply(200, corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Items: s.pods})
+	case path == "/api/v1/namespaces/shop/pods":
+		count("looks at a pod")
+		name := strings.TrimPrefix(req.URL.Query().Get("fieldSelector"), "metadata.name=")
+		found := slices.DeleteFunc(slices.Clone(s.pods), func(p corev1.Pod) bool { return p.Name != name })
+		reply(200, corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Items: found})
 	case strings.HasPrefix(path, "/apis/apps/v1/namespaces/kube-system/daemonsets/") && !s.noSets:
 		count("daemonsets")
 		reply(200, map[string]any{
@@ -124,6 +131,10 @@ func (s *podServer) eviction(w http.ResponseWriter, req *http.Request, reply fun
 		reply(429, st)
 	default:
 		s.evicted = append(s.evicted, name)
+		if s.lost {
+			s.pods[i].DeletionTimestamp = &metav1.Time{Time: controllertest.Noon}
+			panic(http.ErrAbortHandler) // It closes the connection.
+		}
 		reply(201, metav1.Status{
 			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
 			Status:   metav1.StatusSuccess,
@@ -206,7 +217,7 @@ func (w *drainWorld) drainer(t *testing.T, url string) *draining.Controller {
 		t.Fatal(err)
 	}
 	return &draining.Controller{
-		Client: w.Client, Clients: clients, Now: func() time.Time { return w.Now },
+		Client: w.Client, Live: w.Client, Clients: clients, Now: func() time.Time { return w.Now },
 		Events: w.Events,
 	}
 }
@@ -285,6 +296,17 @@ func TestDraining(t *testing.T) {
 			w.drain(r)
 			controllertest.Equal(t, "evicted once there is room", fmt.Sprint(s.evicted), "[web]")
 		},
+		"an eviction whose answer is lost is looked up": func(t *testing.T, w *drainWorld, r *draining.Controller,
+			s *podServer,
+		) {
+			s.lost = true
+			w.drain(r)
+			controllertest.Contains(t, "the node", w.shown(), `status="1 pod left: shop/web: terminating`)
+			w.Now = w.Now.Add(5 * time.Second)
+			w.drain(r)
+			controllertest.Equal(t, "evicted", fmt.Sprint(s.evicted), "[web]")
+			controllertest.Equal(t, "looks at a pod", s.requests["looks at a pod"], 1)
+		},
 		"a server that is too busy is not taken for a budget": func(t *testing.T, w *drainWorld, r *draining.Controller,
 			s *podServer,
 		) {
@@ -313,7 +335,9 @@ func TestDraining(t *testing.T) {
 			s.refusing["web"] = true
 			w.drain(r)
 			w.Now = w.Now.Add(11 * time.Minute)
-			w.drain(&draining.Controller{Client: w.Client, Clients: r.Clients, Now: r.Now, Events: w.Events})
+			w.drain(&draining.Controller{
+				Client: w.Client, Live: w.Client, Clients: r.Clients, Now: r.Now, Events: w.Events,
+			})
 			controllertest.Contains(t, "the event", w.LastEvent(), "Warning DrainThresholdExceeded: ",
 				"PodDisruptionBudget shop/web")
 		},
@@ -422,7 +446,9 @@ func TestACrashInADrain(t *testing.T) {
 		_, _ = r.Reconcile(t.Context(), controllertest.Request("n0")) // dies
 		s.end("web")
 		w.Writes.Left = -1
-		w.drain(&draining.Controller{Client: w.Client, Clients: r.Clients, Now: r.Now, Events: w.Events})
+		w.drain(&draining.Controller{
+			Client: w.Client, Live: w.Client, Clients: r.Clients, Now: r.Now, Events: w.Events,
+		})
 		controllertest.Equal(t, fmt.Sprintf("after a death at write %d", k), w.shown(),
 			`cordoned=true for="v1" applied=drain-v1 started="" status=""`)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -202,24 +203,45 @@ func (a *evictionRound) evict(ctx context.Context, pod *corev1.Pod) drain.Answer
 		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
 		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))},
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	status := statusOf(a.clients.CoreV1().RESTClient().Post().MaxRetries(0).
-		Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("eviction").Body(eviction).Do(ctx).Error())
-	answer := drain.ReadAnswer(status, pod, nil, a.now)
+	err := a.ask(ctx, pod, func(ctx context.Context) error {
+		return a.clients.CoreV1().RESTClient().Post().MaxRetries(0).Namespace(pod.Namespace).Resource("pods").
+			Name(pod.Name).SubResource("eviction").Body(eviction).Do(ctx).Error()
+	})
+	answer := drain.ReadAnswer(statusOf(err), pod, nil, a.now)
 	if answer.Kind == drain.Refused {
-		answer = drain.ReadAnswer(status, pod, a.budgetsIn(ctx, pod.Namespace), a.now)
+		answer = drain.ReadAnswer(statusOf(err), pod, a.budgetsIn(ctx, pod.Namespace), a.now)
 	}
 	return answer
 }
 
 // delete deletes one pod, with its own grace period.
 func (a *evictionRound) delete(ctx context.Context, pod *corev1.Pod) drain.Answer {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
 	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
-	return drain.ReadDeletion(statusOf(a.clients.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, options)), pod,
-		a.now)
+	err := a.ask(ctx, pod, func(ctx context.Context) error {
+		return a.clients.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, options)
+	})
+	return drain.ReadDeletion(statusOf(err), pod, a.now)
+}
+
+// ask requests the end of a pod. If the answer is missing, ask reads the pod: one that terminates, or that is gone, was
+// evicted. So the report of the drain is right, and a deletion past the budgets is never without its event.
+func (a *evictionRound) ask(ctx context.Context, pod *corev1.Pod, request func(context.Context) error) error {
+	within, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return kube.AfterWrite(request(within), func() (bool, error) {
+		within, cancel := context.WithTimeout(ctx, requestTimeout)
+		defer cancel()
+		// The controller may not get a pod.
+		live, err := a.clients.CoreV1().Pods(pod.Namespace).List(within, metav1.ListOptions{
+			FieldSelector: fields.OneTermEqualSelector("metadata.name", pod.Name).String(),
+		})
+		if err != nil {
+			return false, err
+		}
+		return !slices.ContainsFunc(live.Items, func(p corev1.Pod) bool {
+			return p.UID == pod.UID && p.DeletionTimestamp == nil
+		}), nil
+	})
 }
 
 // statusOf returns the status that the server sent with an error; nil if there is none.

@@ -34,7 +34,7 @@ func (w *drainWorld) reported() string {
 
 // anew is the controller after a restart.
 func (w *drainWorld) anew(r *draining.Controller) *draining.Controller {
-	return &draining.Controller{Client: w.Client, Clients: r.Clients, Now: r.Now, Events: w.Events}
+	return &draining.Controller{Client: w.Client, Live: w.Client, Clients: r.Clients, Now: r.Now, Events: w.Events}
 }
 
 // policy puts a RolloutPolicy for all pools onto the cluster.

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/forge"
 	"github.com/bunsen-os/bunsen/reconcile/notify"
@@ -114,10 +115,13 @@ func (h *gitHost) commit(ctx context.Context, target forge.Target, c notify.Comm
 		return next, err
 	}
 	for _, s := range due {
-		if err := host.Status(ctx, forge.Status{
-			Context: s.Context, State: forge.State(s.State),
-			Description: s.Description,
-		}); err != nil {
+		err := host.Status(ctx, forge.Status{
+			Context: s.Context, State: forge.State(s.State), Description: s.Description,
+		})
+		if fault.IsUnknown(err) {
+			delete(h.memory.posted, keyOf(c)) // The next attempt reads which statuses the commit has.
+		}
+		if err != nil {
 			return next, fmt.Errorf("setting the status %s: %w", s.Context, err)
 		}
 		posted = slices.DeleteFunc(slices.Clone(posted), func(p notify.Posted) bool { return p.Context == s.Context })

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
 )
@@ -237,14 +238,13 @@ type writeResult struct {
 	err           error
 }
 
-// pending returns the write that informers do not show yet; nil if nothing was written.
+// pending returns the write that informers do not show yet; nil if nothing was written. After a write without an answer,
+// the pool waits until the informer shows the object, or the server says that it has not changed.
 func (w writeResult) pending(now time.Time) *pendingWrite {
-	switch err := w.err; {
-	case err == nil:
+	switch {
+	case w.err == nil:
 		return &pendingWrite{pool: w.pool, version: w.after, sure: true, at: now}
-	case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown, apierrors.IsTimeout(err),
-		apierrors.IsServerTimeout(err), apierrors.IsInternalError(err), apierrors.IsUnexpectedServerError(err):
-		// The write may have succeeded although its answer is lost.
+	case fault.IsUnknown(fault.APIRequest(w.err)):
 		return &pendingWrite{pool: w.pool, version: w.before, at: now}
 	}
 	return nil

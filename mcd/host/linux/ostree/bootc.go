@@ -124,9 +124,17 @@ func (o *Bootc) Stage(ctx context.Context, step host.Step) error {
 		if transport == "" {
 			transport = "registry"
 		}
-		err = o.bootc.RunRetrying(ctx, alwaysRetry, "switch", "--transport", transport, name)
+		isMissing := func(error) bool {
+			is, err := o.status(ctx)
+			return err != nil || is.next != want
+		}
+		err = o.bootc.RunRetrying(ctx, isMissing, "switch", "--transport", transport, name)
 	}
 	if err != nil {
+		// A program that was killed, or that failed at the end, may have staged the image.
+		if is, lookErr := o.status(ctx); lookErr == nil && is.next == want {
+			return nil
+		}
 		return err
 	}
 	if is, err = o.status(ctx); err == nil && is.next != want {

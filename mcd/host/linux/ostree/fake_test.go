@@ -52,6 +52,15 @@ func play(dir, program string, args []string) int {
 	case program == "bootc" && args[0] == "status":
 		fmt.Println(bootcStatusText(now(script, changes, looks)))
 	default:
+		// The section "lost" has failures of changes that were made all the same.
+		for i, f := range lines(section(script, "lost")) {
+			if i == len(read(dir, "lost")) {
+				put(dir, "lost", "x")
+				put(dir, "done", "x")
+				fmt.Fprintln(os.Stderr, f)
+				return 1
+			}
+		}
 		for i, f := range lines(section(script, "fails")) {
 			if i == len(read(dir, "failed")) {
 				put(dir, "failed", "x")

@@ -62,9 +62,26 @@ func (o *RPMOSTree) Stage(ctx context.Context, step host.Step) error {
 		err = o.stage(ctx, d, step)
 	}
 	if err != nil {
-		return err
+		return o.afterFailure(ctx, want, step, err)
 	}
 	return o.verify(ctx, want, step)
+}
+
+// afterFailure returns nil if the next boot has the result of a step although the program failed. A transaction goes on
+// without its client, so a program that was killed, or that lost its connection to rpm-ostreed, may have staged the
+// step.
+func (o *RPMOSTree) afterFailure(ctx context.Context, want host.OS, step host.Step, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	d, lookErr := o.waitIdle(ctx)
+	switch {
+	case lookErr != nil:
+		return errors.Join(err, fmt.Errorf("looking whether it was staged: %w", lookErr))
+	case differs(d.next.os(o.is), want, step) == nil:
+		return nil
+	}
+	return err
 }
 
 // refuse returns an error for a step that this machine does not support.
@@ -155,19 +172,24 @@ func (o *RPMOSTree) stage(ctx context.Context, d deployments, step host.Step) er
 }
 
 // fetch stages an image or, for a deployment without an image, its commit. If a reference to the image is known, fetch
-// uses it, so that the verification stays the same.
+// uses it, so that the verification stays the same. fetch repeats what failed until the image is staged, which a failed
+// program may have done.
 func (o *RPMOSTree) fetch(ctx context.Context, d deployments, image string) error {
 	if err := isImage(image); err != nil {
 		return err
 	}
+	isMissing := func(error) bool {
+		d, err := o.deployments(ctx)
+		return err != nil || d.busy || d.next.image() != image
+	}
 	if ref, ok := strings.CutPrefix(image, ostreeImage); ok {
 		ref, commit, _ := strings.Cut(ref, "@")
-		return o.rpm.RunRetrying(ctx, alwaysRetry, "rebase", ref, commit)
+		return o.rpm.RunRetrying(ctx, isMissing, "rebase", ref, commit)
 	}
 	if o.usesBootc(d, image) {
-		return o.bootc.RunRetrying(ctx, alwaysRetry, "switch", "--transport", "registry", image)
+		return o.bootc.RunRetrying(ctx, isMissing, "switch", "--transport", "registry", image)
 	}
-	return o.rpm.RunRetrying(ctx, alwaysRetry, "rebase", "--experimental", d.referenceTo(image))
+	return o.rpm.RunRetrying(ctx, isMissing, "rebase", "--experimental", d.referenceTo(image))
 }
 
 // usesBootc reports whether bootc stages an image, and not rpm-ostree.
@@ -218,7 +240,11 @@ func (o *RPMOSTree) verify(ctx context.Context, want host.OS, step host.Step) er
 	if err != nil {
 		return err
 	}
-	is := d.next.os(o.is)
+	return differs(d.next.os(o.is), want, step)
+}
+
+// differs returns an error if the part of the OS that a step stages is not as wanted.
+func differs(is, want host.OS, step host.Step) error {
 	for _, part := range []struct {
 		verb     host.Verb
 		is, want string
@@ -248,6 +274,3 @@ func isBusy(err error) bool {
 	var f *machine.Failure
 	return errors.As(err, &f) && strings.Contains(f.Said, "ransaction in progress")
 }
-
-// alwaysRetry treats every failure as temporary.
-func alwaysRetry(error) bool { return true }
