@@ -29,15 +29,15 @@ GITEA    := bin/gitea
 RACED    := ./mcs/http ./mcs/served ./mcs/cluster
 TOOL     := go tool -modfile=$(CURDIR)/tools/go.mod
 ENVTEST  := KUBEBUILDER_ASSETS=$(CURDIR)/bin/assets BUNSEN_BIN=$(CURDIR)/bin
-# The programs are built without C, so their checks and tests are too. With another value, Go would compile nearly every package again.
-STATIC   := CGO_ENABLED=0
+# Programs, tests and checks are built with the same flags: with others, Go would compile every package again.
+export CGO_ENABLED := 0
 # The compiler collects garbage less often, which saves a quarter of its time and needs at most 0.8 GB.
-COMPILE  := $(STATIC) GOGC=400
+COMPILE  := GOGC=400
 # Tests and the API servers that they start collect garbage less often, which saves a fifth of the CPU time. The limit is for each process.
 # Linking without DWARF and symbols takes less than two thirds of the time. Vet belongs to verify. The time-out is for a busy machine with a cold cache.
 GOTEST   := GOGC=400 GOMEMLIMIT=2GiB go test '-ldflags=-s -w' -vet=off -timeout 30m
 # Stories mostly wait, so more of them than there are cores run at the same time.
-STORIES  := $(GOTEST) -parallel 3
+STORIES  := $(GOTEST) -parallel 4
 ROOT     := $(filter 0,$(shell id -u))
 # The package that takes longest begins first.
 LONGEST  := ./reconcile/controller
@@ -129,28 +129,28 @@ generate: ## Deep copies, CRDs, their compact schemas and docs/api, from api/ an
 	@crds=$$(go list -m -f '{{.Dir}}' github.com/openshift/api)/payload-manifests/crds/0000_80_machine-config_01_; \
 	for crd in machineconfigs:machineconfigs machineconfigpools-SelfManagedHA:machineconfigpools machineconfigurations:machineconfigurations machineconfignodes-SelfManagedHA-Default:machineconfignodes pinnedimagesets:pinnedimagesets; do \
 	  install -m 0644 "$$crds$${crd%%:*}.crd.yaml" config/crd/openshift_$${crd##*:}.yaml; done
-	@$(STATIC) go test ./transpile/schema -update >/dev/null
+	@go test ./transpile/schema -update >/dev/null
 	@go run -C tools ./apidocs
 
 fmt: ## Format every Go file
 	@$(TOOL) gofumpt -w .
 
 golden: $(ASSETS) $(HOLLOW) build ## Rewrite the golden files; read the diff before you commit it
-	@for dir in $(GOLDENS); do (cd $$dir && $(STATIC) $(ENVTEST) go test . -update); done
-	@$(STATIC) $(ENVTEST) go test ./test/e2e -run TestTruth -update
+	@for dir in $(GOLDENS); do (cd $$dir && $(ENVTEST) go test . -update); done
+	@$(ENVTEST) go test ./test/e2e -run TestTruth -update
 
 figures: ## What the sources measure, for people: lines, packages, files, functions; no rule depends on them
-	@$(STATIC) go run ./test/arch/figures
+	@go run ./test/arch/figures
 
 docs: ## Each package with its purpose, from its own comment
 	@go list -f '{{if ne .Name "main"}}{{slice .ImportPath (len .Module.Path)}}	{{.Doc}}{{end}}' ./... | sed 's|^/||' | expand -t 28
 
 picture: setup build $(ASSETS) ## The picture of README.md, docs/images/console.png: the page of a pool during a rollout
 	$(call say,picture: docs/images/console.png)
-	@cd test/browser && $(STATIC) $(ENVTEST) $(GOTEST) -count=1 . -run '^TestConsole$$/^(each_pool|a_push)' -readme '$(CURDIR)/docs/images/console.png'
+	@cd test/browser && $(ENVTEST) $(GOTEST) -count=1 . -run '^TestConsole$$/^(each_pool|a_push)' -readme '$(CURDIR)/docs/images/console.png'
 
 ##@ Check
-.PHONY: verify lint verify-fmt verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities test test-tools test-host test-ignition test-install test-cluster test-standalone test-monitoring test-chart test-registries test-browser test-gitea test-skew test-race test-vm setup fuzz e2e bench deps
+.PHONY: verify lint verify-fmt verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities test test-tools test-host test-ignition test-install test-cluster test-standalone test-monitoring test-chart test-registries test-browser test-gitea test-skew test-race test-vm setup check soak fuzz e2e bench deps
 verify: verify-fmt lint verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities ## Format, vet, staticcheck, dead code, prose, generated files, compatible CRDs, go.mod files, licences, known vulnerabilities; changes nothing
 	$(call say,verify: all current)
 
@@ -161,13 +161,13 @@ verify-fmt:
 # The Kubernetes parts are not ours to analyse: in standalone/ staticcheck leaves out the one package that links them.
 lint: ## go vet and staticcheck
 	$(call say,verify: go vet)
-	@$(STATIC) go vet ./...
+	@go vet ./...
 	@cd standalone && go vet $$(go list ./... | grep '/standalone/' | grep -v '/hollow$$')
 	@cd tools && go vet ./...
 	$(call say,verify: staticcheck)
-	@$(STATIC) $(TOOL) staticcheck ./...
-	@bin=$$($(STATIC) $(TOOL) -n staticcheck); cd standalone && $$bin $$(go list ./... | grep '/standalone/' | grep -v '/hollow$$')
-	@bin=$$($(STATIC) $(TOOL) -n staticcheck); cd tools && $$bin ./...
+	@$(TOOL) staticcheck ./...
+	@bin=$$($(TOOL) -n staticcheck); cd standalone && $$bin $$(go list ./... | grep '/standalone/' | grep -v '/hollow$$')
+	@bin=$$($(TOOL) -n staticcheck); cd tools && $$bin ./...
 
 # tools/deadcode/allowed.txt lists the functions that stay, each with the reason.
 verify-deadcode:
@@ -194,7 +194,7 @@ verify-crds:
 
 verify-tidy:
 	$(call say,verify: go mod tidy)
-	@for m in $(MODULES); do (cd $$m && go mod tidy -diff) || { echo "run go mod tidy in $$m"; exit 1; }; done
+	@printf '%s\n' $(MODULES) | xargs -P 2 -I{} sh -c 'cd {} && go mod tidy -diff || { echo "run go mod tidy in {}"; exit 1; }'
 
 verify-licences:
 	$(call say,verify: licences of linked modules)
@@ -210,9 +210,9 @@ verify-vulnerabilities:
 # The stories do not run beside other packages: they wait for processes, and a busy machine lets them wait too long.
 test: setup build $(ASSETS) $(HOLLOW) $(if $(ROOT),$(KUBELET)) ## Every test of every module, with a real kube-apiserver; as root with real hosts and real Ignition
 	$(call say,test: $(shell sed -n 's/^module //p' go.mod))
-	@$(STATIC) $(ENVTEST) $(GOTEST) $(LONGEST) $$(go list ./... | grep -vE '/test/(e2e|lab.*)$$|$(LONGEST:.%=%)$$') | grep --line-buffered -v 'no test files'
+	@$(ENVTEST) $(GOTEST) $(LONGEST) $$(go list ./... | grep -vE '/test/(e2e|tour|lab.*)$$|/bench/|$(LONGEST:.%=%)$$') | grep --line-buffered -v 'no test files'
 	$(call say,test: stories$(if $(ROOT), and real hosts))
-	@$(if $(ROOT),BUNSEN_LAB=1) $(STATIC) $(ENVTEST) $(STORIES) ./test/e2e $$(go list ./test/lab/... | grep -v /lab/cluster) | grep --line-buffered -v 'no test files'
+	@$(if $(ROOT),BUNSEN_LAB=1) $(ENVTEST) $(STORIES) ./test/e2e $$(go list ./test/lab/... | grep -v /lab/cluster) | grep --line-buffered -v 'no test files'
 	@$(MAKE) test-browser
 	$(call say,test: other modules and the race detector)
 	@$(MAKE) -j2 --output-sync=target $(if $(ROOT),test-install test-ignition) test-standalone test-tools test-monitoring test-chart test-registries $(if $(shell command -v gcc),test-race)
@@ -230,11 +230,11 @@ test-tools: setup build $(ASSETS) ## Licences, notices, bills of materials and t
 
 test-host: setup build $(ASSETS) ## The tests of real hosts in systemd-nspawn: units, reboots, users, OSTree, a whole life (root)
 	$(call say,test-host: real hosts)
-	@BUNSEN_LAB=1 $(STATIC) $(ENVTEST) $(STORIES) -run '^TestLives$$' ./test/e2e
-	@BUNSEN_LAB=1 $(STATIC) $(ENVTEST) $(GOTEST) $$(go list ./test/lab/... | grep -v /lab/cluster) | grep --line-buffered -v 'no test files'
+	@BUNSEN_LAB=1 $(ENVTEST) $(STORIES) -run '^TestLives$$' ./test/e2e
+	@BUNSEN_LAB=1 $(ENVTEST) $(GOTEST) $$(go list ./test/lab/... | grep -v /lab/cluster) | grep --line-buffered -v 'no test files'
 
 # The tests of clusters are never cached: the test cache does not know the programs that run in their hosts.
-CLUSTER = BUNSEN_LAB=1 $(STATIC) $(ENVTEST) $(GOTEST) -count=1 -v -timeout 30m ./test/lab/cluster
+CLUSTER = BUNSEN_LAB=1 $(ENVTEST) $(GOTEST) -count=1 -v -timeout 30m ./test/lab/cluster
 
 test-install: setup build $(ASSETS) $(KUBELET) ## Our images on three real kubelets in systemd-nspawn: install, roll out with drains and reboots, uninstall (root)
 	$(call say,test-install: our images on real kubelets)
@@ -244,9 +244,9 @@ test-cluster: setup build $(ASSETS) $(KUBELET) $(KUBEADM) ## kubeadm with three 
 	$(call say,test-cluster: kubeadm)
 	@BUNSEN_LAB_KUBEADM=1 $(CLUSTER) -run '^TestKubeadm'
 
-test-ignition: setup ## The daemon beside real Ignition; first boots from our server by Ignition 2.27 and Debian's 2.14 (root; builds Ignition the first time)
+test-ignition: setup build $(ASSETS) ## The daemon beside real Ignition; first boots from our server by Ignition 2.27 and Debian's 2.14 (root; builds Ignition the first time)
 	$(call say,test-ignition: the daemon beside Ignition)
-	@cd test/ignition && BUNSEN_LAB=1 $(GOTEST) ./...
+	@cd test/ignition && BUNSEN_LAB=1 $(ENVTEST) $(GOTEST) ./...
 
 test-race: ## What is shared between requests, under the race detector (needs a C compiler)
 	$(call say,test-race: configs and tokens change under load)
@@ -266,7 +266,7 @@ test-skew: setup build $(ASSETS) $(HOLLOW) ## Stories with one program of an ear
 	$(call say,test-skew: programs of $(SKEW) beside ours)
 	@[ -n '$(SKEW)' ] || { echo 'name the earlier version: make test-skew SKEW=COMMIT'; exit 1; }
 	@rm -rf bin/skew && mkdir -p bin/skew/source && git archive '$(SKEW)' | tar -x -C bin/skew/source
-	@cd bin/skew/source && CGO_ENABLED=0 go build -o ../ $(patsubst %,./cmd/%,$(filter-out bunsen,$(BINARIES)))
+	@cd bin/skew/source && go build -o ../ $(patsubst %,./cmd/%,$(filter-out bunsen,$(BINARIES)))
 	@rm -rf bin/skew/source
 	@for old in $(filter-out bunsen,$(BINARIES)); do dir=bin/skew/with-$$old; mkdir $$dir; \
 	  ln -s $(CURDIR)/bin/[!s]* $$dir/; ln -sfn ../$$old $$dir/$$old; printf '==> %s of %s\n' $$old '$(SKEW)'; \
@@ -279,16 +279,16 @@ test-chart: ## The Helm chart in Helm's own engine: the objects of config/, and 
 # The tags leave out parts of the library that need C: gpgme, and two ways to store layers.
 test-registries: ## Mirrors and signature policies in the parsers of CRI-O, Podman and containerd (builds them the first time)
 	$(call say,test-registries: mirrors and signature policies)
-	@cd test/registries && CGO_ENABLED=0 $(GOTEST) -tags containers_image_openpgp,exclude_graphdriver_btrfs,exclude_graphdriver_devicemapper ./...
+	@cd test/registries && $(GOTEST) -tags containers_image_openpgp,exclude_graphdriver_btrfs,exclude_graphdriver_devicemapper ./...
 
 # Never cached: the test cache does not know the programs. PICTURES=DIR keeps a picture of each page.
 test-browser: setup build $(ASSETS) ## The console in Chromium: live pages, keyboard, axe-core, hostile texts; PICTURES=DIR keeps pictures of the pages
 	$(call say,test-browser: the console in Chromium)
-	@cd test/browser && $(STATIC) $(ENVTEST) $(GOTEST) -count=1 ./... $(if $(PICTURES),-pictures '$(abspath $(PICTURES))')
+	@cd test/browser && $(ENVTEST) $(GOTEST) -count=1 ./... $(if $(PICTURES),-pictures '$(abspath $(PICTURES))')
 
 test-gitea: setup build $(ASSETS) $(GITEA) ## A real Gitea: webhooks, commit statuses, the outcome on a pull request (needs a C compiler; builds Gitea the first time, about ten minutes; not part of make test)
 	$(call say,test-gitea: notifications)
-	@GITEA='$(CURDIR)/$(GITEA)' GITEA_STATIC=$$(cd test/gitea && go list -m -f '{{.Dir}}' code.gitea.io/gitea) $(STATIC) $(ENVTEST) $(GOTEST) ./test/e2e -run '^TestGitea$$'
+	@GITEA='$(CURDIR)/$(GITEA)' GITEA_STATIC=$$(cd test/gitea && go list -m -f '{{.Dir}}' code.gitea.io/gitea) $(ENVTEST) $(GOTEST) ./test/e2e -run '^TestGitea$$'
 
 # NEEDS are programs, or libraries of pkg-config, with their packages; those of LAB are for tests that need root.
 NEEDS := git:git ssh-keygen:openssh-client sshd:openssh-server gpg:gnupg mksquashfs:squashfs-tools dpkg-deb:dpkg chromium:chromium
@@ -305,7 +305,24 @@ setup: ## What the tests need from the system: installed with apt-get as root, e
 	[ -z "$$needs" ] || { echo "setup: the tests need$$needs: sudo make setup"; exit 1; }
 
 e2e: setup build $(ASSETS) $(HOLLOW) ## The stories alone, in full
-	@$(STATIC) $(ENVTEST) $(STORIES) -count=1 -v ./test/e2e/...
+	@$(ENVTEST) $(STORIES) -count=1 -v ./test/e2e/...
+
+# What make test plays a sample of.
+soak: setup build $(ASSETS) ## Random histories, forecasts and repositories in the thousands, and the tests of the benchmarks: half an hour
+	$(call say,soak: long samples)
+	@$(ENVTEST) $(GOTEST) -count=1 ./test/histories -histories=10000
+	@$(ENVTEST) $(GOTEST) -count=1 ./test/revisions -histories=10000
+	@$(ENVTEST) $(GOTEST) -count=1 ./test/forecast -pairs=20000
+	@$(ENVTEST) $(GOTEST) -count=1 ./transpile/overlay -cases=1000
+	@$(ENVTEST) $(GOTEST) -count=1 ./reconcile/controller -run AssignedConfigsAreRevisions -revisions.histories=500
+	@$(ENVTEST) $(GOTEST) -count=1 ./bench/... | grep --line-buffered -v 'no test files'
+
+# BASE is the commit with which the work tree is compared.
+BASE ?= $(shell [ -n "$$(git status --porcelain 2>/dev/null)" ] && echo HEAD || echo HEAD~1)
+check: verify-fmt $(ASSETS) ## Format, vet and unit tests of what changed since BASE and of what depends on it (BASE=HEAD, or HEAD~1 without changes)
+	@packages=$$(test/changed '$(BASE)'); [ -n "$$packages" ] || { echo 'check: no package has changed since $(BASE)'; exit 0; }; \
+	printf '==> check: %s packages have changed since $(BASE), or depend on one that has\n' $$(wc -w <<<"$$packages"); \
+	go vet $$packages && $(ENVTEST) $(GOTEST) -short $$packages | grep --line-buffered -v 'no test files'
 
 fuzz: ## Each fuzz target for FUZZTIME (20s)
 	@for f in $(FUZZERS); do dir=$$(dirname $${f%%:*}); echo "fuzz: $$f"; (cd $$dir && go test -run '^$$' -fuzz "^$${f##*:}\$$" -fuzztime $(FUZZTIME) .); done

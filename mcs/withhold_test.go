@@ -172,9 +172,9 @@ func FuzzWithhold(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%s is served with its secrets, and without is wrong: %v", config, err)
 		}
-		_, bare, bound := withhold(machineconfig.Config{Ignition: decode(t, less.Head)}, nil)
-		if len(bare)+len(bound) > 0 {
-			t.Errorf("%s: there is still secret in it: %q %q", config, bare, bound)
+		_, bare, held := withhold(machineconfig.Config{Ignition: decode(t, less.Head)}, nil)
+		if len(bare)+len(held) > 0 {
+			t.Errorf("%s: there is still secret in it: %q %q", config, bare, held)
 		}
 	})
 }

@@ -1,5 +1,5 @@
-// Package arch has the rules for the structure in ARCHITECTURE.md: which package may import which, how long a file or a
-// function may be, which symbols need documentation. Each rule is a pure function from a parsed [Repo] to a list of
+// Package arch has the rules for the structure in ARCHITECTURE.md: which package may import which, how long a
+// line may be, which symbols need documentation. Each rule is a pure function from a parsed [Repo] to a list of
 // [Violation]. A test checks it on a small source tree that breaks it (testdata/*.txtar), and one test runs all rules
 // on the real repository.
 //

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"k8s.io/client-go/dynamic"
@@ -18,6 +17,7 @@ import (
 // cluster is a real etcd and kube-apiserver. No controller-manager runs: what a kubelet or a controller of Kubernetes
 // would do is done by our simulated hosts, or by the story.
 type cluster struct {
+	plane   *plane
 	env     *envtest.Environment
 	dir     string
 	kubectl string
@@ -26,33 +26,29 @@ type cluster struct {
 	clients kubernetes.Interface
 }
 
-// startCluster returns when the API server answers, with the administrator's kubeconfig in dir. Secrets are encrypted
-// in etcd. Rights are those of a real cluster: the Node authorizer, NodeRestriction and the roles in config/rbac.
+// startCluster gives a story a control plane for itself, with Bunsen installed and the administrator's kubeconfig in
+// dir.
 func startCluster(p parts, dir string) (*cluster, error) {
-	no := false
-	env := &envtest.Environment{
-		BinaryAssetsDirectory: p.assets, UseExistingCluster: &no,
-		ControlPlaneStartTimeout: patience, ControlPlaneStopTimeout: time.Minute,
-	}
-	env.ControlPlane.GetAPIServer().Configure().
-		Set("authorization-mode", "Node,RBAC").
-		Set("enable-bootstrap-token-auth", "true").
-		Append("enable-admission-plugins", "NodeRestriction")
-	encryption := filepath.Join(dir, "encryption.yaml")
-	if err := encryptSecrets(encryption); err != nil {
+	plane, err := shared.take(p)
+	if err != nil {
 		return nil, err
 	}
-	env.ControlPlane.GetAPIServer().Configure().Set("encryption-provider-config", encryption)
-	config, err := env.Start()
+	c, err := plane.cluster(p, dir)
 	if err != nil {
-		return nil, fmt.Errorf("starting etcd and kube-apiserver: %w", err)
+		shared.giveBack(plane)
 	}
+	return c, err
+}
+
+// cluster returns the control plane with the administrator's clients, and with a kubeconfig in dir.
+func (p *plane) cluster(parts parts, dir string) (*cluster, error) {
 	c := &cluster{
-		env: env, dir: dir, kubectl: filepath.Join(p.assets, "kubectl"),
-		config: filepath.Join(p.root, "config"),
+		plane: p, env: p.env, dir: dir, kubectl: filepath.Join(parts.assets, "kubectl"),
+		config: filepath.Join(parts.root, "config"),
 	}
-	own := rest.CopyConfig(config)
+	own := rest.CopyConfig(p.env.Config)
 	own.QPS, own.Burst = 200, 400
+	var err error
 	if c.dynamic, err = dynamic.NewForConfig(own); err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
@@ -118,7 +114,7 @@ func (c *cluster) run(env []string, stdin []byte, args ...string) error {
 
 func (c *cluster) stop() {
 	if c != nil {
-		_ = c.env.Stop() // a control plane that does not stop in time is killed, and nothing of it is kept
+		shared.giveBack(c.plane)
 	}
 }
 

@@ -82,9 +82,6 @@ func begin(env *testscript.Env, p parts) error {
 	}
 	env.Setenv("APISERVER", s.cluster.env.Config.Host)
 	env.Setenv("CONFIG", s.cluster.config)
-	if err := s.cluster.install(env.Vars); err != nil {
-		return err
-	}
 	s.statuses, err = kstatus.Watch(s.cluster.dynamic, time.Now)
 	return err
 }

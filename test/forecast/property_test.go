@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	pairs = flag.Int("pairs", 5000, "how many random pairs of configs are forecast and applied; 5000 take about 20 "+
+	pairs = flag.Int("pairs", 1500, "how many random pairs of configs are forecast and applied; 5000 take about 20 "+
 		"s of CPU")
 	seed = flag.Uint64("seed", 1, "the seed of the random pairs")
 )

@@ -52,7 +52,7 @@ func spec2(t *testing.T) judge {
 	}
 	dir := lab.Cached(t, "ignition-spec2", string(versions)+flags+runtime.Version(), func(dir string) error {
 		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, "ignition"), "-ldflags", flags, module)
-		cmd.Dir = "spec2"
+		cmd.Dir, cmd.Env = "spec2", append(os.Environ(), "CGO_ENABLED=1")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("building Ignition %s: %w\n%s", j.version, err, out)
 		}

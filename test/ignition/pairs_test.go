@@ -22,7 +22,7 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
 
-var pairs = flag.Int("pairs", 500, "how many random ways are walked, each there and back")
+var pairs = flag.Int("pairs", 150, "how many random ways are walked, each there and back")
 
 // TestAMachineThatWasMovedIsOneThatBootedThere moves machines from one random config to another and back, and compares
 // each with a machine that real Ignition makes of what our server hands out.

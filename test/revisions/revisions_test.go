@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	histories = flag.Int("histories", 2500, "how many random histories to play; a change to what they judge "+
+	histories = flag.Int("histories", 800, "how many random histories to play; a change to what they judge "+
 		"deserves 10000")
 	from = flag.Uint64("from", 1, "the seed of the first of them")
 	most = flag.Int("failures", 1, "how many failing histories each part reports at most")
