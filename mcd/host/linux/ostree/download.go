@@ -11,7 +11,8 @@ import (
 )
 
 // Download implements host.ImageDownloader. With the option --download-only, rpm-ostree stores an image in its
-// repository and creates no deployment. A later rebase then finds the layers there. bootc switch has no such mode.
+// repository and creates no deployment. A later rebase then finds the layers there. Download does not use bootc, whose
+// option --download-only stages a locked deployment: bootc switch has it since 2026, bootc upgrade a little longer.
 func (o *RPMOSTree) Download(ctx context.Context, image string) error {
 	if err := isImage(image); err != nil {
 		return err
@@ -23,7 +24,7 @@ func (o *RPMOSTree) Download(ctx context.Context, image string) error {
 	case slices.ContainsFunc(d.all, func(e deployment) bool { return e.image() == image }):
 		return nil
 	case o.usesBootc(d, image):
-		return fmt.Errorf("downloading an image before it is staged: %w: bootc switch cannot do that",
+		return fmt.Errorf("downloading an image before it is staged: %w: on this machine bootc stages images",
 			host.ErrUnsupported)
 	}
 	args := []string{"rebase", "--download-only"}
