@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -89,6 +90,18 @@ func BelowTop(dir string) string {
 		return "" // Whoever opens the repository reports this.
 	}
 	return filepath.FromSlash(at.Folder)
+}
+
+// Ignores returns a function that reports whether git leaves a file of a directory out of commits.
+func Ignores(dir string) func(file string) bool {
+	at, err := git.FindAround(dir)
+	if err != nil {
+		return func(string) bool { return false }
+	}
+	return func(file string) bool {
+		is, err := at.Ignores(path.Join(at.Folder, file))
+		return is && err == nil // A file of which this is unknown counts as one of the repository.
+	}
 }
 
 // DirArgument returns the directory that an optional argument names, by default the current directory.

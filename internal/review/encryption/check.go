@@ -1,9 +1,11 @@
 package encryption
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -21,7 +23,11 @@ const (
 	ruleClear      = "not-encrypted"
 	ruleRecipients = "other-recipients"
 	ruleSecret     = "secret-in-clear"
+	ruleKey        = "private-key"
 )
+
+// ageKey matches the private key of age, also of a post-quantum one.
+var ageKey = regexp.MustCompile(`AGE-SECRET-KEY-(PQ-)?1[0-9A-Z]{40,}`)
 
 // maxFiles bounds the files of a tree that are checked.
 const maxFiles = 20_000
@@ -33,14 +39,24 @@ type checker struct {
 	entries []transpile.Entry
 }
 
-// Check returns findings about a tree and its fragments. A broken file of creation rules is an error; all other
-// findings are warnings.
-func Check(fsys fs.FS, fragments []transpile.Fragment) []transpile.Entry {
+// Check returns findings about a tree and its fragments. A broken file of creation rules is an error, and so is a private
+// key in a file that git does not ignore; all other findings are warnings.
+func Check(fsys fs.FS, fragments []transpile.Fragment, ignored func(file string) bool) []transpile.Entry {
 	c := &checker{fs: fsys, rules: map[string]rules.Rules{}}
 	files := c.files()
 	for _, f := range files {
 		if path.Base(f) == rules.File {
 			c.readRules(f)
+		}
+	}
+	for _, f := range files {
+		if line := c.keyLine(f); line > 0 && !ignored(f) {
+			c.add(transpile.Entry{
+				Severity: transpile.Fatal, Rule: ruleKey, File: f, Line: line,
+				Message: "the private key of age is in the repository: whoever reads the repository can decrypt its " +
+					"secrets. Move the file out of it, or let .gitignore name it. If the key was pushed, create a new " +
+					"one, run `bunsen secret rotate` on the encrypted files and replace the secrets",
+			})
 		}
 	}
 	for _, f := range files {
@@ -71,6 +87,23 @@ func (c *checker) files() []string {
 		return nil
 	})
 	return out
+}
+
+// keyLine returns the line of a file with a private key, or 0.
+func (c *checker) keyLine(file string) int {
+	info, err := fs.Stat(c.fs, file)
+	if err != nil || info.Size() > document.MaxSize {
+		return 0
+	}
+	text, err := fs.ReadFile(c.fs, file)
+	if err != nil {
+		return 0
+	}
+	at := ageKey.FindIndex(text)
+	if at == nil {
+		return 0
+	}
+	return 1 + bytes.Count(text[:at[0]], []byte("\n"))
 }
 
 func (c *checker) readRules(file string) {

@@ -17,6 +17,9 @@ const document = "variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n" +
 	"        inline: password=${secret:app/password}\n" +
 	"    - path: /etc/sealed.yaml\n      contents:\n        local: sealed.secret.yaml\n"
 
+// key has the form of a private key of age.
+var key = "AGE-SECRET-KEY-1" + strings.Repeat("Q", 58)
+
 func TestFilesThatShouldBeEncryptedAreFound(t *testing.T) {
 	sealed, err := os.ReadFile("../../sops/testdata/corpus/01-yaml.yaml")
 	if err != nil {
@@ -30,6 +33,9 @@ func TestFilesThatShouldBeEncryptedAreFound(t *testing.T) {
 		"pools/worker/clear.secret.yaml":  "password: hunter2\n",
 		"other/.sops.yaml":                "creation_rules: [{path_regex: '('}]\n",
 		"pools/worker/readme.md":          "text\n",
+		"prod.agekey":                     "# created: today\n" + key + "\n",
+		"ignored.agekey":                  key + "\n",
+		"docs/example.md":                 "A key begins with AGE-SECRET-KEY-1...\n",
 		".git/objects/x.secret.yaml":      "a: 1\n",
 	} {
 		file := filepath.Join(dir, name)
@@ -43,11 +49,12 @@ func TestFilesThatShouldBeEncryptedAreFound(t *testing.T) {
 	tree := source.Tree{Root: dir, FS: os.DirFS(dir)}
 	res := transpile.Fragments(tree)
 	var got []string
-	for _, e := range encryption.Check(tree.FS, res.Fragments) {
+	for _, e := range encryption.Check(tree.FS, res.Fragments, func(f string) bool { return f == "ignored.agekey" }) {
 		got = append(got, e.String())
 	}
 	want := []string{
 		"other/.sops.yaml: error: creation rule 1: path_regex",
+		"prod.agekey:2: error: the private key of age is in the repository",
 		"pools/worker/clear.secret.yaml: warning: a creation rule of .sops.yaml says that this file is encrypted, " +
 			"and it is not: run `bunsen secret encrypt pools/worker/clear.secret.yaml`",
 		"pools/worker/sealed.secret.yaml: warning: the file is encrypted for age1patt",
