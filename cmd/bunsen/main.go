@@ -78,6 +78,7 @@ Exit codes:
 		rollbackCommand(),
 		tokenCommand(), pointerCommand(),
 		installCommand(), checkCommand(), uninstallCommand(), supportBundleCommand(), versionCommand())
+	cli.WrapHelp(cmd)
 	cmd.SetErr(safetext.NewWriter(os.Stderr)) // a CI runner also reads commands from standard error
 	return cmd
 }

@@ -52,7 +52,7 @@ func readsCluster(cmd *cobra.Command, find func(context.Context, query) (answer,
 		if err != nil {
 			return err
 		}
-		if err := out.Print(cmd.OutOrStdout(), safetext.Lines(a.text), a.data); err != nil {
+		if err := out.Print(cmd.OutOrStdout(), cli.ForTerminal(safetext.Lines(a.text)), a.data); err != nil {
 			return err
 		}
 		return a.exit

@@ -27,6 +27,19 @@ func Colour() bool {
 	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(os.Stdout.Fd()))
 }
 
+// Width returns the columns of the terminal that standard output is; 0 if it is none.
+func Width() int {
+	fd := int(os.Stdout.Fd())
+	if !term.IsTerminal(fd) {
+		return 0
+	}
+	width, _, err := term.GetSize(fd)
+	if err != nil || width < 1 {
+		return 80
+	}
+	return width
+}
+
 // Output is the flag -o of a verb, which selects one of several output forms.
 type Output struct {
 	Form  string

@@ -32,6 +32,14 @@ type Span struct {
 	Style Style
 }
 
+// Colour returns a text with the colour codes of the style.
+func (s Style) Colour(text string) string {
+	if code := colours[s]; code != "" && text != "" {
+		return "\x1b[" + code + "m" + text + "\x1b[0m"
+	}
+	return text
+}
+
 // Of returns a Span with a text in the style s.
 func (s Style) Of(text string) Span { return Span{text, s} }
 
@@ -56,9 +64,8 @@ func (l Line) Cut(width int, colour bool) string {
 		whole := safetext.OneLine(s.Text)
 		text := Truncate(whole, room)
 		room -= Width(text)
-		code := colours[s.Style]
-		if colour && code != "" && text != "" {
-			b.WriteString("\x1b[" + code + "m" + text + "\x1b[0m")
+		if colour {
+			b.WriteString(s.Style.Colour(text))
 		} else {
 			b.WriteString(text)
 		}

@@ -23,23 +23,21 @@ type Table struct {
 	Rows [][]string
 }
 
+// gap is the number of blanks between two columns.
+const gap = 3
+
 // String returns the table as text. String returns "" if the table has no rows.
 func (t Table) String() string {
 	if len(t.Rows) == 0 {
 		return ""
 	}
-	width := make([]int, len(t.Head))
-	for _, row := range append([][]string{t.Head}, t.Rows...) {
-		for i, cell := range row {
-			width[i] = max(width[i], Width(cell))
-		}
-	}
+	width := t.widths()
 	var b strings.Builder
 	for _, row := range append([][]string{t.Head}, t.Rows...) {
 		var line strings.Builder
 		for i, cell := range row {
 			line.WriteString(cell)
-			line.WriteString(strings.Repeat(" ", width[i]-Width(cell)+3))
+			line.WriteString(strings.Repeat(" ", width[i]-Width(cell)+gap))
 		}
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
