@@ -22,7 +22,7 @@ import (
 // run returns errIncompatible after it has printed the changes.
 var errIncompatible = errors.New("these changes break stored objects or clients of the last release. Undo them, or " +
 	"add a version of the kind. " +
-	"If a change breaks nothing that was released, describe it under Upgrade in CHANGELOG.md and run: go run -C " +
+	"If a change breaks nothing that was released, describe it in CHANGELOG.md and run: go run -C " +
 	"tools ./crds -update")
 
 func main() {
