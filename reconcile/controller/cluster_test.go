@@ -167,6 +167,12 @@ func checkStatuses(t *testing.T, rc *rest.Config) {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
+	return newStageBehind(t, func(rc *rest.Config) *rest.Config { return rc })
+}
+
+// newStageBehind is newStage with something between the controllers and the API server.
+func newStageBehind(t *testing.T, between func(*rest.Config) *rest.Config) *stage {
+	t.Helper()
 	env, rc := startServer(t, nil)
 	s := &stage{
 		t: t, repo: &shared{inner: &controllertest.Repository{T: t, Trees: map[string]source.Tree{}}},
@@ -183,7 +189,7 @@ func newStage(t *testing.T) *stage {
 		s.apply(filepath.Join("..", "..", "config", file))
 	}
 	s.kubeconfig(env.KubeConfig)
-	s.run(rc)
+	s.run(between(rc))
 	return s
 }
 

@@ -37,6 +37,9 @@ type button struct{ boots int }
 // BootID implements host.Power.
 func (b *button) BootID() (string, error) { return fmt.Sprint("boot-", b.boots), nil }
 
+// GoingDown implements host.Power.
+func (*button) GoingDown(context.Context) (bool, error) { return false, nil }
+
 // Reboot implements host.Power.
 func (b *button) Reboot(context.Context, string) error {
 	b.boots++

@@ -28,23 +28,32 @@ type Bus struct {
 	done  sync.WaitGroup
 }
 
-// NewBus listens at a path, which must not exist, and forwards each connection to the socket at the path target. It
-// calls lose for each method call, with the number of the call from 1 and its member. If lose returns true, the proxy
-// delivers the call, waits until the other side has answered it, and closes the connection instead of the answer.
+// NewBus is ListenBus for a test, which ends the proxy.
 func NewBus(t testing.TB, path, target string, lose func(n int, member string) bool) *Bus {
 	t.Helper()
-	l, err := net.Listen("unix", path)
+	b, err := ListenBus(path, target, lose)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(b.Close)
+	return b
+}
+
+// ListenBus listens at a path, which must not exist, and forwards each connection to the socket at the path target. It
+// calls lose for each method call, with the number of the call from 1 and its member. If lose returns true, the proxy
+// delivers the call, waits until the other side has answered it, and closes the connection instead of the answer.
+func ListenBus(path, target string, lose func(n int, member string) bool) (*Bus, error) {
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
 	// Any user may connect to a system bus; the bus itself decides what it lets them do.
 	if err := os.Chmod(path, 0o777); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	b := &Bus{target: target, listener: l, lose: lose, conns: map[net.Conn]bool{}}
 	b.done.Go(b.accept)
-	t.Cleanup(b.close)
-	return b
+	return b, nil
 }
 
 // Calls returns the members of all method calls so far, in order.
@@ -64,7 +73,8 @@ func (b *Bus) accept() {
 	}
 }
 
-func (b *Bus) close() {
+// Close ends the proxy and its connections.
+func (b *Bus) Close() {
 	_ = b.listener.Close()
 	b.mu.Lock()
 	for c := range b.conns {

@@ -204,6 +204,9 @@ var conformance = []struct {
 		}
 		id, err := p.h.Power.BootID()
 		p.ok(err)
+		if down, err := p.h.Power.GoingDown(p.ctx()); down || err != nil {
+			p.t.Errorf("before the reboot, it goes down: %t, %v", down, err)
+		}
 		p.ok(p.h.Power.Reboot(p.ctx(), "test"))
 		after, err := p.h.OS.Status(p.ctx())
 		p.ok(err)

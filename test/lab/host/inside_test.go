@@ -26,6 +26,8 @@ var roles = map[string]func(context.Context) error{
 		defer closeHost()
 		return h.Power.Reboot(ctx, rebootText)
 	},
+	// lost reboots behind a proxy that loses an answer.
+	"lost": rebootWithLostAnswer,
 	// pod is a daemon in a container of its own: it writes a unit, has it started and sees it run.
 	"pod": func(ctx context.Context) error {
 		h, closeHost, err := linux.OpenHost(ctx, os.Getenv(rootVariable))

@@ -37,6 +37,7 @@ func TestARealHost(t *testing.T) {
 	t.Run("a reboot that somebody blocks is refused and not forced", func(t *testing.T) { blocked(t, h) })
 	t.Run("a reboot that somebody delays waits for that, tells those who are logged in, and comes back",
 		func(t *testing.T) { delayed(t, h) })
+	t.Run("a reboot whose answer gets lost, at any call, happens once", func(t *testing.T) { lostAnswers(t, h) })
 	t.Run("a power cut is a boot as well", func(t *testing.T) {
 		before, next := bootID(t, h), h.Boots()+1
 		h.PowerCut()
