@@ -381,11 +381,13 @@ func (o *chartObject) line(line string) string {
 	return line
 }
 
-// chartVersion returns the version of the chart. Helm accepts only semantic versions, so a build without a tag has the
-// version 0.0.0.
+// semantic matches a version that Helm accepts.
+var semantic = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$`)
+
+// chartVersion returns the version of the chart: that of a tag, with or without its v. Helm accepts only semantic
+// versions, so every other build has the version 0.0.0.
 func chartVersion(version string) string {
-	number, isTag := strings.CutPrefix(version, "v")
-	if isTag {
+	if number := strings.TrimPrefix(version, "v"); semantic.MatchString(number) {
 		return number
 	}
 	return "0.0.0-g" + strings.Map(semverRune, version)

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"debug/elf"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -148,12 +151,37 @@ func compile(ctx context.Context, o buildOptions, b binary, at linked.Platform) 
 	if p.Executable, err = os.ReadFile(from); err != nil {
 		return p, fmt.Errorf("reading the program %s: %w", b.Name, err)
 	}
+	if err := checkPlatform(p); err != nil {
+		return p, err
+	}
 	papers, err := papersOf(ctx, o.Root, o.Version, b, at)
 	if err != nil {
 		return p, err
 	}
 	p.Notices, p.Bill = papers.Notices, papers.Bill
 	return p, nil
+}
+
+// machines are the architectures of programs, as their ELF headers name them.
+var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+
+// checkPlatform returns an error for a program that does not run on its platform, such as one that was put into the
+// directory of -bin on another machine. An image has no file beside the program, so the program needs no loader.
+func checkPlatform(p program) error {
+	header, err := elf.NewFile(bytes.NewReader(p.Executable))
+	if err != nil {
+		return fmt.Errorf("reading the header of the program %s: %w", p.Name, err)
+	}
+	defer header.Close()
+	if want := machines[p.Platform.Arch]; header.Machine != want {
+		return fmt.Errorf("the program %s is for %s, and its image for %s/%s needs one for %s", p.Name, header.Machine,
+			p.Platform.OS, p.Platform.Arch, want)
+	}
+	if slices.ContainsFunc(header.Progs, func(s *elf.Prog) bool { return s.Type == elf.PT_INTERP }) {
+		return fmt.Errorf("the program %s needs a loader and libraries, which its image does not have: build it with "+
+			"CGO_ENABLED=0", p.Name)
+	}
+	return nil
 }
 
 // goBuild compiles without this machine's paths, so that the same commit gives the same bytes everywhere.

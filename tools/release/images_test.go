@@ -48,6 +48,9 @@ var imageLimits = map[string]struct{ Unpacked, Pulled int64 }{
 	"machine-config-daemon":     {25e6, 10e6},
 }
 
+// version is the version of the release that the tests build.
+const version = "0.1.0"
+
 // push builds a release of the programs in BUNSEN_BIN, and pushes its images to a registry of this test.
 func push(t *testing.T) (repository, out string, publicKey *ecdsa.PublicKey) {
 	t.Helper()
@@ -74,7 +77,7 @@ func push(t *testing.T) (repository, out string, publicKey *ecdsa.PublicKey) {
 		t.Fatal(err)
 	}
 	args := []string{
-		"all", "-root", root, "-o", out, "-version", "v0.0.1", "-bin", dir, "-push", repository, "-key",
+		"all", "-root", root, "-o", out, "-version", version, "-bin", dir, "-push", repository, "-key",
 		keyFile,
 	}
 	if err := run(t.Context(), args); err != nil {
@@ -101,7 +104,7 @@ func TestRelease(t *testing.T) {
 			continue
 		}
 		t.Run(b.Name, func(t *testing.T) {
-			tag, err := name.NewTag(repository + "/" + b.Name + ":v0.0.1")
+			tag, err := name.NewTag(repository + "/" + b.Name + ":" + version)
 			if err != nil {
 				t.Fatal(err)
 			}

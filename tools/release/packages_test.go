@@ -1,14 +1,10 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"crypto/ecdsa"
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,8 +25,8 @@ func checkSums(t *testing.T, out string, key *ecdsa.PublicKey) {
 		t.Errorf("%v\n%s", err, text)
 	}
 	for _, file := range []string{
-		"install.yaml", "crds.yaml", "images.json", "bunsen-0.0.1.tgz",
-		"bunsen-v0.0.1-linux-" + arch() + ".tar.gz", "machine-config-daemon-v0.0.1-linux-" + arch(), debName(),
+		"install.yaml", "crds.yaml", "images.json", "bunsen-" + version + ".tgz",
+		"bunsen-" + version + "-linux-" + arch() + ".tar.gz", "machine-config-daemon-" + version + "-linux-" + arch(), debName(),
 		rawName(),
 	} {
 		if !strings.Contains(string(text), file+": OK\n") {
@@ -54,29 +50,35 @@ func checkSums(t *testing.T, out string, key *ecdsa.PublicKey) {
 	}
 }
 
+// checkArchive unpacks an archive, as its users do, and runs its programs.
 func checkArchive(t *testing.T, out string) {
 	t.Helper()
-	name := "bunsen-v0.0.1-linux-" + arch()
-	raw, err := os.ReadFile(filepath.Join(out, name+".tar.gz"))
-	if err != nil {
-		t.Fatal(err)
+	name, dir := "bunsen-"+version+"-linux-"+arch(), t.TempDir()
+	if text, err := exec.Command("tar", "-xzf", filepath.Join(out, name+".tar.gz"), "-C", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
 	}
-	unzipped, err := gzip.NewReader(bytes.NewReader(raw))
+	entries, err := os.ReadDir(filepath.Join(dir, name))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var names []string
-	for r := tar.NewReader(unzipped); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			break
+	for _, e := range entries {
+		if info, err := e.Info(); err != nil || info.Mode()&0o111 == 0 {
+			continue
 		}
-		if err != nil {
-			t.Fatal(err)
+		names = append(names, e.Name())
+		help, err := exec.Command(filepath.Join(dir, name, e.Name()), "--help").CombinedOutput()
+		if err != nil || !strings.Contains(string(help), e.Name()) {
+			t.Errorf("%s --help of the archive: %v\n%s", e.Name(), err, help)
 		}
-		if h.Mode&0o111 != 0 && h.Typeflag == tar.TypeReg {
-			names = append(names, strings.TrimPrefix(h.Name, name+"/"))
-		}
+	}
+	got, err := exec.Command(filepath.Join(dir, name, "bunsen"), "version").Output()
+	if err != nil {
+		t.Errorf("bunsen version of the archive: %v", err)
+	}
+	want, err := exec.Command(filepath.Join(os.Getenv("BUNSEN_BIN"), "bunsen"), "version").Output()
+	if err != nil || !bytes.Equal(got, want) || !bytes.HasPrefix(got, []byte("bunsen ")) {
+		t.Errorf("bunsen version of the archive prints %q; want %q, %v", got, want, err)
 	}
 	if want := []string{
 		"bunsen", "machine-config-controller", "machine-config-daemon",
@@ -86,9 +88,9 @@ func checkArchive(t *testing.T, out string) {
 	}
 }
 
-func debName() string { return "machine-config-daemon_0.0.1_" + arch() + ".deb" }
+func debName() string { return "machine-config-daemon_" + version + "_" + arch() + ".deb" }
 
-func rawName() string { return "machine-config-daemon-v0.0.1-" + systemdArch[arch()] + ".raw" }
+func rawName() string { return "machine-config-daemon-" + version + "-" + systemdArch[arch()] + ".raw" }
 
 // checkDaemonTree starts the daemon that a package has, and has systemd check its units.
 func checkDaemonTree(t *testing.T, root string) {
@@ -120,7 +122,7 @@ func checkDebianPackage(t *testing.T, out string) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, fields)
 	}
-	if want := "Package: machine-config-daemon\nVersion: 0.0.1\nArchitecture: " + arch() +
+	if want := "Package: machine-config-daemon\nVersion: " + version + "\nArchitecture: " + arch() +
 		"\n"; string(fields) != want {
 		t.Errorf("the package says\n%swant\n%s", fields, want)
 	}
