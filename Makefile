@@ -272,9 +272,9 @@ test-skew: setup build $(ASSETS) $(HOLLOW) ## Stories with one program of an ear
 	  ln -s $(CURDIR)/bin/[!s]* $$dir/; ln -sfn ../$$old $$dir/$$old; printf '==> %s of %s\n' $$old '$(SKEW)'; \
 	  KUBEBUILDER_ASSETS=$(CURDIR)/bin/assets BUNSEN_BIN=$(CURDIR)/$$dir $(STORIES) -count=1 ./test/e2e -run 'TestStories/($(SKEW_STORIES))$$' || exit 1; done
 
-test-chart: ## The Helm chart in Helm's own engine: the objects of config/, and every value (builds Helm's engine the first time)
+test-chart: $(ASSETS) ## The Helm chart by Helm's own code: every value, and install, upgrade and uninstall on a real API server (builds Helm the first time)
 	$(call say,test-chart: the Helm chart)
-	@cd test/chart && $(GOTEST) -count=1 ./...
+	@cd test/chart && $(ENVTEST) $(GOTEST) -count=1 ./...
 
 # The tags leave out parts of the library that need C: gpgme, and two ways to store layers.
 test-registries: ## Mirrors and signature policies in the parsers of CRI-O, Podman and containerd (builds them the first time)

@@ -59,8 +59,15 @@ func nameOf(o object) string {
 	return strings.Join([]string{o["kind"].(string), namespace, meta["name"].(string)}, " ")
 }
 
-// render returns the objects that Helm would install, by name.
+// render returns the objects that Helm would install, by name, without the suffix of the server's ConfigMap.
 func render(t *testing.T, dir string, values string) (map[string]object, error) {
+	t.Helper()
+	text, err := template(t, dir, values)
+	return objects(t, hash.ReplaceAllString(text, "machine-config-server-HASH")), err
+}
+
+// template returns the text of the objects that Helm would install.
+func template(t *testing.T, dir string, values string) (string, error) {
 	t.Helper()
 	chart, err := loader.Load(filepath.Join(dir, "chart"))
 	if err != nil {
@@ -73,29 +80,29 @@ func render(t *testing.T, dir string, values string) (map[string]object, error) 
 	all, err := util.ToRenderValues(chart, set, common.ReleaseOptions{Name: "bunsen", Namespace: "default"},
 		common.DefaultCapabilities)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	files, err := engine.Render(chart, all)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	out := map[string]object{}
+	var texts []string
 	for file, text := range files {
 		if strings.HasSuffix(file, ".yaml") {
-			maps.Copy(out, objects(t, text))
+			texts = append(texts, text)
 		}
 	}
-	return out, nil
+	return strings.Join(texts, "\n---\n"), nil
 }
 
 // hash is the suffix of the server's ConfigMap.
 var hash = regexp.MustCompile(`machine-config-server-[a-z0-9]{10}\b`)
 
-// objects returns the objects of a text by name, without the suffix of the server's ConfigMap.
+// objects returns the objects of a text by name.
 func objects(t *testing.T, text string) map[string]object {
 	t.Helper()
 	out := map[string]object{}
-	for _, document := range strings.Split(hash.ReplaceAllString(text, "machine-config-server-HASH"), "\n---\n") {
+	for _, document := range strings.Split(text, "\n---\n") {
 		var o object
 		if err := yaml.UnmarshalStrict([]byte(document), &o); err != nil {
 			t.Fatalf("%v\n%s", err, document)
@@ -128,7 +135,7 @@ func TestTheChartIsTheManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := objects(t, string(manifest))
+	want := objects(t, hash.ReplaceAllString(string(manifest), "machine-config-server-HASH"))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the chart differs from install.yaml (-install.yaml +chart):\n%s", diff)
 	}

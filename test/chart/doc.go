@@ -1,5 +1,6 @@
-// Package chart tests the Helm chart that `make chart` writes, with Helm's own loader and template engine.
+// Package chart tests the Helm chart that `make chart` writes, with Helm's own code: its template engine alone, and
+// install, upgrade and uninstall on a real API server.
 //
-// In: the chart from tools/release, values. Out: the objects that Helm would install, compared with those of config/.
-// Never: a cluster.
+// In: the chart from tools/release, values, the programs in KUBEBUILDER_ASSETS. Out: the objects that Helm would
+// install, compared with those of config/, and what an API server makes of them. Never: a kubelet.
 package chart
