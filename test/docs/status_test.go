@@ -145,7 +145,8 @@ func TestTheStatusNamesWhatExists(t *testing.T) {
 	for _, wrong := range check(string(page)) {
 		t.Errorf("docs/status.md: %s", wrong)
 	}
-	if inTest, targets := testedTargets(string(makefile)); !inTest["test-chart"] || inTest["test-vm"] || len(targets) < 30 {
+	inTest, targets := testedTargets(string(makefile))
+	if !inTest["test-chart"] || inTest["test-vm"] || len(targets) < 30 {
 		t.Errorf("%d targets, in make test %v: is the Makefile read rightly?", len(targets), inTest)
 	}
 	for change, want := range map[[2]string]string{
