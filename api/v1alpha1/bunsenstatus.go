@@ -55,7 +55,7 @@ type ClusterStatus struct {
 
 // ComponentVersion counts the programs of one component that run one version.
 type ComponentVersion struct {
-	// Component is machine-config-controller, machine-config-server or machine-config-daemon.
+	// Component is machine-config-controller, machine-config-notifier, machine-config-server or machine-config-daemon.
 	Component string `json:"component"`
 	// Version is the version that the programs report.
 	Version string `json:"version"`

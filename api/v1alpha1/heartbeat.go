@@ -14,6 +14,9 @@ import (
 const (
 	// ControllerComponent is the value of ServerLabel on a controller's Lease.
 	ControllerComponent = "machine-config-controller"
+	// NotifierComponent is the value of ServerLabel on the notifier's Lease, and the name of this Lease. It has a
+	// ControllerReport too.
+	NotifierComponent = "machine-config-notifier"
 	// ControllerAnnotation on such a Lease is a ControllerReport as JSON.
 	ControllerAnnotation = "bunsen.dev/controller"
 	// DaemonAnnotation on a MachineConfigNode is a DaemonReport as JSON. Writer: the daemon.

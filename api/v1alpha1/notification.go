@@ -19,7 +19,8 @@ type Notification struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   NotificationSpec   `json:"spec"`
+	Spec NotificationSpec `json:"spec"`
+	// +kubebuilder:default={conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "no notifier has read it yet", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status NotificationStatus `json:"status,omitempty"`
 }
 

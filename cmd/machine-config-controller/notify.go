@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/forge"
 	"github.com/bunsen-os/bunsen/internal/forge/gitea"
 	"github.com/bunsen-os/bunsen/internal/forge/github"
@@ -24,8 +26,8 @@ import (
 )
 
 type notifyOptions struct {
-	kubeconfig, secretsNamespace, metrics, health string
-	statusInterval                                time.Duration
+	kubeconfig, namespace, secretsNamespace, metrics, health string
+	statusInterval                                           time.Duration
 }
 
 // notifyCommand returns the subcommand notify. It runs as a process with its own rights: only this process reads the
@@ -42,6 +44,7 @@ func notifyCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: the pod's service account")
+	f.StringVar(&o.namespace, "namespace", v1alpha1.ServerNamespace, "namespace of the notifier's Lease")
 	f.StringVar(&o.secretsNamespace, "secrets-namespace", "bunsen-notifications",
 		"namespace of the Secrets that Notifications name")
 	f.StringVar(&o.metrics, "metrics", "0", "address for Prometheus metrics, such as 127.0.0.1:8798; 0: off")
@@ -81,6 +84,17 @@ func runNotify(ctx context.Context, o notifyOptions) error {
 	}
 	if err := c.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("registering the notifier: %w", err)
+	}
+	own := replica()
+	beat := &notifying.Heartbeat{
+		Client: mgr.GetClient(), Namespace: o.namespace, Name: own.Name, Now: time.Now,
+		Report: v1alpha1.ControllerReport{Version: version, Host: own.Host, PID: own.PID},
+	}
+	if own.Pod != "" {
+		beat.Report.Pod, beat.Report.PID = cmp.Or(own.PodNamespace, o.namespace)+"/"+own.Pod, 0
+	}
+	if err := beat.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("registering the heartbeat: %w", err)
 	}
 	log.Info("the notifier starts", "version", version)
 	return mgr.Start(ctx)

@@ -75,6 +75,8 @@ type Status struct {
 	Unmanaged []fleet.NodeRow `json:"unmanaged,omitempty"`
 	// Controllers are the controllers, which render and roll out; nil if they were not read.
 	Controllers *components.Controllers `json:"controllers,omitempty"`
+	// Notifier is a problem; nil while the Notifications are sent, or if there are none.
+	Notifier *components.Notifier `json:"notifier,omitempty"`
 	// Servers are the servers, which serve first configs; nil if there was never a server.
 	Servers *components.Servers `json:"servers,omitempty"`
 	// ConfigAccess is a risk; nil if no node reports it.
@@ -148,7 +150,7 @@ func StatusOf(f *fleet.Fleet) Status {
 		Servers: components.ReadServers(f), Controllers: components.ReadControllers(f),
 		Targets: map[string]fleet.RenderedRow{}, at: now,
 	}
-	s.ConfigAccess = configAccess(f)
+	s.ConfigAccess, s.Notifier = configAccess(f), components.ReadNotifier(f)
 	s.Warnings = warnings(f, s.Controllers)
 	if risk := s.ConfigAccess.text(); risk != "" {
 		s.Warnings = append(s.Warnings, risk)

@@ -111,6 +111,7 @@ func (s Status) head() string {
 	for _, w := range s.Warnings {
 		text += "WARNING: " + w + "\n"
 	}
+	text += s.Notifier.Text()
 	controllers := s.Controllers.Text(s.at)
 	if text != "" && controllers != "" {
 		text += "\n"

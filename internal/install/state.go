@@ -19,6 +19,8 @@ type PartState struct {
 	Wanted int32 `json:"wanted"`
 	// Missing is true if the cluster does not have the part.
 	Missing bool `json:"missing,omitempty"`
+	// Outside says how a part without pods runs: as which processes or services. It is empty if none reports.
+	Outside string `json:"outside,omitempty"`
 	// Problems are the problems of the part's pods, each once: why a container does not start, or why a pod has no
 	// node.
 	Problems []string `json:"problems,omitempty"`

@@ -95,12 +95,13 @@ func (r processes) upstream() []plane.ProcessSpec {
 // qemuHost is the address of the host in the user network of a QEMU virtual machine.
 const qemuHost = "10.0.2.2"
 
-// bunsen returns the specifications of Bunsen's own programs: the controller, the server, the console, and a daemon for
-// each simulated host.
+// bunsen returns the specifications of Bunsen's own programs: the controller, the notifier, the server, the console, and
+// a daemon for each simulated host.
 func (r processes) bunsen() []plane.ProcessSpec {
 	specs := []plane.ProcessSpec{
 		r.program(controllerProgram, controllerProgram, "--kubeconfig", r.ids.configs.controller, "--store",
 			r.dir.Store()),
+		r.program(notifierName, controllerProgram, "notify", "--kubeconfig", r.ids.configs.notifier),
 		// As in a cluster, the server's clients need a token, and the server's certificate is in a Secret, so that
 		// `bunsen pointer` finds the CA. The folder caches the certificate for a start without an API server.
 		r.program(serverProgram, serverProgram, "--kubeconfig", r.ids.configs.server,

@@ -35,6 +35,7 @@ type etcdIdentities struct {
 type configs struct {
 	admin, manager, scheduler string
 	controller, server        string
+	notifier                  string
 	hosts                     map[string]string
 }
 
@@ -65,6 +66,7 @@ func createIdentities(o options, dir plane.Dir, now time.Time) (identities, erro
 			// same rights as in a cluster.
 			controller: m.identity(serviceAccount(controllerProgram)),
 			server:     m.identity(serviceAccount(serverProgram)),
+			notifier:   m.identity(serviceAccount(notifierName)),
 			hosts:      map[string]string{},
 		},
 	}

@@ -12,9 +12,11 @@ import (
 // The file names of Bunsen's programs in the folder --bin.
 const (
 	controllerProgram = "machine-config-controller"
-	serverProgram     = "machine-config-server"
-	daemonProgram     = "machine-config-daemon"
-	userProgram       = "bunsen"
+	// notifierName is the name of the notifier's process and ServiceAccount. Its program is the controller's.
+	notifierName  = "machine-config-notifier"
+	serverProgram = "machine-config-server"
+	daemonProgram = "machine-config-daemon"
+	userProgram   = "bunsen"
 )
 
 // preflight returns an error for each missing program or file, before the start of any process.

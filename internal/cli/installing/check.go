@@ -1,6 +1,7 @@
 package installing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +49,7 @@ func (k *Check) Run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if err := k.Out.Print(cmd.OutOrStdout(), safetext.Lines(found.text()), found); err != nil {
+	if err := k.Out.Print(cmd.OutOrStdout(), cli.ForTerminal(safetext.Lines(found.text())), found); err != nil {
 		return err
 	}
 	if !found.good() {
@@ -83,9 +84,18 @@ func check(ctx context.Context, c cluster, version string) (report, error) {
 	}
 	out.Versions = status.Versions
 	out.Problems = append(ready.Check(installed), install.CheckVersions(version, status)...)
-	reports, err := c.reportProblems(ctx, out.Parts, time.Now())
-	out.Problems = append(out.Problems, reports...)
-	return out, err
+	now := time.Now()
+	read, err := c.reports(ctx)
+	if err != nil {
+		return report{}, err
+	}
+	for i := range out.Parts {
+		if s := &out.Parts[i]; s.Missing {
+			s.Outside = outside(s.Part, read, now)
+		}
+	}
+	out.Problems = append(out.Problems, reportProblems(read, out.Parts, now)...)
+	return out, nil
 }
 
 // good reports whether the installation works: the controller exists, and all existing parts are ready.
@@ -94,7 +104,7 @@ func (r report) good() bool {
 		return false
 	}
 	for _, s := range r.Parts {
-		if s.Missing && s.Part == install.Controller || !s.Missing && !s.Done() {
+		if s.Missing && s.Part == install.Controller && s.Outside == "" || !s.Missing && !s.Done() {
 			return false
 		}
 	}
@@ -106,7 +116,7 @@ func (r report) text() string {
 	for _, s := range r.Parts {
 		ready := fmt.Sprintf("%d/%d", s.Ready, s.Wanted)
 		if s.Missing {
-			ready = "not installed"
+			ready = cmp.Or(s.Outside, "not installed")
 		}
 		table.Rows = append(table.Rows, []string{
 			s.Part, ready, terminal.Dash(r.versionsOf(s.Part)),

@@ -2,6 +2,7 @@ package installing
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -18,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/install"
 )
 
 // TestACheckReadsTheReportsOfTheControllers reads Leases from a stand-in of an API server that knows no other kind.
@@ -73,14 +76,15 @@ func TestACheckReadsTheReportsOfTheControllers(t *testing.T) {
 			kinds.Add(coordinationv1.SchemeGroupVersion.WithKind("Lease"), meta.RESTScopeNamespace)
 			kinds.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
 			scheme := runtime.NewScheme()
-			if err := clientgoscheme.AddToScheme(scheme); err != nil {
+			if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 				t.Fatal(err)
 			}
 			kc, err := client.New(&rest.Config{Host: server.URL}, client.Options{Scheme: scheme, Mapper: kinds})
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := cluster{client: kc}.reportProblems(t.Context(), nil, now)
+			read, err := cluster{client: kc}.reports(t.Context())
+			got := reportProblems(read, nil, now)
 			switch {
 			case err != nil:
 				t.Fatal(err)
@@ -89,5 +93,47 @@ func TestACheckReadsTheReportsOfTheControllers(t *testing.T) {
 				t.Errorf("%+v, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// TestPartsThatRunAsProcesses: a part without pods is not missing if it reports, as with make run.
+func TestPartsThatRunAsProcesses(t *testing.T) {
+	now := time.Now()
+	lease := func(component, holder string, age time.Duration) coordinationv1.Lease {
+		at := metav1.NewMicroTime(now.Add(-age))
+		return coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Name: component + "-" + holder, Labels: map[string]string{v1alpha1.ServerLabel: component}},
+			Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &at, LeaseDurationSeconds: new(int32(35))},
+		}
+	}
+	daemon := func(form string, age time.Duration) v1alpha1.DaemonReport {
+		return v1alpha1.DaemonReport{Form: form, Seen: metav1.NewTime(now.Add(-age))}
+	}
+	read := fleet.Cluster{
+		Leases: []coordinationv1.Lease{
+			lease(v1alpha1.ControllerComponent, "vm", time.Second), lease(v1alpha1.ControllerComponent, "old", time.Hour),
+			lease(v1alpha1.ServerComponent, "b", time.Second), lease(v1alpha1.ServerComponent, "a", time.Second),
+		},
+		Daemons: map[string]v1alpha1.DaemonReport{
+			"node-1": daemon("", time.Second), "node-2": daemon("", time.Second), "node-3": daemon("service", time.Second),
+			"node-4": daemon("", time.Hour),
+		},
+	}
+	var parts []install.PartState
+	for part, want := range map[string]string{
+		install.Controller: "1 process on vm", install.Server: "2 processes on a, b",
+		install.Daemon: "1 service, 2 processes", install.Console: "",
+	} {
+		got := outside(part, read, now)
+		if got != want {
+			t.Errorf("%s runs as %q, want %q", part, got, want)
+		}
+		parts = append(parts, install.PartState{Part: part, Missing: true, Outside: got})
+	}
+	if r := (report{Parts: parts}); !r.good() || !strings.Contains(r.text(), "1 process on vm") {
+		t.Errorf("the check fails:\n%s", r.text())
+	}
+	if (report{Parts: []install.PartState{{Part: install.Controller, Missing: true}}}).good() {
+		t.Error("a check without any controller is good")
 	}
 }

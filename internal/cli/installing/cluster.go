@@ -239,19 +239,63 @@ func podForm(parts []install.PartState) []install.Problem {
 	}}
 }
 
-// reportProblems returns the problems that the reports of the controllers and the daemons show.
-func (c cluster) reportProblems(ctx context.Context, parts []install.PartState,
-	now time.Time,
-) ([]install.Problem, error) {
-	var read fleet.Cluster
-	if err := (&kube.Heartbeats{Client: c.client}).Fill(ctx, &read); err != nil {
-		return nil, err
+// reports reads what the programs report of themselves.
+func (c cluster) reports(ctx context.Context) (read fleet.Cluster, err error) {
+	return read, (&kube.Heartbeats{Client: c.client}).Fill(ctx, &read)
+}
+
+// outside says how a part without pods runs, by its own reports; empty if none is new.
+func outside(part string, read fleet.Cluster, now time.Time) string {
+	if part == install.Daemon {
+		services, processes, pods := 0, 0, 0
+		for _, r := range read.Daemons {
+			switch {
+			case now.Sub(r.Seen.Time) > v1alpha1.DaemonSilentAfter:
+			case r.Form == "pod":
+				pods++
+			case r.Form == "service":
+				services++
+			default:
+				processes++
+			}
+		}
+		var all []string
+		for _, form := range []struct {
+			count     int
+			one, many string
+		}{{services, "service", "services"}, {processes, "process", "processes"}, {pods, "pod", "pods"}} {
+			switch {
+			case form.count == 1:
+				all = append(all, "1 "+form.one)
+			case form.count > 1:
+				all = append(all, fmt.Sprint(form.count, " ", form.many))
+			}
+		}
+		return strings.Join(all, ", ")
 	}
+	var hosts []string
+	for _, h := range components.Alive(read.Leases, part, now) {
+		hosts = append(hosts, h.Name)
+	}
+	if len(hosts) == 0 {
+		return ""
+	}
+	if len(hosts) == 1 {
+		return "1 process on " + hosts[0]
+	}
+	return fmt.Sprintf("%d processes on %s", len(hosts), strings.Join(hosts, ", "))
+}
+
+// reportProblems returns the problems that the reports of the controllers, the notifier and the daemons show.
+func reportProblems(read fleet.Cluster, parts []install.PartState, now time.Time) []install.Problem {
 	out := podForm(parts)
 	f := fleet.New(read, now)
 	controllers := components.ReadControllers(f)
 	if text := controllers.WarningText(fleet.Ago(now)); text != "" {
 		out = append(out, install.Problem{Fatal: true, What: text, Fix: strings.Join(controllers.Do, "; ")})
+	}
+	if n := components.ReadNotifier(f); n != nil {
+		out = append(out, install.Problem{What: n.Problem, Fix: strings.Join(n.Do, "; ")})
 	}
 	silent := map[string]time.Time{}
 	for node, r := range read.Daemons {
@@ -268,7 +312,7 @@ func (c cluster) reportProblems(ctx context.Context, parts []install.PartState,
 		out = append(out, install.Problem{What: fmt.Sprintf("the machine-config-daemons of %d more nodes do not report",
 			more), Fix: "bunsen status"})
 	}
-	return out, nil
+	return out
 }
 
 // maxSilent is how many silent daemons the check names.

@@ -27,8 +27,9 @@ type Heartbeats struct {
 	leases []coordinationv1.Lease
 	note   string
 	called time.Time
-	// secrets are the published revisions of secrets, as of the time called.
-	secrets fleet.Secrets
+	// secrets are the published revisions of secrets, and notifications what the notifier sends, as of the time called.
+	secrets       fleet.Secrets
+	notifications []v1alpha1.Notification
 	// daemons are the last reports by node. daemonsNote says why the last read failed. asked is the time of the last
 	// read.
 	daemons     map[string]v1alpha1.DaemonReport
@@ -80,12 +81,16 @@ func (h *Heartbeats) Fill(ctx context.Context, cluster *fleet.Cluster) error {
 		if h.secrets, err = ReadSecrets(ctx, h.Client); err != nil {
 			return err
 		}
+		if err := h.readNotifications(ctx); err != nil {
+			return err
+		}
 		h.called = now
 	}
 	if err := h.fillDaemons(ctx, now); err != nil {
 		return err
 	}
 	cluster.Leases, cluster.LeasesNote, cluster.Secrets = h.leases, h.note, h.secrets
+	cluster.Notifications = h.notifications
 	cluster.Daemons, cluster.DaemonsNote = h.daemons, h.daemonsNote
 	cluster.Denied = fleet.WithoutJoined(h.denied, cluster.Nodes)
 	return nil
@@ -132,6 +137,19 @@ func (h *Heartbeats) readLeases(ctx context.Context) error {
 	default:
 		h.leases, h.note = append([]coordinationv1.Lease{}, list.Items...), ""
 	}
+	return nil
+}
+
+// readNotifications reads the Notifications; none if the user may not, or if the cluster does not know their kind.
+func (h *Heartbeats) readNotifications(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, CheckInterval)
+	defer cancel()
+	var list v1alpha1.NotificationList
+	err := h.Client.List(ctx, &list)
+	if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
+		return ReadError("Notifications", err)
+	}
+	h.notifications = list.Items
 	return nil
 }
 

@@ -64,6 +64,20 @@ func heartbeatOf(l *coordinationv1.Lease, component string, now time.Time) Heart
 	return h
 }
 
+// Alive returns the heartbeats of a component's replicas that run, by name.
+func Alive(leases []coordinationv1.Lease, component string, now time.Time) (all []Heartbeat) {
+	for i := range leases {
+		if componentOf(&leases[i]) != component {
+			continue
+		}
+		if h := heartbeatOf(&leases[i], component, now); h.Alive {
+			all = append(all, h)
+		}
+	}
+	slices.SortFunc(all, func(a, b Heartbeat) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
 // isLate reports whether the replica missed a heartbeat although its last one has not expired. The process of such a
 // replica may be stopped.
 func (h Heartbeat) isLate(now time.Time) bool {

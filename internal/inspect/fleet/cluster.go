@@ -27,6 +27,8 @@ type Cluster struct {
 	// Denied are the machines whose certificate requests the controller denied. Denied is empty if the certificate
 	// requests were not read.
 	Denied []DeniedMachine
+	// Notifications are what the notifier should send; nil if they were not read.
+	Notifications []v1alpha1.Notification
 	// Secrets are the published revisions of secrets; zero if they were not read.
 	Secrets Secrets
 	// If Timestamps is true, reasons contain points in time instead of ages, for programs.

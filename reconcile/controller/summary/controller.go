@@ -181,7 +181,8 @@ func isAlive(l *coordinationv1.Lease, now time.Time) bool {
 
 // versionOf returns the version that a controller or a server reports in its Lease.
 func versionOf(l *coordinationv1.Lease) string {
-	if l.Labels[v1alpha1.ServerLabel] == v1alpha1.ControllerComponent {
+	if component := l.Labels[v1alpha1.ServerLabel]; component == v1alpha1.ControllerComponent ||
+		component == v1alpha1.NotifierComponent {
 		if report, err := v1alpha1.ParseControllerReport(l.Annotations[v1alpha1.ControllerAnnotation]); err == nil {
 			return report.Version
 		}
