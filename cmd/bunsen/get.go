@@ -23,6 +23,9 @@ func getCommand() *cobra.Command {
   bunsen get rendered -o json`,
 		ValidArgs: lists,
 		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				args[0] = listed(args[0])
+			}
 			switch {
 			case len(args) != 1:
 				return fmt.Errorf("get needs one of %s, for example: bunsen get pools", strings.Join(lists, ", "))
@@ -39,6 +42,21 @@ func getCommand() *cobra.Command {
 		}
 		return a, err
 	})
+}
+
+// listed returns the name of a list that a user means by another name, such as the singular or kubectl's.
+func listed(name string) string {
+	switch name {
+	case "source", "gitsource", "gitsources":
+		return "sources"
+	case "pool", "mcp", "machineconfigpool", "machineconfigpools":
+		return "pools"
+	case "node", "no":
+		return "nodes"
+	case "config", "configs":
+		return "rendered"
+	}
+	return name
 }
 
 // list reads the objects of one kind.

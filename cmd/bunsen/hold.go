@@ -10,6 +10,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/cli"
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/rollback"
 	"github.com/bunsen-os/bunsen/internal/steer"
 )
 
@@ -39,6 +40,7 @@ that time.`,
 				Until: end,
 			})
 		})
+	cli.CompleteFlag(out, "at", kube.Complete(2, offeredCommits))
 	check := out.PreRunE
 	out.PreRunE = func(cmd *cobra.Command, args []string) error {
 		if err := steer.CheckRevision(at); err != nil {
@@ -47,6 +49,19 @@ that time.`,
 		return check(cmd, args)
 	}
 	return out
+}
+
+// offeredCommits returns the commits of a pool's earlier rollouts, with their subjects.
+func offeredCommits(ctx context.Context, c client.Client, args []string) ([]string, error) {
+	if len(args) == 0 {
+		return nil, nil
+	}
+	cluster, err := kube.ReadObjects(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	about, err := kube.FindSubject(cluster, args[0], kube.KindPool)
+	return rollback.Offers(cluster, about.Name), err
 }
 
 func releaseCommand() *cobra.Command {

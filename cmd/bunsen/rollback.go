@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/internal/cli"
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
@@ -93,17 +92,5 @@ func addRollbackFlags(cmd *cobra.Command, ask *rollback.Ask, o *reverting.Option
 	f.StringVar(&o.TokenFrom, "token-from", "", "file with the token for the pull request; - is standard input")
 	cli.CompleteFlag(cmd, "host", cobra.FixedCompletions([]string{"github", "gitlab", "gitea"},
 		cobra.ShellCompDirectiveNoFileComp))
-	cli.CompleteFlag(cmd, "to", kube.Complete(2, func(ctx context.Context, c client.Client, args []string) ([]string,
-		error,
-	) {
-		if len(args) == 0 {
-			return nil, nil
-		}
-		cluster, err := kube.ReadObjects(ctx, c)
-		if err != nil {
-			return nil, err
-		}
-		about, err := kube.FindSubject(cluster, args[0], kube.KindPool)
-		return rollback.Offers(cluster, about.Name), err
-	}))
+	cli.CompleteFlag(cmd, "to", kube.Complete(2, offeredCommits))
 }

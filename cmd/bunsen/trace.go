@@ -11,11 +11,12 @@ import (
 func traceCommand() *cobra.Command {
 	var repo string
 	cmd := &cobra.Command{
-		Use: "trace node/NAME | rendered-POOL-HASH | MACHINECONFIG", Short: "Trace a node or config back to its " +
+		Use: "trace node/NAME | pool/NAME | rendered-POOL-HASH | MACHINECONFIG", Short: "Trace a node or config back to its " +
 			"commit and lines", GroupID: "cluster",
 		Long: `Trace a node or a rendered config back to the commit, or to the change through the API, that requested the config. bunsen also
 prints the commit that first produced the content, the documents, and the line that sets each file, unit and user. For a
-MachineConfig that is not rendered, bunsen prints where it comes from and which rendered configs contain it.
+MachineConfig that is not rendered, bunsen prints where it comes from and which rendered configs contain it. A name without
+a kind is that of a config, or else of a node or a pool.
 
 bunsen computes the lines again from the commit in the source's repository, with the controller's functions. If the URL of the
 source is a path on this machine, bunsen reads that path. Otherwise name a clone with --repo.`,

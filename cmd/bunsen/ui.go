@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -17,7 +18,7 @@ import (
 
 func uiCommand() *cobra.Command {
 	var target kube.Target
-	var port uint16
+	var port int
 	var noBrowser bool
 	var repo, addressFile string
 	cmd := &cobra.Command{
@@ -44,13 +45,16 @@ For a console on another machine, forward a port of it with ssh, and use the sam
 		Args: cobra.NoArgs,
 	}
 	target.AddFlags(cmd)
-	cmd.Flags().Uint16Var(&port, "port", 0, "port on 127.0.0.1; 0: any free port")
+	cmd.Flags().IntVar(&port, "port", 0, "port on 127.0.0.1; 0: any free port")
 	cmd.Flags().BoolVar(&noBrowser, "no-browser", false, "print the address, and do not open a browser")
 	cmd.Flags().StringVar(&addressFile, "address-file", "", "write the address into this file instead of printing "+
 		"it, and do not open a browser")
 	cmd.Flags().StringVar(&repo, "repo", "", "a clone of the source's repository, to show the lines that set each "+
 		"item of a node's config")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if port < 0 || port > math.MaxUint16 {
+			return cli.Invalid(fmt.Errorf("--port %d: want a port from 1 to %d, or 0 for any free one", port, math.MaxUint16))
+		}
 		cluster := console.Cluster{Name: target.Name(), Repo: repo}
 		var err error
 		if cluster.Config, err = target.Config(); err != nil {
@@ -59,7 +63,7 @@ For a console on another machine, forward a port of it with ssh, and use the sam
 		if cluster.Client, err = target.Connect(); err != nil {
 			return err
 		}
-		local, err := console.Listen(cmd.Context(), port, cluster)
+		local, err := console.Listen(cmd.Context(), uint16(port), cluster)
 		if err != nil {
 			return cli.Invalid(err)
 		}

@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,7 +20,7 @@ import (
 func whyCommand() *cobra.Command {
 	kinds := []string{kube.KindNode, kube.KindPool, kube.KindSource}
 	cmd := &cobra.Command{
-		Use: "why node/NAME | pool/NAME | gitsource/NAME", Short: "Explain why a node, a pool or a GitSource waits, " +
+		Use: "why [node/NAME | pool/NAME | gitsource/NAME]", Short: "Explain why a node, a pool or a GitSource waits, " +
 			"and what to do", GroupID: "cluster",
 		Long: `Explain in one sentence why a node does not run the config of its pool, or why a pool is not updated. Then list the details:
 
@@ -28,7 +31,7 @@ func whyCommand() *cobra.Command {
   commands that help
 
 For a GitSource, explain why its newest commit is not on the cluster. You can omit the kind, such as node/, if only one object
-has the name.
+has the name. Without an argument, explain each pool and GitSource that is not fine.
 
 Exit codes:
   0  nothing is wrong, or Bunsen continues without you
@@ -37,16 +40,26 @@ Exit codes:
   5  blocked: a user has to act on a policy, a window, a pause, a budget or an unhealthy node; also a node that waits
      because the rollout halted on another node
   6  degraded: nodes failed, or the controller halted or reverted the rollout`,
-		Example: `  bunsen why node/worker-07
+		Example: `  bunsen why
+  bunsen why node/worker-07
   bunsen why pool/worker
   bunsen why gitsource/config
   bunsen why worker -o json`,
-		Args: kube.OneSubject(kinds...), ValidArgsFunction: kube.CompleteSubjects(kinds...),
+		ValidArgsFunction: kube.CompleteSubjects(kinds...),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return kube.OneSubject(kinds...)(cmd, args)
+		},
 	}
 	return readsCluster(cmd, func(ctx context.Context, q query) (answer, error) {
 		cluster, err := q.readAll(ctx)
 		if err != nil {
 			return answer{}, err
+		}
+		if len(q.args) == 0 {
+			return q.whyAll(ctx, cluster)
 		}
 		about, err := kube.FindSubject(cluster, q.args[0], kinds...)
 		if err != nil {
@@ -63,6 +76,47 @@ Exit codes:
 		kube.NewStepTimes(q.client).FillWhy(ctx, &why)
 		return answer{why.Text(q.now), why, exitFor(why.Outcome)}, nil
 	})
+}
+
+// whyAll explains each pool and GitSource that is not fine. The exit code is that of the worst.
+func (q query) whyAll(ctx context.Context, cluster fleet.Cluster) (answer, error) {
+	var texts []string
+	all, worst := []inspect.Why{}, reason.Fine
+	add := func(ask func(fleet.Cluster, string, time.Time) (inspect.Why, error), name string) error {
+		why, err := ask(cluster, name, q.now)
+		if err != nil || why.Outcome == reason.Fine {
+			return err
+		}
+		kube.NewStepTimes(q.client).FillWhy(ctx, &why)
+		all, texts = append(all, why), append(texts, why.Text(q.now))
+		if rank(why.Outcome) > rank(worst) {
+			worst = why.Outcome
+		}
+		return nil
+	}
+	for i := range cluster.Pools {
+		if err := add(inspect.WhyPool, cluster.Pools[i].Name); err != nil {
+			return answer{}, cli.Invalid(err)
+		}
+	}
+	for i := range cluster.Sources {
+		if err := add(inspect.WhySource, cluster.Sources[i].Name); err != nil {
+			return answer{}, cli.Invalid(err)
+		}
+	}
+	if text := inspect.NewStatus(cluster, q.now).Notifier.Text(); text != "" {
+		texts = append(texts, text)
+	}
+	if len(texts) == 0 {
+		texts = append(texts, fmt.Sprintf("All is well: %s, %s and %s.\n", fleet.Count(len(cluster.Sources), "source"),
+			fleet.Count(len(cluster.Pools), "pool"), fleet.Count(len(cluster.Nodes), "node")))
+	}
+	return answer{strings.Join(texts, "\n"), all, exitFor(worst)}, nil
+}
+
+// rank orders outcomes by their exit codes: one that a user must act on comes after one that ends by itself.
+func rank(o reason.Outcome) int {
+	return slices.Index([]reason.Outcome{reason.Blocked, reason.Degraded}, o)
 }
 
 // exitFor returns the exit code for an outcome of bunsen why.

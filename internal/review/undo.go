@@ -19,6 +19,8 @@ func undo(c Comparison) string {
 		return ""
 	case base == nil && c.Base == runningCluster:
 		return "revert the commit after it is pushed; every pool then returns to its earlier rendered config"
+	case c.Base == runningCluster && (head == nil || head.Hash == ""):
+		return "revert the commit after it is pushed; every pool then returns to its earlier rendered config"
 	case head == nil || head.Hash == "" || base == nil || base.Hash == "":
 		return fmt.Sprintf("restore the files of %s; every pool then returns to its earlier rendered config", c.Base)
 	case slices.Equal(head.Parents, []string{base.Hash}):

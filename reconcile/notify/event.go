@@ -176,6 +176,9 @@ func failedCondition(p *mcfgv1.MachineConfigPool) string {
 // line returns the message for people in one line, for a Notification without a template.
 func (e Event) line() string {
 	nodes := fmt.Sprintf("%d/%s updated", e.Updated, plural(e.Nodes, "node"))
+	if e.Nodes == 0 {
+		nodes = "no nodes"
+	}
 	commit := ""
 	if r, err := source.ParseRevision(e.Revision); err == nil {
 		commit = " " + r.Short()

@@ -86,6 +86,9 @@ var spellings = map[string][]string{
 	KindPool:   {"pool", "pools", "mcp", "machineconfigpool", "machineconfigpools"},
 }
 
+// IsKind reports whether a word names a kind of subjects.
+func IsKind(kind, word string) bool { return slices.Contains(spellings[kind], word) }
+
 // OneSubject checks that the arguments name one subject of one of the given kinds.
 func OneSubject(kinds ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {

@@ -10,6 +10,7 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -34,12 +35,8 @@ type Found struct {
 	live map[string]*mcfgv1.MachineConfig
 }
 
-// LookUp reads a MachineConfig, named as mc/NAME, NAME or node/NAME, and the objects behind it.
+// LookUp reads a MachineConfig, named as mc/NAME, node/NAME, pool/NAME or NAME, and the objects behind it.
 func LookUp(ctx context.Context, c client.Reader, what string) (Found, error) {
-	name, node, err := configName(ctx, c, what)
-	if err != nil {
-		return Found{}, err
-	}
 	var configs mcfgv1.MachineConfigList
 	if err := c.List(ctx, &configs); err != nil {
 		return Found{}, kube.ReadErrorFor(kube.ConfigViewerRole, "MachineConfigs", err)
@@ -52,10 +49,13 @@ func LookUp(ctx context.Context, c client.Reader, what string) (Found, error) {
 	for i := range configs.Items {
 		out.live[configs.Items[i].Name] = &configs.Items[i]
 	}
-	name = fullName(out.live, name)
+	name, node, err := configName(ctx, c, what, out.live)
+	if err != nil {
+		return Found{}, err
+	}
 	if out.config = out.live[name]; out.config == nil {
-		return Found{}, cli.Invalid(fmt.Errorf("tracing %s: the cluster has no MachineConfig %q. Write node/NAME for "+
-			"a node; `bunsen get rendered` lists rendered configs", what, name))
+		return Found{}, cli.Invalid(fmt.Errorf("tracing %s: the cluster has no MachineConfig %q, and no node or pool of "+
+			"this name; `bunsen get rendered` lists rendered configs", what, name))
 	}
 	if node == nil && !trace.IsRendered(out.config) {
 		return out.ofInput(ctx, c, sources.Items)
@@ -67,14 +67,47 @@ func LookUp(ctx context.Context, c client.Reader, what string) (Found, error) {
 	return out, err
 }
 
-// configName returns the name of the MachineConfig that a user asks about, and the Node if the user asks about one.
-func configName(ctx context.Context, c client.Reader, what string) (string, *corev1.Node, error) {
+// configName returns the name of the MachineConfig that a user asks about, and the Node if the user asks about one. A name
+// without a kind is that of a MachineConfig, or else of a node, or else of a pool.
+func configName(ctx context.Context, c client.Reader, what string, live map[string]*mcfgv1.MachineConfig) (string,
+	*corev1.Node, error,
+) {
 	kind, name, hasKind := strings.Cut(what, "/")
+	if !hasKind {
+		kind, name = "", what
+	}
 	switch {
-	case hasKind && slices.Contains([]string{"mc", "machineconfig", "machineconfigs"}, kind):
-		return name, nil, nil
-	case !hasKind || kind != "node":
-		return what, nil, nil
+	case slices.Contains([]string{"mc", "machineconfig", "machineconfigs"}, kind):
+		return fullName(live, name), nil, nil
+	case kind == "":
+		full := fullName(live, name)
+		if live[full] != nil {
+			return full, nil, nil
+		}
+		for _, of := range []struct {
+			kind   string
+			object client.Object
+		}{{kube.KindNode, &corev1.Node{}}, {kube.KindPool, &mcfgv1.MachineConfigPool{}}} {
+			switch err := c.Get(ctx, client.ObjectKey{Name: name}, of.object); {
+			case err == nil:
+				return configName(ctx, c, of.kind+"/"+name, live)
+			case !apierrors.IsNotFound(err):
+				return "", nil, kube.ReadError(of.kind+"/"+name, err)
+			}
+		}
+		return full, nil, nil
+	case kube.IsKind(kube.KindPool, kind):
+		pool := &mcfgv1.MachineConfigPool{}
+		if err := c.Get(ctx, client.ObjectKey{Name: name}, pool); err != nil {
+			return "", nil, kube.ReadError(what, err)
+		}
+		config := pool.Spec.Configuration.Name
+		if config == "" {
+			return "", nil, cli.Invalid(fmt.Errorf("tracing %s: nothing is rendered for it yet", what))
+		}
+		return config, nil, nil
+	case !kube.IsKind(kube.KindNode, kind):
+		return "", nil, cli.Invalid(fmt.Errorf("tracing %s: want node/NAME, pool/NAME, mc/NAME or a name", what))
 	}
 	node := &corev1.Node{}
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {

@@ -363,9 +363,18 @@ func progressAnswer(f *fleet.Fleet, v *fleet.Pool) Answer {
 	case len(v.Rows) == 0:
 		return Answer{Outcome: Fine, Reason: "no node is in it; the next one gets " + target}
 	case len(v.Waits) == 0 && len(busy) == 0:
+		if len(v.Rows) == 1 {
+			return Answer{Outcome: Fine, Reason: "its node runs " + target}
+		}
 		return Answer{Outcome: Fine, Reason: fmt.Sprintf("all %d nodes run %s", len(v.Rows), target)}
 	}
 	texts := []string{fmt.Sprintf("%d of %d nodes are updated", updated, len(v.Rows))}
+	switch {
+	case len(v.Rows) == 1:
+		texts[0] = map[bool]string{true: "its node is updated", false: "its node is not updated yet"}[updated == 1]
+	case updated == 1:
+		texts[0] = fmt.Sprintf("1 of %d nodes is updated", len(v.Rows))
+	}
 	const most = 3
 	if len(busy) > most {
 		busy = append(busy[:most], fmt.Sprintf("and %d more", len(busy)-most))

@@ -118,6 +118,9 @@ const maxCauses = 3
 // because returns a function that returns the reasons for a disruption of one level in a pool.
 func because(level policy.Disruption) func(review.PoolChange) []string {
 	return func(p review.PoolChange) []string {
+		if p.Rollout != nil && p.Rollout.Nodes == 0 {
+			return nil // The pool has no node to disrupt.
+		}
 		return reasonsFor(p, level, func(it review.Item) string { return causeText(it) })
 	}
 }
@@ -181,7 +184,7 @@ func poolCost(p review.PoolChange) Cost {
 	case p.To == "":
 		line += ", the pool goes"
 	case r == nil:
-		line += ", nodes unknown"
+		line += ", nodes unknown without --cluster"
 	default:
 		line += fmt.Sprintf(", %s, %s, %s", count(r.Nodes, "node"), count(r.Reboots, "reboot"), DurationText(*r))
 		if r.Paused {
