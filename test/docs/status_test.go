@@ -56,8 +56,8 @@ func checkStatus(page, makefile string, exists func(string) bool, dated func(str
 				wrong = append(wrong, first+" is a part of make test, and no run by hand")
 			}
 			if on, err := dated(cells[4]); err != nil || on != cells[3] {
-				wrong = append(wrong, fmt.Sprintf("%s: commit %s is of %q, not of %s (%v)", first, cells[4], on, cells[3],
-					err))
+				wrong = append(wrong, fmt.Sprintf("%s: commit %s is of %q, not of %s (%v)", first, cells[4], on,
+					cells[3], err))
 			}
 		case date.MatchString(cells[3]):
 			if !proven(cells[2], exists) {

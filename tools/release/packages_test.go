@@ -26,8 +26,8 @@ func checkSums(t *testing.T, out string, key *ecdsa.PublicKey) {
 	}
 	for _, file := range []string{
 		"install.yaml", "crds.yaml", "images.json", "bunsen-" + version + ".tgz",
-		"bunsen-" + version + "-linux-" + arch() + ".tar.gz", "machine-config-daemon-" + version + "-linux-" + arch(), debName(),
-		rawName(),
+		"bunsen-" + version + "-linux-" + arch() + ".tar.gz",
+		"machine-config-daemon-" + version + "-linux-" + arch(), debName(), rawName(),
 	} {
 		if !strings.Contains(string(text), file+": OK\n") {
 			t.Errorf("SHA256SUMS lacks %s:\n%s", file, text)
@@ -54,7 +54,8 @@ func checkSums(t *testing.T, out string, key *ecdsa.PublicKey) {
 func checkArchive(t *testing.T, out string) {
 	t.Helper()
 	name, dir := "bunsen-"+version+"-linux-"+arch(), t.TempDir()
-	if text, err := exec.Command("tar", "-xzf", filepath.Join(out, name+".tar.gz"), "-C", dir).CombinedOutput(); err != nil {
+	unpack := exec.Command("tar", "-xzf", filepath.Join(out, name+".tar.gz"), "-C", dir)
+	if text, err := unpack.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	entries, err := os.ReadDir(filepath.Join(dir, name))

@@ -125,7 +125,8 @@ func refuseOthers(t *testing.T, programs []program) {
 	}
 	p := programs[0]
 	p.Executable = []byte("#!/bin/sh\n")
-	if err := checkPlatform(p); err == nil || !strings.Contains(err.Error(), "reading the header of the program small") {
+	err := checkPlatform(p)
+	if err == nil || !strings.Contains(err.Error(), "reading the header of the program small") {
 		t.Errorf("a script as a program: %v", err)
 	}
 	shell, err := os.ReadFile("/bin/sh")
