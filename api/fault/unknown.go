@@ -2,7 +2,6 @@ package fault
 
 import (
 	"errors"
-	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -49,6 +48,14 @@ func BusRequest(err error, name string) error {
 	return NewUnknown(err)
 }
 
+// The codes of HTTP that say what a status is: a refusal is from badRequest up to serverError.
+const (
+	badRequest     = 400
+	serverError    = 500
+	badGateway     = 502
+	gatewayTimeout = 504
+)
+
 // APIRequest marks the error of a write to the API server. Only a status from 400 to 499 is an answer. After a server
 // error, such as a time-out of etcd, the object may have been stored. A connection that was refused is unknown too: the
 // Kubernetes client repeats a request after some server errors, and returns only the last error.
@@ -58,7 +65,7 @@ func BusRequest(err error, name string) error {
 func APIRequest(err error) error {
 	var answer apierrors.APIStatus
 	if errors.As(err, &answer) {
-		if code := answer.Status().Code; code >= http.StatusBadRequest && code < http.StatusInternalServerError {
+		if code := answer.Status().Code; code >= badRequest && code < serverError {
 			return err
 		}
 	}
@@ -69,7 +76,7 @@ func APIRequest(err error) error {
 // answer; 0 if there was none. An answer is an answer, except that of a gateway which has lost the server behind it.
 func HTTPRequest(err error, status int) error {
 	switch status {
-	case 0, http.StatusBadGateway, http.StatusGatewayTimeout:
+	case 0, badGateway, gatewayTimeout:
 		return NewUnknown(err)
 	}
 	return err

@@ -238,7 +238,8 @@ func (r *Pull) opened(q url.Values) any {
 		}
 		ref := func(name string) map[string]string { return map[string]string{"ref": name} }
 		out = append(out, map[string]any{
-			"number": Number, "iid": Number, "html_url": address, "web_url": address, "head": ref(p.Branch), "base": ref(p.Base),
+			"number": Number, "iid": Number, "html_url": address, "web_url": address,
+			"head": ref(p.Branch), "base": ref(p.Base),
 		})
 	}
 	return out

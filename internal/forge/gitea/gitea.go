@@ -206,7 +206,8 @@ func (p *Pull) Opened(ctx context.Context, x forge.Proposal) (string, error) {
 	}
 	for page := 1; ; page++ {
 		pulls, resp, err := c.ListRepoPullRequests(p.owner, p.repo, gitea.ListPullRequestsOptions{
-			ListOptions: gitea.ListOptions{Page: page, PageSize: pageSize}, State: gitea.StateOpen, Sort: "recentupdate",
+			ListOptions: gitea.ListOptions{Page: page, PageSize: pageSize}, State: gitea.StateOpen,
+			Sort: "recentupdate",
 		})
 		if err != nil || len(pulls) == 0 {
 			return "", explain(resp, err)

@@ -227,6 +227,38 @@ func TestAGitHostGetsEachStatusOnce(t *testing.T) {
 	}
 }
 
+// TestAGitHostThatDoesNotAnswerGetsNothingTwice loses the answer to each change, in turn. The next attempt reads what
+// the commit has.
+func TestAGitHostThatDoesNotAnswerGetsNothingTwice(t *testing.T) {
+	for _, kind := range []forge.Kind{forge.GitHub, forge.GitLab, forge.Gitea} {
+		t.Run(string(kind), func(t *testing.T) {
+			for k := 1; ; k++ {
+				r, w := gitHost(t, kind)
+				r.Lose = func(n int) bool { return n == k }
+				w.rollout(17)
+				for range 3 {
+					w.reconcile()
+					w.now = w.now.Add(10 * time.Second)
+				}
+				seen := map[forge.Status]bool{}
+				for _, s := range r.Statuses {
+					if seen[s] {
+						t.Errorf("without an answer to change %d, this status was set twice: %+v", k, s)
+					}
+					seen[s] = true
+				}
+				if len(r.Statuses) != 2 || len(r.Comments) != 1 {
+					t.Errorf("without an answer to change %d: %d comments, and the statuses %+v", k, len(r.Comments),
+						r.Statuses)
+				}
+				if len(r.Log) < k {
+					return
+				}
+			}
+		})
+	}
+}
+
 // TestATokenGoesOnlyToItsHosts: not to other hosts, not over plain http, not along a redirect, and into no message.
 func TestATokenGoesOnlyToItsHosts(t *testing.T) {
 	var thief, redirect *httptest.Server

@@ -238,8 +238,8 @@ type writeResult struct {
 	err           error
 }
 
-// pending returns the write that informers do not show yet; nil if nothing was written. After a write without an answer,
-// the pool waits until the informer shows the object, or the server says that it has not changed.
+// pending returns the write that informers do not show yet; nil if nothing was written. After a write without an
+// answer, the pool waits until the informer shows the object, or the server says that it has not changed.
 func (w writeResult) pending(now time.Time) *pendingWrite {
 	switch {
 	case w.err == nil:
