@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
@@ -142,6 +143,37 @@ type powerOff struct {
 func (p powerOff) Reboot(ctx context.Context, why string) error {
 	defer p.end()
 	return p.Power.Reboot(ctx, why)
+}
+
+// lostPower loses the answer to each request for a reboot.
+type lostPower struct{ host.Power }
+
+func (p lostPower) Reboot(ctx context.Context, why string) error {
+	return errors.Join(p.Power.Reboot(ctx, why), fault.NewUnknown(errors.New("the connection was closed")))
+}
+
+// TestFirstBootWhoseRebootGotNoAnswerLooks: it requests no second reboot, and waits for the end like after an answer.
+func TestFirstBootWhoseRebootGotNoAnswerLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := hosttest.NewMachine()
+		m.SlowReboots = true
+		m.Put(once.EncapsulatedPath, `{"metadata":{"name":"rendered-worker-1"},"spec":{"kernelArguments":["quiet"]}}`)
+		h := m.Host()
+		h.Power = lostPower{h.Power}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := untilFirstBooted(ctx, h, time.Minute, slog.New(slog.DiscardHandler)); err != nil {
+			t.Fatal(err)
+		}
+		if len(m.Log) != 1 || !strings.HasPrefix(m.Log[0], "reboot") {
+			t.Errorf("it did %q", m.Log)
+		}
+		m.GoDown()
+		done, err := once.FirstBoot(t.Context(), apply.Runner{Host: m.Host()}, nil)
+		if err != nil || done.End != apply.New {
+			t.Errorf("after the boot: %+v, %v", done, err)
+		}
+	})
 }
 
 // TestFirstBootRebootsMoreAndMoreSeldomIntoAnOSThatNeverBoots: what was staged does not boot, whoever stages it.
