@@ -11,7 +11,8 @@ import (
 func traceCommand() *cobra.Command {
 	var repo string
 	cmd := &cobra.Command{
-		Use: "trace node/NAME | pool/NAME | rendered-POOL-HASH | MACHINECONFIG", Short: "Trace a node or config back to its " +
+		Use: "trace node/NAME | pool/NAME | rendered-POOL-HASH | MACHINECONFIG",
+		Short: "Trace a node or config back to its " +
 			"commit and lines", GroupID: "cluster",
 		Long: `Trace a node or a rendered config back to the commit, or to the change through the API, that requested the config. bunsen also
 prints the commit that first produced the content, the documents, and the line that sets each file, unit and user. For a

@@ -53,7 +53,8 @@ For a console on another machine, forward a port of it with ssh, and use the sam
 		"item of a node's config")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if port < 0 || port > math.MaxUint16 {
-			return cli.Invalid(fmt.Errorf("--port %d: want a port from 1 to %d, or 0 for any free one", port, math.MaxUint16))
+			return cli.Invalid(fmt.Errorf("--port %d: want a port from 1 to %d, or 0 for any free one", port,
+				math.MaxUint16))
 		}
 		cluster := console.Cluster{Name: target.Name(), Repo: repo}
 		var err error

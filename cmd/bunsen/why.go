@@ -20,7 +20,8 @@ import (
 func whyCommand() *cobra.Command {
 	kinds := []string{kube.KindNode, kube.KindPool, kube.KindSource}
 	cmd := &cobra.Command{
-		Use: "why [node/NAME | pool/NAME | gitsource/NAME]", Short: "Explain why a node, a pool or a GitSource waits, " +
+		Use: "why [node/NAME | pool/NAME | gitsource/NAME]",
+		Short: "Explain why a node, a pool or a GitSource waits, " +
 			"and what to do", GroupID: "cluster",
 		Long: `Explain in one sentence why a node does not run the config of its pool, or why a pool is not updated. Then list the details:
 

@@ -73,8 +73,8 @@ func colourOf(word string) terminal.Style {
 	return terminal.Active
 }
 
-// helpWidth is the width of help that is not printed on a terminal, and the largest one on a terminal: longer lines are hard
-// to read.
+// helpWidth is the width of help that is not printed on a terminal, and the largest one on a terminal: longer lines are
+// hard to read.
 const helpWidth = 80
 
 // WrapHelp lets a command and its subcommands wrap their help to the terminal.
@@ -98,5 +98,6 @@ func WrapHelp(root *cobra.Command) {
 {{end}}{{if or .Runnable .HasSubCommands}}{{.UsageString}}{{end}}`)
 	usage := root.UsageTemplate()
 	usage = strings.ReplaceAll(usage, ".LocalFlags.FlagUsages | trimTrailingWhitespaces", "flags . false")
-	root.SetUsageTemplate(strings.ReplaceAll(usage, ".InheritedFlags.FlagUsages | trimTrailingWhitespaces", "flags . true"))
+	usage = strings.ReplaceAll(usage, ".InheritedFlags.FlagUsages | trimTrailingWhitespaces", "flags . true")
+	root.SetUsageTemplate(usage)
 }

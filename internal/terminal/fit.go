@@ -17,9 +17,9 @@ var (
 	label = regexp.MustCompile(`^[A-Z][A-Za-z ]{0,16}:\s+`)
 )
 
-// Fit lays a text out for a terminal with a number of columns. Tables lose the columns that say nothing and then have their
-// last column wrapped; other lines are wrapped under the text behind their label. Lines with commands stay whole, so that
-// they can be copied.
+// Fit lays a text out for a terminal with a number of columns. Tables lose the columns that say nothing and then have
+// their last column wrapped; other lines are wrapped under the text behind their label. Lines with commands stay whole,
+// so that they can be copied.
 func Fit(text string, width int) string {
 	var b strings.Builder
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")

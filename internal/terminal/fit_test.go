@@ -7,8 +7,8 @@ import (
 	"github.com/bunsen-os/bunsen/internal/terminal"
 )
 
-// TestATextFitsTheTerminal: no line is wider than the terminal, except those with a command, and nothing is lost that says
-// something.
+// TestATextFitsTheTerminal: no line is wider than the terminal, except those with a command, and nothing is lost that
+// says something.
 func TestATextFitsTheTerminal(t *testing.T) {
 	pools := terminal.Table{
 		Head: []string{"POOL", "TARGET", "COMMIT", "NODES", "UPDATED", "BUSY", "WAITING", "DEGRADED", "STATE"},
@@ -46,7 +46,8 @@ func TestATextFitsTheTerminal(t *testing.T) {
 		},
 		{
 			"text is wrapped under itself, and a command stays whole",
-			"Reason:    " + strings.Repeat("word ", 8) + "\nTo do:     kubectl -n bunsen-system get pods,leases --all-of-them\n" +
+			"Reason:    " + strings.Repeat("word ", 8) + "\n" +
+				"To do:     kubectl -n bunsen-system get pods,leases --all-of-them\n" +
 				"           kubectl -n bunsen-system get pods,leases --all-of-them\n", 40,
 			"Reason:    word word word word word word\n           word word\n" +
 				"To do:     kubectl -n bunsen-system get pods,leases --all-of-them\n" +
@@ -61,7 +62,8 @@ func TestATextFitsTheTerminal(t *testing.T) {
 
 // TestHelpIsWrappedAnew: the line breaks of the source do not count, except those of lists.
 func TestHelpIsWrappedAnew(t *testing.T) {
-	text := "One sentence that is\nbroken in its source.\n\nA list:\n\n  sources      and when the controller listed them\n" +
+	text := "One sentence that is\nbroken in its source.\n\nA list:\n\n" +
+		"  sources      and when the controller listed them\n" +
 		"  5  blocked: a user has to act\n     on a policy\n  a line without a column of its own\nAnd the end."
 	want := "One sentence that is broken in its\nsource.\n\nA list:\n\n  sources      and when the controller\n" +
 		"               listed them\n  5  blocked: a user has to act on a\n     policy\n" +

@@ -95,8 +95,8 @@ func (r processes) upstream() []plane.ProcessSpec {
 // qemuHost is the address of the host in the user network of a QEMU virtual machine.
 const qemuHost = "10.0.2.2"
 
-// bunsen returns the specifications of Bunsen's own programs: the controller, the notifier, the server, the console, and
-// a daemon for each simulated host.
+// bunsen returns the specifications of Bunsen's own programs: the controller, the notifier, the server, the console,
+// and a daemon for each simulated host.
 func (r processes) bunsen() []plane.ProcessSpec {
 	specs := []plane.ProcessSpec{
 		r.program(controllerProgram, controllerProgram, "--kubeconfig", r.ids.configs.controller, "--store",

@@ -34,8 +34,8 @@ func checkFolder(dir string) error {
 		return nil
 	}
 	if at, err := git.FindAt(dir); err == nil && at.WorkTree == "" {
-		return fmt.Errorf("%s is a bare git repository, which has no files outside of its commits: name a revision, such as"+
-			" HEAD", dir)
+		return fmt.Errorf("%s is a bare git repository, which has no files outside of its commits: name a revision, "+
+			"such as HEAD", dir)
 	}
 	text := fmt.Sprintf("there is no directory %s/ in %s, so it is no config repository", poolsFolder, dir)
 	if above := folderAbove(dir); above != "" {

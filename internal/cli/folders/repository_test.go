@@ -9,8 +9,8 @@ import (
 	"github.com/bunsen-os/bunsen/test/repositories"
 )
 
-// TestARevisionIsReadInTheFolderThatWasNamed runs the table of paths as --repo of diff, explain and comment: HEAD is read
-// in the named repository, at the path of the named folder.
+// TestARevisionIsReadInTheFolderThatWasNamed runs the table of paths as --repo of diff, explain and comment: HEAD is
+// read in the named repository, at the path of the named folder.
 func TestARevisionIsReadInTheFolderThatWasNamed(t *testing.T) {
 	root := t.TempDir()
 	cases := repositories.Make(t, root)

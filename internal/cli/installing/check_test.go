@@ -102,8 +102,12 @@ func TestPartsThatRunAsProcesses(t *testing.T) {
 	lease := func(component, holder string, age time.Duration) coordinationv1.Lease {
 		at := metav1.NewMicroTime(now.Add(-age))
 		return coordinationv1.Lease{
-			ObjectMeta: metav1.ObjectMeta{Name: component + "-" + holder, Labels: map[string]string{v1alpha1.ServerLabel: component}},
-			Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &at, LeaseDurationSeconds: new(int32(35))},
+			ObjectMeta: metav1.ObjectMeta{
+				Name: component + "-" + holder, Labels: map[string]string{v1alpha1.ServerLabel: component},
+			},
+			Spec: coordinationv1.LeaseSpec{
+				HolderIdentity: &holder, RenewTime: &at, LeaseDurationSeconds: new(int32(35)),
+			},
 		}
 	}
 	daemon := func(form string, age time.Duration) v1alpha1.DaemonReport {
@@ -111,12 +115,13 @@ func TestPartsThatRunAsProcesses(t *testing.T) {
 	}
 	read := fleet.Cluster{
 		Leases: []coordinationv1.Lease{
-			lease(v1alpha1.ControllerComponent, "vm", time.Second), lease(v1alpha1.ControllerComponent, "old", time.Hour),
+			lease(v1alpha1.ControllerComponent, "vm", time.Second),
+			lease(v1alpha1.ControllerComponent, "old", time.Hour),
 			lease(v1alpha1.ServerComponent, "b", time.Second), lease(v1alpha1.ServerComponent, "a", time.Second),
 		},
 		Daemons: map[string]v1alpha1.DaemonReport{
-			"node-1": daemon("", time.Second), "node-2": daemon("", time.Second), "node-3": daemon("service", time.Second),
-			"node-4": daemon("", time.Hour),
+			"node-1": daemon("", time.Second), "node-2": daemon("", time.Second),
+			"node-3": daemon("service", time.Second), "node-4": daemon("", time.Hour),
 		},
 	}
 	var parts []install.PartState

@@ -54,8 +54,8 @@ func Keygen(out io.Writer, file string, now time.Time) error {
 	return nil
 }
 
-// ignore lets git ignore a key in a work tree, and says so. The pattern is for all keys, because the next one has another
-// name.
+// ignore lets git ignore a key in a work tree, and says so. The pattern is for all keys, because the next one has
+// another name.
 func ignore(file string) (text string, err error) {
 	at, err := git.FindAround(filepath.Dir(file))
 	if err != nil || at.WorkTree == "" {

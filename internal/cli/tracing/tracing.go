@@ -54,8 +54,8 @@ func LookUp(ctx context.Context, c client.Reader, what string) (Found, error) {
 		return Found{}, err
 	}
 	if out.config = out.live[name]; out.config == nil {
-		return Found{}, cli.Invalid(fmt.Errorf("tracing %s: the cluster has no MachineConfig %q, and no node or pool of "+
-			"this name; `bunsen get rendered` lists rendered configs", what, name))
+		return Found{}, cli.Invalid(fmt.Errorf("tracing %s: the cluster has no MachineConfig %q, and no node or pool "+
+			"of this name; `bunsen get rendered` lists rendered configs", what, name))
 	}
 	if node == nil && !trace.IsRendered(out.config) {
 		return out.ofInput(ctx, c, sources.Items)
@@ -67,8 +67,8 @@ func LookUp(ctx context.Context, c client.Reader, what string) (Found, error) {
 	return out, err
 }
 
-// configName returns the name of the MachineConfig that a user asks about, and the Node if the user asks about one. A name
-// without a kind is that of a MachineConfig, or else of a node, or else of a pool.
+// configName returns the name of the MachineConfig that a user asks about, and the Node if the user asks about one. A
+// name without a kind is that of a MachineConfig, or else of a node, or else of a pool.
 func configName(ctx context.Context, c client.Reader, what string, live map[string]*mcfgv1.MachineConfig) (string,
 	*corev1.Node, error,
 ) {

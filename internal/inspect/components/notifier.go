@@ -36,7 +36,8 @@ func ReadNotifier(f *fleet.Fleet) *Notifier {
 		if componentOf(&f.Leases[i]) != v1alpha1.NotifierComponent {
 			continue
 		}
-		if h := heartbeatOf(&f.Leases[i], v1alpha1.NotifierComponent, f.Now); last.Seen == nil || h.at().After(last.at()) {
+		h := heartbeatOf(&f.Leases[i], v1alpha1.NotifierComponent, f.Now)
+		if last.Seen == nil || h.at().After(last.at()) {
 			last = h
 		}
 	}

@@ -20,7 +20,9 @@ func TestNotificationsThatNobodySends(t *testing.T) {
 		at := metav1.NewMicroTime(now.Add(-age))
 		return coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Name: component, Labels: map[string]string{v1alpha1.ServerLabel: component}},
-			Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("vm"), RenewTime: &at, LeaseDurationSeconds: &valid},
+			Spec: coordinationv1.LeaseSpec{
+				HolderIdentity: new("vm"), RenewTime: &at, LeaseDurationSeconds: &valid,
+			},
 		}
 	}
 	notifier := func(age time.Duration, valid int32) []coordinationv1.Lease {
@@ -66,7 +68,8 @@ func TestNotificationsThatNobodySends(t *testing.T) {
 		switch {
 		case c.want == "" && got != nil:
 			t.Errorf("%s: %+v", name, got)
-		case c.want != "" && (got == nil || got.Problem != c.want || !strings.Contains(got.Text(), "notify --kubeconfig")):
+		case c.want != "" && (got == nil || got.Problem != c.want ||
+			!strings.Contains(got.Text(), "notify --kubeconfig")):
 			t.Errorf("%s: %+v, want %q", name, got, c.want)
 		}
 	}

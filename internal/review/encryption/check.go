@@ -39,8 +39,8 @@ type checker struct {
 	entries []transpile.Entry
 }
 
-// Check returns findings about a tree and its fragments. A broken file of creation rules is an error, and so is a private
-// key in a file that git does not ignore; all other findings are warnings.
+// Check returns findings about a tree and its fragments. A broken file of creation rules is an error, and so is a
+// private key in a file that git does not ignore; all other findings are warnings.
 func Check(fsys fs.FS, fragments []transpile.Fragment, ignored func(file string) bool) []transpile.Entry {
 	c := &checker{fs: fsys, rules: map[string]rules.Rules{}}
 	files := c.files()
@@ -54,8 +54,8 @@ func Check(fsys fs.FS, fragments []transpile.Fragment, ignored func(file string)
 			c.add(transpile.Entry{
 				Severity: transpile.Fatal, Rule: ruleKey, File: f, Line: line,
 				Message: "the private key of age is in the repository: whoever reads the repository can decrypt its " +
-					"secrets. Move the file out of it, or let .gitignore name it. If the key was pushed, create a new " +
-					"one, run `bunsen secret rotate` on the encrypted files and replace the secrets",
+					"secrets. Move the file out of it, or let .gitignore name it. If the key was pushed, create a " +
+					"new one, run `bunsen secret rotate` on the encrypted files and replace the secrets",
 			})
 		}
 	}

@@ -227,7 +227,9 @@ func enumerate(list []string) string {
 }
 
 func (s Style) bold(t string) string { return s.wrap("1", t) }
-func (s Style) red(t string) string  { return s.wrap("31", t) }
+
+// red marks what disrupts nodes. It is bold, so that a removed line of a file does not look the same.
+func (s Style) red(t string) string { return s.wrap("1;31", t) }
 
 // line colours one line of a diff according to its first character.
 func (s Style) line(l string) string {
