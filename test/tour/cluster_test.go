@@ -21,9 +21,10 @@ type machine struct {
 	// folder was empty before the tour, and clone is in it.
 	folder, clone string
 	env           []string
-	ports         []int
-	run           *background
-	runs          int
+	// ports are those of `make run`, and another one for directives: $PORT.
+	ports []int
+	run   *background
+	runs  int
 }
 
 // The limits of waiting. A build with a cold cache takes minutes.
@@ -49,7 +50,7 @@ func newMachine(t *testing.T, root, folder string) *machine {
 		t.Fatal(err)
 	}
 	var err error
-	if m.ports, err = ports.Free(4); err != nil {
+	if m.ports, err = ports.Free(5); err != nil {
 		t.Fatal(err)
 	}
 	m.env = append(readersEnvironment(t), "HOME="+home, fmt.Sprintf(
@@ -63,11 +64,7 @@ func (m *machine) git(t *testing.T, root string) {
 	t.Helper()
 	commands := [][]string{{"clone", "--quiet", root, m.clone}}
 	if _, err := os.Stat(m.clone); err == nil {
-		commands = [][]string{
-			{"-C", m.clone, "clean", "-ffdqx", "-e", ".run", "-e", "bin"},
-			{"-C", m.clone, "fetch", "--quiet", "origin", "HEAD"},
-			{"-C", m.clone, "reset", "--quiet", "--hard", "FETCH_HEAD"},
-		}
+		commands = [][]string{{"-C", m.clone, "clean", "-ffdqx", "-e", ".run", "-e", "bin"}}
 	}
 	// A wrong page must not push to the repository around this package.
 	commands = append(commands, []string{"-C", m.clone, "remote", "set-url", "--push", "origin", "/nowhere"})
@@ -156,7 +153,7 @@ func (m *machine) stop() error {
 	if !regexp.MustCompile(`(?m)^✓ stopping`).MatchString(run.printed()) {
 		errs = append(errs, fmt.Errorf("make run did not say that it stopped all programs:\n%s", run.tail()))
 	}
-	for _, port := range m.ports {
+	for _, port := range m.ports[:4] {
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("a program of make run is left: %w", err))
@@ -192,7 +189,14 @@ func (m *machine) settle(tm *terminal) error {
 			return err
 		}
 		head, objects, _ := strings.Cut(out, "\n")
-		return settled("main@sha1:"+head, objects)
+		if err := settled("main@sha1:"+head, objects); err != nil {
+			return err
+		}
+		out, _, err = tm.do("bunsen why pool/worker", commandLimit)
+		if err == nil && !strings.Contains(out, "is fine") {
+			err = errors.New(out)
+		}
+		return err
 	})
 }
 

@@ -14,7 +14,7 @@ type mask struct {
 
 var masks = []mask{
 	{regexp.MustCompile(`\x1b\[[0-9;]*[A-Za-z]`), ""},
-	{regexp.MustCompile(`bunsen\.[A-Za-z0-9]+\.[A-Za-z0-9_-]+`), "TOKEN"},
+	{regexp.MustCompile(`\bbunsen\.([a-z0-9]{10}\.[A-Za-z0-9_-]+|…)`), "TOKEN"},
 	{regexp.MustCompile(`\b\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|\s?[+-]\d{2}:?\d{2}|\s?UTC)?`), "TIME"},
 	{regexp.MustCompile(`\b\d{2}:\d{2}:\d{2}(\.\d+)?\b`), "TIME"},
 	{regexp.MustCompile(`\b(rendered-[a-z-]+?)-[0-9a-f]{8,}\b`), "$1-HASH"},

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-const example = "# A page\n\n1. An item:\n\n   <!-- tour:\n   before make this\n   until Ready bunsen status\n   -->\n" +
-	"   ```sh\n   one \\\n     two # why\n   three\n   ```\n\n<!-- tour: output -->\n```\nfour\n```\n"
+const example = "# A page\n\n1. An item:\n\n   <!-- tour:\n   before make this\n   until Ready bunsen status\n" +
+	"   -->\n   ```sh\n   one \\\n     two # why\n   three\n   ```\n\n" +
+	"<!-- tour: output -->\n```\nfour\n```\n"
 
 // Whoever writes a directive gets what doc.go says.
 func TestReadingAPage(t *testing.T) {

@@ -1,6 +1,8 @@
 package tour_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -8,6 +10,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +39,27 @@ const configRepository = "config"
 var tour = []stop{
 	{"README.md", ".", false},
 	{"docs/getting-started.md", ".", false},
+	{"examples/quickstart/README.md", "examples/quickstart", true},
+	{"examples/cookbook/README.md", "examples/cookbook", true},
+	{"examples/bare-metal/README.md", "examples/bare-metal", true},
+	{"examples/secrets/README.md", configRepository, true},
+	{"examples/ci/README.md", ".", true},
+	{"examples/fcos-kubeadm/README.md", "examples/fcos-kubeadm", true},
+	{"examples/flatcar-kubeadm/README.md", "examples/flatcar-kubeadm", true},
+	{"docs/installing.md", configRepository, true},
+	{"docs/rollouts.md", configRepository, true},
+	{"docs/per-node.md", configRepository, true},
+	{"docs/secrets.md", configRepository, true},
+	{"docs/remote-content.md", configRepository, true},
+	{"docs/adopting.md", ".", true},
+	{"docs/console.md", ".", true},
+	{"docs/trust.md", ".", true},
+	{"docs/sources.md", configRepository, true},
+	{"docs/ci.md", configRepository, true},
+	{"docs/notifications.md", configRepository, true},
+	{"docs/provisioning.md", ".", true},
+	{"docs/pinned-images.md", configRepository, true},
+	{"docs/upgrading.md", ".", true},
 }
 
 // root is the repository.
@@ -152,6 +177,8 @@ type visitor struct {
 	// directory is where terminals open.
 	directory string
 	terminal  *terminal
+	// scratch is an empty folder for directives: $SCRATCH.
+	scratch string
 	// last is what the last block printed.
 	last        string
 	backgrounds []*background
@@ -160,9 +187,18 @@ type visitor struct {
 // operator is a terminal with the programs in PATH and a kubeconfig.
 func (r *visitor) operator(directory string) *terminal {
 	m := r.machine
-	env := append([]string{}, m.env...)
-	return openTerminal(r.T, directory, append(env, "KUBECONFIG="+filepath.Join(m.clone, ".run", "kubeconfig"),
-		"PATH="+filepath.Join(m.clone, "bin")+":"+os.Getenv("PATH"), "TOUR="+m.clone))
+	return openTerminal(r.T, directory, append(r.environment(),
+		"KUBECONFIG="+filepath.Join(m.clone, ".run", "kubeconfig"),
+		"PATH="+filepath.Join(m.clone, "bin")+":"+os.Getenv("PATH")))
+}
+
+// environment is that of the reader, with the folder of the clone and an empty one for directives.
+func (r *visitor) environment() []string {
+	if r.scratch == "" {
+		r.scratch = r.TempDir()
+	}
+	return append(slices.Clone(r.machine.env), "TOUR="+r.machine.clone, "SCRATCH="+r.scratch,
+		fmt.Sprintf("PORT=%d", r.machine.ports[4]))
 }
 
 // reset brings the cluster back to the first commit, and removes what other pages have left.
@@ -189,6 +225,8 @@ if ! git -C .run/config.git diff --quiet refs/tour/first main; then
     -c user.email=ada@example.org commit-tree -p main -m 'Back to the first commit' 'refs/tour/first^{tree}')
 fi
 kubectl get gitsources -o name | grep -v /config$ | xargs -r kubectl delete
+[ -e .run/tour.json ] || kubectl get gitsource config -o jsonpath='{.spec}' > .run/tour.json
+kubectl patch gitsource config --type json -p '[{"op": "replace", "path": "/spec", "value": '"$(cat .run/tour.json)"'}]'
 kubectl delete notifications,provisioningtokens,rolloutpolicies,driftpolicies --all
 for ns in bunsen-sources bunsen-secrets bunsen-notifications; do
   kubectl delete secrets,configmaps --all -n $ns
@@ -217,7 +255,7 @@ func (r *visitor) open() {
 		r.terminal = r.operator(r.directory)
 		return
 	}
-	r.terminal = openTerminal(r.T, r.directory, append([]string{}, append(m.env, "TOUR="+m.clone)...))
+	r.terminal = openTerminal(r.T, r.directory, r.environment())
 }
 
 // block uses one block. It returns false if the rest of the page makes no sense.
@@ -230,7 +268,7 @@ func (r *visitor) block(b block) bool {
 	if fate == "skip" {
 		return true
 	}
-	steps := []func(block, string) error{r.before, r.use, r.until, r.after}
+	steps := []func(block, string) error{r.before, r.use, r.after}
 	for _, step := range steps {
 		if err := step(b, fate); err != nil {
 			r.Error(err)
@@ -252,11 +290,35 @@ func (r *visitor) before(b block, _ string) error {
 	return r.hidden(b.all("before"))
 }
 
-func (r *visitor) after(b block, _ string) error { return r.hidden(b.all("after")) }
+// after does and awaits what comes after a block, in the order of the directives.
+func (r *visitor) after(b block, _ string) error {
+	for _, d := range b.does {
+		var err error
+		switch d.verb {
+		case "after":
+			err = r.hidden([]directive{d})
+		case "until":
+			err = r.until(d)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rolledOut is what a directive says in place of a command if the reader waits for a rollout.
+const rolledOut = "rolled out"
 
 // hidden types commands that the page does not show.
 func (r *visitor) hidden(commands []directive) error {
 	for _, d := range commands {
+		if d.text == rolledOut {
+			if err := r.machine.settle(r.operator(r.machine.clone)); err != nil {
+				return fmt.Errorf("%s: %w", d, err)
+			}
+			continue
+		}
 		if _, err := r.terminal.succeed(d.text, commandLimit); err != nil {
 			return fmt.Errorf("%s: %w", d, err)
 		}
@@ -266,8 +328,12 @@ func (r *visitor) hidden(commands []directive) error {
 
 // use does with a block what a reader does.
 func (r *visitor) use(b block, fate string) error {
-	if err := r.replace(&b); err != nil {
-		return err
+	if fate != "typed" {
+		text, err := r.replaced(b, strings.Join(b.lines, "\n"))
+		if err != nil {
+			return err
+		}
+		b.lines = strings.Split(text, "\n")
 	}
 	switch fate {
 	case "run":
@@ -286,24 +352,23 @@ func (r *visitor) use(b block, fate string) error {
 	return r.typed(b)
 }
 
-// replace puts values in place of what the page says to replace.
-func (r *visitor) replace(b *block) error {
+// replaced puts values in place of what the page says to replace. A value may come from the command before.
+func (r *visitor) replaced(b block, text string) (string, error) {
 	for _, d := range b.all("replace") {
 		old, value, ok := strings.Cut(d.text, " with ")
-		if !ok {
-			return fmt.Errorf("%s: write: replace OLD with NEW", d)
+		if !ok || !strings.Contains(strings.Join(b.lines, "\n"), old) {
+			return "", fmt.Errorf("%s: write: replace OLD with NEW, where the block has OLD", d)
+		}
+		if !strings.Contains(text, old) {
+			continue
 		}
 		value, err := r.terminal.expand(value)
 		if err != nil {
-			return fmt.Errorf("%s: %w", d, err)
+			return "", fmt.Errorf("%s: %w", d, err)
 		}
-		text := strings.Join(b.lines, "\n")
-		if !strings.Contains(text, old) {
-			return fmt.Errorf("%s: the block does not have %q", d, old)
-		}
-		b.lines = strings.Split(strings.ReplaceAll(text, old, value), "\n")
+		text = strings.ReplaceAll(text, old, value)
 	}
-	return nil
+	return text, nil
 }
 
 func (r *visitor) file(b block) error {
@@ -330,7 +395,7 @@ func (r *visitor) file(b block) error {
 
 func (r *visitor) output(b block) error {
 	d := b.all("output")[0]
-	came, what := r.last, "what was typed before"
+	shown, came, what := strings.Join(b.lines, "\n"), r.last, "what was typed before"
 	if d.text != "" {
 		command, ok := strings.CutPrefix(d.text, "of ")
 		if !ok {
@@ -342,7 +407,16 @@ func (r *visitor) output(b block) error {
 		}
 		what = command
 	}
-	if got := differs(b.lines, strings.Split(came, "\n")); got != "" {
+	if b.language == "json" {
+		for _, text := range []*string{&came, &shown} {
+			var compact bytes.Buffer
+			if err := json.Compact(&compact, []byte(*text)); err != nil {
+				return fmt.Errorf("%s: output of %s: %w", b, what, err)
+			}
+			*text = compact.String()
+		}
+	}
+	if got := differs(strings.Split(shown, "\n"), strings.Split(came, "\n")); got != "" {
 		return fmt.Errorf("%s: output of %s: %s", b, what, got)
 	}
 	return nil
@@ -353,15 +427,17 @@ func (r *visitor) typed(b block) error {
 	r.last = ""
 	commands := b.commands()
 	for i, c := range commands {
-		want := 0
-		if exits := b.all("exits"); i == len(commands)-1 && len(exits) > 0 {
-			if _, err := fmt.Sscan(exits[0].text, &want); err != nil {
-				return fmt.Errorf("%s: %w", exits[0], err)
-			}
+		want, err := b.code(c, i == len(commands)-1)
+		if err != nil {
+			return err
 		}
-		out, code, err := r.terminal.do(c.command, commandLimit)
-		r.last += out
 		at := fmt.Sprintf("%s:%d: %s", b.file, c.line, c.command)
+		command, err := r.replaced(b, c.command)
+		if err != nil {
+			return err
+		}
+		out, code, err := r.terminal.do(command, commandLimit)
+		r.last += out
 		switch {
 		case err != nil:
 			return fmt.Errorf("%s\n%w:\n%s", at, err, indented(strings.Split(out, "\n")))
@@ -374,6 +450,22 @@ func (r *visitor) typed(b block) error {
 		}
 	}
 	return r.prints(b)
+}
+
+// code is the exit code that the page promises for a command: that of a directive that names the beginning of the
+// command, or names none and the command is the last one.
+func (b block) code(c typing, last bool) (int, error) {
+	for _, d := range b.all("exits") {
+		text, command, _ := strings.Cut(d.text, " ")
+		code, err := strconv.Atoi(text)
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", d, err)
+		}
+		if command == "" && last || command != "" && strings.HasPrefix(c.command, command) {
+			return code, nil
+		}
+	}
+	return 0, nil
 }
 
 // prints compares the output of a block with what the page says about it.
@@ -395,9 +487,17 @@ func (r *visitor) prints(b block) error {
 func (r *visitor) background(b block) error {
 	commands := b.commands()
 	last := commands[len(commands)-1]
-	for _, c := range commands[:len(commands)-1] {
-		if _, err := r.terminal.succeed(c.command, commandLimit); err != nil {
-			return fmt.Errorf("%s:%d: %w", b.file, c.line, err)
+	for i := range commands {
+		command, err := r.replaced(b, commands[i].command)
+		if err != nil {
+			return err
+		}
+		if commands[i].command = command; i == len(commands)-1 {
+			last = commands[i]
+			break
+		}
+		if _, err := r.terminal.succeed(command, commandLimit); err != nil {
+			return fmt.Errorf("%s:%d: %w", b.file, commands[i].line, err)
 		}
 	}
 	here, env, err := r.terminal.here()
@@ -422,26 +522,24 @@ func (r *visitor) background(b block) error {
 }
 
 // until waits for what the page says that happens.
-func (r *visitor) until(b block, _ string) error {
-	for _, d := range b.all("until") {
-		expression, command, _ := strings.Cut(d.text, " ")
-		pattern, err := regexp.Compile("(?m)" + expression)
+func (r *visitor) until(d directive) error {
+	expression, command, _ := strings.Cut(d.text, " ")
+	pattern, err := regexp.Compile("(?m)" + expression)
+	if err != nil {
+		return fmt.Errorf("%s: %w", d, err)
+	}
+	err = poll(rolloutLimit, func() error {
+		out, _, err := r.terminal.do(command, commandLimit)
 		if err != nil {
-			return fmt.Errorf("%s: %w", d, err)
+			return fmt.Errorf("%w: %w", errOver, err)
 		}
-		err = poll(rolloutLimit, func() error {
-			out, _, err := r.terminal.do(command, commandLimit)
-			if err != nil {
-				return fmt.Errorf("%w: %w", errOver, err)
-			}
-			if !pattern.MatchString(out) {
-				return fmt.Errorf("%q does not print %q:\n%s", command, expression, indented(strings.Split(out, "\n")))
-			}
-			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("%s: %w", d, err)
+		if !pattern.MatchString(out) {
+			return fmt.Errorf("%q does not print %q:\n%s", command, expression, indented(strings.Split(out, "\n")))
 		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", d, err)
 	}
 	return nil
 }
