@@ -79,6 +79,9 @@ func startCluster(t *testing.T) *cluster {
 	return c
 }
 
+// in returns the same cluster for a subtest.
+func (c *cluster) in(t *testing.T) *cluster { return &cluster{t: t, client: c.client, helm: c.helm} }
+
 // install runs `helm install bunsen DIR/chart --namespace default`.
 func (c *cluster) install(dir string, values object) {
 	c.t.Helper()
@@ -171,11 +174,12 @@ func TestHelmInstallsUpgradesAndUninstalls(t *testing.T) {
 	if err := c.client.Create(t.Context(), invalid); !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) {
 		t.Errorf("a GitSource whose URL is a number: %v", err)
 	}
-	t.Run("upgrade", func(t *testing.T) { c.checkUpgrade(t, dir, want) })
-	t.Run("uninstall", func(t *testing.T) { c.checkUninstall(t, want) })
+	t.Run("upgrade", func(t *testing.T) { c.in(t).checkUpgrade(dir, want) })
+	t.Run("uninstall", func(t *testing.T) { c.in(t).checkUninstall(want) })
 	t.Run("install again", func(t *testing.T) {
-		c.install(dir, object{})
-		if _, ok := c.get(gitSource().Object); !ok {
+		again := c.in(t)
+		again.install(dir, object{})
+		if _, ok := again.get(gitSource().Object); !ok {
 			t.Error("the GitSource is gone")
 		}
 	})
@@ -191,7 +195,8 @@ func installed(t *testing.T, dir, values string) map[string]object {
 	return objects(t, text)
 }
 
-func (c *cluster) checkUpgrade(t *testing.T, dir string, before map[string]object) {
+func (c *cluster) checkUpgrade(dir string, before map[string]object) {
+	t := c.t
 	const values = "controller: {replicas: 1}\nnotifier: {enabled: false}\nnodesReadConfigs: true\n"
 	after := installed(t, dir, values)
 	set := object{}
@@ -233,7 +238,8 @@ func missing(from, in map[string]object) []string {
 	return out
 }
 
-func (c *cluster) checkUninstall(t *testing.T, before map[string]object) {
+func (c *cluster) checkUninstall(before map[string]object) {
+	t := c.t
 	uninstall := action.NewUninstall(c.helm)
 	uninstall.WaitStrategy, uninstall.Timeout = kube.HookOnlyStrategy, time.Minute
 	if _, err := uninstall.Run("bunsen"); err != nil {
