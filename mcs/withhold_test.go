@@ -157,8 +157,10 @@ func TestWhatIsWithheldIsLeftOutAndNothingElse(t *testing.T) {
 }
 
 func FuzzWithhold(f *testing.F) {
-	f.Add([]byte(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/a.key","contents":{"source":"data:,x"}}],"links":[{"path":"/etc/l","target":"../etc/a.key","hard":true}]}}`))
-	f.Add([]byte(`{"ignition":{"version":"3.2.0"},"passwd":{"users":[{"name":"u","passwordHash":"x"}]},"systemd":{"units":[{"name":"a.service","contents":"password=sTr0ng","dropins":[{"name":"a.conf","contents":"token=abc"}]}]}}`))
+	f.Add([]byte(
+		`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/a.key","contents":{"source":"data:,x"}}],"links":[{"path":"/etc/l","target":"../etc/a.key","hard":true}]}}`))
+	f.Add([]byte(
+		`{"ignition":{"version":"3.2.0"},"passwd":{"users":[{"name":"u","passwordHash":"x"}]},"systemd":{"units":[{"name":"a.service","contents":"password=sTr0ng","dropins":[{"name":"a.conf","contents":"token=abc"}]}]}}`))
 	f.Fuzz(func(t *testing.T, config []byte) {
 		mc := rendered(string(config))
 		if _, err := Compose(Input{Rendered: mc}, Newest); err != nil {
@@ -183,7 +185,8 @@ func FuzzWithhold(f *testing.F) {
 func TestAnOrdinaryKubeletConfigIsServedAndAMarkedFileIsNot(t *testing.T) {
 	const kubelet = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" +
 		"authentication:\n  webhook:\n    enabled: true\nauthorization:\n  mode: Webhook\n"
-	mc := rendered(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/kubernetes/kubelet.yaml","contents":{"source":"data:,` + dataurl.EscapeString(kubelet) + `"}},{"path":"/etc/kubernetes/kubelet.conf","contents":{"source":"data:,` + dataurl.EscapeString(kubelet) + `"}},{"path":"/etc/radius.conf","contents":{"source":"data:,plain"}}]},"systemd":{"units":[{"name":"vault.service","contents":"[Unit]"}]}}`)
+	mc := rendered(
+		`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/kubernetes/kubelet.yaml","contents":{"source":"data:,` + dataurl.EscapeString(kubelet) + `"}},{"path":"/etc/kubernetes/kubelet.conf","contents":{"source":"data:,` + dataurl.EscapeString(kubelet) + `"}},{"path":"/etc/radius.conf","contents":{"source":"data:,plain"}}]},"systemd":{"units":[{"name":"vault.service","contents":"[Unit]"}]}}`)
 	mc.Annotations = map[string]string{v1alpha1.SecretPathsAnnotation: "/etc/*.conf,vault.service"}
 	body, err := Compose(Input{Rendered: mc, Withhold: true}, Newest)
 	if err != nil {

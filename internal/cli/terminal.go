@@ -31,7 +31,8 @@ const (
 
 var (
 	// verdict matches the first line of a why: `pool/worker is blocked: …`.
-	verdict = regexp.MustCompile(`^((?:node|pool|gitsource)/\S+ (?:is )?)(` + goodWords + `|` + workWords + `|` + badWords + `)\b`)
+	verdict = regexp.MustCompile(`^((?:node|pool|gitsource)/\S+ (?:is )?)(` + goodWords + `|` + workWords + `|` +
+		badWords + `)\b`)
 	// stateCell matches a cell of a table that begins with the word of a state.
 	stateCell = regexp.MustCompile(`( {2})(` + goodWords + `|` + workWords + `|` + badWords + `)\b`)
 	headings  = regexp.MustCompile(`^[A-Z][A-Z -]*$`)

@@ -232,35 +232,39 @@ func TestBombsAreDefused(t *testing.T) {
 		entries func(put func(plumbing.ObjectType, []byte) plumbing.Hash) []object.TreeEntry
 		words   string
 	}{
-		"a folder that holds itself ten times, ten deep": {func(put func(plumbing.ObjectType, []byte) plumbing.Hash) []object.TreeEntry {
-			at := put(plumbing.BlobObject, []byte("boom"))
-			mode := filemode.Regular
-			var es []object.TreeEntry
-			for range 11 {
-				es = nil
-				for i := range 10 {
-					es = append(es, object.TreeEntry{Name: fmt.Sprint("f", i), Mode: mode, Hash: at})
+		"a folder that holds itself ten times, ten deep": {
+			func(put func(plumbing.ObjectType, []byte) plumbing.Hash) []object.TreeEntry {
+				at := put(plumbing.BlobObject, []byte("boom"))
+				mode := filemode.Regular
+				var es []object.TreeEntry
+				for range 11 {
+					es = nil
+					for i := range 10 {
+						es = append(es, object.TreeEntry{Name: fmt.Sprint("f", i), Mode: mode, Hash: at})
+					}
+					at, mode = put(plumbing.TreeObject, treeObject(es)), filemode.Dir
 				}
-				at, mode = put(plumbing.TreeObject, treeObject(es)), filemode.Dir
-			}
-			return es
-		}, "more than 100 files and folders"},
+				return es
+			}, "more than 100 files and folders",
+		},
 		"one large file": {func(put func(plumbing.ObjectType, []byte) plumbing.Hash) []object.TreeEntry {
 			return []object.TreeEntry{{
 				Name: "large", Mode: filemode.Regular,
 				Hash: put(plumbing.BlobObject, []byte(zeros[:2000])),
 			}}
 		}, "large has 2000 bytes, at most 1000 for one file"},
-		"many files of the same content": {func(put func(plumbing.ObjectType, []byte) plumbing.Hash) []object.TreeEntry {
-			var es []object.TreeEntry
-			for i := range 20 {
-				es = append(es, object.TreeEntry{
-					Name: fmt.Sprintf("f%02d", i), Mode: filemode.Regular,
-					Hash: put(plumbing.BlobObject, []byte(zeros[:1000])),
-				})
-			}
-			return es
-		}, "the files up to f10 have more than 10000 bytes"},
+		"many files of the same content": {
+			func(put func(plumbing.ObjectType, []byte) plumbing.Hash) []object.TreeEntry {
+				var es []object.TreeEntry
+				for i := range 20 {
+					es = append(es, object.TreeEntry{
+						Name: fmt.Sprintf("f%02d", i), Mode: filemode.Regular,
+						Hash: put(plumbing.BlobObject, []byte(zeros[:1000])),
+					})
+				}
+				return es
+			}, "the files up to f10 have more than 10000 bytes",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRepo(t)

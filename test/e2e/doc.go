@@ -1,7 +1,7 @@
 // Package e2e tells stories: real git over HTTP, a real API server, our real processes and simulated hosts, from the
 // commit that somebody pushes to the files on a node. Each story is one txtar file in testdata/script, meant to be
-// read; each has a control plane for itself, so that stories neither wait for nor disturb each other. When a story ends,
-// a later one gets its control plane, with everything in etcd as it was after the installation.
+// read; each has a control plane for itself, so that stories neither wait for nor disturb each other. When a story
+// ends, a later one gets its control plane, with everything in etcd as it was after the installation.
 //
 // A story speaks testscript and these commands:
 //

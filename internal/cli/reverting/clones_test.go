@@ -201,7 +201,8 @@ func TestTheRepositoryOfAnotherUserIsNotRun(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := reverting.GitIn(t.Context(), r.clone, "log"); err == nil || !strings.Contains(err.Error(), "safe.directory") {
+	if _, err := reverting.GitIn(t.Context(), r.clone, "log"); err == nil ||
+		!strings.Contains(err.Error(), "safe.directory") {
 		t.Errorf("git runs in the repository of another user: %v", err)
 	}
 	config := filepath.Join(t.TempDir(), "config")
