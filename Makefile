@@ -150,7 +150,7 @@ picture: setup build $(ASSETS) ## The picture of README.md, docs/images/console.
 	@cd test/browser && $(ENVTEST) $(GOTEST) -count=1 . -run '^TestConsole$$/^(each_pool|a_push)' -readme '$(CURDIR)/docs/images/console.png'
 
 ##@ Check
-.PHONY: verify lint verify-fmt verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities test test-tools test-host test-ignition test-install test-cluster test-standalone test-monitoring test-chart test-registries test-browser test-gitea test-skew test-race test-vm setup check soak fuzz e2e bench deps
+.PHONY: verify lint verify-fmt verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities test test-tour test-tools test-host test-ignition test-install test-cluster test-standalone test-monitoring test-chart test-registries test-browser test-gitea test-skew test-race test-vm setup check soak fuzz e2e bench deps
 verify: verify-fmt lint verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities ## Format, vet, staticcheck, dead code, prose, generated files, compatible CRDs, go.mod files, licences, known vulnerabilities; changes nothing
 	$(call say,verify: all current)
 
@@ -213,12 +213,18 @@ test: setup build $(ASSETS) $(HOLLOW) $(if $(ROOT),$(KUBELET)) ## Every test of 
 	@$(ENVTEST) $(GOTEST) $(LONGEST) $$(go list ./... | grep -vE '/test/(e2e|tour|lab.*)$$|/bench/|$(LONGEST:.%=%)$$') | grep --line-buffered -v 'no test files'
 	$(call say,test: stories$(if $(ROOT), and real hosts))
 	@$(if $(ROOT),BUNSEN_LAB=1) $(ENVTEST) $(STORIES) ./test/e2e $$(go list ./test/lab/... | grep -v /lab/cluster) | grep --line-buffered -v 'no test files'
+	@$(MAKE) test-tour
 	@$(MAKE) test-browser
 	$(call say,test: other modules and the race detector)
 	@$(MAKE) -j2 --output-sync=target $(if $(ROOT),test-install test-ignition) test-standalone test-tools test-monitoring test-chart test-registries $(if $(shell command -v gcc),test-race)
 	@$(if $(shell command -v gcc),,printf '==> test-race: NOT RUN. It needs a C compiler\n')
 	@printf '==> test-gitea: NOT RUN. It builds Gitea, which takes about ten minutes: run make test-gitea\n'
 	@$(if $(ROOT),,printf '==> test-host, test-install, test-ignition: NOT RUN. Real hosts, real kubelets and real Ignition need root: run make test-host test-install test-ignition as root\n')
+
+# Never cached: the test cache does not know what a clone builds.
+test-tour: setup build $(ASSETS) ## Every command of README, getting-started, the examples and the how-to pages, typed in a clone
+	$(call say,test-tour: the commands of the pages)
+	@$(ENVTEST) $(GOTEST) -count=1 ./test/tour
 
 test-standalone: setup build $(ASSETS) ## The supervisor of make run
 	$(call say,test: standalone)
@@ -315,7 +321,10 @@ soak: setup build $(ASSETS) ## Random histories, forecasts and repositories in t
 	@$(ENVTEST) $(GOTEST) -count=1 ./test/forecast -pairs=20000
 	@$(ENVTEST) $(GOTEST) -count=1 ./transpile/overlay -cases=1000
 	@$(ENVTEST) $(GOTEST) -count=1 ./reconcile/controller -run AssignedConfigsAreRevisions -revisions.histories=500
+	@$(ENVTEST) $(GOTEST) -count=1 ./mcd/agent -run TestADaemonWhoseWrites -lost-writes 0
+	@$(ENVTEST) $(GOTEST) -count=1 ./reconcile/controller -run TestAControllerWhoseWrites -lost-writes 0
 	@$(ENVTEST) $(GOTEST) -count=1 ./bench/... | grep --line-buffered -v 'no test files'
+	@$(if $(ROOT),BUNSEN_LAB=1 $(ENVTEST) $(GOTEST) -count=1 -v -timeout 60m ./test/lab/reboots -reboots 100,printf '==> the 100 updates of a real host: NOT RUN. They need root\n')
 
 # BASE is the commit with which the work tree is compared.
 BASE ?= $(shell [ -n "$$(git status --porcelain 2>/dev/null)" ] && echo HEAD || echo HEAD~1)

@@ -169,7 +169,7 @@ var errOver = errors.New("waiting is over")
 
 // poll tries a condition again until it holds. Its error is the last one.
 func poll(limit time.Duration, condition func() error) error {
-	for deadline := time.Now().Add(limit); ; time.Sleep(pollInterval) {
+	for deadline := time.Now().Add(limit); ; <-time.After(pollInterval) {
 		err := condition()
 		switch {
 		case err == nil || errors.Is(err, errOver):
