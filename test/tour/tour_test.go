@@ -139,7 +139,7 @@ func TestTour(t *testing.T) {
 	}
 	t.Logf("make run was up after %.0f s", time.Since(begun).Seconds())
 	for _, s := range tour {
-		if ok, _ := regexp.MatchString(*only, s.file); !ok {
+		if ok, _ := regexp.MatchString(*only, s.file); !ok || len(book[s.file].blocks) == 0 {
 			continue
 		}
 		t.Run(strings.ReplaceAll(s.file, "/", "-"), func(t *testing.T) { m.visit(t, s, book[s.file]) })
