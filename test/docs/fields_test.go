@@ -147,7 +147,7 @@ func element(t ast.Expr) string {
 }
 
 // ignoredOf matches a row of the table of kinds in docs/differences.md.
-var ignoredOf = regexp.MustCompile("(?m)^\\| ([A-Z][A-Za-z]+) \\| (yes|no) \\| (.*) \\|$")
+var ignoredOf = regexp.MustCompile(`(?m)^\| ([A-Z][A-Za-z]+) \| (yes|no) \| (.*) \|$`)
 
 // differencesPage compares the table of kinds in docs/differences.md with the original's API, and returns what is
 // wrong.
