@@ -49,7 +49,7 @@ func appWays(t *testing.T) chapter {
 	url := "https://" + host + "/cfg"
 	return chapter{"https: GitHub App", names, []way{
 		{name: "An app", url: url, secret: app.with()},
-		at("A key of another app", 401, "Date", time.Now().Format(http.TimeFormat)),
+		at("A key of another app", 401), // the server writes the Date of its answer
 		at("A clock that is an hour off", 401, "Date", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)),
 		at("A suspended installation", 403),
 		at("An installation that does not exist", 404),
