@@ -159,7 +159,7 @@ func (p *plane) stop() {
 
 // own are the beginnings of keys that the API server writes for itself.
 var own = []string{
-	"/registry/masterleases/", "/registry/leases/kube-system/", "/registry/ranges/",
+	"/registry/masterleases/", "/registry/peerserverleases/", "/registry/leases/kube-system/", "/registry/ranges/",
 	"/registry/services/endpoints/default/kubernetes", "/registry/endpointslices/default/kubernetes",
 }
 
