@@ -173,9 +173,8 @@ func linked(dir, name string) (Location, error) {
 		common, is = isGitDir(real)
 	}
 	if !is {
-		return Location{}, fmt.Errorf("%s names %s, which is not a repository: it was moved or removed (git "+
-			"worktree repair"+
-			" corrects a linked work tree)", name, target)
+		return Location{}, fmt.Errorf("%s names %s, which is not a repository: it was moved or removed "+
+			"(git worktree repair corrects a linked work tree)", name, target)
 	}
 	l := Location{GitDir: real, CommonDir: common, WorkTree: dir}
 	return l, l.checkTarget(name)
