@@ -230,7 +230,7 @@ func listText(names []string) string {
 func RefsText(refs []Ref) string {
 	var names []string
 	for _, r := range refs {
-		if short := ShortRef(r.Name); short != r.Name {
+		if short := ShortRef(r.Name); short != r.Name && !slices.Contains(names, short) {
 			names = append(names, short)
 		}
 	}

@@ -48,6 +48,7 @@ func (l local) open() (storage.Storer, error) {
 type localStorage struct {
 	*filesystem.Storage
 	config *config.Config
+	at     Location
 }
 
 func newLocalStorage(l Location) (localStorage, error) {
@@ -67,7 +68,7 @@ func newLocalStorage(l Location) (localStorage, error) {
 		return localStorage{}, fmt.Errorf("%s %w", l.GitDir, err)
 	}
 	c.Raw.RemoveSection("extensions") // The library refuses also those that change nothing for a reader.
-	return localStorage{store, c}, nil
+	return localStorage{store, c, l}, nil
 }
 
 // The formats of repositories that Bunsen does not read.

@@ -8,7 +8,6 @@ import (
 
 	gogit "github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/object"
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -30,25 +29,41 @@ type LocalRevision struct {
 	Limits source.Limits
 }
 
-// Resolve opens the repository and finds the commit of the revision. Errors are Stalled faults: RefNotFound for a
-// revision that the repository does not have; RepositoryUnreachable where there is no repository.
+// Resolve opens the repository and finds the commit of the revision, as git does. Spellings that are not supported are
+// errors. Errors are Stalled faults: RefNotFound for a revision that the repository does not have;
+// RepositoryUnreachable where there is no repository.
 func (r LocalRevision) Resolve(ctx context.Context) (*gogit.Repository, plumbing.Hash, error) {
+	repo, hash, _, err := r.resolve(ctx)
+	return repo, hash, err
+}
+
+// resolve also returns the full name of the ref, if the revision is the name of one.
+func (r LocalRevision) resolve(ctx context.Context) (
+	_ *gogit.Repository, commit plumbing.Hash, ref plumbing.ReferenceName, err error,
+) {
 	r.Revision = cmp.Or(r.Revision, "HEAD")
 	repo, err := r.open()
 	var none noRepositoryError
 	switch {
 	case errors.As(err, &none):
-		return nil, plumbing.ZeroHash, fault.NewStalled(v1alpha1.ReasonUnreachable,
+		return nil, plumbing.ZeroHash, "", fault.NewStalled(v1alpha1.ReasonUnreachable,
 			fmt.Errorf("%w: a revision can only be read from one", err))
 	case err != nil:
-		return nil, plumbing.ZeroHash, fault.NewStalled(v1alpha1.ReasonUnreachable,
+		return nil, plumbing.ZeroHash, "", fault.NewStalled(v1alpha1.ReasonUnreachable,
 			fmt.Errorf("opening the repository at %s: %w", r.Repository, err))
 	}
-	hash, err := repo.ResolveRevision(plumbing.Revision(r.Revision))
-	if err != nil {
-		return nil, plumbing.ZeroHash, notFound(ctx, repo, r, err)
+	store, is := repo.Storer.(localStorage)
+	if !is {
+		return nil, plumbing.ZeroHash, "", fmt.Errorf("reading %s: it is not a repository on this machine", r.Repository)
 	}
-	return repo, *hash, nil
+	hash, ref, err := spelling{store, r.Revision}.resolve()
+	switch {
+	case errors.Is(err, errNoRevision):
+		return nil, plumbing.ZeroHash, "", notFound(ctx, repo, r)
+	case err != nil:
+		return nil, plumbing.ZeroHash, "", fault.NewStalled(v1alpha1.ReasonRefNotFound, err)
+	}
+	return repo, hash, ref, nil
 }
 
 func (r LocalRevision) open() (*gogit.Repository, error) {
@@ -67,11 +82,11 @@ func (r LocalRevision) open() (*gogit.Repository, error) {
 // read the work tree or the index. The commit's Ref is the revision's branch or tag, empty for any other form. Errors
 // are those of Resolve and Materialise.
 func OpenRevision(ctx context.Context, r LocalRevision, into string) (source.Tree, error) {
-	repo, hash, err := r.Resolve(ctx)
+	repo, hash, ref, err := r.resolve(ctx)
 	if err != nil {
 		return source.Tree{}, err
 	}
-	p := source.Picked{Hash: hash.String(), Ref: refOf(repo, cmp.Or(r.Revision, "HEAD"))}
+	p := source.Picked{Hash: hash.String(), Ref: source.ShortRef(string(ref))}
 	s, err := newSnapshot(repo.Storer, r.Repository, p)
 	if err != nil {
 		return source.Tree{}, ReadFault(ctx, "reading revision "+r.Revision+" of "+r.Repository, err)
@@ -81,30 +96,12 @@ func OpenRevision(ctx context.Context, r LocalRevision, into string) (source.Tre
 }
 
 // notFound returns the fault for a revision that the repository does not have, with the refs that it has.
-func notFound(ctx context.Context, repo *gogit.Repository, r LocalRevision, err error) error {
+func notFound(ctx context.Context, repo *gogit.Repository, r LocalRevision) error {
 	text := fmt.Sprintf("no revision %q in %s", r.Revision, r.Repository)
 	if _, headErr := repo.Head(); headErr != nil && r.Revision == "HEAD" {
 		text += ": it has no commit yet"
 	} else if refs, err := listRefs(ctx, repo.Storer); err == nil {
 		text += "; it has " + source.RefsText(refs)
 	}
-	if !errors.Is(err, plumbing.ErrReferenceNotFound) && !errors.Is(err, object.ErrParentNotFound) {
-		text += fmt.Sprintf(" (%v)", err)
-	}
 	return fault.NewStalled(v1alpha1.ReasonRefNotFound, errors.New(text))
-}
-
-// refOf returns the branch or tag that a revision names, or the branch of HEAD; "" for other revisions.
-func refOf(repo *gogit.Repository, revision string) string {
-	for _, name := range []string{revision, "refs/tags/" + revision, "refs/heads/" + revision} {
-		ref, err := repo.Storer.Reference(plumbing.ReferenceName(name))
-		if err != nil {
-			continue
-		}
-		if ref.Type() == plumbing.SymbolicReference {
-			name = string(ref.Target())
-		}
-		return source.ShortRef(name)
-	}
-	return ""
 }
