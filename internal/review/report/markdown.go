@@ -88,10 +88,14 @@ func heading(c review.Comparison, key string) string {
 	if key != "" {
 		out = " · " + code(shorten(key, maxHeading))
 	}
-	name := func(side, otherwise string) string {
-		return cmp.Or(code(shorten(review.ShortHash(side), maxHeading)), otherwise)
+	name := func(side, otherwise string, commit *review.Commit) string {
+		text := cmp.Or(code(shorten(review.ShortHash(side), maxHeading)), otherwise)
+		if commit != nil && review.ShortHash(side) != review.ShortHash(commit.Hash) {
+			text += " (" + code(review.ShortHash(commit.Hash)) + ")"
+		}
+		return text
 	}
-	return out + " · " + name(c.Head, "head") + " against " + name(c.Base, "base")
+	return out + " · " + name(c.Head, "head", c.HeadCommit) + " against " + name(c.Base, "base", c.BaseCommit)
 }
 
 // maxHeading limits the bytes of a name in the heading.

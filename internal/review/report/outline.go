@@ -10,6 +10,8 @@ import (
 // Outline is the text of a comparison in its parts. Text prints them in this order, and a browser shows each part in a
 // form of its own. All texts are safe to show.
 type Outline struct {
+	// Compared has a line for each side: its name and its commit. It is empty if neither side is a commit.
+	Compared []string
 	// Pools has a line for each changed pool: its config before and after.
 	Pools []string
 	// Warnings are the most important remarks for a reviewer.
@@ -68,6 +70,9 @@ type Cost struct {
 func OutlineOf(c review.Comparison) Outline {
 	var o Outline
 	changed, same := split(c)
+	if c.BaseCommit != nil || c.HeadCommit != nil {
+		o.Compared = []string{comparedText("base", c.Base, c.BaseCommit), comparedText("head", c.Head, c.HeadCommit)}
+	}
 	for _, p := range changed {
 		o.Pools = append(o.Pools, "pool "+safetext.Line(p.Pool)+": "+nameOr(p.From, "(new)")+" → "+
 			nameOr(p.To, noConfigText(p)))
@@ -98,6 +103,21 @@ func OutlineOf(c review.Comparison) Outline {
 		o.Sum = countsText(c.Counts) + " in " + count(len(changed), "pool") + "." + sentence(hiddenText(c.HiddenItems))
 	}
 	return o
+}
+
+// comparedText says what one side is, so that a reader sees which commit a revision such as HEAD~1 or v1 was.
+func comparedText(side, name string, commit *review.Commit) string {
+	text := side + ": " + review.ShortHash(name)
+	switch {
+	case commit == nil:
+		return safetext.Line(text)
+	case review.ShortHash(name) != review.ShortHash(commit.Hash):
+		text += ", commit " + review.ShortHash(commit.Hash)
+	}
+	if commit.Subject != "" {
+		text += " \"" + commit.Subject + "\""
+	}
+	return safetext.Line(text)
 }
 
 // entryOf describes a changed item.

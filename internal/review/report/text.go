@@ -15,10 +15,14 @@ type Style struct {
 	Colour bool
 }
 
-// Text prints the comparison for people. Text prints the result of each pool, then each change once, and then the sums.
+// Text prints the comparison for people: what was compared, the result of each pool, then each change once, and then
+// the sums.
 func Text(c review.Comparison, s Style) string {
 	var b strings.Builder
 	o := OutlineOf(c)
+	for _, side := range o.Compared {
+		fmt.Fprintf(&b, "%s\n", side)
+	}
 	for _, p := range o.Pools {
 		fmt.Fprintf(&b, "%s\n", s.bold(p))
 	}
