@@ -36,8 +36,9 @@ COMPILE  := GOGC=400
 # Tests and the API servers that they start collect garbage less often, which saves a fifth of the CPU time. The limit is for each process.
 # Linking without DWARF and symbols takes less than two thirds of the time. Vet belongs to verify. The time-out is for a busy machine with a cold cache.
 GOTEST   := GOGC=400 GOMEMLIMIT=2GiB go test '-ldflags=-s -w' -vet=off -timeout 30m
-# Stories mostly wait, so more of them than there are cores run at the same time.
-STORIES  := $(GOTEST) -parallel 4
+# Stories mostly wait, so more of them than there are cores run at the same time. They are in one package, which takes
+# longer than any other.
+STORIES  := $(GOTEST) -timeout 60m -parallel 4
 ROOT     := $(filter 0,$(shell id -u))
 # The package that takes longest begins first.
 LONGEST  := ./reconcile/controller

@@ -26,7 +26,6 @@
 //	look SOURCE              ask for a look at the repository now; returns when it has been answered
 //	waitfor KIND/NAME FIELD REGEXP   wait until the whole field matches; on time-out show what was seen
 //	waitfor KIND/NAME gone           wait until the object is away
-//	within DURATION waitfor ...      the same, and not later than that
 //	waitfor file PATH REGEXP         wait for a file's content
 //	eventually REGEXP PROGRAM...     execute a program again and again, until its output matches
 //	event KIND/NAME REASON REGEXP    wait for an event about an object, by the API's kind, whose whole note matches

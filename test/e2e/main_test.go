@@ -52,7 +52,7 @@ var storyCommands = map[string]func(*story, *testscript.TestScript, []string) er
 	"mirror": (*story).mirror,
 	"unpack": (*story).unpack, "csr": (*story).csr, "join": (*story).join, "bare": (*story).bare,
 	"pointed":  (*story).pointed,
-	"upstream": (*story).upstream, "kubelets": (*story).kubelets, "within": (*story).within,
+	"upstream": (*story).upstream, "kubelets": (*story).kubelets,
 	"eventually": (*story).eventually, "announce": (*story).announce,
 	"echo": (*story).echo, "judged": (*story).judged, "marked": (*story).marked, "notifier": (*story).notifier,
 	"registry": (*story).registry, "store": (*story).store,

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -84,27 +83,6 @@ func (s *story) kubelets(ts *testscript.TestScript, args []string) error {
 		if err := s.waitfor(ts, []string{"node/" + node, "annotation:state", "Done"}); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// within DURATION waitfor ... is waitfor, and not later than that.
-func (s *story) within(ts *testscript.TestScript, args []string) error {
-	if len(args) < 2 || args[1] != "waitfor" {
-		return usage("within DURATION waitfor ...")
-	}
-	limit, err := time.ParseDuration(args[0])
-	if err != nil {
-		return err
-	}
-	begun := time.Now()
-	if err := s.waitfor(ts, args[2:]); err != nil {
-		return err
-	}
-	took := time.Since(begun)
-	ts.Logf("it took %s", took.Round(time.Millisecond))
-	if took > limit {
-		return fmt.Errorf("it took %s, longer than %s", took, limit)
 	}
 	return nil
 }

@@ -139,13 +139,13 @@ func tail(path string) string {
 	return string(raw)
 }
 
-// poll asks until it is told yes, for what has no event to wait for.
+// poll asks until it is told yes, for what has no event to wait for. It waits three times as long as the answer took:
+// many stories poll at the same time, and a question may be several processes.
 func poll(limit time.Duration, ask func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
 	for {
+		asked := time.Now()
 		done, err := ask()
 		if done {
 			return nil
@@ -153,7 +153,7 @@ func poll(limit time.Duration, ask func() (bool, error)) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("after %s: %w", limit, errors.Join(ctx.Err(), err))
-		case <-tick.C:
+		case <-time.After(min(max(20*time.Millisecond, 3*time.Since(asked)), 2*time.Second)):
 		}
 	}
 }

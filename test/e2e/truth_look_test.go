@@ -105,7 +105,8 @@ func (s *story) run(ts *testscript.TestScript, dir, name string, args ...string)
 	return printed{out.String(), errs.String(), cmd.ProcessState.ExitCode()}, nil
 }
 
-// observe takes a snapshot. It asks about every node and pool that the facts name.
+// observe takes a snapshot. It asks about every node and pool that the facts name, once what the API server and the
+// metrics say is as wanted: a question to a program costs much more.
 func (s *story) observe(ts *testscript.TestScript, wants []want) (snapshot, error) {
 	snap := snapshot{answers: map[string]answer{}}
 	for _, w := range wants {
@@ -113,6 +114,12 @@ func (s *story) observe(ts *testscript.TestScript, wants []want) (snapshot, erro
 			w.about) {
 			snap.order = append(snap.order, w.about)
 		}
+	}
+	if err := s.observeCluster(&snap); err != nil {
+		return snap, err
+	}
+	if wrong := snap.missing(slices.DeleteFunc(slices.Clone(wants), want.isOfPrograms)); len(wrong) > 0 {
+		return snap, errors.New(strings.Join(wrong, "\n  "))
 	}
 	bunsen := filepath.Join(s.bin, "bunsen")
 	raw, err := s.run(ts, "", bunsen, "status", "-o", "json")
@@ -149,7 +156,7 @@ func (s *story) observe(ts *testscript.TestScript, wants []want) (snapshot, erro
 		return snap, err
 	}
 	snap.table = mcp.out
-	return snap, s.observeCluster(&snap)
+	return snap, nil
 }
 
 // observeCluster reads the objects, the events and the metrics.

@@ -105,6 +105,11 @@ func (s *story) progress(format string, args ...any) {
 // want is one fact that must be true in a state.
 type want struct{ about, field, value string }
 
+// isOfPrograms says that `bunsen why` or `bunsen status` knows the fact.
+func (w want) isOfPrograms() bool {
+	return w.about == "status" || strings.HasPrefix(w.about, "node/") || strings.HasPrefix(w.about, "pool/")
+}
+
 // parseWants reads ABOUT=VALUE and ABOUT:FIELD=VALUE.
 func parseWants(args []string) ([]want, error) {
 	var out []want
@@ -142,7 +147,7 @@ func (s *story) state(ts *testscript.TestScript, args []string) error {
 	golden, _ := os.ReadFile(path) // one that is missing differs from everything
 	err = poll(*settle, func() (bool, error) {
 		if last, err = s.observe(ts, wants); err != nil {
-			return false, err
+			return false, fmt.Errorf("state %s: %w", args[0], err)
 		}
 		if wrong := append(last.missing(wants), last.contradictions()...); len(wrong) > 0 {
 			return false, fmt.Errorf("state %s: outputs are wrong or disagree:\n  %s\n%s", args[0],
