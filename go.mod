@@ -64,7 +64,6 @@ require (
 	github.com/google/go-containerregistry v0.21.2
 	github.com/opencontainers/go-digest v1.0.0
 	github.com/opencontainers/image-spec v1.1.1
-	gopkg.in/ini.v1 v1.67.3
 	oras.land/oras-go/v2 v2.6.4
 )
 

@@ -25,7 +25,7 @@ const (
 )
 
 // Formats are the formats of encrypted files, as SOPS names them.
-var Formats = []string{"binary", "dotenv", "ini", "json", "yaml"}
+var Formats = []string{"binary", "dotenv", "json", "yaml"}
 
 // Content is the unresolved content of a file: a template, or a file that SOPS encrypted.
 type Content struct {

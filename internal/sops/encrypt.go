@@ -1,6 +1,7 @@
 package sops
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -52,7 +53,8 @@ type Writer struct {
 }
 
 // Encrypt encrypts a file with a new data key.
-func (w Writer) Encrypt(format string, body []byte, p Policy) ([]byte, error) {
+func (w Writer) Encrypt(format string, body []byte, p Policy) (out []byte, err error) {
+	defer document.Recover(&err)
 	d, err := document.ParsePlain(document.Format(format), body)
 	if err != nil {
 		return nil, fmt.Errorf("encrypting a file: %w", err)
@@ -76,9 +78,14 @@ type ciphertext struct {
 }
 
 // encrypt encrypts the values of a document in place, and writes it. A value that did not change keeps its ciphertext.
+// It refuses a file that would not decrypt to what was read.
 func (w Writer) encrypt(d document.Document, key []byte, before previous) ([]byte, error) {
+	want, err := d.Plain()
+	if err != nil {
+		return nil, fmt.Errorf("encrypting a file: %w", err)
+	}
 	code := newMAC(d.Metadata.Rules)
-	err := d.Walk(func(l document.Leaf) (any, error) {
+	err = d.Walk(func(l document.Leaf) (any, error) {
 		if err := code.add(l.Value, l.Encrypt); err != nil || !l.Encrypt {
 			return l.Value, err
 		}
@@ -94,12 +101,27 @@ func (w Writer) encrypt(d document.Document, key []byte, before previous) ([]byt
 	if d.Metadata.MAC, err = w.seal(code.sum(), key, d.Metadata.LastModified.Format(time.RFC3339)); err != nil {
 		return nil, err
 	}
-	return d.Encrypted()
+	out, err := d.Encrypted()
+	if err != nil {
+		return nil, err
+	}
+	back, err := document.Parse(d.Format, out)
+	if err == nil {
+		err = openValues(back, key)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encrypting a file: it could not be decrypted again; encrypt it as binary: %w", err)
+	}
+	if got, err := back.Plain(); err != nil || !bytes.Equal(got, want) {
+		return nil, errors.New("encrypting a file: SOPS would lose a part of it; encrypt it as binary")
+	}
+	return out, nil
 }
 
 // Replace encrypts new contents of an encrypted file with the file's own data key, recipients and rules. Values that
 // did not change keep their ciphertexts, so that a difference shows which keys changed.
-func (w Writer) Replace(format string, encrypted, contents []byte, identities ...age.Identity) ([]byte, error) {
+func (w Writer) Replace(format string, encrypted, contents []byte, identities ...age.Identity) (out []byte, err error) {
+	defer document.Recover(&err)
 	old, err := document.Parse(document.Format(format), encrypted)
 	if err != nil {
 		return nil, fmt.Errorf("changing a file of SOPS: %w", err)
@@ -141,7 +163,8 @@ func onlyAge(m document.Metadata) error {
 }
 
 // Rotate encrypts a file with a new data key, for the recipients of a policy. The rules of the file stay.
-func (w Writer) Rotate(format string, encrypted []byte, p Policy, identities ...age.Identity) ([]byte, error) {
+func (w Writer) Rotate(format string, encrypted []byte, p Policy, identities ...age.Identity) (out []byte, err error) {
+	defer document.Recover(&err)
 	d, err := document.Parse(document.Format(format), encrypted)
 	if err != nil {
 		return nil, fmt.Errorf("rotating the data key: %w", err)

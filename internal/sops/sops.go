@@ -17,9 +17,10 @@ import (
 // version is the version of SOPS whose files this package writes.
 const version = "3.13.3"
 
-// Decrypt decrypts a file in one of the formats yaml, json, dotenv, ini and binary. If no identity matches, the error
+// Decrypt decrypts a file in one of the formats yaml, json, dotenv and binary. If no identity matches, the error
 // is a MissingKeyError. No error contains a value.
-func Decrypt(format string, body []byte, identities ...age.Identity) ([]byte, error) {
+func Decrypt(format string, body []byte, identities ...age.Identity) (out []byte, err error) {
+	defer document.Recover(&err)
 	d, err := document.Parse(document.Format(format), body)
 	if err != nil {
 		return nil, fmt.Errorf("decrypting a file of SOPS: %w", err)
@@ -36,8 +37,13 @@ func decrypt(d document.Document, identities []age.Identity) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return key, openValues(d, key)
+}
+
+// openValues decrypts the values of a document in place, and checks their authentication code.
+func openValues(d document.Document, key []byte) error {
 	mac := newMAC(d.Metadata.Rules)
-	err = d.Walk(func(l document.Leaf) (any, error) {
+	err := d.Walk(func(l document.Leaf) (any, error) {
 		v, err := openLeaf(l, key)
 		if err != nil {
 			return nil, fmt.Errorf("the value of %s: %w", l.Name, err)
@@ -45,18 +51,18 @@ func decrypt(d document.Document, identities []age.Identity) ([]byte, error) {
 		return v, mac.add(v, l.Encrypt)
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	stored, err := open(d.Metadata.MAC, key, d.Metadata.LastModified.Format(time.RFC3339))
 	if err != nil {
-		return nil, fmt.Errorf("the message authentication code: %w", err)
+		return fmt.Errorf("the message authentication code: %w", err)
 	}
 	text, _ := stored.(string)
 	if subtle.ConstantTimeCompare([]byte(text), []byte(mac.sum())) != 1 {
-		return nil, errors.New("the message authentication code does not match: a user or a merge changed values " +
+		return errors.New("the message authentication code does not match: a user or a merge changed values " +
 			"without the key. Restore the file, and change it with `bunsen secret edit`")
 	}
-	return key, nil
+	return nil
 }
 
 // openLeaf decrypts a leaf if the rules encrypt it.

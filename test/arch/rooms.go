@@ -130,7 +130,7 @@ var Rooms = []Room{
 	{"internal/policy/secret/syntax", Pure, nil, nil, "words and keys of a line follow from the line alone"},
 	{"internal/policy/secret", Pure, list("internal/policy/secret/classify", "internal/policy/secret/syntax"), nil, "what is a secret is asked wherever a content is printed, served or compared, so it lies below all of them"},
 	{"internal/sops/rules", Pure, list("internal/sops/document"), yaml, "which keys a file is encrypted for follows from the repository, with and without keys"},
-	{"internal/sops/document", Pure, nil, libs(yaml, list("gopkg.in/ini.v1")), "which keys of an encrypted file changed is asked in reviews, where no key is"},
+	{"internal/sops/document", Pure, nil, yaml, "which keys of an encrypted file changed is asked in reviews, where no key is"},
 	{"internal/sops", Pure, list("internal/sops/document"), list("filippo.io/age"), "the only room that decrypts: the server and the command line link it, the controller and the daemon do not"},
 	{"internal/policy/window", Pure, nil, list("github.com/robfig/cron/v3"), "whether a time lies in a window is arithmetic on calendars"},
 	{"internal/policy/pace", Pure, list("api/...", "internal/policy/window"), kubeTypes, "how carefully a pool is rolled out is read once, for the check of a commit, the rollout, the drain and the preview alike"},

@@ -18,12 +18,16 @@ const (
 	YAML   Format = "yaml"
 	JSON   Format = "json"
 	Dotenv Format = "dotenv"
-	INI    Format = "ini"
 	Binary Format = "binary"
+	// INI is recognised, and refused: SOPS cuts values at ; and #, and loses quotes and repeated keys.
+	INI Format = "ini"
 )
 
-// Formats lists all formats.
-func Formats() []Format { return []Format{YAML, JSON, Dotenv, INI, Binary} }
+// Formats lists the formats that this package reads and writes.
+func Formats() []Format { return []Format{YAML, JSON, Dotenv, Binary} }
+
+var errINI = errors.New("SOPS loses text of INI files (values with ; or #, quotes, repeated keys): encrypt it as " +
+	"binary, which keeps every byte, under a name that does not end in .ini, such as app.sops.conf")
 
 const (
 	// MaxSize is the largest file in bytes. A rendered config must fit into an object of the API server.
@@ -109,13 +113,13 @@ func Detect(name string, body []byte) (format Format, encrypted bool) {
 }
 
 // Parse reads an encrypted file.
-func Parse(format Format, body []byte) (Document, error) {
+func Parse(format Format, body []byte) (d Document, err error) {
+	defer Recover(&err)
 	stored := format
 	if format == Binary {
 		stored = JSON
 	}
-	d, err := parse(stored, body, false)
-	if err != nil {
+	if d, err = parse(stored, body, false); err != nil {
 		return Document{}, err
 	}
 	d.Format = format
@@ -131,15 +135,15 @@ func Parse(format Format, body []byte) (Document, error) {
 }
 
 // ParsePlain reads a file that is not encrypted.
-func ParsePlain(format Format, body []byte) (Document, error) {
+func ParsePlain(format Format, body []byte) (d Document, err error) {
+	defer Recover(&err)
 	if format == Binary {
 		if len(body) > MaxSize {
 			return Document{}, sizeError(len(body))
 		}
 		return Document{Format: Binary, Branches: []Branch{{{"data", string(body)}}}}, nil
 	}
-	d, err := parse(format, body, true)
-	if err != nil {
+	if d, err = parse(format, body, true); err != nil {
 		return Document{}, err
 	}
 	for _, b := range d.Branches {
@@ -151,6 +155,14 @@ func ParsePlain(format Format, body []byte) (Document, error) {
 		}
 	}
 	return d, nil
+}
+
+// Recover turns a panic into an error, for a defer statement: one file that a library cannot take must not end a server
+// that decrypts many. The error leaves out what the library said, which may be a value.
+func Recover(err *error) {
+	if what := recover(); what != nil {
+		*err = fmt.Errorf("the file made a library fail (%T); it is damaged, or encrypt it as binary", what)
+	}
 }
 
 func sizeError(size int) error {
@@ -172,7 +184,7 @@ func parse(format Format, body []byte, aliases bool) (Document, error) {
 	case Dotenv:
 		d.Branches, err = readDotenv(body)
 	case INI:
-		d.Branches, err = readINI(body)
+		return Document{}, errINI
 	default:
 		return Document{}, fmt.Errorf("unknown format %q; use one of %v", format, Formats())
 	}
@@ -201,6 +213,7 @@ func (d Document) Plain() ([]byte, error) {
 func (d Document) Encrypted() ([]byte, error) { return d.write(d.embed()) }
 
 func (d Document) write(branches []Branch) (out []byte, err error) {
+	defer Recover(&err)
 	switch d.Format {
 	case YAML:
 		out, err = writeYAML(branches)
@@ -208,8 +221,6 @@ func (d Document) write(branches []Branch) (out []byte, err error) {
 		out, err = writeJSON(branches[0])
 	case Dotenv:
 		out, err = writeDotenv(branches[0])
-	case INI:
-		out, err = writeINI(branches[0])
 	}
 	if err != nil {
 		return nil, fmt.Errorf("writing the file as %s: %w", d.Format, err)

@@ -7,12 +7,11 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"gopkg.in/ini.v1"
 )
 
 func readDotenv(body []byte) ([]Branch, error) {
 	var b Branch
+	seen := map[string]bool{}
 	for i, line := range strings.Split(string(body), "\n") {
 		if line == "" {
 			continue
@@ -25,6 +24,10 @@ func readDotenv(body []byte) ([]Branch, error) {
 		if !ok {
 			return nil, fmt.Errorf("line %d has no `=`", i+1) // not the line: it may be a secret
 		}
+		if seen[key] {
+			return nil, fmt.Errorf("line %d: the key %q occurs twice", i+1, key)
+		}
+		seen[key] = true
 		b = append(b, Item{key, strings.ReplaceAll(value, `\n`, "\n")})
 	}
 	if len(b) > maxValues {
@@ -69,86 +72,4 @@ func flatText(v any) (string, error) {
 		return text, nil
 	}
 	return "", errors.New("this format has no lists, mappings or empty values")
-}
-
-var iniOptions = ini.LoadOptions{AllowNonUniqueSections: true}
-
-func readINI(body []byte) ([]Branch, error) {
-	f, err := ini.LoadSources(iniOptions, body)
-	if err != nil {
-		return nil, errors.New("it is not valid INI") // the library's text repeats the line, which may be a secret
-	}
-	var b Branch
-	values := 0
-	for _, s := range f.Sections() {
-		section := Branch{}
-		if s.Comment != "" {
-			section = append(section, Item{Comment{Text: iniComment(s.Comment)}, nil})
-		}
-		for _, k := range s.Keys() {
-			section = append(section, Item{k.Name(), k.Value()})
-			if k.Comment != "" {
-				section = append(section, Item{Comment{Text: iniComment(k.Comment)}, nil})
-			}
-		}
-		if values += len(section); values > maxValues {
-			return nil, fmt.Errorf("the file has more than %d values", maxValues)
-		}
-		b = append(b, Item{s.Name(), section})
-	}
-	return []Branch{b}, nil
-}
-
-func iniComment(text string) string {
-	switch {
-	case strings.HasPrefix(text, ";"):
-		return strings.TrimLeft(text, "; ")
-	case strings.HasPrefix(text, "#"):
-		return strings.TrimLeft(text, "# ")
-	}
-	return text
-}
-
-func writeINI(b Branch) ([]byte, error) {
-	f := ini.Empty(iniOptions)
-	f.DeleteSection(ini.DefaultSection)
-	for _, it := range b {
-		name, ok := it.Key.(string)
-		items, isSection := it.Value.(Branch)
-		if !ok || !isSection {
-			return nil, errors.New("a file in INI has sections at its top, and nothing else")
-		}
-		section, err := f.NewSection(name)
-		if err != nil {
-			return nil, err
-		}
-		if err := writeSection(section, items); err != nil {
-			return nil, err
-		}
-	}
-	var out bytes.Buffer
-	_, err := f.WriteTo(&out)
-	return out.Bytes(), err
-}
-
-func writeSection(section *ini.Section, items Branch) error {
-	var last *ini.Key
-	for i, it := range items {
-		c, isComment := it.Key.(Comment)
-		switch {
-		case isComment && i == 0:
-			section.Comment = c.Text
-		case isComment && last != nil:
-			last.Comment = c.Text
-		case !isComment:
-			text, err := flatText(it.Value)
-			if err != nil {
-				return err
-			}
-			if last, err = section.NewKey(it.Key.(string), text); err != nil {
-				return errors.New("a key is not valid in INI")
-			}
-		}
-	}
-	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // jsonReader reads JSON with the order of its keys.
@@ -51,6 +52,9 @@ func (r *jsonReader) value(depth int) (any, error) {
 	case json.Number:
 		if i, err := t.Int64(); err == nil {
 			return int(i), nil
+		}
+		if !strings.ContainsAny(t.String(), ".eE") {
+			return nil, errors.New("a number is too large; write it as a text")
 		}
 		return t.Float64()
 	}

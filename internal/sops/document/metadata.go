@@ -97,15 +97,8 @@ func split(format Format, b Branch) (metadata, rest Branch, err error) {
 			rest = append(rest, it)
 		}
 	}
-	if metadata == nil || format != Dotenv && format != INI {
+	if metadata == nil || format != Dotenv {
 		return metadata, rest, nil
-	}
-	if format == INI {
-		for i, it := range metadata {
-			if s, ok := it.Value.(string); ok {
-				metadata[i].Value = strings.ReplaceAll(s, `\n`, "\n")
-			}
-		}
 	}
 	metadata, err = unflatten(metadata)
 	return metadata, rest, err

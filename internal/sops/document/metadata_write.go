@@ -55,18 +55,9 @@ func ageList(group []Recipient) []any {
 // embed returns the branches with the metadata in each.
 func (d Document) embed() []Branch {
 	metadata := d.Metadata.branch()
-	switch d.Format {
-	case Dotenv:
+	if d.Format == Dotenv {
 		metadata = flatten("sops_", metadata)
-	case INI:
-		metadata = flatten("", metadata)
-		for i, it := range metadata {
-			if s, ok := it.Value.(string); ok {
-				metadata[i].Value = strings.ReplaceAll(s, "\n", `\n`)
-			}
-		}
-	}
-	if d.Format != Dotenv {
+	} else {
 		metadata = Branch{{"sops", metadata}}
 	}
 	var out []Branch

@@ -155,9 +155,13 @@ func (r *yamlReader) value(n *yaml.Node, done bool, depth int) (any, error) {
 	if err := n.Decode(&v); err != nil {
 		return nil, err
 	}
-	switch v.(type) {
-	case string, int, float64, bool, time.Time, nil:
+	switch f := v.(type) {
+	case string, int, bool, time.Time, nil:
 		return v, nil
+	case float64:
+		if strings.Trim(n.Value, "+-0123456789_") != "" || f == 0 {
+			return v, nil
+		}
 	}
 	return nil, fmt.Errorf("line %d: the number %s is too large", n.Line, n.Value)
 }

@@ -25,7 +25,6 @@ a=(--age "${to[0]}"); ab=(--age "${to[0]},${to[1]}")
 for f in app.yaml comments.yaml types.yaml multi.yaml nested.yaml text.yaml; do make $f yaml yaml "${a[@]}"; done
 for f in app.json types.json nested.json; do make $f json json "${a[@]}"; done
 for f in app.env comments.env; do make $f env dotenv "${a[@]}"; done
-for f in app.ini comments.ini; do make $f ini ini "${a[@]}"; done
 for f in app.yaml random.bin text.txt; do make $f bin binary "${a[@]}"; done
 for f in app.yaml types.yaml; do
   make $f yaml yaml "${ab[@]}"
@@ -36,10 +35,8 @@ for f in app.yaml types.yaml; do
 done
 make app.json json json "${a[@]}" --encrypted-regex '^pass'
 make app.env env dotenv "${a[@]}" --encrypted-regex PASS
-make app.ini ini ini "${a[@]}" --encrypted-regex '^pass'
 make app.yaml yaml yaml --age "$pq"
 make app.env env dotenv "${ab[@]}"
-make app.ini ini ini "${ab[@]}"
 make text.txt bin binary "${ab[@]}"
 # configured NAME EXTENSION TYPE encrypts plain/NAME by the creation rules in rules.yaml.
 configured() {
@@ -62,7 +59,6 @@ for threshold in 2 3; do
   configured app.yaml yaml yaml
   configured app.json json json
   configured app.env env dotenv
-  configured app.ini ini ini
   configured text.txt bin binary
 done
 rm -f rules.yaml all.txt
