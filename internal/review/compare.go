@@ -147,6 +147,9 @@ func comparePool(name string, from, to Pool, t terms) PoolChange {
 	for i, c := range decision.Items {
 		at, attributes := placesOf(c.Change, from, to)
 		diff, parts, rules := t.differ.Difference(pairs[i])
+		if pairs[i].Unread() {
+			out.Unreadable = append(out.Unreadable, c.Name)
+		}
 		out.Items = append(out.Items, Item{
 			Kind: string(c.Kind), Path: c.Name, Change: string(c.Verb), Parts: parts,
 			Actions: actions(c.Actions), Effect: c.Effect, Why: c.Why, AvoidReboot: avoidance(c, from, to, t.policy),

@@ -134,6 +134,8 @@ type Remarks struct {
 	CheckedOnNode []string `json:"checkedOnNode,omitempty"`
 	// Fetches is what running nodes download before they are drained.
 	Fetches []downloads.Fetch `json:"fetches,omitempty"`
+	// Unreadable are the paths of files whose new content is encrypted. Whoever has the public key can have written it.
+	Unreadable []string `json:"unreadable,omitempty"`
 	// NewMarks are the marks of head that base does not have and that match a changed item. These marks hide nothing in
 	// this comparison.
 	NewMarks []string `json:"newMarks,omitempty"`

@@ -127,13 +127,18 @@ func (w Writer) Replace(format string, encrypted, contents []byte, identities ..
 		return nil, fmt.Errorf("changing a file of SOPS: %w", err)
 	}
 	before := previous{}
-	texts := old.Values()
+	var texts []any // what is stored, in the order of the leaves
+	_ = old.Walk(func(l document.Leaf) (any, error) {
+		texts = append(texts, l.Value)
+		return l.Value, nil
+	})
 	key, err := decrypt(old, identities)
 	if err != nil {
 		return nil, fmt.Errorf("changing a file of SOPS: %w", err)
 	}
 	_ = old.Walk(func(l document.Leaf) (any, error) { // it has been walked before
-		if text, ok := texts[l.Name]; ok && l.Encrypt {
+		text, ok := texts[0].(string)
+		if texts = texts[1:]; ok && l.Encrypt {
 			before[l.Name+"\x00"+l.AdditionalData()] = ciphertext{l.Value, text}
 		}
 		return l.Value, nil

@@ -212,5 +212,9 @@ func values(t *testing.T, body []byte) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d.Values()
+	out := map[string]string{}
+	for _, e := range d.Entries() {
+		out[e.Name] = e.Text
+	}
+	return out
 }

@@ -35,8 +35,9 @@ type part struct {
 	content []byte
 	// shown is the content with its secrets masked.
 	shown secret.Result
-	// encrypted is the file that SOPS encrypted, or nil.
+	// encrypted is the file that SOPS encrypted, or nil. If marked is true, its values in the clear are not shown.
 	encrypted *document.Document
+	marked    bool
 }
 
 func newPart(name, path string, content []byte, marked secret.Paths) part {

@@ -14,6 +14,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/internal/policy/secret"
 	"github.com/bunsen-os/bunsen/internal/sops"
+	"github.com/bunsen-os/bunsen/internal/sops/document"
 )
 
 var writer = sops.Writer{Random: rand.Reader, Now: time.Unix(1e9, 0)}
@@ -77,12 +78,12 @@ func TestADifferenceNamesTheChangedKeysOfAnEncryptedFile(t *testing.T) {
 	first, err := writer.Encrypt("yaml", []byte(text), to)
 	old := url(first, err)
 	for name, c := range map[string]struct{ from, to, want string }{
-		"added":   {"", old, "encrypted content added (yaml, for " + id.Recipient().String() + ")\n+key a\n+key c_unencrypted\n+key list[0].x\n"},
+		"added":   {"", old, "encrypted content added (yaml, for " + id.Recipient().String() + ")\n+key a\n+key list[0].x\n+c_unencrypted: \"clear\"\n"},
 		"removed": {old, "", "encrypted content removed (yaml)\n"},
 		"changed": {
 			old, url(writer.Replace("yaml", first,
 				[]byte("a: hunter2\nlist:\n    - x: hunter3\nd: 1\nc_unencrypted: seen\n"), id)),
-			"encrypted content changed\n~key c_unencrypted\n+key d\n~key list[0].x\n",
+			"encrypted content changed\n~key list[0].x\n+key d\n-c_unencrypted: \"clear\"\n+c_unencrypted: \"seen\"\n",
 		},
 		"saved again": {old, url(writer.Replace("yaml", first, []byte(text), id)), "re-encrypted, same keys and values\n"},
 		"rotated": {
@@ -91,11 +92,74 @@ func TestADifferenceNamesTheChangedKeysOfAnEncryptedFile(t *testing.T) {
 				"\n+recipient " + second.Recipient().String() + "\n~key a\n~key list[0].x\n",
 		},
 		"in the clear before": {"data:,password%3Dhunter2", old, "content changed from clear text to encrypted (yaml"},
-		"in the clear after":  {old, "data:,password%3Dhunter2", "content changed from encrypted to clear text\n"},
+		"in the clear after":  {old, "data:,user%3Dme", "content changed from encrypted to clear text\n@@ -0,0 +1 @@\n+user=me"},
 	} {
 		got := difference(c.from, c.to, nil)
 		if !strings.Contains(got, c.want) || strings.Contains(got, "hunter") {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, c.want)
 		}
+	}
+}
+
+// Whoever has no key can change all that the authentication code of SOPS does not cover. Each such change decrypts, and
+// is a line of the review.
+func TestWhatIsNotAuthenticatedIsInTheReview(t *testing.T) {
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := sops.Policy{Groups: [][]string{{id.Recipient().String()}}}
+	seal := func(format, text string) string {
+		t.Helper()
+		out, err := writer.Encrypt(format, []byte(text), to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	settings := seal("yaml", "allow_unencrypted: \"yes\"\na:\n    b: 1\nl_unencrypted:\n    - x\n    - z\n")
+	env := seal("dotenv", "REQUIRE_AUTH=yes\nTOKEN=x\n")
+	only, err := writer.Encrypt("dotenv", []byte("PATH=/bin\nX=1\n"), sops.Policy{
+		Groups: to.Groups, Rules: document.Rules{EncryptedRegex: "^X$", MACOnlyEncrypted: true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var nested []string
+	for line := range strings.SplitSeq(settings, "\n") {
+		if rest, is := strings.CutPrefix(line, "    b: "); is {
+			nested[len(nested)-1] = `"a:b": ` + rest
+			continue
+		}
+		nested = append(nested, line)
+	}
+	for name, c := range map[string]struct{ format, from, to, want string }{
+		"a renamed key": {"yaml", settings, strings.Replace(settings, "allow_u", "deny_u", 1),
+			"+deny_unencrypted: \"yes\"\n-allow_unencrypted: \"yes\"\n"},
+		"an empty text":       {"yaml", settings, "x: \"\"\n" + settings, "+x: \"\"\n"},
+		"an empty list":       {"yaml", settings, "x: []\n" + settings, "+x: []\n"},
+		"an empty mapping":    {"yaml", settings, "x: {}\n" + settings, "+x: {}\n"},
+		"a null":              {"yaml", settings, "x: null\n" + settings, "+x: null\n"},
+		"a comment":           {"yaml", settings, "# look\n" + settings, "+# look\n"},
+		"another place":       {"yaml", settings, strings.Join(nested, "\n"), "+key \"a:b\"\n-key a.b\n"},
+		"an empty variable":   {"dotenv", env, "X=\n" + env, "+X: \"\"\n"},
+		"a clear value":       {"dotenv", string(only), strings.Replace(string(only), "/bin", "/tmp", 1), "-PATH: \"/bin\"\n+PATH: \"/tmp\"\n"},
+		"a comment of dotenv": {"dotenv", env, "#x\n" + env, "+#x\n"},
+	} {
+		if _, err := sops.Decrypt(c.format, []byte(c.to), id); err != nil {
+			t.Errorf("%s: the file does not decrypt: %v", name, err)
+		}
+		got := difference(secretref.SOPSURL(c.format, []byte(c.from)), secretref.SOPSURL(c.format, []byte(c.to)), nil)
+		if !strings.Contains(got, c.want) || strings.Contains(got, "same keys and values") {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, got, c.want)
+		}
+	}
+	marked := difference("data:,", secretref.SOPSURL("dotenv", only), secret.Paths{"/etc/app.yaml"})
+	if strings.Contains(marked, "/bin") || !strings.Contains(marked, "+PATH: (hidden)\n") {
+		t.Errorf("a marked path: got\n%s", marked)
+	}
+	if !strings.Contains(difference(secretref.SOPSURL("yaml", []byte("c: [")), secretref.SOPSURL("yaml",
+		[]byte(settings)), nil), "+l_unencrypted[1]: \"z\"\n") {
+		t.Error("the new file is not shown after a damaged one")
 	}
 }

@@ -16,6 +16,9 @@ func writeCallouts(c review.Comparison, b *strings.Builder, room int) {
 			all = append(all, fmt.Sprintf(format, codes(r.pools), r.text))
 		}
 	}
+	say(func(p review.PoolChange) []string {
+		return each(unreadableTexts(p), prose)
+	}, "⚠ **Not reviewable in %s:** %s")
 	for _, w := range c.Warnings {
 		all = append(all, "⚠ **Warning:** "+prose(warningText(w)))
 	}

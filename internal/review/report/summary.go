@@ -16,6 +16,9 @@ func Summary(c review.Comparison) string {
 	if n := len(c.Warnings); n > 0 {
 		warned = ", " + count(n, "warning")
 	}
+	if n := unreadableCount(c); n > 0 {
+		warned += ", " + count(n, "file") + " not reviewable"
+	}
 	if h := c.HiddenItems; h != nil {
 		warned += ", " + thousands(h.Items) + " hidden"
 	}

@@ -98,6 +98,7 @@ func warnings(c review.Comparison) (out []string) {
 				r.text).Replace(format)))
 		}
 	}
+	say(unreadableTexts, "in POOLS, TEXT")
 	for _, w := range c.Warnings {
 		out = append(out, safetext.Line("warning: "+warningText(w)))
 	}

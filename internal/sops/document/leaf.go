@@ -85,6 +85,25 @@ func (d Document) Walk(visit func(Leaf) (any, error)) error {
 type walker struct {
 	rules Rules
 	visit func(Leaf) (any, error)
+	// empty, if set, gets values that have no leaf: null, and empty lists and mappings.
+	empty func(name, text string)
+}
+
+// without reports a value that has no leaf.
+func (w walker) without(name, text string) {
+	if w.empty != nil {
+		w.empty(name, text)
+	}
+}
+
+// plainKey matches keys that names show without quotes. Others have quotes, so that "a.b" is not b below a.
+var plainKey = regexp.MustCompile(`^[A-Za-z0-9_/-]+$`)
+
+func nameBelow(name, key string) string {
+	if !plainKey.MatchString(key) {
+		key = strconv.Quote(key)
+	}
+	return strings.TrimPrefix(name+"."+key, ".")
 }
 
 // branch visits the leaves of a mapping. The argument above has the comments that apply to it.
@@ -109,7 +128,7 @@ func (w walker) branch(b Branch, path []string, name string, above [][]string) e
 			return errors.New("the file has a key that is no text")
 		}
 		under := append(path[:len(path):len(path)], key)
-		v, err := w.value(it.Value, under, strings.TrimPrefix(name+"."+key, "."), active)
+		v, err := w.value(it.Value, under, nameBelow(name, key), active)
 		if err != nil {
 			return err
 		}
@@ -121,10 +140,17 @@ func (w walker) branch(b Branch, path []string, name string, above [][]string) e
 func (w walker) value(v any, path []string, name string, above [][]string) (any, error) {
 	switch v := v.(type) {
 	case nil:
+		w.without(name, "null")
 		return nil, nil
 	case Branch:
+		if len(v) == 0 {
+			w.without(name, "{}")
+		}
 		return v, w.branch(v, path, name, above)
 	case []any:
+		if len(v) == 0 {
+			w.without(name, "[]")
+		}
 		active := append(above[:len(above):len(above)], nil)
 		last, n := len(active)-1, 0
 		for i, item := range v {
@@ -219,21 +245,50 @@ func (d Document) check() error {
 	return err
 }
 
-// Values returns the values by name, as they are stored: ciphertexts, and values in the clear. Comments are left out.
-func (d Document) Values() map[string]string {
-	out := map[string]string{}
-	for i := range d.Branches {
-		one := Document{Branches: d.Branches[i : i+1], Metadata: d.Metadata}
-		_ = one.Walk(func(l Leaf) (any, error) { // Parse has walked it before
-			if _, isComment := l.Value.(Comment); !isComment {
-				name := l.Name
-				if len(d.Branches) > 1 {
-					name = fmt.Sprintf("document %d: %s", i+1, name)
-				}
-				out[name] = fmt.Sprint(l.Value)
-			}
+// Entry is one line of a file as a reviewer without a key reads it: a value, an empty list or mapping, or a comment.
+type Entry struct {
+	// Name is the name of a Leaf, after the number of its document if the file has several.
+	Name string
+	// Text is the ciphertext, or the value as it stands in the file; texts have quotes.
+	Text string
+	// Encrypted reports whether Text is a ciphertext.
+	Encrypted, Comment bool
+}
+
+// Entries returns everything that a file holds besides its metadata, in its order. The authentication code of SOPS does
+// not cover keys in the clear, comments, and empty or missing values, so whoever compares files compares these entries.
+func (d Document) Entries() []Entry {
+	var out []Entry
+	for i, b := range d.Branches {
+		prefix, had := "", len(out)
+		if len(d.Branches) > 1 {
+			prefix = fmt.Sprintf("document %d: ", i+1)
+		}
+		w := walker{rules: d.Metadata.Rules, visit: func(l Leaf) (any, error) {
+			out = append(out, entryOf(prefix, l))
 			return l.Value, nil
-		})
+		}, empty: func(name, text string) { out = append(out, Entry{Name: prefix + name, Text: text}) }}
+		_ = w.branch(b, nil, "", nil) // Parse has walked it before
+		if len(out) == had {
+			out = append(out, Entry{Name: prefix + "(empty)", Text: "{}"})
+		}
 	}
 	return out
+}
+
+func entryOf(prefix string, l Leaf) Entry {
+	e := Entry{Name: prefix + l.Name, Encrypted: l.Encrypt && Ciphertext(l.Value)}
+	switch v := l.Value.(type) {
+	case Comment:
+		e.Comment, e.Text = true, v.Text
+	case string:
+		if e.Text = v; !e.Encrypted {
+			e.Text = strconv.Quote(v)
+		}
+	case time.Time:
+		e.Text = v.Format(time.RFC3339Nano)
+	default:
+		e.Text = fmt.Sprint(v)
+	}
+	return e
 }

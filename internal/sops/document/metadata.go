@@ -53,6 +53,29 @@ func (m Metadata) Recipients() []string {
 	return slices.Compact(out)
 }
 
+// RuleTexts returns the rules by which values are encrypted, and how many key groups decrypt the file together. Nothing
+// authenticates them.
+func (m Metadata) RuleTexts() []string {
+	var out []string
+	for _, it := range m.branch() {
+		switch text := fmt.Sprint(it.Value); it.Key {
+		case "lastmodified", "mac", "version", "age", "key_groups":
+		default:
+			out = append(out, fmt.Sprint(it.Key)+": "+text)
+		}
+	}
+	for i, g := range m.Groups {
+		if len(m.Groups) > 1 {
+			names := make([]string, len(g))
+			for k, r := range g {
+				names[k] = r.String()
+			}
+			out = append(out, fmt.Sprintf("key group %d: %s", i+1, strings.Join(names, ", ")))
+		}
+	}
+	return out
+}
+
 // recipientNames maps the kinds of recipients to the fields that make up their names.
 var recipientNames = map[string][]string{
 	"age": {"recipient"}, "pgp": {"fp"}, "kms": {"arn"}, "gcp_kms": {"resource_id"},
