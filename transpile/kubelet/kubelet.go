@@ -38,6 +38,9 @@ func Configuration(in object.Input) (object.Output, []origin.Finding) {
 			settings[k] = v
 		}
 	}
+	if len(settings) <= 2 { // apiVersion and kind
+		t.Errorf("$", "document", "the KubeletConfiguration sets nothing: write the kubelet's fields")
+	}
 	t.settings(settings, "$", false)
 	t.write(settings, "$.kind")
 	return t.end()
@@ -54,7 +57,14 @@ func Config(in object.Input) (object.Output, []origin.Finding) {
 		return t.End()
 	}
 	spec, _ := t.Object["spec"].(map[string]any)
-	settings, _ := spec["kubeletConfig"].(map[string]any)
+	settings, isMapping := spec["kubeletConfig"].(map[string]any)
+	switch value := spec["kubeletConfig"]; {
+	case value != nil && !isMapping: // The type of the field accepts everything.
+		t.Errorf(settingsPath, "field", "not a KubeletConfig: spec.kubeletConfig is a mapping of the kubelet's fields, and "+
+			"this is none: write the fields below it, without | and without -")
+	case isMapping && len(settings) == 0:
+		t.Errorf(settingsPath, "document", "kubeletConfig is empty: write the kubelet's fields below it, or remove it")
+	}
 	t.CheckSelector(kc.Spec.MachineConfigPoolSelector)
 	sizing := kc.Spec.AutoSizingReserved != nil && *kc.Spec.AutoSizingReserved
 	if settings != nil {

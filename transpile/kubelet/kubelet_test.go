@@ -139,7 +139,7 @@ func TestFieldsThatDecideWhetherANodeComesBackAreRefusedAtTheirLine(t *testing.T
 	}
 	_, findings := kubelet.Config(input("worker", objectHead+"  autoSizingReserved: true\n"+
 		"  kubeletConfig: {systemReserved: {cpu: 1}}\n", "$.spec.kubeletConfig.systemReserved.cpu"))
-	refused(t, findings, "is a number here and should be of type string; put it in quotes")
+	refused(t, findings, "is a number here and should be a text; put it in quotes")
 	_, findings = kubelet.Config(input("worker", objectHead+"  autoSizingReserved: true\n"+
 		"  kubeletConfig: {systemReserved: {cpu: \"1\"}}\n", "$.spec.kubeletConfig.systemReserved"))
 	refused(t, findings, "systemReserved is not supported: autoSizingReserved is on")
@@ -155,7 +155,7 @@ func TestWhatIsNoKubeletConfigIsSaidAtItsLine(t *testing.T) {
 	for _, c := range []struct{ sentence, path, source, want string }{
 		{"an unknown field", "$.spec.logLvl", objectHead + "  logLvl: 3\n", `unknown field "spec.logLvl": a KubeletConfig has none`},
 		{"an unknown field of the kubelet's", "$.spec.kubeletConfig.maxpods", objectHead + "  kubeletConfig: {maxpods: 3}\n", `unknown field "maxpods": a KubeletConfiguration has none`},
-		{"a value of another type", "$.spec.kubeletConfig.maxPods", objectHead + "  kubeletConfig: {maxPods: many}\n", "maxPods is a string here and should be of type int32"},
+		{"a value of another type", "$.spec.kubeletConfig.maxPods", objectHead + "  kubeletConfig: {maxPods: many}\n", "maxPods is a text here and should be a whole number"},
 		{"a time that is none", "$.spec.kubeletConfig.nodeStatusUpdateFrequency", objectHead + "  kubeletConfig: {nodeStatusUpdateFrequency: soon}\n", "not a KubeletConfiguration: "},
 		{"another kind within", "$.spec.kubeletConfig.kind", objectHead + "  kubeletConfig: {kind: KubeProxyConfiguration}\n", "a KubeletConfiguration belongs here"},
 		{"another version within", "$.spec.kubeletConfig.apiVersion", objectHead + "  kubeletConfig: {apiVersion: kubelet.config.k8s.io/v1alpha1}\n", "is read as kubelet.config.k8s.io/v1beta1"},
@@ -163,6 +163,10 @@ func TestWhatIsNoKubeletConfigIsSaidAtItsLine(t *testing.T) {
 		{"a selector for another pool", "$.spec.machineConfigPoolSelector", objectHead + "  logLevel: 1\n  machineConfigPoolSelector: {matchLabels: {a: b}}\n", "this selector does not select worker"},
 		{"a selector that chooses nothing", "$.spec.machineConfigPoolSelector", objectHead + "  logLevel: 1\n  machineConfigPoolSelector: {}\n", "this selector does not select worker"},
 		{"a document that says nothing", "$.spec", objectHead + "  {}\n", "the KubeletConfig says nothing"},
+		{"settings as a text", "$.spec.kubeletConfig", objectHead + "  kubeletConfig: |\n    maxPods: 5\n", "spec.kubeletConfig is a mapping"},
+		{"settings as a text beside a log level", "$.spec.kubeletConfig", objectHead + "  logLevel: 1\n  kubeletConfig: x\n", "spec.kubeletConfig is a mapping"},
+		{"settings as a list", "$.spec.kubeletConfig", objectHead + "  kubeletConfig: [maxPods]\n", "spec.kubeletConfig is a mapping"},
+		{"settings that are empty", "$.spec.kubeletConfig", objectHead + "  kubeletConfig: {}\n", "kubeletConfig is empty"},
 		{"an unknown profile", "$.spec.tlsSecurityProfile.type", objectHead + "  tlsSecurityProfile: {type: Best}\n", "none of Old, Intermediate, Modern and Custom"},
 		{"an unknown cipher", "$.spec.tlsSecurityProfile.custom.ciphers.0", objectHead + "  tlsSecurityProfile: {type: Custom, custom: {ciphers: [ROT13], minTLSVersion: VersionTLS12}}\n", "no cipher that a kubelet has"},
 		{"an empty custom profile", "$.spec.tlsSecurityProfile", objectHead + "  tlsSecurityProfile: {type: Custom}\n", "under `custom`"},
@@ -173,7 +177,9 @@ func TestWhatIsNoKubeletConfigIsSaidAtItsLine(t *testing.T) {
 		_, findings := kubelet.Config(input("worker", c.source, c.path))
 		t.Run(c.sentence, func(t *testing.T) { refused(t, findings, c.want) })
 	}
-	_, findings := kubelet.Configuration(input("worker", "- a\n", "$.x"))
+	_, findings := kubelet.Configuration(input("worker", plainHead, "$"))
+	refused(t, findings, "sets nothing")
+	_, findings = kubelet.Configuration(input("worker", "- a\n", "$.x"))
 	if !origin.Fatal(findings) {
 		t.Error("a list is taken for a configuration")
 	}

@@ -213,10 +213,7 @@ func mistyped(field string, object map[string]any, into any) (problem string, si
 	if err != nil || !errors.As(json.Unmarshal(raw, into), &typed) || typed.Field == "" {
 		return "", false
 	}
-	problem = fmt.Sprintf("%s is a %s here and should be of type %s", field, typed.Value, typed.Type)
-	if typed.Value == "array" {
-		problem = fmt.Sprintf("%s is a list here and should be of type %s", field, typed.Type)
-	}
+	problem = fmt.Sprintf("%s is %s here and should be %s", field, typeOfValue(typed.Value), typeName(typed.Type))
 	switch {
 	case typed.Type == reflect.TypeFor[metav1.Duration]():
 		problem = field + " is no duration; " + durations
@@ -228,6 +225,44 @@ func mistyped(field string, object map[string]any, into any) (problem string, si
 	return problem, single
 }
 
+// typeOfValue describes a value by the words that encoding/json has for it.
+func typeOfValue(value string) string {
+	switch word, _, _ := strings.Cut(value, " "); word {
+	case "string":
+		return "a text"
+	case "array":
+		return "a list"
+	case "object":
+		return "a mapping"
+	case "bool":
+		return "true or false"
+	default:
+		return "a number"
+	}
+}
+
+// typeName describes a type of Go in the words of YAML.
+func typeName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return typeName(t.Elem())
+	case reflect.String:
+		return "a text"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return "a whole number"
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "a whole number from 0"
+	default:
+		return "a mapping"
+	}
+}
+
 // durations explains how to write a duration.
 const durations = "write 1h, 30m or 1h30m"
 
@@ -236,6 +271,9 @@ func untyped(field string, err error) string {
 	text := err.Error()
 	if duration, ok := strings.CutPrefix(text, "time: "); ok && strings.Contains(duration, "duration") {
 		return fmt.Sprintf("%s: %s; %s", field, duration, durations)
+	}
+	if strings.HasPrefix(text, "quantities must match") {
+		return field + " is no quantity; write it as 8192, 500m, 10Mi or 1Gi"
 	}
 	return field + ": " + text
 }

@@ -32,9 +32,9 @@ func TestDecodeSaysWhichFieldIsWrong(t *testing.T) {
 	for _, c := range []struct{ sentence, source, path, want string }{
 		{"an unknown field", "nam: a\n", "$.spec.x.nam", `unknown field "nam": a thing has none of that name`},
 		{"an unknown field of an item", "more: [{matchlabels: {}}]\n", "$.spec.x.more.0.matchlabels", `unknown field "more.0.matchlabels"`},
-		{"a number for a text", "name: 5\n", "$.spec.x.name", "name is a number here and should be of type string; put it in quotes"},
+		{"a number for a text", "name: 5\n", "$.spec.x.name", "name is a number here and should be a text; put it in quotes"},
 		{"a time that is none", "name: a\nevery: soon\n", "$.spec.x.every", "not a thing: "},
-		{"a text for a list, below a struct that a document does not see", "pools: a\n", "$.spec.x.pools", "not a thing: pools is a string here and should be of type []string; put it in brackets"},
+		{"a text for a list, below a struct that a document does not see", "pools: a\n", "$.spec.x.pools", "not a thing: pools is a text here and should be a list; put it in brackets"},
 		{"a duration with a space", "windows: [{duration: 1h}, {duration: 1 hour}]\n", "$.spec.x.windows.1.duration", "windows[1].duration: unknown unit \" hour\" in duration \"1 hour\"; write 1h, 30m or 1h30m"},
 		{"a map's value", "times: {a: x, b: [1]}\n", "$.spec.x.times.b", "times.b is a list here"},
 	} {
@@ -54,7 +54,7 @@ func TestDecodeSaysWhichFieldIsWrong(t *testing.T) {
 	}
 	found := object.Part{Object: several, Path: "$", What: "thing"}.Decode(&thing{})
 	if len(found) != 3 || !strings.Contains(found[0].Message, "soon") || !strings.Contains(found[1].Message,
-		"name is a number") || !strings.Contains(found[2].Message, "spec.Size is a string") {
+		"name is a number") || !strings.Contains(found[2].Message, "spec.Size is a text") {
 		t.Errorf("not all is said at once: %+v", found)
 	}
 	o, err := object.Read([]byte("name: a\nevery: 5s\n"))

@@ -1,6 +1,7 @@
 package overlay
 
 import (
+	"maps"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
@@ -80,6 +81,7 @@ func (d *document) finish(b *builder) documents.Document {
 	}
 	d.removeAdded()
 	left := documents.Entries(content, d.file.Info.Lists)
+	maps.Copy(left, documents.WholeEntries(content, d.file.Info.Lists))
 	// A later layer has added the entry again, so it is not lost.
 	d.effects = slices.DeleteFunc(d.effects, func(e effect) bool {
 		_, again := left[e.entry]

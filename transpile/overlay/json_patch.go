@@ -3,6 +3,7 @@ package overlay
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 	"sigs.k8s.io/kustomize/api/filters/patchjson6902"
@@ -22,7 +23,7 @@ func applyOperations(b *builder, p *kustomization.Patch, c change) bool {
 			return d.fatal(op.At, "too-large", "patching all documents needs more work than a repository of this "+
 				"size may request: use fewer operations that select many documents")
 		}
-		before := documents.Entries(d.content(), lists)
+		before, wholeBefore := documents.Entries(d.content(), lists), documents.WholeEntries(d.content(), lists)
 		if !runOperation(op, d, p.File) || !c.checkSize() {
 			return false
 		}
@@ -31,25 +32,58 @@ func applyOperations(b *builder, p *kustomization.Patch, c change) bool {
 		}) {
 			continue // The operation has renamed an item, so the item is not lost.
 		}
-		for _, e := range removedEntries(before, documents.Entries(d.content(), lists)) {
+		after := documents.Entries(d.content(), lists)
+		for _, e := range removedEntries(before, after) {
 			d.effects = append(d.effects, effect{
 				step: c.step, what: removed, entry: e, at: op.At,
 				was: d.entryPosition(before[e], e),
 			})
 		}
+		for _, e := range removedOfWhole(before, after, wholeBefore, documents.WholeEntries(d.content(), lists)) {
+			if !entersList(op.Path, d.file.Info.Section, e) {
+				d.effects = append(d.effects, effect{
+					step: c.step, what: removed, entry: e, at: op.At, was: d.files.Pos(wholeBefore[e]),
+				})
+			}
+		}
 	}
 	return true
+}
+
+// entersList reports whether the path of an operation leads into the list of an entry, so that the operation names the
+// item itself.
+func entersList(path []string, section string, e documents.Entry) bool {
+	words := strings.Split(e.List, ".")
+	if section != "" && len(path) > 0 && path[0] == section {
+		path = path[1:]
+	}
+	for _, key := range path {
+		_, err := strconv.Atoi(key)
+		switch isIndex := err == nil || key == "-"; {
+		case len(words) == 0:
+			return true
+		case isIndex:
+		case key == words[0]:
+			words = words[1:]
+		default:
+			return false
+		}
+	}
+	return false
 }
 
 // runOperation runs one operation with kustomize. kustomize converts the result to JSON, which has no lines. So
 // runOperation also applies the operation to the nodes and copies their positions to the result.
 func runOperation(op kustomization.Operation, d *document, file string) bool {
 	before := d.root
-	n := kyaml.NewRNode(yamltree.Copy(before, 0))
+	given := yamltree.Copy(before, 0)
+	documents.MarkTabs(given)
+	n := kyaml.NewRNode(given)
 	if _, err := (patchjson6902.Filter{Patch: op.Text}).Filter([]*kyaml.RNode{n}); err != nil {
 		return d.kustomizeFailed(op.At, err)
 	}
 	d.root = n.YNode()
+	documents.UnmarkTabs(d.root)
 	if d.content() == nil {
 		return d.fatal(op.At, "document", "the document %q is empty after this; remove it from the resources", d.name())
 	}

@@ -1,6 +1,7 @@
 package overlay
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -119,9 +120,16 @@ func reportLosses(l *kustomization.Layer, losses []loss, used map[string]bool) (
 		if f.was.File != "" {
 			from = " (" + f.was.String() + ")"
 		}
-		out = append(out, origin.Warningf(f.at, "entry-removed", "this removes %s%s from %q; if that is intended, "+
-			"delete the item with `$patch: delete`, or say so in %s: metadata: {annotations: {%s: %q}}", f.entry, from,
-			f.document, l.File, kustomization.RemovesAnnotation, f.entry.Short()))
+		remedy := "delete the item with `$patch: delete`, or "
+		if f.entry.IsOfWhole() {
+			remedy = "" // A list without a merge key has no such directive.
+		}
+		text := fmt.Sprintf("this removes %s%s from %q; if that is intended, %ssay so in %s: metadata: {annotations: "+
+			"{%s: %q}}", f.entry, from, f.document, remedy, l.File, kustomization.RemovesAnnotation, f.entry.Short())
+		if f.entry.IsOfWhole() {
+			text += ". If not, repeat the item: a patch replaces this list as a whole"
+		}
+		out = append(out, origin.Warningf(f.at, "entry-removed", "%s", text))
 	}
 	if count > maxLosses {
 		out = append(out, origin.Warningf(losses[0].at, "entry-removed", "this removes %d more entries",

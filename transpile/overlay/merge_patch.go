@@ -46,7 +46,7 @@ func applyPatch(b *builder, p *kustomization.Patch, c change) bool {
 func applyMerge(b *builder, p *kustomization.Patch, c change) bool {
 	d := c.document
 	lists := d.file.Info.Lists
-	before := documents.Entries(d.content(), lists)
+	before, wholeBefore := documents.Entries(d.content(), lists), documents.WholeEntries(d.content(), lists)
 	for _, of := range p.Deletions {
 		e := effect{step: c.step, what: missing, entry: of.Entry, at: of.At}
 		if _, there := before[of.Entry]; there {
@@ -68,6 +68,7 @@ func applyMerge(b *builder, p *kustomization.Patch, c change) bool {
 	yamltree.Remove(meta, "name")
 	content := d.file.Info.Content(part)
 	inPatch, inDocument := scalarItems(documents.Entries(content, lists)), scalarItems(before)
+	inOrder := orderedItems(d.content(), content, lists)
 	b.spend(p.Size)
 	documents.AddHiddenKeys(d.content(), lists)
 	documents.AddHiddenKeys(content, lists)
@@ -82,6 +83,7 @@ func applyMerge(b *builder, p *kustomization.Patch, c change) bool {
 	after := documents.Entries(d.content(), lists)
 	restoreScalars(after, inPatch, inDocument)
 	placeNewLists(d.content(), lists)
+	setOrder(d.content(), inOrder)
 	for _, e := range removedEntries(before, after) {
 		if !deletesByName(p, e) {
 			d.effects = append(d.effects, effect{
@@ -90,7 +92,77 @@ func applyMerge(b *builder, p *kustomization.Patch, c change) bool {
 			})
 		}
 	}
+	for _, e := range removedOfWhole(before, after, wholeBefore, documents.WholeEntries(d.content(), lists)) {
+		d.effects = append(d.effects, effect{
+			step: c.step, what: removed, entry: e, at: listPosition(p, e), was: d.files.Pos(wholeBefore[e]),
+		})
+	}
 	return true
+}
+
+// orderedItems returns, by its path, the order of each list in which the last item counts: first what only the document
+// has, then what the patch has. kustomize would put the items of the patch first.
+func orderedItems(content, patch *yaml.Node, lists []documents.List) map[string][]*yaml.Node {
+	out := map[string][]*yaml.Node{}
+	for _, l := range lists {
+		words := strings.Split(l.Path, ".")
+		theirs := scalarsIn(patch, words)
+		if !l.IsOrdered || len(theirs) == 0 {
+			continue
+		}
+		for _, item := range scalarsIn(content, words) {
+			if !hasValue(theirs, item.Value) {
+				out[l.Path] = append(out[l.Path], item)
+			}
+		}
+		out[l.Path] = append(out[l.Path], theirs...)
+	}
+	return out
+}
+
+// scalarsIn returns copies of the scalars of a list.
+func scalarsIn(content *yaml.Node, words []string) (out []*yaml.Node) {
+	for _, list := range documents.NodesBelow(content, words) {
+		if list.Kind != yaml.SequenceNode {
+			continue
+		}
+		for _, item := range list.Content {
+			if item.Kind == yaml.ScalarNode {
+				is := *item
+				out = append(out, &is)
+			}
+		}
+	}
+	return out
+}
+
+func hasValue(in []*yaml.Node, value string) bool {
+	return slices.ContainsFunc(in, func(n *yaml.Node) bool { return n.Value == value })
+}
+
+// setOrder gives merged lists the order of their items, without items that kustomize did not keep.
+func setOrder(content *yaml.Node, inOrder map[string][]*yaml.Node) {
+	for path, items := range inOrder {
+		for _, list := range documents.NodesBelow(content, strings.Split(path, ".")) {
+			list.Content = slices.DeleteFunc(items, func(n *yaml.Node) bool { return !hasValue(list.Content, n.Value) })
+		}
+	}
+}
+
+// removedOfWhole returns the items of lists without a merge key that a step removed, except those of an item that is
+// removed itself.
+func removedOfWhole(before, after, wholeBefore, wholeAfter map[documents.Entry]*yaml.Node) []documents.Entry {
+	var out []documents.Entry
+	for e := range wholeBefore {
+		holder, within := e.Within()
+		_, was := before[holder]
+		_, left := after[holder]
+		if _, same := wholeAfter[e]; !same && (!within || !was || left) {
+			out = append(out, e)
+		}
+	}
+	documents.SortEntries(out)
+	return out
 }
 
 // scalarItems copies the items of lists of scalars, because kustomize overwrites these items.

@@ -88,7 +88,15 @@ func plainSchema() error {
 // printed is what two builds must agree on.
 func printed(kind, name, file string, root *yaml.Node) string {
 	info, _ := documents.Kind(kind).Info()
-	src, err := yamltree.Encode(normal(info.Content(root)))
+	content := normal(info.Content(root))
+	for _, l := range info.Lists {
+		if l.IsOrdered { // kustomize puts the items of a patch first: TestKernelArgumentsOfAPatchComeLast.
+			for _, list := range documents.NodesBelow(content, strings.Split(l.Path, ".")) {
+				slices.SortFunc(list.Content, func(a, b *yaml.Node) int { return strings.Compare(a.Value, b.Value) })
+			}
+		}
+	}
+	src, err := yamltree.Encode(content)
 	if err != nil {
 		panic(err)
 	}

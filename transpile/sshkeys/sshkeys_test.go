@@ -76,7 +76,7 @@ func TestWhatSSHDWouldPassOverIsAnErrorAtItsLine(t *testing.T) {
 		{"a user who occurs twice", "$.spec.users.0.name", "  keys: ['" + key + "']\n  users: [{name: core, keys: ['" + ecdsa + "']}]\n", `the user "core" occurs twice`},
 		{"nobody at all", "$.spec", "  {}\n", "the document names no keys"},
 		{"an unknown field", "$.spec.key", "  key: x\n", `unknown field "spec.key": a SSHKeys has none`},
-		{"a value of another type", "$.spec.keys", "  keys: x\n", "spec.keys is a string here"},
+		{"a value of another type", "$.spec.keys", "  keys: x\n", "spec.keys is a text here"},
 	} {
 		out, findings := translate(head+c.rest, c.path)
 		if len(findings) != 1 || findings[0].At != there || !strings.Contains(findings[0].Message, c.want) ||

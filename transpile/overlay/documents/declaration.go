@@ -190,8 +190,12 @@ func IsIgnition2(content *yaml.Node) bool {
 
 func (d *Declaration) object(t yamltree.Text, root *yaml.Node) {
 	content := d.Info.Content(root)
-	if content == nil || content.Kind != yaml.MappingNode {
+	switch {
+	case content == nil || content.Tag == "!!null":
 		d.add(origin.Errorf(t.Pos(root), "document", "the %s has no spec", d.Info.Kind))
+		return
+	case content.Kind != yaml.MappingNode:
+		d.add(origin.Errorf(t.Pos(content), "shape", "spec is a mapping of fields, not a list or a single value"))
 		return
 	}
 	d.add(CheckShapes(t, content, d.Info.Lists)...)

@@ -3,6 +3,7 @@ package documents
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -166,17 +167,27 @@ func FindAmbiguousKey(content, patch *yaml.Node, lists []List) (key string, foun
 	return "", false
 }
 
-// Entry is one item of a list that patches merge into. For an item within another item, Name contains both names:
-// `a.service/10-x.conf`.
-type Entry struct{ List, Name string }
+// Entry is one item of a list. For an item within another item, Name contains both names: `a.service/10-x.conf`.
+type Entry struct {
+	List, Name string
+	// whole is the content of an item of a list that patches replace as a whole; empty for the lists that patches merge.
+	// holderList and holderName are the item with the list, empty if there is none.
+	whole, holderList, holderName string
+}
+
+// IsOfWhole reports whether the entry is an item of a list that patches replace as a whole.
+func (e Entry) IsOfWhole() bool { return e.whole != "" }
 
 // Within returns the item that contains the entry: the unit of a drop-in, the user of a key.
 func (e Entry) Within() (Entry, bool) {
+	if e.IsOfWhole() {
+		return Entry{List: e.holderList, Name: e.holderName}, e.holderList != ""
+	}
 	if !strings.Contains(e.List, "units.") && !strings.Contains(e.List, "users.") {
 		return Entry{}, false
 	}
 	holder, _, _ := strings.Cut(e.Name, "/")
-	return Entry{e.List[:strings.LastIndexByte(e.List, '.')], holder}, true
+	return Entry{List: e.List[:strings.LastIndexByte(e.List, '.')], Name: holder}, true
 }
 
 // Short returns the name of the entry in an acknowledgement. If the name is long, such as an SSH key, Short returns the
@@ -202,6 +213,94 @@ func (e Entry) String() string {
 	return e.List + " " + name
 }
 
+// WholeEntries returns the items of all lists that patches replace as a whole, each with its node. An item that differs
+// in anything is another entry, because a patch does not merge into it.
+func WholeEntries(content *yaml.Node, lists []List) map[Entry]*yaml.Node {
+	w := wholeLists{merged: map[string]List{}, found: map[Entry]*yaml.Node{}}
+	for _, l := range lists {
+		w.merged[l.Path] = l
+	}
+	w.walk(content, "", Entry{})
+	return w.found
+}
+
+type wholeLists struct {
+	merged map[string]List
+	found  map[Entry]*yaml.Node
+}
+
+// walk collects the entries below a mapping. The parameter holder is the item of a merged list that has the mapping.
+func (w wholeLists) walk(n *yaml.Node, path string, holder Entry) {
+	if n == nil || n.Kind != yaml.MappingNode {
+		return
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		at, v := n.Content[i].Value, n.Content[i+1]
+		if path != "" {
+			at = path + "." + at
+		}
+		list, merged := w.merged[at]
+		switch {
+		case v.Kind == yaml.MappingNode:
+			w.walk(v, at, holder)
+		case v.Kind != yaml.SequenceNode:
+		case merged:
+			for _, item := range v.Content {
+				if name, ok := list.nameOf(item); ok && list.Key != "" {
+					w.walk(item, at, Entry{List: at, Name: parentNames(holder) + name})
+				}
+			}
+		default:
+			for i, item := range v.Content {
+				w.found[Entry{
+					at, parentNames(holder) + wholeName(item, i), fingerprint(item), holder.List, holder.Name,
+				}] = item
+			}
+		}
+	}
+}
+
+func parentNames(holder Entry) string {
+	if holder.Name == "" {
+		return ""
+	}
+	return holder.Name + "/"
+}
+
+// wholeName returns how messages name an item without a merge key: never its contents, which may be a secret.
+func wholeName(n *yaml.Node, index int) string {
+	if n.Kind == yaml.ScalarNode {
+		return canonical(n)
+	}
+	for _, key := range []string{"label", "name", "path", "local", "url", "number"} {
+		if name := yamltree.Scalar(n, key); name != "" {
+			return name
+		}
+	}
+	return "item " + strconv.Itoa(index+1)
+}
+
+// fingerprint returns a text that is the same for two nodes with the same content, whatever the order of keys.
+func fingerprint(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.ScalarNode:
+		return strconv.Quote(canonical(n))
+	case yaml.MappingNode:
+		var fields []string
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			fields = append(fields, strconv.Quote(n.Content[i].Value)+":"+fingerprint(n.Content[i+1]))
+		}
+		slices.Sort(fields)
+		return "{" + strings.Join(fields, ",") + "}"
+	default:
+		var items []string
+		for _, c := range n.Content {
+			items = append(items, fingerprint(c))
+		}
+		return "[" + strings.Join(items, ",") + "]"
+	}
+}
+
 // Entries returns all entries of the lists, each with its node. For an item of a list of mappings, the node is the
 // mapping.
 func Entries(content *yaml.Node, lists []List) map[Entry]*yaml.Node {
@@ -209,7 +308,7 @@ func Entries(content *yaml.Node, lists []List) map[Entry]*yaml.Node {
 	for _, l := range lists {
 		for _, i := range itemsOf(content, "", strings.Split(l.Path, ".")) {
 			if name, ok := l.nameOf(i.node); ok {
-				out[Entry{l.Path, i.parents + name}] = i.node
+				out[Entry{List: l.Path, Name: i.parents + name}] = i.node
 			}
 		}
 	}

@@ -47,6 +47,8 @@ const (
 type List struct {
 	Path string
 	Key  string
+	// IsOrdered is true for a union in which the last of several items counts. The items of a patch come last.
+	IsOrdered bool
 }
 
 // MergeKey returns the field whose value kustomize compares to merge two items of the list.
@@ -68,7 +70,8 @@ type Info struct {
 	// Section is the field of the object that contains the config, with the lists that patches merge. Section is empty
 	// if the whole object is the config.
 	Section string
-	// Lists are the lists that patches merge. A patch replaces any other list as a whole.
+	// Lists are the lists that patches merge. A patch replaces any other list as a whole, and what that removes is
+	// reported.
 	Lists []List
 }
 
@@ -93,63 +96,70 @@ func (k Kind) HasGeneratedName() bool {
 // kinds are all kinds of documents.
 var kinds = []Info{
 	{Butane, "butane.bunsen.dev", "v1alpha1", true, "spec", butaneLists},
-	{MachineConfig, "machineconfiguration.openshift.io", "v1", false, "spec", within("config.", ignitionLists)},
+	{MachineConfig, "machineconfiguration.openshift.io", "v1", false, "spec", machineConfigLists},
 	{Ignition, "ignition.bunsen.dev", "v1alpha1", true, "spec", ignitionLists},
 	{KubeletConfiguration, "kubelet.config.k8s.io", "v1beta1", false, "", nil},
 	{KubeletConfig, "machineconfiguration.openshift.io", "v1", false, "spec", nil},
 	{ContainerRuntimeConfig, "machineconfiguration.openshift.io", "v1", false, "spec", nil},
-	{ImageDigestMirrorSet, configGroup, "v1", false, "spec", []List{{"imageDigestMirrors", "source"}}},
-	{ImageTagMirrorSet, configGroup, "v1", false, "spec", []List{{"imageTagMirrors", "source"}}},
-	{ImageContentSourcePolicy, "operator.openshift.io", "v1alpha1", false, "spec", []List{{"repositoryDigestMirrors", "source"}}},
-	{ClusterImagePolicy, configGroup, "v1", false, "spec", []List{{"scopes", ""}}},
-	{ImagePolicy, configGroup, "v1", false, "spec", []List{{"scopes", ""}}},
+	{ImageDigestMirrorSet, configGroup, "v1", false, "spec", []List{{Path: "imageDigestMirrors", Key: "source"}}},
+	{ImageTagMirrorSet, configGroup, "v1", false, "spec", []List{{Path: "imageTagMirrors", Key: "source"}}},
+	{ImageContentSourcePolicy, "operator.openshift.io", "v1alpha1", false, "spec", []List{{Path: "repositoryDigestMirrors", Key: "source"}}},
+	{ClusterImagePolicy, configGroup, "v1", false, "spec", []List{{Path: "scopes"}}},
+	{ImagePolicy, configGroup, "v1", false, "spec", []List{{Path: "scopes"}}},
 	{SSHKeys, "bunsen.dev", "v1alpha1", false, "spec", sshLists},
 }
 
 // butaneLists are the lists of a Butane document.
 var butaneLists = []List{
 	// A path may occur only once in the first three lists together: checkPaths refuses a second occurrence.
-	{"storage.files", "path"},
-	{"storage.directories", "path"},
-	{"storage.links", "path"},
-	{"storage.trees", "local"},
-	{"storage.disks", "device"},
-	{"storage.raid", "name"},
-	{"storage.filesystems", "device"},
-	{"storage.luks", "name"},
-	{"systemd.units", "name"},
-	{"systemd.units.dropins", "name"},
-	{"passwd.users", "name"},
-	{"passwd.users.ssh_authorized_keys", ""},
-	{"passwd.users.groups", ""},
-	{"passwd.groups", "name"},
-	{"kernel_arguments.should_exist", ""},
-	{"kernel_arguments.should_not_exist", ""},
-	{"openshift.kernel_arguments", ""},
-	{"openshift.extensions", ""},
+	{Path: "storage.files", Key: "path"},
+	{Path: "storage.directories", Key: "path"},
+	{Path: "storage.links", Key: "path"},
+	{Path: "storage.trees", Key: "local"},
+	{Path: "storage.disks", Key: "device"},
+	{Path: "storage.raid", Key: "name"},
+	{Path: "storage.filesystems", Key: "device"},
+	{Path: "storage.luks", Key: "name"},
+	{Path: "systemd.units", Key: "name"},
+	{Path: "systemd.units.dropins", Key: "name"},
+	{Path: "passwd.users", Key: "name"},
+	{Path: "passwd.users.ssh_authorized_keys"},
+	{Path: "passwd.users.groups"},
+	{Path: "passwd.groups", Key: "name"},
+	{Path: "kernel_arguments.should_exist", IsOrdered: true},
+	{Path: "kernel_arguments.should_not_exist"},
+	{Path: "openshift.kernel_arguments", IsOrdered: true},
+	{Path: "openshift.extensions"},
 }
 
 // ignitionLists are the lists of an Ignition config.
 var ignitionLists = []List{
-	{"storage.files", "path"},
-	{"storage.directories", "path"},
-	{"storage.links", "path"},
-	{"storage.disks", "device"},
-	{"storage.raid", "name"},
-	{"storage.filesystems", "device"},
-	{"storage.luks", "name"},
-	{"systemd.units", "name"},
-	{"systemd.units.dropins", "name"},
-	{"passwd.users", "name"},
-	{"passwd.users.sshAuthorizedKeys", ""},
-	{"passwd.groups", "name"},
+	{Path: "storage.files", Key: "path"},
+	{Path: "storage.directories", Key: "path"},
+	{Path: "storage.links", Key: "path"},
+	{Path: "storage.disks", Key: "device"},
+	{Path: "storage.raid", Key: "name"},
+	{Path: "storage.filesystems", Key: "device"},
+	{Path: "storage.luks", Key: "name"},
+	{Path: "systemd.units", Key: "name"},
+	{Path: "systemd.units.dropins", Key: "name"},
+	{Path: "passwd.users", Key: "name"},
+	{Path: "passwd.users.sshAuthorizedKeys"},
+	{Path: "passwd.users.groups"},
+	{Path: "passwd.groups", Key: "name"},
+	{Path: "kernelArguments.shouldExist", IsOrdered: true},
+	{Path: "kernelArguments.shouldNotExist"},
 }
+
+// machineConfigLists are the lists of a MachineConfig.
+var machineConfigLists = append(within("config.", ignitionLists),
+	List{Path: "kernelArguments", IsOrdered: true}, List{Path: "extensions"})
 
 // sshLists are the lists of an SSHKeys document.
 var sshLists = []List{
-	{"users", "name"},
-	{"users.keys", ""},
-	{"keys", ""},
+	{Path: "users", Key: "name"},
+	{Path: "users.keys"},
+	{Path: "keys"},
 }
 
 // extensions are the extensions of files that contain one plain Butane document.
@@ -161,7 +171,7 @@ func IsButane(file string) bool { return slices.Contains(extensions, path.Ext(fi
 func within(prefix string, lists []List) []List {
 	out := make([]List, len(lists))
 	for i, l := range lists {
-		out[i] = List{prefix + l.Path, l.Key}
+		out[i] = List{prefix + l.Path, l.Key, l.IsOrdered}
 	}
 	return out
 }

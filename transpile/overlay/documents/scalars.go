@@ -25,6 +25,33 @@ func canonical(n *yaml.Node) string {
 	return n.Value
 }
 
+// tabMark is a character that is in no text of a document, because it is for private use.
+const tabMark = "\ue0b0"
+
+// MarkTabs puts a mark before each text that begins with a tab. kustomize writes such a text of several lines as a block
+// for its operations, in a form that its own reader refuses.
+func MarkTabs(n *yaml.Node) {
+	if n.Kind == yaml.ScalarNode && strings.HasPrefix(n.Value, "\t") {
+		n.Value = tabMark + n.Value
+	}
+	for _, c := range n.Content {
+		MarkTabs(c)
+	}
+}
+
+// UnmarkTabs removes the marks of MarkTabs.
+func UnmarkTabs(n *yaml.Node) {
+	if value, marked := strings.CutPrefix(n.Value, tabMark+"\t"); marked && n.Kind == yaml.ScalarNode {
+		n.Value, n.Style = "\t"+value, yaml.DoubleQuotedStyle
+	}
+	for _, c := range n.Content {
+		UnmarkTabs(c)
+	}
+}
+
+// oldBooleans are the booleans of YAML 1.1, which are texts in YAML 1.2 and for Butane. JSON patches read YAML 1.1.
+var oldBooleans = setOf("y n yes no on off")
+
 // QuoteScalars quotes every scalar that Butane does not read as a number or boolean, because JSON patches would change
 // its text. QuoteScalars reports whether it changed any scalar.
 func QuoteScalars(n *yaml.Node, key string) (changed bool) {
@@ -35,6 +62,10 @@ func QuoteScalars(n *yaml.Node, key string) (changed bool) {
 			if !typedKeys[key] {
 				n.Tag, n.Style = "!!str", yaml.DoubleQuotedStyle
 				return true
+			}
+		case "!!str":
+			if !typedKeys[key] && oldBooleans[strings.ToLower(n.Value)] {
+				n.Style = yaml.DoubleQuotedStyle
 			}
 		}
 	case yaml.MappingNode:

@@ -133,11 +133,13 @@ func (p *Patch) parseValue(t yamltree.Text, n *yaml.Node, op *Operation) bool {
 		// If an operation has several lines, the line of its value is its position.
 		op.At, op.Value = t.Pos(k), v
 	}
+	documents.MarkTabs(n)
 	src, err := yamltree.Encode(&yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Content: []*yaml.Node{n}})
 	if err != nil {
 		p.add(origin.Errorf(op.At, "patch", "%v", err))
 		return false
 	}
+	documents.UnmarkTabs(n)
 	op.Text, p.File = string(src), t.File
 	if op.Value != nil {
 		t.MoveToKeys(op.Value)
