@@ -27,6 +27,10 @@ const (
 	// MachineConfig that is made through the API. The controller writes all that apply to a pool on its rendered
 	// config. The value is a list of patterns; see secret.ParsePaths.
 	SecretPathsAnnotation = "review.bunsen.dev/secret-paths"
+	// UnreviewedPathsAnnotation on a MachineConfigPool allows encrypted contents, and contents of Secrets and
+	// ConfigMaps, at paths where they are code or decide who may do what. The value is a list of patterns, as that of
+	// SecretPathsAnnotation.
+	UnreviewedPathsAnnotation = "review.bunsen.dev/unreviewed-paths"
 )
 
 // Values of ServeAnnotation, and of the server's flag.

@@ -60,6 +60,9 @@ type Pool struct {
 	Lineage func(kind policy.ChangeKind, name string) (lineage.Item, bool)
 	// Secrets mark items whose contents are never printed. v1alpha1.SecretPathsAnnotation explains the marks.
 	Secrets secret.Paths
+	// Unreviewed are the paths that may have contents that no reviewer can read. v1alpha1.UnreviewedPathsAnnotation
+	// explains them.
+	Unreviewed secret.Paths
 	// Notices are the notices of the renderer about the pool.
 	Notices []Notice
 	// Nodes are the configs of single nodes; nil if all nodes run Config.
@@ -135,6 +138,7 @@ func comparePool(name string, from, to Pool, t terms) PoolChange {
 		Pool: name, From: from.Rendered, To: to.Rendered, Disruption: policy.None.String(),
 		Actions: []Action{}, Items: []Item{},
 	}
+	out.NewlyUnreviewed = newlyUnreviewed(from, to)
 	if from.Rendered == to.Rendered {
 		return out
 	}

@@ -136,6 +136,8 @@ type Remarks struct {
 	Fetches []downloads.Fetch `json:"fetches,omitempty"`
 	// Unreadable are the paths of files whose new content is encrypted. Whoever has the public key can have written it.
 	Unreadable []string `json:"unreadable,omitempty"`
+	// NewlyUnreviewed are the paths that only head allows to have contents that no reviewer can read.
+	NewlyUnreviewed []string `json:"newlyUnreviewed,omitempty"`
 	// NewMarks are the marks of head that base does not have and that match a changed item. These marks hide nothing in
 	// this comparison.
 	NewMarks []string `json:"newMarks,omitempty"`
@@ -214,7 +216,7 @@ func (c Comparison) Changed() bool {
 		return true
 	}
 	for i := range c.Pools {
-		if c.Pools[i].Changed() {
+		if c.Pools[i].Changed() || len(c.Pools[i].NewlyUnreviewed) > 0 {
 			return true
 		}
 	}

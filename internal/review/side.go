@@ -69,6 +69,8 @@ type PoolRendering struct {
 	Rendered render.Rendered
 	// Secrets are the items that the tree marks.
 	Secrets secret.Paths
+	// Unreviewed are the paths that the tree allows to have contents that no reviewer can read.
+	Unreviewed secret.Paths
 
 	places *places
 }
@@ -146,11 +148,11 @@ func (j job) pool(pool string) (PoolRendering, error) {
 	if err != nil {
 		return PoolRendering{}, err
 	}
-	rendered, err := j.renderer.Merge(pool, inputs, j.defaults)
+	rendered, err := j.renderer.Merge(pool, inputs, j.defaults.For(poolAnnotations(j.result, pool)))
 	if err != nil {
 		return PoolRendering{}, fmt.Errorf("rendering pool %q: %w", pool, err)
 	}
-	return PoolRendering{Rendered: rendered, Secrets: secrets, places: newPlaces(selected, rendered)}, nil
+	return PoolRendering{Rendered: rendered, Secrets: secrets, Unreviewed: unreviewedOf(j.result, pool), places: newPlaces(selected, rendered)}, nil
 }
 
 // chosen returns the layers that a pool's selector selects and no fragment replaces.
@@ -189,7 +191,7 @@ func (r Rendering) Side(name string) Side {
 	for _, p := range r.Pools {
 		s.Pools[p.Rendered.Pool] = Pool{
 			Rendered: cmp.Or(p.Rendered.Nodes.Base, p.Rendered.Name), Config: p.Rendered.Config, Origin: p.Origin,
-			Lineage: p.Lineage, Secrets: p.Secrets, Notices: notices(p.Rendered.Notices), Nodes: p.nodes(),
+			Lineage: p.Lineage, Secrets: p.Secrets, Unreviewed: p.Unreviewed, Notices: notices(p.Rendered.Notices), Nodes: p.nodes(),
 			Sizes: r.sizes.With(p.Rendered.Contents),
 		}
 	}
@@ -212,7 +214,7 @@ func Explain(of *mcfgv1.MachineConfig, pool string, inputs []*mcfgv1.MachineConf
 	fragments []transpile.Fragment,
 ) (places []Place, same bool, err error) {
 	d := render.Defaults{OSImageURL: of.Spec.OSImageURL, ExtensionsImage: of.Spec.BaseOSExtensionsContainerImage}
-	rendered, err := render.Merge(pool, inputs, d)
+	rendered, err := render.Merge(pool, inputs, d.ForExisting())
 	if err != nil {
 		return nil, false, fmt.Errorf("rendering the inputs of %s again: %w", of.Name, err)
 	}

@@ -218,11 +218,16 @@ func isIn(kind policy.ChangeKind, list string) bool {
 
 // refused describes a part of the merged config that every node refuses, with the input that set it.
 func (b *book) refused(r policy.Refusal) string {
-	text := r.Field + ": every node refuses it: " + r.Why
-	if by := b.open()[entry{r.Kind, r.Name}]; len(by) > 0 {
-		text += fmt.Sprintf(" (set by MachineConfigs %s)", strings.Join(by, ", "))
+	return r.Field + ": every node refuses it: " + r.Why + b.setBy(entry{r.Kind, r.Name})
+}
+
+// setBy names the inputs that set an entry, in parentheses; "" if no input does.
+func (b *book) setBy(e entry) string {
+	by := b.open()[e]
+	if len(by) == 0 {
+		return ""
 	}
-	return text
+	return fmt.Sprintf(" (set by MachineConfigs %s)", strings.Join(by, ", "))
 }
 
 // listOf returns the list of a kind, by its name in problems.

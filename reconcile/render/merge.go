@@ -20,6 +20,9 @@ type Defaults struct {
 	OSImageURL string
 	// ExtensionsImage is the default image of extensions, or "".
 	ExtensionsImage string
+	// Unreviewed are the paths that may have contents that no reviewer can read, as the pool's annotation
+	// v1alpha1.UnreviewedPathsAnnotation lists them.
+	Unreviewed string
 }
 
 // Rendered is the config of a pool. Rendered is shared, so callers must not change it.
@@ -96,6 +99,9 @@ func MergeAfter(earlier Rendered, pool string, inputs []Input, d Defaults) (Rend
 		return Rendered{}, err
 	}
 	r, err := mergeSorted(pool, inputs, d)
+	if err == nil {
+		r.own.unreviewed, err = d.Unreviewed, checkReviewed(r, d.Unreviewed)
+	}
 	if err != nil || len(table) == 0 {
 		return r, err
 	}

@@ -31,6 +31,8 @@ type ownConfigs struct {
 	shared nodeKey
 	// names maps the digest of everything on which the config of a node depends to the name of the config.
 	names map[nodeKey]string
+	// unreviewed is that of Defaults.
+	unreviewed string
 }
 
 type nodeKey [sha256.Size]byte
@@ -51,11 +53,12 @@ func withoutTables(pool string, inputs []Input) (others, table []Input) {
 
 // withNodes adds the configs of the nodes of a table to the config of a pool.
 func withNodes(r, earlier Rendered, table Input) (Rendered, error) {
-	base := r.Name
+	base, unreviewed := r.Name, r.own.unreviewed
 	r.own = ownConfigs{
 		base:  Input{Identity: Identity{Name: base, Labelled: true}, Config: r.Config},
 		table: table.Nodes, names: map[nodeKey]string{},
 	}
+	r.own.unreviewed = unreviewed
 	var err error
 	if r.own.shared, err = keyOf(table.Nodes.Shared); err != nil {
 		return Rendered{}, err
@@ -129,7 +132,8 @@ func (o ownConfigs) key(name string) (nodeKey, error) {
 		Base, Name string
 		Node       nodetable.Node
 		Shared     nodeKey
-	}{Base: o.base.Name, Name: name, Node: node}
+		Unreviewed string
+	}{Base: o.base.Name, Name: name, Node: node, Unreviewed: o.unreviewed}
 	if node.Facts != nil {
 		about.Shared = o.shared
 	}
@@ -169,6 +173,9 @@ func (o ownConfigs) mergeDocuments(pool, node string, documents []nodetable.Docu
 		return Rendered{}, errors.Join(bad...)
 	}
 	r, err := mergeSorted(pool, inputs, Defaults{})
+	if err == nil {
+		err = checkReviewed(r, o.unreviewed)
+	}
 	if err != nil {
 		return Rendered{}, fmt.Errorf("the config of node %s: %w", node, err)
 	}
@@ -225,5 +232,6 @@ func WithTable(r Rendered, table *mcfgv1.MachineConfig) (Rendered, error) {
 	if in.Table != r.Pool {
 		return Rendered{}, fmt.Errorf("MachineConfig %s is not the table of pool %s", table.Name, r.Pool)
 	}
+	r.own.unreviewed = allUnreviewed
 	return withNodes(r, Rendered{}, in)
 }

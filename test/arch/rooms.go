@@ -135,7 +135,7 @@ var Rooms = []Room{
 	{"internal/policy/window", Pure, nil, list("github.com/robfig/cron/v3"), "whether a time lies in a window is arithmetic on calendars"},
 	{"internal/policy/pace", Pure, list("api/...", "internal/policy/window"), kubeTypes, "how carefully a pool is rolled out is read once, for the check of a commit, the rollout, the drain and the preview alike"},
 	{"internal/policy/membership", Pure, nil, kubeTypes, "which pools a node is in decides what it is assigned and what it may read, in two processes"},
-	{"reconcile/render", Pure, list("api/...", "internal/policy", "source", "transpile", "transpile/ignition", "transpile/message", "transpile/origin"), libs(kubeTypes, ignition, yaml), "the cluster and the preview render with the same function"},
+	{"reconcile/render", Pure, list("api/...", "internal/policy", "internal/policy/secret", "source", "transpile", "transpile/ignition", "transpile/message", "transpile/origin"), libs(kubeTypes, ignition, yaml), "the cluster and the preview render with the same function"},
 	{"reconcile/render/cache", Pure, list("reconcile/render"), kubeTypes, "what was merged before is remembered around the merge, so that the merge stays plain"},
 	{"reconcile/revision", Pure, list("api/..."), kubeTypes, "render, rollout and drain wait for the same thing: one whole revision of each source"},
 	{"reconcile/rollout/nodestate", Pure, list("api/...", "internal/policy/membership"), kubeTypes, "what a node reports, and what it is to a rollout, follows from its Node"},

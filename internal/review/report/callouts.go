@@ -19,6 +19,9 @@ func writeCallouts(c review.Comparison, b *strings.Builder, room int) {
 	say(func(p review.PoolChange) []string {
 		return each(unreadableTexts(p), prose)
 	}, "⚠ **Not reviewable in %s:** %s")
+	say(func(p review.PoolChange) []string {
+		return each(p.NewlyUnreviewed, code)
+	}, "⚠ **This change itself allows contents that no reviewer can read:** in %s at %s")
 	for _, w := range c.Warnings {
 		all = append(all, "⚠ **Warning:** "+prose(warningText(w)))
 	}

@@ -99,6 +99,9 @@ func warnings(c review.Comparison) (out []string) {
 		}
 	}
 	say(unreadableTexts, "in POOLS, TEXT")
+	say(func(p review.PoolChange) []string {
+		return p.NewlyUnreviewed
+	}, "this change itself allows contents that no reviewer can read; in POOLS at TEXT")
 	for _, w := range c.Warnings {
 		out = append(out, safetext.Line("warning: "+warningText(w)))
 	}

@@ -41,7 +41,7 @@ func (g *Controller) recreateFrom(ctx context.Context, h render.Holders, pool *m
 	own := fragmentsFor(res, at.src.Name, selector)
 	others := otherConfigs(h.Configs, at.src.Name, selector)
 	for _, selected := range [][]*mcfgv1.MachineConfig{slices.Concat(own, others), own} {
-		rendered, err := render.Merge(pool.Name, selected, g.Render.Defaults)
+		rendered, err := render.Merge(pool.Name, selected, g.Render.Defaults.ForExisting())
 		if err != nil {
 			continue
 		}

@@ -126,7 +126,7 @@ func (r *Controller) decide(f facts) (rendered render.Rendered, newNodes []polic
 	if err := r.checkAbandoned(f); err != nil {
 		return rendered, nil, fault.NewStalled(v1alpha1.ReasonSourceDeleted, err)
 	}
-	rendered, err = r.Renderer.Merge(f.pool.Name, f.selected, r.Defaults)
+	rendered, err = r.Renderer.Merge(f.pool.Name, f.selected, r.Defaults.For(f.pool.Annotations))
 	if err != nil {
 		return rendered, nil, fault.NewStalled(v1alpha1.ReasonInvalidTree, err)
 	}

@@ -17,7 +17,7 @@ type digest [sha256.Size]byte
 // the order of their names.
 func digestOfAll(mcs []*mcfgv1.MachineConfig, d render.Defaults) digest {
 	h := sha256.New()
-	writeTexts(h, d.OSImageURL, d.ExtensionsImage)
+	writeTexts(h, d.OSImageURL, d.ExtensionsImage, d.Unreviewed)
 	for _, mc := range mcs {
 		write(h, mc)
 	}
