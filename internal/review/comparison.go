@@ -18,6 +18,8 @@ type Comparison struct {
 	HeadCommit *Commit `json:"headCommit,omitempty"`
 	// Changes are the changes in cluster/ that no rendered config has.
 	cluster.Changes
+	// Readers are the changes of who can read the secrets of the repository.
+	Readers
 	// Overview summarizes all pools.
 	Overview
 	// Pools are the pools of both sides, by name. An unchanged pool has the disruption "none" and no items.
@@ -212,6 +214,9 @@ type Content struct {
 
 // Changed reports whether any pool, its nodes or the disruption policy changes.
 func (c Comparison) Changed() bool {
+	if len(c.NewRecipients)+len(c.CreationRules) > 0 {
+		return true
+	}
 	if len(c.Policy)+len(c.MachineConfigPools)+len(c.ClusterObjects) > 0 {
 		return true
 	}

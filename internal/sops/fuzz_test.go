@@ -24,7 +24,7 @@ func meaning(format string, body []byte) any {
 			if err := d.Decode(&v); err != nil {
 				return all
 			}
-			all = append(all, v)
+			all = append(all, floats(v))
 		}
 	case "json":
 		var v any
@@ -40,6 +40,23 @@ func meaning(format string, body []byte) any {
 		return lines
 	}
 	return string(body)
+}
+
+// floats writes all numbers in one way: SOPS writes 1.0 as 1.
+func floats(v any) any {
+	switch v := v.(type) {
+	case int:
+		return float64(v)
+	case []any:
+		for i := range v {
+			v[i] = floats(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = floats(v[k])
+		}
+	}
+	return v
 }
 
 // roundTrip encrypts and decrypts what the fuzzer writes: the result is an error, or means the same as before.

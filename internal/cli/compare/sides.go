@@ -26,6 +26,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/internal/review/cluster"
+	"github.com/bunsen-os/bunsen/internal/review/encryption"
 	"github.com/bunsen-os/bunsen/internal/review/report"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
@@ -252,6 +253,9 @@ func (c Comparison) evaluate(from, to side, facts review.Facts) (review.Comparis
 		from.policy = to.policy // The file replaces the policy of both sides, so the policy is no change.
 	}
 	out := review.Compare(from.Side, to.Side, to.policy)
+	if !c.Running { // a cluster has no creation rules
+		out = out.WithReaders(encryption.Compare(from.readers, to.readers))
+	}
 	out = out.WithCluster(cluster.Compare(cluster.State{Policy: from.policy, Pools: from.pools, Objects: from.objects},
 		cluster.State{Policy: to.policy, Pools: to.pools, Objects: to.objects}))
 	return out.WithFacts(facts), nil
@@ -266,6 +270,8 @@ type side struct {
 	// objects are the objects of cluster/.
 	objects []transpile.ClusterObject
 	result  transpile.Result
+	// readers are who can read the side's secrets.
+	readers encryption.State
 }
 
 // rendered stores the rendered pools of the side.
@@ -303,7 +309,7 @@ func (c Comparison) read(ctx context.Context, memory *review.Renderings, name st
 	if out.pools, err = cluster.PoolsOf(out.result); err != nil {
 		return side{}, cli.Invalid(err)
 	}
-	out.objects = out.result.Cluster
+	out.objects, out.readers = out.result.Cluster, encryption.Read(tree.FS)
 	return out, nil
 }
 

@@ -76,7 +76,8 @@ func rotateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "rotate FILE...", Short: "Encrypt files with new data keys, for the recipients of their creation rules",
 		Long: `Encrypt files with new data keys, for the recipients of their creation rules. Who had an old key can still read the values
-in the history of git, so replace the values too.`,
+in the history of git, so replace the values too. A recipient that the rule has and the file does not have is an error:
+check who added it to .sops.yaml, and then name it with --add.`,
 		Example: "  bunsen secret rotate pools/*/*.sops.yaml", Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Now = time.Now()

@@ -73,8 +73,9 @@ func rule(file string) (rules.Rule, bool, error) {
 			below, _ := filepath.Rel(dir, whole)
 			r, ok := rs.For(filepath.ToSlash(below))
 			if ok && len(r.Foreign) > 0 {
-				return r, true, fmt.Errorf("%s: the rule for %s has keys of %s, and Bunsen writes keys of age only; "+
-					"use the program sops for this file", at, file, strings.Join(r.Foreign, ", "))
+				return r, true, fmt.Errorf("%s: the rule for %s has keys of %s, and Bunsen writes keys of age only: type "+
+					"`sops encrypt -i %s`, `sops edit %s` or `sops rotate -i %s`", at, file, strings.Join(r.Foreign, ", "),
+					file, file, file)
 			}
 			return r, ok, nil
 		}
@@ -193,12 +194,24 @@ func (o Options) rotate(out io.Writer, file string) error {
 			return err
 		}
 	}
-	if len(o.Add)+len(o.Remove) > 0 {
+	had := d.Metadata.Recipients()
+	unasked := slices.DeleteFunc(slices.Concat(p.Groups...), func(r string) bool {
+		return slices.Contains(had, r) || slices.Contains(slices.Concat(o.Add, o.Recipients, o.Remove), r)
+	})
+	if len(unasked) > 0 {
+		return fmt.Errorf("%s is unchanged: its creation rule names %s, for which the file is not encrypted. Whoever "+
+			"holds the keys must check who added it to %s. The flag --add takes a key that is checked", file,
+			strings.Join(unasked, ", "), rules.File)
+	}
+	add := slices.DeleteFunc(slices.Clone(o.Add), func(r string) bool {
+		return slices.Contains(slices.Concat(p.Groups...), r)
+	})
+	if len(add)+len(o.Remove) > 0 {
 		if len(p.Groups) != 1 {
 			return fmt.Errorf("%s has key groups: change its creation rule instead of --add and --remove", file)
 		}
 		p.Groups[0] = slices.Compact(
-			slices.Sorted(slices.Values(slices.DeleteFunc(slices.Concat(p.Groups[0], o.Add), func(r string) bool {
+			slices.Sorted(slices.Values(slices.DeleteFunc(slices.Concat(p.Groups[0], add), func(r string) bool {
 				return slices.Contains(o.Remove, r)
 			}))))
 	}

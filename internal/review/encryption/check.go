@@ -81,7 +81,7 @@ func (c *checker) files() []string {
 			return fs.SkipDir
 		case d.IsDir() && d.Name() == ".git":
 			return fs.SkipDir
-		case d.Type().IsRegular():
+		case d.Type().IsRegular(), d.Name() == rules.File && !d.IsDir(): // a link to rules is read as rules
 			out = append(out, p)
 		}
 		return nil
@@ -142,12 +142,8 @@ func (c *checker) file(file string) {
 	if !ok {
 		return
 	}
-	info, err := fs.Stat(c.fs, file)
-	if err != nil || info.Size() > document.MaxSize {
-		return
-	}
-	body, err := fs.ReadFile(c.fs, file)
-	if err != nil {
+	body, ok := c.read(file)
+	if !ok {
 		return
 	}
 	format, encrypted := document.Detect(file, body)
@@ -161,21 +157,39 @@ func (c *checker) file(file string) {
 	}
 }
 
-// recipients warns of an encrypted file whose recipients differ from those of its rule.
+// read reads a file that is not too large to be encrypted.
+func (c *checker) read(file string) ([]byte, bool) {
+	info, err := fs.Stat(c.fs, file)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > document.MaxSize {
+		return nil, false
+	}
+	body, err := fs.ReadFile(c.fs, file)
+	return body, err == nil
+}
+
+// recipients warns of an encrypted file whose recipients differ from those of its rule. It advises to remove recipients
+// only: a rule may have one that nobody checked.
 func (c *checker) recipients(file string, rule rules.Rule, format document.Format, body []byte) {
 	d, err := document.Parse(format, body)
 	if err != nil || len(rule.Foreign) > 0 {
 		return // the document that includes the file reports it
 	}
 	has, want := d.Metadata.Recipients(), rule.Recipients()
-	if slices.Equal(has, want) {
-		return
+	if more := less(has, want); len(more) > 0 {
+		c.add(transpile.Entry{Rule: ruleRecipients, File: file, Message: fmt.Sprintf("%s can read the file, and its "+
+			"creation rule does not name it: run `bunsen secret rotate %s --remove %s`, and replace the secrets",
+			strings.Join(more, ", "), file, strings.Join(more, ","))})
 	}
-	c.add(transpile.Entry{
-		Rule: ruleRecipients, File: file,
-		Message: fmt.Sprintf("the file is encrypted for %s, and its creation rule says %s: run `bunsen secret "+
-			"rotate %s`", strings.Join(has, ", "), strings.Join(want, ", "), file),
-	})
+	if more := less(want, has); len(more) > 0 {
+		c.add(transpile.Entry{Rule: ruleRecipients, File: file, Message: fmt.Sprintf("its creation rule names %s, "+
+			"for which the file is not encrypted. Whoever holds the keys of this repository must check who added it to "+
+			"%s, before a secret is encrypted for it", strings.Join(more, ", "), rules.File)})
+	}
+}
+
+// less returns the names of a list that another one does not have.
+func less(list, other []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(name string) bool { return slices.Contains(other, name) })
 }
 
 // fragment warns of files with secrets in clear text.

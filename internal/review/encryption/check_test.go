@@ -1,10 +1,12 @@
 package encryption_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/bunsen-os/bunsen/internal/review/encryption"
 	"github.com/bunsen-os/bunsen/source"
@@ -57,7 +59,9 @@ func TestFilesThatShouldBeEncryptedAreFound(t *testing.T) {
 		"prod.agekey:2: error: the private key of age is in the repository",
 		"pools/worker/clear.secret.yaml: warning: a creation rule of .sops.yaml says that this file is encrypted, " +
 			"and it is not: run `bunsen secret encrypt pools/worker/clear.secret.yaml`",
-		"pools/worker/sealed.secret.yaml: warning: the file is encrypted for age1patt",
+		"pools/worker/sealed.secret.yaml: warning: age1pattmatlnr5cd75xgeq4w4wln67rzm87z3pjemavuyhgag3ausjsv4h3r0 can read the " +
+			"file, and its creation rule does not name it: run `bunsen secret rotate pools/worker/sealed.secret.yaml --remove age1patt",
+		"pools/worker/sealed.secret.yaml: warning: its creation rule names age1zlk",
 		"pools/worker/10-a.bu:7:9: warning: pool worker: /etc/clear.conf has what looks like a secret in clear text",
 	}
 	if len(got) != len(want) {
@@ -66,6 +70,81 @@ func TestFilesThatShouldBeEncryptedAreFound(t *testing.T) {
 	for i, w := range want {
 		if !strings.HasPrefix(got[i], w) || strings.Contains(got[i], "hunter2") {
 			t.Errorf("got %s, want %s", got[i], w)
+		}
+	}
+}
+
+// A recipient is new where the base does not name it: in a rule with the same expression, or for the same file.
+func TestEachNewRecipientIsNamed(t *testing.T) {
+	const a = "age1pattmatlnr5cd75xgeq4w4wln67rzm87z3pjemavuyhgag3ausjsv4h3r0"
+	const b = "age1zlkjsyjz0nrvm3e0aqsxrhhzvp9fgt7crkvk2wgplxq0svwzcfnsqv6unn"
+	sealed, err := os.ReadFile("../../sops/testdata/corpus/01-yaml.yaml") // for a
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule := func(path, keys string) string { return fmt.Sprintf("- {path_regex: %q, age: %q}\n", path, keys) }
+	for name, c := range map[string]struct {
+		base, head map[string]string
+		want       string
+	}{
+		"nothing": {
+			map[string]string{".sops.yaml": rule("x", a), "f.yaml": string(sealed)},
+			map[string]string{".sops.yaml": "# c\n" + rule("x", a), "f.yaml": string(sealed)}, "[] []",
+		},
+		"a rule": {
+			map[string]string{".sops.yaml": rule("x", a)}, map[string]string{".sops.yaml": rule("x", a+","+b)},
+			"[{" + b + " [.sops.yaml]}] [.sops.yaml: -path_regex \"x\"; for " + a + "; unencrypted_suffix: _unencrypted " +
+				".sops.yaml: +path_regex \"x\"; for " + a + ", " + b + "; unencrypted_suffix: _unencrypted]",
+		},
+		"another rule of the same file": {
+			map[string]string{".sops.yaml": rule("test", b) + rule("prod", a)},
+			map[string]string{".sops.yaml": rule("test", b) + rule("prod", a+","+b)},
+			"[{" + b + " [.sops.yaml]}]",
+		},
+		"a directory below": {
+			map[string]string{".sops.yaml": rule("x", a)},
+			map[string]string{".sops.yaml": rule("x", a), "pools/.sops.yaml": rule("x", b)},
+			"[{" + b + " [pools/.sops.yaml]}]",
+		},
+		"a file that no rule expects": {
+			map[string]string{".sops.yaml": rule("x", b)},
+			map[string]string{".sops.yaml": rule("x", b), "f.yaml": string(sealed)}, "[{" + a + " [f.yaml]}]",
+		},
+		"a file as its rule expects": {
+			map[string]string{".sops.yaml": rule("f", a)},
+			map[string]string{".sops.yaml": rule("f", a), "f.yaml": string(sealed)}, "[] []",
+		},
+		"a key of another kind": {
+			map[string]string{".sops.yaml": rule("x", a)},
+			map[string]string{".sops.yaml": "- {path_regex: x, age: " + a + ", kms: 'arn:1'}\n"}, "[{kms arn:1 [.sops.yaml]}]",
+		},
+		"a group with a key of another kind": {
+			map[string]string{".sops.yaml": rule("x", a)},
+			map[string]string{".sops.yaml": "- {path_regex: x, key_groups: [{age: [" + a + "], kms: [{arn: 1}]}]}\n"},
+			"[{kms arn 1 [.sops.yaml]}]",
+		},
+		"another order": {
+			map[string]string{".sops.yaml": rule("x", a) + rule("y", b)},
+			map[string]string{".sops.yaml": rule("y", b) + rule("x", a)}, "[] [.sops.yaml: -",
+		},
+		"invalid rules": {
+			map[string]string{".sops.yaml": rule("x", a)}, map[string]string{".sops.yaml": "- ["},
+			"[] [.sops.yaml: -path_regex",
+		},
+	} {
+		side := func(files map[string]string) encryption.State {
+			out := fstest.MapFS{}
+			for name, text := range files {
+				if strings.HasSuffix(name, ".sops.yaml") {
+					text = "creation_rules:\n" + text
+				}
+				out[name] = &fstest.MapFile{Data: []byte(text)}
+			}
+			return encryption.Read(out)
+		}
+		found := encryption.Compare(side(c.base), side(c.head))
+		if got := fmt.Sprint(found.NewRecipients, " ", found.CreationRules); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, got, c.want)
 		}
 	}
 }

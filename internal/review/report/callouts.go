@@ -16,6 +16,9 @@ func writeCallouts(c review.Comparison, b *strings.Builder, room int) {
 			all = append(all, fmt.Sprintf(format, codes(r.pools), r.text))
 		}
 	}
+	for _, text := range recipientTexts(c) {
+		all = append(all, "⚠ **Who can read secrets:** "+prose(text))
+	}
 	say(func(p review.PoolChange) []string {
 		return each(unreadableTexts(p), prose)
 	}, "⚠ **Not reviewable in %s:** %s")
@@ -53,6 +56,9 @@ func writeCallouts(c review.Comparison, b *strings.Builder, room int) {
 	}
 	for _, line := range c.ClusterObjects {
 		all = append(all, "⚠ **An object of cluster/ changes:** "+prose(line))
+	}
+	for _, line := range c.CreationRules {
+		all = append(all, "⚠ **A creation rule of secrets changes:** "+code(line))
 	}
 	for _, line := range c.Policy {
 		all = append(all, "⚖ **The disruption policy changes:** "+prose(line))

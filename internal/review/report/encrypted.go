@@ -29,3 +29,25 @@ func unreadableCount(c review.Comparison) int {
 	}
 	return len(all)
 }
+
+// recipientTexts has a text for each key that can read secrets which it could not read before.
+func recipientTexts(c review.Comparison) (out []string) {
+	for _, r := range c.NewRecipients {
+		out = append(out, "this change lets "+r.Name+" read secrets: "+enumerate(r.At)+". Merge it only if you know "+
+			"whose key this is")
+	}
+	return out
+}
+
+// notRendered says what changes although no rendered config does, and is not listed elsewhere; "" if nothing does.
+func notRendered(c review.Comparison) string {
+	for _, p := range c.Pools {
+		if len(p.NewlyUnreviewed) > 0 {
+			return "the contents that no reviewer can read may be in more places"
+		}
+	}
+	if len(c.NewRecipients)+len(c.CreationRules) > 0 {
+		return "who can read the secrets of the repository changes"
+	}
+	return ""
+}

@@ -16,6 +16,9 @@ func Summary(c review.Comparison) string {
 	if n := len(c.Warnings); n > 0 {
 		warned = ", " + count(n, "warning")
 	}
+	if n := len(c.NewRecipients); n > 0 {
+		warned += ", " + count(n, "new recipient")
+	}
 	if n := unreadableCount(c); n > 0 {
 		warned += ", " + count(n, "file") + " not reviewable"
 	}
@@ -37,6 +40,9 @@ func deedsOf(c review.Comparison) string {
 			return "no rendered change; objects of cluster/ change"
 		case len(c.Policy) > 0:
 			return "no rendered change; the disruption policy changes"
+		}
+		if changes := notRendered(c); changes != "" {
+			return "no rendered change; " + changes
 		}
 		return "no rendered change"
 	}

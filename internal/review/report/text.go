@@ -77,6 +77,7 @@ func clusterLists(c review.Comparison) (out []List) {
 		{"disruption policy: what later changes cost", c.Policy},
 		{"MachineConfigPools: whose nodes, and how many at once", c.MachineConfigPools},
 		{"objects of cluster/: how and when nodes are updated", c.ClusterObjects},
+		{"creation rules: for whom secrets are encrypted", c.CreationRules},
 	} {
 		if len(part.Lines) == 0 {
 			continue
@@ -97,6 +98,9 @@ func warnings(c review.Comparison) (out []string) {
 			out = append(out, safetext.Line(strings.NewReplacer("POOLS", enumerate(r.pools), "TEXT",
 				r.text).Replace(format)))
 		}
+	}
+	for _, text := range recipientTexts(c) {
+		out = append(out, safetext.Line(text))
 	}
 	say(unreadableTexts, "in POOLS, TEXT")
 	say(func(p review.PoolChange) []string {

@@ -162,6 +162,9 @@ func nothing(c review.Comparison) string {
 	case len(c.ClusterObjects) > 0:
 		return "No rendered change, but objects of cluster/ change."
 	}
+	if changes := notRendered(c); changes != "" {
+		return "No rendered change, but " + changes + "."
+	}
 	return "No rendered change: nothing will be rolled out."
 }
 

@@ -61,7 +61,9 @@ func (m Metadata) RuleTexts() []string {
 		switch text := fmt.Sprint(it.Value); it.Key {
 		case "lastmodified", "mac", "version", "age", "key_groups":
 		default:
-			out = append(out, fmt.Sprint(it.Key)+": "+text)
+			if it.Key != "shamir_threshold" || len(m.Groups) > 1 {
+				out = append(out, fmt.Sprint(it.Key)+": "+text)
+			}
 		}
 	}
 	for i, g := range m.Groups {

@@ -89,6 +89,9 @@ func (r *yamlReader) branch(n *yaml.Node, b Branch, done bool, depth int) (Branc
 		if n.ShortTag() != "!!null" {
 			return nil, fmt.Errorf("line %d: the file is not a mapping, and SOPS encrypts only mappings", n.Line)
 		}
+		if r.aliases { // a plain file
+			return nil, fmt.Errorf("line %d: a document is empty, and SOPS would write it as a mapping", n.Line)
+		}
 		return b, nil
 	}
 	if !done {

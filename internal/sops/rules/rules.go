@@ -26,8 +26,44 @@ type Rule struct {
 	// Threshold is how many groups decrypt a file together; 0 is all.
 	Threshold int
 	Values    document.Rules
-	// Foreign are the kinds of keys in the rule that Bunsen cannot use.
-	Foreign []string
+	// Foreign are the kinds of keys in the rule that Bunsen cannot use, and Others the keys themselves.
+	Foreign, Others []string
+}
+
+// Selects is the expression for paths, or "" for a rule that selects all.
+func (r Rule) Selects() string {
+	if r.Path == nil {
+		return ""
+	}
+	return r.Path.String()
+}
+
+// Keys returns the keys of all kinds, sorted, each once.
+func (r Rule) Keys() []string {
+	out := append(r.Recipients(), r.Others...)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// String returns all that the rule says, in one line.
+func (r Rule) String() string {
+	text := "all files"
+	if r.Path != nil {
+		text = fmt.Sprintf("path_regex %q", r.Path)
+	}
+	for _, g := range r.Groups {
+		text += "; for " + strings.Join(g, ", ")
+	}
+	if len(r.Others) > 0 {
+		text += "; for " + strings.Join(r.Others, ", ")
+	}
+	if r.Threshold != 0 {
+		text += fmt.Sprintf("; shamir_threshold %d", r.Threshold)
+	}
+	for _, rule := range (document.Metadata{Rules: r.Values}).RuleTexts() {
+		text += "; " + rule
+	}
+	return text
 }
 
 // Recipients returns the age keys of all groups, sorted, each once.
@@ -126,15 +162,16 @@ func (e entry) rule() (Rule, error) {
 		if len(g.Age) > 0 {
 			r.Groups = append(r.Groups, g.Age)
 		}
-		for kind := range g.Foreign {
-			r.Foreign = append(r.Foreign, kind)
+		for kind, keys := range g.Foreign {
+			r.addForeign(kind, keys)
 		}
 	}
 	for _, kind := range []string{"pgp", "kms", "gcp_kms", "azure_keyvault", "hc_vault_transit_uri", "hckms"} {
-		if _, ok := e.Others[kind]; ok {
-			r.Foreign = append(r.Foreign, kind)
+		if keys, ok := e.Others[kind]; ok {
+			r.addForeign(kind, keys)
 		}
 	}
+	slices.Sort(r.Others)
 	slices.Sort(r.Foreign)
 	r.Foreign = slices.Compact(r.Foreign)
 	for _, name := range r.Recipients() {
@@ -154,4 +191,23 @@ func (e entry) rule() (Rule, error) {
 		MACOnlyEncrypted: e.MACOnlyEncrypted,
 	}.Compile()
 	return r, errors.Join(append(problems, err)...)
+}
+
+// addForeign adds keys that Bunsen cannot use.
+func (r *Rule) addForeign(kind string, keys yaml.Node) {
+	r.Foreign = append(r.Foreign, kind)
+	list := names{}
+	if list.UnmarshalYAML(&keys) != nil { // a list of mappings, such as in a key group
+		list = nil
+		for _, n := range keys.Content {
+			var words []string
+			for i := 1; i < len(n.Content); i += 2 {
+				words = append(words, n.Content[i-1].Value+" "+n.Content[i].Value)
+			}
+			list = append(list, strings.Join(words, " "))
+		}
+	}
+	for _, name := range list {
+		r.Others = append(r.Others, kind+" "+name)
+	}
 }
