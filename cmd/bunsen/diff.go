@@ -1,10 +1,15 @@
 package main
 
 import (
+	"fmt"
+	"os"
+
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/bunsen-os/bunsen/internal/cli"
 	"github.com/bunsen-os/bunsen/internal/cli/compare"
+	"github.com/bunsen-os/bunsen/internal/cli/secrets"
 )
 
 func diffCommand() *cobra.Command {
@@ -12,6 +17,7 @@ func diffCommand() *cobra.Command {
 	var key string
 	var form cli.Output
 	var exitCode bool
+	var ageKeys []string
 	cmd := &cobra.Command{
 		Use: "diff [BASE [HEAD]]", Short: "Show what a change does to nodes: contents, actions, reboots",
 		GroupID: "offline",
@@ -25,6 +31,9 @@ repository. main...topic compares the changes that topic adds since it left main
 the changes that main got since then, in reverse. With --cluster, the base is what the cluster's nodes should run now, and the
 only argument is HEAD.
 
+With your age key, bunsen also shows what changed encrypted files decrypt to: of --age-key, or on a terminal of SOPS_AGE_KEY,
+SOPS_AGE_KEY_FILE or sops/age/keys.txt in your configuration directory. Markdown and JSON, which are for others, never have it.
+
 bunsen estimates the duration if it knows the number of nodes: from --cluster, or from --nodes.
 
 Exit codes: 0 no change, 1 differences in rendered configs or in objects of cluster/, 2 invalid input, 3 cluster unreachable.`,
@@ -33,6 +42,9 @@ Exit codes: 0 no change, 1 differences in rendered configs or in objects of clus
 
   # What does a branch change, on 40 workers of which 4 may be unavailable at the same time?
   bunsen diff main...my-branch --nodes worker=40/4
+
+  # What do the encrypted files of a branch decrypt to?
+  bunsen diff main...my-branch --age-key prod.agekey
 
   # What would change on the cluster with the files of this directory?
   bunsen diff --cluster
@@ -44,6 +56,10 @@ Exit codes: 0 no change, 1 differences in rendered configs or in objects of clus
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := form.Check(); err != nil {
 				return err
+			}
+			var err error
+			if c.Decrypt, err = decrypter(ageKeys, form.Form); err != nil {
+				return cli.Invalid(err)
 			}
 			base, head, err := c.Arguments(cmd.Context(), args)
 			if err != nil {
@@ -65,6 +81,27 @@ Exit codes: 0 no change, 1 differences in rendered configs or in objects of clus
 	c.AddFlags(cmd)
 	form.AddFlag(cmd, "", "text", "markdown", "json")
 	cmd.Flags().StringVar(&key, "key", "", compare.KeyHelp)
+	cmd.Flags().StringSliceVar(&ageKeys, "age-key", nil, "files with age keys: show what encrypted files decrypt to; on a "+
+		"terminal, the keys that sops reads are used without it")
 	cmd.Flags().BoolVar(&exitCode, "exit-code", true, "exit with 1 if there are differences")
 	return cmd
+}
+
+// decrypter returns what decrypts files for the user: the keys of files, or on a terminal those that sops reads. It
+// returns nil for output that others may read, such as that of CI.
+func decrypter(files []string, form string) (func(format string, body []byte) ([]byte, error), error) {
+	const text = "text"
+	switch {
+	case form != text && len(files) > 0:
+		return nil, fmt.Errorf("--age-key shows secrets, and the output %s is for others: use -o %s", form, text)
+	case len(files) > 0:
+		return secrets.Decrypter(files)
+	case form != text || !term.IsTerminal(int(os.Stdout.Fd())) || os.Getenv("CI") != "":
+		return nil, nil
+	}
+	decrypt, err := secrets.Decrypter(nil)
+	if err != nil { // the user has no key here
+		return nil, nil
+	}
+	return decrypt, nil
 }

@@ -34,6 +34,8 @@ type Side struct {
 	Overrides policy.Overrides
 	// Marks are the marks of the cluster objects. In a review only the marks of base hide contents.
 	Marks Marks
+	// Decrypt decrypts files of SOPS for a reader who has their key. Compare uses that of head; nil shows no value.
+	Decrypt func(format string, body []byte) ([]byte, error)
 	// PolicyFile is the file of the side's MachineConfiguration, `MachineConfiguration cluster` if only the cluster has
 	// one, or "".
 	PolicyFile string
@@ -86,7 +88,7 @@ func Compare(base, head Side, p policy.Policy) Comparison {
 			names[name] = true
 		}
 	}
-	t := terms{differ: content.NewDiffer(), policy: p, overrides: head.Overrides}
+	t := terms{differ: content.NewDiffer(), policy: p, overrides: head.Overrides, decrypt: head.Decrypt}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if from := base.Pools[name].Rendered; from != "" && head.Pools[name].Rendered == "" && head.declares(name) {
 			out.Pools = append(out.Pools, PoolChange{
@@ -112,6 +114,8 @@ type terms struct {
 	overrides policy.Overrides
 	// marks hide contents.
 	marks secret.Paths
+	// decrypt is that of head.
+	decrypt func(format string, body []byte) ([]byte, error)
 }
 
 // nextPool gets the nodes of a custom pool that is removed, unless another pool selects them.
@@ -147,7 +151,7 @@ func comparePool(name string, from, to Pool, t terms) PoolChange {
 	out.Disruption = decision.Disruption.String()
 	out.Actions = actions(decision.Actions)
 	sizes := from.Sizes.Join(to.Sizes)
-	pairs := content.Read(decision.Items, from.Config, to.Config, content.Known{Marked: t.marks, Sizes: sizes})
+	pairs := content.Read(decision.Items, from.Config, to.Config, content.Known{Marked: t.marks, Sizes: sizes, Decrypt: t.decrypt})
 	for i, c := range decision.Items {
 		at, attributes := placesOf(c.Change, from, to)
 		diff, parts, rules := t.differ.Difference(pairs[i])

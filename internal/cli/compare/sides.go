@@ -171,6 +171,8 @@ type Comparison struct {
 	cluster kube.Target
 	// source names the GitSource that follows the repository, if the cluster has several.
 	source string
+	// Decrypt, if set, decrypts files of SOPS for the user who reads the comparison.
+	Decrypt func(format string, body []byte) ([]byte, error)
 	// defaults are the cluster's images.
 	defaults render.Defaults
 }
@@ -252,6 +254,7 @@ func (c Comparison) evaluate(from, to side, facts review.Facts) (review.Comparis
 		to.PolicyFile = c.policyFile
 		from.policy = to.policy // The file replaces the policy of both sides, so the policy is no change.
 	}
+	to.Decrypt = c.Decrypt
 	out := review.Compare(from.Side, to.Side, to.policy)
 	if !c.Running { // a cluster has no creation rules
 		out = out.WithReaders(encryption.Compare(from.readers, to.readers))

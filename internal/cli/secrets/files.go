@@ -189,31 +189,18 @@ func (o Options) rotate(out io.Writer, file string) error {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	p, err := o.policy(file)
-	if err != nil || len(o.Add)+len(o.Remove) > 0 {
-		if p = ownPolicy(d.Metadata); len(o.Add)+len(o.Remove) == 0 {
-			return err
-		}
-	}
-	had := d.Metadata.Recipients()
-	unasked := slices.DeleteFunc(slices.Concat(p.Groups...), func(r string) bool {
-		return slices.Contains(had, r) || slices.Contains(slices.Concat(o.Add, o.Recipients, o.Remove), r)
-	})
-	if len(unasked) > 0 {
-		return fmt.Errorf("%s is unchanged: its creation rule names %s, for which the file is not encrypted. Whoever "+
-			"holds the keys must check who added it to %s. The flag --add takes a key that is checked", file,
-			strings.Join(unasked, ", "), rules.File)
-	}
-	add := slices.DeleteFunc(slices.Clone(o.Add), func(r string) bool {
-		return slices.Contains(slices.Concat(p.Groups...), r)
-	})
-	if len(add)+len(o.Remove) > 0 {
-		if len(p.Groups) != 1 {
-			return fmt.Errorf("%s has key groups: change its creation rule instead of --add and --remove", file)
-		}
+	if len(o.Add)+len(o.Remove) > 0 && len(d.Metadata.Groups) == 1 {
+		p, err = ownPolicy(d.Metadata), nil
 		p.Groups[0] = slices.Compact(
-			slices.Sorted(slices.Values(slices.DeleteFunc(slices.Concat(p.Groups[0], add), func(r string) bool {
+			slices.Sorted(slices.Values(slices.DeleteFunc(slices.Concat(p.Groups[0], o.Add), func(r string) bool {
 				return slices.Contains(o.Remove, r)
 			}))))
+	}
+	if err != nil {
+		return err
+	}
+	if err := o.checkNew(p, d.Metadata.Recipients()); err != nil {
+		return fmt.Errorf("%s is unchanged: %w", file, err)
 	}
 	rotated, err := o.writer().Rotate(format, body, p, ids...)
 	if err != nil {
@@ -223,6 +210,30 @@ func (o Options) rotate(out io.Writer, file string) error {
 		return err
 	}
 	fmt.Fprintf(out, "%s: new data key, for %s\n", file, strings.Join(slices.Concat(p.Groups...), ", "))
+	return nil
+}
+
+// checkNew refuses recipients that neither the file nor a flag names: a commit may have added them to the rule. The flags
+// cannot change key groups, because each recipient belongs to one of them.
+func (o Options) checkNew(p sops.Policy, had []string) error {
+	all := slices.Concat(p.Groups...)
+	for _, r := range o.Add {
+		if !slices.Contains(all, r) {
+			return fmt.Errorf("it has key groups: add %s to one of them in its creation rule", r)
+		}
+	}
+	for _, r := range o.Remove {
+		if slices.Contains(all, r) {
+			return fmt.Errorf("it has key groups: remove %s from its creation rule", r)
+		}
+	}
+	unasked := slices.DeleteFunc(all, func(r string) bool {
+		return slices.Contains(slices.Concat(had, o.Add, o.Recipients), r)
+	})
+	if len(unasked) > 0 {
+		return fmt.Errorf("its creation rule names %s, for which the file is not encrypted. Whoever holds the keys must "+
+			"check who added it to %s. The flag --add takes a key that is checked", strings.Join(unasked, ", "), rules.File)
+	}
 	return nil
 }
 

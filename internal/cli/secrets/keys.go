@@ -79,6 +79,16 @@ func ignore(file string) (text string, err error) {
 	return ", which git ignores: the line *" + keyEnding + " is new in " + list, nil
 }
 
+// Decrypter returns a function that decrypts files with the user's age keys: those of files, or those that the program
+// sops would read.
+func Decrypter(files []string) (func(format string, body []byte) ([]byte, error), error) {
+	ids, err := identities(files)
+	if err != nil {
+		return nil, err
+	}
+	return func(format string, body []byte) ([]byte, error) { return sops.Decrypt(format, body, ids...) }, nil
+}
+
 // identities reads the user's age keys: the files of flags, or what the program sops would read.
 func identities(files []string) ([]age.Identity, error) {
 	var texts [][]byte

@@ -126,7 +126,7 @@ func (d Differ) text(t both) string {
 	case string(a.content) == string(b.content):
 		return ""
 	case a.encrypted != nil || b.encrypted != nil:
-		return encryptedText(t)
+		return encryptedText(t) + decryptedText(t)
 	case a.shown.Whole || b.shown.Whole:
 		return fmt.Sprintf("content %s (hidden, %s)\n", changed(a, b),
 			arrow(a, b, func(content []byte) string { return secret.Digest(string(content)) }))

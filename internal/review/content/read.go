@@ -38,6 +38,8 @@ type part struct {
 	// encrypted is the file that SOPS encrypted, or nil. If marked is true, its values in the clear are not shown.
 	encrypted *document.Document
 	marked    bool
+	// plain is the decrypted file; nil without a key that decrypts it.
+	plain []byte
 }
 
 func newPart(name, path string, content []byte, marked secret.Paths) part {
@@ -61,6 +63,8 @@ type Known struct {
 	Marked secret.Paths
 	// Sizes are the sizes of files of the content store.
 	Sizes downloads.Sizes
+	// Decrypt decrypts a file of SOPS, for a reader who has its key. If nil, differences have no decrypted value.
+	Decrypt func(format string, body []byte) ([]byte, error)
 }
 
 func newIndex(c machineconfig.Config, known Known) index {
@@ -136,7 +140,11 @@ func (x index) file(path string) view {
 
 func (x index) resource(name, path string, r ign.Resource) part {
 	if found, unresolved, err := secretref.Of(r); unresolved && err == nil {
-		return unresolvedPart(name, path, found, x.Marked)
+		p := unresolvedPart(name, path, found, x.Marked)
+		if p.encrypted != nil && !p.marked && x.Decrypt != nil {
+			p.plain, _ = x.Decrypt(found.Format, found.Body) // the difference says what is not decrypted
+		}
+		return p
 	}
 	if remote, is, err := machineconfig.RemoteOf(r); is && err == nil {
 		return remotePart(name, remote, x.Sizes.Of(remote))

@@ -53,8 +53,11 @@ func listComments(l []any, text string, inline bool) []any {
 	return l
 }
 
-// count refuses files with too many or too deeply nested values.
+// count refuses files with too many or too deeply nested values, and with tags, which SOPS loses.
 func (r *yamlReader) count(n *yaml.Node, depth int) error {
+	if strings.HasPrefix(n.Tag, "!") && !strings.HasPrefix(n.Tag, "!!") {
+		return fmt.Errorf("line %d: the tag %s: SOPS would lose it", n.Line, n.Tag)
+	}
 	if r.values++; r.values > maxValues || depth > maxDepth {
 		return fmt.Errorf("line %d: the file has more than %d values, or more than %d levels", n.Line, maxValues,
 			maxDepth)
@@ -113,7 +116,7 @@ func (r *yamlReader) items(n *yaml.Node, b Branch, depth int) (Branch, error) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, v := n.Content[i], n.Content[i+1]
 		var key any
-		if err := k.Decode(&key); err != nil {
+		if err := errors.Join(r.count(k, depth), k.Decode(&key)); err != nil {
 			return nil, err
 		}
 		name, ok := key.(string)
