@@ -1,6 +1,8 @@
 package transpile
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -52,6 +54,9 @@ func rawConfig(doc documents.Document) translation {
 		}
 	}
 	d.checkKeys(mc.Spec.Config.Raw)
+	if d.HasErrors() {
+		return d
+	}
 	if d.config, err = machineconfig.Parse(mc.Spec); err != nil {
 		for _, line := range strings.Split(err.Error(), "\n") {
 			at, ok := d.origin.Find(place.Output(line))
@@ -117,8 +122,35 @@ func (d *translation) warnDropped(mc mcfgv1.MachineConfig, at origin.Pos) {
 	}
 }
 
+// checkSources refuses addresses that end in a line end, as the YAML of a block (|) has one.
+func (d *translation) checkSources(raw []byte) {
+	var c struct {
+		Storage struct {
+			Files []struct{ Contents struct{ Source string } }
+		}
+	}
+	if json.Unmarshal(raw, &c) != nil {
+		return // Reading the config later reports this error.
+	}
+	for i, f := range c.Storage.Files {
+		if strings.HasSuffix(f.Contents.Source, "\n") {
+			at, _ := d.origin.Find(fmt.Sprintf("$.storage.files.%d.contents.source", i))
+			d.Errorf(at, "ignition", "the source ends in a line end, which an address cannot have: write it in one line "+
+				"behind `source: `, or after >-")
+		}
+	}
+}
+
 // checkKeys refuses unknown keys, which Ignition ignores: the effect of a typo would be missing on the node.
 func (d *translation) checkKeys(raw []byte) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return
+	}
+	if mistyped := ignition.Mistyped(raw); mistyped != nil {
+		d.Add(ignition.Findings([]ignition.Problem{*mistyped}, d.origin)...)
+		return
+	}
+	d.checkSources(raw)
 	_, rep, _ := v35.ParseCompatibleVersion(raw) // Reading the config later reports this error.
 	for _, e := range rep.Entries {
 		key, unused := strings.CutPrefix(e.Message, "unused key ")
@@ -126,6 +158,10 @@ func (d *translation) checkKeys(raw []byte) {
 			continue
 		}
 		at, _ := d.origin.Find(e.Context.String())
-		d.Errorf(at, "unknown-key", "Ignition knows no key %q here; check its spelling and its indentation", key)
+		instead := "check its spelling and its indentation"
+		if known := message.LeftOver(key); known != "" {
+			instead = known
+		}
+		d.Errorf(at, "unknown-key", "Ignition knows no key %q here; %s", key, instead)
 	}
 }

@@ -3,6 +3,7 @@ package transpile
 import (
 	"cmp"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -104,10 +105,27 @@ func withoutRegistries(docs []documents.Document) (others, about []documents.Doc
 	return others, about
 }
 
+// notInNames matches what a name of a MachineConfig cannot have.
+var notInNames = regexp.MustCompile(`[^a-z0-9.]+`)
+
+// betterName proposes a name for a file whose name cannot be that of a MachineConfig; "" if there is none.
+func betterName(file string) string {
+	ext := path.Ext(file)
+	stem := strings.TrimSuffix(path.Base(file), ext)
+	if better := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(stem), "-"), "-."); better != "" &&
+		better != stem {
+		return ", for example to " + better + ext
+	}
+	return ""
+}
+
 // badName returns why a MachineConfig's name is invalid, or "".
 func badName(name string) string {
 	if strings.HasPrefix(name, "rendered-") {
 		return "names that begin with rendered- are the renderer's"
 	}
-	return strings.Join(validation.IsDNS1123Subdomain(name), "; ")
+	if len(validation.IsDNS1123Subdomain(name)) == 0 {
+		return ""
+	}
+	return "write it in lowercase letters, digits, - and ., beginning and ending with a letter or digit, at most 253 in all"
 }

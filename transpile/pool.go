@@ -136,7 +136,8 @@ func translate(repo repository, pool string, n named) documentEntry {
 			"move the document", d.role, pool, v1alpha1.RoleLabel, pool)
 	}
 	if bad := badName(d.name); bad != "" {
-		d.Errorf(start, "name", "%q is no name for a MachineConfig: %s; rename the file", d.name, bad)
+		d.Errorf(start, "name", "%q is no name for a MachineConfig: %s; rename the file%s", d.name, bad,
+			betterName(doc.File))
 	}
 	d.check()
 	d.Add(references.Check(d.config, d.origin)...)
@@ -167,7 +168,8 @@ func withoutEchoes(findings []origin.Finding) []origin.Finding {
 // check refuses configs that are unsafe, and configs that every node would refuse. Errors in a config that the document
 // merges have a rule of their own.
 func (d *translation) check() {
-	for _, err := range machineconfig.Check(d.config) {
+	found := append(machineconfig.Check(d.config), machineconfig.CheckSystem(d.config.KernelType, d.config.Extensions)...)
+	for _, err := range found {
 		at, _ := d.origin.Find(place.Output(err.Error()))
 		rule := "unsafe"
 		var nested *machineconfig.NestedError
@@ -180,7 +182,11 @@ func (d *translation) check() {
 		return
 	}
 	for _, r := range policy.Invalid(d.config) {
-		at, _ := d.origin.Find(place.Item(d.config, r.Kind, r.Name))
+		item := place.Item(d.config, r.Kind, r.Name)
+		if r.Part != "" {
+			item += "." + r.Part
+		}
+		at, _ := d.origin.Find(item)
 		d.Errorf(at, "every-node-refuses", "%s: %s", r.Field, r.Why)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/bunsen-os/bunsen/source"
@@ -156,10 +157,11 @@ func (c cleanFS) ReadDir(name string) ([]fs.DirEntry, error) {
 func (c cleanFS) check(op, name string) error {
 	for p := name; p != "." && p != "/" && p != ""; p = path.Dir(p) {
 		if why, no := c.refused[p]; no {
-			return &fs.PathError{
-				Op: op, Path: name,
-				Err: errors.New("it is a " + why + ", which is not followed; put the file itself here"),
+			text := "it is a " + why + ", which is not followed; put the file itself here"
+			if strings.HasPrefix(why, "the ") { // The reason is a clause, such as `the name holds a control character`.
+				text = "it is not read, because " + why + "; rename it"
 			}
+			return &fs.PathError{Op: op, Path: name, Err: errors.New(text)}
 		}
 	}
 	return nil

@@ -13,9 +13,9 @@ import (
 )
 
 // CheckedOnNode returns the requirements of the new config that only a node can check, and that the old config did not
-// have: parts of the OS, accounts that the config uses but does not create, the numbers of accounts, and existing files
-// at the paths of links. In the result, Field is the item, and Why is the condition under which a node refuses the
-// config.
+// have: parts of the OS, accounts that the config uses but does not create, the numbers of accounts, units that it enables
+// but does not create, and existing files at the paths of links. In the result, Field is the item, and Why is the
+// condition under which a node refuses the config, or leaves a unit disabled.
 func CheckedOnNode(from, to machineconfig.Config) (out []Refusal) {
 	from, to = machineconfig.Flattened(from), machineconfig.Flattened(to)
 	before := nodeNeeds(from.Ignition)
@@ -109,6 +109,10 @@ func nodeNeeds(c ign.Config) (out []Refusal) {
 	for _, p := range managedPaths(c) {
 		own[p.path] = true
 	}
+	for _, name := range unitsNamed(c, own) {
+		need(CheckUnits, "unit "+name, "is checked on each node: the unit must exist there with an [Install] section, "+
+			"because the config enables it and does not create it. A node without it leaves it disabled")
+	}
 	for _, l := range c.Storage.Links {
 		switch {
 		case l.Target == nil:
@@ -120,6 +124,34 @@ func nodeNeeds(c ign.Config) (out []Refusal) {
 		case !isTrue(l.Overwrite):
 			need(CheckPaths, "link "+l.Path, "is checked on each node: a node that has anything else there refuses "+
 				"the config, because overwrite: true is not set")
+		}
+	}
+	return out
+}
+
+// unitDirs are the directories in which systemd finds units of the system.
+var unitDirs = []string{
+	"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
+	"/lib/systemd/system",
+}
+
+// unitsNamed lists the units that a config enables and does not create. The parameter own has the paths that the config
+// writes.
+func unitsNamed(c ign.Config, own map[string]bool) (out []string) {
+	created := map[string]bool{}
+	for _, u := range c.Systemd.Units {
+		created[u.Name] = deref(u.Contents) != ""
+	}
+	for _, u := range c.Systemd.Units {
+		template := u.Name
+		if base, instance, is := strings.Cut(u.Name, "@"); is {
+			template = base + "@" + path.Ext(instance)
+		}
+		isOwn := slices.ContainsFunc(unitDirs, func(dir string) bool {
+			return own[dir+"/"+u.Name] || own[dir+"/"+template]
+		})
+		if isTrue(u.Enabled) && !isTrue(u.Mask) && !created[u.Name] && !created[template] && !isOwn {
+			out = append(out, u.Name)
 		}
 	}
 	return out

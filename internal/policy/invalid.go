@@ -27,6 +27,7 @@ func Invalid(c machineconfig.Config) []Refusal {
 	paths := managedPaths(flat.Ignition)
 	all = append(all, invalidPaths(paths)...)
 	all = append(all, removedOwners(flat.Ignition)...)
+	all = append(all, invalidOwners(flat.Ignition)...)
 	return append(all, nestedOwners(flat.Ignition)...)
 }
 

@@ -14,12 +14,46 @@ func ValidAccount(name string) bool { return accountName.MatchString(name) }
 // invalidNameText is the message for an account name that useradd or groupadd rejects.
 const invalidNameText = "the name is not valid for a %s: use letters, digits, _, - and ., at most 32"
 
+// maxID is the largest number of a user or group. The next one, -1 in 32 bits, means "unchanged" to the kernel.
+const maxID = 1<<32 - 2
+
+// invalidID refuses a number that no user or group can have. fchown would take it for another one.
+func invalidID(field string, kind ChangeKind, name, part string, id *int) []Refusal {
+	if id == nil || *id >= 0 && int64(*id) <= maxID {
+		return nil
+	}
+	return []Refusal{{
+		Field: field, Why: fmt.Sprintf("%s %d does not exist: write a number from 0 to %d", part, *id, int64(maxID)), Kind: kind,
+		Name: name, Part: part,
+	}}
+}
+
+// invalidOwners refuses paths with an owner that cannot exist.
+func invalidOwners(c ign.Config) (all []Refusal) {
+	check := func(kind ChangeKind, list string, n ign.Node) {
+		field := "storage." + list + " " + n.Path
+		all = append(all, invalidID(field, kind, n.Path, "user.id", n.User.ID)...)
+		all = append(all, invalidID(field, kind, n.Path, "group.id", n.Group.ID)...)
+	}
+	for _, d := range c.Storage.Directories {
+		check(KindDirectory, "directories", d.Node)
+	}
+	for _, f := range c.Storage.Files {
+		check(KindFile, "files", f.Node)
+	}
+	for _, l := range c.Storage.Links {
+		check(KindLink, "links", l.Node)
+	}
+	return all
+}
+
 // invalidAccounts refuses users and groups that cannot exist on any machine.
 func invalidAccounts(p ign.Passwd) (all []Refusal) {
 	removed := map[string]bool{}
 	for _, g := range p.Groups {
 		field := "passwd.groups " + g.Name
 		removed[g.Name] = !exists(g.ShouldExist)
+		all = append(all, invalidID(field, KindGroup, g.Name, "gid", g.Gid)...)
 		switch {
 		case !ValidAccount(g.Name):
 			all = append(all, Refusal{
@@ -34,6 +68,7 @@ func invalidAccounts(p ign.Passwd) (all []Refusal) {
 		}
 	}
 	for _, u := range p.Users {
+		all = append(all, invalidID("passwd.users "+u.Name, KindUser, u.Name, "uid", u.UID)...)
 		for _, r := range invalidUser(u, removed) {
 			r.Kind, r.Name = KindUser, u.Name
 			all = append(all, r)

@@ -133,6 +133,8 @@ type Refusal struct {
 	// Kind and Name are those of the refused item, if a single item is refused.
 	Kind ChangeKind
 	Name string
+	// Part is the path of the refused value in that item, such as `user.id`; empty for the whole item.
+	Part string
 	// Continues is true if Why is the rest of a sentence that begins with Field.
 	Continues bool
 	// Check is the failed check of a node; "" for refusals of this package, which are valid for every node.

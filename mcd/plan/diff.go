@@ -25,6 +25,8 @@ type Plan struct {
 	Disruption policy.Disruption
 	// Refusals are the reasons not to apply the steps; empty for none.
 	Refusals []policy.Refusal
+	// Notes are settings of the config that have no effect on this machine, as whole sentences.
+	Notes []string
 }
 
 // DiffOptions are the options of Diff.
@@ -311,7 +313,7 @@ func (p Plan) Empty() bool { return len(p.Steps) == 0 && len(p.Refusals) == 0 }
 //	record /etc/machine-config-daemon/currentconfig
 //	disruption: restart
 //
-// If the plan has refusals, String prints them instead of the steps.
+// String prints the notes behind the steps. If the plan has refusals, String prints them instead of both.
 func (p Plan) String() string {
 	var b strings.Builder
 	b.WriteString("from " + orNothing(p.From) + "\nto " + orNothing(p.To) + "\n")
@@ -326,6 +328,9 @@ func (p Plan) String() string {
 	}
 	for _, s := range p.Steps {
 		b.WriteString(s.String() + "\n")
+	}
+	for _, n := range p.Notes {
+		b.WriteString("note: " + n + "\n")
 	}
 	b.WriteString("disruption: " + p.Disruption.String() + "\n")
 	return b.String()

@@ -5,22 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/transpile/ignition"
-)
-
-// The valid values of kernelType and of extensions.
-var (
-	kernelTypes = []string{"", "default", "realtime", "64k-pages"}
-	extensions  = []string{
-		"ipsec", "kerberos", "kernel-devel", "sandboxed-containers", "sysstat", "two-node-ha",
-		"usbguard",
-	}
 )
 
 // judge parses and validates the spec of a MachineConfig.
@@ -35,19 +25,7 @@ func judge(spec mcfgv1.MachineConfigSpec) (machineconfig.Config, []error) {
 		bad = append(bad, flatten(err)...)
 	}
 	bad = append(bad, machineconfig.Check(c)...)
-	if !slices.Contains(kernelTypes, spec.KernelType) {
-		bad = append(bad, fmt.Errorf("kernelType %q is invalid: use default, realtime or 64k-pages", spec.KernelType))
-	}
-	for i, e := range spec.Extensions {
-		if !slices.Contains(extensions, e) {
-			bad = append(bad, fmt.Errorf("extensions[%d]: %q is an invalid extension: use any of %s", i, e,
-				strings.Join(extensions, ", ")))
-		}
-	}
-	if kernelDevel(spec.Extensions) && !defaultKernel(spec.KernelType) {
-		bad = append(bad, fmt.Errorf("extension kernel-devel needs the default kernel, not kernelType %s: remove one "+
-			"of them", spec.KernelType))
-	}
+	bad = append(bad, machineconfig.CheckSystem(spec.KernelType, spec.Extensions)...)
 	return c, bad
 }
 

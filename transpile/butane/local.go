@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"path"
 	"reflect"
 	"regexp"
 	"slices"
@@ -139,7 +140,7 @@ func (t *translator) locals() []Local {
 	t.checked = map[string]bool{}
 	for _, r := range references(t.doc, "$") {
 		if why := t.in.refused(r.path); why != "" {
-			t.fatal(r.at, "refused-local", "%s; copy the file itself into the repository", why)
+			t.fatal(r.at, "refused-local", "%s", why)
 			continue
 		}
 		if t.in.FS == nil || t.in.Root == "" {
@@ -169,7 +170,7 @@ func (t *translator) locals() []Local {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			t.fatal(r.at, "missing-local", "%q: no such file in this repository; `local:` is relative to the "+
-				"document's directory", r.path)
+				"document's directory%s", r.path, otherCase(t.in.FS, r.path))
 		case err != nil:
 			t.fatal(r.at, "missing-local", "%v", err)
 		default:
@@ -178,6 +179,24 @@ func (t *translator) locals() []Local {
 		out = append(out, Local{r.path, found})
 	}
 	return out
+}
+
+// otherCase names the file whose path differs from a missing one only in upper and lower case, which some file systems
+// do not tell apart.
+func otherCase(files fs.FS, missing string) string {
+	found := "."
+	for _, word := range strings.Split(missing, "/") {
+		entries, err := fs.ReadDir(files, found)
+		i := slices.IndexFunc(entries, func(e fs.DirEntry) bool { return strings.EqualFold(e.Name(), word) })
+		if exact := slices.IndexFunc(entries, func(e fs.DirEntry) bool { return e.Name() == word }); exact >= 0 {
+			i = exact
+		}
+		if err != nil || i < 0 {
+			return ""
+		}
+		found = path.Join(found, entries[i].Name())
+	}
+	return fmt.Sprintf(". Did you mean %q?", found)
 }
 
 // takesFolder matches the places where `local` names a directory.
@@ -210,7 +229,11 @@ func unchecked(v reflect.Value, checked map[string]bool) string {
 func (in Input) refused(p string) string {
 	for _, r := range slices.Sorted(maps.Keys(in.Refused)) {
 		if r == p || p == "." || strings.HasPrefix(p, r+"/") || strings.HasPrefix(r, p+"/") {
-			return fmt.Sprintf("%q: %s is a %s and is not followed", p, r, in.Refused[r])
+			why := in.Refused[r]
+			if strings.HasPrefix(why, "the ") { // A clause, such as `the name holds a control character`.
+				return fmt.Sprintf("%q: %s is not read, because %s; rename it", p, r, why)
+			}
+			return fmt.Sprintf("%q: %s is a %s and is not followed; copy the file itself into the repository", p, r, why)
 		}
 	}
 	return ""

@@ -15,24 +15,13 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/unit"
 )
 
-// leftOver maps keys of Ignition 2 and of Container Linux Configs to what the user should write instead.
-var leftOver = map[string]string{
-	"filesystem": "it belongs to Ignition 2 and Container Linux Configs: remove it, and write the whole path",
-	"remote":     "it belongs to Container Linux Configs: write source",
-	"networkd":   "it belongs to Ignition 2 and Container Linux Configs: write the units as files below /etc/systemd/network",
-	"enable":     "it belongs to Ignition 2: write enabled",
-	"create":     "it belongs to Ignition 2: write its keys beside the name",
-	"etcd":       "it belongs to Container Linux Configs: write a unit of systemd",
-	"flannel":    "it belongs to Container Linux Configs: write a unit of systemd",
-	"docker":     "it belongs to Container Linux Configs: write a drop-in of docker.service",
-	"locksmith":  "it belongs to Container Linux Configs: write /etc/flatcar/update.conf as a file",
-	"update":     "it belongs to Container Linux Configs: write /etc/flatcar/update.conf as a file",
-}
-
 // suggest returns what the user should write instead of an unknown key. The parameter here is the type that lacks the
 // key.
 func (d dialect) suggest(at, typo string, here reflect.Type) string {
-	if instead := leftOver[typo]; instead != "" {
+	if at == "$.ignition" && typo == "version" {
+		return "; remove it: the version at the top of the document decides"
+	}
+	if instead := message.LeftOver(typo); instead != "" {
 		return "; " + instead
 	}
 	if since := d.knownFrom(at, typo); since != "" {
@@ -97,7 +86,7 @@ var cannotUnmarshal = regexp.MustCompile("^cannot unmarshal !!([a-z]+) (?s:.*)in
 func (d dialect) mistyped(at, text string) string {
 	m := cannotUnmarshal.FindStringSubmatch(text)
 	t := d.typeAt(at)
-	if m == nil || t == nil {
+	if m == nil {
 		return text
 	}
 	key := at[strings.LastIndexByte(at, '.')+1:]
@@ -108,6 +97,10 @@ func (d dialect) mistyped(at, text string) string {
 		"str": "a text", "int": "a number", "float": "a number", "bool": "true or false",
 		"seq": "a list", "map": "a mapping", "timestamp": "a date",
 	}[m[1]]
+	if t == nil || m[1] == "seq" && t.Kind() == reflect.Slice {
+		return fmt.Sprintf("%s stands here, and another kind of value belongs here: compare the document with its "+
+			"specification", is)
+	}
 	switch t.Kind() {
 	case reflect.Int:
 		if strings.HasSuffix(key, "mode") {

@@ -49,6 +49,8 @@ func (t *translator) checkKeysOf(v reflect.Value, n *yaml.Node, at string) {
 			continue
 		}
 		switch value := v.FieldByIndex(f.Index); {
+		case elem(f.Type, true).Kind() == reflect.Int && n.Content[i+1].ShortTag() == "!!float": // The decoder cuts it.
+			t.fatal(at+"."+key, "yaml", "%s", noWholeNumber(key, n.Content[i+1].Value))
 		case elem(f.Type, true).Kind() == reflect.Struct:
 			t.checkKeys(value, n.Content[i+1], at+"."+key)
 		case key == "local", key == "contents_local", key == "ssh_authorized_keys_local":
@@ -56,6 +58,18 @@ func (t *translator) checkKeysOf(v reflect.Value, n *yaml.Node, at string) {
 				t.fatal(at+"."+key, "refused-local", "%q has an unusual notation; write it as a simple string", p)
 			}
 		}
+	}
+}
+
+// noWholeNumber says why YAML reads a number with a fraction.
+func noWholeNumber(key, value string) string {
+	switch {
+	case strings.HasSuffix(key, "mode") && strings.Trim(value, "0123456789") == "":
+		return key + " is an octal number, which has no digits 8 and 9: write it like 0644"
+	case strings.HasSuffix(key, "mode"):
+		return key + " is a whole number, and this has a fraction or an exponent: write it like 0644"
+	default:
+		return key + " is a whole number, and this has a fraction or an exponent"
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
 	"regexp"
 	"strconv"
 	"strings"
@@ -209,13 +210,30 @@ func (r *reader) check(root *yaml.Node, u *unstructured.Unstructured, into any) 
 
 // disruption checks the disruption policy of the MachineConfiguration.
 func (r *reader) disruption(root *yaml.Node, mc *operatorv1.MachineConfiguration) {
+	at := func(path string) origin.Pos { return fieldPosition(r.file, root, strconv.Quote(path)) }
+	rules := map[string]origin.Pos{}
+	for i, f := range mc.Spec.NodeDisruptionPolicy.Files {
+		rules[f.Path] = at(fmt.Sprintf("spec.nodeDisruptionPolicy.files[%d]", i))
+		if strings.ContainsAny(f.Path, "*?[") {
+			r.Warnf(rules[f.Path], "policy", "the path of a rule has no patterns, so %s covers a file of this very name "+
+				"only: write %s/ for the whole directory", f.Path, strings.TrimSuffix(path.Dir(f.Path), "/"))
+		}
+	}
+	for i, u := range mc.Spec.NodeDisruptionPolicy.Units {
+		rules[string(u.Name)] = at(fmt.Sprintf("spec.nodeDisruptionPolicy.units[%d]", i))
+	}
 	_, err := policy.FromSpec(mc.Spec.NodeDisruptionPolicy)
 	if err == nil {
 		return
 	}
 	k, _ := entry(root, "spec")
 	for _, line := range strings.Split(err.Error(), "\n") {
-		r.Errorf(r.at(cmp.Or(k, root)), "policy", "%s", line)
+		where := r.at(cmp.Or(k, root))
+		_, rule, _ := strings.Cut(line, "rule ")
+		if name, _, is := strings.Cut(rule, ": "); is && rules[name].Line > 0 {
+			where = rules[name]
+		}
+		r.Errorf(where, "policy", "%s", line)
 	}
 }
 

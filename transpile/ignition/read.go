@@ -97,6 +97,12 @@ func versionOf(v any) (string, *Problem) {
 			Message: `not an Ignition config: it is an object that begins with {"ignition": {"version": "3.5.0"}}`,
 		}
 	}
+	if variant, is := top["variant"].(string); is && top["ignition"] == nil {
+		return "", &Problem{
+			Path: "$.variant", Rule: "ignition-version",
+			Message: fmt.Sprintf("this is a Butane document of the variant %q: end the name of the file in .bu", variant),
+		}
+	}
 	head, _ := top["ignition"].(map[string]any)
 	version, ok := head["version"].(string)
 	switch {
@@ -155,8 +161,25 @@ func (f flat) problems(rep report.Report) []Problem {
 }
 
 func unknownKey(key string) string {
+	if instead := message.LeftOver(key); instead != "" {
+		return fmt.Sprintf("Ignition knows no key %q here: %s", key, instead)
+	}
 	return fmt.Sprintf("Ignition knows no key %q here, or not in the version that the config names; check its "+
 		"spelling and its place", key)
+}
+
+// Mistyped returns the problem of the first value of a config of version 3 whose type is not the type of its field, or
+// nil.
+func Mistyped(raw []byte) *Problem {
+	v, err := decode(raw)
+	if err != nil {
+		return nil // Whoever reads the config reports this.
+	}
+	f, err := flatten(v)
+	if err != nil {
+		return nil
+	}
+	return f.mistyped(&ign.Config{})
 }
 
 // mistyped returns the problem of a value whose type is not the type of its field, or nil. The message does not quote
@@ -168,8 +191,17 @@ func (f flat) mistyped(into any) *Problem {
 	}
 	return &Problem{
 		Path: f.atOffset(typed.Offset), Rule: "ignition",
-		Message: fmt.Sprintf("%s stands here where %s belongs", article(typed.Value), belongs(typed.Type)),
+		Message: fmt.Sprintf("%s stands here where %s belongs", article(typed.Value), belongs(typed.Type)) +
+			hintOf(typed),
 	}
+}
+
+// hintOf says how to write a mode, which users write as a text.
+func hintOf(typed *json.UnmarshalTypeError) string {
+	if typed.Value == "string" && strings.HasSuffix(strings.ToLower(typed.Field), "mode") {
+		return ": a mode is a number without quotes, in YAML 0644 and in JSON 420"
+	}
+	return ""
 }
 
 // belongs returns the JSON type that belongs to a Go type, for a message.

@@ -39,6 +39,11 @@ func Accounts(config machineconfig.Config, from origin.Map) []origin.Finding {
 				say(fmt.Sprintf("%s.sshAuthorizedKeys.%d", here, j), rule, "user %s: %s", u.Name, why)
 			}
 		}
+		if u.NoCreateHome != nil && *u.NoCreateHome && len(u.SSHAuthorizedKeys) > 0 && u.Name != "root" &&
+			u.Name != "core" {
+			say(here+".noCreateHome", "no-home", "user %s has SSH keys and no_create_home: unless the image has the "+
+				"home directory, a new machine cannot write the keys and does not boot. Remove no_create_home", u.Name)
+		}
 		if h := u.PasswordHash; h != nil && !passwordHash.MatchString(*h) {
 			say(here+".passwordHash", "password-hash", "user %s: the value is not a password hash, so the user "+
 				"cannot log in. If it is a password, change it, because every reader of the repository has it; "+

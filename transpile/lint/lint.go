@@ -4,7 +4,9 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io/fs"
+	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
@@ -45,7 +47,9 @@ func Check(repository fs.FS, config machineconfig.Config, at origin.Map) []origi
 		l.placeholder(at+".path", "the path", f.Path)
 		l.contents(at+".contents", f.Path, f.Contents)
 		l.owners(at, f.Node)
+		l.mode(at, f)
 	}
+	l.homes()
 	for i, f := range l.config.Ignition.Storage.Directories {
 		at := fmt.Sprintf("$.storage.directories.%d", i)
 		l.placeholder(at+".path", "the path", f.Path)
@@ -73,9 +77,24 @@ func (l *linter) units() {
 		at := fmt.Sprintf("$.systemd.units.%d", i)
 		l.placeholder(at+".name", "the name", u.Name)
 		l.unit(at+".contents", u.Name, u.Contents)
+		l.misspelled(at, u)
 		for j, d := range u.Dropins {
 			l.unit(fmt.Sprintf("%s.dropins.%d.contents", at, j), u.Name, d.Contents)
 		}
+	}
+}
+
+// misspelled warns of a unit that the config does not create, if a unit of a distribution has nearly that name. systemd
+// ignores the settings of a unit that does not exist.
+func (l *linter) misspelled(at string, u ign.Unit) {
+	if u.Contents != nil && *u.Contents != "" || slices.ContainsFunc(l.config.Ignition.Storage.Files,
+		func(f ign.File) bool { return path.Base(f.Path) == u.Name }) {
+		return
+	}
+	if right := unit.Misspelled(u.Name); right != "" {
+		pos, _ := l.origin.Find(at + ".name")
+		l.warn(pos, unit.RuleName, fmt.Sprintf("the config does not create the unit %s, and systemd ignores settings of a "+
+			"unit that does not exist: did you mean %s?", u.Name, right))
 	}
 }
 
@@ -139,8 +158,8 @@ func (l *linter) owners(at string, n ign.Node) {
 // contents warns of a script with Windows line ends, and of contents that are a single placeholder. contents does not
 // warn of several placeholders, because they may be variables of a script.
 func (l *linter) contents(path, name string, r ign.Resource) {
-	if r.Source == nil || secretref.IsUnresolved(*r.Source) || !mayBeScript(r) && len(*r.Source) > maxPlaceholder &&
-		!mayRefer(*r.Source) {
+	if r.Source == nil || secretref.IsUnresolved(*r.Source) || unitOf(name) == "" && !mayBeScript(r) &&
+		len(*r.Source) > maxPlaceholder && !mayRefer(*r.Source) {
 		return
 	}
 	data, err := machineconfig.Contents(r)
@@ -149,6 +168,7 @@ func (l *linter) contents(path, name string, r ign.Resource) {
 	}
 	text := string(data)
 	l.unmarked(path+".source", name, text)
+	l.unitFile(path, name, text)
 	at, _ := l.origin.Find(path + ".source")
 	if first, _, ok := strings.Cut(text, "\n"); ok && strings.HasPrefix(text, "#!") && strings.HasSuffix(first, "\r") {
 		l.warn(at, ruleScript, fmt.Sprintf("%s is a script whose lines end in CR LF, so its interpreter %q does not "+

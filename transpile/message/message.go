@@ -17,6 +17,9 @@ func Translate(text, value string) string {
 		return base64Error.ReplaceAllString(text, "${1}it is not base64: write what `base64 -w0 FILE` prints, or, in "+
 			"Butane, the text itself as `inline:`")
 	}
+	if strings.HasPrefix(text, "rfc2396: ") || strings.HasPrefix(text, "missing media type ") {
+		return dataURL
+	}
 	ours, known := table[text]
 	if !known {
 		return text

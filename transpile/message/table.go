@@ -123,5 +123,5 @@ var table = map[string]string{
 	"engine incorrectly configured": "Ignition cannot judge the config: write ignition.version 3.5.0",
 	// Messages of the decoders of gzip, base64 and data: URLs.
 	"gzip: invalid header": "the contents are not compressed, though `compression` says gzip: remove compression, or compress them",
-	"unexpected EOF":       "the contents end too early: copy them as a whole",
+	"unexpected EOF":       "the contents are not compressed, or end too early: remove `compression`, or copy them as a whole",
 }

@@ -20,12 +20,12 @@ var (
 	listItem = regexp.MustCompile(`^([a-z]+)\[(\d+)\]`)
 	subItem  = regexp.MustCompile(`^[^:]*? (dropins|append|sshAuthorizedKeys)\[(\d+)\]`)
 	specItem = regexp.MustCompile(`^(kernelArguments|extensions)\[(\d+)\]`)
-	specPart = regexp.MustCompile(`^(osImageURL|baseOSExtensionsContainerImage):`)
+	specPart = regexp.MustCompile(`^(osImageURL|baseOSExtensionsContainerImage|kernelType)[: ]`)
 	modeOf   = regexp.MustCompile(`: mode | mode[: ]`)
 	// headItem matches a resource in the `ignition` section.
 	headItem = regexp.MustCompile(`^(ignition\.[A-Za-z.]+)(?:\[(\d+)\])?: `)
 	// partOf matches the name of a resource that is a part of an item, such as the contents of a file.
-	partOf = regexp.MustCompile(`^[^:]* (contents|keyFile|append\[\d+\]): `)
+	partOf = regexp.MustCompile(`^[^:]* (contents|keyFile|append\[\d+\])(?: source)?: `)
 )
 
 // Output returns the path in a fragment that a problem of package machineconfig is about. The text of such a

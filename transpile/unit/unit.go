@@ -17,10 +17,37 @@ import (
 const (
 	RuleSection   = "unit-section"
 	RuleDirective = "unit-directive"
+	RuleName      = "unit-name"
 )
 
 //go:embed directives.txt
 var directives string
+
+//go:embed names.txt
+var names string
+
+// Misspelled returns the unit of a distribution whose name is nearly that of a unit, and "" for all other units: which
+// units a machine has, only the machine knows. Short names, and names with a number behind, are names of others.
+func Misspelled(name string) string {
+	const shortest, nearest = 5, 2
+	stem, best, distance := strings.TrimSuffix(name, path.Ext(name)), "", nearest+1
+	if len(stem) < shortest || strings.TrimRight(stem, "0123456789") != stem {
+		return ""
+	}
+	for line := range strings.Lines(names) {
+		line = strings.TrimSpace(line)
+		if line == name {
+			return ""
+		}
+		if line == "" || path.Ext(line) != path.Ext(name) || line[0] != name[0] {
+			continue
+		}
+		if d := message.Distance(stem, strings.TrimSuffix(line, path.Ext(line))); d < distance && 3*d <= len(stem) {
+			best, distance = line, d
+		}
+	}
+	return best
+}
 
 // known returns the directives of each section, from directives.txt.
 var known = sync.OnceValue(func() map[string]map[string]bool {
@@ -59,8 +86,10 @@ func Check(name, text string) []Problem {
 	var out []Problem
 	own := sectionOf(name)
 	section, known := "", known()
+	begun, early := false, false
 	scan(text, func(line int, s string) bool {
 		if s[0] == '[' {
+			begun = true
 			section = strings.TrimSuffix(strings.TrimPrefix(s, "["), "]")
 			if !strings.HasPrefix(section, "X-") && section != "Unit" && section != "Install" && section != own {
 				out = append(out, Problem{line, RuleSection, fmt.Sprintf("systemd ignores the section [%s] of %s: %s",
@@ -69,8 +98,23 @@ func Check(name, text string) []Problem {
 			}
 			return len(out) < maxProblems
 		}
-		key, _, isSetting := strings.Cut(s, "=")
+		key, value, isSetting := strings.Cut(s, "=")
 		key = strings.TrimSpace(key)
+		switch {
+		case !begun && !early:
+			early = true
+			out = append(out, Problem{line, RuleSection, "systemd ignores what stands before the first section: write " +
+				"[Unit] or [" + own + "] above this line"})
+			return len(out) < maxProblems
+		case !isSetting && known[section] != nil:
+			out = append(out, Problem{line, RuleDirective, "systemd ignores a line without =: write NAME=VALUE, or # in " +
+				"front of a comment"})
+			return len(out) < maxProblems
+		}
+		if right := rightName(name, section, key, strings.TrimSpace(value)); right != "" {
+			out = append(out, Problem{line, RuleName, fmt.Sprintf("systemd refuses %s, because its name is not that of "+
+				"the path in %s=: call the unit %s", show(name), key, right)})
+		}
 		if !isSetting || known[section] == nil || known[section][key] || strings.HasPrefix(key, "X-") ||
 			strings.HasPrefix(key, "-") {
 			return true
@@ -80,6 +124,42 @@ func Check(name, text string) []Problem {
 		return len(out) < maxProblems
 	})
 	return out
+}
+
+// pathSettings are the settings whose path decides the name of a unit.
+var pathSettings = map[string]string{"Mount": "Where", "Automount": "Where", "Swap": "What"}
+
+// rightName returns the name that a unit must have because of a setting, or "" if it has that name. What a swap unit names
+// in another way than by its path has another name, which only the machine knows.
+func rightName(name, section, key, value string) string {
+	if pathSettings[section] != key || sectionOf(name) != section || !strings.HasPrefix(value, "/") ||
+		strings.Contains(value, "%") {
+		return ""
+	}
+	if right := EscapePath(value) + path.Ext(name); right != name {
+		return right
+	}
+	return ""
+}
+
+// EscapePath returns a path as it stands in the name of a unit: what `systemd-escape --path` prints.
+func EscapePath(p string) string {
+	p = strings.Trim(path.Clean(p), "/")
+	if p == "" || p == "." {
+		return "-"
+	}
+	var b strings.Builder
+	for i := range len(p) {
+		switch c := p[i]; {
+		case c == '/':
+			b.WriteByte('-')
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == ':', c == '_', c == '.' && i > 0:
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, `\x%02x`, c)
+		}
+	}
+	return b.String()
 }
 
 // sectionOf returns the section that only units of this type have, or "".

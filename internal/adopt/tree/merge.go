@@ -115,7 +115,7 @@ func read(files source.Tree, local string) (contents []byte, executable bool, er
 // localPath checks a path in the directory of local files, and returns its clean form.
 func localPath(files source.Tree, local string) (string, error) {
 	name := path.Clean(local)
-	if local == "" || path.IsAbs(local) || !fs.ValidPath(name) || strings.ContainsAny(local, "\\\x00\n") {
+	if local == "" || path.IsAbs(local) || !fs.ValidPath(name) || strings.ContainsAny(local, "\x00\n") {
 		return "", fmt.Errorf("it is not a path below the directory of local files")
 	}
 	if why := refusedIn(files.Refused, name); why != "" {

@@ -3,6 +3,7 @@ package kustomization
 import (
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -93,6 +94,9 @@ func (b *Reader) Layer(dir string, from origin.Pos) *Layer {
 	return b.Layers[dir]
 }
 
+// listKind matches an object of kind List, as kubectl prints several objects.
+var listKind = regexp.MustCompile(`(?m)^["']?kind["']?:[ \t]*["']?[A-Za-z]*List["']?[ \t\r]*$`)
+
 // implicit returns the layer of a directory without a kustomization. All documents of the directory are resources of
 // this layer.
 func (b *Reader) implicit(dir string, names []string) *Layer {
@@ -104,6 +108,11 @@ func (b *Reader) implicit(dir string, names []string) *Layer {
 		case (ext == ".yaml" || ext == ".yml") && !b.MayDeclare(f):
 			if b.IsEncrypted(f) {
 				continue // a document includes it
+			}
+			if src, err := b.Read(f); err == nil && listKind.Match(src) {
+				b.Add(origin.Warningf(origin.Pos{File: f}, "unused-file", "not read: a List has several objects. Put "+
+					"each of them into a file of its own, or run `bunsen import`, which does that"))
+				continue
 			}
 			b.Add(origin.Warningf(origin.Pos{File: f}, "unused-file", "not read: without a kustomization.yaml, "+
 				"Bunsen reads only Butane documents (*.bu), Ignition configs (*.ign) and objects of known kinds. If "+

@@ -64,6 +64,7 @@ func (t Text) Parse() (*yaml.Node, []origin.Finding) {
 		return nil, []origin.Finding{t.syntax(err)}
 	}
 	switch err := dec.Decode(&extra); {
+	case err == nil && isNothing(&extra) && errors.Is(dec.Decode(&yaml.Node{}), io.EOF): // A --- at the end.
 	case err == nil:
 		return nil, []origin.Finding{origin.Errorf(t.Pos(&extra), "multi-document", "a second YAML document begins "+
 			"here, and only the first would count; put each document in a file of its own")}
@@ -84,6 +85,12 @@ func (t Text) Parse() (*yaml.Node, []origin.Finding) {
 			"remove it")}
 	}
 	return root, nil
+}
+
+// isNothing reports whether a YAML document is empty.
+func isNothing(doc *yaml.Node) bool {
+	return len(doc.Content) == 0 || doc.Content[0].Kind == yaml.ScalarNode && doc.Content[0].Tag == "!!null" &&
+		doc.Content[0].Value == ""
 }
 
 // escapes matches the escape sequences of JSON: pairs of surrogates, and all other sequences.

@@ -58,6 +58,7 @@ func (t Text) syntax(err error) origin.Finding {
 func explained(msg string) string {
 	for _, m := range []struct{ words, instead string }{
 		{"mapping values are not allowed", "a second `: ` is in this line, or the line above has a value already: put the value in quotation marks, or check the indentation"},
+		{"found incompatible YAML document", "documents here are YAML 1.2: remove the line that begins with %YAML"},
 		{"unexpected end of stream", "a quotation mark that opens here is not closed"},
 		{"expected ',' or ']'", "a [ is not closed, or a comma is missing"},
 		{"expected ',' or '}'", "a { is not closed, or a comma is missing"},
