@@ -59,8 +59,6 @@ func RefuseName(name string) string {
 		return "the name is reserved for git's own folder"
 	case strings.Contains(name, "/"):
 		return "the name holds a slash"
-	case strings.Contains(name, `\`):
-		return "the name holds a backslash"
 	case !utf8.ValidString(name):
 		return "the name is not UTF-8"
 	case safetext.HasControl(name):

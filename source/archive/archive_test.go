@@ -102,7 +102,7 @@ func TestWhatAnArchiveMayHold(t *testing.T) {
 		"a file as a folder":       {[]entry{file("pools", "x"), file("pools/a.bu", "a")}, "", memory{"pools": "false x"}, []source.Refusal{{Path: "pools", Why: "a file has the name of this folder"}}},
 		"git's folder":             {[]entry{file(".git/config", "x"), file(".GIT/hooks/x", "x"), pools}, "", kept, []source.Refusal{{Path: `".GIT"`, Why: "the name is reserved for git's own folder"}, {Path: `".git"`, Why: "the name is reserved for git's own folder"}}},
 		"a control character":      {[]entry{file("a\x1b[2J", "x"), pools}, "", kept, []source.Refusal{{Path: `"a\x1b[2J"`, Why: "the name holds a control character"}}},
-		"a backslash":              {[]entry{file(`a\b`, "x"), pools}, "", kept, []source.Refusal{{Path: `"a\\b"`, Why: "the name holds a backslash"}}},
+		"a backslash":              {[]entry{file(`a\b`, "x"), pools}, "", memory{`a\b`: "false x", "pools/a.bu": "false a"}, nil},
 		"an LFS pointer":           {[]entry{file("big", "version https://git-lfs.github.com/spec/v1\n"), pools}, "", kept, []source.Refusal{{Path: "big", Why: "Git LFS pointer: the content itself is not in the repository"}}},
 		"sparse, PAX":              {[]entry{{tar.Header{Typeflag: tar.TypeReg, Name: "s", Mode: 0o644, Format: tar.FormatPAX}, "x"}, pools}, "", memory{"s": "false x", "pools/a.bu": "false a"}, nil},
 		"one folder":               {[]entry{file("other/x", strings.Repeat("x", 5000)), of(tar.TypeSymlink, "link", "x"), file("infra/prod/pools/a.bu", "a")}, "infra/prod", kept, nil},
