@@ -30,8 +30,17 @@ func TestMain(m *testing.M) {
 // `told`, which prints what the service was told; `registry`, which starts an OCI registry; `login`, which stores its
 // credentials; and `followed`, which reads an artifact of it.
 func TestScripts(t *testing.T) {
+	runScripts(t, "testdata")
+}
+
+// TestCases runs testdata/cases/*.txtar: mistakes that people reported of configs, tools and repositories like these,
+// each with what Bunsen must say of it. A line with an address is where one was reported.
+func TestCases(t *testing.T) { runScripts(t, "testdata/cases") }
+
+func runScripts(t *testing.T, dir string) {
+	t.Helper()
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata", UpdateScripts: *update, RequireExplicitExec: true,
+		Dir: dir, UpdateScripts: *update, RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "pull": pull, "told": told,
 			"registry": startRegistry, "login": login, "followed": followed,
