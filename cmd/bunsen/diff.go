@@ -81,8 +81,8 @@ Exit codes: 0 no change, 1 differences in rendered configs or in objects of clus
 	c.AddFlags(cmd)
 	form.AddFlag(cmd, "", "text", "markdown", "json")
 	cmd.Flags().StringVar(&key, "key", "", compare.KeyHelp)
-	cmd.Flags().StringSliceVar(&ageKeys, "age-key", nil, "files with age keys: show what encrypted files decrypt to; on a "+
-		"terminal, the keys that sops reads are used without it")
+	cmd.Flags().StringSliceVar(&ageKeys, "age-key", nil, "files with age keys: show what encrypted files decrypt "+
+		"to; on a terminal, the keys that sops reads are used without it")
 	cmd.Flags().BoolVar(&exitCode, "exit-code", true, "exit with 1 if there are differences")
 	return cmd
 }

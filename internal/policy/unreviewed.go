@@ -35,8 +35,8 @@ var reviewedPlaces = []place{
 	{why: "it decides who may become root", below: []string{"/etc/sudoers.d", "/etc/polkit-1", "/etc/dbus-1"},
 		exact: []string{"/etc/sudoers", "/etc/doas.conf"}},
 	{why: "cron runs what it says", below: []string{
-		"/etc/cron.d", "/etc/cron.hourly", "/etc/cron.daily", "/etc/cron.weekly", "/etc/cron.monthly", "/var/spool/cron",
-		"/var/spool/at",
+		"/etc/cron.d", "/etc/cron.hourly", "/etc/cron.daily", "/etc/cron.weekly", "/etc/cron.monthly",
+		"/var/spool/cron", "/var/spool/at",
 	}, exact: []string{"/etc/crontab", "/etc/anacrontab"}},
 	{why: "the kernel or udev runs what it says", below: []string{
 		"/etc/udev", "/etc/modprobe.d", "/etc/modules-load.d", "/etc/sysctl.d", "/boot", "/etc/grub.d",

@@ -151,7 +151,9 @@ func comparePool(name string, from, to Pool, t terms) PoolChange {
 	out.Disruption = decision.Disruption.String()
 	out.Actions = actions(decision.Actions)
 	sizes := from.Sizes.Join(to.Sizes)
-	pairs := content.Read(decision.Items, from.Config, to.Config, content.Known{Marked: t.marks, Sizes: sizes, Decrypt: t.decrypt})
+	pairs := content.Read(decision.Items, from.Config, to.Config, content.Known{
+		Marked: t.marks, Sizes: sizes, Decrypt: t.decrypt,
+	})
 	for i, c := range decision.Items {
 		at, attributes := placesOf(c.Change, from, to)
 		diff, parts, rules := t.differ.Difference(pairs[i])

@@ -152,7 +152,10 @@ func (j job) pool(pool string) (PoolRendering, error) {
 	if err != nil {
 		return PoolRendering{}, fmt.Errorf("rendering pool %q: %w", pool, err)
 	}
-	return PoolRendering{Rendered: rendered, Secrets: secrets, Unreviewed: unreviewedOf(j.result, pool), places: newPlaces(selected, rendered)}, nil
+	return PoolRendering{
+		Rendered: rendered, Secrets: secrets, Unreviewed: unreviewedOf(j.result, pool),
+		places: newPlaces(selected, rendered),
+	}, nil
 }
 
 // chosen returns the layers that a pool's selector selects and no fragment replaces.
@@ -191,7 +194,8 @@ func (r Rendering) Side(name string) Side {
 	for _, p := range r.Pools {
 		s.Pools[p.Rendered.Pool] = Pool{
 			Rendered: cmp.Or(p.Rendered.Nodes.Base, p.Rendered.Name), Config: p.Rendered.Config, Origin: p.Origin,
-			Lineage: p.Lineage, Secrets: p.Secrets, Unreviewed: p.Unreviewed, Notices: notices(p.Rendered.Notices), Nodes: p.nodes(),
+			Lineage: p.Lineage, Secrets: p.Secrets, Unreviewed: p.Unreviewed, Notices: notices(p.Rendered.Notices),
+			Nodes: p.nodes(),
 			Sizes: r.sizes.With(p.Rendered.Contents),
 		}
 	}

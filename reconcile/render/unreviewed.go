@@ -37,7 +37,8 @@ func checkReviewed(r Rendered, allowed string) error {
 		if !patterns.Match(refused.Name) {
 			bad = append(bad, fmt.Errorf("%s: %s%s. Write it in clear text, or let the owner of the pool allow the "+
 				"path: set the annotation `%s: %s` on MachineConfigPool %s in cluster/", refused.Field, refused.Why,
-				r.book.setBy(entry{refused.Kind, refused.Name}), v1alpha1.UnreviewedPathsAnnotation, refused.Name, r.Pool))
+				r.book.setBy(entry{refused.Kind, refused.Name}), v1alpha1.UnreviewedPathsAnnotation,
+				refused.Name, r.Pool))
 		}
 	}
 	return errors.Join(bad...)

@@ -73,9 +73,9 @@ func rule(file string) (rules.Rule, bool, error) {
 			below, _ := filepath.Rel(dir, whole)
 			r, ok := rs.For(filepath.ToSlash(below))
 			if ok && len(r.Foreign) > 0 {
-				return r, true, fmt.Errorf("%s: the rule for %s has keys of %s, and Bunsen writes keys of age only: type "+
-					"`sops encrypt -i %s`, `sops edit %s` or `sops rotate -i %s`", at, file, strings.Join(r.Foreign, ", "),
-					file, file, file)
+				return r, true, fmt.Errorf("%s: the rule for %s has keys of %s, and Bunsen writes keys of age only: "+
+					"type `sops encrypt -i %s`, `sops edit %s` or `sops rotate -i %s`", at, file,
+					strings.Join(r.Foreign, ", "), file, file, file)
 			}
 			return r, ok, nil
 		}
@@ -213,8 +213,8 @@ func (o Options) rotate(out io.Writer, file string) error {
 	return nil
 }
 
-// checkNew refuses recipients that neither the file nor a flag names: a commit may have added them to the rule. The flags
-// cannot change key groups, because each recipient belongs to one of them.
+// checkNew refuses recipients that neither the file nor a flag names: a commit may have added them to the rule. The
+// flags cannot change key groups, because each recipient belongs to one of them.
 func (o Options) checkNew(p sops.Policy, had []string) error {
 	all := slices.Concat(p.Groups...)
 	for _, r := range o.Add {
@@ -231,8 +231,9 @@ func (o Options) checkNew(p sops.Policy, had []string) error {
 		return slices.Contains(slices.Concat(had, o.Add, o.Recipients), r)
 	})
 	if len(unasked) > 0 {
-		return fmt.Errorf("its creation rule names %s, for which the file is not encrypted. Whoever holds the keys must "+
-			"check who added it to %s. The flag --add takes a key that is checked", strings.Join(unasked, ", "), rules.File)
+		return fmt.Errorf("its creation rule names %s, for which the file is not encrypted. Whoever holds the keys "+
+			"must check who added it to %s. The flag --add takes a key that is checked", strings.Join(unasked, ", "),
+			rules.File)
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func encryptedText(t both) string {
 	case b == nil && len(t.to.content) == 0:
 		return fmt.Sprintf("encrypted content removed (%s)\n", a.Format)
 	case b == nil:
-		return "content changed from encrypted to clear text\n" + clearText(t.to, "+")
+		return "content changed from encrypted to clear text\n" + clearText(t.to)
 	case a == nil:
 		how := "encrypted content added"
 		if len(t.from.content) > 0 {
@@ -68,17 +68,15 @@ func encryptedText(t both) string {
 	return head + about + lines
 }
 
-// clearText writes a content that is not encrypted, each line with a sign.
-func clearText(p part, sign string) string {
+// clearText writes a new content that is not encrypted.
+func clearText(p part) string {
 	switch {
 	case p.shown.Whole:
 		return "content hidden\n"
 	case !isText(p.content):
 		return "binary content (" + sizeAndDigest(p.content) + ")\n"
-	case sign == "+":
-		return textdiff.Unified(nil, []byte(p.shown.Text))
 	}
-	return textdiff.Unified([]byte(p.shown.Text), nil)
+	return textdiff.Unified(nil, []byte(p.shown.Text))
 }
 
 // signed writes the names that only one side has.

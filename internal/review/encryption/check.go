@@ -182,8 +182,8 @@ func (c *checker) recipients(file string, rule rules.Rule, format document.Forma
 	}
 	if more := less(want, has); len(more) > 0 {
 		c.add(transpile.Entry{Rule: ruleRecipients, File: file, Message: fmt.Sprintf("its creation rule names %s, "+
-			"for which the file is not encrypted. Whoever holds the keys of this repository must check who added it to "+
-			"%s, before a secret is encrypted for it", strings.Join(more, ", "), rules.File)})
+			"for which the file is not encrypted. Whoever holds the keys of this repository must check who added it "+
+			"to %s, before a secret is encrypted for it", strings.Join(more, ", "), rules.File)})
 	}
 }
 

@@ -59,8 +59,9 @@ func TestFilesThatShouldBeEncryptedAreFound(t *testing.T) {
 		"prod.agekey:2: error: the private key of age is in the repository",
 		"pools/worker/clear.secret.yaml: warning: a creation rule of .sops.yaml says that this file is encrypted, " +
 			"and it is not: run `bunsen secret encrypt pools/worker/clear.secret.yaml`",
-		"pools/worker/sealed.secret.yaml: warning: age1pattmatlnr5cd75xgeq4w4wln67rzm87z3pjemavuyhgag3ausjsv4h3r0 can read the " +
-			"file, and its creation rule does not name it: run `bunsen secret rotate pools/worker/sealed.secret.yaml --remove age1patt",
+		"pools/worker/sealed.secret.yaml: warning: age1pattmatlnr5cd75xgeq4w4wln67rzm87z3pjemavuyhgag3ausj" +
+			"sv4h3r0 can read the file, and its creation rule does not name it: run `bunsen secret rotate " +
+			"pools/worker/sealed.secret.yaml --remove age1patt",
 		"pools/worker/sealed.secret.yaml: warning: its creation rule names age1zlk",
 		"pools/worker/10-a.bu:7:9: warning: pool worker: /etc/clear.conf has what looks like a secret in clear text",
 	}
@@ -93,8 +94,8 @@ func TestEachNewRecipientIsNamed(t *testing.T) {
 		},
 		"a rule": {
 			map[string]string{".sops.yaml": rule("x", a)}, map[string]string{".sops.yaml": rule("x", a+","+b)},
-			"[{" + b + " [.sops.yaml]}] [.sops.yaml: -path_regex \"x\"; for " + a + "; unencrypted_suffix: _unencrypted " +
-				".sops.yaml: +path_regex \"x\"; for " + a + ", " + b + "; unencrypted_suffix: _unencrypted]",
+			"[{" + b + " [.sops.yaml]}] [.sops.yaml: -path_regex \"x\"; for " + a +
+				"; unencrypted_suffix: _unencrypted .sops.yaml: +path_regex \"x\"; for " + a + ", " + b + "; unencrypted_suffix: _unencrypted]",
 		},
 		"another rule of the same file": {
 			map[string]string{".sops.yaml": rule("test", b) + rule("prod", a)},
@@ -116,7 +117,8 @@ func TestEachNewRecipientIsNamed(t *testing.T) {
 		},
 		"a key of another kind": {
 			map[string]string{".sops.yaml": rule("x", a)},
-			map[string]string{".sops.yaml": "- {path_regex: x, age: " + a + ", kms: 'arn:1'}\n"}, "[{kms arn:1 [.sops.yaml]}]",
+			map[string]string{".sops.yaml": "- {path_regex: x, age: " + a + ", kms: 'arn:1'}\n"},
+			"[{kms arn:1 [.sops.yaml]}]",
 		},
 		"a group with a key of another kind": {
 			map[string]string{".sops.yaml": rule("x", a)},
