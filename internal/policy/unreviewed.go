@@ -12,8 +12,8 @@ import (
 type place struct {
 	// why is the rest of a sentence that begins with the path.
 	why string
-	// below are directories, exact are files, and names are file names in any directory.
-	below, exact, names []string
+	// below are directories, exact are files, names are file names in any directory, and within are parts of paths.
+	below, exact, names, within []string
 }
 
 // reviewedPlaces are the places where the content of a file is code, or decides who may do what. Whoever has the public
@@ -28,19 +28,22 @@ var reviewedPlaces = []place{
 		"/etc/systemd/system-environment-generators", "/run/systemd/system", "/run/systemd/generator",
 		"/etc/systemd/system.conf.d", "/etc/systemd/system.control", "/etc/containers/systemd", "/etc/sysusers.d",
 		"/etc/tmpfiles.d", "/usr/share/containers/systemd", "/etc/init.d", "/etc/rc.d",
-	}, exact: []string{"/etc/systemd/system.conf", "/etc/rc.local"}},
+	}, exact: []string{"/etc/systemd/system.conf", "/etc/rc.local"}, within: []string{
+		"/.config/systemd/", "/.config/containers/systemd/",
+	}},
 	{why: "it decides who may log in", below: []string{"/etc/pam.d", "/etc/security", "/etc/ssh/sshd_config.d"},
-		exact: []string{"/etc/ssh/sshd_config", "/etc/nsswitch.conf"},
-		names: []string{"authorized_keys", "authorized_keys2", ".rhosts", ".shosts"}},
+		exact:  []string{"/etc/ssh/sshd_config", "/etc/nsswitch.conf"},
+		names:  []string{"authorized_keys", "authorized_keys2", ".rhosts", ".shosts"},
+		within: []string{"/authorized_keys.d/", "/.ssh/rc"}},
 	{why: "it decides who may become root", below: []string{"/etc/sudoers.d", "/etc/polkit-1", "/etc/dbus-1"},
 		exact: []string{"/etc/sudoers", "/etc/doas.conf"}},
-	{why: "cron runs what it says", below: []string{
+	{why: "cron or logrotate runs what it says", below: []string{
 		"/etc/cron.d", "/etc/cron.hourly", "/etc/cron.daily", "/etc/cron.weekly", "/etc/cron.monthly",
-		"/var/spool/cron", "/var/spool/at",
-	}, exact: []string{"/etc/crontab", "/etc/anacrontab"}},
+		"/var/spool/cron", "/var/spool/at", "/etc/logrotate.d",
+	}, exact: []string{"/etc/crontab", "/etc/anacrontab", "/etc/logrotate.conf"}},
 	{why: "the kernel or udev runs what it says", below: []string{
 		"/etc/udev", "/etc/modprobe.d", "/etc/modules-load.d", "/etc/sysctl.d", "/boot", "/etc/grub.d",
-		"/etc/NetworkManager/dispatcher.d",
+		"/etc/NetworkManager/dispatcher.d", "/etc/dracut.conf.d", "/etc/kernel", "/etc/initramfs-tools",
 	}, exact: []string{"/etc/sysctl.conf", "/etc/default/grub"}},
 	{why: "the kubelet runs what it says", below: []string{
 		"/etc/kubernetes/manifests", "/etc/kubernetes/static-pod-resources", "/var/lib/rancher/k3s/server/manifests",
@@ -52,12 +55,13 @@ var reviewedPlaces = []place{
 	}, below: []string{"/etc/userdb"}},
 	{why: "every program or shell reads it when it starts", below: []string{
 		"/etc/ld.so.conf.d", "/etc/profile.d", "/etc/environment.d", "/lib", "/lib64", "/usr/lib", "/usr/lib64",
-		"/usr/local/lib", "/usr/local/lib64", "/etc/zsh", "/etc/skel",
+		"/usr/local/lib", "/usr/local/lib64", "/etc/zsh", "/etc/skel", "/etc/bash_completion.d",
 	}, exact: []string{
 		"/etc/ld.so.preload", "/etc/ld.so.conf", "/etc/ld.so.cache", "/etc/profile", "/etc/environment", "/etc/bashrc",
 		"/etc/bash.bashrc", "/etc/zshrc", "/etc/zshenv",
 	}, names: []string{".bashrc", ".bash_profile", ".profile", ".zshrc", ".zshenv"}},
-	{why: "it decides which images and certificates are trusted", below: []string{
+	{why: "it decides which images, packages and certificates are trusted", below: []string{
+		"/etc/yum.repos.d", "/etc/apt", "/etc/ostree/remotes.d", "/etc/pki/rpm-gpg",
 		"/etc/containers/registries.conf.d", "/etc/containers/registries.d", "/etc/crio", "/etc/pki/ca-trust",
 		"/etc/pki/tls/certs", "/etc/ssl/certs", "/usr/local/share/ca-certificates", "/usr/share/pki",
 	}, exact: []string{
@@ -74,6 +78,11 @@ func (p place) has(file string) bool {
 	}
 	for _, name := range p.exact {
 		if file == name || file == name+"-" { // the copies that the tools for accounts make
+			return true
+		}
+	}
+	for _, part := range p.within {
+		if strings.Contains(file, part) {
 			return true
 		}
 	}
