@@ -18,9 +18,8 @@ func Standalone(c Config) (standalone Config, leftOut []string, err error) {
 	out.Ignition.Ignition.Version = Version
 	shouldExist := slices.Clone(flat.Ignition.KernelArguments.ShouldExist)
 	for _, arg := range SplitKargs(c.KernelArguments) {
-		if a := ign.KernelArgument(arg); !slices.Contains(shouldExist, a) {
-			shouldExist = append(shouldExist, a)
-		}
+		a := ign.KernelArgument(arg) // The kernel takes the last of several, so the last of equal ones stays.
+		shouldExist = append(slices.DeleteFunc(shouldExist, func(b ign.KernelArgument) bool { return a == b }), a)
 	}
 	out.Ignition.KernelArguments.ShouldExist = shouldExist
 	for _, rest := range []struct {

@@ -18,7 +18,7 @@ func TestStandaloneKeepsKernelArgumentsAndNamesWhatIgnitionCannotExpress(t *test
 	if err != nil || len(leftOut) > 0 {
 		t.Fatal(leftOut, err)
 	}
-	if diff := cmp.Diff([]ign.KernelArgument{"audit=1", "quiet", `dyndbg="file a b"`},
+	if diff := cmp.Diff([]ign.KernelArgument{"audit=1", `dyndbg="file a b"`, "quiet"},
 		got.Ignition.KernelArguments.ShouldExist); diff != "" {
 		t.Error(diff)
 	}

@@ -76,6 +76,19 @@ func TestAConfigKeepsTheStateOfAUnitThatItDoesNotSet(t *testing.T) {
 	}
 }
 
+// TestAUnitThatDoesNotExistIsNamed: systemd itself says nothing about a unit that is enabled and does not exist.
+func TestAUnitThatDoesNotExistIsNamed(t *testing.T) {
+	m := hosttest.NewMachine()
+	m.Put(vendorDir+"chronyd.service", "[Service]\nExecStart=/bin/chronyd\n[Install]\nWantedBy=multi-user.target\n")
+	to := ignition(t, "rendered-a", `"systemd":{"units":[{"name":"chrnoyd.service","enabled":true},`+
+		`{"name":"chronyd.service","enabled":true},{"name":"other.service","enabled":false},`+
+		`{"name":"own.service","enabled":true,"contents":"[Service]\nExecStart=/a\n"}]}`)
+	p, _ := planOn(t, m, ignition(t, "", ""), to)
+	if len(p.Notes) != 1 || !strings.Contains(p.String(), "note: unit chrnoyd.service does not exist on this machine") {
+		t.Errorf("the plan is\n%s", p)
+	}
+}
+
 // TestARollbackReturnsAUnitWithItsRecord undoes an update that disabled a unit.
 func TestARollbackReturnsAUnitWithItsRecord(t *testing.T) {
 	m := hosttest.NewMachine()

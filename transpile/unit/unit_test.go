@@ -3,6 +3,7 @@ package unit_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,6 +21,12 @@ func TestCheck(t *testing.T) {
 		"a mistyped section gets a guess":                {"a.service", "[Servcie]\nExecStart=/x\n", "1 unit-section: systemd ignores the section [Servcie] of a.service: did you mean [Service]?"},
 		"a section of another type is ignored":           {"a.timer", "[Timer]\nOnBootSec=1\n[Service]\nExecStart=/x\n", "3 unit-section: systemd ignores the section [Service] of a.timer: it has [Unit], [Timer] and [Install], and sections of others begin with X-"},
 		"names of others are allowed":                    {"a.service", "[X-Container]\nImage=x\n[Service]\nX-Owner=me\nExecStart=/x\n", ""},
+		"what stands before a section is ignored":        {"a.service", "Type=oneshot\nUser=a\n[Service]\nExecStart=/x\n", "1 unit-section: systemd ignores what stands before the first section: write [Unit] or [Service] above this line"},
+		"a line without = is ignored":                    {"a.service", "[Service]\nExecStart=/x\nRestart always\n", "3 unit-directive: systemd ignores a line without =: write NAME=VALUE, or # in front of a comment"},
+		"a mount unit is called as its path":             {"var-lib-my-data.mount", "[Mount]\nWhere=/var/lib/my-data\n", `2 unit-name: systemd refuses var-lib-my-data.mount, because its name is not that of the path in Where=: call the unit var-lib-my\x2ddata.mount`},
+		"a swap unit is called as its path":              {"dev-sda1.swap", "[Swap]\nWhat=/dev/sda2\n", "2 unit-name: systemd refuses dev-sda1.swap, because its name is not that of the path in What=: call the unit dev-sda2.swap"},
+		"what is swapped may have a label":               {"dev-sda1.swap", "[Swap]\nWhat=LABEL=a\n", ""},
+		"a path with a specifier is not known":           {"var-lib-x.mount", "[Mount]\nWhere=/var/lib/%i\n", ""},
 		"case counts":                                    {"a.service", "[Service]\nexecstart=/x\n", "2 unit-directive: systemd ignores execstart= in the section [Service]: did you mean ExecStart=?"},
 		"a line that goes on is no directive":            {"a.service", "[Service]\nExecStart=/x \\\n  --flag=1 \\\n# Comment=x\n  --other=2\nRestart=always\n", ""},
 		"comments are no directives":                     {"a.service", "# [Servcie]\n; Foo=1\n[Service]\n#Foo=1\nExecStart=/x\n", ""},
@@ -33,6 +40,34 @@ func TestCheck(t *testing.T) {
 		}
 		if diff := cmp.Diff(tc.want, strings.Join(got, "\n")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", sentence, diff)
+		}
+	}
+}
+
+// TestEscapePath compares with the program itself.
+func TestEscapePath(t *testing.T) {
+	program, err := exec.LookPath("systemd-escape")
+	if err != nil {
+		t.Skip("there is no systemd-escape")
+	}
+	for _, p := range []string{
+		"/", "/var/lib/my-data", "/var/lib/my data", "/.hidden/.x", "/a//b/", "/dev/disk/by-label/ü", `/a\b`, "/a:b_c.d~e@f",
+	} {
+		out, err := exec.CommandContext(t.Context(), program, "--path", p).Output()
+		if want := strings.TrimSuffix(string(out), "\n"); err != nil || unit.EscapePath(p) != want {
+			t.Errorf("%s: got %s, want %s, %v", p, unit.EscapePath(p), want, err)
+		}
+	}
+}
+
+func TestMisspelled(t *testing.T) {
+	for name, want := range map[string]string{
+		"chrnoyd.service": "chronyd.service", "chronyd.service": "", "chronyd.socket": "", "kubelet2.service": "",
+		"app.service": "", "my-agent.service": "", "dcoker.service": "docker.service", "podman-autoupdate.timer": "podman-auto-update.timer",
+		"systemd-resolvd.service": "systemd-resolved.service", "multiuser.target": "multi-user.target",
+	} {
+		if got := unit.Misspelled(name); got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
 }
