@@ -135,7 +135,8 @@ func (d *translation) checkSources(raw []byte) {
 	for i, f := range c.Storage.Files {
 		if strings.HasSuffix(f.Contents.Source, "\n") {
 			at, _ := d.origin.Find(fmt.Sprintf("$.storage.files.%d.contents.source", i))
-			d.Errorf(at, "ignition", "the source ends in a line end, which an address cannot have: write it in one line "+
+			d.Errorf(at, "ignition", "the source ends in a line end, which an address cannot have: write it in one "+
+				"line "+
 				"behind `source: `, or after >-")
 		}
 	}

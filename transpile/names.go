@@ -127,5 +127,6 @@ func badName(name string) string {
 	if len(validation.IsDNS1123Subdomain(name)) == 0 {
 		return ""
 	}
-	return "write it in lowercase letters, digits, - and ., beginning and ending with a letter or digit, at most 253 in all"
+	return "write it in lowercase letters, digits, - and ., beginning and ending with a letter or digit, at most " +
+		"253 in all"
 }

@@ -168,7 +168,8 @@ func withoutEchoes(findings []origin.Finding) []origin.Finding {
 // check refuses configs that are unsafe, and configs that every node would refuse. Errors in a config that the document
 // merges have a rule of their own.
 func (d *translation) check() {
-	found := append(machineconfig.Check(d.config), machineconfig.CheckSystem(d.config.KernelType, d.config.Extensions)...)
+	found := append(machineconfig.Check(d.config), machineconfig.CheckSystem(d.config.KernelType,
+		d.config.Extensions)...)
 	for _, err := range found {
 		at, _ := d.origin.Find(place.Output(err.Error()))
 		rule := "unsafe"

@@ -161,7 +161,8 @@ func (k *checker) mode(at string, mode *int) {
 	if octal, err := strconv.ParseUint(strconv.Itoa(*mode), 8, 32); err == nil && octal <= 0o777 {
 		k.addError(at, "mode %d is read as a decimal number: write %#o (in JSON: %d)", *mode, octal, octal)
 	} else if err != nil && *mode > 0 && *mode <= 999 { // A digit 8 or 9: YAML takes 0888 for a decimal number.
-		k.addError(at, "mode %d is read as a decimal number, and 8 and 9 are no octal digits: write it like 0644 (in JSON: "+
+		k.addError(at, "mode %d is read as a decimal number, and 8 and 9 are no octal digits: write it like 0644 "+
+			"(in JSON: "+
 			"420)", *mode)
 	} else {
 		k.addError(at, "mode %#o has setuid, setgid, sticky or unknown bits, which are not supported. Use 0000 to "+

@@ -13,9 +13,9 @@ import (
 )
 
 // CheckedOnNode returns the requirements of the new config that only a node can check, and that the old config did not
-// have: parts of the OS, accounts that the config uses but does not create, the numbers of accounts, units that it enables
-// but does not create, and existing files at the paths of links. In the result, Field is the item, and Why is the
-// condition under which a node refuses the config, or leaves a unit disabled.
+// have: parts of the OS, accounts that the config uses but does not create, the numbers of accounts, units that it
+// enables but does not create, and existing files at the paths of links. In the result, Field is the item, and Why is
+// the condition under which a node refuses the config, or leaves a unit disabled.
 func CheckedOnNode(from, to machineconfig.Config) (out []Refusal) {
 	from, to = machineconfig.Flattened(from), machineconfig.Flattened(to)
 	before := nodeNeeds(from.Ignition)

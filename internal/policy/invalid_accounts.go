@@ -23,7 +23,8 @@ func invalidID(field string, kind ChangeKind, name, part string, id *int) []Refu
 		return nil
 	}
 	return []Refusal{{
-		Field: field, Why: fmt.Sprintf("%s %d does not exist: write a number from 0 to %d", part, *id, int64(maxID)), Kind: kind,
+		Field: field, Why: fmt.Sprintf("%s %d does not exist: write a number from 0 to "+
+			"%d", part, *id, int64(maxID)), Kind: kind,
 		Name: name, Part: part,
 	}}
 }

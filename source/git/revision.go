@@ -54,7 +54,8 @@ func (r LocalRevision) resolve(ctx context.Context) (
 	}
 	store, is := repo.Storer.(localStorage)
 	if !is {
-		return nil, plumbing.ZeroHash, "", fmt.Errorf("reading %s: it is not a repository on this machine", r.Repository)
+		return nil, plumbing.ZeroHash, "", fmt.Errorf("reading %s: it is not a repository on this "+
+			"machine", r.Repository)
 	}
 	hash, ref, err := spelling{store, r.Revision}.resolve()
 	switch {

@@ -31,8 +31,8 @@ type spelling struct {
 // errNoRevision says that the repository has nothing of a name.
 var errNoRevision = errors.New("no such revision")
 
-// unsupported are spellings that name no commit, or a commit that only this clone knows, with what to write instead. The
-// first match counts.
+// unsupported are spellings that name no commit, or a commit that only this clone knows, with what to write instead.
+// The first match counts.
 var unsupported = []struct {
 	pattern *regexp.Regexp
 	remedy  string
@@ -157,7 +157,8 @@ func (s spelling) parent(c *object.Commit, number int) (plumbing.Hash, error) {
 	short := c.Hash.String()[:8]
 	switch {
 	case slices.Contains(ends, c.Hash):
-		return plumbing.ZeroHash, fmt.Errorf("revision %q: this clone is shallow, and its history ends at %s. Fetch the "+
+		return plumbing.ZeroHash, fmt.Errorf("revision %q: this clone is shallow, and its history ends at %s. "+
+			"Fetch the "+
 			"rest with `git fetch --unshallow`; in CI, check out with the whole history (fetch-depth: 0)", s.all, short)
 	case c.NumParents() == 0:
 		return plumbing.ZeroHash, fmt.Errorf("revision %q: %s is the first commit, and has no parent", s.all, short)
@@ -261,7 +262,8 @@ func (s spelling) ref(text string) (*plumbing.Reference, error) {
 		}
 		if s.store.at.GitDir != s.store.at.CommonDir && ofOneWorkTree.MatchString(name) {
 			if _, err := os.Lstat(filepath.Join(s.store.at.GitDir, filepath.FromSlash(name))); err == nil {
-				return nil, fmt.Errorf("revision %q is not supported: each work tree has %s of its own. %s", s.all, name,
+				return nil, fmt.Errorf("revision %q is not supported: each work tree has %s of its own. "+
+					"%s", s.all, name,
 					writeHash)
 			}
 			continue
@@ -317,7 +319,8 @@ func (s spelling) abbreviated(text string, commits bool) (plumbing.Hash, error) 
 	for i, h := range all {
 		names[i] = h.String()
 	}
-	return plumbing.ZeroHash, fmt.Errorf("revision %q is ambiguous: the hashes of several objects begin with %s: %s. Write "+
+	return plumbing.ZeroHash, fmt.Errorf("revision %q is ambiguous: the hashes of several objects begin with %s: "+
+		"%s. Write "+
 		"more of the hash", s.all, text, strings.Join(names, ", "))
 }
 
@@ -330,7 +333,8 @@ func (s localStorage) hashesWithPrefix(prefix []byte) ([]plumbing.Hash, error) {
 	}
 	for _, dir := range alternates(filepath.Join(s.at.CommonDir, "objects"), nil) {
 		if filepath.Base(dir) != "objects" {
-			return nil, fmt.Errorf("objects are also in %s, where abbreviated hashes are not looked up: write the whole hash",
+			return nil, fmt.Errorf("objects are also in %s, where abbreviated hashes are not looked up: write the "+
+				"whole hash",
 				dir)
 		}
 		other := filesystem.NewStorage(osfs.New(filepath.Dir(dir)), cache.NewObjectLRUDefault())

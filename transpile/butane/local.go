@@ -233,7 +233,8 @@ func (in Input) refused(p string) string {
 			if strings.HasPrefix(why, "the ") { // A clause, such as `the name holds a control character`.
 				return fmt.Sprintf("%q: %s is not read, because %s; rename it", p, r, why)
 			}
-			return fmt.Sprintf("%q: %s is a %s and is not followed; copy the file itself into the repository", p, r, why)
+			return fmt.Sprintf("%q: %s is a %s and is not followed; copy the file itself into the "+
+				"repository", p, r, why)
 		}
 	}
 	return ""

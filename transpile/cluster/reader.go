@@ -215,7 +215,8 @@ func (r *reader) disruption(root *yaml.Node, mc *operatorv1.MachineConfiguration
 	for i, f := range mc.Spec.NodeDisruptionPolicy.Files {
 		rules[f.Path] = at(fmt.Sprintf("spec.nodeDisruptionPolicy.files[%d]", i))
 		if strings.ContainsAny(f.Path, "*?[") {
-			r.Warnf(rules[f.Path], "policy", "the path of a rule has no patterns, so %s covers a file of this very name "+
+			r.Warnf(rules[f.Path], "policy", "the path of a rule has no patterns, so %s covers a file of this very "+
+				"name "+
 				"only: write %s/ for the whole directory", f.Path, strings.TrimSuffix(path.Dir(f.Path), "/"))
 		}
 	}

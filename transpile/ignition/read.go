@@ -100,7 +100,8 @@ func versionOf(v any) (string, *Problem) {
 	if variant, is := top["variant"].(string); is && top["ignition"] == nil {
 		return "", &Problem{
 			Path: "$.variant", Rule: "ignition-version",
-			Message: fmt.Sprintf("this is a Butane document of the variant %q: end the name of the file in .bu", variant),
+			Message: fmt.Sprintf("this is a Butane document of the variant %q: end the name of the file in "+
+				".bu", variant),
 		}
 	}
 	head, _ := top["ignition"].(map[string]any)

@@ -60,7 +60,8 @@ func Config(in object.Input) (object.Output, []origin.Finding) {
 	settings, isMapping := spec["kubeletConfig"].(map[string]any)
 	switch value := spec["kubeletConfig"]; {
 	case value != nil && !isMapping: // The type of the field accepts everything.
-		t.Errorf(settingsPath, "field", "not a KubeletConfig: spec.kubeletConfig is a mapping of the kubelet's fields, and "+
+		t.Errorf(settingsPath, "field", "not a KubeletConfig: spec.kubeletConfig is a mapping of the kubelet's "+
+			"fields, and "+
 			"this is none: write the fields below it, without | and without -")
 	case isMapping && len(settings) == 0:
 		t.Errorf(settingsPath, "document", "kubeletConfig is empty: write the kubelet's fields below it, or remove it")

@@ -50,14 +50,16 @@ func (l *linter) mode(at string, f ign.File) {
 	for _, r := range readers {
 		if r.files.MatchString(f.Path) && mode&r.bits != 0 {
 			pos, _ := l.origin.Find(at + ".mode")
-			l.warn(pos, ruleMode, fmt.Sprintf("%s ignores %s, because others can read or change it (%s): write `mode: %s`",
+			l.warn(pos, ruleMode, fmt.Sprintf("%s ignores %s, because others can read or change it (%s): write "+
+				"`mode: %s`",
 				r.program, f.Path, said, r.mode))
 		}
 	}
 	if dir, name := path.Split(f.Path); dir == "/etc/sudoers.d/" && (strings.Contains(name, ".") ||
 		strings.HasSuffix(name, "~")) {
 		pos, _ := l.origin.Find(at + ".path")
-		l.warn(pos, ruleName, fmt.Sprintf("sudo ignores %s, because its name has a dot or ends in ~: write %s%s", f.Path,
+		l.warn(pos, ruleName, fmt.Sprintf("sudo ignores %s, because its name has a dot or ends in ~: write "+
+			"%s%s", f.Path,
 			dir, strings.ReplaceAll(strings.TrimSuffix(name, "~"), ".", "-")))
 	}
 }
@@ -114,7 +116,8 @@ func (l *linter) homes() {
 				said[dir] = true
 			}
 		}
-		if missing = slices.DeleteFunc(missing, func(d string) bool { return path.Base(d) == ".ssh" }); len(missing) > 0 {
+		if missing = slices.DeleteFunc(missing,
+			func(d string) bool { return path.Base(d) == ".ssh" }); len(missing) > 0 {
 			pos, _ := l.origin.Find(fmt.Sprintf("$.storage.files.%d.path", i))
 			l.warn(pos, "home-directory", fmt.Sprintf("%s will belong to root, and %s to its user: add %s to "+
 				"storage.directories with the same owner", strings.Join(missing, ", "), f.Path, them(missing)))

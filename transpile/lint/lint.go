@@ -93,7 +93,8 @@ func (l *linter) misspelled(at string, u ign.Unit) {
 	}
 	if right := unit.Misspelled(u.Name); right != "" {
 		pos, _ := l.origin.Find(at + ".name")
-		l.warn(pos, unit.RuleName, fmt.Sprintf("the config does not create the unit %s, and systemd ignores settings of a "+
+		l.warn(pos, unit.RuleName, fmt.Sprintf("the config does not create the unit %s, and systemd ignores "+
+			"settings of a "+
 			"unit that does not exist: did you mean %s?", u.Name, right))
 	}
 }

@@ -103,16 +103,17 @@ func Check(name, text string) []Problem {
 		switch {
 		case !begun && !early:
 			early = true
-			out = append(out, Problem{line, RuleSection, "systemd ignores what stands before the first section: write " +
-				"[Unit] or [" + own + "] above this line"})
+			out = append(out, Problem{line, RuleSection, "systemd ignores what stands before the first section: " +
+				"write [Unit] or [" + own + "] above this line"})
 			return len(out) < maxProblems
 		case !isSetting && known[section] != nil:
-			out = append(out, Problem{line, RuleDirective, "systemd ignores a line without =: write NAME=VALUE, or # in " +
-				"front of a comment"})
+			out = append(out, Problem{line, RuleDirective, "systemd ignores a line without =: write NAME=VALUE, or " +
+				"# in front of a comment"})
 			return len(out) < maxProblems
 		}
 		if right := rightName(name, section, key, strings.TrimSpace(value)); right != "" {
-			out = append(out, Problem{line, RuleName, fmt.Sprintf("systemd refuses %s, because its name is not that of "+
+			out = append(out, Problem{line, RuleName, fmt.Sprintf("systemd refuses %s, because its name is not "+
+				"that of "+
 				"the path in %s=: call the unit %s", show(name), key, right)})
 		}
 		if !isSetting || known[section] == nil || known[section][key] || strings.HasPrefix(key, "X-") ||
@@ -129,8 +130,8 @@ func Check(name, text string) []Problem {
 // pathSettings are the settings whose path decides the name of a unit.
 var pathSettings = map[string]string{"Mount": "Where", "Automount": "Where", "Swap": "What"}
 
-// rightName returns the name that a unit must have because of a setting, or "" if it has that name. What a swap unit names
-// in another way than by its path has another name, which only the machine knows.
+// rightName returns the name that a unit must have because of a setting, or "" if it has that name. What a swap unit
+// names in another way than by its path has another name, which only the machine knows.
 func rightName(name, section, key, value string) string {
 	if pathSettings[section] != key || sectionOf(name) != section || !strings.HasPrefix(value, "/") ||
 		strings.Contains(value, "%") {

@@ -170,8 +170,8 @@ func FindAmbiguousKey(content, patch *yaml.Node, lists []List) (key string, foun
 // Entry is one item of a list. For an item within another item, Name contains both names: `a.service/10-x.conf`.
 type Entry struct {
 	List, Name string
-	// whole is the content of an item of a list that patches replace as a whole; empty for the lists that patches merge.
-	// holderList and holderName are the item with the list, empty if there is none.
+	// whole is the content of an item of a list that patches replace as a whole; empty for the lists that patches
+	// merge. holderList and holderName are the item with the list, empty if there is none.
 	whole, holderList, holderName string
 }
 

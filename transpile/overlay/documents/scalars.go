@@ -28,8 +28,8 @@ func canonical(n *yaml.Node) string {
 // tabMark is a character that is in no text of a document, because it is for private use.
 const tabMark = "\ue0b0"
 
-// MarkTabs puts a mark before each text that begins with a tab. kustomize writes such a text of several lines as a block
-// for its operations, in a form that its own reader refuses.
+// MarkTabs puts a mark before each text that begins with a tab. kustomize writes such a text of several lines as a
+// block for its operations, in a form that its own reader refuses.
 func MarkTabs(n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode && strings.HasPrefix(n.Value, "\t") {
 		n.Value = tabMark + n.Value
