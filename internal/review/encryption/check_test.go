@@ -95,7 +95,8 @@ func TestEachNewRecipientIsNamed(t *testing.T) {
 		"a rule": {
 			map[string]string{".sops.yaml": rule("x", a)}, map[string]string{".sops.yaml": rule("x", a+","+b)},
 			"[{" + b + " [.sops.yaml]}] [.sops.yaml: -path_regex \"x\"; for " + a +
-				"; unencrypted_suffix: _unencrypted .sops.yaml: +path_regex \"x\"; for " + a + ", " + b + "; unencrypted_suffix: _unencrypted]",
+				"; unencrypted_suffix: _unencrypted " +
+				".sops.yaml: +path_regex \"x\"; for " + a + ", " + b + "; unencrypted_suffix: _unencrypted]",
 		},
 		"another rule of the same file": {
 			map[string]string{".sops.yaml": rule("test", b) + rule("prod", a)},
