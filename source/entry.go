@@ -101,15 +101,22 @@ func (v *Inventory) Enter(folder, name string) (p string, ok bool, err error) {
 		return "", false, nil
 	}
 	p = path.Join(folder, name)
-	if len(p) > maxPath {
-		v.Refuse(path.Join(folder, printable(name)), fmt.Sprintf("the path has %d bytes, at most %d", len(p), maxPath))
-		return "", false, nil
-	}
-	if depth := strings.Count(p, "/"); depth > maxDepth {
-		v.Refuse(p, fmt.Sprintf("it is in %d nested folders, at most %d", depth, maxDepth))
+	if reason := RefusePath(p); reason != "" {
+		v.Refuse(path.Join(folder, printable(name)), reason)
 		return "", false, nil
 	}
 	return p, true, nil
+}
+
+// RefusePath returns why no tree can have a path, whatever its names are; "" if it can.
+func RefusePath(p string) string {
+	if len(p) > maxPath {
+		return fmt.Sprintf("the path has %d bytes, at most %d", len(p), maxPath)
+	}
+	if depth := strings.Count(p, "/"); depth > maxDepth {
+		return fmt.Sprintf("it is in %d nested folders, at most %d", depth, maxDepth)
+	}
+	return ""
 }
 
 // Refuse records an entry as refused.
@@ -129,10 +136,14 @@ func (v *Inventory) Admit(p string, size int64) error {
 	return nil
 }
 
+// LFSPointer is why an inventory refuses a pointer of Git LFS.
+const LFSPointer = "Git LFS pointer, and the content is not in the repository: commit the file without Git LFS, or " +
+	"push it to a registry, name its address as `source`, and run `bunsen hash`"
+
 // Add records a file's content. Add returns false, and refuses the file, for a Git LFS pointer.
 func (v *Inventory) Add(p string, executable bool, content []byte) bool {
 	if bytes.HasPrefix(content, []byte("version https://git-lfs.github.com/spec/")) && len(content) < 1024 {
-		v.Refuse(p, "Git LFS pointer: the content itself is not in the repository")
+		v.Refuse(p, LFSPointer)
 		return false
 	}
 	v.files = append(v.files, file{p, executable, sha256.Sum256(content)})

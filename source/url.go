@@ -16,7 +16,7 @@ const (
 	HTTP Transport = iota
 	// SSH is ssh:// and user@host:path.
 	SSH
-	// Local is a folder or a bundle of this machine, by its absolute path or file://.
+	// Local is a folder of this machine, by its absolute path or file://.
 	Local
 	// OCI is oci://, a repository of an OCI registry.
 	OCI

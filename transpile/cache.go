@@ -19,6 +19,10 @@ const keepRuns = 8
 // drops a Transpiler loses only the caches. The zero value of Transpiler is ready for use. Several goroutines may use
 // one Transpiler. Results share memory: do not change them.
 type Transpiler struct {
+	// LargeFiles is true if machines can read files that are too large for a MachineConfig from the content store.
+	// Otherwise such a file is an error. Set it before the first use.
+	LargeFiles bool
+
 	mu        sync.Mutex
 	turn      int
 	trees     map[string]treeEntry

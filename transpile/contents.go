@@ -6,6 +6,11 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/contentstore"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/transpile/largefile"
+	"github.com/bunsen-os/bunsen/transpile/origin"
+	"github.com/bunsen-os/bunsen/transpile/place"
 )
 
 // withFiles returns fragments whose large files are read from a tree. A cached fragment may be from another tree.
@@ -18,6 +23,28 @@ func withFiles(fragments []Fragment, files fs.FS) []Fragment {
 		withFiles(fragments[i].Documents, files)
 	}
 	return fragments
+}
+
+// checkLargeFiles refuses files that are too large for a MachineConfig, if there is no content store.
+func (t *Transpiler) checkLargeFiles(fragments []Fragment, found *origin.Findings) {
+	if t.LargeFiles {
+		return
+	}
+	for _, f := range fragments {
+		t.checkLargeFiles(f.Documents, found)
+		config, err := machineconfig.Parse(f.MachineConfig.Spec)
+		if err != nil {
+			continue // This line is unreachable, because the fragment was written from a config.
+		}
+		for _, c := range f.Contents {
+			at, ok := f.Origin.Find(place.Item(config, policy.KindFile, c.Path))
+			if !ok {
+				at = origin.Pos{File: f.File}
+			}
+			found.Errorf(at, largefile.Rule, "%s has %s and does not fit into a MachineConfig: %v", c.Path,
+				contentstore.SizeText(c.Size), contentstore.ErrNoStore)
+		}
+	}
 }
 
 // Contents returns the files of all fragments that are in the content store, each hash once.

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -59,7 +60,7 @@ func TestLargeFilesGoToTheContentStore(t *testing.T) {
 			"pools/worker/10-big.bu": document(variant, "    - path: /usr/local/bin/big\n      mode: 0755\n      contents:\n        local: big\n    - path: /etc/small\n      contents: {inline: x}\n"),
 			"pools/worker/big":       big,
 		})
-		got := transpile.Fragments(tree)
+		got := withStore(tree)
 		if got.Report.Fatal() || len(got.Fragments) != 1 {
 			t.Fatalf("%s: %s", variant, got.Report)
 		}
@@ -115,7 +116,7 @@ func TestTheLargestFilesMove(t *testing.T) {
 	}
 	for order, text := range map[string]string{"forward": forward, "backward": backward} {
 		files["pools/worker/10-big.bu"] = document("fcos", text)
-		got := transpile.Fragments(repositoryOf(t, files))
+		got := withStore(repositoryOf(t, files))
 		if got.Report.Fatal() {
 			t.Fatal(got.Report)
 		}
@@ -124,7 +125,7 @@ func TestTheLargestFilesMove(t *testing.T) {
 		}
 		files["pools/worker/more.txt"] = noise(9, 250_000)
 		files["pools/worker/10-big.bu"] += "    - path: /opt/more\n      contents: {local: more.txt}\n"
-		got = transpile.Fragments(repositoryOf(t, files))
+		got = withStore(repositoryOf(t, files))
 		if got.Report.Fatal() {
 			t.Fatal(got.Report)
 		}
@@ -145,7 +146,7 @@ func TestTheLargestFilesMove(t *testing.T) {
 // TestTwoDocumentsShareAContent: the same bytes at two paths and in two pools are one file of the content store.
 func TestTwoDocumentsShareAContent(t *testing.T) {
 	big := noise(1, 2<<20)
-	got := transpile.Fragments(repositoryOf(t, map[string]string{
+	got := withStore(repositoryOf(t, map[string]string{
 		"pools/worker/10-a.bu": document("fcos", "    - path: /opt/a\n      contents: {local: a}\n    - path: /opt/b\n      contents: {local: ../../files/b}\n"),
 		"pools/edge/10-a.bu":   document("fcos", "    - path: /opt/c\n      contents: {local: ../../files/b}\n"),
 		"pools/worker/a":       big,
@@ -174,7 +175,7 @@ func TestRefusedLargeFiles(t *testing.T) {
 		"an address of its own":     {document("fcos", "    - path: /opt/a\n      contents:\n        source: "+machineconfig.StoredSource(own)+"\n        verification: {hash: "+own+"}\n"), "x", "only Bunsen writes"},
 		"an address without a hash": {document("fcos", "    - path: /opt/a\n      contents: {source: https://content.bunsen.invalid/x}\n"), "x", "is not https://content.bunsen.invalid/sha512-HEX"},
 	} {
-		got := transpile.Fragments(repositoryOf(t, map[string]string{
+		got := withStore(repositoryOf(t, map[string]string{
 			"pools/worker/10-a.bu": c.document,
 			"pools/worker/big":     c.big,
 		}))
@@ -195,7 +196,7 @@ func TestAFileOf100MiB(t *testing.T) {
 	sparse(t, file, 100<<20)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	got := transpile.Fragments(tree)
+	got := withStore(tree)
 	runtime.ReadMemStats(&after)
 	if got.Report.Fatal() || len(got.Fragments[0].Contents) != 1 || got.Fragments[0].Contents[0].Size != 100<<20 {
 		t.Fatal(got.Report)
@@ -204,11 +205,11 @@ func TestAFileOf100MiB(t *testing.T) {
 		t.Errorf("%d MiB were allocated", mib)
 	}
 	sparse(t, file, contentstore.MaxSize+1)
-	if got := transpile.Fragments(tree); !strings.Contains(got.Report.String(), "files of at most 268435456") {
+	if got := withStore(tree); !strings.Contains(got.Report.String(), "files of at most 268435456") {
 		t.Error(got.Report)
 	}
 	write(t, tree.Root, "pools/worker/20-b.bu", string(bytes.Repeat([]byte("#"), 9<<20)))
-	if got := transpile.Fragments(tree); !strings.Contains(got.Report.String(), "reads at most 4194304") {
+	if got := withStore(tree); !strings.Contains(got.Report.String(), "reads at most 4194304") {
 		t.Error(got.Report)
 	}
 }
@@ -231,12 +232,49 @@ func TestLargeFilesHaveNoFacts(t *testing.T) {
 		"pools/worker/10-a.bu": document("fcos", "    - path: /opt/big\n      contents: {local: big}\n    - path: /etc/hostname\n      contents: {inline: \"${node.name}\"}\n"),
 		"pools/worker/big":     strings.Repeat("x", 32<<10-3) + "${node.name}" + noise(1, 2<<20),
 	}
-	if got := transpile.Fragments(repositoryOf(t, files)); got.Report.Fatal() {
+	if got := withStore(repositoryOf(t, files)); got.Report.Fatal() {
 		t.Errorf("without a table: %s", got.Report)
 	}
 	files["pools/worker/nodes.yaml"] = "w1: {}\n"
-	if got := transpile.Fragments(repositoryOf(t, files)); !strings.Contains(got.Report.String(),
+	if got := withStore(repositoryOf(t, files)); !strings.Contains(got.Report.String(),
 		"is the same on all nodes") {
 		t.Errorf("with a table: %s", got.Report)
+	}
+}
+
+// withStore translates a tree for a cluster that has a content store.
+func withStore(tree source.Tree) transpile.Result {
+	return (&transpile.Transpiler{LargeFiles: true}).Fragments(tree)
+}
+
+// TestALargeFileWithoutAContentStoreIsAnErrorAtItsLine has a file that is too large, and files that are too large
+// together.
+func TestALargeFileWithoutAContentStoreIsAnErrorAtItsLine(t *testing.T) {
+	const document = "variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: /opt/a\n" +
+		"      contents: {local: a}\n    - path: /opt/b\n      contents: {local: b}\n"
+	noise := func(size int) string {
+		out := make([]byte, size)
+		_, _ = rand.NewChaCha8([32]byte{1}).Read(out)
+		return string(out)
+	}
+	for _, c := range []struct {
+		a, b int
+		want []string
+	}{
+		{3 << 20, 10, []string{"10-a.bu:5:7: error: /opt/a has 3 MiB and does not fit into a MachineConfig", "--content-registry", "`bunsen hash`", "[large-file]"}},
+		{900_000, 800_000, []string{"10-a.bu:5:7: error: /opt/a has 879 KiB and does not fit"}},
+		{10, 10, nil},
+	} {
+		got := transpile.Fragments(repositoryOf(t, map[string]string{
+			"pools/worker/10-a.bu": document, "pools/worker/a": noise(c.a), "pools/worker/b": noise(c.b),
+		}))
+		if got.Report.Fatal() != (c.want != nil) || len(got.Fragments) > 0 && c.want != nil {
+			t.Errorf("%d and %d: %v", c.a, c.b, got.Report)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(got.Report.String(), want) {
+				t.Errorf("%d and %d: no %q in %v", c.a, c.b, want, got.Report)
+			}
+		}
 	}
 }

@@ -75,6 +75,7 @@ func fragmentsOf(repo repository, cache *Transpiler, stop *stopper, found *origi
 		func() { checkNames(out.Fragments, found) },
 		func() { checkNodesOnce(out.Fragments, found) },
 		func() { checkPools(repo, out, found) },
+		func() { cache.checkLargeFiles(out.Fragments, found) },
 	} {
 		if stop.isStopped() {
 			return Result{}

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"crypto/sha512"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -18,7 +17,6 @@ import (
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/nodepath"
 	"github.com/bunsen-os/bunsen/api/secretref"
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
 const (
@@ -120,33 +118,4 @@ func isMovable(f ign.File) bool {
 	_, unresolved, err := secretref.Of(f.Contents)
 	return !machineconfig.IsRemote(f.Contents) && len(f.Append) == 0 && !unresolved && err == nil &&
 		!strings.HasPrefix(p, nodepath.UnitDir+"/") && !strings.HasPrefix(p, nodepath.UnitDir+"-preset/")
-}
-
-// Split reads a file and calls the function each with every chunk, in order. It returns the object of the file.
-func Split(r io.Reader, each func(*v1alpha1.ContentChunk) error) (*v1alpha1.Content, error) {
-	whole, size, names := sha512.New(), int64(0), []string(nil)
-	plain := make([]byte, ChunkSize)
-	for {
-		n, err := io.ReadFull(r, plain)
-		if n > 0 {
-			_, _ = whole.Write(plain[:n]) // A hash never fails.
-			if size += int64(n); size > MaxSize {
-				return nil, fmt.Errorf("the file has more than %d MiB", MaxSize>>20)
-			}
-			chunk, err := NewChunk(slices.Clone(plain[:n]))
-			if err != nil {
-				return nil, err
-			}
-			if err := each(chunk); err != nil {
-				return nil, err
-			}
-			names = append(names, chunk.Name)
-		}
-		switch {
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return NewContent("sha512-"+hex.EncodeToString(whole.Sum(nil)), size, names), nil
-		case err != nil:
-			return nil, fmt.Errorf("reading a file: %w", err)
-		}
-	}
 }

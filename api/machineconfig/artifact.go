@@ -53,6 +53,16 @@ func ParseArtifact(address string) (Artifact, error) {
 	return Artifact{m[1], m[2], m[3], digest}, nil
 }
 
+// ParseRepository reads the name of a repository like registry.example.com/name, without a scheme, a tag and a digest.
+func ParseRepository(name string) (Artifact, error) {
+	a, err := ParseArtifact(ArtifactScheme + name)
+	if !errors.Is(err, ErrNoDigest) || a.Tag != "" {
+		return Artifact{}, errors.New("it is a repository such as registry.example.com/bunsen/content, without a " +
+			"scheme, a user and a tag")
+	}
+	return a, nil
+}
+
 // ArtifactOf returns the file in a registry that an address of a config names, and whether the address has the form of
 // such a file. The error says what is wrong with it.
 func ArtifactOf(source string) (Artifact, bool, error) {

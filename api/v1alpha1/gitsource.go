@@ -50,7 +50,6 @@ type SourceContent string
 
 // Values of SourceContent.
 const (
-	ContentLFS        SourceContent = "LFS"
 	ContentSubmodules SourceContent = "Submodules"
 )
 
@@ -59,20 +58,19 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.verify) || !has(self.verify.mode) || !(self.verify.mode in ['Tag', 'TagAndHead']) || (has(self.ref) && !(has(self.ref.commit) && self.ref.commit.size() > 0) && (has(self.ref.name) && self.ref.name.size() > 0 ? self.ref.name.startsWith('refs/tags/') : (has(self.ref.semver) && self.ref.semver.size() > 0) || (has(self.ref.tag) && self.ref.tag.size() > 0)))",message="verify.mode Tag and TagAndHead need ref.tag or ref.semver, without ref.commit and ref.name"
 type GitSourceSpec struct {
 	// URL is the address of the repository: https://, http://, ssh:// or user@host:path. An absolute path names a
-	// repository on the controller's machine, or a git bundle if it ends in .bundle. oci://host/name is a repository of
-	// an OCI registry, whose artifacts hold the files of a commit.
+	// repository on the controller's machine. oci://host/name is a repository of an OCI registry, whose artifacts hold
+	// the files of a commit.
 	// +kubebuilder:validation:MinLength=1
 	URL string `json:"url"`
 	// Ref is the branch, tag or commit to follow. Empty means the repository's default branch.
 	Ref GitRef `json:"ref,omitempty"`
 	// Path is the directory in the repository that contains `pools/`. Empty means its root.
 	Path string `json:"path,omitempty"`
-	// Include lists what the controller fetches besides the files of the commit. `LFS` brings the contents of files in
-	// Git LFS, over https from the git host or from the storage that it names. Without it, the controller refuses files
-	// in Git LFS. The file .lfsconfig has no effect. `Submodules` brings the files of submodules whose repositories are
-	// at the scheme, host and port of the URL. Without it, the controller refuses submodules.
-	// +kubebuilder:validation:MaxItems=2
-	// +kubebuilder:validation:items:Enum=LFS;Submodules
+	// Include lists what the controller fetches besides the files of the commit. `Submodules` brings the files of
+	// submodules whose repositories are at the scheme, host and port of the URL. Without it, the controller refuses
+	// submodules.
+	// +kubebuilder:validation:MaxItems=1
+	// +kubebuilder:validation:items:Enum=Submodules
 	// +listType=set
 	Include []SourceContent `json:"include,omitempty"`
 	// Interval is the time between two polls of the repository. While there is no new commit, a poll lists the refs

@@ -14,8 +14,7 @@ func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &GitSource{}, &GitSourceList{}, &DriftPolicy{}, &DriftPolicyList{}, &RolloutPolicy{},
 		&RolloutPolicyList{}, &ProvisioningToken{}, &ProvisioningTokenList{},
 		&RevisionContent{}, &RevisionContentList{}, &BunsenStatus{}, &BunsenStatusList{}, &Notification{},
-		&NotificationList{},
-		&Content{}, &ContentList{}, &ContentChunk{}, &ContentChunkList{})
+		&NotificationList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

@@ -125,9 +125,6 @@ const (
 	DriftAnnotation = "bunsen.dev/drift"
 	// FailureAnnotation on a Node is a Failure as JSON while its daemon reports one, else empty. Writer: the daemon.
 	FailureAnnotation = "bunsen.dev/failure"
-	// NeededAtAnnotation on a Content or ContentChunk is when a writer last needed it, RFC 3339. Writer: the
-	// controller.
-	NeededAtAnnotation = "bunsen.dev/needed-at"
 )
 
 // Keys of the machine-config API that Bunsen shares with other programs (openshift/machine-config-operator,

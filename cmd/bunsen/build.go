@@ -71,6 +71,7 @@ express an OS image, extensions, a kernel type or FIPS mode. A pool with such a 
 		"controller's flag --os-image")
 	cmd.Flags().StringVar(&o.defaults.ExtensionsImage, "extensions-image", "",
 		"the cluster's default extensions image: the value of the controller's flag --extensions-image")
+	cmd.Flags().BoolVar(&o.defaults.LargeFiles, cli.LargeFilesFlag, false, cli.LargeFilesUsage+"; --content implies it")
 	return cmd
 }
 
@@ -81,7 +82,9 @@ func (o buildOptions) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return cli.Invalid(err)
 	}
-	res, rendering, err := folders.RenderWith(cmd.Context(), &review.Renderings{Defaults: o.defaults}, tree)
+	memory := &review.Renderings{Defaults: o.defaults}
+	memory.AllowLargeFiles(o.defaults.LargeFiles || o.content != "")
+	res, rendering, err := folders.RenderWith(cmd.Context(), memory, tree)
 	if err != nil {
 		return err
 	}

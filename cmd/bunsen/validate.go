@@ -16,6 +16,7 @@ import (
 
 func validateCommand() *cobra.Command {
 	var output string
+	var largeFiles bool
 	cmd := &cobra.Command{
 		Use: "validate [DIR]", Short: "Check a config repository: every problem, with file:line:col",
 		GroupID: "offline",
@@ -47,7 +48,9 @@ Exit codes: 0 valid, 2 invalid.`,
 			if err != nil {
 				return cli.Invalid(err)
 			}
-			res, rendering, err := new(review.Renderings).Render(tree, cmd.Context().Err)
+			memory := new(review.Renderings)
+			memory.AllowLargeFiles(largeFiles)
+			res, rendering, err := memory.Render(tree, cmd.Context().Err)
 			if err != nil {
 				return cli.Invalid(fmt.Errorf("rendering the repository: %w", err))
 			}
@@ -70,6 +73,7 @@ Exit codes: 0 valid, 2 invalid.`,
 	formats := strings.Fields(strings.Trim(fmt.Sprint(annotate.Formats), "[]"))
 	cmd.Flags().StringVarP(&output, "output", "o", string(annotate.Text), "one of "+strings.Join(formats, " "))
 	cli.CompleteFlag(cmd, "output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().BoolVar(&largeFiles, cli.LargeFilesFlag, false, cli.LargeFilesUsage)
 	return cmd
 }
 

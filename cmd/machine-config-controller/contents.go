@@ -15,10 +15,10 @@ import (
 	"github.com/bunsen-os/bunsen/source/oci"
 )
 
-// contentFlags say where the bytes of large files are.
+// contentFlags say where large files are.
 type contentFlags struct{ registry, credentials, ca string }
 
-// open returns the repository of --content-registry; nil for objects of the cluster.
+// open returns the repository of --content-registry; nil for none.
 func (f contentFlags) open() (contents.Registry, error) {
 	if f.registry == "" {
 		if f.credentials != "" || f.ca != "" {
@@ -39,10 +39,9 @@ func (f contentFlags) open() (contents.Registry, error) {
 		return nil, fmt.Errorf("reading --content-registry-ca: %w", err)
 	}
 	transport.DisableKeepAlives = true
-	at, err := machineconfig.ParseArtifact(machineconfig.ArtifactScheme + f.registry)
-	if err != nil && !errors.Is(err, machineconfig.ErrNoDigest) || at.Tag != "" || at.Digest != "" {
-		return nil, errors.New("--content-registry is a repository such as registry.example.com/bunsen/content, " +
-			"without a scheme, a user and a tag")
+	at, err := machineconfig.ParseRepository(f.registry)
+	if err != nil {
+		return nil, fmt.Errorf("--content-registry: %w", err)
 	}
 	if _, err := f.login(at); err != nil {
 		return nil, err

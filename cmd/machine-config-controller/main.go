@@ -82,7 +82,8 @@ func command() *cobra.Command {
 	f.StringVar(&o.defaults.OSImageURL, "os-image", "", "OS image for pools whose MachineConfigs set none; empty: "+
 		"nodes keep their OS images")
 	f.StringVar(&o.content.registry, "content-registry", "", "repository such as "+
-		"registry.example.com/bunsen/content, which gets the bytes of large files; empty: objects of the cluster")
+		"registry.example.com/bunsen/content, which gets the large files of repositories; empty: such a file is an "+
+		"error")
 	f.StringVar(&o.content.credentials, "content-registry-credentials", "", "file with credentials to pull, push and "+
 		"delete there, as docker login writes it")
 	f.StringVar(&o.content.ca, "content-registry-ca", "", "file with the CA of that registry, in PEM; empty: the CAs "+

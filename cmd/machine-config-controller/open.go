@@ -61,8 +61,7 @@ func opener(dir string) (gitsource.Open, *store.Store, error) {
 			URL: spec.URL, Secret: secrets.Credentials, HostsRequired: true, Cache: fetched,
 			Servers: servers,
 		}
-		c.LFS, c.Submodules = slices.Contains(spec.Include, v1alpha1.ContentLFS),
-			slices.Contains(spec.Include, v1alpha1.ContentSubmodules)
+		c.Submodules = slices.Contains(spec.Include, v1alpha1.ContentSubmodules)
 		remote, err := connector.OpenAs(spec.Provider, c, secrets.Proxy)
 		if err != nil {
 			return nil, err

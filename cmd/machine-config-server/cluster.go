@@ -75,11 +75,11 @@ func (p *program) inCluster(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	stored, err := copies.FromAPI(config, registries)
+	repository, err := p.contentRegistry()
 	if err != nil {
 		return err
 	}
-	if _, err := p.contentOf(stored); err != nil {
+	if _, err := p.contentOf(copies.InRegistry(repository, registries)); err != nil {
 		return err
 	}
 	p.parts = append(p.parts, api.Run, trusted.Run, resolved.Run)

@@ -146,6 +146,28 @@ func (r registries) logins() (artifact.Logins, error) {
 	return found, nil
 }
 
+// contentRegistry returns the repository of --content-registry; the zero value without the flag.
+func (p *program) contentRegistry() (machineconfig.Artifact, error) {
+	name := p.extra.contentRegistry
+	if name == "" {
+		return machineconfig.Artifact{}, nil
+	}
+	at, err := machineconfig.ParseRepository(name)
+	if err != nil {
+		return at, fmt.Errorf("--content-registry: %w", err)
+	}
+	return at, nil
+}
+
+// Resolve implements copies.Registries.
+func (r registries) Resolve(ctx context.Context, a machineconfig.Artifact) (machineconfig.Artifact, error) {
+	client, err := r.download()
+	if err != nil {
+		return a, err
+	}
+	return client.Resolve(ctx, a)
+}
+
 // File implements copies.Registries.
 func (r registries) File(ctx context.Context, a machineconfig.Artifact) (artifact.Layer, io.ReadCloser, error) {
 	client, err := r.download()

@@ -71,7 +71,9 @@ type extraFlags struct {
 	registryCAs        []string
 	// registryCredentials is a file as docker login writes it, and registriesConf one with mirrors.
 	registryCredentials, registriesConf string
-	daemons                             []string
+	// contentRegistry is the repository in which the controller keeps large files; empty for none.
+	contentRegistry string
+	daemons         []string
 }
 
 // additions returns the files that the flags add to each config.
@@ -165,6 +167,8 @@ func (f *flags) configs() *pflag.FlagSet {
 	s.StringVar(&x.registriesConf, "registries-conf", "", "`file` with mirrors of registries, in the format of "+
 		"registries.conf. The server also reads the files *.conf in the\n"+
 		"directory FILE.d. It uses the mirrors for files with oci:// addresses")
+	s.StringVar(&x.contentRegistry, "content-registry", "", "`repository` with the large files of configs: the value "+
+		"of the controller's flag --content-registry")
 	s.StringArrayVar(&x.daemons, "daemon", nil, "`file` with the binary of machine-config-daemon, for machines whose "+
 		"pointer config installs it from this\nserver; may be repeated, once for each architecture")
 	return s

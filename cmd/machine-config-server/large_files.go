@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/bunsen-os/bunsen/internal/bootstrap"
@@ -31,8 +30,8 @@ func (p *program) localContent(stored copies.Stored) error {
 			case <-tick.C:
 			}
 			if err := all.RemoveUnused(func(hash string) bool {
-				_, err := stored(ctx, hash)
-				return err == nil
+				f, err := stored(ctx, hash)
+				return err == nil && f.Body.Close() == nil
 			}); err != nil {
 				p.log.Warn("removing copies of files that no config names", "error", err)
 			}
@@ -53,17 +52,11 @@ func repositoryFiles(r *bootstrap.Repository) copies.Stored {
 		if !ok {
 			return copies.File{}, fmt.Errorf("reading file %s: no config of the applied commit names it", hash)
 		}
-		return copies.File{
-			Size: f.Size, Mismatch: errMismatch(hash),
-			Copy: func(_ context.Context, to io.Writer) error {
-				from, err := f.Open()
-				if err != nil {
-					return fmt.Errorf("reading file %s of the repository: %w", hash, err)
-				}
-				defer from.Close() //nolint:errcheck // only read
-				return copyExactly(to, from, f.Size)
-			},
-		}, nil
+		from, err := f.Open()
+		if err != nil {
+			return copies.File{}, fmt.Errorf("reading file %s of the repository: %w", hash, err)
+		}
+		return copies.File{Size: f.Size, Body: from, Mismatch: errMismatch(hash)}, nil
 	}
 }
 
@@ -74,24 +67,6 @@ func directoryFiles(d *files.Dir) copies.Stored {
 		if err != nil {
 			return copies.File{}, err
 		}
-		if err := f.Close(); err != nil {
-			return copies.File{}, err
-		}
-		return copies.File{Size: size, Mismatch: errMismatch(hash), Copy: func(_ context.Context, to io.Writer) error {
-			from, _, err := d.LargeFile(hash)
-			if err != nil {
-				return err
-			}
-			defer from.Close() //nolint:errcheck // only read
-			return copyExactly(to, from, size)
-		}}, nil
+		return copies.File{Size: size, Body: f, Mismatch: errMismatch(hash)}, nil
 	}
-}
-
-// copyExactly copies a file of a known size, so that a file that grows does not fill the disk.
-func copyExactly(to io.Writer, from io.Reader, size int64) error {
-	if _, err := io.CopyN(to, from, size); err != nil {
-		return fmt.Errorf("copying a file of %d bytes: %w", size, err)
-	}
-	return nil
 }

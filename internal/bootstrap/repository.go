@@ -122,6 +122,7 @@ func New(c Config) (*Repository, error) {
 	}
 	r := &Repository{config: c, url: a.String(), ref: ref, now: time.Now}
 	r.renderings.Defaults = render.Defaults{OSImageURL: c.Defaults.OS, ExtensionsImage: c.Defaults.Extensions}
+	r.renderings.AllowLargeFiles(true)
 	if _, _, err := r.connect(); err != nil {
 		return nil, err
 	}

@@ -28,8 +28,13 @@ type Renderings struct {
 	// Transpiler and Renderer are the caches. The caller configures both before the first use.
 	Transpiler transpile.Transpiler
 	Renderer   rendercache.Renderer
-	// Defaults are the images of pools that set no image.
+	// Defaults are what the cluster has for its pools. AllowLargeFiles sets its field LargeFiles.
 	Defaults render.Defaults
+}
+
+// AllowLargeFiles says whether the cluster has a content store.
+func (r *Renderings) AllowLargeFiles(allow bool) {
+	r.Transpiler.LargeFiles, r.Defaults.LargeFiles = allow, allow
 }
 
 // Render transpiles a tree and renders its pools. A fatal report gives no pools; see Result.Report. Render ends early
@@ -217,7 +222,9 @@ func notices(all []render.Notice) (out []Notice) {
 func Explain(of *mcfgv1.MachineConfig, pool string, inputs []*mcfgv1.MachineConfig,
 	fragments []transpile.Fragment,
 ) (places []Place, same bool, err error) {
-	d := render.Defaults{OSImageURL: of.Spec.OSImageURL, ExtensionsImage: of.Spec.BaseOSExtensionsContainerImage}
+	d := render.Defaults{
+		OSImageURL: of.Spec.OSImageURL, ExtensionsImage: of.Spec.BaseOSExtensionsContainerImage, LargeFiles: true,
+	}
 	rendered, err := render.Merge(pool, inputs, d.ForExisting())
 	if err != nil {
 		return nil, false, fmt.Errorf("rendering the inputs of %s again: %w", of.Name, err)

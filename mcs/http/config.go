@@ -50,6 +50,9 @@ type response struct {
 	config *served.Config // config is nil if the pool serves no config.
 	format served.Format
 	body   served.Body
+	// withoutBody is true if no body was created for the response.
+	withoutBody bool
+
 	status int
 	sent   int64
 	err    error
@@ -153,6 +156,10 @@ func (h *configHandler) selectBody(r *http.Request, a *response) error {
 	}
 	a.format.Gzip = mcs.AcceptsGzip(headerList(r, "Accept-Encoding"))
 	a.format.Withhold = a.client.node == "" && !h.authorizer.access.SecretsToAll
+	if a.withoutBody = r.Method == http.MethodHead && a.config.NeedsContent(); a.withoutBody {
+		// Each host and port has a body of its own, and a token with one use allows any number of these requests.
+		return a.config.Servable()
+	}
 	a.body, err = h.body(r, a)
 	if err == nil && len(a.body.Head) == 0 {
 		err = errors.New("the body is empty: its creation was not finished")
@@ -238,8 +245,12 @@ func setHeaders(header http.Header, a *response) {
 	if a.format.Withhold && !a.body.NeedsBootstrapToken() && !a.config.NeedsContent() {
 		cacheControl = "private, no-cache"
 	}
-	header.Set("ETag", a.body.ETag)
 	header.Set("Cache-Control", cacheControl)
+	if a.withoutBody {
+		header.Set("Content-Type", "application/json")
+		return
+	}
+	header.Set("ETag", a.body.ETag)
 	if a.status == http.StatusNotModified {
 		return
 	}

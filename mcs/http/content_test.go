@@ -443,3 +443,21 @@ func TestASlowClientGetsAllOfAFile(t *testing.T) {
 		t.Errorf("%d bytes, %v", len(rest), err)
 	}
 }
+
+// TestTheHeadOfAConfigWithFilesCreatesNoBody: a machine chooses the host of its request, and each host has a body of
+// its own. A HEAD uses no token up, so a token with one use could keep the server busy.
+func TestTheHeadOfAConfigWithFilesCreatesNoBody(t *testing.T) {
+	o, known := storing(t)
+	h, _ := Routes(o)
+	for pool, hasBody := range map[string]bool{"large": false, "registry": false, "worker": true} {
+		token := bearer(known.make(t, v1alpha1.ProvisioningTokenSpec{Pool: pool}))
+		r := ask(h, "HEAD", "/config/"+pool, "Authorization", token)
+		if r.StatusCode != http.StatusOK || (r.Header.Get("ETag") != "") != hasBody ||
+			(r.Header.Get("Content-Length") != "") != hasBody || r.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s: %d, %v", pool, r.StatusCode, r.Header)
+		}
+		if r := ask(h, "GET", "/config/"+pool, "Authorization", token); r.StatusCode != http.StatusOK {
+			t.Errorf("%s: GET is answered %d", pool, r.StatusCode)
+		}
+	}
+}

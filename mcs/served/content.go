@@ -36,6 +36,9 @@ func SetContentStore(p *Pools) {
 // grants, so callers use BodyWithContent or BodyWithSecrets.
 func (c *Config) NeedsContent() bool { return c.needsContent }
 
+// Servable returns why the config cannot be served to any machine, or nil.
+func (c *Config) Servable() error { return c.newestError() }
+
 // BodyWithContent returns the body for machines that read files from the server in one way. All machines with equal
 // grants share the body.
 func (c *Config) BodyWithContent(f Format, access mcs.ContentAccess) (Body, error) {

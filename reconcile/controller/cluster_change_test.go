@@ -1,19 +1,20 @@
 package controller_test
 
 import (
+	"crypto/sha512"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"testing/fstest"
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
@@ -74,13 +75,9 @@ func (s *stage) apiChanges() {
 // config and names the file, until the content store has it.
 func (s *stage) missingContent() {
 	s.t.Helper()
-	var chunks []client.Object
-	content, err := contentstore.Split(strings.NewReader("the agent"), func(c *v1alpha1.ContentChunk) error {
-		chunks = append(chunks, c)
-		return nil
-	})
-	if err != nil {
-		s.t.Fatal(err)
+	file := contentstore.File{
+		Hash: fmt.Sprintf("sha512-%x", sha512.Sum512([]byte("the agent"))), Size: int64(len("the agent")), Name: "agent",
+		FS: fstest.MapFS{"agent": {Data: []byte("the agent")}},
 	}
 	before := &mcfgv1.MachineConfigPool{}
 	if err := s.get("worker", before); err != nil {
@@ -102,10 +99,12 @@ func (s *stage) missingContent() {
 		})
 	}
 	agent := controllertest.ManualConfig("99-agent", "worker", fmt.Sprintf(
-		`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/opt/agent","contents":{"source":%q,"verification":{"hash":%q}}}]}}`, machineconfig.StoredSource(content.Name), content.Name))
+		`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/opt/agent","contents":{"source":%q,"verification":{"hash":%q}}}]}}`, machineconfig.StoredSource(file.Hash), file.Hash))
 	s.create(agent)
 	becomes("file /opt/agent of MachineConfig 99-agent names the content store", true)
-	s.create(append(chunks, content)...)
+	if err := s.registry.Push(s.t.Context(), file); err != nil {
+		s.t.Fatal(err)
+	}
 	becomes("False", false)
 	if err := s.admin.Delete(s.t.Context(), agent); err != nil {
 		s.t.Fatal(err)

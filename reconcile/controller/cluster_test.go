@@ -105,7 +105,9 @@ type stage struct {
 	admin client.Client
 	repo  *shared
 	log   *notes
-	dir   string // of kubectl
+	// registry has the large files.
+	registry *largeFiles
+	dir      string // of kubectl
 	// config is the path of the administrator's kubeconfig.
 	config string
 }
@@ -176,7 +178,7 @@ func newStageBehind(t *testing.T, between func(*rest.Config) *rest.Config) *stag
 	env, rc := startServer(t, nil)
 	s := &stage{
 		t: t, repo: &shared{inner: &controllertest.Repository{T: t, Trees: map[string]source.Tree{}}},
-		log: &notes{}, dir: env.BinaryAssetsDirectory,
+		log: &notes{}, dir: env.BinaryAssetsDirectory, registry: newLargeFiles(t),
 	}
 	var err error
 	if s.admin, err = client.New(rc, client.Options{Scheme: env.Scheme}); err != nil {
@@ -223,7 +225,7 @@ func (s *stage) run(rc *rest.Config) {
 		s.t.Fatal(err)
 	}
 	err = controller.Register(mgr, controller.Config{
-		Namespace: "bunsen-system", SecretsNamespace: "bunsen-sources",
+		Namespace: "bunsen-system", SecretsNamespace: "bunsen-sources", ContentRegistry: s.registry,
 		Version: "test", Now: time.Now, Open: func(_ v1alpha1.GitSourceSpec, secrets gitsource.Secrets) (
 			gitsource.Repository, error,
 		) {

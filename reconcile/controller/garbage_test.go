@@ -14,8 +14,8 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/controller/contents"
 	"github.com/bunsen-os/bunsen/reconcile/controller/controllertest"
@@ -137,11 +137,13 @@ func TestADeletedConfigThatANodeRunsIsMadeAgainFromItsCommit(t *testing.T) {
 	controllertest.Equal(t, "a look with nothing to do", w.sweep(w.garbage()), "")
 }
 
-// TestDeletedLargeFilesAreWrittenAgain: a user deletes a part of a file, and then the whole file.
+// TestDeletedLargeFilesAreWrittenAgain: a user deletes the repository of the content store.
 func TestDeletedLargeFilesAreWrittenAgain(t *testing.T) {
 	w := newWorld(t)
-	store := &contents.Store{Client: w.Client, Live: w.Admin, Now: func() time.Time { return w.Now }}
+	registry := newLargeFiles(t)
+	store := &contents.Store{Client: w.Client, Registry: registry, Now: func() time.Time { return w.Now }}
 	w.source.Applier.Contents, w.render.Contents = store, store
+	w.transpiler.LargeFiles, w.render.Defaults.LargeFiles = true, true
 	noise := make([]byte, 2<<20)
 	rand.New(rand.NewSource(1)).Read(noise)
 	text := base64.StdEncoding.EncodeToString(noise)
@@ -152,31 +154,29 @@ func TestDeletedLargeFilesAreWrittenAgain(t *testing.T) {
 	w.follow()
 	g := w.garbage()
 	g.Contents = store
-	count := func() string {
-		var contents v1alpha1.ContentList
-		var chunks v1alpha1.ContentChunkList
-		if err := errors.Join(w.Admin.List(t.Context(), &contents), w.Admin.List(t.Context(), &chunks)); err != nil {
-			t.Fatal(err)
+	hashes := map[string]bool{}
+	contentstore.AddHashes(hashes, w.Config(target))
+	has := func() {
+		t.Helper()
+		for hash := range hashes {
+			if there, err := registry.Has(t.Context(), hash); err != nil || !there {
+				t.Errorf("the registry has the file: %v, %v", there, err)
+			}
 		}
-		return fmt.Sprintf("%d Content, %d ContentChunks", len(contents.Items), len(chunks.Items))
 	}
-	whole := count()
-	controllertest.Equal(t, "the content store", whole, "1 Content, 6 ContentChunks")
+	controllertest.Equal(t, "the number of files", len(hashes), 1)
+	has()
 	controllertest.Equal(t, "a look with nothing to do", w.sweep(g), "")
-	for _, kind := range []client.Object{&v1alpha1.ContentChunk{}, &v1alpha1.Content{}} {
-		if err := w.Admin.DeleteAllOf(t.Context(), kind); err != nil {
-			t.Fatal(err)
-		}
+	for range 2 {
+		registry.forget()
 		controllertest.Equal(t, "a look at once", w.sweep(g), "")
 		w.Now = w.Now.Add(10 * time.Minute)
 		controllertest.Contains(t, "the event", w.sweep(g), "Warning ContentRestored: large files of "+target+
 			" were deleted although pool worker should run it; written again from ")
-		controllertest.Equal(t, "the content store", count(), whole)
+		has()
 	}
 	w.repo.Trees = nil
-	if err := w.Admin.DeleteAllOf(t.Context(), &v1alpha1.Content{}); err != nil {
-		t.Fatal(err)
-	}
+	registry.forget()
 	w.Now = w.Now.Add(10 * time.Minute)
 	controllertest.Contains(t, "without the commit", w.sweep(g), "Warning ContentLost: large files of "+target+
 		" were deleted although pool worker should run it, and the controller cannot write them again, so no new "+

@@ -104,13 +104,12 @@ func Register(mgr ctrl.Manager, cfg Config) error {
 		return fmt.Errorf("creating a client for evictions: %w", err)
 	}
 	c, live, events := mgr.GetClient(), mgr.GetAPIReader(), kube.NewEvents(mgr)
-	stored := &contents.Store{
-		Client: c, Live: live, Now: cfg.Now, Registry: cfg.ContentRegistry,
-		ReportKept: garbage.ReportKept(events),
-	}
+	stored := &contents.Store{Client: c, Now: cfg.Now, Registry: cfg.ContentRegistry}
+	cfg.Defaults.LargeFiles = cfg.ContentRegistry != nil
 	firstListing, heartbeats := make(chan struct{}, 1), &daemons.Heartbeats{}
 	src := &gitsource.Controller{
-		Client: c, Live: live, Open: cfg.Open, Transpiler: &transpile.Transpiler{}, Namespace: cfg.SecretsNamespace,
+		Client: c, Live: live, Open: cfg.Open, Namespace: cfg.SecretsNamespace,
+		Transpiler: &transpile.Transpiler{LargeFiles: cfg.Defaults.LargeFiles},
 		Now: cfg.Now, Events: events,
 		Applier: &applier.Applier{Client: c, Live: live, Now: cfg.Now, Events: events, Contents: stored},
 		Slots:   make(gitsource.Slots, maxConcurrentApplies), FirstListing: firstListing,

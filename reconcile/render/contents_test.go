@@ -2,6 +2,7 @@ package render_test
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"math/rand"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
+	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/secretref"
 	"github.com/bunsen-os/bunsen/reconcile/render"
@@ -63,8 +65,8 @@ func TestFilesThatMayNotMove(t *testing.T) {
 		"a unit":   file("/etc/systemd/system/a.service", `,"contents":{"source":"data:,`+big+`"}`),
 		"a preset": file("/etc/systemd/system-preset/a.preset", `,"contents":{"source":"data:,`+big+`"}`),
 	} {
-		if r, err := render.Merge("worker", []*mcfgv1.MachineConfig{mc("10-a", "worker", f)}, render.Defaults{}); len(
-			r.Contents) > 0 {
+		if r, err := render.Merge("worker", []*mcfgv1.MachineConfig{mc("10-a", "worker", f)},
+			render.Defaults{LargeFiles: true}); len(r.Contents) > 0 {
 			t.Errorf("%s: %v moved, %v", name, r.Contents[0].Path, err)
 		}
 	}
@@ -83,5 +85,19 @@ func TestAStoredFileIsOverridden(t *testing.T) {
 	stored.Name = "30-a"
 	if r := merged(t, stored, inline); len(machineconfig.RemoteFiles(r.Config)) != 1 || len(r.Contents) != 0 {
 		t.Errorf("it downloads %v and moved %v", machineconfig.RemoteFiles(r.Config), r.Contents)
+	}
+}
+
+func TestWithoutAContentStoreAConfigThatDoesNotFitIsAnError(t *testing.T) {
+	large := func(name string) *mcfgv1.MachineConfig {
+		return mc("10-"+name, "worker", file("/opt/"+name, `,"contents":{"source":"data:,`+strings.Repeat("a", 900_000)+`"}`))
+	}
+	mcs := []*mcfgv1.MachineConfig{large("a"), large("b")}
+	_, err := render.Merge("worker", mcs, render.Defaults{})
+	if !errors.Is(err, contentstore.ErrNoStore) || !strings.Contains(err.Error(), "file /opt/a") {
+		t.Error(err)
+	}
+	if r := merged(t, mcs...); len(r.Contents) == 0 {
+		t.Error("with a content store, no file moves")
 	}
 }

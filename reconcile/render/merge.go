@@ -14,7 +14,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/policy"
 )
 
-// Defaults are a cluster's images, for pools whose MachineConfigs set no image.
+// Defaults are what a cluster has for its pools: images, if their MachineConfigs set none, and a content store.
 type Defaults struct {
 	// OSImageURL is the default OS image, or "".
 	OSImageURL string
@@ -23,6 +23,9 @@ type Defaults struct {
 	// Unreviewed are the paths that may have contents that no reviewer can read, as the pool's annotation
 	// v1alpha1.UnreviewedPathsAnnotation lists them.
 	Unreviewed string
+	// LargeFiles is true if machines can read files that are too large for a MachineConfig from the content store.
+	// Otherwise a config that does not fit into an object is an error.
+	LargeFiles bool
 }
 
 // Rendered is the config of a pool. Rendered is shared, so callers must not change it.
@@ -105,7 +108,7 @@ func MergeAfter(earlier Rendered, pool string, inputs []Input, d Defaults) (Rend
 	if err != nil || len(table) == 0 {
 		return r, err
 	}
-	return withNodes(r, earlier, table[0])
+	return withNodes(r, earlier, table[0], d.LargeFiles)
 }
 
 // mergeSorted merges valid inputs in the order in which they are given.
@@ -125,10 +128,13 @@ func mergeSorted(pool string, inputs []Input, d Defaults) (Rendered, error) {
 		r.Inputs = append(r.Inputs, in.Name)
 	}
 	r.Config.KernelArguments, r.Config.Extensions = spec.KernelArguments, spec.Extensions
-	if r, err = fit(r); err != nil {
+	if d.LargeFiles {
+		r, err = fit(r)
+	}
+	if err != nil {
 		return Rendered{}, err
 	}
-	if r.Warnings, err = guardSize(r); err != nil {
+	if r.Warnings, err = guardSize(r, d.LargeFiles); err != nil {
 		return Rendered{}, err
 	}
 	r.Notices = notices(inputs, set, take(whole.Ignition))

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
+	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/nodetable"
 	"github.com/bunsen-os/bunsen/api/secretref"
@@ -20,6 +22,11 @@ const (
 	maxNodeProblems = 20
 	// maxNodeConfigs is the most bytes of the list of the nodes' configs, which is an annotation.
 	maxNodeConfigs = maxAnnotations - 64<<10
+	// MaxNodeBytes is the most bytes of all configs of single nodes of a pool together. While a pool is updated, the
+	// cluster stores two versions of them, and etcd has 2 GiB by default for everything.
+	MaxNodeBytes = 256 << 20
+	// warnNodeBytes is the size from which Rendered.Warnings contains a warning.
+	warnNodeBytes = 16 << 20
 )
 
 // ownConfigs are the configs of single nodes of a pool. They are merged again when a caller needs their content,
@@ -27,15 +34,23 @@ const (
 type ownConfigs struct {
 	base  Input
 	table nodetable.Table
+	// largeFiles is that of Defaults.
+	largeFiles bool
 	// shared is the digest of the documents that use facts.
 	shared nodeKey
-	// names maps the digest of everything on which the config of a node depends to the name of the config.
-	names map[nodeKey]string
+	// names maps the digest of everything on which the config of a node depends to the name and the size of the config.
+	names map[nodeKey]ownConfig
 	// unreviewed is that of Defaults.
 	unreviewed string
 }
 
 type nodeKey [sha256.Size]byte
+
+// ownConfig is the config of a node, without its content.
+type ownConfig struct {
+	name  string
+	bytes int
+}
 
 // withoutTables separates the inputs of a pool from its table of nodes. A pool ignores the tables of other pools, such
 // as that of worker.
@@ -52,11 +67,11 @@ func withoutTables(pool string, inputs []Input) (others, table []Input) {
 }
 
 // withNodes adds the configs of the nodes of a table to the config of a pool.
-func withNodes(r, earlier Rendered, table Input) (Rendered, error) {
+func withNodes(r, earlier Rendered, table Input, largeFiles bool) (Rendered, error) {
 	base, unreviewed := r.Name, r.own.unreviewed
 	r.own = ownConfigs{
 		base:  Input{Identity: Identity{Name: base, Labelled: true}, Config: r.Config},
-		table: table.Nodes, names: map[nodeKey]string{},
+		table: table.Nodes, names: map[nodeKey]ownConfig{}, largeFiles: largeFiles,
 	}
 	r.own.unreviewed = unreviewed
 	var err error
@@ -65,17 +80,30 @@ func withNodes(r, earlier Rendered, table Input) (Rendered, error) {
 	}
 	r.Nodes = v1alpha1.NodeConfigs{Base: base}
 	r.Inputs = append(r.Inputs, table.Name)
+	warnings, err := guardNodes(r, table.Nodes)
+	if err != nil {
+		return Rendered{}, err
+	}
+	r.Warnings = append(slices.Clip(r.Warnings), warnings...)
 	var bad []error
+	written, bytes := map[string]bool{base: true}, 0
 	for _, node := range table.Nodes.Names() {
-		name, err := nodeName(&r, earlier, node)
+		own, err := nodeConfig(&r, earlier, node)
 		if err != nil {
 			bad = append(bad, err)
 			if len(bad) == maxNodeProblems {
 				break
 			}
 		}
-		if name != base {
-			r.Nodes.Set(node, name)
+		if own.name != base {
+			r.Nodes.Set(node, own.name)
+		}
+		if !written[own.name] { // Facts may be longer than the references to them.
+			written[own.name], bytes = true, bytes+own.bytes+metadata
+		}
+		if bytes > MaxNodeBytes {
+			bad = append(bad, tooManyBytes(r, len(written)-1, bytes))
+			break
 		}
 	}
 	if err := errors.Join(bad...); err != nil {
@@ -94,6 +122,54 @@ func withNodes(r, earlier Rendered, table Input) (Rendered, error) {
 	return r, nil
 }
 
+// tooManyBytes says that the configs of single nodes need too much of the cluster's storage.
+func tooManyBytes(r Rendered, count, bytes int) error {
+	return fmt.Errorf("the configs of %d single nodes of pool %s have up to %s together, and a cluster stores at most "+
+		"%s of them: each has all of the pool's config. Keep large files in a registry or on a web server, with a hash "+
+		"(`bunsen hash`), or split the pool. The largest parts are %s", count, r.Pool,
+		contentstore.SizeText(int64(bytes)), contentstore.SizeText(MaxNodeBytes), largest(r))
+}
+
+// guardNodes refuses a table whose configs the cluster could not store, before any of them is merged: each config has
+// everything of the base and of its documents. It also warns about what the cluster has to store.
+func guardNodes(r Rendered, table nodetable.Table) (warnings []string, err error) {
+	sizeOf := func(documents []nodetable.Document) (bytes int) {
+		for _, d := range documents {
+			bytes += len(d.Spec.Config.Raw)
+		}
+		return bytes
+	}
+	base, shared := len(r.Spec.Config.Raw)+metadata, sizeOf(table.Shared)
+	bytes, count, list := 0, 0, v1alpha1.NodeConfigs{Base: r.Name}
+	for name, node := range table.Nodes {
+		own := len(node.Documents) > 0 || node.Facts != nil && len(table.Shared) > 0
+		if !own {
+			continue // It runs the config of the pool.
+		}
+		one := base + sizeOf(node.Documents)
+		if node.Facts != nil {
+			one += shared
+		}
+		if one > MaxSize { // Its files go to the content store, or its merge is an error.
+			one = MaxSize
+		}
+		bytes, count = bytes+one, count+1
+		list.Set(name, "rendered-"+r.Pool+"-"+strings.Repeat("0", 32))
+	}
+	if bytes > MaxNodeBytes {
+		return nil, tooManyBytes(r, count, bytes)
+	}
+	if err := refuseNodes(Rendered{Pool: r.Pool, Spec: r.Spec, Nodes: list}); err != nil {
+		return nil, err
+	}
+	if bytes > warnNodeBytes {
+		warnings = append(warnings, fmt.Sprintf("the configs of %d single nodes of pool %s write up to %s to the API "+
+			"server, as one object for each node, and the most is %s", count, r.Pool,
+			contentstore.SizeText(int64(bytes)), contentstore.SizeText(MaxNodeBytes)))
+	}
+	return warnings, nil
+}
+
 // refuseNodes refuses a pool whose nodes cannot have configs of their own.
 func refuseNodes(r Rendered) error {
 	if size := len(r.Nodes.String()); size > maxNodeConfigs {
@@ -107,22 +183,22 @@ func refuseNodes(r Rendered) error {
 	return nil
 }
 
-// nodeName returns the name of the config of a node. It merges the config only if the earlier result does not have it.
-func nodeName(r *Rendered, earlier Rendered, node string) (string, error) {
+// nodeConfig returns the config of a node. It merges the config only if the earlier result does not have it.
+func nodeConfig(r *Rendered, earlier Rendered, node string) (ownConfig, error) {
 	key, err := r.own.key(node)
 	if err != nil {
-		return "", err
+		return ownConfig{}, err
 	}
-	name, known := earlier.own.names[key]
+	own, known := earlier.own.names[key]
 	if !known {
 		merged, err := r.own.merge(r.Pool, node)
 		if err != nil {
-			return "", err
+			return ownConfig{}, err
 		}
-		name = merged.Name
+		own = ownConfig{merged.Name, len(merged.Spec.Config.Raw)}
 	}
-	r.own.names[key] = name
-	return name, nil
+	r.own.names[key] = own
+	return own, nil
 }
 
 // key returns the digest of everything on which the config of a node depends.
@@ -172,7 +248,7 @@ func (o ownConfigs) mergeDocuments(pool, node string, documents []nodetable.Docu
 	if len(bad) > 0 {
 		return Rendered{}, errors.Join(bad...)
 	}
-	r, err := mergeSorted(pool, inputs, Defaults{})
+	r, err := mergeSorted(pool, inputs, Defaults{LargeFiles: o.largeFiles})
 	if err == nil {
 		err = checkReviewed(r, o.unreviewed)
 	}
@@ -233,5 +309,5 @@ func WithTable(r Rendered, table *mcfgv1.MachineConfig) (Rendered, error) {
 		return Rendered{}, fmt.Errorf("MachineConfig %s is not the table of pool %s", table.Name, r.Pool)
 	}
 	r.own.unreviewed = allUnreviewed
-	return withNodes(r, Rendered{}, in)
+	return withNodes(r, Rendered{}, in, true) // The controller decided about large files when it rendered the pool.
 }

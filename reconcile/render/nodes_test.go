@@ -147,7 +147,7 @@ func TestOneChangedRowMergesOneConfig(t *testing.T) {
 	nodes["worker-7"] = rowOf("198.51.100.7")
 	// An earlier result with wrong names shows which of them the merge uses.
 	for key := range before.own.names {
-		before.own.names[key] = "rendered-worker-known"
+		before.own.names[key] = ownConfig{name: "rendered-worker-known"}
 	}
 	after, err := MergeAfter(before, "worker", []Input{chrony, Read(tableOf(t, "worker", nodes))}, Defaults{})
 	if err != nil {
@@ -246,5 +246,45 @@ func TestValuesCannotChangeTheStructure(t *testing.T) {
 			string(text) != "a="+value {
 			t.Errorf("%q becomes %q, %v", value, text, err)
 		}
+	}
+}
+
+// TestTheConfigsOfNodesHaveABudget: 700 KiB and 2,500 rows are 1.7 GiB in etcd, from a commit of less than 1 MiB. No
+// config is merged to find that out.
+func TestTheConfigsOfNodesHaveABudget(t *testing.T) {
+	rows := func(n int) map[string]nodetable.Node {
+		all := map[string]nodetable.Node{}
+		for i := range n {
+			all[fmt.Sprintf("node-%04d", i)] = rowOf(fmt.Sprint(i))
+		}
+		return all
+	}
+	large := ofPool("50-worker-large", "worker", fileSpec("/opt/large", strings.Repeat("a", 700<<10)))
+	_, err := Merge("worker", []*mcfgv1.MachineConfig{large, tableOf(t, "worker", rows(2500))}, Defaults{})
+	if err == nil || !strings.Contains(err.Error(), "the configs of 2500 single nodes of pool worker have up to 1729 MiB "+
+		"together, and a cluster stores at most 256 MiB") || !strings.Contains(err.Error(), "file /opt/large") {
+		t.Error(err)
+	}
+	small := ofPool("50-worker-small", "worker", fileSpec("/opt/small", "a"))
+	if r := merged(t, "worker", small, tableOf(t, "worker", rows(200))); len(r.Warnings) != 0 {
+		t.Errorf("warnings: %q", r.Warnings)
+	}
+	middle := ofPool("50-worker-middle", "worker", fileSpec("/opt/middle", strings.Repeat("a", 200<<10)))
+	r := merged(t, "worker", middle, tableOf(t, "worker", rows(90)))
+	if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "write up to 18 MiB to the API server") {
+		t.Errorf("warnings: %q", r.Warnings)
+	}
+	_, err = Merge("worker", []*mcfgv1.MachineConfig{small, tableOf(t, "worker", rows(9000))}, Defaults{})
+	if err == nil || !strings.Contains(err.Error(), "an annotation can have") {
+		t.Error(err)
+	}
+	// A fact is much longer than the reference to it: the estimate is small, and the merge stops at the budget.
+	long := map[string]nodetable.Node{}
+	for i := range 600 {
+		long[fmt.Sprintf("node-%04d", i)] = rowOf(fmt.Sprint(i, strings.Repeat("a", 600<<10)))
+	}
+	if _, err := Merge("worker", []*mcfgv1.MachineConfig{small, tableOf(t, "worker", long)}, Defaults{}); err == nil ||
+		!strings.Contains(err.Error(), "at most 256 MiB") {
+		t.Error(err)
 	}
 }

@@ -39,7 +39,7 @@ func plain(path, text string) string {
 
 func merged(t *testing.T, mcs ...*mcfgv1.MachineConfig) render.Rendered {
 	t.Helper()
-	r, err := render.Merge("worker", mcs, render.Defaults{})
+	r, err := render.Merge("worker", mcs, render.Defaults{LargeFiles: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,8 +61,8 @@ func measure(r Rendered) (size, inputs int, err error) {
 }
 
 // guardSize refuses a spec that is too large to store, and warns about a large spec. The texts name the largest entries
-// and their inputs.
-func guardSize(r Rendered) (warnings []string, err error) {
+// and their inputs. With largeFiles, the files that can move have left the spec.
+func guardSize(r Rendered, largeFiles bool) (warnings []string, err error) {
 	size, inputs, err := measure(r)
 	if err != nil {
 		return nil, err
@@ -74,9 +74,13 @@ func guardSize(r Rendered) (warnings []string, err error) {
 	}
 	switch {
 	case size > MaxSize:
-		return nil, fmt.Errorf("the rendered config of pool %s has %d bytes with its metadata, and a cluster stores "+
-			"at most %d. Units, and files with secrets or facts, cannot go to the content store. Make these parts "+
-			"smaller: %s", r.Pool, size, MaxSize, largest(r))
+		err = fmt.Errorf("the rendered config of pool %s has %d bytes with its metadata, and a cluster stores at most "+
+			"%d. Units, and files with secrets or facts, cannot go to the content store. Make these parts smaller: %s",
+			r.Pool, size, MaxSize, largest(r))
+		if !largeFiles {
+			err = fmt.Errorf("%w. For other files: %w", err, contentstore.ErrNoStore)
+		}
+		return nil, err
 	case size > WarnSize:
 		return []string{fmt.Sprintf("the rendered config of pool %s has %d bytes with its metadata, %d %% of the "+
 			"most that a cluster stores; the largest are %s", r.Pool, size, size*100/MaxSize, largest(r))}, nil

@@ -107,6 +107,9 @@ func (u *unpack) entry(h *tar.Header, content io.Reader) error {
 		}
 		name = below
 	}
+	if reason == "" {
+		reason = source.RefusePath(name) // before anything looks at its folders one by one
+	}
 	switch {
 	case reason != "":
 		return u.refuseOutside(h.Name, reason)
@@ -129,13 +132,18 @@ func (u *unpack) entry(h *tar.Header, content io.Reader) error {
 }
 
 // note records the folders of a path, for the message that lists the existing folders if the requested folder is
-// missing.
+// missing: those on the way to it, and those beside them. A path may have a million bytes and half as many folders.
 func (u *unpack) note(name string, isFolder bool) {
-	if !isFolder {
-		name = path.Dir(name)
-	}
-	for ; name != "." && name != "" && !u.folders[name]; name = path.Dir(name) {
-		u.folders[name] = true
+	for end := 0; end < len(name); end++ {
+		if i := strings.IndexByte(name[end:], '/'); i >= 0 {
+			end += i
+		} else if end = len(name); !isFolder {
+			return
+		}
+		u.folders[name[:end]] = true
+		if !strings.HasPrefix(u.Folder+"/", name[:end]+"/") {
+			return
+		}
 	}
 }
 

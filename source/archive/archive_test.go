@@ -103,7 +103,7 @@ func TestWhatAnArchiveMayHold(t *testing.T) {
 		"git's folder":             {[]entry{file(".git/config", "x"), file(".GIT/hooks/x", "x"), pools}, "", kept, []source.Refusal{{Path: `".GIT"`, Why: "the name is reserved for git's own folder"}, {Path: `".git"`, Why: "the name is reserved for git's own folder"}}},
 		"a control character":      {[]entry{file("a\x1b[2J", "x"), pools}, "", kept, []source.Refusal{{Path: `"a\x1b[2J"`, Why: "the name holds a control character"}}},
 		"a backslash":              {[]entry{file(`a\b`, "x"), pools}, "", memory{`a\b`: "false x", "pools/a.bu": "false a"}, nil},
-		"an LFS pointer":           {[]entry{file("big", "version https://git-lfs.github.com/spec/v1\n"), pools}, "", kept, []source.Refusal{{Path: "big", Why: "Git LFS pointer: the content itself is not in the repository"}}},
+		"an LFS pointer":           {[]entry{file("big", "version https://git-lfs.github.com/spec/v1\n"), pools}, "", kept, []source.Refusal{{Path: "big", Why: source.LFSPointer}}},
 		"sparse, PAX":              {[]entry{{tar.Header{Typeflag: tar.TypeReg, Name: "s", Mode: 0o644, Format: tar.FormatPAX}, "x"}, pools}, "", memory{"s": "false x", "pools/a.bu": "false a"}, nil},
 		"one folder":               {[]entry{file("other/x", strings.Repeat("x", 5000)), of(tar.TypeSymlink, "link", "x"), file("infra/prod/pools/a.bu", "a")}, "infra/prod", kept, nil},
 		"one folder, its name":     {[]entry{file("infra/x", "x"), file("infra2/y", "y")}, "infra", memory{"x": "false x"}, nil},
@@ -239,4 +239,25 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("the digest is not that of the files %v", files)
 		}
 	})
+}
+
+// TestAPathOfAMillionBytesIsRefusedAtOnce: PAX allows such a path in an archive of a kilobyte. To enter its folders one
+// by one would take a quarter of an hour.
+func TestAPathOfAMillionBytesIsRefusedAtOnce(t *testing.T) {
+	deep := strings.Repeat("a/", 400_000) + "a"
+	for _, folder := range []string{"", "pools", "pools/worker"} {
+		_, v, err := read(t, pack(t, file(deep, "x"), file("pools/worker/"+deep, "x"), file("pools/worker/a.bu", "a"),
+			file("pools/b", "b")), folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range v.Refused() {
+			if !strings.Contains(r.Why, "bytes, at most 1024") || len(r.Path) > 200 {
+				t.Errorf("%q: %.200q: %s", folder, r.Path, r.Why)
+			}
+		}
+		if want := map[string]int{"": 2, "pools": 1, "pools/worker": 1}[folder]; len(v.Refused()) != want {
+			t.Errorf("%q: %d entries are refused", folder, len(v.Refused()))
+		}
+	}
 }

@@ -42,7 +42,45 @@ func (r remoteRepository) evidence(ctx context.Context, p source.Picked) (source
 	if err != nil {
 		return source.Evidence{}, err
 	}
-	return commits.Evidence(ctx, folder, p, complete)
+	e, err := commits.Evidence(ctx, folder, p, complete)
+	if err != nil || !complete || e.Descent != source.Unknown {
+		return e, err
+	}
+	// A merge brought a branch that began before the applied commit. Only the history of the applied commit shows
+	// whether what the server left out belongs to it.
+	if err := r.fetchAncestors(ctx, p, folder); err != nil {
+		return source.Evidence{}, err
+	}
+	return commits.Evidence(ctx, folder, p, true)
+}
+
+// fetchAncestors fetches the history of the commit and of the applied commit without files, within the limits. It is no
+// error if the server does not send all of it.
+func (r remoteRepository) fetchAncestors(ctx context.Context, p source.Picked, folder *objects.Folder) error {
+	for _, wants := range [][]string{{p.Hash, p.Applied}, {p.Hash}} {
+		s, _, err := r.dial(ctx)
+		if errors.Is(err, errVersion0) {
+			s.Close()
+			return nil // It sent all that it has.
+		}
+		if err != nil {
+			return err
+		}
+		f, limits := wire.Fetch{Wants: wants}, r.limits
+		if s.capabilities.Filters() {
+			f.Filter, limits = wire.CommitsOnly, commitLimits
+		}
+		err = r.receive(ctx, s, f, folder, &limits)
+		s.Close()
+		var refused *wire.RefusedError
+		if !errors.As(err, &refused) { // The applied commit may be gone from the server.
+			if fault.Of(err, "").Kind == fault.Stalled {
+				return nil // The history is larger than the limit.
+			}
+			return err
+		}
+	}
+	return nil
 }
 
 // fetchCommits fetches the commit, the object of its tag and, if the server can do that, the history since the applied

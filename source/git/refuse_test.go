@@ -181,7 +181,7 @@ func TestHostileTreesAreRefusedEntryByEntry(t *testing.T) {
 		{Path: `"` + strings.Repeat("n", 60) + `…"`, Why: "the name has 300 bytes, at most 255"},
 		{Path: "fine", Why: "the folder has two entries of this name"},
 		{Path: `folder/".."`, Why: "the name stands for another folder"},
-		{Path: "lfs", Why: "Git LFS pointer: the content itself is not in the repository"},
+		{Path: "lfs", Why: source.LFSPointer},
 		{Path: "link", Why: "symbolic link"},
 		{Path: "module", Why: "submodule"},
 	}

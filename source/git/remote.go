@@ -7,8 +7,6 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
-	"github.com/bunsen-os/bunsen/source/git/bundle"
-	"github.com/bunsen-os/bunsen/source/git/lfs"
 	"github.com/bunsen-os/bunsen/source/git/objects"
 	"github.com/bunsen-os/bunsen/source/git/transport"
 )
@@ -27,9 +25,6 @@ type Config struct {
 	// Connect opens connections to the host, for example through a proxy. If Connect is nil, connections are direct,
 	// and those for https use the proxy of the environment.
 	Connect transport.Connect
-	// If LFS is true, a fetch downloads the contents of Git LFS, over https only. If LFS is false, files in Git LFS are
-	// refused.
-	LFS bool
 	// If Submodules is true, a fetch includes the files of submodules at the host of the repository, over https, http
 	// or ssh. If Submodules is false, submodules are refused.
 	Submodules bool
@@ -64,7 +59,6 @@ type Remote struct {
 	limits source.Limits
 	hide   secrets
 	repo   repository
-	lfs    *lfs.Client // If lfs is nil, files in Git LFS are refused.
 	// submodules is the configuration for reading submodules. If submodules is nil, a tree with submodules is refused.
 	submodules *Config
 	verify     func(source.Evidence) (signer string, err error)
@@ -91,11 +85,6 @@ func New(c Config) (*Remote, error) {
 	if err := transport.Check(a, c.Secret, c.HostsRequired); err != nil {
 		return nil, r.hide.stalledAuth(err)
 	}
-	if c.LFS {
-		if r.lfs, err = lfs.New(lfs.Config{Address: a, Secret: c.Secret, Connect: c.Connect}); err != nil {
-			return nil, err
-		}
-	}
 	if c.Submodules {
 		if a.Transport == source.Local {
 			return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, fmt.Errorf(
@@ -111,12 +100,6 @@ func New(c Config) (*Remote, error) {
 			fmt.Errorf("url %q is an OCI registry, not a git server", a.String()))
 	case source.Local:
 		r.repo = local{path: a.Path}
-		if bundle.Named(a.Path) {
-			r.repo = bundleFile{bundle.File{
-				Path: a.Path, Cache: c.Cache, Key: objects.Key(c.URL, c.Identity, c.Secret),
-				Limits: limits,
-			}}
-		}
 		return r, nil
 	}
 	dialer, err := transport.New(a, c.Secret, transport.Options{
@@ -189,7 +172,7 @@ func (r *Remote) Fetch(ctx context.Context, p source.Picked, path string) (*Snap
 		(&Snapshot{store: store}).Close()
 		return nil, r.explain(ctx, doing, err)
 	}
-	s.commit.Signer, s.limits, s.lfs, s.submodules = signer, r.limits, r.lfs, r.submodules
+	s.commit.Signer, s.limits, s.submodules = signer, r.limits, r.submodules
 	return s, nil
 }
 

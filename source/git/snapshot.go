@@ -17,7 +17,6 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git/files"
-	"github.com/bunsen-os/bunsen/source/git/lfs"
 	"github.com/bunsen-os/bunsen/source/git/objects"
 )
 
@@ -28,7 +27,6 @@ type Snapshot struct {
 	root   plumbing.Hash
 	store  objects.Reader
 	limits source.Limits
-	lfs    *lfs.Client
 	// submodules is the configuration for reading submodules. If submodules is nil, a tree with submodules is refused.
 	submodules *Config
 }
@@ -86,11 +84,11 @@ func (s *Snapshot) Commit() source.Commit { return s.commit }
 func (s *Snapshot) Object() []byte { return s.raw }
 
 // Materialise puts the files below path into a directory and returns them as a tree. Materialise writes regular files,
-// 0644 or 0755, and lists everything else as refused. With Config.LFS, Materialise downloads the contents that pointers
-// of Git LFS name; with Config.Submodules, it fetches the commits that the tree names.
+// 0644 or 0755, and lists everything else as refused. With Config.Submodules, Materialise fetches
+// the commits that the tree names.
 //
 // Errors are faults: PathNotFound, with the existing folders; InvalidTree if a limit is exceeded or the repository is
-// damaged; InvalidSpec for an invalid path; Unreachable and AuthenticationFailed for Git LFS and submodules;
+// damaged; InvalidSpec for an invalid path; Unreachable and AuthenticationFailed for submodules;
 // RefNotFound for a commit that a submodule does not have.
 func (s *Snapshot) Materialise(ctx context.Context, path string, into source.Destination) (source.Tree, error) {
 	doing := fmt.Sprintf("reading the files of %s in %s", s.commit.Revision().Short(), s.commit.URL)
@@ -105,7 +103,7 @@ func (s *Snapshot) Materialise(ctx context.Context, path string, into source.Des
 	}
 	inventory := source.NewInventory(s.limits)
 	w := walk{
-		ctx: ctx, store: s.store, inventory: inventory, lfs: s.lfs.Checkout(inventory),
+		ctx: ctx, store: s.store, inventory: inventory,
 		fileBytes: s.limits.FileBytes, at: &place{root: s.root, folder: folder},
 	}
 	if err := s.allowSubmodules(w.at); err != nil {
@@ -114,12 +112,6 @@ func (s *Snapshot) Materialise(ctx context.Context, path string, into source.Des
 	start, err := s.find(folder)
 	if err == nil {
 		err = w.folder("", start, top)
-	}
-	if err == nil {
-		err = w.lfs.Finish(ctx, top)
-	}
-	if err == nil {
-		err = w.at.submodules.finish(ctx, top)
 	}
 	if err != nil {
 		return source.Tree{}, ReadFault(ctx, doing, err)
@@ -182,7 +174,6 @@ type walk struct {
 	ctx       context.Context
 	store     objects.Reader
 	inventory *source.Inventory
-	lfs       *lfs.Checkout
 	fileBytes int64 // the size of the largest allowed file
 	at        *place
 }
@@ -247,9 +238,6 @@ func (w *walk) file(p string, e object.TreeEntry, into *files.Directory) error {
 		data, err = w.content(p, e)
 	}
 	if err != nil {
-		return err
-	}
-	if taken, err := w.lfs.Take(lfs.File{Path: p, Mode: mode}, data, into); taken || err != nil {
 		return err
 	}
 	if !w.inventory.Add(p, e.Mode == filemode.Executable, data) || same && into.Link(e.Name) {

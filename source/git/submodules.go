@@ -15,7 +15,6 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git/files"
-	"github.com/bunsen-os/bunsen/source/git/lfs"
 	"github.com/bunsen-os/bunsen/source/git/objects"
 	"github.com/bunsen-os/bunsen/source/git/submodule"
 )
@@ -31,9 +30,8 @@ const (
 // the source's commit covers all submodules.
 type submodules struct {
 	// the configuration of the source's repository; Bunsen reads its submodules with the same credentials and limits
-	config    Config
-	count     int
-	checkouts []*lfs.Checkout
+	config Config
+	count  int
 }
 
 // place says in which repository a walk is: in the repository of the source, or in that of a submodule.
@@ -89,12 +87,10 @@ func (w *walk) submodule(p string, e object.TreeEntry, into *files.Directory) er
 		return fmt.Errorf("reading the submodule %s: %w", p, err)
 	}
 	defer sub.Close()
-	checkout := sub.lfs.Checkout(w.inventory)
-	all.checkouts = append(all.checkouts, checkout)
 	below := into.Below(e.Name)
 	defer below.Close()
 	inner := walk{
-		ctx: w.ctx, store: sub.store, inventory: w.inventory, lfs: checkout, fileBytes: w.fileBytes,
+		ctx: w.ctx, store: sub.store, inventory: w.inventory, fileBytes: w.fileBytes,
 		at: &place{submodules: all, address: address, root: sub.root, mount: p, depth: w.at.depth + 1},
 	}
 	return inner.folder(p, sub.root, below)
@@ -165,17 +161,4 @@ func (s *submodules) fetch(ctx context.Context, above *place, address source.Add
 			"or a tag", err, r.URL()))
 	}
 	return sub, err
-}
-
-// finish writes the contents that the submodules have in Git LFS.
-func (s *submodules) finish(ctx context.Context, top *files.Directory) error {
-	if s == nil {
-		return nil
-	}
-	for _, c := range s.checkouts {
-		if err := c.Finish(ctx, top); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -55,14 +54,13 @@ func NewContents(repository string, login auth.CredentialFunc, transport http.Ro
 	return &Contents{to, NewPublisher(to, login, transport)}, nil
 }
 
-// Push stores a file, and returns its address oci://REGISTRY/NAME@sha256:HEX, which follows from its bytes. A tag with
-// a part of the hash keeps registries from deleting it.
-func (c *Contents) Push(ctx context.Context, f contentstore.File) (string, error) {
+// Push stores a file under the tag of its hash. The same file has the same manifest.
+func (c *Contents) Push(ctx context.Context, f contentstore.File) error {
 	ctx, cancel := context.WithTimeout(ctx, pushTimeout)
 	defer cancel()
 	layer, err := layerOf(f)
 	if err != nil {
-		return "", err
+		return err
 	}
 	manifest, err := json.Marshal(ocispec.Manifest{
 		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest,
@@ -70,19 +68,19 @@ func (c *Contents) Push(ctx context.Context, f contentstore.File) (string, error
 		Config:       ocispec.DescriptorEmptyJSON, Layers: []ocispec.Descriptor{layer},
 	})
 	if err != nil {
-		return "", fmt.Errorf("writing the manifest: %w", err)
+		return fmt.Errorf("writing the manifest: %w", err)
 	}
 	err = c.pushFile(ctx, f, layer)
 	if err == nil {
 		err = c.pusher.blob(ctx, ocispec.DescriptorEmptyJSON.Data)
 	}
 	if err == nil {
-		err = c.pusher.manifest(ctx, manifest, "content-"+strings.TrimPrefix(f.Hash, "sha512-")[:64])
+		err = c.pusher.manifest(ctx, manifest, contentstore.Tag(f.Hash))
 	}
 	if err != nil {
-		return "", c.explain(ctx, "pushing a file", err)
+		return c.explain(ctx, "pushing a file", err)
 	}
-	return c.to.URL + "@" + digest.FromBytes(manifest).String(), nil
+	return nil
 }
 
 // layerOf reads a file and returns the layer with its bytes. It is an error if they do not have the hash and the size
@@ -122,15 +120,15 @@ func (c *Contents) pushFile(ctx context.Context, f contentstore.File, layer ocis
 	return blobs.Push(ctx, layer, file)
 }
 
-// Has reports whether the repository has an artifact. An address in another repository is an error.
-func (c *Contents) Has(ctx context.Context, address string) (bool, error) {
+// Has reports whether the repository has the file with a hash.
+func (c *Contents) Has(ctx context.Context, hash string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	reference, err := c.reference(address)
-	if err != nil {
-		return false, err
+	manifests := c.pusher.remote.repo.Manifests()
+	found, err := manifests.Resolve(ctx, contentstore.Tag(hash))
+	if err == nil { // A registry may keep the tag of a deleted manifest.
+		_, err = manifests.Resolve(ctx, found.Digest.String())
 	}
-	_, err = c.pusher.remote.repo.Manifests().Resolve(ctx, reference)
 	if isNotFound(err) {
 		return false, nil
 	}
@@ -140,17 +138,12 @@ func (c *Contents) Has(ctx context.Context, address string) (bool, error) {
 	return true, nil
 }
 
-// Delete deletes an artifact. If the registry refuses that, or if the artifact is in another repository, the error has
-// a method Refused that returns true.
-func (c *Contents) Delete(ctx context.Context, address string) error {
+// Delete deletes the file with a hash. If the registry refuses that, the error has a method Refused that returns true.
+func (c *Contents) Delete(ctx context.Context, hash string) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	reference, err := c.reference(address)
-	if err != nil {
-		return err
-	}
 	manifests := c.pusher.remote.repo.Manifests()
-	found, err := manifests.Resolve(ctx, reference)
+	found, err := manifests.Resolve(ctx, contentstore.Tag(hash))
 	if err == nil {
 		err = manifests.Delete(ctx, found)
 	}
@@ -171,15 +164,6 @@ type keptError struct{ error }
 
 // Refused marks the error.
 func (*keptError) Refused() bool { return true }
-
-// reference returns the digest of an address in the repository.
-func (c *Contents) reference(address string) (string, error) {
-	reference, own := strings.CutPrefix(address, c.to.URL+"@")
-	if !own {
-		return "", &keptError{fmt.Errorf("%s is not in %s", source.Line(address), c.to.URL)}
-	}
-	return reference, nil
-}
 
 // explain returns an error of the registry without the registry's texts.
 func (c *Contents) explain(ctx context.Context, doing string, err error) error {

@@ -27,7 +27,8 @@ type Key struct {
 	// Trust is a digest of the allowed keys with which the commit's signature was verified. Trust is empty if no
 	// signature is required. The store has separate entries for one commit that was verified with different keys.
 	Trust string
-	// Include names the content that the tree has in addition to the files of the commit, such as `LFS`; empty: none.
+	// Include names the content that the tree has in addition to the files of the commit, such as `Submodules`; empty:
+	// none.
 	Include string `json:",omitempty"`
 }
 

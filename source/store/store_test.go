@@ -278,11 +278,11 @@ func TestOtherKeysOfTrustAreAnotherEntry(t *testing.T) {
 	}
 }
 
-// TestAnotherIncludeIsAnotherEntry: a tree without contents of Git LFS does not stand for one with them.
+// TestAnotherIncludeIsAnotherEntry: a tree without submodules does not stand for one with them.
 func TestAnotherIncludeIsAnotherEntry(t *testing.T) {
 	remote := &shelf{t: t}
 	repo := store.Repository{Remote: remote, Store: open(t, t.TempDir()), URL: "u"}
-	for _, include := range []string{"", "LFS", "LFS", ""} {
+	for _, include := range []string{"", "Submodules", "Submodules", ""} {
 		repo.Include = include
 		if _, err := repo.Tree(t.Context(), source.Picked{Hash: hashOf(1)}); err != nil {
 			t.Fatal(err)

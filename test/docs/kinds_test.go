@@ -34,8 +34,6 @@ var yamlKinds = []yamlKind{
 	{objectOf("bunsen.dev/v1alpha1", "BunsenStatus"), func(t *testing.T, _ block, n *yaml.Node, _ string) { strictly(t, n, &v1alpha1.BunsenStatus{}) }},
 	{objectOf("bunsen.dev/v1alpha1", "ProvisioningToken"), func(t *testing.T, _ block, n *yaml.Node, _ string) { strictly(t, n, &v1alpha1.ProvisioningToken{}) }},
 	{objectOf("bunsen.dev/v1alpha1", "RevisionContent"), func(t *testing.T, _ block, n *yaml.Node, _ string) { strictly(t, n, &v1alpha1.RevisionContent{}) }},
-	{objectOf("bunsen.dev/v1alpha1", "Content"), func(t *testing.T, _ block, n *yaml.Node, _ string) { strictly(t, n, &v1alpha1.Content{}) }},
-	{objectOf("bunsen.dev/v1alpha1", "ContentChunk"), func(t *testing.T, _ block, n *yaml.Node, _ string) { strictly(t, n, &v1alpha1.ContentChunk{}) }},
 	{objectOf("machineconfiguration.openshift.io/v1", "MachineConfigPool"), clusterBlock},
 	{objectOf("operator.openshift.io/v1", "MachineConfiguration"), clusterBlock},
 	{objectOf("bunsen.dev/v1alpha1", "DriftPolicy", "RolloutPolicy"), clusterBlock},

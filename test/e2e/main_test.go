@@ -55,7 +55,7 @@ var storyCommands = map[string]func(*story, *testscript.TestScript, []string) er
 	"upstream": (*story).upstream, "kubelets": (*story).kubelets,
 	"eventually": (*story).eventually, "announce": (*story).announce,
 	"echo": (*story).echo, "judged": (*story).judged, "marked": (*story).marked, "notifier": (*story).notifier,
-	"registry": (*story).registry, "store": (*story).store,
+	"registry": (*story).registry,
 	"canaries": (*story).canaries, "searched": (*story).searched,
 	"own": (*story).own, "moved": (*story).moved,
 }

@@ -12,6 +12,9 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
+// Rule is the rule of findings about large files.
+const Rule = "large-file"
+
 // objectMetadata is the approximate size of a MachineConfig without its spec: labels, annotations, managed fields.
 const objectMetadata = 8 << 10
 

@@ -21,7 +21,6 @@ import (
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
 	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/internal/review"
-	"github.com/bunsen-os/bunsen/internal/review/downloads"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
@@ -44,8 +43,6 @@ type clusterState struct {
 	disruption *operatorv1.MachineConfiguration
 	// policies are the RolloutPolicies and DriftPolicies.
 	policies []*unstructured.Unstructured
-	// sizes are those of the files of the content store; empty if the user may not read them.
-	sizes downloads.Sizes
 }
 
 // fromCluster uses the running configs as the base. fromCluster adds to head the cluster's objects that the repository
@@ -75,7 +72,6 @@ func (c Comparison) fromCluster(ctx context.Context, memory *review.Renderings, 
 		if err != nil {
 			return side{}, facts, cli.Invalid(err)
 		}
-		pool.Sizes = r.sizes
 		base.Pools[p.Name] = pool
 		if _, given := facts.Pools[p.Name]; given {
 			continue
@@ -117,11 +113,7 @@ func (c Comparison) readCluster(ctx context.Context) (clusterState, error) {
 	if err := conn.List(ctx, &sources); err != nil && !meta.IsNoMatchError(err) {
 		return clusterState{}, kube.ReadError("GitSources", err)
 	}
-	var contents v1alpha1.ContentList
-	if err := conn.List(ctx, &contents); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsForbidden(err) {
-		return clusterState{}, kube.ReadErrorFor(kube.ConfigViewerRole, "Contents", err)
-	}
-	out := clusterState{pools: pools.Items, configs: configs.Items, sizes: downloads.Stored(contents.Items)}
+	out := clusterState{pools: pools.Items, configs: configs.Items}
 	if out.source, err = c.sourceOf(sources.Items); err != nil {
 		return clusterState{}, cli.Invalid(err)
 	}

@@ -98,6 +98,7 @@ func (c *Comparison) AddFlags(cmd *cobra.Command) {
 	f.StringVar(&c.defaults.OSImageURL, "os-image", "", "the cluster's default OS image, as the controller's flag of "+
 		"that name")
 	f.StringVar(&c.defaults.ExtensionsImage, "extensions-image", "", "the cluster's default extensions image")
+	f.BoolVar(&c.defaults.LargeFiles, cli.LargeFilesFlag, false, cli.LargeFilesUsage)
 	c.cluster.AddFlags(cmd)
 }
 
@@ -194,6 +195,7 @@ func (c Comparison) Compare(ctx context.Context, base, head string) (review.Comp
 		return review.Comparison{}, cli.Invalid(err)
 	}
 	memory := &review.Renderings{Defaults: c.defaults}
+	memory.AllowLargeFiles(c.defaults.LargeFiles)
 	var from, to side
 	var failed RenderErrors
 	if !c.Running {

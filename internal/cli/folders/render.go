@@ -24,7 +24,9 @@ type Question struct {
 
 // Explained renders a tree and finds the items that the question names.
 func Explained(ctx context.Context, tree source.Tree, q Question) (lineage.Report, error) {
-	result, rendering, err := RenderWith(ctx, &review.Renderings{}, tree)
+	memory := &review.Renderings{}
+	memory.AllowLargeFiles(true) // The answer is about what a file becomes, whether machines can read it or not.
+	result, rendering, err := RenderWith(ctx, memory, tree)
 	if err != nil {
 		return lineage.Report{}, err
 	}

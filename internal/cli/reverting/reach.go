@@ -31,6 +31,7 @@ func (p *poolFiles) rendered(ctx context.Context, commit string) (string, error)
 	if err != nil {
 		return "", fmt.Errorf("reading the files of %.8s: %w", commit, err)
 	}
+	p.memory.AllowLargeFiles(true) // Only the files count.
 	result, rendering, err := p.memory.Render(tree, ctx.Err)
 	if err != nil {
 		return "", fmt.Errorf("rendering %.8s: %w", commit, err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -12,13 +11,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/console/contents"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/inspect/trace"
 	"github.com/bunsen-os/bunsen/internal/review"
-	"github.com/bunsen-os/bunsen/internal/review/downloads"
 )
 
 const (
@@ -145,30 +142,9 @@ func (s Session) pool(ctx context.Context, pool, name string, now time.Time) (re
 			return result[review.Pool]{}, err
 		}
 		p, err := review.LivePool(pool, mc)
-		p.Sizes = sizesOf(ctx, s, p, now)
 		// The result has the parsed config, and its lineage when a difference needs it.
 		return result[review.Pool]{p, 4 * len(mc.Spec.Config.Raw)}, err
 	})
-}
-
-// sizesOf returns the sizes of the files of the content store, if a config names any. A page does not fail without
-// them.
-func sizesOf(ctx context.Context, s Session, p review.Pool, now time.Time) downloads.Sizes {
-	if !slices.ContainsFunc(machineconfig.RemoteFiles(p.Config), func(r machineconfig.RemoteFile) bool {
-		_, isStored := machineconfig.StoredHash(r.URL)
-		return isStored
-	}) {
-		return nil
-	}
-	all, err := cached(s.Cache, "sizes", lasts(now, reportAge), func() (result[downloads.Sizes], error) {
-		var list v1alpha1.ContentList
-		err := s.Reader().List(ctx, &list)
-		return result[downloads.Sizes]{downloads.Stored(list.Items), 200 * len(list.Items)}, err
-	})
-	if err != nil {
-		return nil
-	}
-	return all
 }
 
 // maxInputs limits the MachineConfigs of a rendered config that are read.

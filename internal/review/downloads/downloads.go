@@ -7,7 +7,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy/secret"
 )
 
@@ -56,17 +55,6 @@ func (s Sizes) Of(r machineconfig.Remote) int64 {
 		return 0
 	}
 	return s[r.Hash]
-}
-
-// Stored returns the sizes of the files of a cluster.
-func Stored(contents []v1alpha1.Content) Sizes {
-	all := Sizes{}
-	for i := range contents {
-		if contentstore.Check(&contents[i]) == nil {
-			all[contents[i].Name] = contents[i].Spec.Size
-		}
-	}
-	return all
 }
 
 // Between returns what nodes with the old config download for the new one, in the order of the new config. They do not

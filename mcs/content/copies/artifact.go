@@ -7,9 +7,6 @@ import (
 	"io"
 	"os"
 	"strings"
-
-	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
 // maxArtifact is the largest file of a registry in bytes. The daemon has the same limit.
@@ -55,27 +52,6 @@ func copyBody(to io.Writer, body io.Reader, size int64, hash string) error {
 		return fmt.Errorf("the registry sends %d of %d bytes", got, size)
 	case sum.String() != hash:
 		return errors.New("the registry sends other bytes than the manifest names")
-	}
-	return nil
-}
-
-// writeArtifact writes a file of the content store from its registry, and verifies its size and its hash.
-func (a *api) writeArtifact(ctx context.Context, is *v1alpha1.Content, to io.Writer) error {
-	from, err := machineconfig.ParseArtifact(is.Spec.Artifact)
-	if err != nil {
-		return fmt.Errorf("reading Content %s: %w", is.Name, err)
-	}
-	layer, body, err := a.registries.File(ctx, from)
-	if err != nil {
-		return fmt.Errorf("reading Content %s from %s: %w", is.Name, from, err)
-	}
-	defer body.Close() //nolint:errcheck // only read
-	if layer.Size != is.Spec.Size {
-		return fmt.Errorf("reading Content %s from %s: it has %d bytes there instead of %d", is.Name, from, layer.Size,
-			is.Spec.Size)
-	}
-	if err := copyBody(to, body, is.Spec.Size, is.Name); err != nil {
-		return fmt.Errorf("reading Content %s from %s: %w", is.Name, from, err)
 	}
 	return nil
 }

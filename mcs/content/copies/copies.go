@@ -23,29 +23,16 @@ const (
 	readTimeout = 10 * time.Minute
 	// answerTimeout is how long a request waits for a file that is being read. Ignition waits 10 s for headers.
 	answerTimeout = 8 * time.Second
-	// retryAfter is how long the reason of a failure answers further requests, so that a file with a missing chunk does
+	// retryAfter is how long the reason of a failure answers further requests, so that a file that is missing does
 	// not cause endless reads.
 	retryAfter = 5 * time.Second
-	// maxReads is how many files are read at a time from the API server, and from each registry, so that a slow
+	// maxReads is how many files are read at a time from the content store, and from each registry, so that a slow
 	// registry delays only its own files. maxRegistryReads is how many files are read from all registries.
 	maxReads, maxRegistryReads = 2, 8
 )
 
 // tempPrefix begins the name of a file that is being written.
 const tempPrefix = ".new-"
-
-// Stored finds a file of the content store by its hash. The error says where the file is missing.
-type Stored func(ctx context.Context, hash string) (File, error)
-
-// File is a file of the content store before it was verified.
-type File struct {
-	// Size of the file in bytes.
-	Size int64
-	// Copy writes the contents of the file.
-	Copy func(ctx context.Context, to io.Writer) error
-	// Mismatch is the error for contents with another hash.
-	Mismatch error
-}
 
 // Options of Copies. All are required.
 type Options struct {
@@ -65,6 +52,8 @@ type Options struct {
 
 // Registries reads files of OCI registries.
 type Registries interface {
+	// Resolve returns an artifact with the digest that its tag names now.
+	Resolve(ctx context.Context, a machineconfig.Artifact) (machineconfig.Artifact, error)
 	// File requests the file of an artifact, for its size and digest. The caller closes the body, and verifies it.
 	File(ctx context.Context, a machineconfig.Artifact) (artifact.Layer, io.ReadCloser, error)
 }
@@ -76,7 +65,7 @@ type Copies struct {
 	registryReads chan struct{}
 
 	mu sync.Mutex
-	// reads limits the reads from the API server, whose name is empty, and from each registry.
+	// reads limits the reads from the content store, whose name is empty, and from each registry.
 	reads map[string]chan struct{}
 	// known are the verified copies, by key. pending are the running reads, and failed the last failures.
 	known   map[string]*entry

@@ -3,16 +3,14 @@ package copies
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,88 +19,44 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
-
 	"github.com/bunsen-os/bunsen/api/contentstore"
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
-// cluster is an API server with files of the content store.
-type cluster struct {
-	*httptest.Server
-	mu      sync.Mutex
-	objects map[string]any // by resource and name
-	reads   map[string]int
-	down    bool
-}
+// cluster is a cluster whose controller keeps large files in a registry.
+type cluster struct{ *shelf }
 
-func newCluster(t *testing.T) *cluster {
+// the repository of the content store.
+const repository = "registry.example.com/bunsen/content"
+
+func newCluster() *cluster { return &cluster{newShelf()} }
+
+// add stores a file, and returns its hash and the address of its artifact.
+func (c *cluster) add(t *testing.T, data []byte) (hash, address string) {
 	t.Helper()
-	c := &cluster{objects: map[string]any{}, reads: map[string]int{}}
-	c.Server = httptest.NewServer(c)
-	t.Cleanup(c.Close)
-	return c
-}
-
-func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	at, err := machineconfig.ParseRepository(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.Tag = contentstore.Tag(hashed(data))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := strings.TrimPrefix(r.URL.Path, "/apis/bunsen.dev/v1alpha1/")
-	c.reads[strings.Split(key, "/")[0]]++
-	w.Header().Set("Content-Type", "application/json")
-	object, ok := c.objects[key]
-	switch {
-	case c.down:
-		w.WriteHeader(http.StatusInternalServerError)
-		return
-	case !ok:
-		w.WriteHeader(http.StatusNotFound)
-		object = metav1.Status{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure",
-			Reason: metav1.StatusReasonNotFound, Code: 404,
-		}
-	}
-	_ = json.NewEncoder(w).Encode(object)
-}
-
-// add stores a file, and returns its hash and the names of its chunks.
-func (c *cluster) add(t *testing.T, data []byte) (hash string, chunks []string) {
-	t.Helper()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for part := range chunked(data) {
-		chunk, err := contentstore.NewChunk(part)
-		if err != nil {
-			t.Fatal(err)
-		}
-		chunk.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "ContentChunk"}
-		c.objects["contentchunks/"+chunk.Name] = chunk
-		chunks = append(chunks, chunk.Name)
-	}
-	is := contentstore.NewContent(hashed(data), int64(len(data)), chunks)
-	is.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Content"}
-	c.objects["contents/"+is.Name] = is
-	return is.Name, chunks
-}
-
-func chunked(data []byte) func(func([]byte) bool) {
-	return func(yield func([]byte) bool) {
-		for len(data) > 0 {
-			n := min(len(data), contentstore.ChunkSize)
-			if !yield(data[:n]) {
-				return
-			}
-			data = data[n:]
-		}
-	}
+	tag := at.String()
+	digest := fmt.Sprintf("sha256:%x", sha256.Sum256(data))
+	at.Digest = digest
+	c.tags[tag] = digest
+	c.files[at.String()] = answer{size: int64(len(data)), digest: digest, data: data}
+	return hashed(data), at.String()
 }
 
 func hashed(data []byte) string {
 	sum := sha512.Sum512(data)
 	return "sha512-" + hex.EncodeToString(sum[:])
 }
+
+// chunk is the size of a file.
+const chunk = 512 << 10
 
 // noise returns bytes that do not compress.
 func noise(seed uint64, n int) []byte {
@@ -122,13 +76,13 @@ type server struct {
 func (c *cluster) server(t *testing.T, dir string, most int64) *server {
 	t.Helper()
 	s := &server{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
-	source, err := FromAPI(&rest.Config{Host: c.URL}, nil)
+	at, err := machineconfig.ParseRepository(repository)
 	if err != nil {
 		t.Fatal(err)
 	}
 	all, err := New(Options{
-		Stored: source, Dir: dir, Max: most, Log: slog.New(slog.NewTextHandler(&s.log, nil)),
-		Now: func() time.Time { return s.now },
+		Stored: InRegistry(at, c), Registries: c, Dir: dir, Max: most,
+		Log: slog.New(slog.NewTextHandler(&s.log, nil)), Now: func() time.Time { return s.now },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -164,18 +118,16 @@ func (s *server) refuses(t *testing.T, hash, want string) {
 }
 
 func TestAFileIsReadOnceAndSurvivesARestart(t *testing.T) {
-	c, dir := newCluster(t), t.TempDir()
-	large, small := append(noise(1, 2*contentstore.ChunkSize), bytes.Repeat([]byte("compresses "), 50_000)...),
-		[]byte("x")
-	for _, data := range [][]byte{large, small} {
-		c.add(t, data)
-	}
+	c, dir := newCluster(), t.TempDir()
+	large, small := noise(1, 3<<20), []byte("x")
+	_, of := c.add(t, large)
+	c.add(t, small)
 	s := c.server(t, dir, 1<<30)
 	for range 3 {
 		s.serves(t, large)
 		s.serves(t, small)
 	}
-	if c.reads["contents"] != 2 || c.reads["contentchunks"] != 5 {
+	if c.reads[of] != 1 {
 		t.Errorf("it read %v", c.reads)
 	}
 	c.down = true
@@ -186,46 +138,31 @@ func TestAFileIsReadOnceAndSurvivesARestart(t *testing.T) {
 	}
 }
 
-// TestAWrongObjectIsNeverServed has what an error of the controller, a user or an attacker can leave on the cluster.
-func TestAWrongObjectIsNeverServed(t *testing.T) {
-	data := noise(2, 3*contentstore.ChunkSize+5)
-	other := noise(3, contentstore.ChunkSize)
+// TestAWrongFileIsNeverServed has what an error of the controller, a user of the registry or an attacker can leave.
+func TestAWrongFileIsNeverServed(t *testing.T) {
+	data := noise(2, 1<<20)
 	for says, c := range map[string]struct {
-		damage func(c *cluster, hash string, chunks []string)
+		damage func(c *cluster, a *answer)
 		want   string
 	}{
-		"no Content": {func(c *cluster, hash string, _ []string) { delete(c.objects, "contents/"+hash) }, "it does not exist"},
-		"no chunk":   {func(c *cluster, _ string, chunks []string) { delete(c.objects, "contentchunks/"+chunks[2]) }, "it does not exist"},
-		"other bytes": {func(c *cluster, _ string, chunks []string) {
-			c.chunk(chunks[1]).Spec = v1alpha1.ContentChunkSpec{Data: other}
-		}, "does not have the hash"},
-		"another object": {func(c *cluster, _ string, chunks []string) {
-			c.objects["contentchunks/"+chunks[1]] = c.chunk(chunks[0])
-		}, "answers with"},
-		"no gzip":              {func(c *cluster, _ string, chunks []string) { c.chunk(chunks[1]).Spec.Gzip = true }, "gzip"},
-		"the same chunk twice": {func(c *cluster, hash string, chunks []string) { c.content(hash).Spec.Chunks[1] = chunks[0] }, "its chunks do not have the hash"},
-		"the chunks in another order": {func(c *cluster, hash string, chunks []string) {
-			is := c.content(hash)
-			is.Spec.Chunks[0], is.Spec.Chunks[3] = is.Spec.Chunks[3], is.Spec.Chunks[0]
-		}, "has 5 bytes instead of 524288"},
-		"a wrong size":   {func(c *cluster, hash string, _ []string) { c.content(hash).Spec.Size++ }, "has 5 bytes instead of 6"},
-		"a huge size":    {func(c *cluster, hash string, _ []string) { c.content(hash).Spec.Size = 1 << 62 }, "cannot have"},
-		"too few chunks": {func(c *cluster, hash string, _ []string) { c.content(hash).Spec.Chunks = nil }, "cannot have"},
-		"a bomb": {func(c *cluster, _ string, chunks []string) {
-			bomb, _ := contentstore.NewChunk(make([]byte, 100<<20))
-			c.chunk(chunks[1]).Spec = bomb.Spec
-		}, "more than 524288 bytes"},
-		"an API server that is down": {func(c *cluster, _ string, _ []string) { c.down = true }, ""},
+		"no tag":                  {func(c *cluster, _ *answer) { clear(c.tags) }, "no artifact"},
+		"no artifact":             {func(c *cluster, a *answer) { a.err = errors.New("gone") }, "gone"},
+		"another file":            {func(_ *cluster, a *answer) { a.data = noise(3, 1<<20) }, "the registry sends other bytes"},
+		"half of the file":        {func(_ *cluster, a *answer) { a.data = data[:1<<19] }, "the registry sends other bytes"},
+		"no end":                  {func(_ *cluster, a *answer) { a.body = endless{} }, "the registry sends other bytes"},
+		"a smaller size":          {func(_ *cluster, a *answer) { a.size = 1 }, "the registry sends other bytes"},
+		"a huge size":             {func(_ *cluster, a *answer) { a.size = 1 << 62 }, "cannot have"},
+		"a negative size":         {func(_ *cluster, a *answer) { a.size = -1 }, "cannot have"},
+		"a broken answer":         {func(_ *cluster, a *answer) { a.body = broken{} }, "connection reset"},
+		"a registry that is away": {func(c *cluster, _ *answer) { c.down = true }, "connection refused"},
 	} {
 		t.Run(says, func(t *testing.T) {
-			api, dir := newCluster(t), t.TempDir()
-			hash, chunks := api.add(t, data)
-			whole, err := json.Marshal(api.objects)
-			if err != nil {
-				t.Fatal(err)
-			}
-			c.damage(api, hash, chunks)
-			s := api.server(t, dir, 1<<30)
+			cluster, dir := newCluster(), t.TempDir()
+			hash, of := cluster.add(t, data)
+			is := cluster.files[of]
+			c.damage(cluster, &is)
+			cluster.files[of] = is
+			s := cluster.server(t, dir, 1<<30)
 			s.refuses(t, hash, c.want)
 			if !strings.Contains(s.log.String(), hash) {
 				t.Errorf("the log says %s", s.log.String())
@@ -233,44 +170,36 @@ func TestAWrongObjectIsNeverServed(t *testing.T) {
 			if left, _ := os.ReadDir(dir); len(left) > 0 {
 				t.Errorf("it left %v", left)
 			}
-			reads := api.reads["contents"]
+			reads := cluster.reads[of]
 			s.refuses(t, hash, c.want)
-			if api.reads["contents"] != reads {
+			if cluster.reads[of] != reads {
 				t.Error("it reads again at once")
 			}
-			api.mu.Lock()
-			var objects map[string]json.RawMessage
-			if err := json.Unmarshal(whole, &objects); err != nil {
-				t.Fatal(err)
-			}
-			api.down = false
-			for key, raw := range objects {
-				api.objects[key] = raw
-			}
-			api.mu.Unlock()
+			cluster.down = false
+			cluster.add(t, data)
 			s.now = s.now.Add(retryAfter)
 			s.serves(t, data)
 		})
 	}
 }
 
-func (c *cluster) chunk(name string) *v1alpha1.ContentChunk {
-	return c.objects["contentchunks/"+name].(*v1alpha1.ContentChunk)
-}
-
-func (c *cluster) content(hash string) *v1alpha1.Content {
-	return c.objects["contents/"+hash].(*v1alpha1.Content)
+func TestAServerWithoutTheRepositorySaysSo(t *testing.T) {
+	c := newCluster()
+	hash, _ := c.add(t, []byte("x"))
+	s := c.server(t, t.TempDir(), 1<<30)
+	s.Stored = InRegistry(machineconfig.Artifact{}, c)
+	s.refuses(t, hash, "set it to the controller's value")
 }
 
 func TestDamageOnTheDiskIsNotServedAfterARestart(t *testing.T) {
-	data := noise(4, contentstore.ChunkSize+1)
+	data := noise(4, chunk+1)
 	for says, damage := range map[string]func(file string) error{
 		"cut":     func(file string) error { return os.Truncate(file, 100) },
 		"changed": func(file string) error { return os.WriteFile(file, noise(5, len(data)), 0o600) },
 		"removed": os.Remove,
 	} {
 		t.Run(says, func(t *testing.T) {
-			c, dir := newCluster(t), t.TempDir()
+			c, dir := newCluster(), t.TempDir()
 			c.add(t, data)
 			s := c.server(t, dir, 1<<30)
 			s.serves(t, data)
@@ -294,13 +223,13 @@ func TestDamageOnTheDiskIsNotServedAfterARestart(t *testing.T) {
 }
 
 func TestTheCopiesHaveABoundedSize(t *testing.T) {
-	c, dir := newCluster(t), t.TempDir()
+	c, dir := newCluster(), t.TempDir()
 	var files [][]byte
 	for i := range 4 {
-		files = append(files, noise(uint64(10+i), contentstore.ChunkSize))
+		files = append(files, noise(uint64(10+i), chunk))
 		c.add(t, files[i])
 	}
-	s := c.server(t, dir, 2*contentstore.ChunkSize)
+	s := c.server(t, dir, 2*chunk)
 	open, _, err := s.Open(t.Context(), hashed(files[0]))
 	if err != nil {
 		t.Fatal(err)
@@ -322,7 +251,7 @@ func TestTheCopiesHaveABoundedSize(t *testing.T) {
 	if got, err := io.ReadAll(open); err != nil || !bytes.Equal(got, files[0]) {
 		t.Errorf("a request that reads a removed copy: %d bytes, %v", len(got), err)
 	}
-	large := noise(20, 3*contentstore.ChunkSize)
+	large := noise(20, 3*chunk)
 	hash, _ := c.add(t, large)
 	s.refuses(t, hash, "set a larger --content-cache")
 	if left, _ := os.ReadDir(dir); len(left) != 2 {
@@ -331,9 +260,9 @@ func TestTheCopiesHaveABoundedSize(t *testing.T) {
 }
 
 func TestManyRequestsReadAFileOnce(t *testing.T) {
-	c := newCluster(t)
-	data := noise(6, 20*contentstore.ChunkSize)
-	c.add(t, data)
+	c := newCluster()
+	data := noise(6, 20*chunk)
+	_, of := c.add(t, data)
 	s := c.server(t, t.TempDir(), 1<<30)
 	var all sync.WaitGroup
 	for i := range 50 {
@@ -352,13 +281,13 @@ func TestManyRequestsReadAFileOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if c.reads["contents"] != 1 || c.reads["contentchunks"] != 20 {
+	if c.reads[of] != 1 {
 		t.Errorf("it read %v", c.reads)
 	}
 }
 
 func TestOnlyHashesAreNamesOfFiles(t *testing.T) {
-	s := newCluster(t).server(t, t.TempDir(), 1<<30)
+	s := newCluster().server(t, t.TempDir(), 1<<30)
 	for _, name := range []string{"", "..", "../../etc/passwd", "sha512-1", fmt.Sprintf("sha512-%0128X", 10)} {
 		if f, _, err := s.Open(t.Context(), name); err == nil {
 			f.Close()
@@ -368,7 +297,7 @@ func TestOnlyHashesAreNamesOfFiles(t *testing.T) {
 }
 
 func TestCopiesThatNoConfigNamesAreRemovedAfterTheirGrants(t *testing.T) {
-	c, dir := newCluster(t), t.TempDir()
+	c, dir := newCluster(), t.TempDir()
 	old, young, named := noise(30, 10), noise(31, 10), noise(32, 10)
 	s := c.server(t, dir, 1<<30)
 	for _, data := range [][]byte{old, young, named} {

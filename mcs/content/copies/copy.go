@@ -1,7 +1,6 @@
 package copies
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/hex"
@@ -13,27 +12,6 @@ import (
 	"strings"
 	"syscall"
 )
-
-// copyStored makes sure that the directory has a verified copy of a file of the content store, and returns its size.
-func (c *Copies) copyStored(ctx context.Context, name string) (int64, error) {
-	if size, ok := verify(c.path(name), name); ok {
-		return size, nil
-	}
-	f, err := c.Stored(ctx, name)
-	if err != nil {
-		return 0, err
-	}
-	return f.Size, c.write(name, f.Size, func(to io.Writer) error {
-		sum := newSum(name)
-		if err := f.Copy(ctx, io.MultiWriter(to, sum)); err != nil {
-			return err
-		}
-		if sum.String() != name {
-			return f.Mismatch
-		}
-		return nil
-	})
-}
 
 // verify reports whether an earlier process left a file with a hash, and returns its size. It removes a file with
 // another hash.

@@ -49,7 +49,7 @@ type Applier struct {
 	Now func() time.Time
 	// Events sends events.
 	Events kube.Events
-	// Contents has the large files of the fragments. If Contents is nil, the fragments have none.
+	// Contents has the large files of the fragments.
 	Contents *contents.Store
 
 	seen     revision.Digests
@@ -78,7 +78,7 @@ func (a *Applier) Apply(ctx context.Context, src *v1alpha1.GitSource, revisionNa
 		return status.Applied{}, applyFault(err)
 	}
 	applied := status.Applied{Inventory: p.inventory}
-	// A MachineConfig on the cluster never names a file that the content store does not have.
+	// Bunsen writes no MachineConfig that names a file that the content store does not have.
 	if err := a.Contents.Write(ctx, transpile.Contents(res.Fragments)); err != nil {
 		return applied, applyFault(err)
 	}

@@ -1,14 +1,10 @@
-// Package contents writes large files of repositories to the content store: first the chunks, then the Content that
-// names them. It also deletes what nothing names any more.
+// Package contents keeps large files of repositories in an OCI registry, each under a tag with its hash. It also
+// deletes those that no config names any more.
 //
-// A deletion must not remove an object on which a writer relies. So a writer renews an object that it finds: it writes
-// the time into an annotation. A deletion needs an object that no writer renewed for an hour, and names the version of
-// the object that it read. The API server refuses the deletion if a writer renewed the object since then.
+// Nothing on the cluster lists these files: configs name them by their hashes, and the registry has them or not. One
+// lock keeps a writer of this process from relying on an artifact that is being deleted. A controller that was the
+// leader before may still delete one; the next sweep finds that, and writes the file again.
 //
-// With a Registry, the bytes of new files are in an OCI registry in place of chunks. Its artifact is written before the
-// Content, and deleted before it. One lock keeps a writer of this process from relying on an artifact that is being
-// deleted. A controller that was the leader before may still delete one; the next sweep finds that, and writes the file
-// again.
-//
-// In: files and their hashes. Out: Content and ContentChunk. Never: a MachineConfig; a whole file in memory.
+// In: files and their hashes. Out: artifacts. Never: a MachineConfig; a whole file in memory; the deletion of an
+// artifact that no config of this cluster named, because clusters may share a repository.
 package contents

@@ -9,7 +9,6 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
@@ -19,25 +18,14 @@ import (
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
-// sweepContentsEvery is how often the controller checks the content store. A sweep lists all chunks.
+// sweepContentsEvery is how often the controller checks the content store.
 const sweepContentsEvery = 10 * time.Minute
-
-// ReportKept returns the function that reports, as an event of the deleted Content, that a registry keeps its artifact.
-func ReportKept(events kube.Events) func(client.Object, error) {
-	return func(content client.Object, reason error) {
-		events.Send(kube.Event{
-			Object: content, Warning: true, Action: "Collect", Reason: "ContentKept",
-			Note: fmt.Sprintf("nothing names the large file any more, and its artifact stays in the registry: %v. "+
-				"Delete it there; this is reported once, and more artifacts may stay", reason),
-		})
-	}
-}
 
 // sweepContents deletes files of the content store that no config names, and writes lost files again. It waits while a
 // revision is partly applied, because the controller may restore the earlier one.
 func (g *Controller) sweepContents(ctx context.Context, h render.Holders) error {
 	now := g.Now()
-	if g.Contents == nil || now.Sub(g.swept) < sweepContentsEvery {
+	if !g.Contents.Exists() || now.Sub(g.swept) < sweepContentsEvery {
 		return nil
 	}
 	for i := range h.Sources {
@@ -47,14 +35,10 @@ func (g *Controller) sweepContents(ctx context.Context, h render.Holders) error 
 	}
 	g.swept = now
 	named := render.NamedContents(h, now)
-	if _, err := g.Contents.Collect(ctx, named); err != nil {
+	if err := g.Contents.Collect(ctx, named); err != nil {
 		return err
 	}
-	lost, err := g.Contents.Incomplete(ctx, named)
-	if err != nil {
-		return err
-	}
-	return g.restoreContents(ctx, h, lost)
+	return g.restoreContents(ctx, h, g.Contents.Incomplete(ctx, named))
 }
 
 // restoreContents writes lost files of configs in use again, from the commits of these configs.
@@ -126,9 +110,6 @@ func (g *Controller) writeContents(ctx context.Context, res transpile.Result, re
 			needed = append(needed, f)
 			delete(named, f.Hash)
 		}
-	}
-	if g.Contents == nil {
-		return nil
 	}
 	return g.Contents.Write(ctx, needed)
 }

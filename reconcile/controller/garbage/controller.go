@@ -41,7 +41,7 @@ const (
 // Controller deletes unused rendered configs, and creates deleted rendered configs again if they are in use.
 //
 // Reads: MachineConfig, MachineConfigPool, Node, GitSource.status, Secret, the remote
-// Writes: `rendered-<pool>-<hash>` MachineConfig, Content, ContentChunk
+// Writes: `rendered-<pool>-<hash>` MachineConfig, large files in the registry
 type Controller struct {
 	// Client reads from the manager's cache and writes.
 	Client client.Client
@@ -51,7 +51,7 @@ type Controller struct {
 	Source *gitsource.Controller
 	// Render converts rendered configs to objects, and has the cluster's defaults.
 	Render *rendering.Controller
-	// Contents has the large files of configs. If Contents is nil, no config has any.
+	// Contents has the large files of configs.
 	Contents *contents.Store
 	// Now is the clock.
 	Now func() time.Time

@@ -28,15 +28,12 @@ func publishContents(ctx context.Context, store *contents.Store, rendered render
 	if len(hashes) == 0 {
 		return nil
 	}
-	if store == nil {
-		return errors.New("writing large files: there is no content store")
-	}
 	if err := store.Write(ctx, moved(rendered.Contents)); err != nil {
 		return err
 	}
-	missing, err := store.Require(ctx, hashes)
-	if err != nil || len(missing) == 0 {
-		return err
+	missing := store.Require(ctx, hashes)
+	if len(missing) == 0 {
+		return nil
 	}
 	var bad []error
 	for _, hash := range missing {
@@ -44,8 +41,8 @@ func publishContents(ctx context.Context, store *contents.Store, rendered render
 		if name := rendered.Winner(policy.KindFile, paths[hash]); name != "" {
 			of = " of MachineConfig " + name
 		}
-		bad = append(bad, fmt.Errorf("file %s%s names %s, which does not exist: put the file into the repository, "+
-			"and name it with Butane's `local:`", paths[hash], of,
+		bad = append(bad, fmt.Errorf("file %s%s names %s, which the content store does not have: put the file "+
+			"into the repository, and name it with Butane's `local:`", paths[hash], of,
 			machineconfig.ShownAddress(machineconfig.StoredSource(hash))))
 	}
 	return fault.NewStalled(v1alpha1.ReasonInvalidTree, &missingContentError{errors.Join(bad...)})

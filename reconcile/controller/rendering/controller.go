@@ -27,7 +27,7 @@ import (
 // Controller creates each pool's rendered config.
 //
 // Reads: MachineConfig, MachineConfigPool, MachineConfiguration, GitSource.status
-// Writes: Content, ContentChunk, `rendered-<pool>-<hash>` MachineConfig, pool.spec.configuration, the pool's
+// Writes: large files in the registry, `rendered-<pool>-<hash>` MachineConfig, pool.spec.configuration, the pool's
 // RenderDegraded condition
 type Controller struct {
 	// Client reads from the manager's cache and writes.
@@ -35,7 +35,7 @@ type Controller struct {
 	// Live reads field managers from the API server, because the cache does not contain them. If Live is nil, the
 	// controller records no author for changes through the API.
 	Live client.Reader
-	// Contents has the large files of rendered configs. If Contents is nil, no config has any.
+	// Contents has the large files of rendered configs.
 	Contents *contents.Store
 	// Renderer merges MachineConfigs, and caches the results.
 	Renderer *rendercache.Renderer

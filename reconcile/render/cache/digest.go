@@ -17,6 +17,7 @@ type digest [sha256.Size]byte
 // the order of their names.
 func digestOfAll(mcs []*mcfgv1.MachineConfig, d render.Defaults) digest {
 	h := sha256.New()
+	h.Write([]byte{boolByte(d.LargeFiles)})
 	writeTexts(h, d.OSImageURL, d.ExtensionsImage, d.Unreviewed)
 	for _, mc := range mcs {
 		write(h, mc)

@@ -32,7 +32,9 @@ func Evidence(ctx context.Context, store objects.Reader, p source.Picked, comple
 	case p.Applied == p.Hash:
 		e.Descent = source.Descends
 	case p.Applied != "" && complete:
-		e.Added, e.Descent, err = commitsSince(ctx, store, plumbing.NewHash(p.Applied), head)
+		if e.Added, e.Descent, err = commitsSince(ctx, store, plumbing.NewHash(p.Applied), head); len(e.Added) == 0 {
+			e.Added = [][]byte{raw} // It is older than the applied commit, or its history is not known.
+		}
 	}
 	return e, err
 }

@@ -14,7 +14,8 @@ import (
 )
 
 // commitsSince returns the objects of the commits that head adds to the applied commit, head first, and the relation of
-// both commits. Parents that the store does not have count as older than the applied commit.
+// both commits. If the store lacks a parent of an added commit, and the parent is not known to be an ancestor of the
+// applied commit, the relation is Unknown and the result empty: the missing history could add any commit.
 //
 // commitsSince reads the newest commits first. So commitsSince reads only a few commits if head adds a few commits to a
 // long history. The times of commits are what their authors write: a wrong time can only add commits of the applied
@@ -24,7 +25,7 @@ func commitsSince(ctx context.Context, store objects.Reader, applied,
 ) ([][]byte, source.Descent, error) {
 	w := historyWalk{
 		store: store, old: map[plumbing.Hash]bool{}, queued: map[plumbing.Hash]bool{},
-		waiting: map[plumbing.Hash]bool{},
+		waiting: map[plumbing.Hash]bool{}, missing: map[plumbing.Hash]bool{},
 	}
 	if err := w.enqueue(head, false); err != nil {
 		return nil, source.Unknown, err
@@ -52,6 +53,11 @@ func commitsSince(ctx context.Context, store objects.Reader, applied,
 			}
 		}
 	}
+	for hash := range w.missing {
+		if !w.old[hash] {
+			return nil, source.Unknown, nil
+		}
+	}
 	return added, descent, nil
 }
 
@@ -62,6 +68,7 @@ type historyWalk struct {
 	queued  map[plumbing.Hash]bool // queued has the commits that are or were in the queue.
 	waiting map[plumbing.Hash]bool // waiting has the commits that are in the queue now.
 	old     map[plumbing.Hash]bool // old has the applied commit and its ancestors.
+	missing map[plumbing.Hash]bool // missing has the commits that the store does not have.
 	new     int                    // the number of commits in the queue that are not in old
 }
 
@@ -80,6 +87,7 @@ func (w *historyWalk) enqueue(hash plumbing.Hash, old bool) error {
 	w.queued[hash] = true
 	w.old[hash] = old
 	if w.store.HasEncodedObject(hash) != nil {
+		w.missing[hash] = true
 		return nil
 	}
 	raw, err := objects.ReadObject(w.store, plumbing.CommitObject, hash, maxCommitBytes)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"golang.org/x/sys/unix"
@@ -75,16 +74,6 @@ func (d *Directory) Close() {
 // Unchanged returns the content of a file of the earlier tree, if it is the object with this hash, has this mode and at
 // most limit bytes. Unchanged compares the content, so it notices if another program changed the file.
 func (d *Directory) Unchanged(name string, hash plumbing.Hash, mode os.FileMode, limit int64) ([]byte, bool) {
-	return d.UnchangedContent(name, mode, limit, func(data []byte) bool {
-		return plumbing.ComputeHash(plumbing.BlobObject, data) == hash
-	})
-}
-
-// UnchangedContent returns the content of a file of the earlier tree, if the content is the wanted one, and the file
-// has this mode and at most limit bytes.
-func (d *Directory) UnchangedContent(name string, mode os.FileMode, limit int64,
-	wanted func([]byte) bool,
-) ([]byte, bool) {
 	if d.earlier == nil {
 		return nil, false
 	}
@@ -101,7 +90,7 @@ func (d *Directory) UnchangedContent(name string, mode os.FileMode, limit int64,
 	if _, err := io.ReadFull(f, data); err != nil {
 		return nil, false
 	}
-	return data, wanted(data)
+	return data, plumbing.ComputeHash(plumbing.BlobObject, data) == hash
 }
 
 // Link adds a file of the earlier tree to the directory, without a copy. Link reports whether the file system supports
@@ -127,18 +116,6 @@ func (d *Directory) Write(name string, mode os.FileMode, data []byte) error {
 	_, err = f.Write(data)
 	// The umask removed bits of the mode at creation.
 	return errors.Join(err, f.Chmod(mode), f.Close())
-}
-
-// WriteBelow creates a file at a path below the directory, with slashes, and the directories of the path.
-func (d *Directory) WriteBelow(path string, mode os.FileMode, data []byte) error {
-	for {
-		folder, rest, below := strings.Cut(path, "/")
-		if !below {
-			return d.Write(path, mode, data)
-		}
-		d, path = d.Below(folder), rest
-		defer d.Close()
-	}
 }
 
 // openAt opens a file in a directory; nil: in the working directory.
