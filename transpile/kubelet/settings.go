@@ -3,6 +3,8 @@ package kubelet
 import (
 	"fmt"
 	"maps"
+	"slices"
+	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
@@ -35,10 +37,47 @@ func (t *translator) settings(fields map[string]any, at string, sizing bool) {
 		t.Errorf(at+".staticPodPath", "refused-field", "staticPodPath is not supported on the control plane: the "+
 			"kubelet starts the control plane's own pods from that directory")
 	}
+	for _, r := range invalid(kc) {
+		if r.set {
+			t.Errorf(at+"."+r.field, "field", "the kubelet does not start with this %s: %s", r.field, r.why)
+		}
+	}
 	if a, b := kc.SystemReservedCgroup, kc.SystemCgroups; a != "" && b != "" && a != b {
 		t.Errorf(at+".systemReservedCgroup", "field", "systemReservedCgroup and systemCgroups name two groups; give "+
 			"both the same, or only one of them")
 	}
+}
+
+// invalid are the values that the kubelet's own validation refuses, as far as users write such values. An omitted
+// field has the kubelet's default.
+func invalid(kc kubelet.KubeletConfiguration) []refusal {
+	high, low := orDefault(kc.ImageGCHighThresholdPercent, 85), orDefault(kc.ImageGCLowThresholdPercent, 80)
+	whole, critical := kc.ShutdownGracePeriod.Duration, kc.ShutdownGracePeriodCriticalPods.Duration
+	policies := []string{"", "none", "best-effort", "restricted", "single-numa-node"}
+	lowest := "imageGCLowThresholdPercent"
+	if kc.ImageGCLowThresholdPercent == nil {
+		lowest = "imageGCHighThresholdPercent"
+	}
+	return []refusal{
+		{"imageGCHighThresholdPercent", high < 0 || high > 100, "it is a number from 0 to 100"},
+		{"imageGCLowThresholdPercent", low < 0 || low > 100, "it is a number from 0 to 100"},
+		{lowest, low >= high, fmt.Sprintf("imageGCLowThresholdPercent (%d) must be smaller than "+
+			"imageGCHighThresholdPercent (%d)", low, high)},
+		{"shutdownGracePeriodCriticalPods", critical > whole, fmt.Sprintf("it is a part of shutdownGracePeriod (%s), "+
+			"and longer than it", whole)},
+		{"shutdownGracePeriod", whole != 0 && whole < time.Second, "it must be at least 1s"},
+		{"maxPods", kc.MaxPods < 0, "it must not be negative"},
+		{"maxOpenFiles", kc.MaxOpenFiles < 0, "it must not be negative"},
+		{"topologyManagerPolicy", !slices.Contains(policies, kc.TopologyManagerPolicy), "write none, best-effort, " +
+			"restricted or single-numa-node"},
+	}
+}
+
+func orDefault(value *int32, other int32) int32 {
+	if value == nil {
+		return other
+	}
+	return *value
 }
 
 // refusal is the reason why a document may not set a field.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/bunsen-os/bunsen/internal/adopt"
+	"github.com/bunsen-os/bunsen/internal/policy/secret"
 	"github.com/bunsen-os/bunsen/source"
 )
 
@@ -30,6 +31,8 @@ type Input struct {
 	Tree source.Tree
 	// Files is the directory of `local:` paths, as Butane's option --files-dir.
 	Files source.Tree
+	// Secrets are the local files that the user names as secret; the first slash is the directory of local files.
+	Secrets secret.Paths
 	// Pool is the pool of files that do not name one. If Pool is "", such files belong to no pool. Import skips files
 	// of other pools.
 	Pool string
@@ -55,7 +58,8 @@ func Import(in Input) (Output, []adopt.Finding, error) {
 		return Output{}, nil, err
 	}
 	if len(i.files) == 0 {
-		return Output{}, nil, errors.New("the directory contains no Butane file. A Butane file has the keys variant " +
+		return Output{}, nil, errors.New("the directory contains no Butane file. For MachineConfigs, " +
+			"name their files: bunsen import DIRECTORY/*.yaml. A Butane file has the keys variant " +
 			"and version, and the extension .bu, .butane, .fcc, .yaml or .yml")
 	}
 	i.resolveAll()
