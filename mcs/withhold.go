@@ -1,11 +1,9 @@
 package mcs
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"slices"
-	"strings"
 
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -27,25 +25,18 @@ type withholder struct {
 	needed      []string     // needed has the secret fields that the machine cannot get later.
 }
 
-// networkProfiles is the directory of NetworkManager connections. withhold does not withhold a connection only because
-// of its path, because a machine may need connections to join and to get its secrets.
-const networkProfiles = "/etc/NetworkManager/system-connections/"
-
 // joinPaths are the paths of files without which a machine cannot join the cluster.
 var joinPaths = []string{KubeconfigPath, "/etc/kubernetes/bootstrap-kubelet.conf", "/etc/kubernetes/kubelet.conf"}
 
-// withhold returns a config without its secrets: unresolved files, paths that users mark, files that are secret by
-// their path (except networkProfiles), and contents that package secret reports. withhold also returns the list of
-// withheld items, and the secret fields that the machine needs before it joins or that no program adds later. The lists
-// in the returned config are new; withhold does not change the caller's lists. The config must be flat: it must not
-// merge other configs.
+// withhold returns a config without what documents declare as secret: unresolved files, paths that owners mark, and the
+// hashes of passwords. It also returns the list of withheld items, and the secret fields that the machine needs before
+// it joins or that no program adds later. The lists in the returned config are new; withhold does not change the
+// caller's lists. The config must be flat: it must not merge other configs.
 func withhold(c machineconfig.Config, marked secret.Paths) (machineconfig.Config, []string, []string) {
 	w := &withholder{secretPaths: marked}
 	c.Ignition.Storage = w.storage(c.Ignition.Storage)
 	c.Ignition.Systemd.Units = w.units(c.Ignition.Systemd.Units)
 	c.Ignition.Passwd = w.passwd(c.Ignition.Passwd)
-	w.ignition(c.Ignition.Ignition)
-	w.needFields(c)
 	return c, w.withheld, w.needed
 }
 
@@ -107,16 +98,14 @@ func (w *withholder) storage(s ign.Storage) ign.Storage {
 		return s
 	}
 	for _, l := range s.Luks {
-		at := "storage.luks[" + l.Name + "]"
-		w.need(at+".keyFile", l.KeyFile.Source != nil)
-		w.need(at+".clevis.custom.config", l.Clevis.Custom.Config != nil)
+		w.need("storage.luks["+l.Name+"].keyFile", l.KeyFile.Source != nil)
 	}
 	return s
 }
 
 func (w *withholder) units(units []ign.Unit) []ign.Unit {
 	units = without(units, func(u ign.Unit) bool {
-		hidden := u.Contents != nil && w.secretPaths.Is(u.Name, *u.Contents)
+		hidden := u.Contents != nil && *u.Contents != "" && w.secretPaths.Match(u.Name)
 		if hidden {
 			w.leaveOut("unit %s", u.Name)
 		}
@@ -124,7 +113,7 @@ func (w *withholder) units(units []ign.Unit) []ign.Unit {
 	})
 	for i, u := range units {
 		units[i].Dropins = without(u.Dropins, func(d ign.Dropin) bool {
-			hidden := d.Contents != nil && w.secretPaths.Is(u.Name+".d/"+d.Name, *d.Contents)
+			hidden := d.Contents != nil && *d.Contents != "" && w.secretPaths.Match(u.Name+".d/"+d.Name)
 			if hidden {
 				w.leaveOut("drop-in %s of unit %s", d.Name, u.Name)
 			}
@@ -148,45 +137,15 @@ func (w *withholder) passwd(p ign.Passwd) ign.Passwd {
 	return p
 }
 
-// ignition checks the settings that Ignition itself uses: its CAs and proxies.
-func (w *withholder) ignition(i ign.Ignition) {
-	for n, r := range i.Security.TLS.CertificateAuthorities {
-		w.need(fmt.Sprintf("ignition.security.tls.certificateAuthorities[%d]", n), w.secretResource("", r))
-	}
-	for _, p := range []struct {
-		field string
-		url   *string
-	}{{"httpProxy", i.Proxy.HTTPProxy}, {"httpsProxy", i.Proxy.HTTPSProxy}} {
-		w.need("ignition.proxy."+p.field, p.url != nil && secretText(*p.url))
-	}
-}
-
-// secretResource reports whether the contents of a resource are secret or, for remote contents, the request for them.
-// Contents that cannot be read count as secret.
+// secretResource reports whether the contents of a resource are declared as secret. An empty file at a marked path has
+// no secret.
 func (w *withholder) secretResource(file string, r ign.Resource) bool {
 	if r.Source != nil && secretref.IsUnresolved(*r.Source) {
 		return true
 	}
-	return !w.onlyUnresolved && w.secretContents(file, r)
-}
-
-// secretContents is secretResource for a resource that is not unresolved.
-func (w *withholder) secretContents(file string, r ign.Resource) bool {
-	for _, h := range r.HTTPHeaders {
-		if h.Value != nil && secretText(h.Name+": "+*h.Value) {
-			return true
-		}
+	if w.onlyUnresolved || !w.secretPaths.Match(file) {
+		return false
 	}
-	byPath := w.secretPaths.Match(file) || file != "" && secret.Path(file) && !strings.HasPrefix(file,
-		networkProfiles) && !slices.Contains(joinPaths, file)
 	data, err := machineconfig.Contents(r)
-	switch {
-	case errors.Is(err, machineconfig.ErrNotInline):
-		return byPath || secretText(*r.Source)
-	case err != nil:
-		return true
-	}
-	return byPath && len(data) > 0 || secret.Is(file, string(data))
+	return err != nil || len(data) > 0
 }
-
-func secretText(text string) bool { return secret.Is("", text) }

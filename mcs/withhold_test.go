@@ -9,32 +9,28 @@ import (
 
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	"github.com/google/go-cmp/cmp"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"github.com/vincent-petithory/dataurl"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/policy/secret"
 )
+
+// marked is a rendered config with marks of its owner.
+func marked(config, marks string) *mcfgv1.MachineConfig {
+	mc := rendered(config)
+	mc.Annotations = map[string]string{v1alpha1.SecretPathsAnnotation: marks}
+	return mc
+}
 
 func TestASecretThatAMachineNeedsFirstIsNotServedWithoutIt(t *testing.T) {
 	for _, c := range []struct{ because, config, want string }{
 		{"a volume is opened before the network is up for anybody else", `"storage":{"luks":[{"name":"root","device":"/dev/a","keyFile":{"source":"data:,x"}},{"name":"b","device":"/dev/b","clevis":{"tpm2":true}}]}`, "storage.luks[root].keyFile"},
-		{"a pin of one's own", `"storage":{"luks":[{"name":"root","device":"/dev/a","clevis":{"custom":{"pin":"sss","config":"{}"}}}]}`, "storage.luks[root].clevis.custom.config"},
-		{"who cannot join cannot be completed", `"storage":{"files":[{"path":"/etc/kubernetes/kubeconfig","contents":{"source":"data:,users:%0A-%20user:%20%7Btoken:%20h7Gk2jd82kdj%7D"}}]}`, "storage.files[/etc/kubernetes/kubeconfig]"},
+		{"who cannot join cannot be completed", `"storage":{"files":[{"path":"/etc/kubernetes/kubeconfig","contents":{"source":"data:,x"}}]}`, "storage.files[/etc/kubernetes/kubeconfig]"},
 		{"groups are not the daemon's", `"passwd":{"groups":[{"name":"wheel","passwordHash":"$6$a$b"}]}`, "passwd.groups[wheel].passwordHash"},
-		{
-			"whom Ignition believes, and by what way it goes",
-			`"ignition":{"version":"3.5.0","security":{"tls":{"certificateAuthorities":[{"source":"https://me:secret@a/ca"}]}},"proxy":{"httpsProxy":"http://me:secret@proxy"}}`,
-			"ignition.security.tls.certificateAuthorities[0], ignition.proxy.httpsProxy",
-		},
-		{"the options of a mount", `"storage":{"filesystems":[{"device":"/dev/sdb","format":"xfs","path":"/var","mountOptions":["ro","password=hunter22"]}]}`, "storage.filesystems[/var].mountOptions[1]"},
-		{"the target of a link", `"storage":{"links":[{"path":"/l","target":"https://me:hunter22@a.example"}]}`, "storage.links[/l].target"},
-		{"what accounts say of themselves", `"passwd":{"users":[{"name":"core","gecos":"password: hunter22"}]}`, "passwd.users[core].gecos"},
 	} {
-		config := "{" + c.config + "}"
-		if !strings.Contains(config, `"ignition"`) {
-			config = `{"ignition":{"version":"3.5.0"},` + c.config + `}`
-		}
-		mc := rendered(config)
+		mc := marked(`{"ignition":{"version":"3.5.0"},`+c.config+`}`, "/etc/kubernetes/")
 		_, err := Compose(Input{Pool: "worker", Rendered: mc, Withhold: true}, Newest)
 		var bound *FirstBootSecretsError
 		if !errors.As(err, &bound) || strings.Join(bound.Fields, ", ") != c.want {
@@ -44,46 +40,47 @@ func TestASecretThatAMachineNeedsFirstIsNotServedWithoutIt(t *testing.T) {
 			t.Errorf("%s: a token of the node gets %v", c.because, err)
 		}
 	}
-	mc := rendered(`{"ignition":{"version":"3.5.0"},"kernelArguments":{"shouldExist":["a","iscsi_password=hunter22"]}}`)
-	mc.Spec.KernelArguments = []string{"quiet", "x.token=h7Gk2jd82kdj"}
-	_, err := Compose(Input{Rendered: mc, Withhold: true}, Newest)
-	for _, want := range []string{
-		"kernelArguments.shouldExist[1]", "spec.kernelArguments[1]",
-		"bunsen token create --node",
-	} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("kernel arguments: got %v, want %s in it", err, want)
-		}
-	}
-	if err != nil && (strings.Contains(err.Error(), "hunter22") || strings.Contains(err.Error(), "h7Gk2jd82kdj")) {
-		t.Errorf("the error has the secrets in it: %v", err)
-	}
 }
 
-// All connections of NetworkManager are held for secret where something is printed. A bond without its profile would
-// never come up, and its machine never be completed.
-func TestAMachineGetsTheNetworkThatItNeedsToBeCompleted(t *testing.T) {
-	for _, c := range []struct{ because, content, withheld string }{
-		{"a bond", "[connection]\nid=bond0\n[ipv4]\nmethod=manual\naddress1=192.0.2.7/24", ""},
-		{"a wireless network", "[wifi-security]\npsk=h7Gk2jd8", "file /etc/NetworkManager/system-connections/a.nmconnection"},
-		{"an old wireless network", "[wifi-security]\nwep-key0=abcde", "file /etc/NetworkManager/system-connections/a.nmconnection"},
-		{"a modem", "[gsm]\npin=1234", "file /etc/NetworkManager/system-connections/a.nmconnection"},
-		{"a password as bytes", "[802-1x]\nidentity=me\npassword-raw=104;117;115;104;", "file /etc/NetworkManager/system-connections/a.nmconnection"},
-		{"a wire that is encrypted", "[macsec]\nmka-cak=00112233445566778899aabbccddeeff", "file /etc/NetworkManager/system-connections/a.nmconnection"},
-		{"a tunnel", "[vpn]\ngateway=gw\n[vpn-secrets]\nform:main:code=hush", "file /etc/NetworkManager/system-connections/a.nmconnection"},
-	} {
-		mc := rendered(
-			`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/NetworkManager/system-connections/a.nmconnection","contents":{"source":"data:,` + dataurl.EscapeString(c.content) + `"}}]}}`)
-		body, err := Compose(Input{Rendered: mc, Withhold: true}, Newest)
-		if got := strings.Join(body.Withheld, ", "); err != nil || got != c.withheld {
-			t.Errorf("%s: withheld %q, %v", c.because, got, err)
-		}
+// A new machine gets whatever no document declares as secret. A name or a word decides nothing.
+func TestNothingIsWithheldByAGuess(t *testing.T) {
+	files := map[string]string{
+		"/etc/nsswitch.conf": "passwd: files usrfiles\n", "/etc/sudoers.d/core-passwd": "core ALL=(ALL) PASSWD: ALL\n",
+		"/etc/ssh/sshd_config.d/10-c.conf": "PubkeyAcceptedAlgorithms sk-ssh-ed25519-cert-v01@openssh.com\n",
+		"/etc/pki/tls/host.key":            "x", "/etc/app.conf": "password=hunter2\n",
+		"/etc/NetworkManager/system-connections/a.nmconnection": "[wifi-security]\npsk=h7Gk2jd8\n",
+	}
+	c := ign.Config{Ignition: ign.Ignition{Version: "3.5.0"}}
+	for path, text := range files {
+		f := ign.File{Node: ign.Node{Path: path}}
+		source := dataurl.EncodeBytes([]byte(text))
+		f.Contents.Source = &source
+		c.Storage.Files = append(c.Storage.Files, f)
+	}
+	text := "[Service]\nEnvironment=DB_PASSWORD=hunter2\n"
+	c.Systemd.Units = []ign.Unit{{Name: "a.service", Contents: &text}}
+	raw, err := machineconfig.Config{HasIgnition: true, Ignition: c}.IgnitionJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mc := rendered(string(raw))
+	mc.Spec.KernelArguments = []string{"app.token=h7Gk2jd82kdj"}
+	body, err := Compose(Input{Rendered: mc, Withhold: true}, Newest)
+	if err != nil || len(body.Withheld) > 0 {
+		t.Fatalf("withheld %q, %v", body.Withheld, err)
+	}
+	for _, f := range decode(t, body.Head).Storage.Files {
+		delete(files, f.Path)
+	}
+	if len(files) > 0 {
+		t.Errorf("not served: %v", files)
 	}
 }
 
 func TestWhatTheServerReplacesIsNotWithheld(t *testing.T) {
 	mc := rendered(
 		`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/kubernetes/kubeconfig","contents":{"source":"data:,users:%0A-%20user:%20%7Btoken:%20h7Gk2jd82kdj%7D"}},{"path":"/etc/ca.key","contents":{"source":"data:,x"}}]}}`)
+	mc.Annotations = map[string]string{v1alpha1.SecretPathsAnnotation: "/etc/"}
 	body, err := Compose(Input{Rendered: mc, Withhold: true, Extra: Extra{
 		Files: []File{{Path: "/etc/ca.key", Mode: 0o644, Contents: []byte("pem")}},
 		Join:  &Join{Server: "https://api:6443"},
@@ -96,6 +93,7 @@ func TestWhatTheServerReplacesIsNotWithheld(t *testing.T) {
 func TestASecretInAConfigWithinTheConfigIsWithheldToo(t *testing.T) {
 	mc := rendered(
 		`{"ignition":{"version":"3.5.0","config":{"merge":[{"source":"data:;base64,eyJpZ25pdGlvbiI6eyJ2ZXJzaW9uIjoiMy4yLjAifSwic3RvcmFnZSI6eyJmaWxlcyI6W3sicGF0aCI6Ii9ldGMvYSIsImNvbnRlbnRzIjp7InNvdXJjZSI6ImRhdGE6LHBhc3N3b3JkPXNUcjBuZ1NlY3JldCJ9fV19fQ=="}]}}}`)
+	mc.Annotations = map[string]string{v1alpha1.SecretPathsAnnotation: "/etc/a"}
 	body, err := Compose(Input{Rendered: mc, Withhold: true}, Newest)
 	if err != nil {
 		t.Fatal(err)
@@ -106,15 +104,17 @@ func TestASecretInAConfigWithinTheConfigIsWithheldToo(t *testing.T) {
 }
 
 func TestWhatIsWithheldIsLeftOutAndNothingElse(t *testing.T) {
-	secret := []string{
+	secrets := []string{
 		`{"path":"/etc/s1.key","contents":{"source":"data:,x"}}`,
 		`{"path":"/etc/s2","append":[{"source":"data:,password=sTr0ngSecret"}]}`,
 	}
+	const marks = "/etc/s1.key,/etc/s2"
 	r := rand.New(rand.NewSource(5))
 	withheld := 0
 	for range 60 {
 		mc := random(r)
-		for _, s := range secret {
+		mc.Annotations = map[string]string{v1alpha1.SecretPathsAnnotation: marks}
+		for _, s := range secrets {
 			if r.Intn(2) == 0 {
 				continue
 			}
@@ -146,7 +146,7 @@ func TestWhatIsWithheldIsLeftOutAndNothingElse(t *testing.T) {
 		if diff := cmp.Diff(full, left); diff != "" {
 			t.Errorf("-whole less what is withheld +served\n%s", diff)
 		}
-		again, bare, bound := withhold(machineconfig.Config{Ignition: left}, nil)
+		again, bare, bound := withhold(machineconfig.Config{Ignition: left}, secret.Paths{"/etc/s1.key", "/etc/s2"})
 		if len(bare)+len(bound) > 0 || len(again.Ignition.Storage.Files) != len(left.Storage.Files) {
 			t.Errorf("there is still secret in it: %q %q", bare, bound)
 		}
@@ -156,13 +156,19 @@ func TestWhatIsWithheldIsLeftOutAndNothingElse(t *testing.T) {
 	}
 }
 
+// A body without secrets is valid, has nothing that the owner marks, and withholding again takes nothing out of it.
 func FuzzWithhold(f *testing.F) {
-	f.Add([]byte(
-		`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/a.key","contents":{"source":"data:,x"}}],"links":[{"path":"/etc/l","target":"../etc/a.key","hard":true}]}}`))
-	f.Add([]byte(
-		`{"ignition":{"version":"3.2.0"},"passwd":{"users":[{"name":"u","passwordHash":"x"}]},"systemd":{"units":[{"name":"a.service","contents":"password=sTr0ng","dropins":[{"name":"a.conf","contents":"token=abc"}]}]}}`))
-	f.Fuzz(func(t *testing.T, config []byte) {
-		mc := rendered(string(config))
+	for config, marks := range map[string]string{
+		`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/a.key","contents":{"source":"data:,x"}}],"links":[{"path":"/etc/l","target":"../etc/a.key","hard":true}]}}`:                 "/etc/a.key",
+		`{"ignition":{"version":"3.2.0"},"passwd":{"users":[{"name":"u","passwordHash":"x"}]},"systemd":{"units":[{"name":"a.service","contents":"x","dropins":[{"name":"a.conf","contents":"y"}]}]}}`: "a.service",
+		`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/app/b","contents":{"source":"https://example.org/c"}},{"path":"/etc/app/c","append":[{"source":"data:,x"}]}]}}`:             "/etc/app/",
+		`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/a","contents":{"source":"data:;base64,H4sIAAAAAAAA/ypILC4uzy9KsU0uTk0sMgIEAAD//8UyHyUQAAAA","compression":"gzip"}}]}}`:      "/etc/?",
+		`{"ignition":{"version":"3.5.0"},"systemd":{"units":[{"name":"app@.service","enabled":true},{"name":"b.service","dropins":[{"name":"a.conf","contents":"[Unit]\n"}]}]}}`:                       "b.service app*.service",
+	} {
+		f.Add([]byte(config), marks)
+	}
+	f.Fuzz(func(t *testing.T, config []byte, list string) {
+		mc := marked(string(config), list)
 		if _, err := Compose(Input{Rendered: mc}, Newest); err != nil {
 			return
 		}
@@ -174,9 +180,24 @@ func FuzzWithhold(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%s is served with its secrets, and without is wrong: %v", config, err)
 		}
-		_, bare, held := withhold(machineconfig.Config{Ignition: decode(t, less.Head)}, nil)
-		if len(bare)+len(held) > 0 {
+		marks := slices.DeleteFunc(secretPathsOf(mc), func(m string) bool { // of files that the server adds
+			return secret.Paths{m}.Match(NodeAnnotationsPath) || secret.Paths{m}.Match(EncapsulatedPath)
+		})
+		left := decode(t, less.Head)
+		if _, bare, held := withhold(machineconfig.Config{Ignition: left}, marks); len(bare)+len(held) > 0 {
 			t.Errorf("%s: there is still secret in it: %q %q", config, bare, held)
+		}
+		for _, file := range left.Storage.Files {
+			for _, r := range append(file.Append, file.Contents) {
+				if data, err := machineconfig.Contents(r); marks.Match(file.Path) && (err != nil || len(data) > 0) {
+					t.Errorf("%s: %s is served", config, file.Path)
+				}
+			}
+		}
+		for _, unit := range left.Systemd.Units {
+			if marks.Match(unit.Name) && (unit.Contents != nil && *unit.Contents != "" || len(unit.Dropins) > 0) {
+				t.Errorf("%s: %s is served", config, unit.Name)
+			}
 		}
 	})
 }

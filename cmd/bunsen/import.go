@@ -11,11 +11,12 @@ import (
 	"github.com/bunsen-os/bunsen/internal/adopt"
 	"github.com/bunsen-os/bunsen/internal/cli"
 	"github.com/bunsen-os/bunsen/internal/cli/folders"
+	"github.com/bunsen-os/bunsen/internal/policy/secret"
 )
 
 func importCommand() *cobra.Command {
 	var opts adopt.Options
-	var out, filesDir string
+	var out, filesDir, secrets string
 	cmd := &cobra.Command{
 		Use: "import FILE...|DIR --out DIR", Short: "Turn existing MachineConfigs or Butane files into a config " +
 			"repository", GroupID: "offline",
@@ -27,6 +28,10 @@ Instead of files, name a directory of Butane files (*.bu, *.butane, *.fcc, *.yam
 merges is the config of one pool. The name of the Butane file, its directory or its role names the pool, else --pool does.
 Butane files that this file merges as compiled configs follow it in the order of merging. bunsen copies local files from
 --files-dir.
+
+Contents that only their owner may read, private keys, tokens of known providers and what --secret names become files below
+secrets/. A .gitignore leaves them out of git, and also documents with hashes of passwords, until you decide about each one.
+bunsen does not find every secret: read the documents before you push.
 
 Exit codes: 0 done, 2 invalid input.`,
 		Example: `  # From a cluster that has MachineConfigs already
@@ -43,6 +48,10 @@ Exit codes: 0 done, 2 invalid input.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
 				return cli.Invalid(errors.New("--out: name a new directory to write the repository to"))
+			}
+			var err error
+			if opts.Secrets, err = secret.ParsePaths(secrets); err != nil {
+				return cli.Invalid(fmt.Errorf("--secret: %w", err))
 			}
 			repository, findings, err := folders.ReadImport(cmd, args, filesDir, opts)
 			if err != nil {
@@ -66,6 +75,8 @@ Exit codes: 0 done, 2 invalid input.`,
 		"files are relative (default: the imported directory)")
 	cmd.Flags().StringSliceVar(&opts.Pools, "pool", nil, "import only MachineConfigs of this role (repeatable); for "+
 		"Butane files: the pool of files that name no pool")
+	cmd.Flags().StringVar(&secrets, "secret", "", "`PATTERNS` of further paths and units with secrets, with commas "+
+		"between them, such as /etc/app/*.conf,/etc/vault/; for Butane files: of local files")
 	cmd.Flags().BoolVar(&opts.Generated, "generated", false, "also import MachineConfigs that a controller generated")
 	cmd.Flags().BoolVar(&opts.Exact, "exact", false, "keep the encoding of all contents, so that the names of "+
 		"rendered configs stay the same; less readable")

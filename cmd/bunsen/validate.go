@@ -55,7 +55,9 @@ Exit codes: 0 valid, 2 invalid.`,
 				return cli.Invalid(fmt.Errorf("rendering the repository: %w", err))
 			}
 			checked := review.Check(res, rendering)
-			checked.Report = append(checked.Report, encryption.Check(tree.FS, res.Fragments, folders.Ignores(dir))...)
+			checked.Report = append(checked.Report, encryption.Check(tree.FS, res, encryption.Owner{
+				Ignored: folders.Ignores(dir), Marks: rendering.SecretPaths(),
+			})...)
 			text, err := annotate.Findings{
 				Directory: filepath.ToSlash(folders.BelowTop(dir)), Version: version, Entries: checked.Report,
 				Pools: rendersTo(checked.Rendering),

@@ -33,6 +33,9 @@ type Options struct {
 	// If Exact is true, Import does not change a data: URL that Butane would encode in another way, so that the
 	// rendered configs keep their names. Users cannot read such contents.
 	Exact bool
+	// Secrets are the paths and units that the user names as secret. Import writes their contents to files of their own,
+	// as it does with contents that only their owner may read, and with unmistakable credentials.
+	Secrets secret.Paths
 	// MaxInline is the largest number of bytes of a text inside a document. Import writes a longer text to a file
 	// beside it. The value 0 means 4096.
 	MaxInline int
@@ -231,9 +234,7 @@ func (a *adoption) setAside(i int, why string) {
 	file := a.freePath(asideDir, butane.FileName(a.objects[i].kind+"-"+a.objects[i].name), ".yaml")
 	a.out.Files[file] = setAsideText(a.objects[i], why)
 	a.out.Objects[i].Skipped, a.out.Objects[i].Aside = why, file
-	if secret.Is("", string(a.out.Files[file])) {
-		a.out.Secrets = append(a.out.Secrets, file)
-	}
+	a.out.Secrets = append(a.out.Secrets, file) // nobody has read it
 	a.findings = append(a.findings, Finding{
 		Warning: true, Rule: "unsupported", Object: a.out.Objects[i].String(), At: a.objects[i].at, Path: file,
 		Message: fmt.Sprintf("not imported, kept in %s: %s", file, why),

@@ -246,7 +246,7 @@ func writeBody(a *adoption, d *document, root *yaml.Node, stem string) {
 	growth := a.growth[d.config.pool]
 	w := &butane.Document{
 		Exact: a.opts.Exact, MaxInline: cmp.Or(a.opts.MaxInline, defaultMaxInline), Stem: stem,
-		Growth: &growth, Locals: map[string][]byte{},
+		Growth: &growth, Locals: map[string][]byte{}, Named: a.opts.Secrets,
 	}
 	v := ignitionOf(d.config.spec)
 	root.Content = append(root.Content, w.Mapping(v, "").Content...)
@@ -271,12 +271,12 @@ func completeDocument(a *adoption, d *document, root *yaml.Node, w *butane.Docum
 			FirstNames(w.Kept))
 	}
 	if len(w.Exposed) > 0 {
-		a.warn(d.config.index, "secret", "looks like a secret, and stands in the document, where everybody reads it "+
-			"who reads the repository: %s", FirstNames(w.Exposed))
+		a.warn(d.config.index, "secret", "only its owner may read it, it has a credential, or you name it, and it "+
+			"stands in the document, which .gitignore leaves out of git: %s", FirstNames(w.Exposed))
 	}
 	if len(w.Hashes) > 0 {
 		a.warn(d.config.index, "secret", "the hash of a password stands in the document, for users %s; anybody who "+
-			"reads the repository may try to guess it", FirstNames(w.Hashes))
+			"reads it may try to guess the password, so .gitignore leaves the document out of git", FirstNames(w.Hashes))
 	}
 }
 

@@ -32,15 +32,16 @@ func rawDocument(a *adoption, c config, name, why string) document {
 	root := butane.Mapping(butane.Key("apiVersion"), butane.Key(mcfgv1.GroupVersion.String()), butane.Key("kind"),
 		butane.Key(machineConfigKind), butane.Key("metadata"), metadata(c, name), butane.Key("spec"), spec)
 	d := document{config: c, file: exactName(a, c, name) + ".yaml", why: []string{why}}
-	completeDocument(a, &d, root, secretsOfRaw(c.spec))
+	completeDocument(a, &d, root, secretsOfRaw(c.spec, a.opts.Secrets))
 	return d
 }
 
 // secretsOfRaw finds the secrets of a config that is written unchanged as a MachineConfig.
-func secretsOfRaw(c machineconfig.Config) *butane.Document {
+func secretsOfRaw(c machineconfig.Config, named secret.Paths) *butane.Document {
 	w := &butane.Document{}
 	for _, f := range c.Ignition.Storage.Files {
-		if contents, err := machineconfig.Contents(f.Contents); err == nil && secret.Is(f.Path, string(contents)) {
+		if contents, err := machineconfig.Contents(f.Contents); err == nil && (butane.IsPrivate(f.Path, f.Mode) ||
+			named.Match(f.Path) || len(secret.Credentials(string(contents))) > 0) {
 			w.Exposed = append(w.Exposed, f.Path)
 		}
 	}

@@ -128,7 +128,9 @@ func comparePoolOrNext(name string, base, head Side, t terms) PoolChange {
 	t.marks = trustedMarks(base, name)
 	next := head.Pools[nextPool]
 	if from.Rendered == "" || to.Rendered != "" || next.Rendered == "" {
-		return comparePool(name, from, to, t)
+		out := comparePool(name, from, to, t)
+		out.NewMarks, out.RemovedMarks = changedMarks(from, to, t.marks)
+		return out
 	}
 	t.marks = trustedMarks(base, name, nextPool)
 	out := comparePool(name, from, next, t)
@@ -156,17 +158,16 @@ func comparePool(name string, from, to Pool, t terms) PoolChange {
 	})
 	for i, c := range decision.Items {
 		at, attributes := placesOf(c.Change, from, to)
-		diff, parts, rules := t.differ.Difference(pairs[i])
+		diff, parts, hidden := t.differ.Difference(pairs[i])
 		if pairs[i].Unread() {
 			out.Unreadable = append(out.Unreadable, c.Name)
 		}
 		out.Items = append(out.Items, Item{
 			Kind: string(c.Kind), Path: c.Name, Change: string(c.Verb), Parts: parts,
 			Actions: actions(c.Actions), Effect: c.Effect, Why: c.Why, AvoidReboot: avoidance(c, from, to, t.policy),
-			Origin: at, Origins: attributes, Content: Content{Diff: diff, Hidden: rules},
+			Origin: at, Origins: attributes, Content: Content{Diff: diff, Hidden: hidden},
 		})
 	}
-	out.NewMarks = newMarks(to.Secrets, t.marks, decision.Items)
 	for removed, added := range content.Renames(decision.Items, pairs) {
 		out.Items[removed].RenamedTo, out.Items[added].RenamedFrom = out.Items[added].Path, out.Items[removed].Path
 	}

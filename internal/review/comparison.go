@@ -37,8 +37,8 @@ type Overview struct {
 	Warnings []Warning `json:"warnings,omitempty"`
 	// Counts are the numbers of added, changed and removed items.
 	Counts Counts `json:"summary"`
-	// HiddenItems counts the items with hidden contents; nil if there are none.
-	HiddenItems *HiddenItems `json:"hidden,omitempty"`
+	// Hidden is how many items leave out a secret. An item that several pools get is counted once.
+	Hidden int `json:"hidden,omitempty"`
 	// AvoidReboots are rules that a user can paste, so that items do not reboot nodes; nil if there are none.
 	AvoidReboots *AvoidReboots `json:"avoidReboots,omitempty"`
 }
@@ -48,14 +48,6 @@ type Counts struct {
 	Add    int `json:"add"`
 	Change int `json:"change"`
 	Remove int `json:"remove"`
-}
-
-// HiddenItems counts the items with hidden contents.
-type HiddenItems struct {
-	// Items are counted once, whatever the number of pools that get them.
-	Items int `json:"items"`
-	// Rules are the rules that hid a content, sorted. docs/review.md explains the rules.
-	Rules []string `json:"rules"`
 }
 
 // Warning is a probable mistake that does not prevent a rollout.
@@ -140,9 +132,10 @@ type Remarks struct {
 	Unreadable []string `json:"unreadable,omitempty"`
 	// NewlyUnreviewed are the paths that only head allows to have contents that no reviewer can read.
 	NewlyUnreviewed []string `json:"newlyUnreviewed,omitempty"`
-	// NewMarks are the marks of head that base does not have and that match a changed item. These marks hide nothing in
-	// this comparison.
+	// NewMarks are the marks of secrets that only head has. They hide nothing in this comparison.
 	NewMarks []string `json:"newMarks,omitempty"`
+	// RemovedMarks are the marks of secrets that only base has. They still hide contents in this comparison.
+	RemovedMarks []string `json:"removedMarks,omitempty"`
 }
 
 // Action is one action of the disruption policy.
@@ -207,9 +200,9 @@ type Content struct {
 	// Diff has the changed attributes, and then a unified diff of the decoded content. If the whole content is hidden
 	// or binary, one line replaces the unified diff. A mark with a digest replaces each secret.
 	Diff string `json:"diff"`
-	// Hidden are the rules that hid contents, sorted. docs/review.md explains the rules. "attribute" stands for a
-	// hidden value outside of texts.
-	Hidden []string `json:"hidden,omitempty"`
+	// Hidden is true if Diff leaves out a secret: the contents of a marked path, the hash of a password or the key of a
+	// volume.
+	Hidden bool `json:"hidden,omitempty"`
 }
 
 // Changed reports whether any pool, its nodes or the disruption policy changes.
@@ -221,7 +214,8 @@ func (c Comparison) Changed() bool {
 		return true
 	}
 	for i := range c.Pools {
-		if c.Pools[i].Changed() || len(c.Pools[i].NewlyUnreviewed) > 0 {
+		if c.Pools[i].Changed() || len(c.Pools[i].NewlyUnreviewed)+len(c.Pools[i].NewMarks)+
+			len(c.Pools[i].RemovedMarks) > 0 {
 			return true
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/internal/policy/secret"
 	"github.com/bunsen-os/bunsen/internal/review/cluster"
 	"github.com/bunsen-os/bunsen/transpile"
@@ -78,6 +77,15 @@ func secretsOf(res transpile.Result, pool string, inputs []*mcfgv1.MachineConfig
 	return out, errors.Join(bad...)
 }
 
+// SecretPaths returns the marks of each pool.
+func (r Rendering) SecretPaths() map[string]secret.Paths {
+	out := map[string]secret.Paths{}
+	for _, p := range r.Pools {
+		out[p.Rendered.Pool] = p.Secrets
+	}
+	return out
+}
+
 // trustedMarks returns base's marks, which hide contents in a review. With the marks of head, a change could hide its
 // own contents.
 func trustedMarks(base Side, pools ...string) (out secret.Paths) {
@@ -88,15 +96,23 @@ func trustedMarks(base Side, pools ...string) (out secret.Paths) {
 	return out
 }
 
-// newMarks returns the marks of head that base does not have and that match a changed item: in base, these marks would
-// have hidden the item.
-func newMarks(head, trusted secret.Paths, changes []policy.Costed) (out []string) {
-	for _, pattern := range head {
-		matches := slices.ContainsFunc(changes, func(c policy.Costed) bool {
-			return (c.Kind == policy.KindFile || c.Kind == policy.KindUnit) && secret.Paths{pattern}.Match(c.Name)
-		})
-		if matches && !slices.Contains(trusted, pattern) && !slices.Contains(out, pattern) {
-			out = append(out, pattern)
+// changedMarks returns the marks that only the new side has, and those that only the old side has. A new pool has only
+// new marks; a removed one says nothing, because its contents go too.
+func changedMarks(from, to Pool, trusted secret.Paths) (added, removed []string) {
+	if to.Rendered != "" {
+		added = without(to.Secrets, trusted)
+	}
+	if from.Rendered != "" && to.Rendered != "" {
+		removed = without(from.Secrets, to.Secrets)
+	}
+	return added, removed
+}
+
+// without returns the patterns that another list lacks, each once.
+func without(patterns, other secret.Paths) (out []string) {
+	for _, p := range patterns {
+		if !slices.Contains(other, p) && !slices.Contains(out, p) {
+			out = append(out, p)
 		}
 	}
 	return out

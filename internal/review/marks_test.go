@@ -6,11 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/tools/txtar"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
-	"github.com/bunsen-os/bunsen/internal/review/cluster"
-	"github.com/bunsen-os/bunsen/transpile"
+	"github.com/bunsen-os/bunsen/internal/review/report"
 )
 
 const (
@@ -101,33 +98,22 @@ func TestMarksOfTheBaseHideInNewPools(t *testing.T) {
 	}
 }
 
-// TestObjectsOfTheClusterAreMasked checks that the changes of objects in cluster/ have a mark for each secret, and that
-// references and lists of marked paths stay readable.
-func TestObjectsOfTheClusterAreMasked(t *testing.T) {
-	object := func(text string) []transpile.ClusterObject {
-		o := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
-			t.Fatal(err)
-		}
-		return []transpile.ClusterObject{{Object: o}}
-	}
-	const policy = "kind: RolloutPolicy\nmetadata:\n  name: careful\n"
-	was := object(policy + "spec: {gates: [{name: errors, prometheus: {url: " +
-		"'https://monitor:hunter1@prometheus.example.com'}}]}\n")
-	is := object(policy + "  annotations: {example.com/api-token: hunter3, review.bunsen.dev/secret-paths: " +
-		"/etc/token}\nspec: {gates: [{name: errors, prometheus: {url: " +
-		"'https://monitor:hunter2@prometheus.example.com', query: up == 0}}]}\n")
-	for _, lines := range [][]string{
-		cluster.CompareObjects(was, is), cluster.CompareObjects(nil, is),
-		cluster.CompareObjects(is, nil), cluster.CompareObjects(is, was),
-	} {
-		text := strings.Join(lines, "\n")
-		if strings.Contains(text, "hunter") {
-			t.Errorf("prints a secret:\n%s", text)
-		}
-		for _, want := range []string{"prometheus.example.com", "/etc/token", "up == 0", "(hidden, sha256 "} {
-			if !strings.Contains(text, want) {
-				t.Errorf("lacks %s:\n%s", want, text)
+// TestEveryChangeOfMarksIsTold also where nothing else changes.
+func TestEveryChangeOfMarksIsTold(t *testing.T) {
+	for file, marks := range map[string]string{"cluster/a.yaml": markedPool, "pools/worker/b.yaml": markedMC} {
+		without := strings.Replace(strings.Replace(marks, "    review.bunsen.dev/secret-paths: /etc/app/\n",
+			"    other: x\n", 1), "{review.bunsen.dev/secret-paths: /etc/app/}", "{}", 1)
+		for _, c := range []struct{ base, head, want string }{
+			{without, marks, "! this change itself marks secrets, and the marks hide nothing here; in worker at /etc/app/"},
+			{marks, without, "! this change removes marks of secrets, so that later reviews show them; in worker at /etc/app/"},
+		} {
+			got := compared(t, &txtar.Archive{Files: []txtar.File{
+				{Name: "base/pools/worker/10-a.bu", Data: []byte(markedDoc + "same\n")},
+				{Name: "head/pools/worker/10-a.bu", Data: []byte(markedDoc + "same\n")},
+				{Name: "base/" + file, Data: []byte(c.base)}, {Name: "head/" + file, Data: []byte(c.head)},
+			}})
+			if text := report.Text(got, report.Style{}); !strings.Contains(text, c.want) || !got.Changed() {
+				t.Errorf("%s: lacks %q:\n%s", file, c.want, text)
 			}
 		}
 	}

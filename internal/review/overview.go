@@ -1,15 +1,10 @@
 package review
 
-import (
-	"slices"
-
-	"github.com/bunsen-os/bunsen/internal/policy"
-)
+import "github.com/bunsen-os/bunsen/internal/policy"
 
 // overviewOf counts the items of all pools.
 func overviewOf(c Comparison) Overview {
 	out := Overview{Warnings: c.Warnings}
-	var hidden HiddenItems
 	for _, sec := range c.Sections() {
 		for _, it := range sec.Items {
 			switch policy.Verb(it.Change) {
@@ -20,16 +15,10 @@ func overviewOf(c Comparison) Overview {
 			default:
 				out.Counts.Change++
 			}
-			if len(it.Hidden) > 0 {
-				hidden.Items++
-				hidden.Rules = append(hidden.Rules, it.Hidden...)
+			if it.Hidden {
+				out.Hidden++
 			}
 		}
-	}
-	if hidden.Items > 0 {
-		slices.Sort(hidden.Rules)
-		hidden.Rules = slices.Compact(hidden.Rules)
-		out.HiddenItems = &hidden
 	}
 	return out
 }

@@ -54,10 +54,8 @@ type Result struct {
 	Since time.Time
 	// Modified is when the path was last modified; zero if that is unknown.
 	Modified time.Time
-	// Secret is true if the contents have a secret. In this case, the report has no digest of the contents.
+	// Secret is true if the contents are secret. In this case, the report has no digest of them, and no line is shown.
 	Secret bool
-	// Whole is true if all of the contents are secret, so that no line of them is shown.
-	Whole bool
 }
 
 // Decision is the result of a scan.
@@ -82,9 +80,7 @@ func Decide(f Facts, now time.Time) Decision {
 	maps.Copy(want.Contents, f.Wanted.Contents)
 	for _, it := range f.Items {
 		v := Result{Item: it, Since: d.Memory.Things[it.Name].Since, Modified: f.Files[it.Name].Modified}
-		v.Whole = it.isPath() && (f.Files[it.Name].Unread || isWhole(it, f.Config.Secrets))
-		v.Secret = v.Whole || it.isPath() && IsSecret(it, f.Config.Secrets, want.Contents[it.Step.After.Entry.Digest],
-			f.Files[it.Name].Contents)
+		v.Secret = it.isPath() && (f.Files[it.Name].Unread || IsSecret(it, f.Config.Secrets))
 		rule := f.Policy.rule(it)
 		if v.Action = rule.Action; v.Action == v1alpha1.DriftRepair {
 			thing := d.Memory.Things[it.Name]

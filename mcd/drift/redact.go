@@ -14,25 +14,20 @@ import (
 // maxText is the largest size of each side, in bytes, for a comparison line by line.
 const maxText = 64 << 10
 
-// IsSecret reports whether the contents and digests of a path must not be reported: a user marked the path as secret, a
-// rule matches the path or one of its contents, or one side is a file that only its owner can read.
-func IsSecret(it Item, marked secret.Paths, expected, actual []byte) bool {
-	return isWhole(it, marked) || secret.Is(it.Name, string(expected)) || secret.Is(it.Name, string(actual))
-}
-
-// isWhole reports whether a path is secret independently of its contents.
-func isWhole(it Item, marked secret.Paths) bool {
+// IsSecret reports whether even the digests of a path must not be reported: an owner marked the path as secret, its
+// contents come from a secret, or one side is a file that only its owner can read.
+func IsSecret(it Item, marked secret.Paths) bool {
 	for _, e := range []host.Entry{it.Step.Before.Entry, it.Step.After.Entry} {
 		if e.Kind == host.File && e.Mode&0o077 == 0 {
 			return true
 		}
 	}
-	return marked.Match(it.Name) || secret.Path(it.Name)
+	return marked.Match(it.Name)
 }
 
 // Diff returns the difference of a path for users who may read root's files on the node: a header with the differing
-// mode and owner, then a unified diff with masked secrets. The diff hides a file that is secret as a whole, and shows
-// only the sizes of binary or large files.
+// mode and owner, then a unified diff. The diff hides a file that is secret, and shows only the sizes of binary or large
+// files.
 func Diff(v Result, config string, expected, actual []byte) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n", v.String())
@@ -48,17 +43,13 @@ func Diff(v Result, config string, expected, actual []byte) string {
 	}
 	fmt.Fprintf(&b, "--- %s (%s)\n+++ %s (this node)\n", v.Name, config, v.Name)
 	switch {
-	case v.Whole:
+	case v.Secret:
 		b.WriteString("(hidden: the contents are secret)\n")
 	case !readable(expected) || !readable(actual):
 		fmt.Fprintf(&b, "(not shown: %d bytes expected, %d bytes received, which are no text or too long)\n",
 			len(expected), len(actual))
 	default:
-		was, is := secret.MaskWithDigests(v.Name, string(expected)), secret.MaskWithDigests(v.Name, string(actual))
-		if was.Text == is.Text { // The digests differ, but their short forms in the texts are equal.
-			b.WriteString("(hidden: only secret values differ)\n")
-		}
-		b.WriteString(textdiff.Unified([]byte(was.Text), []byte(is.Text)))
+		b.WriteString(textdiff.Unified(expected, actual))
 	}
 	return b.String()
 }

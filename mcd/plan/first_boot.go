@@ -14,8 +14,8 @@ import (
 )
 
 // AtFirstBoot returns a config without the secrets that the server withheld from a machine's first config. AtFirstBoot
-// leaves out files, contents of units, drop-ins and passwords that do not exist on the machine, or that are secret and
-// differ from the config, and hard links to such files. All other differences are drift, so they stay in the config.
+// leaves out files, contents of units, drop-ins and passwords that do not exist on the machine, or that are marked as
+// secret and differ from the config, and hard links to such files. All other differences are drift, so they stay in the config.
 // The result follows from the machine alone, because a server may treat other contents as secret than this daemon. The
 // parameter observed must cover ScopeOf the config.
 func AtFirstBoot(whole Config, accounts host.Accounts, observed host.State) machineconfig.Config {
@@ -26,7 +26,7 @@ func AtFirstBoot(whole Config, accounts host.Accounts, observed host.State) mach
 	}
 	s := &c.Ignition.Storage
 	s.Files = slices.DeleteFunc(slices.Clone(s.Files), func(f ign.File) bool {
-		return b.lacks(path.Clean(f.Path), path.Clean(f.Path))
+		return b.lacks(path.Clean(f.Path))
 	})
 	s.Links = slices.DeleteFunc(slices.Clone(s.Links), b.lacksLink)
 	units := c.Ignition.Systemd.Units
@@ -55,14 +55,12 @@ type firstBootConfig struct {
 	missing map[string]bool
 }
 
-// lacks reports whether a wanted path does not exist, or is secret and differs. If the name is empty, only the content
-// decides whether the path is secret.
-func (b firstBootConfig) lacks(p, name string) bool {
+// lacks reports whether a wanted path does not exist, or is marked as secret and differs.
+func (b firstBootConfig) lacks(p string) bool {
 	want, wanted := b.wanted.Paths[p]
 	is := b.seen.Paths[p]
 	lacks := wanted && want.Kind != host.Absent && (is.Kind == host.Absent ||
-		want.Kind == host.File && !b.hasContent(p, is, want) &&
-			(b.marked.Match(p) || secret.Path(name) || secret.Is(name, string(b.wanted.Contents[want.Digest]))))
+		want.Kind == host.File && !b.hasContent(p, is, want) && b.marked.Match(p))
 	b.missing[p] = b.missing[p] || lacks
 	return lacks
 }
@@ -85,10 +83,10 @@ func (b firstBootConfig) lacksLink(l ign.Link) bool {
 func (b firstBootConfig) startedUnit(u ign.Unit) (ign.Unit, bool) {
 	before := len(u.Dropins)
 	u.Dropins = slices.DeleteFunc(slices.Clone(u.Dropins), func(d ign.Dropin) bool {
-		return b.lacks(desired.DropinPath(u.Name, d.Name), "")
+		return b.lacks(desired.DropinPath(u.Name, d.Name))
 	})
 	part := len(u.Dropins) < before
-	if b.lacks(desired.UnitPath(u.Name), "") {
+	if b.lacks(desired.UnitPath(u.Name)) {
 		part, u.Contents, u.Mask = true, nil, nil
 	}
 	if part {

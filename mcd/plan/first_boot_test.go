@@ -35,12 +35,12 @@ func TestAMachineThatWasBornWithoutSecretsIsSeenAsThat(t *testing.T) {
 		// marked are the paths that users mark as secret.
 		marked secret.Paths
 	}{
-		"all of it":                      {whole: storage(base), served: storage(base)},
-		"a file":                         {whole: storage(base + "," + key), served: storage(base)},
-		"a file that is there after all": {whole: storage(base + "," + key), served: storage(base + "," + key)},
-		"a file that does not look secret, to another server": {whole: storage(base), served: storage("")},
-		"a file that somebody edited":                         {whole: storage(base), served: storage(base), changed: "/etc/app/app.conf"},
-		"a secret that the image has another of":              {whole: storage(base + "," + key), served: storage(base), changed: "/etc/app/tls.key"},
+		"all of it":                              {whole: storage(base), served: storage(base)},
+		"a file":                                 {whole: storage(base + "," + key), served: storage(base)},
+		"a file that is there after all":         {whole: storage(base + "," + key), served: storage(base + "," + key)},
+		"a file that another server withheld":    {whole: storage(base), served: storage("")},
+		"a file that somebody edited":            {whole: storage(base), served: storage(base), changed: "/etc/app/app.conf"},
+		"a secret that the image has another of": {whole: storage(base + "," + key), served: storage(base), changed: "/etc/app/tls.key", marked: secret.Paths{"/etc/app/tls.key"}},
 		"a marked file that the image has another of": {
 			whole:  storage(base + `,{"path":"/etc/vault/a","contents":{"source":"data:,plain"}}`),
 			served: storage(base), changed: "/etc/vault/a", marked: secret.Paths{"/etc/vault/"},
@@ -48,7 +48,7 @@ func TestAMachineThatWasBornWithoutSecretsIsSeenAsThat(t *testing.T) {
 		"a marked unit that the image has another of": {whole: units(plain, ""), served: units(""), changed: "/etc/systemd/system/app.service", marked: secret.Paths{"app.service"}},
 		"what is appended to a file of the image": {
 			whole:  storage(base + `,{"path":"/etc/zz.conf","append":[{"source":"data:,password%3Dhunter2"}]}`),
-			served: storage(base),
+			served: storage(base), marked: secret.Paths{"/etc/zz.conf"},
 		},
 		"what is appended to a file, and no secret, that somebody took out": {
 			whole:  storage(`{"path":"/etc/zz.conf","append":[{"source":"data:,port%3D1"}]}`),

@@ -92,7 +92,8 @@ func (d *Document) value(v any, at string) *yaml.Node {
 func (d *Document) Mapping(v map[string]any, at string) *yaml.Node {
 	if at == "storage.files" {
 		d.file, _ = v["path"].(string)
-		defer func() { d.file = "" }()
+		d.private = IsPrivate(d.file, modeOf(v))
+		defer func() { d.file, d.private = "", false }()
 	}
 	if hash, _ := v["passwordHash"].(string); hash != "" {
 		name, _ := v["name"].(string)
@@ -112,6 +113,17 @@ func (d *Document) Mapping(v map[string]any, at string) *yaml.Node {
 		n.Content = append(n.Content, Key(word), child)
 	}
 	return n
+}
+
+// modeOf returns the mode of a file, or nil.
+func modeOf(file map[string]any) *int {
+	number, ok := file["mode"].(json.Number)
+	mode, err := number.Int64()
+	if !ok || err != nil {
+		return nil
+	}
+	out := int(mode)
+	return &out
 }
 
 // resourceOf reads a value as contents. ok is false if the value has no source.

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,8 +31,12 @@ type Document struct {
 	Stem string
 	// Growth is by how many bytes the document's pool has grown so far.
 	Growth *int
-	// file is the path on the node of the file that is being written, or "".
-	file string
+	// Named are the paths and units that the user names as secret.
+	Named secret.Paths
+	// file is the path on the node of the file that is being written, or "". private is true if only its owner may read
+	// it.
+	file    string
+	private bool
 	// Locals are the files beside the document, by their path from its directory.
 	Locals map[string][]byte
 	// Secrets are the names of those Locals that contain secrets.
@@ -106,7 +111,7 @@ func (d *Document) resource(v map[string]any, at string) *yaml.Node {
 		return d.Mapping(v, at)
 	}
 	f := d.formOf(r, fixed[at], at == "storage.files.contents")
-	hidden := at == "storage.luks.keyFile" || secret.Is(d.file, string(f.plain))
+	hidden := at == "storage.luks.keyFile" || d.private && len(f.plain) > 0 || d.isSecret(d.file, string(f.plain))
 	if !f.readable {
 		if *r.Source != "" {
 			d.Kept = append(d.Kept, d.label(at))
@@ -133,6 +138,18 @@ func (d *Document) resource(v map[string]any, at string) *yaml.Node {
 	return n
 }
 
+// IsPrivate reports whether only the owner of a file may read it. The accounts of a machine count as such files,
+// whatever their mode: they have hashes of passwords.
+func IsPrivate(path string, mode *int) bool {
+	return mode != nil && *mode&0o077 == 0 || slices.Contains([]string{"/etc/shadow", "/etc/gshadow", "/etc/shadow-",
+		"/etc/gshadow-"}, path)
+}
+
+// isSecret reports whether the user names a path or a unit, or a text has an unmistakable credential.
+func (d *Document) isSecret(name, text string) bool {
+	return d.Named.Match(name) || len(secret.Credentials(text)) > 0
+}
+
 // label returns a name for messages of the part that is being written.
 func (d *Document) label(at string) string {
 	if d.file != "" {
@@ -154,7 +171,7 @@ func (d *Document) put(f form, name string, secret bool) (where string, what *ya
 
 // unitText writes the contents of a unit or drop-in.
 func (d *Document) unitText(text, name string) (where string, what *yaml.Node) {
-	hidden := secret.Is("", text)
+	hidden := d.isSecret(name, text)
 	n, ok := d.inline(text)
 	switch {
 	case ok && !hidden:

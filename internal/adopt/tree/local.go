@@ -64,12 +64,17 @@ func (i *importer) moveLocals(f *file, dir string) (edits []edit) {
 		if err != nil {
 			continue
 		}
-		hidden := secret.Is("", string(contents))
+		hidden := i.isSecret(name, contents)
 		target := localName(name, hidden)
 		i.copy(f, localFile{dir + "/" + target, contents, executable, hidden})
 		edits = append(edits, edit{r.node, target})
 	}
 	return edits
+}
+
+// isSecret reports whether the user names a file, or it has an unmistakable credential.
+func (i *importer) isSecret(file string, contents []byte) bool {
+	return i.in.Secrets.Match("/"+file) || len(secret.Credentials(string(contents))) > 0
 }
 
 // copyTree copies a directory that storage.trees names.
@@ -80,7 +85,7 @@ func (i *importer) copyTree(f *file, dir, name string) {
 			return nil //nolint:nilerr // the check has reported what cannot be read
 		}
 		if contents, executable, err := read(i.in.Files, p); err == nil {
-			i.copy(f, localFile{dir + "/" + localName(p, false), contents, executable, secret.Is("", string(contents))})
+			i.copy(f, localFile{dir + "/" + localName(p, false), contents, executable, i.isSecret(p, contents)})
 		}
 		return nil
 	})
@@ -105,8 +110,8 @@ func (i *importer) copy(f *file, local localFile) {
 	}
 	if local.isSecret && !slices.Contains(i.out.Secrets, name) {
 		i.out.Secrets = append(i.out.Secrets, name)
-		i.warn(f.at(1), "secret", "%s looks like a secret: everybody who reads the repository reads it; move it to "+
-			"where your secrets are before you push", name)
+		i.warn(f.at(1), "secret", "%s has a credential, or you name it. .gitignore leaves it out of git: run `bunsen "+
+			"secret encrypt` on it before you remove that line", name)
 	}
 }
 

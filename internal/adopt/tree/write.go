@@ -12,7 +12,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/bunsen-os/bunsen/internal/adopt"
-	"github.com/bunsen-os/bunsen/internal/policy/secret"
 )
 
 // writePool writes the documents of a pool, and the local files that they name.
@@ -68,9 +67,7 @@ func (i *importer) setAside(f *file, line int, why string) {
 		Path:    f.aside,
 		Message: fmt.Sprintf("not imported, kept in %s: %s", f.aside, why),
 	})
-	if secret.Is("", string(f.source)) {
-		i.out.Secrets = append(i.out.Secrets, f.aside)
-	}
+	i.out.Secrets = append(i.out.Secrets, f.aside) // nobody has read it
 }
 
 var (

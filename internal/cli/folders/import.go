@@ -51,7 +51,7 @@ func importTree(ctx context.Context, dir, filesDir string, opts adopt.Options) (
 		return tree.Output{}, nil, errors.New("a directory of Butane files has at most one --pool; --exact and " +
 			"--generated are for MachineConfigs")
 	}
-	var in tree.Input
+	in := tree.Input{Secrets: opts.Secrets}
 	if len(opts.Pools) == 1 {
 		in.Pool = opts.Pools[0]
 	}

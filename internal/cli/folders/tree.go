@@ -119,7 +119,8 @@ func addPresets(want *desired.State) {
 	want.Paths[presetFile], want.Contents[e.Digest] = e, []byte(lines.String())
 }
 
-// WriteFiles writes only below a new or empty directory. Files with secrets are readable only by their owner.
+// WriteFiles writes only below a new or empty directory. Files with secrets are readable only by their owner, and
+// .gitignore names them, so that no commit gets them before the user decides.
 func WriteFiles(dir string, r tree.Output) error {
 	root, err := emptyRoot(dir)
 	if err != nil {
@@ -128,8 +129,7 @@ func WriteFiles(dir string, r tree.Output) error {
 	defer root.Close()
 	for _, name := range slices.Sorted(maps.Keys(r.Files)) {
 		mode := fs.FileMode(0o644)
-		// A file that was not parsed may contain secrets.
-		if slices.Contains(r.Secrets, name) || strings.HasPrefix(name, "unsupported/") {
+		if slices.Contains(r.Secrets, name) {
 			mode = 0o600
 		}
 		if slices.Contains(r.Executable, name) {
@@ -142,7 +142,25 @@ func WriteFiles(dir string, r tree.Output) error {
 			return cli.Invalid(fmt.Errorf("writing %s: %w", name, err))
 		}
 	}
+	if len(r.Secrets) == 0 {
+		return nil
+	}
+	if err := root.WriteFile(".gitignore", ignoreFile(r.Secrets), 0o644); err != nil {
+		return cli.Invalid(fmt.Errorf("writing .gitignore: %w", err))
+	}
 	return nil
+}
+
+// ignoreFile returns the contents of .gitignore for files with secrets. The names have no special characters: import
+// makes them.
+func ignoreFile(secrets []string) []byte {
+	var out strings.Builder
+	out.WriteString("# These files may have secrets. Encrypt each one with `bunsen secret encrypt FILE`, or decide that\n" +
+		"# whoever reads the repository may read it. Then remove its line.\n")
+	for _, name := range secrets {
+		out.WriteString("/" + name + "\n")
+	}
+	return []byte(out.String())
 }
 
 // emptyRoot opens an empty directory, and limits writes to it.

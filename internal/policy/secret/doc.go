@@ -1,5 +1,6 @@
-// Package secret masks secrets in texts: values and lines, never whole files.
+// Package secret has the contents that are secret: those whose path an owner marks, and a short list of credentials
+// whose form is unmistakable.
 //
-// In: the path and the content of a file, or a text without a path. Out: the same lines with (hidden) in place of each
-// secret, and the rules that matched. Never: any I/O; a line more or less than the input has.
+// In: marks of owners, contents. Out: what people may see of a content, and the credentials in a text. Never: any I/O; a
+// guess from the name of a file or of a key.
 package secret

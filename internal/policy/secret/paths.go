@@ -7,12 +7,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-
-	"github.com/bunsen-os/bunsen/internal/policy/secret/classify"
 )
-
-// RuleMarked is the rule for contents that are hidden because a user marked their path.
-const RuleMarked = "secret-paths"
 
 // Paths are the paths and units that users mark as secret as a whole. Each entry is an absolute path or a unit's name
 // in the form of path.Match, or a path with a trailing /, which marks everything below it. The zero value marks
@@ -52,6 +47,9 @@ const unitDir = "/etc/systemd/system/"
 // Match reports whether a path, the name of a unit or a drop-in (app.service.d/10-a.conf) is marked. A mark of a unit
 // covers its file and its drop-ins by their paths, and a mark of such a path covers the unit.
 func (p Paths) Match(name string) bool {
+	if name == "" {
+		return false
+	}
 	for _, n := range namesOf(name) {
 		if p.match(n) {
 			return true
@@ -91,33 +89,4 @@ func (p Paths) match(name string) bool {
 		}
 	}
 	return false
-}
-
-// Is reports whether a content at a path, or of a unit with that name, contains a secret: a user marked it, or a rule
-// matches.
-func (p Paths) Is(name, content string) bool {
-	return name != "" && p.Match(name) || Is(fileOf(name), content)
-}
-
-// Mask masks a content at a path, or of a unit with that name. Mask masks marked content as a whole, and also content
-// that it cannot mask line by line.
-func (p Paths) Mask(name, content string) Result {
-	switch {
-	case content == "":
-		return Result{}
-	case name != "" && p.Match(name):
-		return Result{Text: HiddenWithDigest(content), Findings: []Finding{{Line: 1, Rule: RuleMarked}}, Whole: true}
-	case classify.IsBinary(content) && Is(fileOf(name), content):
-		return Result{Text: HiddenWithDigest(content), Findings: []Finding{{Line: 1, Rule: RuleFile}}, Whole: true}
-	}
-	return MaskWithDigests(fileOf(name), content)
-}
-
-// fileOf returns a path unchanged. For the name of a unit, fileOf returns "", because the name of a unit says nothing
-// about secrets in its content.
-func fileOf(name string) string {
-	if strings.HasPrefix(name, "/") {
-		return name
-	}
-	return ""
 }

@@ -10,8 +10,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/internal/policy/secret"
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
@@ -143,11 +141,11 @@ func fieldChanges(field string, was, is any) []string {
 	case aList && bList:
 		return listChanges(field, before, after)
 	case was == nil:
-		return []string{fmt.Sprintf("%s added (%s)", field, valueText(field, is))}
+		return []string{fmt.Sprintf("%s added (%s)", field, valueText(is))}
 	case is == nil:
-		return []string{fmt.Sprintf("%s removed (%s)", field, valueText(field, was))}
+		return []string{fmt.Sprintf("%s removed (%s)", field, valueText(was))}
 	}
-	return []string{fmt.Sprintf("%s: %s → %s", field, valueText(field, was), valueText(field, is))}
+	return []string{fmt.Sprintf("%s: %s → %s", field, valueText(was), valueText(is))}
 }
 
 // listChanges returns a line for each item that only one of the lists has.
@@ -155,35 +153,34 @@ func listChanges(field string, before, after []any) (out []string) {
 	without := func(all, other []any, what string) {
 		for _, item := range all {
 			if !slices.ContainsFunc(other, func(o any) bool { return reflect.DeepEqual(o, item) }) {
-				out = append(out, fmt.Sprintf("%s: %s %s", field, what, valueText(field, item)))
+				out = append(out, fmt.Sprintf("%s: %s %s", field, what, valueText(item)))
 			}
 		}
 	}
 	without(before, after, "removed")
 	without(after, before, "added")
 	if len(out) == 0 {
-		out = append(out, field+": other order: "+valueText(field, after))
+		out = append(out, field+": other order: "+valueText(after))
 	}
 	return out
 }
 
-// valueText writes a value as YAML on one line, with secrets masked.
-func valueText(field string, v any) string {
+// valueText writes a value as YAML on one line.
+func valueText(v any) string {
 	switch v := v.(type) {
 	case map[string]any:
 		var parts []string
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			parts = append(parts, key+": "+valueText(field+"."+key, v[key]))
+			parts = append(parts, key+": "+valueText(v[key]))
 		}
 		return "{" + strings.Join(parts, ", ") + "}"
 	case []any:
 		parts := make([]string, len(v))
 		for i, item := range v {
-			parts[i] = valueText(field, item)
+			parts[i] = valueText(item)
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
 	case string:
-		v = maskedValue(field, v)
 		if v == "" || strings.ContainsAny(v, "{}[],:#\"' \n") {
 			raw, err := json.Marshal(v)
 			if err == nil {
@@ -194,18 +191,4 @@ func valueText(field string, v any) string {
 	default:
 		return fmt.Sprint(v)
 	}
-}
-
-// maskedValue masks the secrets of a text by the name of its field and by the form of the text. A list of secret paths
-// has no secrets.
-func maskedValue(field, value string) string {
-	key := field[strings.LastIndexByte(field, '.')+1:] + ": "
-	if strings.HasSuffix(field, v1alpha1.SecretPathsAnnotation) {
-		key = ""
-	}
-	text, ok := strings.CutPrefix(secret.MaskWithDigests("", key+value).Text, key)
-	if !ok {
-		return secret.HiddenWithDigest(value)
-	}
-	return text
 }

@@ -22,13 +22,12 @@ func NewDiffer() Differ { return Differ{known: map[texts]string{}} }
 type texts struct{ from, to string }
 
 // Difference describes one change: changed attributes, then a unified diff of each changed text. The result parts has
-// the names of the changed parts. The result rules has the rules that hid contents.
-func (d Differ) Difference(p Pair) (diff string, parts, rules []string) {
+// the names of the changed parts. The result hidden is true if a secret is left out.
+func (d Differ) Difference(p Pair) (diff string, parts []string, hidden bool) {
 	var out strings.Builder
-	inAttribute := false
 	for _, line := range attributes(p) {
 		out.WriteString(line + "\n")
-		inAttribute = inAttribute || secret.HasMark(line)
+		hidden = hidden || secret.HasMark(line)
 		if name := strings.TrimRight(word(line[1:]), ":"); !p.to.plain && !slices.Contains(parts, name) {
 			parts = append(parts, name)
 		}
@@ -42,18 +41,9 @@ func (d Differ) Difference(p Pair) (diff string, parts, rules []string) {
 			fmt.Fprintf(&out, "# %s%s\n", t.name, t.verb())
 		}
 		out.WriteString(d.text(t))
-		rules = append(append(rules, t.from.shown.Rules()...), t.to.shown.Rules()...)
+		hidden = hidden || t.from.shown.Hidden || t.to.shown.Hidden
 	}
-	slices.Sort(rules)
-	rules = slices.Compact(rules)
-	if len(rules) > 0 {
-		fmt.Fprintf(&out, "# hidden by rule: %s\n", strings.Join(rules, ", "))
-	}
-	if inAttribute {
-		rules = append(rules, ruleAttribute)
-		slices.Sort(rules)
-	}
-	return out.String(), parts, rules
+	return out.String(), parts, hidden
 }
 
 const contentsPart = "contents"
@@ -127,16 +117,13 @@ func (d Differ) text(t both) string {
 		return ""
 	case a.encrypted != nil || b.encrypted != nil:
 		return encryptedText(t) + decryptedText(t)
-	case a.shown.Whole || b.shown.Whole:
+	case a.shown.Hidden || b.shown.Hidden:
 		return fmt.Sprintf("content %s (hidden, %s)\n", changed(a, b),
 			arrow(a, b, func(content []byte) string { return secret.Digest(string(content)) }))
 	case !isText(a.content) || !isText(b.content):
 		return fmt.Sprintf("binary content %s (%s)\n", changed(a, b), arrow(a, b, sizeAndDigest))
 	}
 	key := texts{a.shown.Text, b.shown.Text}
-	if key.from == key.to {
-		return "content changed in hidden values only\n" // The short digests of both contents are equal.
-	}
 	if known, ok := d.known[key]; ok {
 		return known
 	}

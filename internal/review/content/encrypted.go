@@ -71,7 +71,7 @@ func encryptedText(t both) string {
 // clearText writes a new content that is not encrypted.
 func clearText(p part) string {
 	switch {
-	case p.shown.Whole:
+	case p.shown.Hidden:
 		return "content hidden\n"
 	case !isText(p.content):
 		return "binary content (" + sizeAndDigest(p.content) + ")\n"

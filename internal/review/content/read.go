@@ -33,8 +33,8 @@ type part struct {
 	// name is the name of the part, such as "contents", "drop-in 10-x.conf" or "append 1".
 	name    string
 	content []byte
-	// shown is the content with its secrets masked.
-	shown secret.Result
+	// shown is what people may see of the content.
+	shown secret.Masked
 	// encrypted is the file that SOPS encrypted, or nil. If marked is true, its values in the clear are not shown.
 	encrypted *document.Document
 	marked    bool
@@ -80,15 +80,13 @@ func newIndex(c machineconfig.Config, known Known) index {
 	return x
 }
 
-// Read reads each changed item on both sides. Marked items are hidden on both sides, and so is each copy of a content
-// that is completely hidden.
+// Read reads each changed item on both sides. Marked items are hidden on both sides.
 func Read(changes []policy.Costed, from, to machineconfig.Config, known Known) []Pair {
 	a, b := newIndex(from, known), newIndex(to, known)
 	out := make([]Pair, len(changes))
 	for i, c := range changes {
 		out[i] = withUnsetState(Pair{a.read(c.Kind, c.Name), b.read(c.Kind, c.Name)})
 	}
-	hideCopies(out)
 	return out
 }
 
@@ -170,7 +168,7 @@ func remotePart(name string, r machineconfig.Remote, size int64) part {
 		from = "from " + from
 	}
 	text := fmt.Sprintf("downloads %s (%s)\n%s\n", from, about, r.Hash)
-	return part{name: name, content: []byte(text), shown: secret.Result{Text: text}}
+	return part{name: name, content: []byte(text), shown: secret.Masked{Text: text}}
 }
 
 // mode is the mode of an item, or the default mode.

@@ -92,25 +92,17 @@ func sshKey(line string) string {
 			continue // A decoded key begins with its own type.
 		}
 		sum := sha256.Sum256(blob)
-		out := slices.Clone(fields[:i])
-		if secret.Is("", strings.Join(out, " ")) {
-			out = []string{"(options hidden)"}
-		}
-		out = append(out, fields[i], "SHA256:"+base64.RawStdEncoding.EncodeToString(sum[:]))
-		return strings.Join(append(out, masked(strings.Join(fields[i+2:], " "))), " ")
+		fields[i+1] = "SHA256:" + base64.RawStdEncoding.EncodeToString(sum[:])
+		return strings.Join(fields, " ")
 	}
-	return "of no known form " + secret.HiddenWithDigest(line)
+	return "of no known form: " + line
 }
 
 // single reads the kinds with only one item.
 func single(kind policy.ChangeKind, c machineconfig.Config) view {
 	v := view{exists: true, plain: kind != policy.KindFirstBootKargs}
 	switch kind {
-	case policy.KindKargs:
-		for _, k := range ListOf(kind, c) {
-			v.attrs = append(v.attrs, masked(k))
-		}
-	case policy.KindExtensions:
+	case policy.KindKargs, policy.KindExtensions:
 		v.attrs = ListOf(kind, c)
 	case policy.KindKernelType:
 		v.attrs = []string{c.KernelType}
@@ -119,16 +111,16 @@ func single(kind policy.ChangeKind, c machineconfig.Config) view {
 		}
 	case policy.KindOSImage:
 		if c.OSImageURL != "" {
-			v.attrs = []string{masked(c.OSImageURL)}
+			v.attrs = []string{c.OSImageURL}
 		}
 	case policy.KindFIPS:
 		v.attrs = []string{fmt.Sprint(c.FIPS)}
 	case policy.KindFirstBootKargs:
 		for _, k := range c.Ignition.KernelArguments.ShouldExist {
-			v.attrs = append(v.attrs, "shouldExist "+masked(string(k)))
+			v.attrs = append(v.attrs, "shouldExist "+string(k))
 		}
 		for _, k := range c.Ignition.KernelArguments.ShouldNotExist {
-			v.attrs = append(v.attrs, "shouldNotExist "+masked(string(k)))
+			v.attrs = append(v.attrs, "shouldNotExist "+string(k))
 		}
 	}
 	return v
@@ -160,9 +152,6 @@ func ignition(i ign.Ignition, name string) view {
 		v.attrs = append(number("httpResponseHeaders", i.Timeouts.HTTPResponseHeaders),
 			number("httpTotal", i.Timeouts.HTTPTotal)...)
 	}
-	for n, line := range v.attrs {
-		v.attrs[n] = masked(line)
-	}
 	return v
 }
 
@@ -180,8 +169,8 @@ func storage(s ign.Storage, name string) view {
 	return view{}
 }
 
-// secretFields are the fields of storage that unlock a volume.
-var secretFields = []string{"keyFile", "config"}
+// keyFile is the field of storage that unlocks a volume. Its type says that it is secret.
+const keyFile = "keyFile"
 
 // fields returns a reader for any type of storage, all of which are plain data.
 func fields[T any](what string, _ func(T) string) func(T) []string {
@@ -203,7 +192,7 @@ func flatten(lines []string, at string, value any) []string {
 	switch v := value.(type) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			if leaves := flatten(nil, "", v[key]); slices.Contains(secretFields, key) && len(leaves) > 0 {
+			if leaves := flatten(nil, "", v[key]); key == keyFile && len(leaves) > 0 {
 				lines = append(lines, at+"."+key+": "+secret.HiddenWithDigest(fmt.Sprint(v[key])))
 				continue
 			}
@@ -216,7 +205,7 @@ func flatten(lines []string, at string, value any) []string {
 	case nil:
 	case string:
 		if v != "" {
-			lines = append(lines, at+": "+masked(v))
+			lines = append(lines, at+": "+v)
 		}
 	default:
 		lines = append(lines, fmt.Sprintf("%s: %v", at, v))

@@ -12,7 +12,7 @@ import (
 // its path is marked as secret, only its references are shown.
 func unresolvedPart(name, path string, c secretref.Content, marked secret.Paths) part {
 	if c.Format != "" {
-		p := part{name: name, content: c.Body, shown: secret.Result{Text: string(c.Body)}}
+		p := part{name: name, content: c.Body, shown: secret.Masked{Text: string(c.Body)}}
 		if d, err := document.Parse(document.Format(c.Format), c.Body); err == nil {
 			p.encrypted, p.marked = &d, marked.Match(path)
 		}
@@ -28,5 +28,5 @@ func unresolvedPart(name, path string, c secretref.Content, marked secret.Paths)
 	if !strings.Contains(text, "\n") {
 		text += "\n" // one reference has no end of line
 	}
-	return part{name: name, content: []byte(c.Template), shown: secret.MaskWithDigests("", text)}
+	return part{name: name, content: []byte(c.Template), shown: secret.Masked{Text: text}}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/internal/policy/secret"
 )
 
 // Fetch is something that running nodes download before they are drained, unless they have it.
@@ -83,7 +82,7 @@ func Between(from, to machineconfig.Config, sizes Sizes) (out []Fetch) {
 		}
 	}
 	if image := to.OSImageURL; image != "" && image != from.OSImageURL {
-		out = append(out, Fetch{Kind: Image, Source: secret.MaskWithDigests("", image).Text})
+		out = append(out, Fetch{Kind: Image, Source: image})
 	}
 	return out
 }

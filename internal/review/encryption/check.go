@@ -1,17 +1,12 @@
 package encryption
 
 import (
-	"bytes"
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/api/secretref"
-	"github.com/bunsen-os/bunsen/internal/policy/secret"
 	"github.com/bunsen-os/bunsen/internal/sops/document"
 	"github.com/bunsen-os/bunsen/internal/sops/rules"
 	"github.com/bunsen-os/bunsen/transpile"
@@ -26,9 +21,6 @@ const (
 	ruleKey        = "private-key"
 )
 
-// ageKey matches the private key of age, also of a post-quantum one.
-var ageKey = regexp.MustCompile(`AGE-SECRET-KEY-(PQ-)?1[0-9A-Z]{40,}`)
-
 // maxFiles bounds the files of a tree that are checked.
 const maxFiles = 20_000
 
@@ -39,9 +31,9 @@ type checker struct {
 	entries []transpile.Entry
 }
 
-// Check returns findings about a tree and its fragments. A broken file of creation rules is an error, and so is a
-// private key in a file that git does not ignore; all other findings are warnings.
-func Check(fsys fs.FS, fragments []transpile.Fragment, ignored func(file string) bool) []transpile.Entry {
+// Check returns findings about a tree and its documents. A broken file of creation rules is an error, and so is a
+// credential in clear text; all other findings are warnings.
+func Check(fsys fs.FS, res transpile.Result, owner Owner) []transpile.Entry {
 	c := &checker{fs: fsys, rules: map[string]rules.Rules{}}
 	files := c.files()
 	for _, f := range files {
@@ -50,23 +42,11 @@ func Check(fsys fs.FS, fragments []transpile.Fragment, ignored func(file string)
 		}
 	}
 	for _, f := range files {
-		if line := c.keyLine(f); line > 0 && !ignored(f) {
-			c.add(transpile.Entry{
-				Severity: transpile.Fatal, Rule: ruleKey, File: f, Line: line,
-				Message: "the private key of age is in the repository: whoever reads the repository can decrypt its " +
-					"secrets. Move the file out of it, or let .gitignore name it. If the key was pushed, create a " +
-					"new one, run `bunsen secret rotate` on the encrypted files and replace the secrets",
-			})
-		}
-	}
-	for _, f := range files {
 		if path.Base(f) != rules.File {
 			c.file(f)
 		}
 	}
-	for _, f := range fragments {
-		c.fragment(f)
-	}
+	c.clearText(files, res.Fragments, owner, c.samples(res.Cluster))
 	return c.entries
 }
 
@@ -87,23 +67,6 @@ func (c *checker) files() []string {
 		return nil
 	})
 	return out
-}
-
-// keyLine returns the line of a file with a private key, or 0.
-func (c *checker) keyLine(file string) int {
-	info, err := fs.Stat(c.fs, file)
-	if err != nil || info.Size() > document.MaxSize {
-		return 0
-	}
-	text, err := fs.ReadFile(c.fs, file)
-	if err != nil {
-		return 0
-	}
-	at := ageKey.FindIndex(text)
-	if at == nil {
-		return 0
-	}
-	return 1 + bytes.Count(text[:at[0]], []byte("\n"))
 }
 
 func (c *checker) readRules(file string) {
@@ -190,27 +153,4 @@ func (c *checker) recipients(file string, rule rules.Rule, format document.Forma
 // less returns the names of a list that another one does not have.
 func less(list, other []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(name string) bool { return slices.Contains(other, name) })
-}
-
-// fragment warns of files with secrets in clear text.
-func (c *checker) fragment(f transpile.Fragment) {
-	config, err := machineconfig.Parse(f.MachineConfig.Spec)
-	if err != nil {
-		return // rendering reports it
-	}
-	for i, file := range config.Ignition.Storage.Files {
-		if file.Contents.Source == nil || secretref.IsUnresolved(*file.Contents.Source) {
-			continue
-		}
-		text, err := machineconfig.Contents(file.Contents)
-		if err != nil || len(text) > document.MaxSize || !secret.Is(file.Path, string(text)) {
-			continue
-		}
-		at, _ := f.Origin.Find(fmt.Sprintf("$.storage.files.%d.contents.source", i))
-		c.add(transpile.Entry{
-			Rule: ruleSecret, File: at.File, Line: at.Line, Column: at.Column,
-			Message: fmt.Sprintf("pool %s: %s has what looks like a secret in clear text: run `bunsen secret "+
-				"encrypt` on a file with it, or write ${secret:NAME/KEY} and `template: true`", f.Pool, file.Path),
-		})
-	}
 }

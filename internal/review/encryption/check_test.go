@@ -1,6 +1,7 @@
 package encryption_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,6 +9,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/policy/secret"
 	"github.com/bunsen-os/bunsen/internal/review/encryption"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
@@ -51,19 +54,20 @@ func TestFilesThatShouldBeEncryptedAreFound(t *testing.T) {
 	tree := source.Tree{Root: dir, FS: os.DirFS(dir)}
 	res := transpile.Fragments(tree)
 	var got []string
-	for _, e := range encryption.Check(tree.FS, res.Fragments, func(f string) bool { return f == "ignored.agekey" }) {
+	for _, e := range encryption.Check(tree.FS, res, encryption.Owner{
+		Ignored: func(f string) bool { return f == "ignored.agekey" },
+	}) {
 		got = append(got, e.String())
 	}
 	want := []string{
 		"other/.sops.yaml: error: creation rule 1: path_regex",
-		"prod.agekey:2: error: the private key of age is in the repository",
 		"pools/worker/clear.secret.yaml: warning: a creation rule of .sops.yaml says that this file is encrypted, " +
 			"and it is not: run `bunsen secret encrypt pools/worker/clear.secret.yaml`",
 		"pools/worker/sealed.secret.yaml: warning: age1pattmatlnr5cd75xgeq4w4wln67rzm87z3pjemavuyhgag3ausj" +
 			"sv4h3r0 can read the file, and its creation rule does not name it: run `bunsen secret rotate " +
 			"pools/worker/sealed.secret.yaml --remove age1patt",
 		"pools/worker/sealed.secret.yaml: warning: its creation rule names age1zlk",
-		"pools/worker/10-a.bu:7:9: warning: pool worker: /etc/clear.conf has what looks like a secret in clear text",
+		"prod.agekey:2:1: error: the private key of age is in the repository",
 	}
 	if len(got) != len(want) {
 		t.Fatalf("got %q\n%s", got, res.Report)
@@ -150,4 +154,108 @@ func TestEachNewRecipientIsNamed(t *testing.T) {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, c.want)
 		}
 	}
+}
+
+// Each credential in clear text is an error with its position, in whatever encoding the repository has it, unless the
+// owner marks its path as secret, or its file as a public sample.
+func TestCredentialsInClearTextAreErrors(t *testing.T) {
+	const token = "ghp_" + "zQWBuTSOoRi4A9spHcVY5ncnsDkxkJ" + "0mLq17" // GitHub's published example
+	file := func(contents string) string {
+		return "variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: /etc/app/token\n      contents:\n" +
+			"        " + contents + "\n"
+	}
+	cluster := func(annotation string) string {
+		return "apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nmetadata:\n  name: cluster\n" +
+			"  annotations: {" + annotation + "}\nspec: {}\n"
+	}
+	encoded := base64.StdEncoding.EncodeToString([]byte("x\ntoken=" + token + "\n"))
+	marks := cluster(`review.bunsen.dev/secret-paths: "/etc/app/, app.service"`)
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"a document": {
+			map[string]string{"pools/worker/10-a.bu": file("inline: token=" + token)},
+			"pools/worker/10-a.bu:7:23: error: a GitHub token in clear text: move the text to a file of its own, run `bunsen " +
+				"secret encrypt FILE`",
+		},
+		"a local file": {
+			map[string]string{"pools/worker/10-a.bu": file("local: f"), "pools/worker/f": "a\n  x=" + token},
+			"pools/worker/f:2:5: error: a GitHub token in clear text: run `bunsen secret encrypt pools/worker/f`",
+		},
+		"base64": {
+			map[string]string{"pools/worker/10-a.bu": file("source: data:;base64," + encoded)},
+			"pools/worker/10-a.bu:7:",
+		},
+		"a unit": {
+			map[string]string{"pools/worker/10-a.bu": "variant: fcos\nversion: 1.6.0\nsystemd:\n  units:\n    - name: " +
+				"app.service\n      contents: |\n        [Service]\n        Environment=X=" + token + "\n"},
+			"pools/worker/10-a.bu:8:23: error",
+		},
+		"a file that no document names": {map[string]string{"docs/x.md": token}, "docs/x.md:1:1: error"},
+		"a marked path": {
+			map[string]string{"pools/worker/10-a.bu": file("inline: token=" + token), "cluster/a.yaml": marks}, "",
+		},
+		"a marked path with a local file": {
+			map[string]string{
+				"pools/worker/10-a.bu": file("local: f"), "pools/worker/f": "a\nx=" + token, "cluster/a.yaml": marks,
+			}, "",
+		},
+		"a credential beside a marked path": {
+			map[string]string{"pools/worker/10-a.bu": file("inline: x") + "# " + token + "\n# " + token, "cluster/a.yaml": marks},
+			"pools/worker/10-a.bu:9:3: error",
+		},
+		"a public sample": {
+			map[string]string{
+				"pools/worker/10-a.bu": file("local: f"), "pools/worker/f": token, "docs/x.md": token,
+				"cluster/a.yaml": cluster(`review.bunsen.dev/public-samples: "/docs/, /pools/worker/f"`),
+			}, "",
+		},
+		"a pattern that matches nothing": {
+			map[string]string{
+				"pools/worker/10-a.bu": file("inline: x"), "cluster/a.yaml": cluster("review.bunsen.dev/public-samples: docs/x"),
+			},
+			"cluster/a.yaml:1: error: review.bunsen.dev/public-samples: pattern",
+		},
+		"what git ignores": {map[string]string{"ignored.txt": token}, ""},
+		"an encrypted file and a reference": {
+			map[string]string{"pools/worker/10-a.bu": file("source: secret:app/token")}, "",
+		},
+	} {
+		dir := t.TempDir()
+		for name, text := range c.files {
+			path := filepath.Join(dir, name)
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		tree := source.Tree{Root: dir, FS: os.DirFS(dir)}
+		res := transpile.Fragments(tree)
+		var got []string
+		for _, e := range encryption.Check(tree.FS, res, encryption.Owner{
+			Ignored: func(f string) bool { return f == "ignored.txt" },
+			Marks:   map[string]secret.Paths{"worker": marksIn(t, res)},
+		}) {
+			got = append(got, e.String())
+		}
+		if len(got) > 1 || (len(got) == 1) != (c.want != "") || len(got) == 1 && !strings.HasPrefix(got[0], c.want) ||
+			strings.Contains(strings.Join(got, ""), token) {
+			t.Errorf("%s: got %q, want %q\n%s", name, got, c.want, res.Report)
+		}
+	}
+}
+
+func marksIn(t *testing.T, res transpile.Result) (out secret.Paths) {
+	t.Helper()
+	for _, o := range res.Cluster {
+		marks, err := secret.ParsePaths(o.Object.GetAnnotations()[v1alpha1.SecretPathsAnnotation])
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, marks...)
+	}
+	return out
 }

@@ -249,7 +249,7 @@ func (l *Lineage) unknown(kind policy.ChangeKind, name string) error {
 	var meant []candidate
 	consider := func(k policy.ChangeKind, full string) {
 		if d, ok := near(name, full); ok && name != "" && (kind == "" || k == kind) {
-			meant = append(meant, candidate{plain(l.options.named(k, full)), d})
+			meant = append(meant, candidate{plain(full), d})
 		}
 	}
 	for _, x := range l.entries() {

@@ -38,7 +38,7 @@ func TestItemsAreWhatIsRendered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := New(layers, Options{Mask: func(_, content string) secret.Result { return secret.Result{Text: content} }})
+		l := New(layers, Options{Mask: func(_, content string) secret.Masked { return secret.Masked{Text: content} }})
 		if diff := cmp.Diff(valuesOf(want.Config), valuesIn(l)); diff != "" {
 			t.Fatalf("list %d of %v (-rendered +lineage):\n%s", n, want.Inputs, diff)
 		}

@@ -32,7 +32,7 @@ func (l *Lineage) item(name string, f folded) Item {
 
 // plainItem returns an item outside of Ignition.
 func (l *Lineage) plainItem(e entry, writes []write) Item {
-	out := Item{Kind: e.kind, Name: l.options.named(e.kind, e.name)}
+	out := Item{Kind: e.kind, Name: e.name}
 	last := writes[len(writes)-1]
 	a := Attribute{Name: last.leaf.name, Writer: l.writer(last, e.kind, e.name)}
 	for i, w := range writes {

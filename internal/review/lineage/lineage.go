@@ -34,10 +34,9 @@ type Layer struct {
 type Options struct {
 	// Pool is the pool's name for errors.
 	Pool string
-	// Mask masks the secrets of a content at a path. For units and drop-ins the path is the unit's name. The path is
-	// empty for kernel arguments and other values outside of files. A nil Mask hides all contents. Passwords, keys of
-	// encrypted disks and similar values are always hidden.
-	Mask func(path, content string) secret.Result
+	// Mask returns what people may see of a content at a path. The path of a unit is
+	// its name, and that of a drop-in is as app.service.d/10-a.conf. A nil Mask hides all contents. Hashes of passwords and keys of encrypted disks are always hidden.
+	Mask func(path, content string) secret.Masked
 }
 
 // Place is a position in the repository. In JSON a Place is the text `file:line:col`.

@@ -22,9 +22,9 @@ func (n Name) Noun() string { return words(n.Kind) }
 func NamesOf(l *Lineage) []Name {
 	var out []Name
 	for _, e := range l.entries() {
-		n := Name{Kind: e.kind, Shown: plain(l.options.named(e.kind, e.name)), key: e}
+		n := Name{Kind: e.kind, Shown: plain(e.name), key: e}
 		if writes := l.plain[e]; e.name == "" && len(writes) > 0 {
-			n.Shown = plain(l.options.masked(writes[len(writes)-1].leaf.raw))
+			n.Shown = plain(writes[len(writes)-1].leaf.raw)
 		}
 		out = append(out, n)
 	}

@@ -21,7 +21,7 @@ import (
 )
 
 // hideNothing shows all contents.
-func hideNothing(_, content string) secret.Result { return secret.Result{Text: content} }
+func hideNothing(_, content string) secret.Masked { return secret.Masked{Text: content} }
 
 // repositories are the examples, and every repository in the test data of the rooms before this one, by name.
 func repositories(t *testing.T) map[string]source.Tree {

@@ -86,11 +86,11 @@ func answers(t *testing.T, archive *txtar.Archive) (string, lineage.Report) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := lineage.New(layers, lineage.Options{Pool: "worker", Mask: func(path, content string) secret.Result {
+	l := lineage.New(layers, lineage.Options{Pool: "worker", Mask: func(path, content string) secret.Masked {
 		if strings.Contains(path, "token") {
-			return secret.Result{Text: secret.Hidden, Whole: true}
+			return secret.Masked{Text: secret.HiddenWithDigest(content), Hidden: true}
 		}
-		return secret.Result{Text: content}
+		return secret.Masked{Text: content}
 	}})
 	var out strings.Builder
 	var first lineage.Report

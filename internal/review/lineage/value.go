@@ -17,44 +17,29 @@ import (
 // maxShort is how many characters of a value are shown.
 const maxShort = 72
 
-// hidden are the last parts of the names of attributes that are never shown.
-var hidden = []string{"passwordHash", "keyFile", "config", "advertisement"}
+// hidden are the last parts of the names of attributes that are never shown, because their type says that they are
+// secret.
+var hidden = []string{"passwordHash", "keyFile"}
 
 // shown returns the value of a leaf for people: a short form, and also the whole text if people may read it.
 func (o Options) shown(x leaf, kind policy.ChangeKind, item string) (short, content string) {
 	last := x.name[strings.LastIndexByte(x.name, '.')+1:]
 	switch {
-	case slices.Contains(hidden, last), strings.Contains(x.name, "httpHeaders."), strings.HasPrefix(x.name, "proxy.") &&
-		strings.Contains(x.raw, "@"):
+	case slices.Contains(hidden, last):
 		return o.hidden(decoded(x)), ""
 	case strings.HasPrefix(x.name, "sshAuthorizedKeys."):
-		return o.sshKey(x.raw), ""
+		return sshKey(x.raw), ""
 	case x.resource != nil:
 		if kind != policy.KindFile {
 			item = ""
 		}
 		return o.text(item, decoded(x))
-	case kind == policy.KindUnit && (x.name == "contents" || strings.HasPrefix(x.name, "dropins.")):
+	case kind == policy.KindUnit && x.name == "contents":
 		return o.text(item, []byte(x.raw))
+	case kind == policy.KindUnit && strings.HasPrefix(x.name, "dropins."):
+		return o.text(item+".d/"+strings.TrimPrefix(x.name, "dropins."), []byte(x.raw))
 	}
-	return plain(o.masked(x.raw)), ""
-}
-
-// named returns an item's name for people. The name of a kernel argument is the argument itself, which may contain a
-// secret.
-func (o Options) named(kind policy.ChangeKind, name string) string {
-	if kind == policy.KindKargs {
-		return o.masked(name)
-	}
-	return name
-}
-
-// masked returns a value outside of files with its secrets masked.
-func (o Options) masked(value string) string {
-	if o.Mask == nil {
-		return value
-	}
-	return o.Mask("", value).Text
+	return plain(x.raw), ""
 }
 
 // hidden replaces a hidden value. The digest of a value is short, so that it shows a change but no reader can test
@@ -78,7 +63,7 @@ func decoded(x leaf) []byte {
 	return data
 }
 
-// text returns a content with its secrets masked.
+// text returns a content, or a mark in its place if it is secret.
 func (o Options) text(path string, data []byte) (short, content string) {
 	if len(data) == 0 {
 		return "(empty)", ""
@@ -89,23 +74,15 @@ func (o Options) text(path string, data []byte) (short, content string) {
 	shown := o.Mask(path, string(data))
 	text := shown.Text
 	switch {
-	case shown.Whole || slices.Equal(shown.Rules(), []string{secret.RuleFile}):
+	case shown.Hidden:
 		return o.hidden(data), ""
 	case !readable(text):
 		return digest(data) + " (binary)", ""
 	case len(text) <= maxShort && !strings.Contains(strings.TrimSuffix(text, "\n"), "\n"):
 		return strings.TrimSuffix(text, "\n"), ""
 	default:
-		return lines(text) + ", " + digest([]byte(text)) + hiddenRules(shown), text
+		return lines(text) + ", " + digest([]byte(text)), text
 	}
-}
-
-// hiddenRules returns the rules that hid a part of a text.
-func hiddenRules(shown secret.Result) string {
-	if len(shown.Findings) == 0 {
-		return ""
-	}
-	return ", hidden by rule: " + strings.Join(shown.Rules(), ", ")
 }
 
 func digest(data []byte) string {
@@ -141,18 +118,13 @@ func plain(text string) string {
 	return text
 }
 
-// sshKey shortens a public key to its type, its end and its comment. sshKey hides a text that is not a public key,
-// because it may be a private key, and it hides options, because they may set passwords.
-func (o Options) sshKey(text string) string {
+// sshKey shortens a public key to its options, its type, its end and its comment.
+func sshKey(text string) string {
 	words := strings.Fields(text)
 	i := slices.IndexFunc(words, func(w string) bool { return len(w) > 24 && strings.HasPrefix(w, "AAAA") })
 	if i < 0 {
-		return o.hidden([]byte(text))
+		return plain(text)
 	}
 	words[i] = "…" + words[i][len(words[i])-8:]
-	short := strings.Join(words, " ")
-	if o.masked(short) != short {
-		short = "(options hidden) " + strings.Join(words[max(i-1, 0):i+1], " ")
-	}
-	return plain(short)
+	return plain(strings.Join(words, " "))
 }

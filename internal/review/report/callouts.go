@@ -44,7 +44,10 @@ func writeCallouts(c review.Comparison, b *strings.Builder, room int) {
 	}, "🛈 **Fetched before the drain, by nodes of %s:** %s")
 	say(func(p review.PoolChange) []string {
 		return each(p.NewMarks, code)
-	}, "⚠ **Marks that this change adds hide nothing here:** in %s, %s is shown")
+	}, "⚠ **This change itself marks secrets, and the marks hide nothing here:** in %s at %s")
+	say(func(p review.PoolChange) []string {
+		return each(p.RemovedMarks, code)
+	}, "⚠ **This change removes marks of secrets, so that later reviews show them:** in %s at %s")
 	say(func(p review.PoolChange) []string { return each(p.CheckedOnNode, prose) }, "🛈 **In %s:** %s")
 	say(paused, "⏸ **Paused: %s.** %s")
 	say(func(p review.PoolChange) []string {

@@ -67,7 +67,7 @@ func Markdown(c review.Comparison, o MarkdownOptions) string {
 	}
 	top.WriteString(tableText(c, changed, same, limit/4))
 	if o := c.Overview; len(changed) > 0 {
-		fmt.Fprintf(&top, "**%s.**%s\n\n", countsText(o.Counts), sentence(prose(hiddenText(o.HiddenItems))))
+		fmt.Fprintf(&top, "**%s.**%s\n\n", countsText(o.Counts), sentence(prose(hiddenText(o.Hidden))))
 	}
 	writeCallouts(c, &top, limit/5)
 	bottom.WriteString(avoidMarkdown(c.AvoidReboots, limit/10))

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/bunsen-os/bunsen/internal/review"
 )
@@ -13,13 +12,12 @@ func countsText(n review.Counts) string {
 		thousands(n.Remove))
 }
 
-// hiddenText returns a text that says how many items have hidden contents, and which rules hid them: `2 hidden:
-// key-value, private-key`. hiddenText returns "" if no item has hidden contents.
-func hiddenText(h *review.HiddenItems) string {
-	if h == nil {
+// hiddenText says how many items leave out a secret; it is "" if none does.
+func hiddenText(hidden int) string {
+	if hidden == 0 {
 		return ""
 	}
-	return thousands(h.Items) + " hidden: " + strings.Join(h.Rules, ", ")
+	return thousands(hidden) + " hidden"
 }
 
 // warningText returns the position and the message of a warning.

@@ -22,8 +22,8 @@ func Summary(c review.Comparison) string {
 	if n := unreadableCount(c); n > 0 {
 		warned += ", " + count(n, "file") + " not reviewable"
 	}
-	if h := c.HiddenItems; h != nil {
-		warned += ", " + thousands(h.Items) + " hidden"
+	if c.Hidden > 0 {
+		warned += ", " + thousands(c.Hidden) + " hidden"
 	}
 	return shorten(visible(deedsOf(c)), maxSummary-len("…")-len(warned)) + warned
 }

@@ -117,7 +117,10 @@ func warnings(c review.Comparison) (out []string) {
 	say(fetchTexts, "before they are drained, nodes of POOLS download TEXT")
 	say(func(p review.PoolChange) []string {
 		return p.NewMarks
-	}, "marks that this change adds hide nothing here; in POOLS, TEXT is shown")
+	}, "this change itself marks secrets, and the marks hide nothing here; in POOLS at TEXT")
+	say(func(p review.PoolChange) []string {
+		return p.RemovedMarks
+	}, "this change removes marks of secrets, so that later reviews show them; in POOLS at TEXT")
 	say(func(p review.PoolChange) []string { return p.NewNodesOnly }, "existing nodes of POOLS will not get TEXT")
 	say(func(p review.PoolChange) []string { return noticeTexts(p) }, "in POOLS the order of merging decides: TEXT")
 	say(moving, "nodes of POOLS: TEXT")

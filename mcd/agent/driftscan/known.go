@@ -61,8 +61,7 @@ func Export(files host.Files, path string) (v1alpha1.DriftExport, error) {
 			return v1alpha1.DriftExport{}, fmt.Errorf("reading %s: %w", path, err)
 		}
 		out.Secret = known.Report.Items[at].Secret ||
-			drift.IsSecret(drift.Item{Name: path, Step: plan.Step{Before: host.Value{Entry: is}}}, nil, nil,
-				out.Contents)
+			drift.IsSecret(drift.Item{Name: path, Step: plan.Step{Before: host.Value{Entry: is}}}, nil)
 	}
 	return out, nil
 }
