@@ -110,7 +110,7 @@ func Register(mgr ctrl.Manager, cfg Config) error {
 	src := &gitsource.Controller{
 		Client: c, Live: live, Open: cfg.Open, Namespace: cfg.SecretsNamespace,
 		Transpiler: &transpile.Transpiler{LargeFiles: cfg.Defaults.LargeFiles},
-		Now: cfg.Now, Events: events,
+		Now:        cfg.Now, Events: events,
 		Applier: &applier.Applier{Client: c, Live: live, Now: cfg.Now, Events: events, Contents: stored},
 		Slots:   make(gitsource.Slots, maxConcurrentApplies), FirstListing: firstListing,
 	}
