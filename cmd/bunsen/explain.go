@@ -23,7 +23,7 @@ func explainCommand() *cobra.Command {
 		Long: `Show the value of a file, unit, drop-in, user, group, kernel argument, extension or the OS image of a pool. For each attribute
 of this item, show the line that set it, the line's commit and author, and the earlier value that the line replaced.
 
-bunsen hides contents that look like a secret: it shows a digest and "(hidden)".
+bunsen hides what documents declare as secret: it shows a digest and "(hidden)".
 
 Exit codes: 0 found, 2 invalid input, or no item of this name.`,
 		Example: `  bunsen explain /etc/chrony.conf --pool worker

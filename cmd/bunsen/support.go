@@ -14,8 +14,8 @@ func supportBundleCommand() *cobra.Command {
 		Long: `Write one tar.gz with the state of Bunsen on a cluster. The archive has the output of bunsen status and bunsen why, the objects
 of Bunsen, Nodes, events, Leases, and the logs of Bunsen's pods.
 
-The bundle never has Secrets, or the contents of files and units. bunsen masks secrets in objects and logs by the rules of
-docs/review.md. No rule finds every secret, so read the files before you send them. The file left-out.txt lists what the bundle
+The bundle never has Secrets, or the contents of files and units. It has their sizes. bunsen does not
+search objects and logs for other secrets, so read the files before you send them. The file left-out.txt lists what the bundle
 does not have, for example because you may not read an object.
 
 Exit codes: 0 written, 2 invalid input or the file exists, 3 cluster unreachable.`,

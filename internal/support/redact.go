@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// contentFields are the fields with contents: of files, units and drop-ins, of a RevisionContent and of a ConfigMap, and
-// the sections of an Ignition config, which an annotation may have too.
+// contentFields are the fields with contents: of files, units and drop-ins, of a RevisionContent and of a ConfigMap,
+// and the sections of an Ignition config, which an annotation may have too.
 var contentFields = map[string]bool{
 	"source": true, "contents": true, "inline": true, "passwordHash": true, "keyFile": true, "httpHeaders": true,
 	"data": true, "binaryData": true, "stringData": true,

@@ -26,8 +26,8 @@ func IsSecret(it Item, marked secret.Paths) bool {
 }
 
 // Diff returns the difference of a path for users who may read root's files on the node: a header with the differing
-// mode and owner, then a unified diff. The diff hides a file that is secret, and shows only the sizes of binary or large
-// files.
+// mode and owner, then a unified diff. The diff hides a file that is secret, and shows only the sizes of binary or
+// large files.
 func Diff(v Result, config string, expected, actual []byte) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n", v.String())

@@ -15,9 +15,9 @@ import (
 
 // AtFirstBoot returns a config without the secrets that the server withheld from a machine's first config. AtFirstBoot
 // leaves out files, contents of units, drop-ins and passwords that do not exist on the machine, or that are marked as
-// secret and differ from the config, and hard links to such files. All other differences are drift, so they stay in the config.
-// The result follows from the machine alone, because a server may treat other contents as secret than this daemon. The
-// parameter observed must cover ScopeOf the config.
+// secret and differ from the config, and hard links to such files. All other differences are drift, so they stay in the
+// config. The result follows from the machine alone, because a server may treat other contents as secret than this
+// daemon. The parameter observed must cover ScopeOf the config.
 func AtFirstBoot(whole Config, accounts host.Accounts, observed host.State) machineconfig.Config {
 	c := machineconfig.Flattened(whole.Config)
 	b := firstBootConfig{

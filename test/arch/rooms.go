@@ -123,9 +123,7 @@ var Rooms = []Room{
 	{"internal/policy/registries", Pure, list("api/..."), libs(ignition, list("github.com/BurntSushi/toml")), "whether a change of registries.conf can move an image follows from the two files"},
 	{"internal/policy/distribution", Pure, nil, nil, "what distributions differ in is one table, for the default policy, the daemon and the documentation"},
 	{"internal/policy", Pure, list("api/...", "internal/policy/distribution", "internal/policy/registries"), libs(kubeTypes, ignition), "what a change costs is asked by reconcile, mcd and review alike, so it lies below all of them"},
-	{"internal/policy/secret/classify", Pure, nil, nil, "whether a key or a value is a secret follows from its text alone"},
-	{"internal/policy/secret/syntax", Pure, nil, nil, "words and keys of a line follow from the line alone"},
-	{"internal/policy/secret", Pure, list("internal/policy/secret/classify", "internal/policy/secret/syntax"), nil, "what is a secret is asked wherever a content is printed, served or compared, so it lies below all of them"},
+	{"internal/policy/secret", Pure, nil, nil, "what is a secret is asked wherever a content is printed, served or compared, so it lies below all of them"},
 	{"internal/sops/rules", Pure, list("internal/sops/document"), yaml, "which keys a file is encrypted for follows from the repository, with and without keys"},
 	{"internal/sops/document", Pure, nil, yaml, "which keys of an encrypted file changed is asked in reviews, where no key is"},
 	{"internal/sops", Pure, list("internal/sops/document"), list("filippo.io/age"), "the only room that decrypts: the server and the command line link it, the controller and the daemon do not"},
@@ -173,9 +171,9 @@ var Rooms = []Room{
 	{"reconcile/controller/secretrevisions", Shell, list("api/...", "reconcile/rollout/poolstate", "reconcile/controller/kube"), libs(kubeTypes, kubeClient), "one ConfigMap says which secrets nodes may be assigned; no Secret is read"},
 	{"internal/review", Pure, list("api/...", "internal/policy", "internal/policy/secret", "source", "transpile", "transpile/origin", "reconcile/render", "reconcile/render/cache", "reconcile/rollout/...", "reconcile/drain", "reconcile/status", "internal/review/cluster", "internal/review/content", "internal/review/downloads", "internal/review/encryption", "internal/review/lineage", "mcs", "mcd/plan", "mcd/host"), libs(kubeTypes, ignition, yaml), "a preview is made of everybody's pure functions, and of no shell"},
 
-	{"internal/review/cluster", Pure, list("api/...", "internal/policy", "internal/policy/secret", "transpile"), kubeTypes, "objects of cluster/ are compared by their fields, not by a rendered config"},
-	{"internal/review/encryption", Reader, list("api/...", "internal/policy/secret", "internal/sops/document", "internal/sops/rules", "transpile"), nil, "which files should be encrypted follows from the repository; only commands for people ask"},
-	{"internal/review/downloads", Pure, list("api/...", "internal/policy/secret"), ignition, "what nodes download follows from two configs and the sizes of stored files; the network is not asked"},
+	{"internal/review/cluster", Pure, list("api/...", "internal/policy", "transpile"), kubeTypes, "objects of cluster/ are compared by their fields, not by a rendered config"},
+	{"internal/review/encryption", Reader, list("api/...", "internal/policy/secret", "internal/review/cluster", "internal/sops/document", "internal/sops/rules", "transpile", "transpile/origin"), nil, "which files should be encrypted follows from the repository; only commands for people ask"},
+	{"internal/review/downloads", Pure, list("api/..."), ignition, "what nodes download follows from two configs and the sizes of stored files; the network is not asked"},
 	{"internal/review/content", Pure, list("api/...", "internal/sops/document", "internal/policy", "internal/policy/secret", "internal/review/downloads"), libs(ignition), "what differs in an item is read without knowing who asks"},
 	{"internal/review/report", Pure, list("api/...", "internal/policy", "internal/review", "internal/review/cluster", "internal/review/downloads"), nil, "a comparison is written by who knows all of it, and by nobody who compares"},
 	{"internal/review/annotate", Pure, list("api/...", "transpile"), nil, "a finding is written for each system that shows it; what it says is decided elsewhere"},
@@ -192,7 +190,7 @@ var Rooms = []Room{
 	{"config", Data, nil, nil, "the manifests, for programs that install them"},
 	{"internal/install", Pure, list("api/v1alpha1"), libs(kubeTypes, yaml, list("github.com/Masterminds/semver/v3", "sigs.k8s.io/kustomize/")), "what an installation needs follows from the manifests, the options and what was read from the cluster"},
 
-	{"internal/support", Pure, list("internal/policy/secret"), libs(kubeTypes, yaml), "what leaves a cluster in a support bundle is decided and masked in one place"},
+	{"internal/support", Pure, nil, libs(kubeTypes, yaml), "what leaves a cluster in a support bundle is decided and masked in one place"},
 
 	{"internal/terminal", Pure, list("api/safetext"), nil, "how text fits on a terminal does not depend on what it says"},
 	{"internal/inspect/fleet", Pure, list("api/...", "internal/policy/...", "source", "reconcile/rollout/...", "internal/terminal"), kubeTypes, "what a user reads of pools and nodes follows from their objects; why a node waits is asked of the rollout itself"},

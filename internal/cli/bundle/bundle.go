@@ -79,8 +79,8 @@ func (k *Collection) Run(cmd *cobra.Command) error {
 	if err := k.write(c.Bundle, cmd.OutOrStdout()); err != nil {
 		return err
 	}
-	_, err = fmt.Fprint(cmd.ErrOrStderr(), safetext.Lines(fmt.Sprintf("wrote %d files to %s. Secrets are masked by "+
-		"rules; read the files before you send them. left-out.txt lists what is missing.\n", c.Len()+1, k.output)))
+	_, err = fmt.Fprint(cmd.ErrOrStderr(), safetext.Lines(fmt.Sprintf("wrote %d files to %s. It has no contents of "+
+		"files and units; read it before you send it. left-out.txt lists what is missing.\n", c.Len()+1, k.output)))
 	return err
 }
 

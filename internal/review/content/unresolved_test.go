@@ -41,7 +41,7 @@ func TestADifferenceShowsReferencesAndNoValue(t *testing.T) {
 	}{
 		"another key": {"${secret:app/a}", "${secret:app/b}", "-${secret:app/a}\n+${secret:app/b}\n", nil},
 		"a clear password becomes a reference": {
-			"", "user=a\npassword=${secret:app/a}\n", "-password=hunter2\n+password=${secret:app/a}\n", // it is in clear text in git
+			"", "user=a\npassword=${secret:app/a}\n", "-password=hunter2\n+password=${secret:app/a}\n",
 			nil,
 		},
 		"a marked path": {"x=hunter2 ${secret:app/a}", "x=hunter2 ${secret:app/b}", "-${secret:app/a}\n+${secret:app/b}\n", secret.Paths{"/etc/app.yaml"}},

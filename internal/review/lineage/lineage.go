@@ -34,8 +34,9 @@ type Layer struct {
 type Options struct {
 	// Pool is the pool's name for errors.
 	Pool string
-	// Mask returns what people may see of a content at a path. The path of a unit is
-	// its name, and that of a drop-in is as app.service.d/10-a.conf. A nil Mask hides all contents. Hashes of passwords and keys of encrypted disks are always hidden.
+	// Mask returns what people may see of a content at a path. The path of a unit is its name, and that of a drop-in is
+	// as app.service.d/10-a.conf. A nil Mask hides all contents. Hashes of passwords and keys of encrypted disks are
+	// always hidden.
 	Mask func(path, content string) secret.Masked
 }
 
