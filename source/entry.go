@@ -2,6 +2,7 @@ package source
 
 import (
 	"bytes"
+	"crypto/sha1" // git's own names of objects
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -120,7 +121,18 @@ func RefusePath(p string) string {
 }
 
 // Refuse records an entry as refused.
-func (v *Inventory) Refuse(p, why string) { v.refused = append(v.refused, Refusal{Path: p, Why: why}) }
+func (v *Inventory) Refuse(p, why string) { v.RefuseTarget(p, why, "") }
+
+// RefuseTarget records an entry as refused that stands for something else: a submodule for a commit, a symbolic link
+// for the git blob with its text. An empty target is unknown.
+func (v *Inventory) RefuseTarget(p, why, target string) {
+	v.refused = append(v.refused, Refusal{Path: p, Why: why, Target: target})
+}
+
+// BlobOf returns the name of the git blob with a text.
+func BlobOf(text string) string {
+	return fmt.Sprintf("%x", sha1.Sum(fmt.Appendf(nil, "blob %d\x00%s", len(text), text)))
+}
 
 // Admit adds a file's size before its content is read. The error is a Stalled InvalidTree fault that names the file.
 func (v *Inventory) Admit(p string, size int64) error {
@@ -143,7 +155,8 @@ const LFSPointer = "Git LFS pointer, and the content is not in the repository: c
 // Add records a file's content. Add returns false, and refuses the file, for a Git LFS pointer.
 func (v *Inventory) Add(p string, executable bool, content []byte) bool {
 	if bytes.HasPrefix(content, []byte("version https://git-lfs.github.com/spec/")) && len(content) < 1024 {
-		v.Refuse(p, LFSPointer)
+		sum := sha256.Sum256(content)
+		v.RefuseTarget(p, LFSPointer, hex.EncodeToString(sum[:]))
 		return false
 	}
 	v.files = append(v.files, file{p, executable, sha256.Sum256(content)})
@@ -162,14 +175,31 @@ func (v *Inventory) Digest() string {
 	slices.SortFunc(v.files, func(a, b file) int { return strings.Compare(a.path, b.path) })
 	h := sha256.New()
 	for _, f := range v.files {
-		mode := "0644"
-		if f.executable {
-			mode = "0755"
-		}
 		// A path contains no NUL, so different inventories write different bytes.
-		fmt.Fprintf(h, "%s %x %s\x00", mode, f.sum, f.path)
+		fmt.Fprintf(h, "%s %s\x00", f.state(), f.path)
 	}
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+}
+
+// state is the file's mode and the digest of its content.
+func (f file) state() string {
+	mode := "0644"
+	if f.executable {
+		mode = "0755"
+	}
+	return fmt.Sprintf("%s %x", mode, f.sum)
+}
+
+// Entries lists all files and refused entries by path, in no order.
+func (v *Inventory) Entries() map[string]Entry {
+	out := make(map[string]Entry, len(v.files)+len(v.refused))
+	for _, f := range v.files {
+		out[f.path] = Entry{State: f.state()}
+	}
+	for _, r := range v.refused {
+		out[r.Path] = Entry{State: r.Target, Refused: r.Why}
+	}
+	return out
 }
 
 // Refused lists the refused entries in lexical order of paths.

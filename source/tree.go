@@ -16,7 +16,21 @@ type Tree struct {
 	Digest string
 	// Refused lists the refused entries, by path in lexical order.
 	Refused []Refusal
+	// Entries are the files and the refused entries, by path. Entries is nil for a tree that a store has kept.
+	Entries map[string]Entry
 }
+
+// Entry is what a commit has at one path.
+type Entry struct {
+	// State changes together with the entry: it has the mode and the digest of a file, and the target of a refused
+	// entry. It is empty where the target is unknown.
+	State string
+	// Refused is the reason why the entry is refused, or "" for a file.
+	Refused string
+}
+
+// SubmoduleWhy is the reason with which a submodule is refused.
+const SubmoduleWhy = "submodule"
 
 // Destination is where the files of a tree are written.
 type Destination struct {
@@ -33,4 +47,7 @@ type Refusal struct {
 	Path string
 	// Why is the reason: "symbolic link", "submodule", "name holds a control character".
 	Why string
+	// Target is what the entry stands for: the commit of a submodule, the git blob with the text of a symbolic link, the
+	// digest of a Git LFS pointer. Target is empty where that is unknown.
+	Target string `json:",omitempty"`
 }

@@ -126,17 +126,19 @@ func findPools(repo repository, found *origin.Findings) []string {
 	return pools
 }
 
-// reportRefused reports the entries that are not in the tree. A refused entry below pools/ or cluster/ is an error,
-// because a document would be missing silently. Elsewhere, it is a warning, because a document that refers to it has an
-// error of its own.
+// reportRefused reports the entries that are not in the tree. A refused entry that Bunsen would read by its place is an
+// error, because a document would be missing silently: an object of cluster/, the directory of a pool, its documents,
+// its directory nodes/ and the directories there. Elsewhere, it is a warning, because a document that refers to it has
+// an error of its own.
 func reportRefused(repo repository, found *origin.Findings) {
 	rest := 0
 	for _, e := range repo.tree.Refused {
 		at := origin.Pos{File: e.Path}
-		top, _, _ := strings.Cut(e.Path, "/")
+		names := strings.Split(e.Path, "/")
+		isBelow := names[0] == poolsDir || names[0] == cluster.Dir
+		isNodes := names[0] == poolsDir && len(names) <= 4 && len(names) > 2 && names[2] == nodesDir
 		switch {
-		case isDocument(e.Path) && (top == poolsDir || top == cluster.Dir) || strings.Count(e.Path, "/") == 1 &&
-			top == poolsDir || e.Path == poolsDir || e.Path == cluster.Dir:
+		case isBelow && (len(names) == 1 || isDocument(e.Path)), len(names) == 2 && names[0] == poolsDir, isNodes:
 			found.Errorf(at, "refused-entry", "%s: not read; put the file or directory itself here", e.Why)
 		case rest < maxRefusedWarnings:
 			rest++

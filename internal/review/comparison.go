@@ -18,6 +18,8 @@ type Comparison struct {
 	HeadCommit *Commit `json:"headCommit,omitempty"`
 	// Changes are the changes in cluster/ that no rendered config has.
 	cluster.Changes
+	// FileChanges are the changes of files that no rendered config has.
+	FileChanges
 	// Readers are the changes of who can read the secrets of the repository.
 	Readers
 	// Overview summarizes all pools.
@@ -205,12 +207,12 @@ type Content struct {
 	Hidden bool `json:"hidden,omitempty"`
 }
 
-// Changed reports whether any pool, its nodes or the disruption policy changes.
+// Changed reports whether any pool, its nodes, the disruption policy or a submodule changes.
 func (c Comparison) Changed() bool {
 	if len(c.NewRecipients)+len(c.CreationRules) > 0 {
 		return true
 	}
-	if len(c.Policy)+len(c.MachineConfigPools)+len(c.ClusterObjects) > 0 {
+	if len(c.Policy)+len(c.MachineConfigPools)+len(c.ClusterObjects)+len(c.Submodules) > 0 {
 		return true
 	}
 	for i := range c.Pools {

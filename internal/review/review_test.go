@@ -2,7 +2,9 @@ package review_test
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/internal/review/cluster"
+	"github.com/bunsen-os/bunsen/internal/review/encryption"
 	"github.com/bunsen-os/bunsen/internal/review/report"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	rendercache "github.com/bunsen-os/bunsen/reconcile/render/cache"
@@ -25,7 +28,7 @@ var update = flag.Bool("update", false, "rewrite the goldens; read the diff")
 // tree writes the files of an archive below a prefix to disk, as a tree.
 func tree(t *testing.T, a *txtar.Archive, prefix string) source.Tree {
 	t.Helper()
-	root := t.TempDir()
+	root, inventory := t.TempDir(), source.NewInventory(source.Limits{})
 	for _, f := range a.Files {
 		name, ok := strings.CutPrefix(f.Name, prefix+"/")
 		if !ok {
@@ -38,8 +41,11 @@ func tree(t *testing.T, a *txtar.Archive, prefix string) source.Tree {
 		if err := os.WriteFile(path, f.Data, 0o644); err != nil {
 			t.Fatal(err)
 		}
+		inventory.Add(name, false, f.Data)
 	}
-	return source.Tree{Root: root, FS: os.DirFS(root), Digest: "sha256:" + t.Name() + prefix}
+	return source.Tree{
+		Root: root, FS: os.DirFS(root), Digest: "sha256:" + t.Name() + prefix, Entries: inventory.Entries(),
+	}
 }
 
 func side(t *testing.T, a *txtar.Archive, name string) (review.Side, transpile.Result) {
@@ -58,27 +64,39 @@ func side(t *testing.T, a *txtar.Archive, name string) (review.Side, transpile.R
 // compared reads base/ and head/ of an archive and compares them under head's policy.
 func compared(t *testing.T, a *txtar.Archive) review.Comparison {
 	t.Helper()
-	base, before := side(t, a, "base")
-	head, after := side(t, a, "head")
-	was, err := cluster.PolicyOf(before)
+	c, err := compare(t, a)
 	if err != nil {
 		t.Fatal(err)
 	}
-	is, err := cluster.PolicyOf(after)
-	if err != nil {
-		t.Fatal(err)
+	return c
+}
+
+// compare is compared, with the error of a side that cannot be rendered.
+func compare(t *testing.T, a *txtar.Archive) (review.Comparison, error) {
+	t.Helper()
+	var sides [2]review.Side
+	var files [2]review.Files
+	var states [2]cluster.State
+	var roots [2]string
+	for i, name := range []string{"base", "head"} {
+		tree := tree(t, a, name)
+		res := transpile.Fragments(tree)
+		if res.Report.Fatal() {
+			return review.Comparison{}, fmt.Errorf("%s:\n%s", name, res.Report)
+		}
+		r := review.Render(res, &rendercache.Renderer{}, render.Defaults{})
+		p, policyErr := cluster.PolicyOf(res)
+		pools, poolsErr := cluster.PoolsOf(res)
+		if err := errors.Join(r.Err, policyErr, poolsErr); err != nil {
+			return review.Comparison{}, err
+		}
+		roots[i] = tree.Root
+		sides[i], files[i] = r.Side(name), review.Files{Entries: tree.Entries, Reads: res.Reads}
+		states[i] = cluster.State{Policy: p, Pools: pools, Objects: res.Cluster}
 	}
-	c := review.Compare(base, head, is)
-	had, err := cluster.PoolsOf(before)
-	if err != nil {
-		t.Fatal(err)
-	}
-	has, err := cluster.PoolsOf(after)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c.WithCluster(cluster.Compare(cluster.State{Policy: was, Pools: had, Objects: before.Cluster},
-		cluster.State{Policy: is, Pools: has, Objects: after.Cluster}))
+	c := review.Compare(sides[0], sides[1], states[1].Policy)
+	readers := encryption.Compare(encryption.Read(os.DirFS(roots[0])), encryption.Read(os.DirFS(roots[1])))
+	return c.WithReaders(readers).WithCluster(cluster.Compare(states[0], states[1])).WithFiles(files[0], files[1]), nil
 }
 
 // TestComparisons replays testdata: a repository before (base/) and after (head/), and what a reviewer is shown.

@@ -91,6 +91,7 @@ func TestTheReviewSaysHowMuchNodesDownload(t *testing.T) {
 	} {
 		t.Run(says, func(t *testing.T) {
 			var renderings review.Renderings
+			renderings.AllowLargeFiles(true)
 			sides := map[string]review.Side{}
 			for name, files := range map[string]fstest.MapFS{"base": c.base, "head": c.head} {
 				files["pools/worker/00-motd.bu"] = &fstest.MapFile{Data: []byte("variant: fcos\nversion: 1.6.0\n" +

@@ -181,9 +181,12 @@ func TestHostileTreesAreRefusedEntryByEntry(t *testing.T) {
 		{Path: `"` + strings.Repeat("n", 60) + `…"`, Why: "the name has 300 bytes, at most 255"},
 		{Path: "fine", Why: "the folder has two entries of this name"},
 		{Path: `folder/".."`, Why: "the name stands for another folder"},
-		{Path: "lfs", Why: source.LFSPointer},
-		{Path: "link", Why: "symbolic link"},
-		{Path: "module", Why: "submodule"},
+		{
+			Path: "lfs", Why: source.LFSPointer,
+			Target: "7d93a712a105dccde1f79597c38a71bdb4a4ead9c9a8e71a8dcd4cfca625a97e",
+		},
+		{Path: "link", Why: "symbolic link", Target: "e5e29bb3afde8c512bb395393b8723406f6a99b8"},
+		{Path: "module", Why: source.SubmoduleWhy, Target: "1234567890123456789012345678901234567890"},
 	}
 	web := serveHTTPS(t, r.root)
 	for name, remote := range map[string]*git.Remote{

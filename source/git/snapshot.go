@@ -118,7 +118,7 @@ func (s *Snapshot) Materialise(ctx context.Context, path string, into source.Des
 	}
 	return source.Tree{
 		Commit: s.commit, Root: into.Dir, FS: os.DirFS(into.Dir),
-		Digest: w.inventory.Digest(), Refused: w.inventory.Refused(),
+		Digest: w.inventory.Digest(), Refused: w.inventory.Refused(), Entries: w.inventory.Entries(),
 	}, nil
 }
 
@@ -216,7 +216,7 @@ func (w *walk) entry(p string, e object.TreeEntry, into *files.Directory) error 
 	case filemode.Regular, filemode.Deprecated, filemode.Executable:
 		return w.file(p, e, into)
 	case filemode.Symlink:
-		w.inventory.Refuse(p, "symbolic link")
+		w.inventory.RefuseTarget(p, "symbolic link", e.Hash.String())
 	case filemode.Submodule:
 		return w.submodule(p, e, into)
 	default:

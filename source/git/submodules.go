@@ -69,12 +69,12 @@ func (at *place) pathOf(p string) string {
 func (w *walk) submodule(p string, e object.TreeEntry, into *files.Directory) error {
 	all := w.at.submodules
 	if all == nil {
-		w.inventory.Refuse(p, "submodule")
+		w.inventory.RefuseTarget(p, source.SubmoduleWhy, e.Hash.String())
 		return nil
 	}
 	address, err := w.addressOf(p)
 	if err != nil {
-		w.inventory.Refuse(p, "submodule: "+err.Error())
+		w.inventory.RefuseTarget(p, source.SubmoduleWhy+": "+err.Error(), e.Hash.String())
 		return nil
 	}
 	if all.count++; all.count > maxSubmodules {

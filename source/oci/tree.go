@@ -72,7 +72,7 @@ func (r *Remote) Tree(ctx context.Context, picked source.Picked, path string,
 	}
 	return source.Tree{
 		Commit: commit, Root: into.Dir, FS: os.DirFS(into.Dir),
-		Digest: inventory.Digest(), Refused: inventory.Refused(),
+		Digest: inventory.Digest(), Refused: inventory.Refused(), Entries: inventory.Entries(),
 	}, nil
 }
 

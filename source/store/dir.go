@@ -28,7 +28,7 @@ func OpenDir(ctx context.Context, dir, into string, l source.Limits) (source.Tre
 	}
 	return source.Tree{
 		Root: into, FS: os.DirFS(into),
-		Digest: s.Digest(), Refused: s.Refused(),
+		Digest: s.Digest(), Refused: s.Refused(), Entries: s.Entries(),
 	}, nil
 }
 
@@ -101,14 +101,18 @@ func (s *scan) entry(p string, t fs.FileMode) error {
 	switch {
 	case t.IsDir():
 		if _, err := s.from.Lstat(path.Join(p, ".git")); err == nil {
-			s.inventory.Refuse(p, "submodule")
+			s.inventory.Refuse(p, source.SubmoduleWhy)
 			return nil
 		}
 		return s.folder(p)
 	case t.IsRegular():
 		return s.file(p)
 	case t&fs.ModeSymlink != 0:
-		s.inventory.Refuse(p, "symbolic link")
+		text, err := s.from.Readlink(p)
+		if err != nil {
+			return err
+		}
+		s.inventory.RefuseTarget(p, "symbolic link", source.BlobOf(text))
 	default:
 		s.inventory.Refuse(p, "not a regular file")
 	}

@@ -130,7 +130,7 @@ func (s *Store) Put(k Key, fill func(into source.Destination) (source.Tree, erro
 	if err := moveTree(dir, root, tree.Digest); err != nil {
 		return source.Tree{}, fmt.Errorf("storing a tree: %w", err)
 	}
-	tree.Root, tree.FS = root, os.DirFS(root)
+	tree.Root, tree.FS, tree.Entries = root, os.DirFS(root), nil // Only comparisons of commits need the list.
 	if err := s.write(k, tree); err != nil {
 		return source.Tree{}, err
 	}

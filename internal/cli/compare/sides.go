@@ -263,7 +263,7 @@ func (c Comparison) evaluate(from, to side, facts review.Facts) (review.Comparis
 	}
 	out = out.WithCluster(cluster.Compare(cluster.State{Policy: from.policy, Pools: from.pools, Objects: from.objects},
 		cluster.State{Policy: to.policy, Pools: to.pools, Objects: to.objects}))
-	return out.WithFacts(facts), nil
+	return out.WithFiles(from.files(), to.files()).WithFacts(facts), nil
 }
 
 // side is a side of a comparison together with its disruption policy.
@@ -277,7 +277,11 @@ type side struct {
 	result  transpile.Result
 	// readers are who can read the side's secrets.
 	readers encryption.State
+	// entries are the entries of the tree; nil for a cluster.
+	entries map[string]source.Entry
 }
+
+func (c *side) files() review.Files { return review.Files{Entries: c.entries, Reads: c.result.Reads} }
 
 // rendered stores the rendered pools of the side.
 func (c *side) rendered(r review.Rendering) error {
@@ -301,7 +305,7 @@ func (c Comparison) read(ctx context.Context, memory *review.Renderings, name st
 	if err != nil {
 		return side{}, cli.Invalid(err)
 	}
-	out := side{Side: review.Side{Name: name, Folder: c.At.Folder()}, result: res}
+	out := side{Side: review.Side{Name: name, Folder: c.At.Folder()}, result: res, entries: tree.Entries}
 	if err := folders.Checked(out.result, review.Rendering{}); err != nil {
 		return side{}, err
 	}

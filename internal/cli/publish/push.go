@@ -109,7 +109,7 @@ func (p Push) Run(ctx context.Context, address string) (Result, error) {
 
 func leftOut(refused []source.Refusal) (out []LeftOut) {
 	for _, r := range refused {
-		out = append(out, LeftOut(r))
+		out = append(out, LeftOut{Path: r.Path, Why: r.Why})
 	}
 	return out
 }

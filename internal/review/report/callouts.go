@@ -28,6 +28,9 @@ func writeCallouts(c review.Comparison, b *strings.Builder, room int) {
 	for _, w := range c.Warnings {
 		all = append(all, "⚠ **Warning:** "+prose(warningText(w)))
 	}
+	for _, text := range submoduleTexts(c) {
+		all = append(all, "⚠ **Not in this review:** "+prose(text))
+	}
 	for _, level := range []policy.Disruption{policy.Reboot, policy.Drain} {
 		say(func(p review.PoolChange) []string {
 			return reasonsFor(p, level, func(it review.Item) string { return causeMarkdown(it) })

@@ -71,6 +71,10 @@ func Markdown(c review.Comparison, o MarkdownOptions) string {
 	}
 	writeCallouts(c, &top, limit/5)
 	bottom.WriteString(avoidMarkdown(c.AvoidReboots, limit/10))
+	if len(c.WithoutEffect) > 0 {
+		fmt.Fprintf(&bottom, "**Changed without an effect on nodes:** %s.\n\n",
+			atMost(codes(c.WithoutEffect), limit/10, count(len(c.WithoutEffect), "file")))
+	}
 	if c.Undo != "" {
 		words := atMost(undoMarkdown(c), limit/10, "go back to the base")
 		fmt.Fprintf(&bottom, "**Undo:** %s. Nodes that have not taken the change by then do nothing.\n", words)

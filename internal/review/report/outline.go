@@ -25,6 +25,8 @@ type Outline struct {
 	Costs []Cost
 	// Unchanged names the pools without a change. Unchanged is empty if every pool changes.
 	Unchanged string
+	// WithoutEffect names the changed files that change nothing on nodes. WithoutEffect is empty if there are none.
+	WithoutEffect string
 	// Undo is the command that reverts the change. Undo is empty if nothing changes.
 	Undo string
 	// Sum is the last line of the text. It says how many items change.
@@ -94,6 +96,7 @@ func OutlineOf(c review.Comparison) Outline {
 		o.Costs = append(o.Costs, poolCost(p))
 	}
 	o.Unchanged, o.Undo = safetext.Line(strings.Join(same, ", ")), safetext.Line(c.Undo)
+	o.WithoutEffect = safetext.Line(withoutEffectText(c))
 	switch {
 	case len(c.Pools) == 0:
 		o.Sum = "No pools on either side."

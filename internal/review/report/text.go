@@ -29,7 +29,7 @@ func Text(c review.Comparison, s Style) string {
 	for _, w := range o.Warnings {
 		fmt.Fprintf(&b, "%s\n", s.red("! "+w))
 	}
-	if len(o.Pools)+len(c.Warnings) > 0 {
+	if len(o.Pools)+len(o.Warnings) > 0 {
 		b.WriteString("\n")
 	}
 	for _, g := range o.Groups {
@@ -56,6 +56,9 @@ func Text(c review.Comparison, s Style) string {
 	}
 	if o.Unchanged != "" {
 		fmt.Fprintf(&b, "unchanged: %s\n", o.Unchanged)
+	}
+	if o.WithoutEffect != "" {
+		fmt.Fprintf(&b, "changed without an effect on nodes: %s\n", o.WithoutEffect)
 	}
 	if o.Undo != "" {
 		fmt.Fprintf(&b, "undo: %s\n", o.Undo)
@@ -108,6 +111,9 @@ func warnings(c review.Comparison) (out []string) {
 	}, "this change itself allows contents that no reviewer can read; in POOLS at TEXT")
 	for _, w := range c.Warnings {
 		out = append(out, safetext.Line("warning: "+warningText(w)))
+	}
+	for _, text := range submoduleTexts(c) {
+		out = append(out, safetext.Line(text))
 	}
 	for _, level := range []policy.Disruption{policy.Reboot, policy.Drain} {
 		say(because(level), level.String()+" of POOLS because of TEXT")

@@ -161,11 +161,40 @@ func nothing(c review.Comparison) string {
 		return "No rendered change, but from the next rollout on, another number of nodes is out of service at once."
 	case len(c.ClusterObjects) > 0:
 		return "No rendered change, but objects of cluster/ change."
+	case len(c.Submodules) > 0:
+		return "No rendered change in the files that this review reads, but " +
+			count(len(c.Submodules), "submodule") + " with other files."
 	}
 	if changes := notRendered(c); changes != "" {
 		return "No rendered change, but " + changes + "."
 	}
 	return "No rendered change: nothing will be rolled out."
+}
+
+// submoduleTexts has a text for each submodule that another commit is named for.
+func submoduleTexts(c review.Comparison) (out []string) {
+	for _, s := range c.Submodules {
+		text := "the submodule " + s.Path
+		switch from, to := review.ShortHash(s.From), review.ShortHash(s.To); {
+		case s.From == "":
+			text += " at " + to + " is new"
+		case s.To == "":
+			text += " at " + from + " is removed"
+		default:
+			text += " is " + to + " instead of " + from
+		}
+		out = append(out, text+": this review does not read its files, and a GitSource that includes submodules does")
+	}
+	return out
+}
+
+// withoutEffectText names the changed files that change nothing on nodes, or is "".
+func withoutEffectText(c review.Comparison) string {
+	names := slices.Clone(c.WithoutEffect)
+	if more := len(names) - maxNames; more > 0 {
+		names = append(names[:maxNames], thousands(more)+" more")
+	}
+	return enumerate(names)
 }
 
 // noConfigText is the text in place of the rendered name, for a pool that no longer has a rendered config.
