@@ -21,8 +21,8 @@ func validateCommand() *cobra.Command {
 		Use: "validate [DIR]", Short: "Check a config repository: every problem, with file:line:col",
 		GroupID: "offline",
 		Long: `Check a config repository: every document, every overlay, and the rendered config of each pool. For each problem, bunsen prints
-the file and line, what is wrong and how to fix it. Warnings do not make a repository invalid. bunsen also warns of secrets in clear
-text, and of files whose encryption differs from the rules in .sops.yaml.
+the file and line, what is wrong and how to fix it. Warnings do not make a repository invalid. bunsen refuses credentials in
+clear text, and warns of files whose encryption differs from the rules in .sops.yaml.
 
 Exit codes: 0 valid, 2 invalid.`,
 		Example: `  # The directory that holds pools/
