@@ -31,12 +31,16 @@ var reviewedPlaces = []place{
 	}, exact: []string{"/etc/systemd/system.conf", "/etc/rc.local"}, within: []string{
 		"/.config/systemd/", "/.config/containers/systemd/",
 	}},
-	{why: "it decides who may log in", below: []string{"/etc/pam.d", "/etc/security", "/etc/ssh/sshd_config.d"},
+	{
+		why: "it decides who may log in", below: []string{"/etc/pam.d", "/etc/security", "/etc/ssh/sshd_config.d"},
 		exact:  []string{"/etc/ssh/sshd_config", "/etc/nsswitch.conf"},
 		names:  []string{"authorized_keys", "authorized_keys2", ".rhosts", ".shosts"},
-		within: []string{"/authorized_keys.d/", "/.ssh/rc"}},
-	{why: "it decides who may become root", below: []string{"/etc/sudoers.d", "/etc/polkit-1", "/etc/dbus-1"},
-		exact: []string{"/etc/sudoers", "/etc/doas.conf"}},
+		within: []string{"/authorized_keys.d/", "/.ssh/rc"},
+	},
+	{
+		why: "it decides who may become root", below: []string{"/etc/sudoers.d", "/etc/polkit-1", "/etc/dbus-1"},
+		exact: []string{"/etc/sudoers", "/etc/doas.conf"},
+	},
 	{why: "cron or logrotate runs what it says", below: []string{
 		"/etc/cron.d", "/etc/cron.hourly", "/etc/cron.daily", "/etc/cron.weekly", "/etc/cron.monthly",
 		"/var/spool/cron", "/var/spool/at", "/etc/logrotate.d",

@@ -53,7 +53,8 @@ func TestDeclaredSecretsAreNotPrinted(t *testing.T) {
 			a := &txtar.Archive{Files: []txtar.File{
 				{Name: "base/pools/worker/10-a.bu", Data: []byte(docs[0])},
 				{Name: "head/pools/worker/10-a.bu", Data: []byte(docs[1])},
-				{Name: "base/cluster/a.yaml", Data: []byte(pool)}, {Name: "head/cluster/a.yaml", Data: []byte(pool)},
+				{Name: "base/cluster/a.yaml", Data: []byte(pool)},
+				{Name: "head/cluster/a.yaml", Data: []byte(pool)},
 			}}
 			c := compared(t, a)
 			if !c.Changed() || len(c.Pools[0].Items) == 0 {
@@ -117,7 +118,8 @@ func TestNothingElseIsHidden(t *testing.T) {
 func TestACopyOfASecretIsNotHidden(t *testing.T) {
 	file := "    - path: %s\n      contents:\n        inline: |\n          #!/bin/sh\n          evil\n"
 	got := compared(t, &txtar.Archive{Files: []txtar.File{
-		{Name: "base/cluster/a.yaml", Data: []byte(markedPool)}, {Name: "head/cluster/a.yaml", Data: []byte(markedPool)},
+		{Name: "base/cluster/a.yaml", Data: []byte(markedPool)},
+		{Name: "head/cluster/a.yaml", Data: []byte(markedPool)},
 		{Name: "base/pools/worker/10-a.bu", Data: []byte(markedDoc + "x\n")},
 		{Name: "head/pools/worker/10-a.bu", Data: []byte("variant: fcos\nversion: 1.5.0\nstorage:\n  files:\n" +
 			fmt.Sprintf(file, "/etc/app/settings") + fmt.Sprintf(file, "/etc/cron.d/x"))},

@@ -110,7 +110,8 @@ func TestEveryChangeOfMarksIsTold(t *testing.T) {
 			got := compared(t, &txtar.Archive{Files: []txtar.File{
 				{Name: "base/pools/worker/10-a.bu", Data: []byte(markedDoc + "same\n")},
 				{Name: "head/pools/worker/10-a.bu", Data: []byte(markedDoc + "same\n")},
-				{Name: "base/" + file, Data: []byte(c.base)}, {Name: "head/" + file, Data: []byte(c.head)},
+				{Name: "base/" + file, Data: []byte(c.base)},
+				{Name: "head/" + file, Data: []byte(c.head)},
 			}})
 			if text := report.Text(got, report.Style{}); !strings.Contains(text, c.want) || !got.Changed() {
 				t.Errorf("%s: lacks %q:\n%s", file, c.want, text)

@@ -323,7 +323,7 @@ func TestRandomSpellings(t *testing.T) {
 	names := []string{
 		"HEAD", "@", "main", "topic/x", "v1", "v1-again", "light", "both", "a-tree", "a-file", "origin", "origin/main",
 		"stash", "deadbeef", "alias", "dangling", first, first[:8], first[:10], s.alike, s.mixed, s.blob,
-			"x-g" + first[:7],
+		"x-g" + first[:7],
 		"y-3-g" + first[:9], "ORIG_HEAD", "nothing", "",
 	}
 	ends := []string{

@@ -141,8 +141,10 @@ func (d *Document) resource(v map[string]any, at string) *yaml.Node {
 // IsPrivate reports whether only the owner of a file may read it. The accounts of a machine count as such files,
 // whatever their mode: they have hashes of passwords.
 func IsPrivate(path string, mode *int) bool {
-	return mode != nil && *mode&0o077 == 0 || slices.Contains([]string{"/etc/shadow", "/etc/gshadow", "/etc/shadow-",
-		"/etc/gshadow-"}, path)
+	return mode != nil && *mode&0o077 == 0 || slices.Contains([]string{
+		"/etc/shadow", "/etc/gshadow", "/etc/shadow-",
+		"/etc/gshadow-",
+	}, path)
 }
 
 // isSecret reports whether the user names a path or a unit, or a text has an unmistakable credential.

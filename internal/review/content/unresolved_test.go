@@ -134,8 +134,10 @@ func TestWhatIsNotAuthenticatedIsInTheReview(t *testing.T) {
 		nested = append(nested, line)
 	}
 	for name, c := range map[string]struct{ format, from, to, want string }{
-		"a renamed key": {"yaml", settings, strings.Replace(settings, "allow_u", "deny_u", 1),
-			"+deny_unencrypted: \"yes\"\n-allow_unencrypted: \"yes\"\n"},
+		"a renamed key": {
+			"yaml", settings, strings.Replace(settings, "allow_u", "deny_u", 1),
+			"+deny_unencrypted: \"yes\"\n-allow_unencrypted: \"yes\"\n",
+		},
 		"an empty text":       {"yaml", settings, "x: \"\"\n" + settings, "+x: \"\"\n"},
 		"an empty list":       {"yaml", settings, "x: []\n" + settings, "+x: []\n"},
 		"an empty mapping":    {"yaml", settings, "x: {}\n" + settings, "+x: {}\n"},

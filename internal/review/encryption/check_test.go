@@ -94,10 +94,12 @@ func TestEachNewRecipientIsNamed(t *testing.T) {
 	}{
 		"nothing": {
 			map[string]string{".sops.yaml": rule("x", a), "f.yaml": string(sealed)},
-			map[string]string{".sops.yaml": "# c\n" + rule("x", a), "f.yaml": string(sealed)}, "[] []",
+			map[string]string{".sops.yaml": "# c\n" + rule("x", a), "f.yaml": string(sealed)},
+			"[] []",
 		},
 		"a rule": {
-			map[string]string{".sops.yaml": rule("x", a)}, map[string]string{".sops.yaml": rule("x", a+","+b)},
+			map[string]string{".sops.yaml": rule("x", a)},
+			map[string]string{".sops.yaml": rule("x", a+","+b)},
 			"[{" + b + " [.sops.yaml]}] [.sops.yaml: -path_regex \"x\"; for " + a +
 				"; unencrypted_suffix: _unencrypted " +
 				".sops.yaml: +path_regex \"x\"; for " + a + ", " + b + "; unencrypted_suffix: _unencrypted]",
@@ -114,11 +116,13 @@ func TestEachNewRecipientIsNamed(t *testing.T) {
 		},
 		"a file that no rule expects": {
 			map[string]string{".sops.yaml": rule("x", b)},
-			map[string]string{".sops.yaml": rule("x", b), "f.yaml": string(sealed)}, "[{" + a + " [f.yaml]}]",
+			map[string]string{".sops.yaml": rule("x", b), "f.yaml": string(sealed)},
+			"[{" + a + " [f.yaml]}]",
 		},
 		"a file as its rule expects": {
 			map[string]string{".sops.yaml": rule("f", a)},
-			map[string]string{".sops.yaml": rule("f", a), "f.yaml": string(sealed)}, "[] []",
+			map[string]string{".sops.yaml": rule("f", a), "f.yaml": string(sealed)},
+			"[] []",
 		},
 		"a key of another kind": {
 			map[string]string{".sops.yaml": rule("x", a)},
@@ -132,10 +136,12 @@ func TestEachNewRecipientIsNamed(t *testing.T) {
 		},
 		"another order": {
 			map[string]string{".sops.yaml": rule("x", a) + rule("y", b)},
-			map[string]string{".sops.yaml": rule("y", b) + rule("x", a)}, "[] [.sops.yaml: -",
+			map[string]string{".sops.yaml": rule("y", b) + rule("x", a)},
+			"[] [.sops.yaml: -",
 		},
 		"invalid rules": {
-			map[string]string{".sops.yaml": rule("x", a)}, map[string]string{".sops.yaml": "- ["},
+			map[string]string{".sops.yaml": rule("x", a)},
+			map[string]string{".sops.yaml": "- ["},
 			"[] [.sops.yaml: -path_regex",
 		},
 	} {
