@@ -35,6 +35,9 @@ type Fragment struct {
 	Origin origin.Map
 }
 
+// ClusterDir is the directory of a repository that contains cluster objects.
+const ClusterDir = cluster.Dir
+
 // ClusterObject is one object of the repository's `cluster/` directory. The controller applies the object without
 // changes.
 type ClusterObject = cluster.Object

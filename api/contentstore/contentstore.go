@@ -10,8 +10,8 @@ const MaxSize = 256 << 20
 
 // ErrNoStore says what to do with a file that is too large for a MachineConfig.
 var ErrNoStore = errors.New("keep it in an OCI registry: set --content-registry on the controller and the servers, " +
-	"and --large-files on the commands of bunsen. Or push it to a registry or a web server yourself, name its address " +
-	"as `source`, and run `bunsen hash`")
+	"and --large-files on the commands of bunsen. Or push it to a registry or a web server yourself, name its " +
+	"address as `source`, and run `bunsen hash`")
 
 // Tag returns the tag of a file in the registry of the content store. A tag has at most 128 characters, so it has half
 // of the hash. Readers verify all of it.

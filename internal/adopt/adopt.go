@@ -33,8 +33,8 @@ type Options struct {
 	// If Exact is true, Import does not change a data: URL that Butane would encode in another way, so that the
 	// rendered configs keep their names. Users cannot read such contents.
 	Exact bool
-	// Secrets are the paths and units that the user names as secret. Import writes their contents to files of their own,
-	// as it does with contents that only their owner may read, and with unmistakable credentials.
+	// Secrets are the paths and units that the user names as secret. Import writes their contents to files of their
+	// own, as it does with contents that only their owner may read, and with unmistakable credentials.
 	Secrets secret.Paths
 	// MaxInline is the largest number of bytes of a text inside a document. Import writes a longer text to a file
 	// beside it. The value 0 means 4096.

@@ -276,7 +276,8 @@ func completeDocument(a *adoption, d *document, root *yaml.Node, w *butane.Docum
 	}
 	if len(w.Hashes) > 0 {
 		a.warn(d.config.index, "secret", "the hash of a password stands in the document, for users %s; anybody who "+
-			"reads it may try to guess the password, so .gitignore leaves the document out of git", FirstNames(w.Hashes))
+			"reads it may try to guess the password, so .gitignore leaves the document out of git",
+			FirstNames(w.Hashes))
 	}
 }
 

@@ -75,7 +75,8 @@ func putDocument(a *adoption, dir string, d document, head []string) {
 		a.findings = append(a.findings, Finding{
 			Warning: true, Rule: "secret", Object: a.out.Objects[d.config.index].String(),
 			At: a.objects[d.config.index].at, Path: path,
-			Message: path + ": only its owner may read it, it has a credential, or you name it. .gitignore leaves it out " +
+			Message: path + ": only its owner may read it, it has a credential, or you name it. .gitignore leaves " +
+				"it out " +
 				"of git: run `bunsen secret encrypt` on it before you remove that line",
 		})
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/source"
-	clusterfiles "github.com/bunsen-os/bunsen/transpile/cluster"
+	"github.com/bunsen-os/bunsen/transpile"
 )
 
 // FileChanges are the changed files of the repository that the rendered configs do not show.
@@ -65,7 +65,7 @@ func (c Comparison) WithFiles(base, head Files) Comparison {
 			if change := submoduleChange(path, was, is); change.From != change.To {
 				c.Submodules = append(c.Submodules, change)
 			}
-		case effective[path], inCluster && strings.HasPrefix(path, clusterfiles.Dir+"/"), rules[path]:
+		case effective[path], inCluster && strings.HasPrefix(path, transpile.ClusterDir+"/"), rules[path]:
 		default:
 			c.WithoutEffect = append(c.WithoutEffect, path)
 		}

@@ -93,7 +93,8 @@ func TestNothingElseIsHidden(t *testing.T) {
 		c.Ignition.Storage.Files = []ign.File{{
 			Node: ign.Node{Path: path},
 			FileEmbedded1: ign.FileEmbedded1{
-				Mode: util.IntToPtr(0o600), Contents: ign.Resource{Source: util.StrToPtr(dataurl.EncodeBytes([]byte(text)))},
+				Mode:     util.IntToPtr(0o600),
+				Contents: ign.Resource{Source: util.StrToPtr(dataurl.EncodeBytes([]byte(text)))},
 			},
 		}}
 		c.Ignition.Passwd.Users = []ign.PasswdUser{{
@@ -104,7 +105,8 @@ func TestNothingElseIsHidden(t *testing.T) {
 		got := review.Compare(before, after, policy.Default())
 		for _, item := range got.Pools[0].Items {
 			shown := strings.ReplaceAll(item.Diff, "+", " ")
-			if item.Hidden || !strings.Contains(shown, code) && !strings.Contains(shown, strings.ReplaceAll(code, " ", "+")) {
+			if item.Hidden || !strings.Contains(shown, code) && !strings.Contains(shown,
+				strings.ReplaceAll(code, " ", "+")) {
 				t.Errorf("%s of %s is not shown:\n%s", item.Path, path, item.Diff)
 			}
 		}

@@ -106,7 +106,10 @@ func TestNoContentIsInABundle(t *testing.T) {
 		for _, object := range []map[string]any{
 			{
 				"kind": "MachineConfig", "spec": map[string]any{"config": config},
-				"metadata": map[string]any{"annotations": map[string]any{"bunsen.dev/wanted": string(inJSON), "x": reasons}},
+				"metadata": map[string]any{"annotations": map[string]any{
+					"bunsen.dev/wanted": string(inJSON),
+					"x":                 reasons,
+				}},
 			},
 			{"kind": "RevisionContent", "spec": map[string]any{"data": content}},
 			{"kind": "ConfigMap", "data": map[string]any{"a": content}, "binaryData": map[string]any{"b": all[4]}},

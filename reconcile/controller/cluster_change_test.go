@@ -76,8 +76,9 @@ func (s *stage) apiChanges() {
 func (s *stage) missingContent() {
 	s.t.Helper()
 	file := contentstore.File{
-		Hash: fmt.Sprintf("sha512-%x", sha512.Sum512([]byte("the agent"))), Size: int64(len("the agent")), Name: "agent",
-		FS: fstest.MapFS{"agent": {Data: []byte("the agent")}},
+		Hash: fmt.Sprintf("sha512-%x", sha512.Sum512([]byte("the agent"))), Size: int64(len("the agent")),
+		Name: "agent",
+		FS:   fstest.MapFS{"agent": {Data: []byte("the agent")}},
 	}
 	before := &mcfgv1.MachineConfigPool{}
 	if err := s.get("worker", before); err != nil {

@@ -125,8 +125,8 @@ func withNodes(r, earlier Rendered, table Input, largeFiles bool) (Rendered, err
 // tooManyBytes says that the configs of single nodes need too much of the cluster's storage.
 func tooManyBytes(r Rendered, count, bytes int) error {
 	return fmt.Errorf("the configs of %d single nodes of pool %s have up to %s together, and a cluster stores at most "+
-		"%s of them: each has all of the pool's config. Keep large files in a registry or on a web server, with a hash "+
-		"(`bunsen hash`), or split the pool. The largest parts are %s", count, r.Pool,
+		"%s of them: each has all of the pool's config. Keep large files in a registry or on a web server, with a "+
+		"hash (`bunsen hash`), or split the pool. The largest parts are %s", count, r.Pool,
 		contentstore.SizeText(int64(bytes)), contentstore.SizeText(MaxNodeBytes), largest(r))
 }
 

@@ -261,7 +261,8 @@ func TestTheConfigsOfNodesHaveABudget(t *testing.T) {
 	}
 	large := ofPool("50-worker-large", "worker", fileSpec("/opt/large", strings.Repeat("a", 700<<10)))
 	_, err := Merge("worker", []*mcfgv1.MachineConfig{large, tableOf(t, "worker", rows(2500))}, Defaults{})
-	if err == nil || !strings.Contains(err.Error(), "the configs of 2500 single nodes of pool worker have up to 1729 MiB "+
+	if err == nil || !strings.Contains(err.Error(), "the configs of 2500 single nodes of pool worker have up to "+
+		"1729 MiB "+
 		"together, and a cluster stores at most 256 MiB") || !strings.Contains(err.Error(), "file /opt/large") {
 		t.Error(err)
 	}

@@ -155,7 +155,8 @@ func WriteFiles(dir string, r tree.Output) error {
 // makes them.
 func ignoreFile(secrets []string) []byte {
 	var out strings.Builder
-	out.WriteString("# These files may have secrets. Encrypt each one with `bunsen secret encrypt FILE`, or decide that\n" +
+	out.WriteString("# These files may have secrets. Encrypt each one with `bunsen secret encrypt FILE`, or " +
+		"decide that\n" +
 		"# whoever reads the repository may read it. Then remove its line.\n")
 	for _, name := range secrets {
 		out.WriteString("/" + name + "\n")

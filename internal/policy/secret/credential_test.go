@@ -91,7 +91,11 @@ func TestUnmistakableCredentialsAreFoundWhereTheyStand(t *testing.T) {
 		"AWS":                  {"AKIA" + "IOSFODNN7ABCDEFG\naws_secret_access_key = " + random(t, alphanumeric+"/+", 40), "AWS access key"},
 	} {
 		for _, around := range []struct{ before, after string }{
-			{"", ""}, {"token: ", "\n"}, {"# a\nurl=https://x:", "@example.com/\n"}, {`{"a": "`, `"}`}, {"export X='", "'"},
+			{"", ""},
+			{"token: ", "\n"},
+			{"# a\nurl=https://x:", "@example.com/\n"},
+			{`{"a": "`, `"}`},
+			{"export X='", "'"},
 		} {
 			if strings.Contains(c.text, "\n") && strings.Contains(around.after, "@") {
 				continue
@@ -101,7 +105,8 @@ func TestUnmistakableCredentialsAreFoundWhereTheyStand(t *testing.T) {
 				t.Errorf("%s in %q: got %v", name, around, found)
 				continue
 			}
-			if begins := strings.Index(around.before+c.text, strings.TrimSpace(c.text)[:4]); found[0].Offset != begins &&
+			if begins := strings.Index(around.before+c.text,
+				strings.TrimSpace(c.text)[:4]); found[0].Offset != begins &&
 				!strings.HasPrefix(c.text, `"`) {
 				t.Errorf("%s in %q: at %d, want %d", name, around, found[0].Offset, begins)
 			}
@@ -118,7 +123,8 @@ func TestPlaceholdersAreNoCredentials(t *testing.T) {
 		"-----BEGIN PUBLIC KEY-----\n" + strings.Repeat("A", 64) + "\n-----END PUBLIC KEY-----",
 		"ghp_" + strings.Repeat("x", 36), "ghp_1234567890abcdefghijklmnopqrstuvwxyz", "ghp_" + published[:35] + "8",
 		"glpat-your-gitlab-token-x", "glpat-xxxxxxxxxxxxxxxxxxxx", "npm_" + strings.Repeat("X", 36),
-		"xoxb-your-token", "AKIA" + "IOSFODNN7EXAMPLE\naws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+		"xoxb-your-token",
+		"AKIA" + "IOSFODNN7EXAMPLE\naws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
 		"AKIA" + "IOSFODNN7ABCDEFG", "AGE-SECRET-KEY-1...", "hvs.CAESI...", "sk-ssh-ed25519-cert-v01@openssh.com",
 	} {
 		if found := secret.Credentials(text); len(found) > 0 {

@@ -182,7 +182,8 @@ func TestCredentialsInClearTextAreErrors(t *testing.T) {
 	}{
 		"a document": {
 			map[string]string{"pools/worker/10-a.bu": file("inline: token=" + token)},
-			"pools/worker/10-a.bu:7:23: error: a GitHub token in clear text: move the text to a file of its own, run `bunsen " +
+			"pools/worker/10-a.bu:7:23: error: a GitHub token in clear text: move the text to a file of its own, run " +
+				"`bunsen " +
 				"secret encrypt FILE`",
 		},
 		"a local file": {
@@ -194,8 +195,10 @@ func TestCredentialsInClearTextAreErrors(t *testing.T) {
 			"pools/worker/10-a.bu:7:",
 		},
 		"a unit": {
-			map[string]string{"pools/worker/10-a.bu": "variant: fcos\nversion: 1.6.0\nsystemd:\n  units:\n    - name: " +
-				"app.service\n      contents: |\n        [Service]\n        Environment=X=" + token + "\n"},
+			map[string]string{
+				"pools/worker/10-a.bu": "variant: fcos\nversion: 1.6.0\nsystemd:\n  units:\n    - name: " +
+					"app.service\n      contents: |\n        [Service]\n        Environment=X=" + token + "\n",
+			},
 			"pools/worker/10-a.bu:8:23: error",
 		},
 		"a file that no document names": {map[string]string{"docs/x.md": token}, "docs/x.md:1:1: error"},
@@ -208,7 +211,10 @@ func TestCredentialsInClearTextAreErrors(t *testing.T) {
 			}, "",
 		},
 		"a credential beside a marked path": {
-			map[string]string{"pools/worker/10-a.bu": file("inline: x") + "# " + token + "\n# " + token, "cluster/a.yaml": marks},
+			map[string]string{
+				"pools/worker/10-a.bu": file("inline: x") + "# " + token + "\n# " + token,
+				"cluster/a.yaml":       marks,
+			},
 			"pools/worker/10-a.bu:9:3: error",
 		},
 		"a public sample": {
@@ -219,7 +225,8 @@ func TestCredentialsInClearTextAreErrors(t *testing.T) {
 		},
 		"a pattern that matches nothing": {
 			map[string]string{
-				"pools/worker/10-a.bu": file("inline: x"), "cluster/a.yaml": cluster("review.bunsen.dev/public-samples: docs/x"),
+				"pools/worker/10-a.bu": file("inline: x"),
+				"cluster/a.yaml":       cluster("review.bunsen.dev/public-samples: docs/x"),
 			},
 			"cluster/a.yaml:1: error: review.bunsen.dev/public-samples: pattern",
 		},
