@@ -214,7 +214,7 @@ func TestRefs(t *testing.T) {
 		"refs/pull/7/head": "refs/pull/7/head@sha1:" + hash("7"),
 		hash("9"):          "sha1:" + hash("9"),
 		"both":             `"both" is a branch and a tag at different commits: write refs/heads/both or refs/tags/both`,
-		"mian":             `no branch or tag "mian"; the repository has: both, main, same, both, same, v1.4.0, v1.5.0`,
+		"mian":             `no branch or tag "mian"; the repository has: both, main, same, v1.4.0, v1.5.0`,
 		"semver:~2":        `no tag matches "~2"; the repository's versions are v1.5.0, v1.4.0`,
 		"a b":              `ref "a b" is not the name of a branch or tag: write main, v1.4.2, semver:~1.4, refs/…, or a commit's 40 digits`,
 	} {
