@@ -72,6 +72,11 @@ func born(t *testing.T, secret bool) string {
 func newbornRig(t *testing.T, secret bool) *rig {
 	r := newRig(t)
 	r.c.add(t, "rendered-born", born(t, secret))
+	config := r.c.configs["rendered-born"]
+	config.Annotations = map[string]string{
+		v1alpha1.SecretPathsAnnotation: pullPath + "," + keyPath + "," + "vendor.service,sync.service",
+	}
+	r.c.configs["rendered-born"] = config
 	r.m.Put(policyFile, "a")
 	r.seeds("rendered-born")
 	return r
