@@ -191,6 +191,7 @@ func TestAConfigThatIsKeptHasWhatTheServerAddsNow(t *testing.T) {
 func TestTheETagIsThatOfTheBytesAndNotOfTheToken(t *testing.T) {
 	s := NewPools()
 	secret := config("rendered-worker-1", "/etc/x.key")
+	secret.Annotations = map[string]string{v1alpha1.SecretPathsAnnotation: "/etc/x.key"}
 	put(t, s, "worker", secret)
 	o, _ := s.Config("worker")
 	seen := map[string]Format{}
