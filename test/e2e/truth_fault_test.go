@@ -297,12 +297,26 @@ func (s *story) backdate(_ *testscript.TestScript, args []string) error {
 			return nil
 		})
 	default:
-		return s.changeLeases("machine-config-"+kind, func(l *coordinationv1.Lease) error {
-			renewed := metav1.NewMicroTime(then)
+		return s.backdateLeases("machine-config-"+kind, metav1.NewMicroTime(then.Truncate(time.Microsecond)))
+	}
+}
+
+// backdateLeases writes until the Leases stay as they are: a request of a process that was frozen just now may arrive
+// later.
+func (s *story) backdateLeases(component string, renewed metav1.MicroTime) error {
+	var written time.Time
+	return poll(patience, func() (bool, error) {
+		isLater := false
+		err := s.changeLeases(component, func(l *coordinationv1.Lease) error {
+			isLater = isLater || l.Spec.RenewTime == nil || !l.Spec.RenewTime.Equal(&renewed)
 			l.Spec.RenewTime = &renewed
 			return nil
 		})
-	}
+		if isLater || err != nil {
+			written = time.Now()
+		}
+		return time.Since(written) > time.Second, err
+	})
 }
 
 // changeLeases changes the Leases of a component's replicas, again where somebody else wrote in between.
