@@ -49,6 +49,12 @@ func withIgnition(name, sections string) *mcfgv1.MachineConfig {
 	return mc
 }
 
+// marked is a config whose owner marks paths as secret.
+func marked(mc *mcfgv1.MachineConfig, paths string) *mcfgv1.MachineConfig {
+	metav1.SetMetaDataAnnotation(&mc.ObjectMeta, v1alpha1.SecretPathsAnnotation, paths)
+	return mc
+}
+
 // hush is what nobody may read who is not bound to a node.
 const hush = "hush-hush-hush"
 
@@ -61,7 +67,8 @@ func filled(t testing.TB) *served.Pools {
 	for pool, mc := range map[string]*mcfgv1.MachineConfig{
 		"worker": rendered("rendered-worker-1", "a"),
 		"infra":  rendered("rendered-infra-1", "a"),
-		"secret": withIgnition("rendered-secret-1", `"storage":{"files":[{"path":"/etc/pki/tls/private/db.key","contents":{"source":"data:,`+hush+`"}}]}`),
+		"secret": marked(withIgnition("rendered-secret-1", `"storage":{"files":[{"path":"/etc/pki/tls/private/db.key",`+
+			`"contents":{"source":"data:,`+hush+`"}}]}`), "/etc/pki/tls/private/"),
 		"locked": withIgnition("rendered-locked-1", `"storage":{"luks":[{"name":"root","device":"/dev/a","keyFile":{"source":"data:,`+hush+`"}}]}`),
 		"luks":   withIgnition("rendered-luks-1", `"storage":{"luks":[{"name":"root","device":"/dev/a","cex":{"enabled":true}}]}`),
 		"new":    nil,
