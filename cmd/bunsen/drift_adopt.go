@@ -39,6 +39,6 @@ Exit codes: 0 written, 2 invalid input or no such drift, 3 cluster or node unrea
 	cmd.Flags().StringVar(&a.From, "from", "", "a file with the output of `machine-config-daemon drift export PATH` "+
 		"on the node")
 	cmd.Flags().StringVarP(&a.Dir, "out", "o", "", "the repository to write to; empty: standard output")
-	cmd.Flags().BoolVar(&a.Secret, "secret", false, "also write contents that look like a secret")
+	cmd.Flags().BoolVar(&a.Secret, "secret", false, "also write contents that are secret")
 	return cmd
 }

@@ -55,8 +55,11 @@ const secretText = "hunter2"
 func aBornMachineJoins(t *testing.T, p plane) {
 	t.Helper()
 	rendered := &mcfgv1.MachineConfig{
-		TypeMeta:   metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfig"},
-		ObjectMeta: metav1.ObjectMeta{Name: "rendered-worker-0123456789abcdef0123456789abcdef"},
+		TypeMeta: metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfig"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        "rendered-worker-0123456789abcdef0123456789abcdef",
+			Annotations: map[string]string{v1alpha1.SecretPathsAnnotation: "/var/lib/kubelet/"},
+		},
 	}
 	rendered.Spec.KernelArguments = []string{"quiet"}
 	rendered.Spec.Config.Raw = []byte(

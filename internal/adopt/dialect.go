@@ -246,7 +246,7 @@ func writeBody(a *adoption, d *document, root *yaml.Node, stem string) {
 	growth := a.growth[d.config.pool]
 	w := &butane.Document{
 		Exact: a.opts.Exact, MaxInline: cmp.Or(a.opts.MaxInline, defaultMaxInline), Stem: stem,
-		Growth: &growth, Locals: map[string][]byte{}, Named: a.opts.Secrets,
+		Growth: &growth, Locals: map[string][]byte{}, Named: a.opts.Secrets, InDocument: a.opts.InDocument,
 	}
 	v := ignitionOf(d.config.spec)
 	root.Content = append(root.Content, w.Mapping(v, "").Content...)

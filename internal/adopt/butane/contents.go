@@ -33,6 +33,8 @@ type Document struct {
 	Growth *int
 	// Named are the paths and units that the user names as secret.
 	Named secret.Paths
+	// InDocument keeps secret texts in the document.
+	InDocument bool
 	// file is the path on the node of the file that is being written, or "". private is true if only its owner may read
 	// it.
 	file    string
@@ -162,7 +164,7 @@ func (d *Document) label(at string) string {
 
 // put stores contents inline or in a local file. put returns the key, such as inline or local, and its value.
 func (d *Document) put(f form, name string, secret bool) (where string, what *yaml.Node) {
-	if n, ok := d.inline(string(f.contents)); ok && !f.packed && !secret {
+	if n, ok := d.inline(string(f.contents)); ok && !f.packed && (!secret || d.InDocument) {
 		return "inline", n
 	}
 	if f.packed {
@@ -176,7 +178,7 @@ func (d *Document) unitText(text, name string) (where string, what *yaml.Node) {
 	hidden := d.isSecret(name, text)
 	n, ok := d.inline(text)
 	switch {
-	case ok && !hidden:
+	case ok && (!hidden || d.InDocument):
 		return "contents", n
 	case text == "":
 		return "contents", String(text)

@@ -49,7 +49,7 @@ func (a *Adoption) Adopt(ctx context.Context, args []string) (r adopt.Repository
 	}
 	opts := adopt.Options{}
 	if a.Dir == "" {
-		opts.MaxInline = 1 << 20
+		opts.MaxInline, opts.InDocument = 1<<20, true
 	}
 	r, findings, err := adopt.ImportDrift(d, opts)
 	if err != nil {
@@ -71,7 +71,7 @@ func (a *Adoption) readPath(ctx context.Context, c client.Client, d *adopt.Drift
 		return "", err
 	}
 	if (x.Secret || d.Item.Secret) && !a.Secret {
-		return "", cli.Invalid(fmt.Errorf("adopting %s: its contents look secret, and every reader of the repository "+
+		return "", cli.Invalid(fmt.Errorf("adopting %s: its contents are secret, and every reader of the repository "+
 			"could read them; encrypt them there, or write them anyway with --secret", x.Path))
 	}
 	if x.Config != d.Config {

@@ -231,9 +231,9 @@ func (w *world) addConfigs() {
 			v1alpha1.RevisionAnnotation:      revision,
 			v1alpha1.CommitSubjectAnnotation: subject, v1alpha1.CommitAuthorAnnotation: author,
 			v1alpha1.CommitTimeAnnotation: "2026-01-02T11:00:00Z",
-			v1alpha1.InputsAnnotation:     inputs, v1alpha1.SecretPathsAnnotation: "/etc/marked.conf",
+			v1alpha1.InputsAnnotation:     inputs, v1alpha1.SecretPathsAnnotation: "/etc/marked.conf,/etc/app/",
 		}, raw)
-		mc.Spec.KernelArguments = []string{"quiet", "luks.token=CANARY-argument"}
+		mc.Spec.KernelArguments = []string{"quiet", "luks.token=shown"}
 		mc.OwnerReferences = []metav1.OwnerReference{{Kind: "MachineConfigPool", Name: "worker"}}
 		mc.CreationTimestamp = metav1.NewTime(noon.Add(-time.Hour))
 		return mc
@@ -252,7 +252,7 @@ func (w *world) addConfigs() {
 		"/etc/motd": "hello\n", "/etc/chrony.conf": "server ntp1.example.com\n",
 		"/etc/app/password": "CANARY-new", "/etc/marked.conf": "CANARY-marked-new\n",
 	},
-		unit("[Service]\nExecStart=/bin/b\nEnvironment=API_TOKEN=CANARY-token-0123456789\n"))
+		unit("[Service]\nExecStart=/bin/b\nEnvironment=API_TOKEN=shown\n"))
 	files := func(digest, file string) map[string]string {
 		return map[string]string{v1alpha1.DigestAnnotation: digest, v1alpha1.FileAnnotation: `[{"file":"` + file +
 			`","blob":"x"}]`}
@@ -263,7 +263,7 @@ func (w *world) addConfigs() {
 		ignition(map[string]string{"/etc/motd": "hello\n"}, ""))
 	hand := config("99-by-hand", nil,
 		ignition(map[string]string{"/etc/app/password": "CANARY-new", "/etc/motd": "hello\n"}, ""))
-	hand.Spec.KernelArguments = []string{"quiet", "luks.token=CANARY-argument"}
+	hand.Spec.KernelArguments = []string{"quiet", "luks.token=shown"}
 	w.configs = []*mcfgv1.MachineConfig{
 		rendered(first, commitA, "motd: say hello", "Grace <grace@example.com>", a),
 		rendered(second, commitB, "chrony: use the site's servers", "Ada <ada@example.com>", b), chrony, motd, hand,

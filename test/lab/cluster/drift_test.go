@@ -54,7 +54,7 @@ func adoptDrift(t *testing.T, c *cluster.Cluster, repo *cluster.Repository, h *l
 	expect(false, []string{"drift", "show", node, "/etc/app.conf"}, "\n-first\n+second\n")
 	expect(false, []string{"drift", "show", node, "/etc/app.env"}, "\n-NAME=app\n", "\n+NAME=other\n",
 		"DB_PASSWORD=(hidden, sha256 ")
-	expect(true, []string{"drift", "adopt", node, "/etc/app.env"}, "its contents look secret")
+	expect(true, []string{"drift", "adopt", node, "/etc/app.env"}, "its contents are secret")
 
 	viewer := c.Account("viewer", "view", "bunsen-config-viewer")
 	hint := "as a user with the right to create pods/exec in the namespace bunsen-system:\n" +
