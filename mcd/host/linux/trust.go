@@ -4,12 +4,17 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/bunsen-os/bunsen/internal/policy/distribution"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
 	"github.com/bunsen-os/bunsen/mcd/host/linux/machine"
 )
+
+// trustLimit is the limit for the distribution's program. It starts a process for each authority, which takes minutes on
+// a machine that is slow or busy.
+const trustLimit = 10 * time.Minute
 
 // trustStore is the host.TrustStore of a real machine: its own program.
 type trustStore struct {
@@ -28,7 +33,7 @@ func (s trustStore) Update(ctx context.Context, program string) error {
 	if found.Path == "" {
 		return fmt.Errorf("the machine does not have %s: %w", program, host.ErrUnsupported)
 	}
-	_, err := found.Run(ctx, machine.LookLimit)
+	_, err := found.Run(ctx, trustLimit)
 	return err
 }
 
