@@ -36,8 +36,8 @@ type Options struct {
 	// Secrets are the paths and units that the user names as secret. Import writes their contents to files of their
 	// own, as it does with contents that only their owner may read, and with unmistakable credentials.
 	Secrets secret.Paths
-	// InDocument keeps secret texts in the document instead of a file of their own. The caller shows the document to the
-	// user who asked for it, and writes no file.
+	// InDocument keeps secret texts in the document instead of a file of their own. The caller shows the document to
+	// the user who asked for it, and writes no file.
 	InDocument bool
 	// MaxInline is the largest number of bytes of a text inside a document. Import writes a longer text to a file
 	// beside it. The value 0 means 4096.

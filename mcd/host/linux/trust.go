@@ -12,8 +12,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host/linux/machine"
 )
 
-// trustLimit is the limit for the distribution's program. It starts a process for each authority, which takes minutes on
-// a machine that is slow or busy.
+// trustLimit is the limit for the distribution's program. It starts a process for each authority, which takes minutes
+// on a machine that is slow or busy.
 const trustLimit = 10 * time.Minute
 
 // trustStore is the host.TrustStore of a real machine: its own program.
