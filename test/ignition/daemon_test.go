@@ -8,7 +8,9 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/policy/secret"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/desired"
 	"github.com/bunsen-os/bunsen/mcd/drift"
@@ -58,7 +60,8 @@ func read(mc *mcfgv1.MachineConfig) (plan.Config, error) {
 	if err != nil {
 		return plan.Config{}, fmt.Errorf("%w: %w", errRefused, err)
 	}
-	return plan.Config{Name: mc.Name, Config: c}, nil
+	marked, err := secret.ParsePaths(mc.Annotations[v1alpha1.SecretPathsAnnotation])
+	return plan.Config{Name: mc.Name, Config: c, Secrets: marked}, err
 }
 
 // move brings the machine from one config to another, through the reboot where there is one.

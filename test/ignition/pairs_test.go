@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 	"github.com/bunsen-os/bunsen/mcs"
 	"github.com/bunsen-os/bunsen/reconcile/render"
@@ -93,7 +94,9 @@ func (b bench) bear(ctx context.Context, c ign.Config, withhold bool) (m machine
 	if err != nil {
 		return m, err
 	}
-	mc = &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: r.Name}, Spec: r.Spec}
+	mc = &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{
+		Name: r.Name, Annotations: map[string]string{v1alpha1.SecretPathsAnnotation: marksOf(c)},
+	}, Spec: r.Spec}
 	served, err := mcs.Compose(mcs.Input{Pool: "worker", Rendered: mc, Withhold: withhold}, mcs.Newest)
 	if err != nil {
 		return m, err

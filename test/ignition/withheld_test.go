@@ -13,6 +13,7 @@ import (
 	"github.com/vincent-petithory/dataurl"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/policy/secret"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/desired"
 	"github.com/bunsen-os/bunsen/mcd/plan"
@@ -54,8 +55,8 @@ func TestAMachineThatGotItsSecretsLaterIsOneThatBootedWithThem(t *testing.T) {
 
 // secrets makes some of a config's texts such as few people should read.
 func (d dice) secrets(c ign.Config) ign.Config {
-	const secret = "password=hunter2\n"
-	hidden := ign.Resource{Source: ptr("data:," + dataurl.Escape([]byte(secret)))}
+	const password = "password=hunter2\n"
+	hidden := ign.Resource{Source: ptr("data:," + dataurl.Escape([]byte(password)))}
 	for i := range c.Storage.Files {
 		f := &c.Storage.Files[i]
 		if f.Contents.Source != nil && d.once(3) {
@@ -68,16 +69,44 @@ func (d dice) secrets(c ign.Config) ign.Config {
 	for i := range c.Systemd.Units {
 		u := &c.Systemd.Units[i]
 		if u.Contents != nil && d.once(3) {
-			u.Contents = ptr(*u.Contents + "[Unit]\nDescription=" + secret)
+			u.Contents = ptr(*u.Contents + "[Unit]\nDescription=" + password)
 		}
 		if d.once(4) {
 			u.Dropins = append(u.Dropins, ign.Dropin{
 				Name:     "30-hidden.conf",
-				Contents: ptr("[Service]\nEnvironment=" + secret),
+				Contents: ptr("[Service]\nEnvironment=" + password),
 			})
 		}
 	}
 	return c
+}
+
+// marksOf marks the files and units that have a secret.
+func marksOf(c ign.Config) string {
+	var marks secret.Paths
+	for _, f := range c.Storage.Files {
+		for _, r := range append([]ign.Resource{f.Contents}, f.Append...) {
+			// A mark cannot name every path.
+			if r.Source != nil && strings.Contains(*r.Source, "hunter2") && !strings.ContainsAny(f.Path, ", *?[\\") {
+				marks = append(marks, f.Path)
+			}
+		}
+	}
+	for _, u := range c.Systemd.Units {
+		text := ""
+		if u.Contents != nil {
+			text = *u.Contents
+		}
+		for _, d := range u.Dropins {
+			if d.Contents != nil {
+				text += *d.Contents
+			}
+		}
+		if strings.Contains(text, "hunter2") {
+			marks = append(marks, u.Name)
+		}
+	}
+	return secret.Join(marks)
 }
 
 // complete gives a machine what was withheld, and compares it with one that had it from the beginning.
