@@ -31,8 +31,9 @@ repository. main...topic compares the changes that topic adds since it left main
 the changes that main got since then, in reverse. With --cluster, the base is what the cluster's nodes should run now, and the
 only argument is HEAD.
 
-With your age key, bunsen also shows what changed encrypted files decrypt to: of --age-key, or on a terminal of SOPS_AGE_KEY,
-SOPS_AGE_KEY_FILE or sops/age/keys.txt in your configuration directory. Markdown and JSON, which are for others, never have it.
+With your age key, bunsen also shows what changed encrypted files decrypt to. Name the key with --age-key. On a
+terminal, bunsen also takes it from SOPS_AGE_KEY, SOPS_AGE_KEY_FILE or sops/age/keys.txt in your configuration
+directory. Markdown and JSON, which are for others, never show decrypted values.
 
 bunsen estimates the duration if it knows the number of nodes: from --cluster, or from --nodes.
 

@@ -29,9 +29,9 @@ merges is the config of one pool. The name of the Butane file, its directory or 
 Butane files that this file merges as compiled configs follow it in the order of merging. bunsen copies local files from
 --files-dir.
 
-Contents that only their owner may read, private keys, tokens of known providers and what --secret names become files below
-secrets/. A .gitignore leaves them out of git, and also documents with hashes of passwords, until you decide about each one.
-bunsen does not find every secret: read the documents before you push.
+Contents that only their owner may read, private keys, tokens of known providers and what --secret names become
+files below secrets/. A .gitignore leaves them out of git, and also documents with hashes of passwords, until you
+decide about each one. bunsen does not find every secret, so read the documents before you push.
 
 Exit codes: 0 done, 2 invalid input.`,
 		Example: `  # From a cluster that has MachineConfigs already

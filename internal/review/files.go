@@ -2,6 +2,7 @@ package review
 
 import (
 	"maps"
+	pathpkg "path"
 	"slices"
 	"strings"
 
@@ -22,7 +23,10 @@ type FileChanges struct {
 // SubmoduleChange is one submodule that another commit is named for.
 type SubmoduleChange struct {
 	Path string `json:"path"`
-	// From and To are the full hashes of the commits. From is empty for a new submodule, To for a removed one.
+	// Change is added, changed or removed.
+	Change string `json:"change"`
+	// From and To are the full hashes of the commits. They are empty where there is no submodule, and for one in a work
+	// tree, whose commit is unknown.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
 }
@@ -50,22 +54,22 @@ func (c Comparison) WithFiles(base, head Files) Comparison {
 		}
 	}
 	inCluster := len(c.Policy)+len(c.MachineConfigPools)+len(c.ClusterObjects) > 0
-	rules := map[string]bool{}
-	for _, line := range c.CreationRules {
-		file, _, _ := strings.Cut(line, ": ")
-		rules[file] = true
-	}
 	all := maps.Clone(base.Entries)
 	maps.Copy(all, head.Entries)
 	for _, path := range slices.Sorted(maps.Keys(all)) {
 		was, is := base.Entries[path], head.Entries[path]
 		switch {
 		case was == is:
-		case isSubmodule(was) || isSubmodule(is):
-			if change := submoduleChange(path, was, is); change.From != change.To {
-				c.Submodules = append(c.Submodules, change)
+		case isSubmodule(was) && !isSubmodule(is):
+			c.Submodules = append(c.Submodules, SubmoduleChange{Path: path, Change: "removed", From: was.State})
+		case !isSubmodule(was) && isSubmodule(is):
+			c.Submodules = append(c.Submodules, SubmoduleChange{Path: path, Change: "added", To: is.State})
+		case isSubmodule(is):
+			if was.State != "" && is.State != "" { // The commit of a work tree is unknown, and counts as unchanged.
+				c.Submodules = append(c.Submodules, SubmoduleChange{path, "changed", was.State, is.State})
 			}
-		case effective[path], inCluster && strings.HasPrefix(path, transpile.ClusterDir+"/"), rules[path]:
+		case effective[path], inCluster && strings.HasPrefix(path, transpile.ClusterDir+"/"):
+		case len(c.CreationRules) > 0 && pathpkg.Base(path) == rulesFile: // its lines are shown
 		default:
 			c.WithoutEffect = append(c.WithoutEffect, path)
 		}
@@ -75,18 +79,5 @@ func (c Comparison) WithFiles(base, head Files) Comparison {
 
 func isSubmodule(e source.Entry) bool { return strings.HasPrefix(e.Refused, source.SubmoduleWhy) }
 
-// submoduleChange describes the change of a submodule. The commit of a submodule in a work tree is unknown, and counts
-// as unchanged.
-func submoduleChange(path string, was, is source.Entry) SubmoduleChange {
-	out := SubmoduleChange{Path: path}
-	if isSubmodule(was) {
-		out.From = was.State
-	}
-	if isSubmodule(is) {
-		out.To = is.State
-	}
-	if isSubmodule(was) && isSubmodule(is) && (was.State == "" || is.State == "") {
-		out.From = out.To
-	}
-	return out
-}
+// rulesFile is the name of the files with the creation rules of SOPS.
+const rulesFile = ".sops.yaml"

@@ -175,13 +175,13 @@ func nothing(c review.Comparison) string {
 func submoduleTexts(c review.Comparison) (out []string) {
 	for _, s := range c.Submodules {
 		text := "the submodule " + s.Path
-		switch from, to := review.ShortHash(s.From), review.ShortHash(s.To); {
-		case s.From == "":
-			text += " at " + to + " is new"
-		case s.To == "":
-			text += " at " + from + " is removed"
+		switch s.Change {
+		case "added":
+			text += " is new"
+		case "removed":
+			text += " is removed"
 		default:
-			text += " is " + to + " instead of " + from
+			text += " is " + review.ShortHash(s.To) + " instead of " + review.ShortHash(s.From)
 		}
 		out = append(out, text+": this review does not read its files, and a GitSource that includes submodules does")
 	}
