@@ -47,7 +47,7 @@ type Refusal struct {
 	Path string
 	// Why is the reason: "symbolic link", "submodule", "name holds a control character".
 	Why string
-	// Target is what the entry stands for: the commit of a submodule, the git blob with the text of a symbolic link,
+	// Target is what the entry stands for: the commit of a submodule, the git blob with the text of a link,
 	// the digest of a Git LFS pointer. Target is empty where that is unknown.
 	Target string `json:",omitempty"`
 }

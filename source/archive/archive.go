@@ -125,7 +125,11 @@ func (u *unpack) entry(h *tar.Header, content io.Reader) error {
 	}
 	if why := refuseType(h); why != "" {
 		u.kinds[name] = refused
-		u.inventory.Refuse(name, why)
+		target := ""
+		if h.Linkname != "" {
+			target = source.BlobOf(h.Linkname) // as git has it, so a link to another file is a change of the tree
+		}
+		u.inventory.RefuseTarget(name, why, target)
 		return nil
 	}
 	return u.file(name, h, content)
