@@ -7,6 +7,7 @@ import (
 	"maps"
 	"sync"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
@@ -79,8 +80,7 @@ func recovered(repo repository, t *Transpiler, stop *stopper) (out Result) {
 	var found origin.Findings
 	defer func() {
 		if p := recover(); p != nil {
-			found.Errorf(origin.Pos{}, "internal", "Bunsen stopped at a mistake of its own while it read this "+
-				"repository: %v; please report it", p)
+			found.Errorf(origin.Pos{}, "internal", "reading the repository: %v", fault.NewPanic(p))
 			out = Result{Report: report(found.List)}
 		}
 	}()

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/contentstore"
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy"
@@ -57,8 +58,14 @@ func poolDir(pool string) string { return path.Join(poolsDir, pool) }
 
 // buildPool builds the directory of a pool, with what it says about single nodes. If stop ends the run, the result is
 // empty.
-func (t *Transpiler) buildPool(repo repository, pool string, stop *stopper) builtPool {
-	out := t.buildDirectory(repo, pool, poolDir(pool), stop)
+func (t *Transpiler) buildPool(repo repository, pool string, stop *stopper) (out builtPool) {
+	defer func() { // so that the report has the errors of the other pools too
+		if p := recover(); p != nil {
+			out = builtPool{findings: []origin.Finding{origin.Errorf(origin.Pos{File: poolDir(pool)}, "internal",
+				"reading the pool: %v", fault.NewPanic(p))}}
+		}
+	}()
+	out = t.buildDirectory(repo, pool, poolDir(pool), stop)
 	if stop.isStopped() {
 		return builtPool{}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -61,5 +63,36 @@ func TestARunAsksBeforeEachDocument(t *testing.T) {
 	_, err := new(transpile.Transpiler).FragmentsUntil(unpack(t, files), func() error { asked++; return nil })
 	if err != nil || asked < documents {
 		t.Errorf("%d questions for %d documents, error %v", asked, documents, err)
+	}
+}
+
+// brittle is a file system that panics where a path is read.
+type brittle struct {
+	fs.FS
+	path string
+}
+
+func (b brittle) Open(name string) (fs.File, error) {
+	if name == b.path {
+		panic("a mistake")
+	}
+	return b.FS.Open(name)
+}
+
+// TestAPanicInOnePoolIsAFindingOfThatPool: the report names the pool, and has the errors of the other pools.
+func TestAPanicInOnePoolIsAFindingOfThatPool(t *testing.T) {
+	tree := unpack(t, []txtar.File{
+		{Name: "pools/infra/10-a.bu", Data: []byte("variant: fcos\nversion: 1.5.0\n")},
+		{Name: "pools/worker/10-a.bu", Data: []byte("variant: fcos\nversion: 1.5.0\nstorge: {}\n")},
+	})
+	tree.FS = brittle{tree.FS, "pools/infra/10-a.bu"}
+	var rules []string
+	for _, e := range transpile.Fragments(tree).Report {
+		if e.Severity == transpile.Fatal {
+			rules = append(rules, e.File+" "+e.Rule)
+		}
+	}
+	if want := []string{"pools/infra internal", "pools/worker/10-a.bu unknown-key"}; !slices.Equal(rules, want) {
+		t.Errorf("the errors are %q, want %q", rules, want)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"sync"
+
+	"github.com/bunsen-os/bunsen/api/fault"
 )
 
 // Writer writes items in batches, one batch at a time for each key. S is the state that one write passes to the next
@@ -76,7 +78,7 @@ func (w *Writer[S, T]) run(ctx context.Context, key string, state S) {
 		for i, p := range batch {
 			items[i] = p.item
 		}
-		next, results, err := w.Write(ctx, state, items)
+		next, results, err := w.write(ctx, state, items)
 		for i, p := range batch {
 			if err != nil {
 				p.done <- err
@@ -88,6 +90,12 @@ func (w *Writer[S, T]) run(ctx context.Context, key string, state S) {
 			state = next
 		}
 	}
+}
+
+// write calls Write. A panic is an error of these items.
+func (w *Writer[S, T]) write(ctx context.Context, state S, items []T) (next S, results []error, err error) {
+	defer fault.Recover(&err)
+	return w.Write(ctx, state, items)
 }
 
 // take removes and returns all waiting items of a key.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/mcs/batch"
 )
 
@@ -60,5 +61,17 @@ func TestAFailedWriteFailsItsBatch(t *testing.T) {
 	w := batch.Writer[int, int]{Write: func(context.Context, int, []int) (int, []error, error) { return 0, nil, away }}
 	if err := w.Do(t.Context(), "key", 0, 1); !errors.Is(err, away) {
 		t.Error(err)
+	}
+}
+
+func TestAPanicFailsItsBatchOnly(t *testing.T) {
+	w := batch.Writer[int, int]{Write: func(_ context.Context, _ int, items []int) (int, []error, error) {
+		return 0, make([]error, 1/items[0]), nil
+	}}
+	if err := w.Do(t.Context(), "key", 0, 0); !errors.As(err, new(*fault.PanicError)) {
+		t.Error(err)
+	}
+	if err := w.Do(t.Context(), "key", 0, 1); err != nil {
+		t.Errorf("the next write: %v", err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
 	"github.com/bunsen-os/bunsen/mcs/served"
@@ -142,7 +143,8 @@ func (p *pools) reconcile(ctx context.Context, pool string) {
 }
 
 // update sets the config that a pool serves. After an error, the pool keeps its present config.
-func (p *pools) update(ctx context.Context, name string) error {
+func (p *pools) update(ctx context.Context, name string) (err error) {
+	defer fault.Recover(&err)
 	object, exists, err := p.informer.GetStore().GetByKey(name)
 	if err != nil {
 		return fmt.Errorf("reading pool %s: %w", name, err)

@@ -10,6 +10,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/secretref"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -38,7 +39,12 @@ type Config struct {
 
 // Read returns the unresolved files of a rendered config, and whether it or a config of its Nodes has any. A config
 // whose references cannot be read has unresolved files too: they are a problem. The caller reads the configs of Nodes.
-func Read(rendered *mcfgv1.MachineConfig) (Config, bool) {
+func Read(rendered *mcfgv1.MachineConfig) (out Config, has bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			out, has = Config{Name: rendered.Name, invalid: fault.NewPanic(p)}, true
+		}
+	}()
 	config, err := machineconfig.Parse(rendered.Spec)
 	if err == nil {
 		config, err = machineconfig.Flat(config)
@@ -47,7 +53,7 @@ func Read(rendered *mcfgv1.MachineConfig) (Config, bool) {
 		return Config{}, false // Compose reports the error
 	}
 	files, err := secretref.Files(config)
-	out := Config{Name: rendered.Name, Files: files, invalid: err}
+	out = Config{Name: rendered.Name, Files: files, invalid: err}
 	if nodes, err := v1alpha1.ParseNodeConfigs(rendered.Annotations[v1alpha1.NodeConfigsAnnotation]); err == nil &&
 		nodes.Secrets && !nodes.IsZero() {
 		out.Nodes = nodes

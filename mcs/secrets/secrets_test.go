@@ -194,3 +194,26 @@ func TestTheLastGoodContentsStay(t *testing.T) {
 		t.Errorf("a config to which no pool refers has %+v", left)
 	}
 }
+
+// TestAConfigThatPanicsHarmsItselfOnly: a mistake in a library is the problem of the config that has the file, with
+// what was in force before.
+func TestAConfigThatPanicsHarmsItselfOnly(t *testing.T) {
+	file := secretref.SOPSURL("yaml", []byte("password: "+hush))
+	hostile, other := rendered(t, "rendered-infra-1", "/etc/a", file),
+		rendered(t, "rendered-worker-1", "/etc/a", secretref.TemplateURL("${secret:registry/pull}"))
+	source := Source{Objects: objects, Decrypt: decrypt, Key: key}
+	good := Next(nil, []Config{hostile}, source)
+	source.Decrypt = func(string, []byte) ([]byte, error) { panic(hush) }
+	next := Next(good, []Config{hostile, other}, source)
+	if is := next[other.Name]; len(is.Published.Problems) > 0 || string(is.Files[0].Contents) != hush {
+		t.Errorf("the other config has %+v", is)
+	}
+	is := next[hostile.Name]
+	if len(is.Published.Problems) != 1 || len(is.Files) != 1 ||
+		is.Published.Revision != good[hostile.Name].Published.Revision {
+		t.Fatalf("the config has %+v", is)
+	}
+	if text := is.Published.Problems[0].Message; strings.Contains(text, hush) || !strings.Contains(text, "mistake") {
+		t.Errorf("the problem is %s", text)
+	}
+}

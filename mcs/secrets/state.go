@@ -5,10 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"hash"
 	"slices"
 	"strings"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
@@ -49,28 +51,46 @@ type Source struct {
 func Next(have State, configs []Config, from Source) State {
 	next := State{}
 	for _, c := range configs {
-		if !c.Nodes.IsZero() {
-			next[c.Name] = nextOfNodes(have, c, from)
-			continue
+		entry, err := nextOf(have, c, from)
+		if err != nil {
+			entry = have.kept(c, from)
+			entry.Published.Problems = []v1alpha1.SecretProblem{{
+				Reason:  v1alpha1.SecretInvalid,
+				Message: fmt.Sprintf("resolving the files of %s: %v", c.Name, err),
+			}}
 		}
-		files, problems := c.resolve(from.Objects, from.Decrypt)
-		entry := Entry{Files: files}
-		if len(problems) > 0 {
-			entry = have[c.Name]
-			if entry.Published.Revision == "" {
-				entry.Published.Revision = from.Published[c.Name].Revision
-			}
-			if isForbidden(problems) {
-				entry.Files = nil
-			}
-		} else {
-			entry.Published.Revision = revision(from.Key, c.Name, files)
-		}
-		entry.Published.Problems = problems
-		entry.Published.Changes = changes(c, from.Objects)
 		next[c.Name] = entry
 	}
 	return next
+}
+
+// nextOf resolves one config. The error is a fault.PanicError: a config must not end a server that has others.
+func nextOf(have State, c Config, from Source) (entry Entry, err error) {
+	defer fault.Recover(&err)
+	if !c.Nodes.IsZero() {
+		return nextOfNodes(have, c, from), nil
+	}
+	files, problems := c.resolve(from.Objects, from.Decrypt)
+	entry = Entry{Files: files}
+	if len(problems) > 0 {
+		if entry = have.kept(c, from); isForbidden(problems) {
+			entry.Files = nil
+		}
+	} else {
+		entry.Published.Revision = revision(from.Key, c.Name, files)
+	}
+	entry.Published.Problems = problems
+	entry.Published.Changes = changes(c, from.Objects)
+	return entry, nil
+}
+
+// kept is what stays in force of a config with a problem.
+func (s State) kept(c Config, from Source) Entry {
+	entry := s[c.Name]
+	if entry.Published.Revision == "" {
+		entry.Published.Revision = from.Published[c.Name].Revision
+	}
+	return entry
 }
 
 // isForbidden reports whether an object is not for the pool.

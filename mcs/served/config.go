@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 	"sync"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
@@ -80,35 +80,17 @@ func (c *Config) Body(f Format) (Body, error) {
 	c.mu.Lock()
 	body := c.bodies[f]
 	if body == nil {
-		body = sync.OnceValues(func() (Body, error) {
-			return recoverPanic(func() (Body, error) { return c.create(f) })
-		})
+		body = sync.OnceValues(func() (Body, error) { return c.create(f) })
 		c.bodies[f] = body
 	}
 	c.mu.Unlock()
 	return body()
 }
 
-// recoverPanic turns a panic of create into an error, so that the config of one pool does not end the server. If the
-// panic's value is a runtime.Error, the error contains its text, which has no part of the config.
-func recoverPanic(create func() (Body, error)) (body Body, err error) {
-	defer func() {
-		p := recover()
-		if p == nil {
-			return
-		}
-		text := fmt.Sprintf("%T", p)
-		if err, ok := p.(runtime.Error); ok {
-			text = err.Error()
-		}
-		body, err = Body{}, fmt.Errorf("creating the response body: a panic: %s", text)
-	}()
-	return create()
-}
-
 // create composes a body. create makes a gzip body by compressing the plain body. If no secret is withheld, the formats
 // with and without Withhold share one body.
-func (c *Config) create(f Format) (Body, error) {
+func (c *Config) create(f Format) (body Body, err error) {
+	defer fault.Recover(&err) // The config of one pool must not end the server.
 	if f.Gzip {
 		plain, err := c.Body(Format{Version: f.Version, Withhold: f.Withhold})
 		if err != nil {
@@ -134,26 +116,26 @@ func (c *Config) create(f Format) (Body, error) {
 // BodyWithSecrets returns a body with resolved contents, for one machine. BodyWithSecrets creates the body for each
 // call, because the contents of secrets change while the config's name stays. The format must not withhold secrets. The
 // parameter access is nil if the config needs none.
-func (c *Config) BodyWithSecrets(f Format, resolved mcs.Secrets, access *mcs.ContentAccess) (Body, error) {
-	return recoverPanic(func() (Body, error) {
-		if err := c.check(); err != nil {
-			return Body{}, err
-		}
-		in := c.input
-		in.Secrets = &resolved
-		if access != nil {
-			in.Content = access
-		}
-		composed, err := mcs.Compose(in, f.Version)
-		if err != nil {
-			return Body{}, err
-		}
-		body := withETag(Body{Body: composed})
-		if f.Gzip {
-			return compress(body), nil
-		}
-		return body, nil
-	})
+func (c *Config) BodyWithSecrets(f Format, resolved mcs.Secrets,
+	access *mcs.ContentAccess,
+) (body Body, err error) {
+	defer fault.Recover(&err)
+	if err := c.check(); err != nil {
+		return Body{}, err
+	}
+	in := c.input
+	in.Secrets = &resolved
+	if access != nil {
+		in.Content = access
+	}
+	composed, err := mcs.Compose(in, f.Version)
+	if err != nil {
+		return Body{}, err
+	}
+	if body = withETag(Body{Body: composed}); f.Gzip {
+		return compress(body), nil
+	}
+	return body, nil
 }
 
 // prepare creates bodies before a request needs them: those of the newest version, and those in the formats that

@@ -3,6 +3,7 @@ package served
 import (
 	"sync"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
@@ -49,16 +50,15 @@ func (c *Config) BodyWithContent(f Format, access mcs.ContentAccess) (Body, erro
 		if len(c.withContent) >= maxContentBodies {
 			clear(c.withContent)
 		}
-		body = sync.OnceValues(func() (Body, error) {
-			return recoverPanic(func() (Body, error) { return c.createWithContent(f, access) })
-		})
+		body = sync.OnceValues(func() (Body, error) { return c.createWithContent(f, access) })
 		c.withContent[key] = body
 	}
 	c.mu.Unlock()
 	return body()
 }
 
-func (c *Config) createWithContent(f Format, access mcs.ContentAccess) (Body, error) {
+func (c *Config) createWithContent(f Format, access mcs.ContentAccess) (body Body, err error) {
+	defer fault.Recover(&err)
 	if err := c.check(); err != nil {
 		return Body{}, err
 	}
@@ -68,8 +68,7 @@ func (c *Config) createWithContent(f Format, access mcs.ContentAccess) (Body, er
 	if err != nil {
 		return Body{}, err
 	}
-	body := withETag(Body{Body: composed})
-	if f.Gzip {
+	if body = withETag(Body{Body: composed}); f.Gzip {
 		return compress(body), nil
 	}
 	return body, nil

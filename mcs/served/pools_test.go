@@ -307,7 +307,7 @@ func TestAPanicDuringCompositionIsAnError(t *testing.T) {
 	c, format := newConfig(mcs.Input{}), Format{Version: mcs.Newest} // without a rendered config
 	for range 2 {
 		if body, err := c.Body(format); err == nil ||
-			!strings.Contains(err.Error(), "a panic: runtime error: invalid memory address") {
+			!strings.Contains(err.Error(), "runtime error: invalid memory address") {
 			t.Errorf("got a body of %d bytes and %v", len(body.Head), err)
 		}
 	}

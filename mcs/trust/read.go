@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/trustfile"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
@@ -21,14 +22,15 @@ const (
 )
 
 // read returns the content of an object. The error names every invalid key.
-func read(o Object, now time.Time) (Content, error) {
+func read(o Object, now time.Time) (c Content, err error) {
+	defer fault.Recover(&err) // One object must not end the server.
 	pools, err := poolsOf(o.Pools)
 	if err != nil {
 		return Content{}, err
 	}
 	paths, err := pathsOf(o)
 	errs := []error{err}
-	c := Content{Pools: pools}
+	c = Content{Pools: pools}
 	for _, key := range slices.Sorted(maps.Keys(paths)) {
 		f := v1alpha1.TrustFile{Path: paths[key], Mode: 0o644, From: o.Name}
 		var err error

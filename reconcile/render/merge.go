@@ -9,6 +9,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/contentstore"
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy"
@@ -93,7 +94,8 @@ func MergeInputs(pool string, inputs []Input, d Defaults) (Rendered, error) {
 
 // MergeAfter is MergeInputs that uses the result of an earlier merge. The configs of nodes are not merged again if
 // their documents and the config of the pool are the same as before. The earlier result may be the zero value.
-func MergeAfter(earlier Rendered, pool string, inputs []Input, d Defaults) (Rendered, error) {
+func MergeAfter(earlier Rendered, pool string, inputs []Input, d Defaults) (out Rendered, err error) {
+	defer isolate(pool, &out, &err)
 	inputs, table := withoutTables(pool, inputs)
 	inputs = slices.SortedStableFunc(slices.Values(inputs), func(a, b Input) int {
 		return compare(a.Worker, b.Worker, a.Name, b.Name)
@@ -109,6 +111,13 @@ func MergeAfter(earlier Rendered, pool string, inputs []Input, d Defaults) (Rend
 		return r, err
 	}
 	return withNodes(r, earlier, table[0], d.LargeFiles)
+}
+
+// isolate turns a panic into an error of one pool; the other pools keep their configs. It is for a defer statement.
+func isolate(pool string, out *Rendered, err *error) {
+	if p := recover(); p != nil {
+		*out, *err = Rendered{}, fmt.Errorf("rendering pool %s: %w", pool, fault.NewPanic(p))
+	}
 }
 
 // mergeSorted merges valid inputs in the order in which they are given.

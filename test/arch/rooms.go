@@ -213,7 +213,7 @@ var Rooms = []Room{
 	{"mcs", Pure, list("api/...", "internal/policy", "internal/policy/secret"), libs(kubeTypes, ignition, ignition2, yaml), "what a new machine gets follows from the rendered config and the request"},
 	{"mcs/served", Pure, list("api/...", "mcs"), kubeTypes, "response bodies are created once and shared; other packages decide where configs come from and who may read them"},
 	{"mcs/token", Pure, list("api/..."), kubeTypes, "whether a token is valid follows from its ProvisioningToken and the time"},
-	{"mcs/batch", Ports, nil, nil, "how writes are collected does not depend on what they write"},
+	{"mcs/batch", Ports, list("api/fault"), nil, "how writes are collected does not depend on what they write"},
 	{"mcs/daemon", Pure, list("config", "mcs"), libs(ignition), "what installs the daemon on a new machine follows from its binary and its units, for the server and for pointer configs"},
 	{"mcs/pointer", Pure, list("api/...", "mcs", "mcs/daemon", "mcs/token"), libs(ignition, ignition2, yaml), "a pointer config follows from the server's URL, its CA and a token"},
 	{"mcs/secrets", Pure, list("api/..."), kubeTypes, "what a config resolves to follows from the config, the objects and the keys"},

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/artifact"
 	"github.com/bunsen-os/bunsen/mcs"
@@ -257,12 +258,12 @@ func (c *Copies) run(ctx context.Context, w wanted, r *read, slots chan struct{}
 }
 
 // copyInTime makes sure that the directory has a verified copy of a file.
-func (c *Copies) copyInTime(ctx context.Context, w wanted) (entry, error) {
+func (c *Copies) copyInTime(ctx context.Context, w wanted) (is entry, err error) {
+	defer fault.Recover(&err) // The answers of one registry must not end the server.
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	var file string
 	var size int64
-	var err error
 	if w.isArtifact() {
 		file, size, err = c.copyArtifact(ctx, w)
 	} else {

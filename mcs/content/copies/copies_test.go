@@ -139,22 +139,28 @@ func TestAFileIsReadOnceAndSurvivesARestart(t *testing.T) {
 }
 
 // TestAWrongFileIsNeverServed has what an error of the controller, a user of the registry or an attacker can leave.
+// panics is an answer that a library cannot take.
+type panics struct{}
+
+func (panics) Read([]byte) (int, error) { panic("a library") }
+
 func TestAWrongFileIsNeverServed(t *testing.T) {
 	data := noise(2, 1<<20)
 	for says, c := range map[string]struct {
 		damage func(c *cluster, a *answer)
 		want   string
 	}{
-		"no tag":                  {func(c *cluster, _ *answer) { clear(c.tags) }, "no artifact"},
-		"no artifact":             {func(c *cluster, a *answer) { a.err = errors.New("gone") }, "gone"},
-		"another file":            {func(_ *cluster, a *answer) { a.data = noise(3, 1<<20) }, "the registry sends other bytes"},
-		"half of the file":        {func(_ *cluster, a *answer) { a.data = data[:1<<19] }, "the registry sends other bytes"},
-		"no end":                  {func(_ *cluster, a *answer) { a.body = endless{} }, "the registry sends other bytes"},
-		"a smaller size":          {func(_ *cluster, a *answer) { a.size = 1 }, "the registry sends other bytes"},
-		"a huge size":             {func(_ *cluster, a *answer) { a.size = 1 << 62 }, "cannot have"},
-		"a negative size":         {func(_ *cluster, a *answer) { a.size = -1 }, "cannot have"},
-		"a broken answer":         {func(_ *cluster, a *answer) { a.body = broken{} }, "connection reset"},
-		"a registry that is away": {func(c *cluster, _ *answer) { c.down = true }, "connection refused"},
+		"no tag":                   {func(c *cluster, _ *answer) { clear(c.tags) }, "no artifact"},
+		"no artifact":              {func(c *cluster, a *answer) { a.err = errors.New("gone") }, "gone"},
+		"another file":             {func(_ *cluster, a *answer) { a.data = noise(3, 1<<20) }, "the registry sends other bytes"},
+		"half of the file":         {func(_ *cluster, a *answer) { a.data = data[:1<<19] }, "the registry sends other bytes"},
+		"no end":                   {func(_ *cluster, a *answer) { a.body = endless{} }, "the registry sends other bytes"},
+		"a smaller size":           {func(_ *cluster, a *answer) { a.size = 1 }, "the registry sends other bytes"},
+		"a huge size":              {func(_ *cluster, a *answer) { a.size = 1 << 62 }, "cannot have"},
+		"a negative size":          {func(_ *cluster, a *answer) { a.size = -1 }, "cannot have"},
+		"a panic while it is read": {func(_ *cluster, a *answer) { a.body = panics{} }, "mistake of its own"},
+		"a broken answer":          {func(_ *cluster, a *answer) { a.body = broken{} }, "connection reset"},
+		"a registry that is away":  {func(c *cluster, _ *answer) { c.down = true }, "connection refused"},
 	} {
 		t.Run(says, func(t *testing.T) {
 			cluster, dir := newCluster(), t.TempDir()

@@ -11,6 +11,8 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"github.com/bunsen-os/bunsen/api/fault"
 )
 
 // verify reports whether an earlier process left a file with a hash, and returns its size. It removes a file with
@@ -67,6 +69,7 @@ func (c *Copies) write(file string, size int64, fill func(io.Writer) error) (err
 			err = errors.Join(err, os.Remove(f.Name()))
 		}
 	}()
+	defer fault.Recover(&err) // before the file would get its name
 	if err := fill(f); err != nil {
 		return err
 	}

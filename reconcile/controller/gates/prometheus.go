@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/api"
 	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/gate"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
@@ -41,7 +42,12 @@ func (g *Evaluator) query(ctx context.Context, query v1alpha1.PrometheusGate, no
 }
 
 // queryServer sends the query to the server.
-func queryServer(ctx context.Context, query v1alpha1.PrometheusGate) poolstate.Gate {
+func queryServer(ctx context.Context, query v1alpha1.PrometheusGate) (out poolstate.Gate) {
+	defer func() { // The answer of one server must not end the controller.
+		if p := recover(); p != nil {
+			out = gate.Waits("%s cannot be queried: %v", query.URL, fault.NewPanic(p))
+		}
+	}()
 	at, err := url.Parse(query.URL)
 	switch {
 	case err != nil || at.Host == "":

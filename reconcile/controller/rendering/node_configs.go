@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy"
@@ -47,7 +48,8 @@ func publishNodes(ctx context.Context, r *Controller, f facts, rendered render.R
 		if live != nil && nodes == live.Annotations[v1alpha1.VariantNodesAnnotation] && !wasEdited(f.pool.Name, live) {
 			continue
 		}
-		group.Go(func() error {
+		group.Go(func() (err error) {
+			defer fault.Recover(&err)
 			own, err := rendered.Node(firstOf(owners[name]))
 			if err != nil {
 				return err
