@@ -158,7 +158,10 @@ func (c cleanFS) check(op, name string) error {
 	for p := name; p != "." && p != "/" && p != ""; p = path.Dir(p) {
 		if why, no := c.refused[p]; no {
 			text := "it is a " + why + ", which is not followed; put the file itself here"
-			if strings.HasPrefix(why, "the ") { // The reason is a clause, such as `the name holds a control character`.
+			switch {
+			case strings.Contains(why, ": "): // It has its remedy.
+				text = "it is a " + why
+			case strings.HasPrefix(why, "the "): // The reason is a clause, such as `the name holds a control character`.
 				text = "it is not read, because " + why + "; rename it"
 			}
 			return &fs.PathError{Op: op, Path: name, Err: errors.New(text)}

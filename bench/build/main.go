@@ -94,7 +94,7 @@ func build(ctx context.Context, dir, into string) (measure.Sample, error) {
 	var tree source.Tree
 	var rendering review.Rendering
 	return measure.Of(func() (err error) {
-		tree, err = store.OpenDir(ctx, dir, into, source.Limits{})
+		tree, err = store.OpenDir(ctx, dir, into, nil, source.Limits{})
 		return err
 	}, func() error {
 		if r := memory.Transpiler.Fragments(tree); r.Report.Fatal() {

@@ -154,7 +154,7 @@ func TestEveryRouteGivesTheSameTree(t *testing.T) {
 		}
 		clone := filepath.Join(r.root, "clone")
 		r.git(r.root, "clone", "-q", r.bare, clone)
-		trees["a checkout"], err = store.OpenDir(t.Context(), filepath.Join(clone, "infra/prod"), t.TempDir(),
+		trees["a checkout"], err = store.OpenDir(t.Context(), filepath.Join(clone, "infra/prod"), t.TempDir(), nil,
 			source.Limits{})
 		if err != nil {
 			t.Fatal(err)

@@ -14,15 +14,19 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
+// Committed returns what a version control system has of a file instead of the file itself, and whether it is
+// executable there. The name is a path in the folder. The result ok is false if the file itself counts.
+type Committed func(name string, info fs.FileInfo, file io.ReaderAt) (content []byte, executable, ok bool)
+
 // OpenDir copies the files of a folder, such as a work tree, into the folder into, and returns them as a tree. The
 // folder into must exist and be empty. OpenDir copies regular files only and leaves out .git at the top. OpenDir lists
 // symbolic links, devices, nested repositories and invalid names as refused. The tree of a clean checkout has the same
-// digest as the tree of the commit.
+// digest as the tree of the commit. The function committed may be nil.
 //
 // OpenDir must copy: in the original folder, a `local:` file of a Butane config could follow a symbolic link to another
 // folder, or read the credentials in .git/config.
-func OpenDir(ctx context.Context, dir, into string, l source.Limits) (source.Tree, error) {
-	s, err := scanDir(ctx, dir, into, l)
+func OpenDir(ctx context.Context, dir, into string, committed Committed, l source.Limits) (source.Tree, error) {
+	s, err := scanDir(ctx, dir, into, committed, l)
 	if err != nil {
 		return source.Tree{}, fmt.Errorf("reading the folder %s: %w", dir, err)
 	}
@@ -34,7 +38,7 @@ func OpenDir(ctx context.Context, dir, into string, l source.Limits) (source.Tre
 
 // digest returns the digest of a stored tree.
 func digest(dir string) (string, error) {
-	s, err := scanDir(context.Background(), dir, "", source.Limits{
+	s, err := scanDir(context.Background(), dir, "", nil, source.Limits{
 		Entries: 1 << 30, Bytes: 1 << 50,
 		FileBytes: 1 << 40,
 	})
@@ -53,15 +57,16 @@ type scan struct {
 	ctx       context.Context
 	from, to  *os.Root
 	inventory *source.Inventory
+	committed Committed // nil if each file itself counts
 }
 
-func scanDir(ctx context.Context, dir, into string, l source.Limits) (*source.Inventory, error) {
+func scanDir(ctx context.Context, dir, into string, committed Committed, l source.Limits) (*source.Inventory, error) {
 	from, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer from.Close()
-	s := scan{ctx: ctx, from: from, inventory: source.NewInventory(l)}
+	s := scan{ctx: ctx, from: from, inventory: source.NewInventory(l), committed: committed}
 	if into != "" {
 		if s.to, err = os.OpenRoot(into); err != nil {
 			return nil, err
@@ -133,6 +138,11 @@ func (s *scan) file(p string) error {
 		return err
 	}
 	executable := info.Mode()&0o100 != 0
+	if s.committed != nil {
+		if data, executable, ok := s.committed(p, info, f); ok {
+			return s.add(p, executable, data)
+		}
+	}
 	if info.Size() >= source.SumBytes {
 		return s.large(p, executable, f)
 	}
@@ -140,6 +150,10 @@ func (s *scan) file(p string) error {
 	if err != nil {
 		return err
 	}
+	return s.add(p, executable, data)
+}
+
+func (s *scan) add(p string, executable bool, data []byte) error {
 	if !s.inventory.Add(p, executable, data) || s.to == nil {
 		return nil
 	}

@@ -61,7 +61,7 @@ func (s *shelf) Tree(ctx context.Context, p source.Picked, path string, into sou
 			return source.Tree{}, err
 		}
 	}
-	tree, err := store.OpenDir(ctx, from, into.Dir, source.Limits{})
+	tree, err := store.OpenDir(ctx, from, into.Dir, nil, source.Limits{})
 	tree.Commit = source.Commit{
 		URL: "https://host/cfg", Ref: p.Ref, Hash: p.Hash, Author: "A <a@b>", Subject: "s",
 		Time: time.Unix(1e9, 0).UTC(), Signer: s.signer,
@@ -140,7 +140,7 @@ func TestWhatIsNotAsItWasIsFetchedAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			again, err := store.OpenDir(t.Context(), after.Root, t.TempDir(), source.Limits{})
+			again, err := store.OpenDir(t.Context(), after.Root, t.TempDir(), nil, source.Limits{})
 			if err != nil || again.Digest != before.Digest || len(again.Refused) != 0 {
 				t.Errorf("the tree is %v, %v, want digest %s", again, err, before.Digest)
 			}
@@ -375,7 +375,7 @@ func TestOpenDirTakesOnlyPlainFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	into := t.TempDir()
-	tree, err := store.OpenDir(t.Context(), dir, into, source.Limits{})
+	tree, err := store.OpenDir(t.Context(), dir, into, nil, source.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -403,11 +403,11 @@ func TestOpenDirTakesOnlyPlainFiles(t *testing.T) {
 	if diff := cmp.Diff(want, tree.Refused); diff != "" {
 		t.Errorf("refused -want +got\n%s", diff)
 	}
-	_, err = store.OpenDir(t.Context(), dir, t.TempDir(), source.Limits{Entries: 3})
+	_, err = store.OpenDir(t.Context(), dir, t.TempDir(), nil, source.Limits{Entries: 3})
 	if err == nil || !strings.Contains(err.Error(), "more than 3 files and folders") {
 		t.Errorf("got %v", err)
 	}
-	if _, err = store.OpenDir(t.Context(), filepath.Join(dir, "nope"), t.TempDir(), source.Limits{}); !errors.Is(err,
+	if _, err = store.OpenDir(t.Context(), filepath.Join(dir, "nope"), t.TempDir(), nil, source.Limits{}); !errors.Is(err,
 		os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}

@@ -230,7 +230,10 @@ func (in Input) refused(p string) string {
 	for _, r := range slices.Sorted(maps.Keys(in.Refused)) {
 		if r == p || p == "." || strings.HasPrefix(p, r+"/") || strings.HasPrefix(r, p+"/") {
 			why := in.Refused[r]
-			if strings.HasPrefix(why, "the ") { // A clause, such as `the name holds a control character`.
+			switch {
+			case strings.Contains(why, ": "): // It has its remedy.
+				return fmt.Sprintf("%q: %s is a %s", p, r, why)
+			case strings.HasPrefix(why, "the "): // A clause, such as `the name holds a control character`.
 				return fmt.Sprintf("%q: %s is not read, because %s; rename it", p, r, why)
 			}
 			return fmt.Sprintf("%q: %s is a %s and is not followed; copy the file itself into the "+

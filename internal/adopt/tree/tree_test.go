@@ -135,7 +135,7 @@ func opened(t testing.TB, dir string) source.Tree {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := store.OpenDir(t.Context(), dir, into, source.Limits{})
+	out, err := store.OpenDir(t.Context(), dir, into, nil, source.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}

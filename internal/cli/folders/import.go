@@ -68,7 +68,7 @@ func importTree(ctx context.Context, dir, filesDir string, opts adopt.Options) (
 			return tree.Output{}, nil, err
 		}
 		defer done()
-		if *part.into, err = store.OpenDir(ctx, part.dir, into, source.Limits{}); err != nil {
+		if *part.into, err = store.OpenDir(ctx, part.dir, into, nil, source.Limits{}); err != nil {
 			return tree.Output{}, nil, fmt.Errorf("reading %s: %w", part.dir, err)
 		}
 	}

@@ -3,6 +3,8 @@ package folders
 import (
 	"context"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -70,8 +72,23 @@ func OpenDir(ctx context.Context, dir string) (tree source.Tree, done func(), er
 	if err != nil {
 		return source.Tree{}, done, err
 	}
-	tree, err = store.OpenDir(ctx, dir, into, source.Limits{})
+	tree, err = store.OpenDir(ctx, dir, into, committed(dir), source.Limits{})
 	return tree, done, err
+}
+
+// committed returns a function for what git has of the files of a directory; nil outside of a work tree.
+func committed(dir string) store.Committed {
+	at, err := git.FindAround(dir)
+	if err != nil {
+		return nil // Whoever reads the repository reports this.
+	}
+	c, err := at.Committed()
+	if c == nil || err != nil {
+		return nil
+	}
+	return func(name string, info fs.FileInfo, file io.ReaderAt) ([]byte, bool, bool) {
+		return c.Content(path.Join(at.Folder, name), info, file)
+	}
 }
 
 func tempDir() (dir string, done func(), err error) {

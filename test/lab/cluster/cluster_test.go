@@ -73,7 +73,7 @@ func TestInstall(t *testing.T) {
 	repo := c.NewRepository()
 	repo.Push("An app", map[string]string{
 		"pools/worker/10-app.bu": strings.Replace(app, "TEXT", "first", 1),
-		"pools/worker/20-env.bu": env,
+		"pools/worker/20-env.bu": env, "cluster/machine-configuration.yaml": marks,
 	})
 	c.Apply("apiVersion: bunsen.dev/v1alpha1\nkind: GitSource\nmetadata: {name: config}\nspec: {url: \"" + repo.URL +
 		"\", ref: {branch: main}, interval: 5s}\n")
