@@ -244,7 +244,7 @@ const ourConfig = `{"ignition":{"version":"3.5.0"},
   "links":[{"path":"/etc/born/link","target":"/etc/motd"}]},
  "systemd":{"units":[{"name":"born.service","enabled":true,"contents":"[Unit]\nDescription=Born\n[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sh -c 'echo yes >/run/born'\n[Install]\nWantedBy=multi-user.target\n"}]}}`
 
-// poolConfig is the pool's config as the renderer makes it.
+// poolConfig is the pool's config as the renderer makes it. Its owner marked the private key as secret.
 func poolConfig(t *testing.T) *mcfgv1.MachineConfig {
 	t.Helper()
 	large := bytes.Repeat([]byte("0123456789abcde\n"), 8<<10) // more than a few packets
@@ -261,5 +261,8 @@ func poolConfig(t *testing.T) *mcfgv1.MachineConfig {
 	return &mcfgv1.MachineConfig{TypeMeta: metav1.TypeMeta{
 		APIVersion: mcfgv1.GroupVersion.String(),
 		Kind:       "MachineConfig",
-	}, ObjectMeta: metav1.ObjectMeta{Name: r.Name}, Spec: r.Spec}
+	}, ObjectMeta: metav1.ObjectMeta{
+		Name:        r.Name,
+		Annotations: map[string]string{v1alpha1.SecretPathsAnnotation: "/etc/born/private.key"},
+	}, Spec: r.Spec}
 }
