@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent/kube"
 )
 
@@ -34,6 +36,8 @@ const daemonRights = `{"apiVersion": "v1", "kind": "List", "items": [
 // daemonAs are the identities that speak.
 var daemonAs = map[string]rest.ImpersonationConfig{
 	"the node":           {UserName: "system:node:worker-0", Groups: []string{"system:nodes", "system:authenticated"}},
+	"the other node":     {UserName: "system:node:worker-1", Groups: []string{"system:nodes", "system:authenticated"}},
+	"the new node":       {UserName: "system:node:worker-3", Groups: []string{"system:nodes", "system:authenticated"}},
 	"the controller":     {UserName: "system:serviceaccount:bunsen-system:machine-config-controller", Groups: []string{"system:serviceaccounts", "system:authenticated"}},
 	"an administrator":   {UserName: "ada", Groups: []string{"system:masters", "system:authenticated"}},
 	"the account":        {UserName: "system:serviceaccount:bunsen-system:machine-config-daemon", Groups: []string{"system:authenticated"}, Extra: map[string][]string{"authentication.kubernetes.io/node-name": {"worker-0"}}},
@@ -57,14 +61,13 @@ var nodeWrites = []struct {
 	{"a node takes the annotation away", "the node", "worker-0", "", `{"metadata":{"annotations":{"bunsen.dev/withheld":null}}}`, ""},
 	{"a daemon with a token of this node tells that it has its secrets", "the account", "worker-0", "", `{"metadata":{"annotations":{"bunsen.dev/withheld":""}}}`, ""},
 	{"a node does not tell it of another", "the node", "worker-1", "", `{"metadata":{"annotations":{"bunsen.dev/withheld":""}}}`, "not allowed to modify node"},
-	{"a node tells the revision of its secrets", "the node", "worker-0", "", `{"metadata":{"annotations":{"bunsen.dev/currentSecrets":"r1"}}}`, ""},
-	{"a node does not choose the revision of its next secrets", "the node", "worker-0", "", `{"metadata":{"annotations":{"bunsen.dev/desiredSecrets":"r2"}}}`, "desiredSecrets"},
-	{"a node that was told nothing is seeded", "the other node", "worker-1", "", `{"metadata":{"annotations":{"bunsen.dev/desiredSecrets":"r1","bunsen.dev/currentSecrets":"r1","machineconfiguration.openshift.io/currentConfig":"rendered-worker-1","machineconfiguration.openshift.io/desiredConfig":"rendered-worker-1","machineconfiguration.openshift.io/firstPivotConfig":"rendered-worker-1"}}}`, ""},
+	{"a node tells the revision of its secrets", "the node", "worker-0", "", `{"metadata":{"annotations":{"bunsen.dev/currentSecrets":"0a1f"}}}`, ""},
+	{"a node does not choose the revision of its next secrets", "the node", "worker-0", "", `{"metadata":{"annotations":{"bunsen.dev/desiredSecrets":"02"}}}`, "desiredSecrets"},
+	{"a node that was told nothing is seeded", "the other node", "worker-1", "", `{"metadata":{"annotations":{"bunsen.dev/desiredSecrets":"01","bunsen.dev/currentSecrets":"01","machineconfiguration.openshift.io/currentConfig":"rendered-worker-1","machineconfiguration.openshift.io/desiredConfig":"rendered-worker-1","machineconfiguration.openshift.io/firstPivotConfig":"rendered-worker-1"}}}`, ""},
 	{"a kubelet writes annotations and labels of its own", "the node", "worker-0", "", `{"metadata":{"annotations":{"volumes.kubernetes.io/controller-managed-attach-detach":"true"},"labels":{"example.com/own":"x"}}}`, ""},
 	{"a kubelet's heartbeat goes through", "the node", "worker-0", "status", `{"status":{"conditions":[{"type":"Ready","status":"True","reason":"KubeletReady","message":"ok","lastHeartbeatTime":"2026-01-02T12:00:00Z","lastTransitionTime":"2026-01-02T12:00:00Z"}]}}`, ""},
 	{"a daemon with a token of this node tells", "the account", "worker-0", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/state":"Done"}}}`, ""},
 	{"the controller assigns and acknowledges", "the controller", "worker-0", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/desiredConfig":"rendered-worker-2","machineconfiguration.openshift.io/lastAppliedDrain":"drain-rendered-worker-2"}},"spec":{"unschedulable":true}}`, ""},
-	{"the original's daemon goes on telling of its certificates", "the node", "worker-0", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/lastSyncedControllerConfigResourceVersion":"7","machineconfiguration.openshift.io/lastObservedServerCAAnnotation":"x"}}}`, ""},
 	{"whoever manages machines ties a Node to its machine", "an administrator", "worker-0", "", `{"metadata":{"finalizers":["example.com/machine"],"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"00000000-0000-0000-0000-000000000000"}]}}`, ""},
 	{"a kubelet writes on a Node that others tied", "the node", "worker-0", "", `{"metadata":{"annotations":{"example.com/tied":"x"}}}`, ""},
 
@@ -78,11 +81,21 @@ var nodeWrites = []struct {
 	{"nor by way of its status", "the node", "worker-0", "status", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/lastAppliedDrain":"drain-x"}}}`, "lastAppliedDrain"},
 	{"a node does not write what the controller keeps there", "the node", "worker-0", "", `{"metadata":{"annotations":{"bunsen.dev/cordoned-for":null}}}`, "cordoned-for"},
 	{"a node writes no annotation of the protocol that nobody knows", "the node", "worker-0", "", `{"metadata":{"annotations":{"bunsen.dev/new":"x"}}}`, "bunsen.dev/new"},
-	{"a request for a drain is one", "the node", "worker-0", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/desiredDrain":"please"}}}`, "desiredDrain is"},
+	{"a request for a drain is one", "the node", "worker-0", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/desiredDrain":"please"}}}`, "not what a daemon writes: machineconfiguration.openshift.io/desiredDrain"},
 	{"a node does not open itself again", "the node", "worker-0", "", `{"spec":{"unschedulable":false}}`, "neither closes nor opens"},
 	{"a node does not speak for another", "the node", "worker-1", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/state":"Done"}}}`, "not allowed to modify node"},
 	{"a daemon with a token of another node does not either", "the account", "worker-1", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/state":"Done"}}}`, "speaks for worker-0, not for worker-1"},
 	{"a token that is bound to no node writes nothing", "an unbound account", "worker-0", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/state":"Done"}}}`, "bound to no node"},
+	{"a node reports drift", "the node", "worker-0", "", `{"metadata":{"annotations":{"bunsen.dev/drift":"{\"config\":\"a\",\"items\":[{\"name\":\"a\\nkind\",\"kind\":\"content\",\"action\":\"Degrade\",\"since\":\"2026-01-02T12:00:00Z\"}]}"}}}`, ""},
+	{"drift has a kind", "the node", "worker-0", "", `{"metadata":{"annotations":{"bunsen.dev/drift":"{\"items\":[{\"kind\":\"content\",\"action\":\"Warn\\nTo do: x\"}]}"}}}`, "unknown kind or action"},
+	{"a report has a size", "the node", "worker-0", "", `{"metadata":{"annotations":{"bunsen.dev/failure":"` + strings.Repeat("x", v1alpha1.MaxNodeReport+1) + `"}}}`, "not what a daemon writes: bunsen.dev/failure"},
+	{"a revision of secrets is one", "the node", "worker-0", "", `{"metadata":{"annotations":{"bunsen.dev/currentSecrets":"cs\nTo do: x"}}}`, "not what a daemon writes: bunsen.dev/currentSecrets"},
+	{"a node does not forget its config", "the node", "worker-0", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/currentConfig":null}}}`, "does not remove its machineconfiguration.openshift.io/currentConfig"},
+	{"nor empties it", "the node", "worker-0", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/currentConfig":""}}}`, "does not remove its machineconfiguration.openshift.io/currentConfig"},
+	{"a node without reports that was assigned a config chooses no other", "the new node", "worker-3", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/desiredConfig":"rendered-infra-1"}}}`, "desiredConfig"},
+	{"nor its secrets", "the new node", "worker-3", "", `{"metadata":{"annotations":{"bunsen.dev/desiredSecrets":"01"}}}`, "desiredSecrets"},
+	{"it names the config of its first boot", "the new node", "worker-3", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/firstPivotConfig":"rendered-infra-1"}}}`, ""},
+	{"it names it once", "the new node", "worker-3", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/firstPivotConfig":"rendered-master-1"}}}`, "firstPivotConfig"},
 	{"a daemon with an account writes no labels", "the account", "worker-0", "", `{"metadata":{"labels":{"example.com/disk":"ssd"}}}`, "nothing else"},
 	{"a daemon with an account sets no role", "the account", "worker-0", "", `{"metadata":{"labels":{"node-role.kubernetes.io/infra":""}}}`, "node-role.kubernetes.io/infra of its Node"},
 	{"a daemon with an account writes no annotations of others", "the account", "worker-0", "", `{"metadata":{"annotations":{"example.com/x":"y"}}}`, "nothing else"},
@@ -111,18 +124,13 @@ func whatANodeMayWrite(t *testing.T, p plane) {
 	as := func(who string) dynamic.ResourceInterface {
 		config := rest.CopyConfig(admin)
 		config.Impersonate = daemonAs[who]
-		if who == "the other node" {
-			config.Impersonate = rest.ImpersonationConfig{
-				UserName: "system:node:worker-1",
-				Groups:   []string{"system:nodes", "system:authenticated"},
-			}
-		}
 		return nodesOf(t, config)
 	}
 	p.kubectl(t, daemonRights, "apply", "-f", "-")
 	for name, node := range map[string]map[string]any{
 		"worker-0": {"annotations": map[string]any{"machineconfiguration.openshift.io/desiredConfig": "rendered-worker-1", "bunsen.dev/cordoned-for": "x"}},
 		"worker-1": {},
+		"worker-3": {"annotations": map[string]any{"machineconfiguration.openshift.io/desiredConfig": "rendered-worker-1"}},
 	} {
 		node["name"] = name
 		object := &unstructured.Unstructured{Object: map[string]any{
@@ -158,26 +166,99 @@ func whatANodeMayWrite(t *testing.T, p plane) {
 			t.Errorf("it was taken: %v", err)
 		}
 	})
-	t.Run("a kubelet makes its Node, but not one that was drained already", func(t *testing.T) {
-		var forged unstructured.Unstructured
-		if err := json.Unmarshal(
-			[]byte(`{"apiVersion":"v1","kind":"Node","metadata":{"name":"worker-2","annotations":{"machineconfiguration.openshift.io/lastAppliedDrain":"drain-x"}}}`), &forged); err != nil {
-			t.Fatal(err)
+	t.Run("each annotation has one writer", func(t *testing.T) { eachAnnotationHasOneWriter(t, p) })
+	t.Run("each field that decides something is nobody's to register", func(t *testing.T) {
+		for says, metadata := range map[string]map[string]any{
+			"an owner":                  {"ownerReferences": []any{map[string]any{"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "name": "worker-9", "uid": "u"}}},
+			"a finalizer":               {"finalizers": []any{"example.com/x"}},
+			"no label bunsen.dev/*":     {"labels": map[string]any{"bunsen.dev/tier": "edge"}},
+			"node-role.kubernetes.io/x": {"labels": map[string]any{"node-role.kubernetes.io/x": ""}},
+		} {
+			if err := createAs(t, p, "worker-9", metadata); err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("a node registers with %v: %v", metadata, err)
+			}
 		}
-		config := rest.CopyConfig(admin)
-		config.Impersonate = rest.ImpersonationConfig{
-			UserName: "system:node:worker-2",
-			Groups:   []string{"system:nodes", "system:authenticated"},
-		}
-		if _, err := nodesOf(t, config).Create(t.Context(), &forged, metav1.CreateOptions{}); err == nil ||
-			!strings.Contains(err.Error(), "lastAppliedDrain") {
-			t.Errorf("it was made: %v", err)
-		}
-		forged.SetAnnotations(nil)
-		if _, err := nodesOf(t, config).Create(t.Context(), &forged, metav1.CreateOptions{}); err != nil {
+		if err := createAs(t, p, "worker-9", map[string]any{}); err != nil {
 			t.Error(err)
 		}
 	})
+}
+
+// createAs lets a node create its Node, as a dry run.
+func createAs(t *testing.T, p plane, name string, metadata map[string]any) error {
+	t.Helper()
+	config := rest.CopyConfig(p.admin)
+	config.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:node:" + name, Groups: []string{"system:nodes", "system:authenticated"},
+	}
+	metadata["name"] = name
+	_, err := nodesOf(t, config).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Node", "metadata": metadata,
+	}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	return err
+}
+
+// eachAnnotationHasOneWriter lets a node and the controller write each annotation of the table: the node when it
+// registers, when its Node has no annotations, and when it has all; the controller at any time. All writes are dry runs.
+func eachAnnotationHasOneWriter(t *testing.T, p plane) {
+	t.Helper()
+	nodes := nodesOf(t, p.admin)
+	all := map[string]any{}
+	for _, a := range v1alpha1.NodeAnnotations() {
+		all[a.Key] = "0"
+	}
+	for name, annotations := range map[string]map[string]any{"silent": {}, "told": all} {
+		object := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": "Node",
+			"metadata": map[string]any{"name": name, "annotations": annotations},
+		}}
+		if _, err := nodes.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	values := map[string]string{
+		v1alpha1.StateAnnotation: "Done", v1alpha1.SSHAnnotation: "accessed",
+		v1alpha1.PostConfigActionAnnotation: "Rebooting", v1alpha1.DesiredDrainAnnotation: "drain-a",
+	}
+	for _, a := range v1alpha1.NodeAnnotations() {
+		value := cmp.Or(values[a.Key], "a1")
+		patch := func(who rest.ImpersonationConfig, node string, value any) error {
+			config := rest.CopyConfig(p.admin)
+			config.Impersonate = who
+			raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{a.Key: value}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = nodesOf(t, config).Patch(t.Context(), node, types.MergePatchType, raw,
+				metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+			return err
+		}
+		kubelet := func(node string, value any) error {
+			return patch(rest.ImpersonationConfig{
+				UserName: "system:node:" + node,
+				Groups:   []string{"system:nodes", "system:authenticated"},
+			}, node, value)
+		}
+		ofDaemon := a.Writer == v1alpha1.DaemonWriter
+		registers := ofDaemon || a.Registers || a.Writer == v1alpha1.RegistrationWriter
+		for says, c := range map[string]struct {
+			err   error
+			taken bool
+		}{
+			"a node registers with it":       {createAs(t, p, "worker-9", map[string]any{"annotations": map[string]any{a.Key: value}}), registers},
+			"a node adds it to an empty one": {kubelet("silent", value), registers},
+			"a node changes it":              {kubelet("told", value), ofDaemon},
+			"a node removes it":              {kubelet("told", nil), ofDaemon && !a.Stays},
+			"a node empties it":              {kubelet("told", ""), ofDaemon && !a.Stays && a.Key != v1alpha1.SSHAnnotation},
+			"the controller changes it":      {patch(daemonAs["the controller"], "told", value), a.Writer == v1alpha1.ControllerWriter},
+			"the controller removes it":      {patch(daemonAs["the controller"], "told", nil), a.Writer == v1alpha1.ControllerWriter},
+			"an administrator changes it":    {patch(daemonAs["an administrator"], "told", value), true},
+		} {
+			if (c.err == nil) != c.taken || c.err != nil && !strings.Contains(c.err.Error(), a.Key) {
+				t.Errorf("%s: %s: taken: want %t, got: %v", a.Key, says, c.taken, c.err)
+			}
+		}
+	}
 }
 
 // whatANodeMayRead lets the daemon's own client read all that it reads, as a node, and tries for more.

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
-
+	"maps"
+	
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent/secretstore"
 	"github.com/bunsen-os/bunsen/mcd/apply"
@@ -77,7 +77,6 @@ func (a Config) reportInitialAnnotations(ctx context.Context, node report.Node) 
 		// The desired config that the controller wrote is newer than that of the first boot.
 		delete(seed, v1alpha1.DesiredConfigAnnotation)
 	}
-	delete(seed, v1alpha1.StateAnnotation) // The method confirm reports Done after a drift scan.
 	a.Log.Info("setting the Node's initial annotations from first boot", "config", current)
 	return true, a.Cluster.SetAnnotations(ctx, seed)
 }
@@ -106,12 +105,13 @@ func readInitialAnnotations(files host.Files) (map[string]string, error) {
 		return nil, fmt.Errorf("reading the initial annotations %s: %w; restore the file, or remove it to wait for a "+
 			"first config", host.InitialAnnotationsPath, err)
 	}
-	seed := map[string]string{}
-	for key, value := range raw {
-		if strings.HasPrefix(key, "machineconfiguration.openshift.io/") || key == v1alpha1.WithheldAnnotation ||
-			key == v1alpha1.CurrentSecretsAnnotation {
-			seed[key] = value
-		}
+	seed := map[string]string{
+		v1alpha1.CurrentConfigAnnotation:    raw[v1alpha1.CurrentConfigAnnotation],
+		v1alpha1.DesiredConfigAnnotation:    raw[v1alpha1.DesiredConfigAnnotation],
+		v1alpha1.FirstPivotConfigAnnotation: raw[v1alpha1.FirstPivotConfigAnnotation],
+		v1alpha1.CurrentSecretsAnnotation:   raw[v1alpha1.CurrentSecretsAnnotation],
+		v1alpha1.WithheldAnnotation:         raw[v1alpha1.WithheldAnnotation],
 	}
+	maps.DeleteFunc(seed, func(_, value string) bool { return value == "" })
 	return seed, nil
 }

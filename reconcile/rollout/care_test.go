@@ -203,7 +203,7 @@ func tryCareful(t *testing.T, property func(*testing.T, random, poolstate.Facts,
 
 // disturbs tells that an order takes a node out of service that is in service.
 func disturbs(n nodestate.Node, a rollout.Assignment) bool {
-	runs := n.Config.Current == a.Config && n.Config.CurrentImage == "" && n.Config.DesiredImage == ""
+	runs := n.Config.Current == a.Config && (n.Config.DesiredImage == "" || n.Config.StrayImage())
 	return !runs && !n.Unavailable()
 }
 

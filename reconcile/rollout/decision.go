@@ -43,7 +43,7 @@ type Assignment struct {
 	Node, Config string
 	// Was is the earlier desired config; empty for none.
 	Was string
-	// If DropImage is true, the write of desiredConfig also removes the desiredImage annotation.
+	// If DropImage is true, the write of desiredConfig also removes the annotations of images.
 	DropImage bool
 	// If Untaint is true, the write of desiredConfig also removes the UpdateInProgress taint.
 	Untaint bool

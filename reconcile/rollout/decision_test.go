@@ -81,6 +81,9 @@ func print(f poolstate.Facts, w rollout.Decision) string {
 	if len(w.Untaint) > 0 {
 		fmt.Fprintf(&b, "untaint %s\n", strings.Join(w.Untaint, " "))
 	}
+	if len(w.DropImage) > 0 {
+		fmt.Fprintf(&b, "drop the image of %s\n", strings.Join(w.DropImage, " "))
+	}
 	if w.RequeueAfter > 0 {
 		fmt.Fprintf(&b, "look again in %s\n", w.RequeueAfter)
 	}

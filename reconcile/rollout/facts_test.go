@@ -309,6 +309,8 @@ func (r *reader) nodeWord(n *nodestate.Node, key, value string) bool {
 		n.Tainted = true
 	case "image":
 		n.Config.CurrentImage, n.Config.DesiredImage = value, value
+	case "desired-image":
+		n.Config.DesiredImage = value
 	case "reason":
 		n.Reason = blanks(value)
 	case "problem":

@@ -111,7 +111,7 @@ func assignmentsOf(p plan) []Assignment {
 	for _, m := range p.assigned.members {
 		out = append(out, Assignment{
 			Node: m.Name, Config: p.Care.NodeConfigs.Own(p.nodes.Target, m.Name),
-			Was: p.Care.NodeConfigs.Own(m.Config.Desired, m.Name), DropImage: m.Config.DesiredImage != "",
+			Was: p.Care.NodeConfigs.Own(m.Config.Desired, m.Name), DropImage: m.Config.DesiredImage != "" || m.Config.CurrentImage != "",
 			Untaint:  m.Tainted,
 			Recovery: m.Failing() && m.Candidate != nodestate.CandidateInService,
 		})

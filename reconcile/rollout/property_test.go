@@ -87,7 +87,7 @@ func TestADecisionIsNeverOverBudget(t *testing.T) {
 		before, beforeWork := out, atWork
 		for _, a := range w.Assign {
 			n := nodes[a.Node]
-			if n.Config.Current == a.Config && n.Config.CurrentImage == "" && n.Config.DesiredImage == "" {
+			if n.Config.Current == a.Config && (n.Config.DesiredImage == "" || n.Config.StrayImage()) {
 				continue // it runs that already: nothing happens there
 			}
 			if !n.Unavailable() {

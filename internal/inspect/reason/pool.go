@@ -231,7 +231,7 @@ func unavailableActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	for _, name := range v.Facts.Care.Pace.Policies {
 		out = append(out, editPolicy(f, name)+"   # maxUnavailable")
 	}
-	if len(out) == 0 {
+	if len(out) == 0 && v.Facts.MaxUnavailable < 1 {
 		out = append(out, fmt.Sprintf(`kubectl patch mcp %s --type=merge -p '{"spec":{"maxUnavailable":1}}'`,
 			v.Object.Name))
 	}

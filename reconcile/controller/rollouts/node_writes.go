@@ -97,6 +97,15 @@ func (o *nodeWrite) taint(on bool) {
 	o.patch.Spec = &taintsPatch{Taints: out}
 }
 
+// dropImage removes the image that the node has besides its config.
+func (o *nodeWrite) dropImage() {
+	for _, key := range []string{v1alpha1.DesiredImageAnnotation, v1alpha1.CurrentImageAnnotation} {
+		if _, was := o.node.Annotations[key]; was {
+			o.annotate(key, "")
+		}
+	}
+}
+
 // nodeWrites returns the writes of a decision, one for each node: first postponed drains, then assigned configs, then
 // labels and taints. The function request returns who requested a config, which
 // may be the config of one node and then belongs to the config "of" of the pool.
@@ -115,7 +124,7 @@ func nodeWrites(w rollout.Decision, nodes map[string]*corev1.Node, request func(
 		o := newNodeWrite(nodes[a.Node], fmt.Sprintf("assigning %[2]q to node %[1]q", a.Node, a.Config))
 		o.assign(a.Config, assigned)
 		if a.DropImage {
-			o.annotate(v1alpha1.DesiredImageAnnotation, "")
+			o.dropImage()
 		}
 		if a.Untaint {
 			o.taint(false)
@@ -151,6 +160,13 @@ func nodeWrites(w rollout.Decision, nodes map[string]*corev1.Node, request func(
 				o.taint(on)
 				out = append(out, o)
 			}
+		}
+	}
+	for _, name := range w.DropImage {
+		if !ordered[name] { // Another write to the node comes first; the next decision removes the image.
+			o := newNodeWrite(nodes[name], fmt.Sprintf("removing the image of node %q", name))
+			o.dropImage()
+			out, ordered[name] = append(out, o), true
 		}
 	}
 	mark(w.Taint, "tainting node %q", true)

@@ -16,6 +16,8 @@ type Marks struct {
 	// Taint and Untaint are the nodes that get or lose the UpdateInProgress taint, sorted by name. Nodes that are
 	// assigned a config, and those of Announce, are in neither list.
 	Taint, Untaint []string
+	// DropImage are the nodes that lose the annotations of a stray image, sorted by name.
+	DropImage []string
 }
 
 // Announcement tells one node which config it gets next, so that it downloads the content of the config.
@@ -65,6 +67,9 @@ func Of(p Pool) (out Marks) {
 		announced[a.Node] = i
 	}
 	for _, m := range p.Nodes.All {
+		if m.Config.StrayImage() && !p.Written(m) {
+			out.DropImage = append(out.DropImage, m.Name)
+		}
 		at, told := announced[m.Name]
 		switch {
 		case m.Assigned && m.Tainted && told:

@@ -94,8 +94,6 @@ func (w Wording) progress(n *Node) string {
 		return "applying " + c.Desired
 	case c.Current != c.Desired:
 		return "assigned " + c.Desired + ", not started yet"
-	case c.CurrentImage != c.DesiredImage:
-		return "changing its image"
 	case n.Cordon.Unschedulable:
 		return "cordoned for " + n.Cordon.For
 	}

@@ -143,7 +143,7 @@ type Configs struct {
 	// empty. A config with secrets includes their revision, as v1alpha1.ConfigAt writes it. So a new revision is
 	// another config.
 	Current, Desired string
-	// CurrentImage and DesiredImage are set only on layered nodes.
+	// CurrentImage and DesiredImage are equal on layered nodes, and empty on others. Others: see StrayImage.
 	CurrentImage, DesiredImage string
 }
 

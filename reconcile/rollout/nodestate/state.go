@@ -9,16 +9,18 @@ import (
 // Ready reports whether the kubelet is healthy and the node accepts pods.
 func (n *Node) Ready() bool { return n.Health.Trouble == "" && !n.Cordon.Unschedulable }
 
-// Done reports whether the node runs its desired config, according to its daemon. On layered nodes, the images must be
-// equal too.
+// Done reports whether the node runs its desired config, according to its daemon.
 func (n *Node) Done() bool {
 	c := n.Config
-	return c.Current != "" && c.Current == c.Desired && n.State == v1alpha1.StateDone &&
-		c.CurrentImage == c.DesiredImage
+	return c.Current != "" && c.Current == c.Desired && n.State == v1alpha1.StateDone
 }
 
 // layered reports whether the node has an image besides its config.
-func (c Configs) layered() bool { return c.CurrentImage != "" || c.DesiredImage != "" }
+func (c Configs) layered() bool { return c.DesiredImage != "" && c.CurrentImage == c.DesiredImage }
+
+// StrayImage reports whether the node names an image without having it besides its config. Such an image has no effect
+// on a decision. The controller removes it.
+func (c Configs) StrayImage() bool { return c.CurrentImage != c.DesiredImage }
 
 // Degraded reports whether the daemon reports a failure.
 func (n *Node) Degraded() bool {
@@ -35,7 +37,9 @@ func (n *Node) Failing() bool { return n.Degraded() && n.Config.Current != n.Con
 
 // Blank reports whether the daemon is healthy and the node was never assigned a config. A node that did not boot from
 // the Bunsen server is an example. A blank node runs pods and waits for its first config.
-func (n *Node) Blank() bool { return n.Config == (Configs{}) && n.State == v1alpha1.StateDone }
+func (n *Node) Blank() bool {
+	return n.Config.Current == "" && n.Config.Desired == "" && n.State == v1alpha1.StateDone
+}
 
 // Unavailable reports whether the node counts as out of service. A failing node that still runs pods is in service,
 // and so is a blank node. A node whose daemon has never reported is out of service, because its state is unknown.
@@ -43,13 +47,13 @@ func (n *Node) Unavailable() bool { return !n.Ready() || (!n.Done() && !n.Failin
 
 // UpdatedTo reports whether the node runs the target, and has no image besides its config.
 func (n *Node) UpdatedTo(target string) bool {
-	return n.Done() && n.Config.Desired == target && n.Config.DesiredImage == ""
+	return n.Done() && n.Config.Desired == target && !n.Config.layered()
 }
 
 // assigned reports whether the target is the node's desired config. A layered node needs an assignment that removes its
 // image.
 func (n *Node) assigned(target string) bool {
-	return n.Config.Desired == target && n.Config.DesiredImage == ""
+	return n.Config.Desired == target && !n.Config.layered()
 }
 
 // FailedOther reports whether the daemon recorded the failure of another config than the target. A node that was
