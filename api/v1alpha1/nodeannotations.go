@@ -11,7 +11,7 @@ const (
 	// AdministratorWriter is a user with the right to write Nodes, and nobody else.
 	AdministratorWriter Writer = "administrator"
 	// RegistrationWriter is the daemon, in the first report of a machine.
-	RegistrationWriter Writer = "daemon, in its first report"
+	RegistrationWriter Writer = "daemon in its first report"
 )
 
 // NodeAnnotation says who writes one annotation of Nodes, and what. The policies of config/rbac/nodes-admission.yaml and

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	
+
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent/secretstore"
 	"github.com/bunsen-os/bunsen/mcd/apply"

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
 // root is the repository.
@@ -189,38 +191,61 @@ func TestEveryPageSaysWhoItIsFor(t *testing.T) {
 	}
 }
 
-var key = regexp.MustCompile(`"((?:review\.)?bunsen\.dev/[a-z-]+)"`)
+var key = regexp.MustCompile(`"((?:review\.)?bunsen\.dev/[a-zA-Z-]+)"`)
 
-// Each annotation and label of package v1alpha1 has a row in docs/conditions.md or docs/daemon.md.
+// keyRow is a row of the table of annotations and labels: the key, what it is on, and who writes it.
+var keyRow = regexp.MustCompile("(?m)^\\| `([a-z.]+/[a-zA-Z-]+)` \\| ([^|]*) \\| ([^|]*) \\|")
+
+// Each annotation and label of the API, and those of reviews, has a row in docs/conditions.md, and those of Nodes have
+// the writer that the admission policies allow.
 func TestEveryKeyIsDocumented(t *testing.T) {
-	reference := ""
-	for _, name := range []string{"docs/conditions.md", "docs/daemon.md"} {
-		text, err := fs.ReadFile(root, name)
-		if err != nil {
-			t.Fatal(err)
+	text, err := fs.ReadFile(root, "docs/conditions.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	writers, ofNodes := map[string]string{}, map[string]string{}
+	for _, m := range keyRow.FindAllStringSubmatch(string(text), -1) {
+		if writers[m[1]] != "" {
+			t.Errorf("docs/conditions.md: %s has two rows", m[1])
 		}
-		reference += string(text)
+		writers[m[1]] = m[3]
+		if strings.HasPrefix(m[2], "Node") {
+			ofNodes[m[1]] = m[3]
+		}
 	}
 	sources, err := fs.Glob(root, "api/v1alpha1/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	seen := 0
-	for _, file := range sources {
+	for _, file := range append(sources, "internal/policy/secret/credential.go") {
 		text, err := fs.ReadFile(root, file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, m := range key.FindAllStringSubmatch(string(text), -1) {
-			seen++
-			// A row may list several keys, the later ones without the prefix.
-			if _, name, _ := strings.Cut(m[1], "/"); !strings.Contains(reference, "`"+m[1]+"`") &&
-				!strings.Contains(reference, "`"+name+"`") {
+			if seen++; writers[m[1]] == "" {
 				t.Errorf("%s: %s has no row in docs/conditions.md", file, m[1])
 			}
 		}
 	}
 	if seen < 30 {
 		t.Errorf("only %d keys: are the sources read rightly?", seen)
+	}
+	for _, a := range v1alpha1.NodeAnnotations() {
+		want := string(a.Writer)
+		switch {
+		case a.Registers:
+			want += "; the " + string(v1alpha1.RegistrationWriter)
+		case a.Writer == v1alpha1.AdministratorWriter:
+			want = "you"
+		}
+		if ofNodes[a.Key] != want {
+			t.Errorf("docs/conditions.md: the writer of %s is %q, want %q", a.Key, ofNodes[a.Key], want)
+		}
+		delete(ofNodes, a.Key)
+	}
+	for key := range ofNodes {
+		t.Errorf("v1alpha1.NodeAnnotations lacks %s of docs/conditions.md", key)
 	}
 }
