@@ -12,6 +12,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/bench/measure"
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/connect"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/git/objects"
 )
@@ -55,7 +56,7 @@ func runClient(ctx context.Context, args []string, out io.Writer) error {
 			return err
 		}
 	}
-	remote, err := git.New(c)
+	remote, err := (&connect.Connector{Now: time.Now}).Open(c, nil)
 	if err != nil {
 		return err
 	}

@@ -86,7 +86,7 @@ func followed(ts *testscript.TestScript, neg bool, args []string) {
 		"ca.crt": ca, "username": []byte("ada"), "password": []byte("S3CR3T"),
 		"hosts": []byte(ts.Getenv("REGISTRY")),
 	}
-	transport, err := dial.Transport(secret, nil)
+	transport, err := dial.New(source.Address{}, secret, nil)
 	ts.Check(err)
 	defer transport.CloseIdleConnections()
 	ref := v1alpha1.GitRef{Tag: tag}

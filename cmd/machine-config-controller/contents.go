@@ -11,6 +11,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/artifact"
 	"github.com/bunsen-os/bunsen/reconcile/controller/contents"
+	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/dial"
 	"github.com/bunsen-os/bunsen/source/oci"
 )
@@ -34,11 +35,10 @@ func (f contentFlags) open() (contents.Registry, error) {
 		}
 		settings = map[string][]byte{"ca.crt": pem}
 	}
-	transport, err := dial.Transport(settings, nil)
+	transport, err := dial.New(source.Address{}, settings, nil)
 	if err != nil {
 		return nil, fmt.Errorf("reading --content-registry-ca: %w", err)
 	}
-	transport.DisableKeepAlives = true
 	at, err := machineconfig.ParseRepository(f.registry)
 	if err != nil {
 		return nil, fmt.Errorf("--content-registry: %w", err)
@@ -48,7 +48,7 @@ func (f contentFlags) open() (contents.Registry, error) {
 	}
 	out, err := oci.NewContents(f.registry, func(context.Context, string) (auth.Credential, error) {
 		return f.login(at)
-	}, transport)
+	}, transport.WithoutKeepAlive())
 	if err != nil {
 		return nil, fmt.Errorf("reading --content-registry: %w", err)
 	}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/internal/bootstrap"
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/connect"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/store"
 )
@@ -186,7 +187,7 @@ func (m *machine) open() (*bootstrap.Repository, func()) {
 // connect opens remotes as the command does, over a store; without one, over a new one for each.
 func (m *machine) connect(trees *store.Store) bootstrap.Open {
 	return func(a bootstrap.Access) (bootstrap.Remote, error) {
-		remote, err := git.New(git.Config{URL: a.URL, Secret: a.Secret, Verify: a.Verify})
+		remote, err := (&connect.Connector{}).Open(git.Config{URL: a.URL, Secret: a.Secret, Verify: a.Verify}, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -26,6 +26,7 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/controller/rendering"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	rendercache "github.com/bunsen-os/bunsen/reconcile/render/cache"
+	"github.com/bunsen-os/bunsen/source/connect"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/store"
 	"github.com/bunsen-os/bunsen/transpile"
@@ -150,7 +151,7 @@ func inCluster(t *testing.T, from *remote, path string, d bootstrap.Images) map[
 		Client: c, Live: c, Applier: &applier.Applier{Client: c, Live: c, Now: time.Now, Events: silent{}},
 		Transpiler: &transpile.Transpiler{}, Namespace: "bunsen-system", Now: time.Now, Events: silent{},
 		Open: func(spec v1alpha1.GitSourceSpec, s gitsource.Secrets) (gitsource.Repository, error) {
-			remote, err := git.New(git.Config{URL: spec.URL, Secret: s.Credentials})
+			remote, err := (&connect.Connector{}).Open(git.Config{URL: spec.URL, Secret: s.Credentials}, nil)
 			return store.Repository{Remote: remote, Store: trees, URL: spec.URL, Path: spec.Path}, err
 		},
 	}

@@ -124,6 +124,10 @@ func (n named) RoundTrip(r *http.Request) (*http.Response, error) {
 // redirect implements http.Client.CheckRedirect.
 func redirect(to *http.Request, via []*http.Request) error {
 	to.Header.Del("Referer") // The Referer may contain a query with a token.
+	// The library keeps the credentials for other ports and for subdomains.
+	if first := via[0].URL; to.URL.Host != first.Host || to.URL.Scheme != first.Scheme {
+		to.Header.Del("Authorization")
+	}
 	return checkRedirect(via[len(via)-1].URL, to.URL, len(via))
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/artifact"
 	"github.com/bunsen-os/bunsen/internal/download"
 )
 
@@ -60,6 +61,53 @@ func TestRequestsThatALyingRegistryCauses(t *testing.T) {
 	}
 	if reached {
 		t.Error("a request without TLS was sent")
+	}
+}
+
+// TestALoginStaysOnItsPort: a redirect to another port of the registry's host carries no credentials, and one to
+// another path does.
+func TestALoginStaysOnItsPort(t *testing.T) {
+	manifest := `{"layers": [{"digest": "` + digestOf("file") + `", "size": 4}]}`
+	const login = "Basic cm9ib3Q6aHVzaA=="
+	got := map[string]string{}
+	other := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got["other port"] = r.Header.Get("Authorization")
+		io.WriteString(w, "file")
+	}))
+	defer other.Close()
+	registry := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Header.Get("Authorization") != login:
+			w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+			w.WriteHeader(http.StatusUnauthorized)
+		case strings.HasPrefix(r.URL.Path, "/moved"):
+			got["moved"] = r.Header.Get("Authorization")
+			io.WriteString(w, manifest)
+		case strings.Contains(r.URL.Path, "/blobs/"):
+			http.Redirect(w, r, other.URL+r.URL.Path, http.StatusFound)
+		default:
+			http.Redirect(w, r, "/moved", http.StatusFound)
+		}
+	}))
+	defer registry.Close()
+	host := strings.TrimPrefix(registry.URL, "https://")
+	logins, err := artifact.ParseLogins(fmt.Appendf(nil, `{"auths": {%q: {"auth": "cm9ib3Q6aHVzaA=="}}}`, host))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := download.New(download.Options{
+		Authorities: [][]byte{pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: registry.Certificate().Raw})},
+		Logins:      logins, Agent: "test", Stall: 10 * time.Second, Rate: 1 << 40,
+	})
+	_, body, err := client.File(t.Context(), machineconfig.Artifact{
+		Registry: host, Repository: "x", Digest: digestOf(manifest),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	body.Close()
+	if got["other port"] != "" || got["moved"] != login {
+		t.Errorf("the requests carried %q", got)
 	}
 }
 

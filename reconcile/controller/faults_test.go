@@ -37,6 +37,7 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/controller/controllertest"
 	"github.com/bunsen-os/bunsen/reconcile/controller/gitsource"
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/connect"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/git/objects"
 	"github.com/bunsen-os/bunsen/source/store"
@@ -330,7 +331,7 @@ func playFault(t *testing.T, h *host, f gitFault) string {
 		if f := h.fault.Load(); f != nil {
 			c.URL, c.PackBytes = cmp.Or(f.url, c.URL), f.pack
 		}
-		remote, err := git.New(c)
+		remote, err := (&connect.Connector{}).Open(c, nil)
 		return counting{
 			store.Repository{Remote: remote, Store: trees, URL: "u", Ref: &v1alpha1.GitRef{Branch: "main"}},
 			&lists, &fetches,

@@ -12,6 +12,7 @@ import (
 	"github.com/bunsen-os/bunsen/source/cosign"
 	"github.com/bunsen-os/bunsen/source/dial"
 	"github.com/bunsen-os/bunsen/source/git"
+	"github.com/bunsen-os/bunsen/source/git/transport"
 	"github.com/bunsen-os/bunsen/source/githubapp"
 	"github.com/bunsen-os/bunsen/source/oci"
 	"github.com/bunsen-os/bunsen/source/store"
@@ -48,12 +49,22 @@ func (c *Connector) Open(config git.Config, proxy map[string][]byte) (GitRemote,
 	if err != nil {
 		return nil, stalledAuth(err)
 	}
-	if through != nil {
-		config.Connect = through.DialContext
-	}
 	if githubapp.Describes(config.Secret) {
 		return c.openApp(config, through)
 	}
+	return openGit(config, through)
+}
+
+// openGit opens a repository of git through a proxy; nil: none.
+func openGit(config git.Config, proxy *dial.Proxy) (*git.Remote, error) {
+	at, err := source.ParseURL(config.URL)
+	if err != nil {
+		return nil, err
+	}
+	if proxy != nil {
+		config.Connect = proxy.DialContext
+	}
+	config.HTTP = func() (transport.HTTP, error) { return dial.New(at, config.Secret, proxy.Connect()) }
 	return git.New(config)
 }
 
@@ -63,7 +74,7 @@ func (c *Connector) openApp(config git.Config, proxy *dial.Proxy) (GitRemote, er
 	if err != nil {
 		return nil, err
 	}
-	client, err := dial.Client(config.Secret, proxy)
+	client, err := dial.Client(at, config.Secret, proxy.Connect())
 	if err != nil {
 		return nil, stalledAuth(err)
 	}
@@ -72,7 +83,7 @@ func (c *Connector) openApp(config git.Config, proxy *dial.Proxy) (GitRemote, er
 		return nil, stalledAuth(err)
 	}
 	config.Identity = identity(config.Secret)
-	return newIssuedGit(config, githubapp.Keys(), &appIssuer{&c.apps, app, c.Now})
+	return newIssuedGit(config, proxy, githubapp.Keys(), &appIssuer{&c.apps, app, c.Now})
 }
 
 // Artifacts opens a repository of an OCI registry and sends no request. The parameter keys is the data of the Secret
@@ -90,12 +101,15 @@ func (*Connector) Artifacts(config oci.Config, keys, proxy map[string][]byte) (r
 	if err != nil {
 		return nil, "", stalledAuth(err)
 	}
-	transport, err := dial.Transport(config.Secret, through)
+	at, err := source.ParseURL(config.URL)
+	if err != nil {
+		return nil, "", err
+	}
+	base, err := dial.New(at, config.Secret, through.Connect())
 	if err != nil {
 		return nil, "", stalledAuth(err)
 	}
-	transport.DisableKeepAlives = true // No connection may stay open, because a repository has no Close.
-	config.Transport = transport
+	config.Transport = base.WithoutKeepAlive() // a repository has no Close
 	artifacts, err := oci.New(config)
 	if err != nil {
 		return nil, "", err

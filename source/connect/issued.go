@@ -15,6 +15,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/credentials"
+	"github.com/bunsen-os/bunsen/source/dial"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/githubapp"
 )
@@ -36,13 +37,13 @@ type issued struct {
 }
 
 // newIssuedGit checks the configuration of a git repository. The keys of the Secret are for the issuer only.
-func newIssuedGit(config git.Config, keys []string, issuer Issuer) (GitRemote, error) {
+func newIssuedGit(config git.Config, proxy *dial.Proxy, keys []string, issuer Issuer) (GitRemote, error) {
 	config.Secret = maps.Clone(config.Secret)
 	maps.DeleteFunc(config.Secret, func(key string, _ []byte) bool { return slices.Contains(keys, key) })
 	return newIssued(issuer, func(issued map[string][]byte) (Remote, error) {
 		config := config
 		config.Secret = merged(config.Secret, issued)
-		return git.New(config)
+		return openGit(config, proxy)
 	})
 }
 

@@ -33,12 +33,9 @@ func (c *Connector) OpenAs(provider v1alpha1.SourceProvider, config git.Config,
 	if err != nil {
 		return nil, stalledAuth(err)
 	}
-	if through != nil {
-		config.Connect = through.DialContext
-	}
 	config.Identity = string(provider) + " " + identity(config.Secret)
 	config.Secret = merged(config.Secret, hosts)
-	return newIssuedGit(config, nil, issuer)
+	return newIssuedGit(config, through, nil, issuer)
 }
 
 // ArtifactsAs is Artifacts with the identity of this process at a provider. With the provider "" or generic,
@@ -94,7 +91,7 @@ func (c *Connector) identify(provider v1alpha1.SourceProvider, url string, secre
 	if c.Cloud.Authorities != nil {
 		authorities = map[string][]byte{"ca.crt": c.Cloud.Authorities}
 	}
-	client, err := dial.Client(authorities, through)
+	client, err := dial.Client(at, authorities, through.Connect())
 	if err != nil {
 		return nil, nil, stalledAuth(err)
 	}

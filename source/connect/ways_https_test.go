@@ -217,7 +217,7 @@ func certificateWays(t *testing.T, root string) chapter {
 	open := serveTLS(t, backend(t, root), good, "")
 	old, elsewhere := serveTLS(t, backend(t, root), expired, ""), serveTLS(t, backend(t, root), other, "")
 	mutual := serveTLS(t, backend(t, root), good, client.certificate+late.certificate)
-	s := chapterSecret{"ca.crt": good.certificate}
+	s := chapterSecret{"ca.crt": good.certificate, "hosts": mutual}
 	at := func(host string) string { return "https://" + host + "/cfg" }
 	names := data{open: "GIT", old: "EXPIRED", elsewhere: "OTHER-NAME", mutual: "MUTUAL"}
 	for _, p := range []pair{expired, late} {
@@ -236,6 +236,8 @@ func certificateWays(t *testing.T, root string) chapter {
 		{name: "A server's certificate that has expired", url: at(old), secret: s.with("ca.crt", expired.certificate)},
 		{name: "A server's certificate for another name", url: at(elsewhere), secret: s.with("ca.crt", other.certificate)},
 		{name: "A client certificate", url: at(mutual), secret: s.with("tls.crt", client.certificate, "tls.key", client.key)},
+		{name: "A client certificate without a list of hosts", url: at(mutual), secret: s.with("tls.crt", client.certificate, "tls.key", client.key, "hosts", "")},
+		{name: "A client certificate for other hosts", url: at(mutual), secret: s.with("tls.crt", client.certificate, "tls.key", client.key, "hosts", "git.example.org")},
 		{name: "No client certificate", url: at(mutual), secret: s.with()},
 		{name: "A client certificate that the server does not trust", url: at(mutual), secret: s.with("tls.crt", stranger.certificate, "tls.key", stranger.key)},
 		{name: "A client certificate that has expired", url: at(mutual), secret: s.with("tls.crt", late.certificate, "tls.key", late.key)},

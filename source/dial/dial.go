@@ -1,44 +1,121 @@
 package dial
 
 import (
+	"context"
+	"net"
 	"net/http"
+	"net/url"
 	"time"
 
+	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/credentials"
 )
 
-// Transport returns an HTTP transport with the certificates of a Secret. The transport connects through the proxy, or
-// through the proxy of the environment if proxy is nil.
-func Transport(secret map[string][]byte, proxy *Proxy) (*http.Transport, error) {
+// Connect opens a connection to an address, as net.Dialer does, for example through a proxy.
+type Connect func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// Transport is an HTTP transport for the requests of one source. It presents the client certificate of the Secret to
+// the recipients of the Secret's credentials only, and never after a redirect to another host or port. It does not
+// unpack compressed answers, because their limits count the bytes that a server sends.
+type Transport struct {
+	// certified has the client certificate; nil if the Secret has none. bare has no certificate.
+	certified, bare *http.Transport
+	to              credentials.Recipients
+}
+
+// New returns a transport with the certificates of a Secret, for the source at a URL. It connects through the parameter
+// connect, or through the proxy of the environment if connect is nil. An error says which key of the Secret is wrong.
+func New(url source.Address, secret map[string][]byte, connect Connect) (*Transport, error) {
 	config, err := credentials.TLS(secret)
 	if err != nil {
 		return nil, err
 	}
-	out := &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		TLSClientConfig:       config,
-		TLSHandshakeTimeout:   15 * time.Second,
-		ResponseHeaderTimeout: time.Minute,
-		IdleConnTimeout:       30 * time.Second,
-		ForceAttemptHTTP2:     true,
+	certificates := config.Certificates
+	config.Certificates = nil
+	bare := &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		TLSClientConfig:        config,
+		TLSHandshakeTimeout:    15 * time.Second,
+		ResponseHeaderTimeout:  time.Minute,
+		IdleConnTimeout:        30 * time.Second,
+		MaxResponseHeaderBytes: 64 << 10,
+		ForceAttemptHTTP2:      true,
+		DisableCompression:     true,
 	}
-	if proxy != nil {
-		out.Proxy, out.DialContext = nil, proxy.DialContext
+	if connect != nil {
+		bare.Proxy, bare.DialContext = nil, connect
 	}
-	return out, nil
+	t := &Transport{bare: bare, to: credentials.RecipientsOf(url, secret)}
+	if len(certificates) > 0 {
+		t.certified = bare.Clone()
+		t.certified.TLSClientConfig.Certificates = certificates
+		if connect == nil {
+			// A transport presents its certificate to an https proxy too.
+			t.certified.Proxy, t.certified.DialContext = nil, (&Proxy{roots: config.RootCAs}).fromEnvironment
+		}
+	}
+	return t, nil
 }
 
-// Client returns an HTTP client for an API, with the settings of Transport. The client follows no redirect, because a
+// RoundTrip implements http.RoundTripper.
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if t.certified != nil && stayed(r) && t.to.Allow(credentials.AddressOf(r.URL)) {
+		return t.certified.RoundTrip(r)
+	}
+	return t.bare.RoundTrip(r)
+}
+
+// CloseIdleConnections closes the connections without a request.
+func (t *Transport) CloseIdleConnections() {
+	t.bare.CloseIdleConnections()
+	if t.certified != nil {
+		t.certified.CloseIdleConnections()
+	}
+}
+
+// WithoutKeepAlive closes each connection after its answer, for users that have no Close. It returns the transport.
+func (t *Transport) WithoutKeepAlive() *Transport {
+	t.bare.DisableKeepAlives = true
+	if t.certified != nil {
+		t.certified.DisableKeepAlives = true
+	}
+	return t
+}
+
+// stayed reports whether no redirect has led a request to another protocol, host or port.
+func stayed(r *http.Request) bool {
+	at := credentials.AddressOf(r.URL)
+	for r.Response != nil {
+		r = r.Response.Request
+		if !credentials.SameEndpoint(credentials.AddressOf(r.URL), at) {
+			return false
+		}
+	}
+	return true
+}
+
+// Client returns an HTTP client for an API, with the settings of New. The client follows no redirect, because a
 // redirect could send the credentials to another host.
-func Client(secret map[string][]byte, proxy *Proxy) (*http.Client, error) {
-	t, err := Transport(secret, proxy)
+func Client(url source.Address, secret map[string][]byte, connect Connect) (*http.Client, error) {
+	t, err := New(url, secret, connect)
 	if err != nil {
 		return nil, err
 	}
-	t.DisableKeepAlives = true // A client sends few requests and has no Close, so it keeps no connection open.
 	return &http.Client{
-		Transport:     t,
+		Transport:     t.WithoutKeepAlive(),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout:       30 * time.Second,
 	}, nil
+}
+
+// fromEnvironment connects through the proxy of the environment for https, or directly if there is none.
+func (p *Proxy) fromEnvironment(ctx context.Context, network, addr string) (net.Conn, error) {
+	at, err := http.ProxyFromEnvironment(&http.Request{URL: &url.URL{Scheme: "https", Host: addr}})
+	if err != nil {
+		return nil, err
+	}
+	if at == nil {
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}
+	return (&Proxy{url: at, roots: p.roots}).DialContext(ctx, network, addr)
 }

@@ -60,6 +60,14 @@ func ParseProxy(secret map[string][]byte) (*Proxy, error) {
 	return &Proxy{url: &url.URL{Scheme: u.Scheme, Host: u.Host, User: u.User}, roots: config.RootCAs}, nil
 }
 
+// Connect returns how to connect through the proxy; nil for none.
+func (p *Proxy) Connect() Connect {
+	if p == nil {
+		return nil
+	}
+	return p.DialContext
+}
+
 // String returns the address of the proxy without credentials.
 func (p *Proxy) String() string { return p.url.Scheme + "://" + p.url.Host }
 

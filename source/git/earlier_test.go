@@ -109,7 +109,7 @@ func TestALargeFileOfTheEarlierTreeIsRefused(t *testing.T) {
 	r.commit("one", map[string]string{"a": noise(2000), "b": noise(2000)})
 	web := serveHTTPS(t, r.root)
 	fetch := func(limits source.Limits, earlier string) (source.Tree, error) {
-		repository, err := git.New(git.Config{URL: web.URL + "/cfg.git", Secret: web.secret(nil), Limits: limits})
+		repository, err := newRemote(git.Config{URL: web.URL + "/cfg.git", Secret: web.secret(nil), Limits: limits})
 		if err != nil {
 			t.Fatal(err)
 		}

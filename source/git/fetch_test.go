@@ -87,7 +87,7 @@ func cached(t *testing.T, dir string, c git.Config) *git.Remote {
 		t.Fatal(err)
 	}
 	c.Cache = cache
-	r, err := git.New(c)
+	r, err := newRemote(c)
 	if err != nil {
 		t.Fatal(err)
 	}

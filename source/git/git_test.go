@@ -19,13 +19,23 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/dial"
 	"github.com/bunsen-os/bunsen/source/git"
+	"github.com/bunsen-os/bunsen/source/git/transport"
 	"github.com/bunsen-os/bunsen/source/store"
 )
 
+// newRemote opens a repository as package connect does, without a proxy.
+func newRemote(c git.Config) (*git.Remote, error) {
+	if at, err := source.ParseURL(c.URL); err == nil && c.HTTP == nil {
+		c.HTTP = func() (transport.HTTP, error) { return dial.New(at, c.Secret, dial.Connect(c.Connect)) }
+	}
+	return git.New(c)
+}
+
 func remote(t *testing.T, url string, secret map[string][]byte) *git.Remote {
 	t.Helper()
-	r, err := git.New(git.Config{URL: url, Secret: secret})
+	r, err := newRemote(git.Config{URL: url, Secret: secret})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func TestCredentialsGoOnlyToTheHostsOfTheirSecret(t *testing.T) {
 			for k, v := range test.secret {
 				data[k] = []byte(v)
 			}
-			_, err := git.New(git.Config{URL: test.url, Secret: data, HostsRequired: test.required})
+			_, err := newRemote(git.Config{URL: test.url, Secret: data, HostsRequired: test.required})
 			if test.words == "" && err != nil {
 				t.Fatalf("the credentials are refused: %v", err)
 			}

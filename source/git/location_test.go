@@ -80,7 +80,7 @@ func followed(t *testing.T, path string) (string, error) {
 			return "", err
 		}
 	}
-	r, err := git.New(git.Config{URL: url})
+	r, err := newRemote(git.Config{URL: url})
 	if err != nil {
 		return "", err
 	}

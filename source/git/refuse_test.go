@@ -277,7 +277,7 @@ func TestBombsAreDefused(t *testing.T) {
 				{URL: r.bare, Limits: limits},
 				{URL: web.URL + "/cfg.git", Secret: web.secret(nil), Limits: limits},
 			} {
-				remote, err := git.New(c)
+				remote, err := newRemote(c)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -306,7 +306,7 @@ func refusesPack(t *testing.T, r *repo, limit int64, words string) {
 		{URL: web.URL + "/cfg.git", Secret: web.secret(nil), PackBytes: limit},
 		{URL: "ssh://git@" + shell.addr + "/cfg.git", Secret: shell.secret(nil), PackBytes: limit},
 	} {
-		remote, err := git.New(c)
+		remote, err := newRemote(c)
 		if err != nil {
 			t.Fatal(err)
 		}

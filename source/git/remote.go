@@ -22,9 +22,10 @@ type Config struct {
 	// HostsRequired rejects a Secret with credentials for https that does not list its hosts. Set HostsRequired if the
 	// URL comes from a user who is not the Secret's owner.
 	HostsRequired bool
-	// Connect opens connections to the host, for example through a proxy. If Connect is nil, connections are direct,
-	// and those for https use the proxy of the environment.
+	// Connect opens connections to the host for ssh, for example through a proxy. If Connect is nil, they are direct.
 	Connect transport.Connect
+	// HTTP returns a transport for https and http with the certificates of the Secret. Each session has its own.
+	HTTP func() (transport.HTTP, error)
 	// If Submodules is true, a fetch includes the files of submodules at the host of the repository, over https, http
 	// or ssh. If Submodules is false, submodules are refused.
 	Submodules bool
@@ -103,7 +104,7 @@ func New(c Config) (*Remote, error) {
 		return r, nil
 	}
 	dialer, err := transport.New(a, c.Secret, transport.Options{
-		PackBytes: c.PackBytes, Connect: c.Connect,
+		PackBytes: c.PackBytes, Connect: c.Connect, HTTP: c.HTTP,
 		Servers: c.Servers, Key: objects.Key(c.URL, c.Identity, c.Secret),
 	})
 	if err != nil {

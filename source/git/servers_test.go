@@ -50,7 +50,7 @@ func newFollower(t *testing.T) *follower {
 
 func (f *follower) open(secret map[string][]byte) *git.Remote {
 	f.t.Helper()
-	r, err := git.New(git.Config{URL: f.web.URL + "/cfg.git", Secret: secret, Servers: f.servers})
+	r, err := newRemote(git.Config{URL: f.web.URL + "/cfg.git", Secret: secret, Servers: f.servers})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestASecondSourceOfTheSameFilesSendsNoRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	fetch := func(path string) (string, source.Tree) {
-		r, err := git.New(git.Config{
+		r, err := newRemote(git.Config{
 			URL: f.web.URL + "/cfg.git", Secret: f.web.secret(nil), Servers: f.servers,
 			Cache: cache,
 		})

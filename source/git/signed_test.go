@@ -45,7 +45,7 @@ func trusting(t *testing.T, trees *store.Store, url string, secret map[string][]
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := git.New(git.Config{URL: url, Secret: secret, Verify: func(e source.Evidence) (string, error) {
+	r, err := newRemote(git.Config{URL: url, Secret: secret, Verify: func(e source.Evidence) (string, error) {
 		return verify.Commit(e.Commit, keys, time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC))
 	}})
 	if err != nil {

@@ -58,7 +58,7 @@ func (r *repo) commitModules(subject string, files map[string]string, modules ..
 func withSubmodules(t *testing.T, c git.Config, path string) (source.Tree, error) {
 	t.Helper()
 	c.Submodules = true
-	r, err := git.New(c)
+	r, err := newRemote(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestALinkIsNoListOfSubmodules(t *testing.T) {
 			{Name: "list", Mode: filemode.Regular, Hash: put(plumbing.BlobObject, []byte("[submodule \"x\"]\n\tpath = lib\n\turl = ../lib.git\n"))},
 		}
 	})
-	r, err := git.New(git.Config{URL: web.URL + "/cfg.git", Secret: web.secret(nil), Submodules: true})
+	r, err := newRemote(git.Config{URL: web.URL + "/cfg.git", Secret: web.secret(nil), Submodules: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,6 +249,6 @@ func TestSubmodulesThatCannotBeRead(t *testing.T) {
 
 // TestSubmodulesNeedARemote: a repository on the controller's machine could lead to every other one there.
 func TestSubmodulesNeedARemote(t *testing.T) {
-	_, err := git.New(git.Config{URL: "/srv/cfg.git", Submodules: true})
+	_, err := newRemote(git.Config{URL: "/srv/cfg.git", Submodules: true})
 	wantFault(t, err, fault.Stalled, v1alpha1.ReasonInvalidSpec, "spec.include has Submodules", "remove it")
 }

@@ -32,7 +32,7 @@ func TestEachTransportUsesTheGivenConnections(t *testing.T) {
 				}
 				return new(net.Dialer).DialContext(ctx, network, addr)
 			}
-			remote, err := git.New(c)
+			remote, err := newRemote(c)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -45,7 +45,7 @@ func TestEachTransportUsesTheGivenConnections(t *testing.T) {
 				return nil, fault.NewStalled(v1alpha1.ReasonAuthentication,
 					errors.New("the proxy requires other credentials"))
 			}
-			if remote, err = git.New(c); err != nil {
+			if remote, err = newRemote(c); err != nil {
 				t.Fatal(err)
 			}
 			_, err = remote.List(t.Context())

@@ -142,7 +142,7 @@ func apiOf(base string, at source.Address, secret map[string][]byte) (string, er
 		return own, nil
 	}
 	api := source.Address{Scheme: "https", Host: u.Hostname(), Port: u.Port()}
-	if !credentials.NamesHost(string(secret[credentials.HostsKey]), api) {
+	if !credentials.RecipientsOf(at, secret).Allow(api) {
 		return "", fmt.Errorf("%s leads to %s, which the key hosts of the Secret does not name: correct it, or add "+
 			"the host",
 			baseKey, credentials.Endpoint(api))

@@ -170,7 +170,7 @@ func parse(t *testing.T, url string, secret map[string][]byte) (*githubapp.App, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := dial.Client(secret, nil)
+	client, err := dial.Client(at, secret, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func NewContents(repository string, login auth.CredentialFunc, transport http.Ro
 	if err != nil {
 		return nil, err
 	}
-	to := Target{URL: a.String(), at: at}
+	to := Target{URL: a.String(), at: at, address: a}
 	return &Contents{to, NewPublisher(to, login, transport)}, nil
 }
 

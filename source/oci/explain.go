@@ -42,6 +42,8 @@ func explain(ctx context.Context, doing string, err error) error {
 		return fault.NewStalled(v1alpha1.ReasonAuthentication, fmt.Errorf("%s: %w", doing, host))
 	case errors.Is(err, errInsecure):
 		return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: %w", doing, errInsecure))
+	case errors.Is(err, credentials.ErrElsewhere):
+		return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: %w", doing, credentials.ErrElsewhere))
 	case errors.Is(err, errNoPassword):
 		return fault.NewStalled(v1alpha1.ReasonAuthentication, fmt.Errorf("%s: %w", doing, errNoPassword))
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/credentials"
 )
 
@@ -29,15 +28,48 @@ func (e *hostError) Error() string {
 
 // guard sends credentials only to the registry and to the hosts of the Secret.
 type guard struct {
-	base            http.RoundTripper
-	registry, hosts string
+	base     http.RoundTripper
+	registry string
+	to       credentials.Recipients
 	// lacksPassword reports whether the Secret has a token instead of a user name and a password, or has only one of
 	// these two.
 	lacksPassword bool
-	// anyTokenService lets the registry name its token service. Set anyTokenService only for credentials whose owner
-	// uses them for this registry.
+	// anyTokenService lets the registry name its token service, to which a client sends GET and POST. Set
+	// anyTokenService only for credentials whose owner uses them for this registry.
 	anyTokenService bool
 }
+
+// client returns a client whose requests pass the guard.
+func (g *guard) client() *http.Client {
+	return &http.Client{Transport: g, CheckRedirect: checkRedirect}
+}
+
+// checkRedirect allows redirects on one host and port. Only files lead elsewhere, because registries keep them in the
+// storage of a cloud: their digest is known, and the guard sends no credentials there.
+func checkRedirect(next *http.Request, via []*http.Request) error {
+	first := via[0]
+	isFile := (first.Method == http.MethodGet || first.Method == http.MethodHead) &&
+		strings.HasPrefix(first.URL.Path, "/v2/") && strings.Contains(first.URL.Path, "/blobs/sha256:")
+	switch {
+	case len(via) > maxRedirects:
+		return errRedirects
+	case next.URL.Scheme != "https":
+		return errInsecure
+	case first.Method != http.MethodGet && first.Method != http.MethodHead &&
+		credentials.CheckRedirect(first.URL, next.URL) != nil:
+		return &hostError{next.URL.Host}
+	case !isFile && credentials.CheckRedirect(first.URL, next.URL) != nil:
+		return credentials.ErrElsewhere
+	}
+	next.Header.Del("Referer") // It may contain a query with a token.
+	return nil
+}
+
+// maxRedirects is how many redirects a request follows.
+const maxRedirects = 5
+
+// errRedirects is the error for more redirects.
+var errRedirects = fmt.Errorf("the registry redirects more than %d times: correct the URL", maxRedirects)
 
 // RoundTrip sends a request over https. After a redirect to another host, RoundTrip removes the credentials. RoundTrip
 // fails if the token service is on a host that the Secret does not name.
@@ -66,9 +98,11 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // allows reports whether the guard may send credentials to the host of a request.
 func (g *guard) allows(r *http.Request) bool {
-	if g.anyTokenService && r.Response == nil {
+	if g.anyTokenService && r.Response == nil && (r.Method == http.MethodGet || r.Method == http.MethodPost) {
 		return true
 	}
-	at := source.Address{Scheme: "https", Host: r.URL.Hostname(), Port: r.URL.Port()}
-	return strings.EqualFold(r.URL.Host, g.registry) || credentials.NamesHost(g.hosts, at)
+	if r.Response != nil {
+		return strings.EqualFold(r.URL.Host, g.registry)
+	}
+	return g.to.Allow(credentials.AddressOf(r.URL))
 }

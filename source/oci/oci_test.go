@@ -221,7 +221,11 @@ func (s *server) config(ref v1alpha1.GitRef) oci.Config {
 // follow lists, picks and fetches, as the controller does.
 func follow(t *testing.T, c oci.Config, path string) (source.Tree, error) {
 	t.Helper()
-	transport, err := dial.Transport(c.Secret, nil)
+	at, err := source.ParseURL(c.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport, err := dial.New(at, c.Secret, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

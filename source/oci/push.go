@@ -31,6 +31,7 @@ type Target struct {
 	// URL is oci://host/name, and Tag the tag.
 	URL, Tag string
 	at       registry.Reference
+	address  source.Address
 }
 
 var tagForm = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$`)
@@ -55,7 +56,7 @@ func ParseTarget(raw string) (Target, error) {
 			source.Line(raw), a.String())
 	}
 	at, err := referenceOf(a)
-	return Target{URL: a.String(), Tag: tag, at: at}, err
+	return Target{URL: a.String(), Tag: tag, at: at, address: a}, err
 }
 
 // referenceOf returns the address in the library's type. The error is a Stalled InvalidSpec fault.
@@ -82,7 +83,10 @@ type Publisher struct {
 // and never to the target of a redirect. NewPublisher sends no request.
 func NewPublisher(to Target, login auth.CredentialFunc, transport http.RoundTripper) *Publisher {
 	client := &auth.Client{
-		Client: &http.Client{Transport: &guard{base: transport, registry: to.at.Host(), anyTokenService: true}},
+		Client: (&guard{
+			base: transport, registry: to.at.Host(), anyTokenService: true,
+			to: credentials.RecipientsOf(to.address, nil),
+		}).client(),
 		Credential: func(ctx context.Context, host string) (auth.Credential, error) {
 			if host != to.at.Host() {
 				return auth.EmptyCredential, nil

@@ -80,7 +80,7 @@ func (s *server) send(t *testing.T, a oci.Artifact, key *cosign.PrivateKey, pass
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport, err := dial.Transport(s.secret(nil), nil)
+	transport, err := dial.New(source.Address{}, s.secret(nil), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

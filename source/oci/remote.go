@@ -92,11 +92,11 @@ func newClient(a source.Address, at registry.Reference, c Config) (*auth.Client,
 	user, password, token := string(c.Secret["username"]), string(c.Secret["password"]), string(c.Secret["bearerToken"])
 	own := auth.Credential{Username: user, Password: password, AccessToken: token}
 	return &auth.Client{
-		Client: &http.Client{Transport: &guard{
+		Client: (&guard{
 			base: c.Transport, registry: at.Host(),
-			hosts:         string(c.Secret[credentials.HostsKey]),
+			to:            credentials.RecipientsOf(a, c.Secret),
 			lacksPassword: token != "" || (user == "") != (password == ""),
-		}},
+		}).client(),
 		Credential: func(_ context.Context, host string) (auth.Credential, error) {
 			if host == at.Host() {
 				return own, nil

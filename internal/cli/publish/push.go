@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"strings"
 
@@ -136,15 +135,15 @@ func (p Push) send(ctx context.Context, to oci.Target, a oci.Artifact, key *cosi
 }
 
 // transport returns an HTTP transport that trusts the authority of CAFile and the authorities of the system.
-func (p Push) transport() (*http.Transport, error) {
+func (p Push) transport() (*dial.Transport, error) {
 	if p.CAFile == "" {
-		return dial.Transport(nil, nil)
+		return dial.New(source.Address{}, nil, nil)
 	}
 	raw, err := os.ReadFile(p.CAFile)
 	if err != nil {
 		return nil, fmt.Errorf("reading the authority of the registry: %w", err)
 	}
-	transport, err := dial.Transport(map[string][]byte{"ca.crt": raw}, nil)
+	transport, err := dial.New(source.Address{}, map[string][]byte{"ca.crt": raw}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("%s holds no certificate in PEM: name a file with the authority of the registry",
 			p.CAFile)

@@ -89,7 +89,11 @@ func open(at installation, read func(string) ([]byte, error)) (*http.Client, str
 		return nil, "", fmt.Errorf("reading %s: %w", at.cert, err)
 	}
 	config := &tls.Config{RootCAs: cas, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
-	return &http.Client{Transport: &http.Transport{TLSClientConfig: config}, Timeout: limit}, endpoint, nil
+	return &http.Client{
+		Transport: &http.Transport{TLSClientConfig: config}, Timeout: limit,
+		// The client certificate is for the members only.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, endpoint, nil
 }
 
 // members has the fields of etcd's member list that the package uses.

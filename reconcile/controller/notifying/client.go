@@ -9,11 +9,13 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/credentials"
 )
 
 const (
@@ -25,32 +27,20 @@ const (
 	maxRetryAfter = time.Hour
 )
 
-// allowed returns an error unless the hosts of a Secret list the host of a URL. An entry without a port means port 443.
-// Plain http is allowed only for a loopback address that an entry names with its port.
+// allowed returns an error unless the hosts of a Secret list the host and the port of a URL.
 func allowed(u *url.URL, hosts []string) error {
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"https": "443", "http": "80"}[u.Scheme]
-	}
-	full := net.JoinHostPort(strings.ToLower(u.Hostname()), port)
-	named := slices.ContainsFunc(hosts, func(h string) bool { return strings.EqualFold(h, full) })
+	to, at := credentials.RecipientsOf(source.Address{}, map[string][]byte{
+		credentials.HostsKey: []byte(strings.Join(hosts, " ")),
+	}), credentials.AddressOf(u)
 	ip, err := netip.ParseAddr(u.Hostname())
 	switch {
+	case to.Allow(at):
+		return nil
 	case u.Scheme == "http" && (err != nil || !ip.IsLoopback()):
 		return errors.New("the notifier sends nothing over http://, because it is not encrypted: use https://")
-	case u.Scheme == "http" && named, u.Scheme == "https" && named:
-		return nil
-	case u.Scheme == "https" && port == "443" && slices.ContainsFunc(hosts, func(h string) bool {
-		return strings.EqualFold(strings.Trim(h, "[]"), u.Hostname())
-	}):
-		return nil
-	}
-	name := full
-	if u.Scheme == "https" && port == "443" {
-		name = u.Hostname()
 	}
 	return fmt.Errorf("the key \"hosts\" of the Secret does not list %s, so the notifier sends nothing there: add it",
-		name)
+		credentials.Endpoint(at))
 }
 
 // guarded is a transport that sends requests to the listed hosts only.
@@ -74,7 +64,7 @@ func newClient(s secret, now func() time.Time) (*http.Client, *guarded) {
 		},
 		DialContext: (&net.Dialer{Timeout: requestTimeout}).DialContext, TLSHandshakeTimeout: requestTimeout,
 		ResponseHeaderTimeout:  requestTimeout,
-		MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
+		MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true, DisableCompression: true,
 	}
 	g := &guarded{base: base, hosts: s.hosts, now: now}
 	return &http.Client{

@@ -1,8 +1,8 @@
 // Package transport opens sessions with git-upload-pack over https and ssh, with the credentials of a Secret.
 //
 // In: the address of a repository, a Secret. Out: sessions, which send requests and return the server's bytes. Never:
-// credentials to a host that the Secret does not name, or after a redirect to another host; a part of an answer that is
-// not git's in an error.
+// credentials to a host that the Secret does not name; a redirect to another host that is followed; a part of an answer
+// in an error.
 package transport
 
 import (
@@ -10,6 +10,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/credentials"
@@ -43,13 +44,22 @@ const overhead = 16 << 20
 // Connect opens a connection to an address, as net.Dialer does, for example through a proxy.
 type Connect func(ctx context.Context, network, addr string) (net.Conn, error)
 
+// HTTP sends requests over https and http. It presents the client certificate of the Secret to the recipients of the
+// Secret's credentials only.
+type HTTP interface {
+	http.RoundTripper
+	// CloseIdleConnections closes the connections without a request.
+	CloseIdleConnections()
+}
+
 // Options are the settings of a dialer.
 type Options struct {
 	// PackBytes is the most bytes of one pack.
 	PackBytes int64
-	// Connect opens the connections. If Connect is nil, connections are direct, and those for https use the proxy of
-	// the environment.
+	// Connect opens the connections for ssh. If Connect is nil, they are direct.
 	Connect Connect
+	// HTTP returns a transport with the certificates of the Secret. An error says which key of the Secret is wrong.
+	HTTP func() (HTTP, error)
 	// Servers remembers what servers can do, longer than the dialer exists; nil: nothing is remembered. Key identifies
 	// the repository and the credentials in Servers.
 	Servers *Servers

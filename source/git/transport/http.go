@@ -3,7 +3,6 @@ package transport
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -16,8 +15,6 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 
-	"github.com/bunsen-os/bunsen/api/fault"
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/credentials"
 	"github.com/bunsen-os/bunsen/source/git/wire"
@@ -29,8 +26,10 @@ func newHTTP(a source.Address, secret map[string][]byte, o Options) (Dialer, err
 	if err != nil {
 		return nil, err
 	}
-	config, err := credentials.TLS(secret)
-	if err != nil {
+	if o.HTTP == nil {
+		return nil, errors.New("this program reads no repository over https")
+	}
+	if _, err := o.HTTP(); err != nil {
 		return nil, err
 	}
 	host := a.Host
@@ -40,25 +39,23 @@ func newHTTP(a source.Address, secret map[string][]byte, o Options) (Dialer, err
 	if a.Port != "" {
 		host += ":" + a.Port
 	}
-	base, err := url.Parse(a.Scheme + "://" + host + a.Path)
+	at, err := url.Parse(a.Scheme + "://" + host + a.Path)
 	if err != nil {
 		return nil, errors.New("the host or the path of the URL is invalid")
 	}
 	return &httpDialer{
-		base: base, auth: auth, limit: o.PackBytes + overhead, tls: config, connect: o.Connect,
-		servers: o.Servers, key: o.Key,
+		base: at, auth: auth, to: credentials.RecipientsOf(a, secret), http: o.HTTP,
+		limit: o.PackBytes + overhead, servers: o.Servers, key: o.Key,
 	}, nil
 }
 
 // httpDialer opens sessions over https and http.
 type httpDialer struct {
-	base  *url.URL
-	auth  githttp.AuthMethod
-	tls   *tls.Config
-	limit int64
-	// connect opens the connections. If connect is nil, connections are direct, or through the proxy of the
-	// environment.
-	connect Connect
+	base    *url.URL
+	auth    githttp.AuthMethod
+	to      credentials.Recipients
+	http    func() (HTTP, error)
+	limit   int64
 	servers *Servers
 	key     string
 
@@ -75,16 +72,13 @@ type advertised struct {
 
 // Dial opens a session. Dial sends a request only if no earlier session has found that the server speaks version 2.
 func (d *httpDialer) Dial(ctx context.Context) (Session, error) {
-	transport := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, TLSClientConfig: d.tls.Clone(),
-		TLSHandshakeTimeout: 15 * time.Second, ForceAttemptHTTP2: true,
-	}
-	if d.connect != nil {
-		transport.Proxy, transport.DialContext = nil, d.connect
+	transport, err := d.http()
+	if err != nil {
+		return nil, err
 	}
 	s := &httpSession{dialer: d, transport: transport, client: &http.Client{
 		Transport:     &limitedTransport{transport, d.limit},
-		CheckRedirect: d.checkRedirect,
+		CheckRedirect: checkRedirect,
 	}}
 	if s.server = d.recall(); s.server != nil {
 		s.remembered = true
@@ -96,21 +90,20 @@ func (d *httpDialer) Dial(ctx context.Context) (Session, error) {
 	return s, nil
 }
 
-// checkRedirect allows redirects to the same scheme, and removes the credentials for another host or port.
-func (d *httpDialer) checkRedirect(next *http.Request, via []*http.Request) error {
-	if len(via) >= 5 || next.Method != http.MethodGet || next.URL.Scheme != d.base.Scheme ||
-		!strings.HasSuffix(next.URL.Path, infoRefs) {
+// checkRedirect allows redirects to other paths of the same host and port.
+func checkRedirect(next *http.Request, via []*http.Request) error {
+	switch {
+	case credentials.CheckRedirect(via[0].URL, next.URL) != nil:
+		return credentials.ErrElsewhere
+	case len(via) >= 5 || next.Method != http.MethodGet || !strings.HasSuffix(next.URL.Path, infoRefs):
 		return errRedirect
-	}
-	if !strings.EqualFold(next.URL.Host, d.base.Host) {
-		next.Header.Del("Authorization")
 	}
 	return nil
 }
 
-// authorize adds the credentials to a request to the host of the URL.
+// authorize adds the credentials to a request, if they may go to its host.
 func (d *httpDialer) authorize(r *http.Request) {
-	if d.auth != nil && strings.EqualFold(r.URL.Host, d.base.Host) && r.URL.Scheme == d.base.Scheme {
+	if d.auth != nil && d.to.Allow(credentials.AddressOf(r.URL)) {
 		d.auth.SetAuth(r)
 	}
 }
@@ -124,7 +117,7 @@ const (
 // httpSession is a session over http. httpSession keeps no connection open after its end.
 type httpSession struct {
 	dialer    *httpDialer
-	transport *http.Transport
+	transport HTTP
 	client    *http.Client
 	server    *advertised
 	// remembered is true if server is from an earlier session.
@@ -301,20 +294,6 @@ func statusError(scheme string, code int) error {
 var errRedirect = errors.New("the server redirects to an address that a git client does not follow: write the " +
 	"repository's final address into the URL. If this is a login page, check the path and the credentials")
 
-// errOtherHost is the error for a redirect to another host that requires credentials.
-var errOtherHost = fault.NewStalled(v1alpha1.ReasonAuthentication,
-	errors.New("the server redirects to another host, which requires credentials. The controller sends them only to "+
-		"the host of the URL: write the repository's final address into the URL and its host into the Secret"))
-
-// leftHost reports whether redirects have led a request to another host.
-func leftHost(r *http.Request) bool {
-	first := r
-	for first.Response != nil {
-		first = first.Response.Request
-	}
-	return !strings.EqualFold(first.URL.Host, r.URL.Host)
-}
-
 // RoundTrip sends the request and limits the body of the response. If the response is not a success, RoundTrip drops
 // the body and the status text, because errors with these texts would appear in a GitSource's status. A success must
 // have the content type of git.
@@ -331,9 +310,6 @@ func (l *limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if isRedirect(res.StatusCode) {
 			res.Body, res.ContentLength = http.NoBody, 0
 			return res, nil
-		}
-		if res.StatusCode == http.StatusUnauthorized && leftHost(r) {
-			return nil, errOtherHost
 		}
 		return nil, statusError(r.URL.Scheme, res.StatusCode)
 	}
