@@ -2,11 +2,16 @@ package dial
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/credentials"
 )
@@ -59,10 +64,48 @@ func New(url source.Address, secret map[string][]byte, connect Connect) (*Transp
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	through := t.bare
 	if t.certified != nil && stayed(r) && t.to.Allow(credentials.AddressOf(r.URL)) {
-		return t.certified.RoundTrip(r)
+		through = t.certified
 	}
-	return t.bare.RoundTrip(r)
+	res, err := through.RoundTrip(r)
+	if err != nil {
+		return nil, withoutAnswer(err)
+	}
+	res.Body = body{res.Body}
+	return res, nil
+}
+
+// errNoHTTP stands for errors of the library that contain a part of what a server sent.
+var errNoHTTP = errors.New("the server, or a proxy before it, ended the connection, or its answer is not one of HTTP")
+
+// withoutAnswer returns errNoHTTP for an error whose text may contain a part of an answer: a URL may lead to any
+// service, and many people read the status of a GitSource.
+func withoutAnswer(err error) error {
+	var connection net.Error
+	var record tls.RecordHeaderError
+	var certificate *tls.CertificateVerificationError
+	var alert tls.AlertError
+	var own *fault.Error
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, context.Canceled),
+		errors.As(err, &connection), errors.As(err, &record), errors.As(err, &certificate), errors.As(err, &alert),
+		errors.As(err, &own), errors.Is(err, http.ErrSchemeMismatch), strings.HasPrefix(err.Error(), "tls: "):
+		return err
+	}
+	return errNoHTTP
+}
+
+// body is the body of an answer.
+type body struct{ io.ReadCloser }
+
+// Read implements io.Reader. Its errors contain no part of the answer.
+func (b body) Read(into []byte) (int, error) {
+	n, err := b.ReadCloser.Read(into)
+	if err != nil && err != io.EOF { //nolint:errorlint // a reader returns io.EOF itself
+		err = withoutAnswer(err)
+	}
+	return n, err
 }
 
 // CloseIdleConnections closes the connections without a request.

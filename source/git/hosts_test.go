@@ -1,7 +1,9 @@
 package git_test
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -77,6 +79,69 @@ func TestCredentialsGoOnlyToTheHostsOfTheirSecret(t *testing.T) {
 			}
 			if test.words != "" {
 				wantFault(t, err, fault.Stalled, v1alpha1.ReasonAuthentication, test.words)
+			}
+		})
+	}
+}
+
+// TestAWrongAnswerStaysThere: the same for services that speak no HTTP, and for those that pretend to be git.
+func TestAWrongAnswerStaysThere(t *testing.T) {
+	const leak = "INTERNAL-4711"
+	head := func(kind string) string {
+		return "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: application/x-git-upload-pack-" + kind + "\r\n\r\n"
+	}
+	packet := func(text string) string { return fmt.Sprintf("%04x%s", len(text)+4, text) }
+	hash := strings.Repeat("a", 40)
+	version2 := packet("version 2\n")
+	for name, test := range map[string]struct{ first, second string }{
+		"another protocol":           {"SSH-2.0-" + leak + "\r\n", ""},
+		"a status that is no number": {"HTTP/1.1 " + leak + "\r\n\r\n", ""},
+		"a header without a colon":   {"HTTP/1.1 200 OK\r\n" + leak + "\r\n\r\n", ""},
+		"a wrong length of the body": {"HTTP/1.1 200 OK\r\nContent-Length: " + leak + "\r\n\r\n", ""},
+		"another transfer encoding":  {"HTTP/1.1 200 OK\r\nTransfer-Encoding: " + leak + "\r\n\r\n", ""},
+		"wrong chunks": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n" +
+			"Content-Type: application/x-git-upload-pack-advertisement\r\n\r\n" + leak + "\r\n", ""},
+		"no packet":                     {head("advertisement") + leak, ""},
+		"an unknown service":            {head("advertisement") + packet("# "+leak+"\n") + "0000", ""},
+		"version 0: no hash":            {head("advertisement") + packet(leak+leak+leak+leak+leak), ""},
+		"version 0: no space":           {head("advertisement") + packet(hash+leak), ""},
+		"version 0: no capabilities":    {head("advertisement") + packet(hash+" "+leak), ""},
+		"version 0: a wrong ref":        {head("advertisement") + packet(hash+" HEAD\x00\n") + packet(hash+" "+leak+" "+leak), ""},
+		"version 0: a wrong shallow":    {head("advertisement") + packet(hash+" HEAD\x00\n") + packet("shallow "+leak), ""},
+		"version 2: another format":     {head("advertisement") + version2 + packet("object-format="+leak) + "0000", ""},
+		"version 2: no packet":          {head("advertisement") + version2 + leak, ""},
+		"version 2: no ref":             {head("advertisement") + version2 + "0000", head("result") + packet(leak)},
+		"version 2: a ref without hash": {head("advertisement") + version2 + "0000", head("result") + packet(leak+" refs/heads/x")},
+		"version 2: a wrong peeled hash": {
+			head("advertisement") + version2 + "0000",
+			head("result") + packet(hash+" refs/tags/x peeled:"+leak),
+		},
+		"version 2: refs that are no packets": {head("advertisement") + version2 + "0000", head("result") + leak},
+	} {
+		t.Run(name, func(t *testing.T) {
+			service := listen(t)
+			t.Cleanup(func() { service.Close() })
+			go func() {
+				for {
+					c, err := service.Accept()
+					if err != nil {
+						return
+					}
+					r, err := http.ReadRequest(bufio.NewReader(c))
+					if err == nil {
+						_, _ = io.Copy(io.Discard, r.Body)
+						answer := test.first
+						if r.Method == http.MethodPost {
+							answer = test.second
+						}
+						_, _ = io.WriteString(c, answer)
+					}
+					c.Close()
+				}
+			}()
+			_, err := remote(t, "http://"+service.Addr().String()+"/cfg.git", nil).List(t.Context())
+			if err == nil || strings.Contains(err.Error(), "4711") || strings.Contains(err.Error(), "INTERNAL") {
+				t.Errorf("the error is %v", err)
 			}
 		})
 	}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/bunsen-os/bunsen/source"
@@ -34,6 +33,12 @@ type session struct {
 // this error.
 var errVersion0 = errors.New("the server speaks version 0 of the protocol")
 
+// The errors for repositories whose objects have other names.
+var (
+	errSHA256 = errors.New("the server announces object-format=sha256")
+	errFormat = errors.New("the server announces another object-format than sha1")
+)
+
 // dial opens a session. If the server does not speak version 2, dial returns errVersion0, and the session with the
 // server's first message.
 func (r remoteRepository) dial(ctx context.Context) (session, io.Reader, error) {
@@ -51,7 +56,10 @@ func (r remoteRepository) dial(ctx context.Context) (session, io.Reader, error) 
 	}
 	c, err := wire.ReadCapabilities(rest)
 	if err == nil && c.ObjectFormat() != "sha1" {
-		err = fmt.Errorf("the server announces object-format=%s", source.Line(c.ObjectFormat()))
+		err = errFormat
+		if c.ObjectFormat() == "sha256" {
+			err = errSHA256
+		}
 	}
 	if err != nil {
 		err = s.Explain(err)

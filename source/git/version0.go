@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 
@@ -32,11 +33,31 @@ func readAdvertisement(r io.Reader) (*packp.AdvRefs, error) {
 		return packp.NewAdvRefs(), nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, withoutAnswer(err, "the list of refs")
 	}
 	gittransport.FilterUnsupportedCapabilities(adv.Capabilities)
 	return adv, nil
 }
+
+// withoutAnswer replaces an error of the library about what a server sent, because its text contains a part of the
+// answer. The parameter want is what the library expected.
+func withoutAnswer(err error, want string) error {
+	var connection net.Error
+	var refused *pktline.ErrorLine
+	switch {
+	case errors.As(err, &refused):
+		return &wire.RefusedError{Text: source.Line(refused.Text)}
+	case errors.As(err, &connection), is(io.EOF, io.ErrUnexpectedEOF, packp.ErrEmptyInput, pktline.ErrInvalidPktLen,
+		transport.ErrTooLarge, context.Canceled, context.DeadlineExceeded)(err):
+		return err
+	case strings.Contains(err.Error(), "no space after hash"):
+		return errLongHash
+	}
+	return fmt.Errorf("%w: expected %s in version 0 of the protocol", wire.ErrInvalid, want)
+}
+
+// errLongHash is the error for refs whose hashes are longer than those of SHA-1.
+var errLongHash = errors.New("the list of refs has no space after hash of SHA-1")
 
 // refsOf returns the refs of an advertisement, HEAD first.
 func refsOf(adv *packp.AdvRefs) []source.Ref {
@@ -220,7 +241,7 @@ func (s session0) receive(ctx context.Context, r request0, into *objects.Folder,
 	defer answer.Close()
 	res := packp.NewUploadPackResponse(req)
 	if err := res.Decode(answer); err != nil {
-		return s.Explain(err)
+		return s.Explain(withoutAnswer(err, "the beginning of a pack"))
 	}
 	var stream io.Reader = res
 	switch {

@@ -51,8 +51,11 @@ func IsVersion2(r io.Reader) (bool, io.Reader, error) {
 func ReadCapabilities(r io.Reader) (Capabilities, error) {
 	p := newPackets(r)
 	c := Capabilities{format: "sha1"}
-	if _, text, err := p.line(); err != nil || text != "version 2" {
-		return c, fmt.Errorf("reading the version of the protocol: %w", orInvalid(err, text))
+	switch _, text, err := p.line(); {
+	case err != nil:
+		return c, fmt.Errorf("reading the version of the protocol: %w", unexpected(err))
+	case text != "version 2":
+		return c, p.expected("version 2")
 	}
 	for {
 		k, text, err := p.line()
@@ -69,11 +72,4 @@ func ReadCapabilities(r io.Reader) (Capabilities, error) {
 			c.format = value
 		}
 	}
-}
-
-func orInvalid(err error, text string) error {
-	if err != nil {
-		return unexpected(err)
-	}
-	return fmt.Errorf("%w: %q", ErrInvalid, text)
 }

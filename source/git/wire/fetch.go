@@ -125,7 +125,7 @@ func (r *packReader) Read(b []byte) (int, error) {
 			r.done = true
 			continue
 		case len(content) == 0:
-			return 0, fmt.Errorf("%w: a packet without a channel", ErrInvalid)
+			return 0, r.packets.expected("a channel")
 		}
 		switch content[0] {
 		case 1:
@@ -134,7 +134,7 @@ func (r *packReader) Read(b []byte) (int, error) {
 		case 3:
 			return 0, &RefusedError{Text: source.Line(strings.TrimSpace(string(content[1:])))}
 		default:
-			return 0, fmt.Errorf("%w: a packet of channel %d", ErrInvalid, content[0])
+			return 0, r.packets.expected("channel 1, 2 or 3")
 		}
 	}
 	n := copy(b, r.left)

@@ -39,8 +39,9 @@ const maxPacket = 65520
 
 // packets reads packets.
 type packets struct {
-	r   *bufio.Reader
-	buf [maxPacket]byte
+	r     *bufio.Reader
+	buf   [maxPacket]byte
+	count int // how many packets were read
 }
 
 func newPackets(r io.Reader) *packets {
@@ -53,14 +54,14 @@ func newPackets(r io.Reader) *packets {
 // next reads one packet. The content is valid until the next call of next. The error is a *RefusedError if the server
 // sent an error.
 func (p *packets) next() (kind, []byte, error) {
+	p.count++
 	var head [4]byte
 	if _, err := io.ReadFull(p.r, head[:]); err != nil {
 		return flush, nil, err
 	}
 	var length [2]byte
 	if _, err := hex.Decode(length[:], head[:]); err != nil {
-		return flush, nil, fmt.Errorf("%w: the answer begins with %q instead of the length of a packet", ErrInvalid,
-			head[:])
+		return flush, nil, p.expected("its length in four hex digits")
 	}
 	switch n := int(length[0])<<8 | int(length[1]); {
 	case n == 0:
@@ -70,7 +71,7 @@ func (p *packets) next() (kind, []byte, error) {
 	case n == 2:
 		return responseEnd, nil, nil
 	case n < 4 || n > maxPacket:
-		return flush, nil, fmt.Errorf("%w: a packet of %d bytes", ErrInvalid, n)
+		return flush, nil, p.expected("a length from 4 to %d bytes", maxPacket)
 	default:
 		content := p.buf[:n-4]
 		if _, err := io.ReadFull(p.r, content); err != nil {
@@ -81,6 +82,12 @@ func (p *packets) next() (kind, []byte, error) {
 		}
 		return data, content, nil
 	}
+}
+
+// expected returns the error for a packet that has something else. The error contains no byte of the packet, because a
+// URL may lead to any service.
+func (p *packets) expected(format string, args ...any) error {
+	return fmt.Errorf("%w: packet %d: expected %s", ErrInvalid, p.count, fmt.Sprintf(format, args...))
 }
 
 // line reads a packet and returns its text without the line break.

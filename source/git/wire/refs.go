@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"fmt"
 	"io"
 	"regexp"
 	"slices"
@@ -41,9 +40,9 @@ func ReadRefs(r io.Reader) ([]source.Ref, error) {
 		case k != data:
 			return sorted(refs), nil
 		}
-		ref, err := parseRef(text)
-		if err != nil {
-			return nil, err
+		ref, want := parseRef(text)
+		if want != "" {
+			return nil, p.expected("%s", want)
 		}
 		if ref.Hash != "" || ref.Target != "" {
 			refs = append(refs, ref)
@@ -51,13 +50,14 @@ func ReadRefs(r io.Reader) ([]source.Ref, error) {
 	}
 }
 
-// parseRef reads `HASH NAME [symref-target:NAME] [peeled:HASH]`. HASH is `unborn` for a branch without commits.
-func parseRef(text string) (source.Ref, error) {
+// parseRef reads `HASH NAME [symref-target:NAME] [peeled:HASH]`. HASH is `unborn` for a branch without commits. If the
+// text is no ref, parseRef returns what it expected.
+func parseRef(text string) (ref source.Ref, want string) {
 	fields := strings.Split(text, " ")
 	if len(fields) < 2 || fields[1] == "" {
-		return source.Ref{}, fmt.Errorf("%w: %q is no ref", ErrInvalid, source.Line(text))
+		return ref, "the hash and the name of a ref"
 	}
-	ref := source.Ref{Name: fields[1], Hash: fields[0]}
+	ref = source.Ref{Name: fields[1], Hash: fields[0]}
 	for _, attribute := range fields[2:] {
 		switch name, value, _ := strings.Cut(attribute, ":"); name {
 		case "symref-target":
@@ -71,13 +71,13 @@ func parseRef(text string) (source.Ref, error) {
 	}
 	for _, hash := range []string{ref.Hash, ref.Peeled} {
 		if hash != "" && !objectName.MatchString(hash) {
-			return source.Ref{}, fmt.Errorf("%w: %q is no hash of SHA-1", ErrInvalid, source.Line(hash))
+			return ref, "a hash of SHA-1"
 		}
 	}
 	if ref.Name != "HEAD" {
 		ref.Target = ""
 	}
-	return ref, nil
+	return ref, ""
 }
 
 // sorted returns refs in lexical order, HEAD first. sorted leaves out the HEAD of a repository without any ref.
