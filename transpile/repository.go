@@ -161,7 +161,7 @@ func (c cleanFS) check(op, name string) error {
 			switch {
 			case strings.Contains(why, ": "): // It has its remedy.
 				text = "it is a " + why
-			case strings.HasPrefix(why, "the "): // The reason is a clause, such as `the name holds a control character`.
+			case strings.HasPrefix(why, "the "): // a clause, such as `the name holds a control character`
 				text = "it is not read, because " + why + "; rename it"
 			}
 			return &fs.PathError{Op: op, Path: name, Err: errors.New(text)}

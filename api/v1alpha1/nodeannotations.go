@@ -14,8 +14,8 @@ const (
 	RegistrationWriter Writer = "daemon in its first report"
 )
 
-// NodeAnnotation says who writes one annotation of Nodes, and what. The policies of config/rbac/nodes-admission.yaml and
-// controller-admission.yaml refuse all other writes of nodes and of the controller.
+// NodeAnnotation says who writes one annotation of Nodes, and what. The policies of config/rbac/nodes-admission.yaml
+// and controller-admission.yaml refuse all other writes of nodes and of the controller.
 type NodeAnnotation struct {
 	Key    string
 	Writer Writer

@@ -199,7 +199,8 @@ func createAs(t *testing.T, p plane, name string, metadata map[string]any) error
 }
 
 // eachAnnotationHasOneWriter lets a node and the controller write each annotation of the table: the node when it
-// registers, when its Node has no annotations, and when it has all; the controller at any time. All writes are dry runs.
+// registers, when its Node has no annotations, and when it has all; the controller at any time. All writes are dry
+// runs.
 func eachAnnotationHasOneWriter(t *testing.T, p plane) {
 	t.Helper()
 	nodes := nodesOf(t, p.admin)
@@ -225,7 +226,8 @@ func eachAnnotationHasOneWriter(t *testing.T, p plane) {
 		patch := func(who rest.ImpersonationConfig, node string, value any) error {
 			config := rest.CopyConfig(p.admin)
 			config.Impersonate = who
-			raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{a.Key: value}}})
+			raw, err := json.Marshal(
+				map[string]any{"metadata": map[string]any{"annotations": map[string]any{a.Key: value}}})
 			if err != nil {
 				t.Fatal(err)
 			}

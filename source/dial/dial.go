@@ -7,8 +7,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/fault"
@@ -68,9 +68,14 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.certified != nil && stayed(r) && t.to.Allow(credentials.AddressOf(r.URL)) {
 		through = t.certified
 	}
-	res, err := through.RoundTrip(r)
+	connected := false // Errors before that, such as those of TLS, have no part of an answer.
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected = true }}
+	res, err := through.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
+	if err != nil && connected {
+		err = withoutAnswer(err)
+	}
 	if err != nil {
-		return nil, withoutAnswer(err)
+		return nil, err
 	}
 	res.Body = body{res.Body}
 	return res, nil
@@ -90,7 +95,7 @@ func withoutAnswer(err error) error {
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, context.Canceled),
 		errors.As(err, &connection), errors.As(err, &record), errors.As(err, &certificate), errors.As(err, &alert),
-		errors.As(err, &own), errors.Is(err, http.ErrSchemeMismatch), strings.HasPrefix(err.Error(), "tls: "):
+		errors.As(err, &own), errors.Is(err, http.ErrSchemeMismatch):
 		return err
 	}
 	return errNoHTTP

@@ -44,13 +44,14 @@ func readAdvertisement(r io.Reader) (*packp.AdvRefs, error) {
 func withoutAnswer(err error, want string) error {
 	var connection net.Error
 	var refused *pktline.ErrorLine
+	var unexpected *packp.ErrUnexpectedData
 	switch {
 	case errors.As(err, &refused):
 		return &wire.RefusedError{Text: source.Line(refused.Text)}
 	case errors.As(err, &connection), is(io.EOF, io.ErrUnexpectedEOF, packp.ErrEmptyInput, pktline.ErrInvalidPktLen,
 		transport.ErrTooLarge, context.Canceled, context.DeadlineExceeded)(err):
 		return err
-	case strings.Contains(err.Error(), "no space after hash"):
+	case errors.As(err, &unexpected) && unexpected.Msg == "no space after hash":
 		return errLongHash
 	}
 	return fmt.Errorf("%w: expected %s in version 0 of the protocol", wire.ErrInvalid, want)

@@ -407,8 +407,8 @@ func TestOpenDirTakesOnlyPlainFiles(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "more than 3 files and folders") {
 		t.Errorf("got %v", err)
 	}
-	if _, err = store.OpenDir(t.Context(), filepath.Join(dir, "nope"), t.TempDir(), nil, source.Limits{}); !errors.Is(err,
-		os.ErrNotExist) {
+	_, err = store.OpenDir(t.Context(), filepath.Join(dir, "nope"), t.TempDir(), nil, source.Limits{})
+	if !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -24,7 +24,8 @@ func TestThePoliciesHaveTheTableOfAnnotations(t *testing.T) {
 	is := map[string][]string{}
 	forms := map[string]string{}
 	for file, variables := range map[string][]string{
-		"nodes-admission.yaml": {"reports", "registration", "forms"}, "controller-admission.yaml": {"foreignAnnotations"},
+		"nodes-admission.yaml":      {"reports", "registration", "forms"},
+		"controller-admission.yaml": {"foreignAnnotations"},
 	} {
 		raw, err := os.ReadFile(filepath.Join("..", "..", "config", "rbac", file))
 		if err != nil {

@@ -79,10 +79,10 @@ func TestReadRefs(t *testing.T) {
 		"an answer that ends":         {packet(one + " " + main + "\n"), nil, "unexpected EOF"},
 		"a packet that ends":          {"0040" + one, nil, "unexpected EOF"},
 		"an error of the server":      {packet("ERR not here\x1b[31m\n"), nil, `the server said "not here[31m"`},
-		"a page of HTML":              {"<html><body>Log in</body></html>", nil, `begins with "<htm"`},
-		"a hash of SHA-256":           {packet(one+strings.Repeat("1", 24)+" "+main+"\n") + "0000", nil, "is no hash of SHA-1"},
-		"a line without a name":       {packet(one+"\n") + "0000", nil, "is no ref"},
-		"a length that cannot be one": {"0003", nil, "a packet of 3 bytes"},
+		"a page of HTML":              {"<html><body>Log in</body></html>", nil, "packet 1: expected its length in four hex digits"},
+		"a hash of SHA-256":           {packet(one+strings.Repeat("1", 24)+" "+main+"\n") + "0000", nil, "packet 1: expected a hash of SHA-1"},
+		"a line without a name":       {packet(one+"\n") + "0000", nil, "packet 1: expected the hash and the name of a ref"},
+		"a length that cannot be one": {"0003", nil, "packet 1: expected a length from 4"},
 	} {
 		got, err := wire.ReadRefs(strings.NewReader(test.answer))
 		if test.words != "" {
@@ -107,8 +107,8 @@ func TestReadPack(t *testing.T) {
 		"an error in the middle":         {head + packet("\x01PA") + packet("\x03out of memory\n") + "0000", "", `the server said "out of memory"`},
 		"an end in the middle":           {head + packet("\x01PA"), "", "unexpected EOF"},
 		"no pack":                        {packet("acknowledgments\n") + packet("NAK\n") + "0000", "", "the response has no pack"},
-		"a packet of an unknown channel": {head + packet("\x09PA") + "0000", "", "channel 9"},
-		"an empty packet":                {head + "0004" + "0000", "", "a packet without a channel"},
+		"a packet of an unknown channel": {head + packet("\x09PA") + "0000", "", "packet 2: expected channel 1, 2 or 3"},
+		"an empty packet":                {head + "0004" + "0000", "", "packet 2: expected a channel"},
 		"a refusal":                      {packet("ERR upload-pack: not our ref " + one), "", "not our ref"},
 	} {
 		r, err := wire.ReadPack(strings.NewReader(test.answer))

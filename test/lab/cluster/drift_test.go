@@ -33,8 +33,8 @@ spec:
 `
 
 // adoptDrift: an operator changes two files of the config on a host. The lines that differ are read by exec in the
-// daemon's pod, without those of the file that is marked as secret. A user who may not exec is told who may. The other file becomes a
-// document of the repository, which is not pushed.
+// daemon's pod, without those of the file that is marked as secret. A user who may not exec is told who may. The other
+// file becomes a document of the repository, which is not pushed.
 func adoptDrift(t *testing.T, c *cluster.Cluster, repo *cluster.Repository, h *lab.Host) {
 	t.Helper()
 	node := "node/" + h.Name
