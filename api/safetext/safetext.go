@@ -47,6 +47,15 @@ func OneLine(text string) string {
 	})
 }
 
+// Short is OneLine with at most the given number of characters. An ellipsis replaces the rest.
+func Short(text string, most int) string {
+	text = OneLine(text[:min(len(text), most*utf8.UTFMax)])
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
+}
+
 // Strip removes the hidden characters of a text. Strip is for a text that Bunsen stores as a label, such as the subject
 // of a commit. OneLine is for a text that Bunsen only shows.
 func Strip(text string) string {

@@ -1,6 +1,9 @@
 package v1alpha1
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // revisionMark separates a rendered config and a revision of its secrets. No name of an object contains it.
 const revisionMark = "@"
@@ -24,4 +27,34 @@ func SplitConfigAt(at string) (config, secrets string) {
 func ConfigName(at string) string {
 	config, _ := SplitConfigAt(at)
 	return config
+}
+
+var (
+	reportedName     = regexp.MustCompile(objectNameForm)
+	reportedRevision = regexp.MustCompile(revisionForm)
+)
+
+// unreadable stands for a name or a revision that no daemon writes. No config has this name.
+const unreadable = "UNREADABLE"
+
+// ReportedConfig returns the config in force according to the annotations of a Node, as ConfigAt does. A node can write
+// any text, so ReportedConfig replaces what is neither a name nor a revision.
+func ReportedConfig(annotations map[string]string) string {
+	config, secrets := annotations[CurrentConfigAnnotation], annotations[CurrentSecretsAnnotation]
+	if !reportedName.MatchString(config) {
+		config = unreadable
+	}
+	if !reportedRevision.MatchString(secrets) {
+		secrets = unreadable
+	}
+	return ConfigAt(config, secrets)
+}
+
+// AssignedConfig returns the desired config of a Node, as ConfigAt does. Until the controller has written it, it is the
+// daemon's, and read as in ReportedConfig.
+func AssignedConfig(annotations map[string]string) string {
+	return ReportedConfig(map[string]string{
+		CurrentConfigAnnotation:  annotations[DesiredConfigAnnotation],
+		CurrentSecretsAnnotation: annotations[DesiredSecretsAnnotation],
+	})
 }

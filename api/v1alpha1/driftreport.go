@@ -1,6 +1,12 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // Drift is the value of DriftAnnotation, as compact JSON of at most MaxDrift bytes. It never contains contents, nor
 // digests of secret contents: an attacker could test guesses against a digest.
@@ -15,6 +21,36 @@ type Drift struct {
 
 // MaxDrift is the largest size of a report on a Node, in bytes.
 const MaxDrift = 16 << 10
+
+// ParseDrift reads DriftAnnotation. An empty text is the zero Drift. A text that the daemon does not write is an error:
+// one that is too long, or an item of an unknown kind or action.
+func ParseDrift(text string) (Drift, error) {
+	var d Drift
+	switch {
+	case text == "":
+		return d, nil
+	case len(text) > MaxDrift:
+		return d, fmt.Errorf("reading annotation %s: it has %d bytes, and a daemon writes at most %d", DriftAnnotation,
+			len(text), MaxDrift)
+	}
+	if err := json.Unmarshal([]byte(text), &d); err != nil {
+		return Drift{}, fmt.Errorf("reading annotation %s: %w", DriftAnnotation, err)
+	}
+	for _, it := range d.Items {
+		if !slices.Contains(driftKinds, it.Kind) || !slices.Contains(driftActions, it.Action) {
+			return Drift{}, fmt.Errorf("reading annotation %s: an item has kind %.20q and action %.20q, which no daemon "+
+				"of this version writes", DriftAnnotation, it.Kind, it.Action)
+		}
+	}
+	return d, nil
+}
+
+var (
+	driftKinds = []DriftKind{
+		DriftMissing, DriftType, DriftContent, DriftTarget, DriftMode, DriftOwner, DriftEnablement, DriftAccount, DriftOS,
+	}
+	driftActions = []DriftAction{DriftDegrade, DriftRepair, DriftReport, DriftIgnore}
+)
 
 // DriftItem is one difference between the node and the config in force.
 type DriftItem struct {

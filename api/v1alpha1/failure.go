@@ -75,6 +75,7 @@ func ParseFailure(text string) (Failure, error) {
 	if err := json.Unmarshal([]byte(text), &f); err != nil {
 		return Failure{}, fmt.Errorf("reading annotation %s: %w", FailureAnnotation, err)
 	}
+	f.Problem, f.Path = TruncateReason(f.Problem), TruncateReason(f.Path)
 	return f, nil
 }
 

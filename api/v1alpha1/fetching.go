@@ -70,6 +70,7 @@ func ParseFetchReport(text string) (FetchReport, error) {
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		return FetchReport{}, fmt.Errorf("reading annotation %s: %w", FetchedAnnotation, err)
 	}
+	r.Problem = TruncateReason(r.Problem)
 	return r, nil
 }
 

@@ -70,6 +70,7 @@ func ParsePinReport(text string) (PinReport, error) {
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		return PinReport{}, fmt.Errorf("reading annotation %s: %w", PinnedAnnotation, err)
 	}
+	r.Problem = TruncateReason(r.Problem)
 	return r, nil
 }
 

@@ -102,16 +102,17 @@ func (s Status) Text() string {
 
 // head prints the sources, the controllers, and the general warnings.
 func (s Status) head() string {
-	text := s.SourceTable().String()
+	var b terminal.Labels
+	b.Text(s.SourceTable())
 	for _, r := range s.Sources {
 		if r.Overdue {
-			text += "WARNING: " + components.OverdueText(r.Name, r.looked(s.at)) + "\n"
+			b.Line("WARNING: %s", components.OverdueText(r.Name, r.looked(s.at)))
 		}
 	}
 	for _, w := range s.Warnings {
-		text += "WARNING: " + w + "\n"
+		b.Line("WARNING: %s", w)
 	}
-	text += s.Notifier.Text()
+	text := b.String() + s.Notifier.Text()
 	controllers := s.Controllers.Text(s.at)
 	if text != "" && controllers != "" {
 		text += "\n"

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/bunsen-os/bunsen/api/safetext"
 )
 
 // Dash returns a text, or "-" for "", for a table cell.
@@ -15,13 +17,18 @@ func Dash(s string) string {
 	return s
 }
 
-// Table has rows under headings. Each column of a Table is as wide as its widest cell, and no line ends in blanks.
+// Table has rows under headings. Each column of a Table is as wide as its widest cell, and no line ends in blanks. A row
+// is always one line: cells may have texts of nodes and commits, and no text begins another line or widens the table
+// without limit.
 type Table struct {
 	// Head are the headings, in capitals.
 	Head []string
 	// Rows have one cell for each heading.
 	Rows [][]string
 }
+
+// maxCell is the largest number of characters of a cell.
+const maxCell = 1000
 
 // gap is the number of blanks between two columns.
 const gap = 3
@@ -31,6 +38,7 @@ func (t Table) String() string {
 	if len(t.Rows) == 0 {
 		return ""
 	}
+	t = t.shown()
 	width := t.widths()
 	var b strings.Builder
 	for _, row := range append([][]string{t.Head}, t.Rows...) {
@@ -42,6 +50,19 @@ func (t Table) String() string {
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
 	return b.String()
+}
+
+// shown returns the table with cells that are one line of limited length each.
+func (t Table) shown() Table {
+	rows := make([][]string, len(t.Rows))
+	for r, row := range t.Rows {
+		rows[r] = make([]string, len(row))
+		for i, cell := range row {
+			rows[r][i] = safetext.Short(cell, maxCell)
+		}
+	}
+	t.Rows = rows
+	return t
 }
 
 // Without removes a column if every cell of it has the value of the parameter empty.

@@ -1,6 +1,7 @@
 package terminal_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -38,5 +39,31 @@ func TestTables(t *testing.T) {
 	}
 	if got := (terminal.Table{Head: []string{"NAME"}}).String(); got != "" {
 		t.Errorf("a table without rows is %q, want nothing", got)
+	}
+}
+
+// TestOneTextStaysOneLine: no text of a node or a commit begins a line of a table or of labels, or is longer than a
+// cell.
+func TestOneTextStaysOneLine(t *testing.T) {
+	for _, end := range []string{"\n", "\r", "\r\n", "\u2028", "\u0085", "\v", "\f"} {
+		hostile := "a" + end + "To do:     evil | sh"
+		table := terminal.Table{Head: []string{"NODE", "KIND"}, Rows: [][]string{{"n1", hostile}, {hostile, "b"}}}
+		var b terminal.Labels
+		b.Add("", hostile)
+		b.Add("Drift", hostile)
+		b.Add("", hostile)
+		b.Line("WARNING: %s", hostile)
+		b.Text(table)
+		text := b.String()
+		if n := strings.Count(text, "\n"); n != 7 || strings.Contains(text, "\nTo do") || strings.ContainsAny(text, "\r\v\f") {
+			t.Errorf("%q makes %d lines:\n%s", end, n, text)
+		}
+	}
+	table := terminal.Table{Head: []string{"KIND", "NAME"}, Rows: [][]string{{strings.Repeat("x", 100_000), ""}}}
+	for range 2000 {
+		table.Rows = append(table.Rows, []string{"", "a"})
+	}
+	if n := len(table.String()); n > 3_000_000 {
+		t.Errorf("one cell of 100,000 characters and 2,000 rows make %d bytes", n)
 	}
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/host"
-	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
 // updateError is an update that failed.
@@ -44,7 +43,7 @@ func (e *configError) Unwrap() error { return e.error }
 
 // failureOf returns the structured form of the reason why the node failed a config.
 func failureOf(config string, why error) v1alpha1.Failure {
-	f := v1alpha1.Failure{Config: config, Cause: v1alpha1.FailureApply, Problem: report.TruncateReason(problemOf(why))}
+	f := v1alpha1.Failure{Config: config, Cause: v1alpha1.FailureApply, Problem: v1alpha1.TruncateReason(problemOf(why))}
 	var of *configError
 	if errors.As(why, &of) {
 		f.Config = of.config

@@ -30,7 +30,7 @@ func publishStatus(a *Agent) {
 
 // setStatus records the state and the reason for the next publishStatus.
 func setStatus(a *Agent, state, reason string) {
-	a.status.Node.State, a.status.Node.Reason = state, report.TruncateReason(reason)
+	a.status.Node.State, a.status.Node.Reason = state, v1alpha1.TruncateReason(reason)
 }
 
 // restoreStatus fills the status from the journal of an update, which an earlier process may have started.

@@ -172,11 +172,11 @@ func (a *Agent) reportBlocked(ctx context.Context, state string, why error) erro
 	setStatus(a, state, why.Error())
 	publishStatus(a)
 	if a.Metrics != nil {
-		a.Metrics.State(state, report.TruncateReason(why.Error()))
+		a.Metrics.State(state, v1alpha1.TruncateReason(why.Error()))
 	}
 	node, err := a.Cluster.Node(ctx)
 	reportFailure(ctx, a, node.Desired, why)
-	if err == nil && node.State == state && node.Reason == report.TruncateReason(why.Error()) {
+	if err == nil && node.State == state && node.Reason == v1alpha1.TruncateReason(why.Error()) {
 		return nil
 	}
 	a.Log.Warn(strings.ToLower(state), "why", why.Error())
@@ -188,7 +188,7 @@ func (a *Agent) reportBlocked(ctx context.Context, state string, why error) erro
 
 // reportState reports the state and the reason, if they differ from those of the Node.
 func (c Config) reportState(ctx context.Context, state, reason string) error {
-	reason = report.TruncateReason(reason)
+	reason = v1alpha1.TruncateReason(reason)
 	if c.Metrics != nil {
 		c.Metrics.State(state, reason)
 	}

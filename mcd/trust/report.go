@@ -3,7 +3,6 @@ package trust
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/safetext"
@@ -48,11 +47,7 @@ func capped[T any](all []T, more int) ([]T, int) {
 }
 
 func short(text string) string {
-	runes := []rune(safetext.OneLine(strings.ToValidUTF8(text, "")))
-	if len(runes) > maxWhy {
-		return string(runes[:maxWhy-1]) + "…"
-	}
-	return string(runes)
+	return safetext.Short(text, maxWhy)
 }
 
 // Text returns a report as the value of v1alpha1.TrustReportAnnotation; "" for a machine without files of trust.

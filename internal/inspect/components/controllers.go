@@ -249,11 +249,17 @@ func (c *Controllers) Problems(now time.Time) string {
 
 // warned prints a warning and the commands that help.
 func (c *Controllers) warned(warning string) string {
-	text := "WARNING: " + warning + "\n"
-	for _, do := range c.Do {
-		text += "To do: " + do + "\n"
+	return warningText(warning, c.Do)
+}
+
+// warningText prints a warning and the commands that help.
+func warningText(warning string, do []string) string {
+	var b terminal.Labels
+	b.Line("WARNING: %s", warning)
+	for _, command := range do {
+		b.Line("To do: %s", command)
 	}
-	return text
+	return b.String()
 }
 
 // Text prints the replicas, and a warning if the leader may hang.
@@ -262,7 +268,9 @@ func (c *Controllers) Text(now time.Time) string {
 		return ""
 	}
 	if c.Note != "" {
-		return "controllers: " + c.Note + "\n"
+		var b terminal.Labels
+		b.Line("controllers: %s", c.Note)
+		return b.String()
 	}
 	t := terminal.Table{Head: []string{"CONTROLLER", "VERSION", "ROLE", "STATE"}}
 	for _, r := range c.Replicas {

@@ -74,9 +74,5 @@ func (n *Notifier) Text() string {
 	if n == nil {
 		return ""
 	}
-	text := "WARNING: " + n.Problem + "\n"
-	for _, do := range n.Do {
-		text += "To do: " + do + "\n"
-	}
-	return text
+	return warningText(n.Problem, n.Do)
 }

@@ -18,16 +18,16 @@ func (s *Servers) Text(now time.Time) string {
 	if s == nil {
 		return ""
 	}
-	var b strings.Builder
-	b.WriteString(s.table(now).String())
+	var b terminal.Labels
+	b.Text(s.table(now))
 	if s.Note != "" {
-		b.WriteString("servers: " + s.Note + "\n")
+		b.Line("servers: %s", s.Note)
 	}
 	for _, w := range s.Warnings {
-		b.WriteString("WARNING: " + fleet.Shorten(w) + "\n")
+		b.Line("WARNING: %s", fleet.Shorten(w))
 	}
 	for _, r := range s.Boots {
-		b.WriteString(r.text() + "\n")
+		b.Line("%s", r.text())
 	}
 	return b.String()
 }

@@ -2,7 +2,6 @@ package drift
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -88,12 +87,8 @@ func New(nodes []corev1.Node, daemons map[string]v1alpha1.DaemonReport, now time
 		if u := unknownNode(&nodes[i], daemons, now); u != nil {
 			d.Unknown = append(d.Unknown, *u)
 		}
-		text := nodes[i].Annotations[v1alpha1.DriftAnnotation]
-		if text == "" {
-			continue
-		}
-		var report v1alpha1.Drift
-		if err := json.Unmarshal([]byte(text), &report); err != nil {
+		report, err := v1alpha1.ParseDrift(nodes[i].Annotations[v1alpha1.DriftAnnotation])
+		if err != nil {
 			d.Unread[nodes[i].Name] = err.Error()
 			continue
 		}
@@ -156,13 +151,13 @@ func (d Report) Text(now time.Time) string {
 			terminal.Age(r.Since.Time, now),
 		})
 	}
-	var b strings.Builder
-	b.WriteString(t.String())
+	var b terminal.Labels
+	b.Text(t)
 	for _, node := range slices.Sorted(maps.Keys(d.Unlisted)) {
-		fmt.Fprintf(&b, "%s: %d more; on the node: machine-config-daemon drift list\n", node, d.Unlisted[node])
+		b.Line("%s: %d more; on the node: machine-config-daemon drift list", node, d.Unlisted[node])
 	}
 	for _, node := range slices.Sorted(maps.Keys(d.Unread)) {
-		fmt.Fprintf(&b, "%s: its report cannot be read: %s\n", node, d.Unread[node])
+		b.Line("%s: its report cannot be read: %s", node, d.Unread[node])
 	}
 	return b.String() + d.unknownText(now) + d.unmanagedText()
 }
@@ -197,13 +192,13 @@ func (d Report) none(now time.Time) string {
 // unknownText returns a text that names the nodes whose drift is not known.
 func (d Report) unknownText(now time.Time) string {
 	const most = 10
-	var b strings.Builder
+	var b terminal.Labels
 	for i, u := range d.Unknown {
 		if i == most {
-			fmt.Fprintf(&b, "%d more nodes are not known: bunsen get nodes\n", len(d.Unknown)-most)
+			b.Line("%d more nodes are not known: bunsen get nodes", len(d.Unknown)-most)
 			break
 		}
-		fmt.Fprintf(&b, "%s is not known: %s\n", u.Node, u.text(now))
+		b.Line("%s is not known: %s", u.Node, u.text(now))
 	}
 	return b.String()
 }

@@ -168,9 +168,11 @@ func (h History) Text(now time.Time) string {
 			l.Author, terminal.Dash(fleet.FirstLine(l.Subject)), fleet.FirstLine(l.Outcome),
 		})
 	}
-	text := t.String()
+	var b terminal.Labels
+	b.Text(t)
 	for _, n := range h.Notes {
-		text += "\n" + n + "\n"
+		b.Gap()
+		b.Line("%s", n)
 	}
-	return text
+	return b.String()
 }

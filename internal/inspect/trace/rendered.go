@@ -160,10 +160,8 @@ func (t *Trace) AddSecrets(mc *mcfgv1.MachineConfig, published fleet.Secrets) {
 func (t *Trace) OfNode(n *corev1.Node) {
 	a := n.Annotations
 	t.Node = &Node{
-		Name: n.Name, Current: v1alpha1.ConfigAt(a[v1alpha1.CurrentConfigAnnotation],
-			a[v1alpha1.CurrentSecretsAnnotation]),
-		Desired: v1alpha1.ConfigAt(a[v1alpha1.DesiredConfigAnnotation], a[v1alpha1.DesiredSecretsAnnotation]),
-		State:   a[v1alpha1.StateAnnotation], Reason: a[v1alpha1.ReasonAnnotation],
+		Name: n.Name, Current: v1alpha1.ReportedConfig(a), Desired: v1alpha1.AssignedConfig(a),
+		State: a[v1alpha1.StateAnnotation], Reason: v1alpha1.TruncateReason(a[v1alpha1.ReasonAnnotation]),
 	}
 	for i := range t.Inputs {
 		t.Inputs[i].Files = slices.DeleteFunc(t.Inputs[i].Files, func(file string) bool {
@@ -215,18 +213,19 @@ func (t Trace) Text() string {
 	for _, in := range t.Inputs {
 		b.Add("Made of", in.text())
 	}
-	text := b.String()
 	if len(t.Items) > 0 {
 		items := terminal.Table{Head: []string{"ITEM", "SET BY"}}
 		for _, it := range t.Items {
 			items.Rows = append(items.Rows, []string{it.Item, it.Place})
 		}
-		text += "\n" + items.String()
+		b.Gap()
+		b.Text(items)
 	}
 	if t.Note != "" {
-		text += "\n" + t.Note + "\n"
+		b.Gap()
+		b.Line("%s", t.Note)
 	}
-	return text
+	return b.String()
 }
 
 // text returns the input on one line: its name and its origin.

@@ -200,13 +200,7 @@ func responseError(answer *http.Response, server, text string) error {
 }
 
 // oneLine converts an untrusted text to one short line without hidden characters.
-func oneLine(text string) string {
-	runes := []rune(safetext.OneLine(strings.ToValidUTF8(text, "")))
-	if len(runes) > longestRefusal {
-		return string(runes[:longestRefusal-1]) + "…"
-	}
-	return string(runes)
-}
+func oneLine(text string) string { return safetext.Short(text, longestRefusal) }
 
 // withoutURL returns the reason of a failed request, without the method and the URL.
 func withoutURL(err error) error {

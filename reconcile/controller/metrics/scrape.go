@@ -195,8 +195,8 @@ func waitingPods(n *corev1.Node) int {
 }
 
 func driftCount(n *corev1.Node) int {
-	var d v1alpha1.Drift
-	if text := n.Annotations[v1alpha1.DriftAnnotation]; text == "" || json.Unmarshal([]byte(text), &d) != nil {
+	d, err := v1alpha1.ParseDrift(n.Annotations[v1alpha1.DriftAnnotation])
+	if err != nil {
 		return 0
 	}
 	return len(d.Items) + d.More
