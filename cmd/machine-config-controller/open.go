@@ -38,7 +38,10 @@ func opener(dir string) (gitsource.Open, *store.Store, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the store of trees (--store): %w", err)
 	}
-	connector := &connect.Connector{Now: time.Now, Cloud: &cloud.Tokens{Getenv: os.Getenv}}
+	connector := &connect.Connector{
+		Now: time.Now, Cloud: &cloud.Tokens{Getenv: os.Getenv},
+		Memory: source.NewMemory(connect.MemoryOfSources),
+	}
 	fetched, err := objects.NewCache(trees.Objects(), time.Now())
 	if err != nil {
 		return nil, nil, errors.Join(err, trees.Close())

@@ -27,7 +27,7 @@ const (
 	// failurePause is the time after a failed request in which all sources that share the token get the same failure,
 	// without another request.
 	failurePause = 10 * time.Second
-	maxAnswer    = 1 << 20
+	maxAnswer    = 64 << 10
 	maxToken     = 16 << 10
 )
 
@@ -183,7 +183,7 @@ func (t *Tokens) requestGCP(ctx context.Context, _ *http.Client) (string, time.D
 	}
 	r.Header.Set("Metadata-Flavor", "Google")
 	client := &http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true},
+		Transport:     &http.Transport{DisableKeepAlives: true, DisableCompression: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout:       30 * time.Second,
 	}

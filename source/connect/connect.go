@@ -18,6 +18,10 @@ import (
 	"github.com/bunsen-os/bunsen/source/store"
 )
 
+// MemoryOfSources is how many bytes of memory the answers of all servers may need at a time in one process: two packs
+// that are unpacked, and a few long lists of refs.
+const MemoryOfSources = 1 << 30
+
 // Connector opens repositories. All sources of a Connector share the tokens of GitHub Apps. Connector is safe for
 // concurrent use.
 type Connector struct {
@@ -25,7 +29,9 @@ type Connector struct {
 	Now func() time.Time
 	// Cloud has the identity of this process at cloud providers. OpenAs and ArtifactsAs require it.
 	Cloud *cloud.Tokens
-	apps  githubapp.Tokens
+	// Memory is the budget that all sources share; nil: no limit.
+	Memory *source.Memory
+	apps   githubapp.Tokens
 }
 
 // Remote is a repository that store.Repository reads.
@@ -45,6 +51,7 @@ type GitRemote interface {
 // Open checks the configuration of a repository and sends no request. The parameter proxy is the data of the Secret
 // with the proxy; nil: none. Errors are Stalled faults: InvalidSpec for the URL, AuthenticationFailed for the Secrets.
 func (c *Connector) Open(config git.Config, proxy map[string][]byte) (GitRemote, error) {
+	config.Memory = c.Memory
 	through, err := dial.ParseProxy(proxy)
 	if err != nil {
 		return nil, stalledAuth(err)
@@ -89,7 +96,7 @@ func (c *Connector) openApp(config git.Config, proxy *dial.Proxy) (GitRemote, er
 // Artifacts opens a repository of an OCI registry and sends no request. The parameter keys is the data of the Secret
 // with the public keys; nil: no signature is required. The result trust is the digest of these keys. The parameter
 // proxy is as for Open. Errors are Stalled faults.
-func (*Connector) Artifacts(config oci.Config, keys, proxy map[string][]byte) (remote Remote, trust string, err error) {
+func (c *Connector) Artifacts(config oci.Config, keys, proxy map[string][]byte) (remote Remote, trust string, err error) {
 	if keys != nil {
 		trusted, err := cosign.ParseKeys(keys)
 		if err != nil {
@@ -109,6 +116,7 @@ func (*Connector) Artifacts(config oci.Config, keys, proxy map[string][]byte) (r
 	if err != nil {
 		return nil, "", stalledAuth(err)
 	}
+	config.Memory = c.Memory
 	config.Transport = base.WithoutKeepAlive() // a repository has no Close
 	artifacts, err := oci.New(config)
 	if err != nil {

@@ -33,6 +33,7 @@ func (c *Connector) OpenAs(provider v1alpha1.SourceProvider, config git.Config,
 	if err != nil {
 		return nil, stalledAuth(err)
 	}
+	config.Memory = c.Memory
 	config.Identity = string(provider) + " " + identity(config.Secret)
 	config.Secret = merged(config.Secret, hosts)
 	return newIssuedGit(config, through, nil, issuer)

@@ -18,6 +18,13 @@ import (
 // commitLimits are the limits of the pack for a fetch of commits without files.
 var commitLimits = objects.Limits{Bytes: 16 << 20, Unpacked: 32 << 20, Objects: 200_000}
 
+// commitLimits returns these limits with the share of memory.
+func (r remoteRepository) commitLimits() objects.Limits {
+	limits := commitLimits
+	limits.Hold = r.limits.Hold
+	return limits
+}
+
 // Evidence returns what a check of signatures and of the history reads, before any file is fetched: the commit, the
 // object of its tag, and the commits since the applied commit. The Descent is Unknown if no commit is applied, if the
 // history has more than 32 MiB, or if the server can only send whole commits with their files.
@@ -68,7 +75,7 @@ func (r remoteRepository) fetchAncestors(ctx context.Context, p source.Picked, f
 		}
 		f, limits := wire.Fetch{Wants: wants}, r.limits
 		if s.capabilities.Filters() {
-			f.Filter, limits = wire.CommitsOnly, commitLimits
+			f.Filter, limits = wire.CommitsOnly, r.commitLimits()
 		}
 		err = r.receive(ctx, s, f, folder, &limits)
 		s.Close()
@@ -105,7 +112,7 @@ func (r remoteRepository) fetchCommits(ctx context.Context, p source.Picked, fol
 	}
 	limits := r.limits
 	if s.capabilities.Filters() {
-		f.Filter, limits = wire.CommitsOnly, commitLimits
+		f.Filter, limits = wire.CommitsOnly, r.commitLimits()
 	}
 	if p.Applied == "" {
 		f.Depth = 1
@@ -142,7 +149,7 @@ func (r remoteRepository) fetchCommits0(ctx context.Context, p source.Picked, s 
 		wants = append(wants, plumbing.NewHash(p.TagObject))
 	}
 	if s.adv.Capabilities.Supports(capability.Filter) && p.Applied != "" && isTip(s.adv, wants[0]) {
-		limits := commitLimits
+		limits := r.commitLimits()
 		err := s.receive(ctx, request0{wants: wants, filter: wire.CommitsOnly}, folder, &limits)
 		if err == nil || fault.Of(err, "").Kind != fault.Stalled {
 			return err == nil, err

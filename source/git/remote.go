@@ -43,6 +43,8 @@ type Config struct {
 	// Servers remembers what servers can do, so that a poll over http is one request. If Servers is nil, each Remote
 	// asks its server what it can do.
 	Servers *transport.Servers
+	// Memory is the budget that the sources of a process share; nil: no limit.
+	Memory *source.Memory
 	// Verify checks signatures, and returns the signer. If Verify is nil, no signature is required. Remote calls Verify
 	// before it fetches any file of the commit. The errors of Verify should be faults.
 	Verify func(source.Evidence) (signer string, err error)
@@ -94,7 +96,10 @@ func New(c Config) (*Remote, error) {
 		}
 		r.submodules = &c
 	}
-	limits := objects.Limits{Bytes: c.PackBytes, Unpacked: c.PackBytes * inflation, Objects: maxObjects}
+	limits := objects.Limits{
+		Bytes: c.PackBytes, Unpacked: c.PackBytes * inflation, Objects: maxObjects,
+		Hold: func(ctx context.Context) (func(), error) { return c.Memory.Hold(ctx, objects.UnpackMemory) },
+	}
 	switch a.Transport {
 	case source.OCI:
 		return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec,
@@ -112,7 +117,7 @@ func New(c Config) (*Remote, error) {
 	}
 	r.repo = remoteRepository{
 		dialer: dialer, cache: c.Cache, key: objects.Key(c.URL, c.Identity, c.Secret),
-		limits: limits, modules: c.Submodules,
+		limits: limits, modules: c.Submodules, memory: c.Memory,
 	}
 	return r, nil
 }

@@ -4,8 +4,12 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"time"
 
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git/objects"
 	"github.com/bunsen-os/bunsen/source/git/transport"
@@ -21,12 +25,87 @@ type remoteRepository struct {
 	// If modules is true, a fetch includes the file .gitmodules in the repository's root, also if the path is another
 	// folder.
 	modules bool
+	memory  *source.Memory // nil: no limit
+}
+
+// The answers that are read into memory.
+var (
+	capabilities = source.Answer{What: "capabilities", Limit: source.SmallAnswer}
+	// A ref needs more bytes in memory than in the answer.
+	refs = source.Answer{What: "refs: delete refs that nobody needs", Limit: 16 << 20, Memory: 64 << 20}
+)
+
+// longestHold is how long a server may take for an answer that holds memory of the other sources.
+const longestHold = 20 * time.Second
+
+// errSlow is the error for a server that takes longer.
+var errSlow = fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("the server takes more than %s for a list of "+
+	"refs of more than %d KiB", longestHold, source.SmallAnswer>>10))
+
+// holder reads the refs of a session. Its context ends if the server holds memory too long.
+type holder struct {
+	ctx    context.Context //nolint:containedctx // the context belongs to the reading
+	cancel context.CancelCauseFunc
+	memory *source.Memory
+	reader *source.Reader
+	timer  *time.Timer
+}
+
+// hold returns the holder of a session.
+func (r remoteRepository) hold(ctx context.Context) *holder {
+	h := &holder{memory: r.memory}
+	h.ctx, h.cancel = context.WithCancelCause(ctx)
+	return h
+}
+
+// refs returns a reader of an answer with refs.
+func (h *holder) refs(answer io.Reader) io.Reader {
+	h.reader = h.memory.Reader(h.ctx, answer, refs, func() {
+		h.timer = time.AfterFunc(longestHold, func() { h.cancel(errSlow) })
+	})
+	return h.reader
+}
+
+// read ends the time for the answer, and returns the error of reading it.
+func (h *holder) read(err error) error {
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+	if cause := context.Cause(h.ctx); err != nil && errors.Is(cause, errSlow) {
+		return errSlow
+	}
+	return err
+}
+
+// end gives the memory back.
+func (h *holder) end() {
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+	h.release()
+	h.cancel(nil)
+}
+
+func (h *holder) release() {
+	if h.reader != nil {
+		h.reader.Release()
+	}
 }
 
 // session is a session with a server in version 2 of git's protocol.
 type session struct {
 	transport.Session
+	*holder
 	capabilities wire.Capabilities
+}
+
+// Explain adds to an error what the server wrote about it.
+func (s session) Explain(err error) error { return s.Session.Explain(s.read(err)) }
+
+// Close ends the session, and gives the memory of its refs back.
+func (s session) Close() error {
+	defer s.end()
+	return s.Session.Close()
 }
 
 // errVersion0 is the error for a server that does not speak version 2 of git's protocol. The session stays open after
@@ -42,19 +121,22 @@ var (
 // dial opens a session. If the server does not speak version 2, dial returns errVersion0, and the session with the
 // server's first message.
 func (r remoteRepository) dial(ctx context.Context) (session, io.Reader, error) {
-	s, err := r.dialer.Dial(ctx)
+	h := r.hold(ctx)
+	opened, err := r.dialer.Dial(h.ctx)
 	if err != nil {
+		h.end()
 		return session{}, nil, err
 	}
+	s := session{Session: opened, holder: h}
 	first := bufio.NewReaderSize(s.Advertisement(), 1<<16)
 	v2, rest, err := wire.IsVersion2(first)
 	if err != nil {
 		return session{}, nil, errors.Join(s.Explain(err), s.Close())
 	}
 	if !v2 {
-		return session{Session: s}, rest, errVersion0
+		return s, h.refs(rest), errVersion0
 	}
-	c, err := wire.ReadCapabilities(rest)
+	c, err := wire.ReadCapabilities(r.memory.Reader(ctx, rest, capabilities, nil))
 	if err == nil && c.ObjectFormat() != "sha1" {
 		err = errFormat
 		if c.ObjectFormat() == "sha256" {
@@ -66,7 +148,8 @@ func (r remoteRepository) dial(ctx context.Context) (session, io.Reader, error) 
 		_ = s.Close() // the first error counts
 		return session{}, nil, err
 	}
-	return session{Session: s, capabilities: c}, nil, nil
+	s.capabilities = c
+	return s, nil, nil
 }
 
 // list returns the refs that begin with one of the prefixes. Without prefixes, list returns all refs.
@@ -74,26 +157,26 @@ func (r remoteRepository) list(ctx context.Context, prefixes []string) ([]source
 	s, first, err := r.dial(ctx)
 	if errors.Is(err, errVersion0) {
 		defer s.Close()
-		adv, err := readAdvertisement(first)
+		old, err := version0(s, first)
 		if err != nil {
-			return nil, s.Explain(err)
+			return nil, err
 		}
-		return refsOf(adv), nil
+		return refsOf(old.adv), nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	defer s.Close()
-	answer, err := s.Request(ctx, wire.RefsRequest(prefixes))
+	answer, err := s.Request(s.ctx, wire.RefsRequest(prefixes))
 	if err != nil {
 		return nil, err
 	}
 	defer answer.Close()
-	refs, err := wire.ReadRefs(answer)
+	found, err := wire.ReadRefs(s.refs(answer))
 	if err != nil {
 		return nil, s.Explain(err)
 	}
-	return refs, nil
+	return found, nil
 }
 
 // receive requests objects in a session. A server may announce filters and still refuse the filter; then receive

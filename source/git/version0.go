@@ -45,11 +45,12 @@ func withoutAnswer(err error, want string) error {
 	var connection net.Error
 	var refused *pktline.ErrorLine
 	var unexpected *packp.ErrUnexpectedData
+	var known *fault.Error
 	switch {
 	case errors.As(err, &refused):
 		return &wire.RefusedError{Text: source.Line(refused.Text)}
-	case errors.As(err, &connection), is(io.EOF, io.ErrUnexpectedEOF, packp.ErrEmptyInput, pktline.ErrInvalidPktLen,
-		transport.ErrTooLarge, context.Canceled, context.DeadlineExceeded)(err):
+	case errors.As(err, &connection), errors.As(err, &known), is(io.EOF, io.ErrUnexpectedEOF, packp.ErrEmptyInput,
+		pktline.ErrInvalidPktLen, transport.ErrTooLarge, context.Canceled, context.DeadlineExceeded)(err):
 		return err
 	case errors.As(err, &unexpected) && unexpected.Msg == "no space after hash":
 		return errLongHash
@@ -99,7 +100,7 @@ func guessHead(refs []source.Ref, hash string) string {
 
 // session0 is a session in version 0 of the protocol. session0 serves one request.
 type session0 struct {
-	transport.Session
+	session
 	adv *packp.AdvRefs
 }
 
@@ -109,7 +110,8 @@ func version0(s session, first io.Reader) (session0, error) {
 	if err != nil {
 		return session0{}, s.Explain(err)
 	}
-	return session0{s.Session, adv}, nil
+	_ = s.read(nil)
+	return session0{s, adv}, nil
 }
 
 // again opens another session with a server that does not speak version 2.
@@ -251,6 +253,8 @@ func (s session0) receive(ctx context.Context, r request0, into *objects.Folder,
 	case req.Capabilities.Supports(capability.Sideband):
 		stream = sideband.NewDemuxer(sideband.Sideband, res)
 	}
+	// Add waits for memory, so the session must hold none: all that hold some could wait for each other.
+	s.release()
 	n, err := into.Add(ctx, stream, *limits)
 	limits.Bytes -= n
 	return err

@@ -24,7 +24,7 @@ const (
 	// failurePause is the time after a failed request in which all sources of the app get the same failure, without
 	// another request.
 	failurePause = 10 * time.Second
-	maxAnswer    = 1 << 20
+	maxAnswer    = 64 << 10
 	maxToken     = 4096
 )
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/credentials"
 )
 
@@ -31,6 +32,7 @@ type guard struct {
 	base     http.RoundTripper
 	registry string
 	to       credentials.Recipients
+	memory   *source.Memory
 	// lacksPassword reports whether the Secret has a token instead of a user name and a password, or has only one of
 	// these two.
 	lacksPassword bool
@@ -71,6 +73,9 @@ const maxRedirects = 5
 // errRedirects is the error for more redirects.
 var errRedirects = fmt.Errorf("the registry redirects more than %d times: correct the URL", maxRedirects)
 
+// document is an answer that is read into memory: a manifest, a list of tags, a token.
+var document = source.Answer{What: "a manifest or tags", Limit: maxManifest + 1, Memory: 8 << 20}
+
 // RoundTrip sends a request over https. After a redirect to another host, RoundTrip removes the credentials. RoundTrip
 // fails if the token service is on a host that the Secret does not name.
 func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -85,6 +90,9 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Header.Del("Authorization")
 	}
 	res, err := g.base.RoundTrip(r)
+	if err == nil && r.Method == http.MethodGet && !strings.Contains(r.URL.Path, "/blobs/") {
+		res.Body = g.memory.Reader(r.Context(), res.Body, document, nil).Body(res.Body)
+	}
 	if err != nil || res.StatusCode != http.StatusUnauthorized || !g.lacksPassword ||
 		!strings.EqualFold(r.URL.Host, g.registry) {
 		return res, err

@@ -36,6 +36,8 @@ type Config struct {
 	// Transport connects to the registry, with the certificates of the Secret. Transport must not keep connections
 	// open.
 	Transport http.RoundTripper
+	// Memory is the budget that the sources of a process share; nil: no limit.
+	Memory *source.Memory
 	// Keys must have signed the artifact. If Keys is nil, no signature is required.
 	Keys *cosign.Keys
 }
@@ -94,7 +96,7 @@ func newClient(a source.Address, at registry.Reference, c Config) (*auth.Client,
 	return &auth.Client{
 		Client: (&guard{
 			base: c.Transport, registry: at.Host(),
-			to:            credentials.RecipientsOf(a, c.Secret),
+			to: credentials.RecipientsOf(a, c.Secret), memory: c.Memory,
 			lacksPassword: token != "" || (user == "") != (password == ""),
 		}).client(),
 		Credential: func(_ context.Context, host string) (auth.Credential, error) {

@@ -39,3 +39,26 @@ func TestALargeListingIsNotStored(t *testing.T) {
 		}
 	})
 }
+
+// TestManyListingsHaveALimit: many servers with long lists of refs fill no more memory together than a few.
+func TestManyListingsHaveALimit(t *testing.T) {
+	var c polling.Listings
+	var many []string
+	for i := range 25_000 { // about 2 MB in memory
+		many = append(many, fmt.Sprintf("refs/tags/v%06d=1", i))
+	}
+	r := &remote{refs: refs(many...)}
+	stored := 0
+	for i := range 40 {
+		key := fmt.Sprint("key", i)
+		r.poll(t, &c, request(key, "first", noon, "refs/tags/"))
+		before := r.count()
+		r.poll(t, &c, request(key, "second", noon, "refs/tags/"))
+		if r.count() == before {
+			stored++
+		}
+	}
+	if stored < 20 || stored > 33 {
+		t.Errorf("the listings of %d repositories are stored", stored)
+	}
+}

@@ -108,6 +108,9 @@ func (l *Listings) run(ctx context.Context, mine *call, r Request,
 		mine.abandoned = ctx.Err() != nil
 		l.mu.Lock()
 		mine.repo.end(mine, len(mine.prefixes) > len(r.Prefixes))
+		if l.stored() > maxStored {
+			mine.repo.drop()
+		}
 		l.mu.Unlock()
 		close(mine.done)
 	}()
@@ -116,6 +119,14 @@ func (l *Listings) run(ctx context.Context, mine *call, r Request,
 		return source.Listing{}, mine.err
 	}
 	return source.Listing{Refs: matching(mine.refs, r.Prefixes), At: mine.at}, nil
+}
+
+// stored returns about how many bytes the answers of all repositories have.
+func (l *Listings) stored() (bytes int) {
+	for _, repo := range l.known {
+		bytes += repo.stored
+	}
+	return bytes
 }
 
 // repository returns the entry of a repository. If there are too many repositories, the method deletes the repository

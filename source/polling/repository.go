@@ -16,8 +16,9 @@ const (
 	// maxAge is the age of a call of list up to which another source waits for the call. The server may have lost the
 	// request of an older call.
 	maxAge = 5 * time.Second
-	// maxListing is how many bytes of refs are stored for one prefix, because a server decides how many refs it sends.
-	maxListing = 4 << 20
+	// maxListing is how many bytes of refs are stored for one prefix, and maxStored for all repositories, because a
+	// server decides how many refs it sends.
+	maxListing, maxStored = 4 << 20, 64 << 20
 	// aloneFor is how long each source asks only for its own refs after a call for several sources failed.
 	aloneFor = time.Hour
 )
@@ -26,6 +27,7 @@ const (
 type repository struct {
 	polled  time.Time
 	answers map[string]source.Listing // the last listings, by prefix
+	stored  int                       // about how many bytes the answers have
 	sharers map[string]sharer         // the sharers, by the name of their source
 	calls   []*call                   // the calls of list that are under way
 	// aloneUntil is until when a call asks for the refs of one source only.
@@ -158,7 +160,14 @@ func (r *repository) end(c *call, forOthers bool) {
 			r.answers[p] = source.Listing{Refs: found, At: c.at}
 		}
 	}
+	r.stored = 0
+	for _, a := range r.answers {
+		r.stored += bytesOf(a.Refs)
+	}
 }
+
+// drop deletes the answers. The next poll lists the refs again.
+func (r *repository) drop() { r.answers, r.stored = map[string]source.Listing{}, 0 }
 
 // bytesOf returns about how many bytes refs have in memory.
 func bytesOf(refs []source.Ref) int {

@@ -75,7 +75,7 @@ var Rooms = []Room{
 	{"api/pinnedimage", Pure, nil, kubeTypes, "the repository, the controller and the daemon must accept the same images, and agree on the sets of a pool"},
 	{"api/nodetable", Pure, list("api/machineconfig", "api/safetext", "api/secretref", "api/v1alpha1"), libs(kubeTypes, ignition), "the repository writes facts of nodes, and render puts them into documents, so it lies below both"},
 
-	{"source", Pure, list("api/..."), libs(kubeTypes, list("github.com/Masterminds/semver/v3")), "picking a commit is arithmetic on listed refs"},
+	{"source", Pure, list("api/..."), libs(kubeTypes, list("github.com/Masterminds/semver/v3", "golang.org/x/sync/")), "picking a commit is arithmetic on listed refs"},
 	{"source/verify", Pure, list("api/...", "source"), list("golang.org/x/crypto/", "github.com/ProtonMail/go-crypto/"), "a signature is right or wrong, whatever the network says"},
 	{"source/webhook", Pure, list("api/..."), nil, "a request is signed or not, and names refs, whoever receives it"},
 	{"source/credentials", Pure, list("source"), nil, "to which hosts a Secret's credentials may go follows from the Secret and the URL"},

@@ -29,7 +29,12 @@ type Limits struct {
 	Bytes, Unpacked int64
 	// Objects is the most objects of a pack.
 	Objects uint32
+	// Hold waits until there is memory to unpack a pack, and returns a function that gives it back; nil: no limit.
+	Hold func(ctx context.Context) (release func(), err error)
 }
+
+// UnpackMemory is about how many bytes of memory Add needs at most to unpack a pack.
+const UnpackMemory = maxHeld + 64<<20
 
 // The limits of a folder. Bunsen empties a folder with more packs or bytes, and the next fetch receives everything in
 // one pack.
@@ -222,9 +227,6 @@ func (f *Folder) HasEncodedObject(hash plumbing.Hash) error {
 	return plumbing.ErrObjectNotFound
 }
 
-// unpacking limits the memory of the whole process: it unpacks at most two packs at a time.
-var unpacking = make(chan struct{}, 2)
-
 // Add receives a pack and adds its objects. Deltas in it may refer to objects of the folder. Add returns the number of
 // received bytes. If the pack exceeds a limit, the error is a Stalled InvalidTree fault. If the folder does not have
 // the base of a delta, ErrMissingBase is in the chain of the error.
@@ -243,11 +245,12 @@ func (f *Folder) Add(ctx context.Context, r io.Reader, l Limits) (received int64
 	case received > l.Bytes:
 		return received, tooLarge("the pack is larger than %d bytes", l.Bytes)
 	}
-	select {
-	case unpacking <- struct{}{}:
-		defer func() { <-unpacking }()
-	case <-ctx.Done():
-		return received, context.Cause(ctx)
+	if l.Hold != nil {
+		release, err := l.Hold(ctx)
+		if err != nil {
+			return received, err
+		}
+		defer release()
 	}
 	s := &scan{ctx: ctx, file: file, limits: l, base: f.base, keep: f.recent.hold}
 	if err := s.run(); err != nil {

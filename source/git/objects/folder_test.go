@@ -130,7 +130,7 @@ func TestAThinPackIsCompleted(t *testing.T) {
 	delta := binary.AppendUvarint(binary.AppendUvarint(nil, uint64(len(base))), 4)
 	delta = append(delta, 0x90, 4)
 	thin := packOf(packedObject{7, delta, hash[:]})
-	limits := Limits{1 << 20, 1 << 23, 10}
+	limits := Limits{Bytes: 1 << 20, Unpacked: 1 << 23, Objects: 10}
 	if _, err := f.Add(t.Context(), bytes.NewReader(thin), limits); !errors.Is(err, ErrMissingBase) {
 		t.Fatalf("without the base: %v", err)
 	}
@@ -172,7 +172,7 @@ func TestAnInterruptedAddLeavesNothing(t *testing.T) {
 	}
 	whole := packOf(packedObject{kind: 3, content: []byte("content")})
 	for n := range len(whole) {
-		if _, err := f.Add(t.Context(), bytes.NewReader(whole[:n]), Limits{1 << 20, 1 << 23, 10}); err == nil {
+		if _, err := f.Add(t.Context(), bytes.NewReader(whole[:n]), Limits{Bytes: 1 << 20, Unpacked: 1 << 23, Objects: 10}); err == nil {
 			t.Errorf("%d of %d bytes were taken as a pack", n, len(whole))
 		}
 	}
@@ -198,7 +198,7 @@ func unpack(t *testing.T, data []byte, limit int64) (*Folder, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Add(t.Context(), bytes.NewReader(data), Limits{limit, limit * 8, 500_000}); err != nil {
+	if _, err := f.Add(t.Context(), bytes.NewReader(data), Limits{Bytes: limit, Unpacked: limit * 8, Objects: 500_000}); err != nil {
 		f.Close()
 		return nil, err
 	}

@@ -120,6 +120,7 @@ type httpSession struct {
 	transport HTTP
 	client    *http.Client
 	server    *advertised
+	rest      io.ReadCloser // what follows the message; nil if server is from an earlier session
 	// remembered is true if server is from an earlier session.
 	remembered bool
 }
@@ -138,13 +139,12 @@ func (s *httpSession) advertise(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer res.Body.Close()
-	message, err := io.ReadAll(res.Body)
+	message, err := io.ReadAll(io.LimitReader(res.Body, source.SmallAnswer))
 	if err != nil {
-		return err
+		return errors.Join(err, res.Body.Close())
 	}
 	final, _, _ := strings.Cut(res.Request.URL.String(), infoRefs+"?")
-	s.server = &advertised{base: final, message: message}
+	s.server, s.rest = &advertised{base: final, message: message}, res.Body
 	if s.isVersion2() {
 		s.dialer.remember(s.server)
 	}
@@ -174,7 +174,13 @@ func (d *httpDialer) recall() *advertised {
 }
 
 // Advertisement returns the first message of the server.
-func (s *httpSession) Advertisement() io.Reader { return bytes.NewReader(s.server.message) }
+func (s *httpSession) Advertisement() io.Reader {
+	message := bytes.NewReader(s.server.message)
+	if s.rest == nil {
+		return message
+	}
+	return io.MultiReader(message, s.rest)
+}
 
 // Request sends a request. If the server refuses the request, and server is from an earlier session, Request begins a
 // new session, because the repository may have moved.
@@ -184,7 +190,7 @@ func (s *httpSession) Request(ctx context.Context, body []byte) (io.ReadCloser, 
 		IsBusy(http.StatusServiceUnavailable)(err) {
 		return answer, err
 	}
-	s.remembered = false
+	s.remembered = false // then rest is nil
 	if s.advertise(ctx) != nil || !s.isVersion2() {
 		return nil, err
 	}
@@ -193,7 +199,7 @@ func (s *httpSession) Request(ctx context.Context, body []byte) (io.ReadCloser, 
 
 // isVersion2 reports whether the server speaks version 2 of the protocol.
 func (s *httpSession) isVersion2() bool {
-	v2, _, err := wire.IsVersion2(s.Advertisement())
+	v2, _, err := wire.IsVersion2(bytes.NewReader(s.server.message))
 	return err == nil && v2
 }
 
@@ -232,8 +238,12 @@ func (s *httpSession) Explain(err error) error {
 
 // Close closes all connections.
 func (s *httpSession) Close() error {
+	var err error
+	if s.rest != nil {
+		err = s.rest.Close()
+	}
 	s.transport.CloseIdleConnections()
-	return nil
+	return err
 }
 
 // Login returns the credentials of the Secret. If the Secret has no credentials, Login returns the credentials in the
