@@ -184,7 +184,7 @@ func addWebhook(mgr ctrl.Manager, cfg Config) error {
 	}
 	return mgr.Add(&webhook.Receiver{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: cfg.SecretsNamespace, Address: cfg.Webhook,
-		Now: cfg.Now, Requests: requests,
+		Now: cfg.Now, After: time.After, Requests: requests,
 	})
 }
 

@@ -1,18 +1,24 @@
 package controller_test
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/controller/controllertest"
@@ -47,9 +53,15 @@ func newHooked(t *testing.T) *hooked {
 }
 
 func (w *hooked) restartReceiver() {
-	w.handler = (&webhook.Receiver{Client: w.Client, Live: w.Client, Namespace: "bunsen-system", Now: func() time.Time {
-		return w.Now
-	}}).Handler()
+	w.handler = (&webhook.Receiver{
+		Client: w.Client, Live: w.Client, Namespace: "bunsen-system", Now: func() time.Time { return w.Now },
+		After: func(d time.Duration) <-chan time.Time {
+			due := make(chan time.Time, 1)
+			w.Now = w.Now.Add(d)
+			due <- w.Now
+			return due
+		},
+	}).Handler()
 }
 
 // send sends a request as GitHub does, and returns the status code and the answer.
@@ -64,9 +76,10 @@ func (w *hooked) send(method, path, secret, event, body string) (int, string) {
 	return out.Code, strings.TrimSpace(out.Body.String())
 }
 
-// announce announces that main is at a commit.
+// announce announces that main is at a commit, a second after the last poll.
 func (w *hooked) announce(commit string) {
 	w.T.Helper()
+	w.Now = w.Now.Add(time.Second)
 	if code, text := w.send("POST", "/hook/os", hookSecret, "push", fmt.Sprintf(`{"ref":"refs/heads/main","after":%q}`,
 		commit)); code != http.StatusAccepted {
 		w.T.Fatalf("%d %s", code, text)
@@ -122,16 +135,33 @@ func TestAnnouncedPushes(t *testing.T) {
 				t.Error("the status lost the push")
 			}
 		},
-		"a repeated request causes no more listings": func(t *testing.T, w *hooked) {
-			for range 50 {
-				w.announce(w.repo.Head)
+		"two captured requests, sent again in turn, cause one listing in a second": func(t *testing.T, w *hooked) {
+			other := strings.Repeat("ab", 20)
+			for i := range 500 { // in ten seconds
+				before := w.Now
+				w.send("POST", "/hook/os", hookSecret, "push", fmt.Sprintf(`{"ref":"refs/heads/main","after":%q}`,
+					[]string{w.repo.Head, other}[i%2]))
+				w.Now = before.Add(20 * time.Millisecond) // The request waited until it was recorded.
 				w.follow()
 			}
-			controllertest.Equal(t, "listings", w.repo.Lists, 2)
-			w.Now = w.Now.Add(11 * time.Second)
+			if n := w.repo.Lists - 1; n < 8 || n > 11 {
+				t.Errorf("%d listings in ten seconds", n)
+			}
+		},
+		"a push a moment after a poll is polled for a second later": func(t *testing.T, w *hooked) {
 			w.announce(w.repo.Head)
 			w.follow()
-			controllertest.Equal(t, "listings eleven seconds later", w.repo.Lists, 3)
+			w.repo.Push("say more", controllertest.Files("worker/10-motd.bu=hello again"))
+			w.Now = w.Now.Add(300 * time.Millisecond)
+			before := w.Now
+			w.send("POST", "/hook/os", hookSecret, "push", fmt.Sprintf(`{"ref":"refs/heads/main","after":%q}`, w.repo.Head))
+			w.Now = before
+			if next := w.follow().RequeueAfter; next != 700*time.Millisecond || w.repo.Lists != 2 {
+				t.Fatalf("%d listings, and the next one after %s", w.repo.Lists, next)
+			}
+			w.Now = w.Now.Add(700 * time.Millisecond)
+			w.follow()
+			controllertest.Equal(t, "applied", w.GitSource().Status.AppliedRevision, w.repo.Revision())
 		},
 		"a Secret without the key is reported, and refuses every request": func(t *testing.T, w *hooked) {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "bunsen-system", Name: "hook"}}
@@ -160,6 +190,77 @@ func TestAnnouncedPushes(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) { test(t, newHooked(t)) })
+	}
+}
+
+// TestManyRequestsAtATime: 500 requests in a moment, of three kinds, write the status twice, and each is answered after
+// the second write. So none is lost.
+func TestManyRequestsAtATime(t *testing.T) {
+	for name, bodies := range map[string][]string{
+		"one request again":        {`{"ref":"refs/heads/main","commit":"0123456789abcdef0123456789abcdef01234567"}`},
+		"two requests in turn":     {`{"ref":"refs/heads/main"}`, `{"commit":"0123456789abcdef0123456789abcdef01234567"}`},
+		"requests without a body":  {""},
+		"a push and empty bodies":  {"", `{"ref":"refs/heads/main","commit":"0123456789abcdef0123456789abcdef01234567"}`},
+		"requests for another ref": {`{"ref":"refs/tags/v1"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newHooked(t)
+			controllertest.Modify(w.Cluster, w.GitSource(), func(s *v1alpha1.GitSource) {
+				s.Spec.Webhook.Type = v1alpha1.WebhookGeneric
+			})
+			var writes atomic.Int64
+			counting := interceptor.NewClient(w.Client, interceptor.Funcs{SubResourcePatch: func(ctx context.Context,
+				c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption,
+			) error {
+				writes.Add(1)
+				return c.SubResource(sub).Patch(ctx, o, p, opts...)
+			}})
+			send := func(handler http.Handler, body string) int {
+				mac := hmac.New(sha256.New, []byte(hookSecret))
+				mac.Write([]byte(body))
+				req := httptest.NewRequestWithContext(context.Background(), "POST", "/hook/os", strings.NewReader(body))
+				req.Header.Set("X-Signature", "sha256="+hex.EncodeToString(mac.Sum(nil)))
+				out := httptest.NewRecorder()
+				handler.ServeHTTP(out, req)
+				return out.Code
+			}
+			wanted, expected := int64(2), http.StatusAccepted
+			if name == "requests for another ref" {
+				wanted, expected = 0, http.StatusOK
+			}
+			synctest.Test(t, func(t *testing.T) {
+				handler := (&webhook.Receiver{
+					Client: counting, Live: w.Client, Namespace: "bunsen-system", Now: time.Now, After: time.After,
+				}).Handler()
+				if code := send(handler, bodies[0]); code != expected {
+					t.Fatalf("the first answer is %d", code)
+				}
+				began := time.Now()
+				for i := range 500 {
+					go func() {
+						code := send(handler, bodies[i%len(bodies)])
+						for code == http.StatusServiceUnavailable { // more than 16 at a time
+							runtime.Gosched()
+							code = send(handler, bodies[i%len(bodies)])
+						}
+						if code != expected {
+							t.Errorf("an answer is %d", code)
+						}
+						if got := writes.Load(); got != wanted {
+							t.Errorf("an answer after %d writes of the status, want %d", got, wanted)
+						}
+					}()
+				}
+				time.Sleep(10 * time.Second)
+				if since := time.Since(began); writes.Load() != wanted {
+					t.Errorf("%d writes of the status in %s", writes.Load(), since)
+				}
+			})
+			if last := w.GitSource().Status.LastPush; wanted > 0 && strings.Contains(strings.Join(bodies, ""), "0123") &&
+				last.Commit != "0123456789abcdef0123456789abcdef01234567" {
+				t.Errorf("the status has lost the commit: %v", last)
+			}
+		})
 	}
 }
 

@@ -165,12 +165,7 @@ func (r *Controller) followRemote(ctx context.Context, src *v1alpha1.GitSource, 
 		out.Err = err
 		return
 	}
-	refs, err := r.list(ctx, repo.Repository, src, now)
-	if err != nil {
-		out.Err = err
-		return
-	}
-	picked, err := source.Pick(refs, src.Spec.Ref)
+	picked, err := r.list(ctx, repo.Repository, src, now)
 	if err != nil {
 		out.Err = err
 		return

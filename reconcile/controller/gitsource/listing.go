@@ -15,8 +15,11 @@ import (
 // listing is the last answer of a remote, and the state of the GitSource at that time. If only objects of the cluster
 // change, the controller does not list the remote again.
 type listing struct {
-	refs []source.Ref
-	err  error
+	// picked is the commit to follow, and pickErr why there is none. The refs are not stored, because a server decides
+	// how many it has.
+	picked  source.Picked
+	pickErr error
+	err     error
 	// at is when the remote was listed. wait is how long the answer, or the failure, is valid.
 	at         time.Time
 	wait       time.Duration
@@ -25,6 +28,8 @@ type listing struct {
 	push       string
 	// awaits is true if the repository has not listed an announced commit yet.
 	awaits bool
+	// polled is when the controller asked the remote. at is earlier if it used the listing of another source.
+	polled time.Time
 }
 
 // report returns the listing in the form that the controller's heartbeat reports.
@@ -38,19 +43,22 @@ func (l listing) report() v1alpha1.SourceLook {
 	return out
 }
 
-// list lists the remote, unless the last listing for the same spec, request and announced push is still valid. An
+// list picks the commit to follow from the refs of the remote. It lists the remote, unless the last listing for the same spec, request and announced push is still valid. An
 // answer is valid for the interval, and a failure for a pause that grows up to the interval.
 func (r *Controller) list(ctx context.Context, repo Repository, src *v1alpha1.GitSource,
 	now time.Time,
-) ([]source.Ref, error) {
+) (source.Picked, error) {
 	next := listing{
 		at: now, generation: src.Generation, request: src.Annotations[v1alpha1.ReconcileAnnotation],
-		push: pushKey(src), wait: kube.PollInterval(src),
+		push: pushKey(src), wait: kube.PollInterval(src), polled: now,
 	}
 	last := r.memory.listing(src.Name)
 	same := last.generation == next.generation && last.request == next.request && last.push == next.push
 	if same && now.Before(last.at.Add(last.wait)) {
-		return last.refs, last.err
+		return last.answer()
+	}
+	if last.generation == next.generation && last.request == next.request && last.pushPause(next.push, now) > 0 {
+		return last.answer() // nextPoll polls after the pause.
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeoutOf(src))
 	defer cancel()
@@ -58,9 +66,10 @@ func (r *Controller) list(ctx context.Context, repo Repository, src *v1alpha1.Gi
 		Source: src.Name, Now: now, Interval: next.wait,
 		NotBefore: notBefore(src, last, same, now),
 	})
-	next.refs, next.err = found.Refs, err
+	next.err = err
 	if err == nil {
 		next.at = found.At
+		next.picked, next.pickErr = source.Pick(found.Refs, src.Spec.Ref)
 	}
 	if next.err != nil {
 		next.err = fault.Of(next.err, v1alpha1.ReasonUnreachable)
@@ -69,7 +78,7 @@ func (r *Controller) list(ctx context.Context, repo Repository, src *v1alpha1.Gi
 			failedBefore = last.wait
 		}
 		next.wait = nextPause(failedBefore, next.wait, next.err)
-	} else if pause, waits := awaitPush(src.Status.LastPush, next.refs, now); waits {
+	} else if pause, waits := awaitPush(src.Status.LastPush, found.Refs, now); waits {
 		next.wait, next.awaits = min(next.wait, pause), true
 	}
 	if _, listedBefore := r.memory.listings.Swap(src.Name, next); !listedBefore {
@@ -78,7 +87,15 @@ func (r *Controller) list(ctx context.Context, repo Repository, src *v1alpha1.Gi
 		default: // The channel is full: the heartbeat has not received the previous listing yet.
 		}
 	}
-	return next.refs, next.err
+	return next.answer()
+}
+
+// answer returns the commit to follow.
+func (l listing) answer() (source.Picked, error) {
+	if l.err != nil {
+		return source.Picked{}, l.err
+	}
+	return l.picked, l.pickErr
 }
 
 // notBefore returns the earliest time at which a listing of another source may have begun so that a poll may use it.
@@ -115,6 +132,9 @@ func (r *Controller) nextPoll(src *v1alpha1.GitSource, failed error, now time.Ti
 			return until.Sub(now)
 		}
 		return 0
+	}
+	if pause := r.memory.listing(src.Name).pushPause(pushKey(src), now); pause > 0 {
+		return pause
 	}
 	wait := kube.PollInterval(src)
 	// The spread is a part of the pause, not of the interval, because a poll that is due in seconds must not wait for

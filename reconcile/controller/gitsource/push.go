@@ -27,6 +27,19 @@ func pushKey(src *v1alpha1.GitSource) string {
 	return p.Received.UTC().Format(time.RFC3339Nano) + " " + p.Ref + " " + p.Commit
 }
 
+// pushPause is the shortest time between two polls that announced pushes cause. Whoever can send requests of a webhook
+// again causes no more polls.
+const pushPause = time.Second
+
+// pushPause returns how long the poll for an announced push waits after the last poll; 0 if the push was polled for or
+// need not wait.
+func (l listing) pushPause(push string, now time.Time) time.Duration {
+	if push == l.push || l.polled.IsZero() {
+		return 0
+	}
+	return min(pushPause, max(0, l.polled.Add(pushPause).Sub(now)))
+}
+
 // awaitPush returns the pause until the next listing, and true, if the repository does not list an announced commit
 // yet. The pauses grow with the age of the push, so the controller lists the repository about eight times.
 func awaitPush(p *v1alpha1.AnnouncedPush, refs []source.Ref, now time.Time) (time.Duration, bool) {

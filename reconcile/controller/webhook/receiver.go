@@ -35,12 +35,14 @@ type Receiver struct {
 	Namespace string
 	// Address is the address to listen on, `:9292`.
 	Address string
-	// Now is the clock.
-	Now func() time.Time
+	// Now is the clock, and After waits for a duration on it.
+	Now   func() time.Time
+	After func(time.Duration) <-chan time.Time
 	// Requests counts the requests by their result. Requests may be nil.
 	Requests *prometheus.CounterVec
 
 	tokens sync.Map // GitSource name → cachedToken
+	merged announcements
 	slots  chan struct{}
 	once   sync.Once
 }
@@ -70,8 +72,6 @@ const (
 	// maxTokenAge is how long the receiver uses a secret without reading it again. A request whose signature does not
 	// match makes the receiver read the secret again, at most once per minTokenAge.
 	maxTokenAge, minTokenAge = 10 * time.Second, time.Second
-	// repeatAge is how long the same announcement counts as a repetition.
-	repeatAge = 10 * time.Second
 	// maxWrite is the longest time that reading the Secret and writing the status may take.
 	maxWrite = 8 * time.Second
 )
@@ -113,13 +113,17 @@ func (r *Receiver) Handler() http.Handler {
 	mux.HandleFunc("POST /hook/{name}", func(w http.ResponseWriter, req *http.Request) {
 		select {
 		case r.slots <- struct{}{}:
-			defer func() { <-r.slots }()
 		default:
 			r.answer(w, result{http.StatusServiceUnavailable, "failed", "too many requests at a time: send it " +
 				"again later"})
 			return
 		}
-		r.answer(w, r.receive(w, req))
+		out, announced := r.receive(w, req)
+		<-r.slots // The rest needs no memory for a body, and may take a second.
+		if announced != nil {
+			out = r.announce(req.Context(), req.PathValue("name"), *announced)
+		}
+		r.answer(w, out)
 	})
 	return mux
 }
@@ -145,16 +149,16 @@ func (r *Receiver) answer(w http.ResponseWriter, out result) {
 	_, _ = io.WriteString(w, out.text+"\n") // An error is ignored, because a client that is gone needs no answer.
 }
 
-// receive handles one request.
-func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) result {
+// receive reads one request. It returns the push that the request announces, or otherwise the answer.
+func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) (result, *webhook.Change) {
 	name := req.PathValue("name")
 	var src v1alpha1.GitSource
 	err := r.Client.Get(req.Context(), client.ObjectKey{Name: name}, &src)
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && src.Spec.Webhook == nil:
-		return refused
+		return refused, nil
 	case err != nil:
-		return failed(name, err)
+		return failed(name, err), nil
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, webhook.MaxBody))
 	var tooLarge *http.MaxBytesError
@@ -163,39 +167,27 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) result {
 		return result{
 			http.StatusRequestEntityTooLarge, "invalid",
 			fmt.Sprintf("the body has more than %d MiB: the next poll finds the push", webhook.MaxBody>>20),
-		}
+		}, nil
 	case err != nil:
-		return result{http.StatusBadRequest, "invalid", "the body did not arrive completely"}
+		return result{http.StatusBadRequest, "invalid", "the body did not arrive completely"}, nil
 	}
 	ctx, cancel := context.WithTimeout(req.Context(), maxWrite)
 	defer cancel()
 	if signed, err := r.isSigned(ctx, &src, req.Header.Get, body); err != nil {
-		return failed(name, err)
+		return failed(name, err), nil
 	} else if !signed {
-		return refused
+		return refused, nil
 	}
 	changes, err := webhook.Read(src.Spec.Webhook.Type, req.Header.Get, body)
 	if err != nil {
-		return result{http.StatusBadRequest, "invalid", err.Error()}
+		return result{http.StatusBadRequest, "invalid", err.Error()}, nil
 	}
 	change := webhook.Relevant(changes, src.Spec.Ref)
 	if change == nil {
 		return result{http.StatusOK, "ignored", "nothing to do: the request announces no push of the ref that this " +
-			"GitSource follows"}
+			"GitSource follows"}, nil
 	}
-	if !isRepeat(src.Status.LastPush, *change, r.Now()) {
-		if err := r.record(ctx, &src, *change); err != nil {
-			return failed(name, err)
-		}
-	}
-	return result{http.StatusAccepted, "accepted", "the controller polls the repository"}
-}
-
-// isRepeat reports whether a request announces the same commit as the last request, a few seconds later. The controller
-// already polls for this commit, so a client that repeats a request many times causes no more polls.
-func isRepeat(last *v1alpha1.AnnouncedPush, change webhook.Change, now time.Time) bool {
-	return last != nil && change.Commit != "" && last.Commit == change.Commit && last.Ref == change.Ref &&
-		now.Sub(last.Received.Time) < repeatAge
+	return result{}, change
 }
 
 // failed logs an error of the cluster. The answer does not contain the error, because any client may read the answer.
@@ -204,15 +196,49 @@ func failed(source string, err error) result {
 	return result{http.StatusServiceUnavailable, "failed", "the cluster does not answer: send it again later"}
 }
 
+// announce records a push, and returns the answer to its request. It records at most one push of a source in a second;
+// pushes that arrive in between are recorded together.
+func (r *Receiver) announce(ctx context.Context, name string, change webhook.Change) result {
+	w, delay, isFirst := r.merged.add(name, change, r.Now())
+	if isFirst {
+		// A client that disconnects does not end it: other requests wait for it.
+		go r.recordLater(context.WithoutCancel(ctx), name, w, delay)
+	}
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+		return failed(name, ctx.Err())
+	}
+	if w.err != nil {
+		return failed(name, w.err)
+	}
+	return result{http.StatusAccepted, "accepted", "the controller polls the repository"}
+}
+
+// recordLater writes merged pushes to the status after a delay.
+func (r *Receiver) recordLater(ctx context.Context, name string, w *waiting, delay time.Duration) {
+	if delay > 0 {
+		<-r.After(delay)
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxWrite)
+	defer cancel()
+	defer close(w.done)
+	w.err = r.record(ctx, name, r.merged.take(name, r.Now()))
+}
+
 // record writes the push to the status. The source controller polls the repository after this change.
-func (r *Receiver) record(ctx context.Context, src *v1alpha1.GitSource, change webhook.Change) error {
+func (r *Receiver) record(ctx context.Context, name string, change webhook.Change) error {
+	var src v1alpha1.GitSource
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, &src); err != nil {
+		return fmt.Errorf("reading GitSource %q: %w", name, err)
+	}
 	before := src.DeepCopy()
 	src.Status.LastPush = &v1alpha1.AnnouncedPush{
 		Received: metav1.NewMicroTime(r.Now().UTC()), Ref: change.Ref,
 		Commit: change.Commit,
 	}
-	if err := r.Client.Status().Patch(ctx, src, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("writing the status of GitSource %q: %w", src.Name, err)
+	if err := r.Client.Status().Patch(ctx, &src, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("writing the status of GitSource %q: %w", name, err)
 	}
 	return nil
 }
