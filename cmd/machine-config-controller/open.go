@@ -15,6 +15,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/controller/gitsource"
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/memory"
 	"github.com/bunsen-os/bunsen/source/cloud"
 	"github.com/bunsen-os/bunsen/source/connect"
 	"github.com/bunsen-os/bunsen/source/git"
@@ -40,7 +41,7 @@ func opener(dir string) (gitsource.Open, *store.Store, error) {
 	}
 	connector := &connect.Connector{
 		Now: time.Now, Cloud: &cloud.Tokens{Getenv: os.Getenv},
-		Memory: source.NewMemory(connect.MemoryOfSources),
+		Memory: memory.New(connect.MemoryOfSources),
 	}
 	fetched, err := objects.NewCache(trees.Objects(), time.Now())
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/internal/bootstrap"
-	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/memory"
 	"github.com/bunsen-os/bunsen/source/connect"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/git/objects"
@@ -45,7 +45,7 @@ func openRepository(c bootstrap.Config, cacheDir string) (*bootstrap.Repository,
 		return nil, nil, fmt.Errorf("opening the store of objects (--cache-dir): %w", errors.Join(err, trees.Close()))
 	}
 	c.Last = filepath.Join(dir, "last-good.json")
-	connector := &connect.Connector{Now: time.Now, Memory: source.NewMemory(connect.MemoryOfSources)}
+	connector := &connect.Connector{Now: time.Now, Memory: memory.New(connect.MemoryOfSources)}
 	c.Open = func(a bootstrap.Access) (bootstrap.Remote, error) {
 		remote, err := connector.Open(git.Config{URL: a.URL, Secret: a.Secret, Verify: a.Verify, Cache: fetched}, nil)
 		if err != nil {

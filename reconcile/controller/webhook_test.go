@@ -154,7 +154,8 @@ func TestAnnouncedPushes(t *testing.T) {
 			w.repo.Push("say more", controllertest.Files("worker/10-motd.bu=hello again"))
 			w.Now = w.Now.Add(300 * time.Millisecond)
 			before := w.Now
-			w.send("POST", "/hook/os", hookSecret, "push", fmt.Sprintf(`{"ref":"refs/heads/main","after":%q}`, w.repo.Head))
+			w.send("POST", "/hook/os", hookSecret, "push", fmt.Sprintf(`{"ref":"refs/heads/main","after":%q}`,
+				w.repo.Head))
 			w.Now = before
 			if next := w.follow().RequeueAfter; next != 700*time.Millisecond || w.repo.Lists != 2 {
 				t.Fatalf("%d listings, and the next one after %s", w.repo.Lists, next)
@@ -256,7 +257,8 @@ func TestManyRequestsAtATime(t *testing.T) {
 					t.Errorf("%d writes of the status in %s", writes.Load(), since)
 				}
 			})
-			if last := w.GitSource().Status.LastPush; wanted > 0 && strings.Contains(strings.Join(bodies, ""), "0123") &&
+			if last := w.GitSource().Status.LastPush; wanted > 0 && strings.Contains(strings.Join(bodies, ""),
+				"0123") &&
 				last.Commit != "0123456789abcdef0123456789abcdef01234567" {
 				t.Errorf("the status has lost the commit: %v", last)
 			}

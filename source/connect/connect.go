@@ -14,6 +14,7 @@ import (
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/git/transport"
 	"github.com/bunsen-os/bunsen/source/githubapp"
+	"github.com/bunsen-os/bunsen/source/memory"
 	"github.com/bunsen-os/bunsen/source/oci"
 	"github.com/bunsen-os/bunsen/source/store"
 )
@@ -30,7 +31,7 @@ type Connector struct {
 	// Cloud has the identity of this process at cloud providers. OpenAs and ArtifactsAs require it.
 	Cloud *cloud.Tokens
 	// Memory is the budget that all sources share; nil: no limit.
-	Memory *source.Memory
+	Memory *memory.Budget
 	apps   githubapp.Tokens
 }
 
@@ -96,7 +97,8 @@ func (c *Connector) openApp(config git.Config, proxy *dial.Proxy) (GitRemote, er
 // Artifacts opens a repository of an OCI registry and sends no request. The parameter keys is the data of the Secret
 // with the public keys; nil: no signature is required. The result trust is the digest of these keys. The parameter
 // proxy is as for Open. Errors are Stalled faults.
-func (c *Connector) Artifacts(config oci.Config, keys, proxy map[string][]byte) (remote Remote, trust string, err error) {
+func (c *Connector) Artifacts(config oci.Config, keys,
+	proxy map[string][]byte) (remote Remote, trust string, err error) {
 	if keys != nil {
 		trusted, err := cosign.ParseKeys(keys)
 		if err != nil {

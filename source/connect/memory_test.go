@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"github.com/bunsen-os/bunsen/api/fault"
-	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/connect"
 	"github.com/bunsen-os/bunsen/source/git"
+	"github.com/bunsen-os/bunsen/source/memory"
 )
 
 // zeros is an endless answer.
@@ -27,8 +27,8 @@ func (zeros) Read(into []byte) (int, error) {
 	return len(into), nil
 }
 
-// TestServersThatFillTheMemory: eight servers answer with 300 MiB of zeros, compressed to 300 KB or as they are, or with
-// an endless list of refs. Together they hold no more than the budget, and an honest source reads beside them.
+// TestServersThatFillTheMemory: eight servers answer with 300 MiB of zeros, compressed to 300 KB or as they are, or
+// with an endless list of refs. Together they hold no more than the budget, and an honest source reads beside them.
 func TestServersThatFillTheMemory(t *testing.T) {
 	var bomb bytes.Buffer
 	zipped := gzip.NewWriter(&bomb)
@@ -90,7 +90,7 @@ func TestServersThatFillTheMemory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sent.Store(0)
 			const budget = 128 << 20 // two long lists
-			c := &connect.Connector{Memory: source.NewMemory(budget)}
+			c := &connect.Connector{Memory: memory.New(budget)}
 			list := func(url string) error {
 				remote, err := c.Open(git.Config{URL: url + "/cfg"}, nil)
 				if err == nil {

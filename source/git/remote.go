@@ -7,6 +7,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/memory"
 	"github.com/bunsen-os/bunsen/source/git/objects"
 	"github.com/bunsen-os/bunsen/source/git/transport"
 )
@@ -44,7 +45,7 @@ type Config struct {
 	// asks its server what it can do.
 	Servers *transport.Servers
 	// Memory is the budget that the sources of a process share; nil: no limit.
-	Memory *source.Memory
+	Memory *memory.Budget
 	// Verify checks signatures, and returns the signer. If Verify is nil, no signature is required. Remote calls Verify
 	// before it fetches any file of the commit. The errors of Verify should be faults.
 	Verify func(source.Evidence) (signer string, err error)

@@ -11,6 +11,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/memory"
 	"github.com/bunsen-os/bunsen/source/git/objects"
 	"github.com/bunsen-os/bunsen/source/git/transport"
 	"github.com/bunsen-os/bunsen/source/git/wire"
@@ -25,14 +26,14 @@ type remoteRepository struct {
 	// If modules is true, a fetch includes the file .gitmodules in the repository's root, also if the path is another
 	// folder.
 	modules bool
-	memory  *source.Memory // nil: no limit
+	memory  *memory.Budget // nil: no limit
 }
 
 // The answers that are read into memory.
 var (
-	capabilities = source.Answer{What: "capabilities", Limit: source.SmallAnswer}
+	capabilities = memory.Answer{What: "capabilities", Limit: memory.SmallAnswer}
 	// A ref needs more bytes in memory than in the answer.
-	refs = source.Answer{What: "refs: delete refs that nobody needs", Limit: 16 << 20, Memory: 64 << 20}
+	refs = memory.Answer{What: "refs: delete refs that nobody needs", Limit: 16 << 20, Memory: 64 << 20}
 )
 
 // longestHold is how long a server may take for an answer that holds memory of the other sources.
@@ -40,14 +41,14 @@ const longestHold = 20 * time.Second
 
 // errSlow is the error for a server that takes longer.
 var errSlow = fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("the server takes more than %s for a list of "+
-	"refs of more than %d KiB", longestHold, source.SmallAnswer>>10))
+	"refs of more than %d KiB", longestHold, memory.SmallAnswer>>10))
 
 // holder reads the refs of a session. Its context ends if the server holds memory too long.
 type holder struct {
 	ctx    context.Context //nolint:containedctx // the context belongs to the reading
 	cancel context.CancelCauseFunc
-	memory *source.Memory
-	reader *source.Reader
+	memory *memory.Budget
+	reader *memory.Reader
 	timer  *time.Timer
 }
 

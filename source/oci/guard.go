@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/memory"
 	"github.com/bunsen-os/bunsen/source/credentials"
 )
 
@@ -32,7 +32,7 @@ type guard struct {
 	base     http.RoundTripper
 	registry string
 	to       credentials.Recipients
-	memory   *source.Memory
+	memory   *memory.Budget
 	// lacksPassword reports whether the Secret has a token instead of a user name and a password, or has only one of
 	// these two.
 	lacksPassword bool
@@ -74,7 +74,7 @@ const maxRedirects = 5
 var errRedirects = fmt.Errorf("the registry redirects more than %d times: correct the URL", maxRedirects)
 
 // document is an answer that is read into memory: a manifest, a list of tags, a token.
-var document = source.Answer{What: "a manifest or tags", Limit: maxManifest + 1, Memory: 8 << 20}
+var document = memory.Answer{What: "a manifest or tags", Limit: maxManifest + 1, Memory: 8 << 20}
 
 // RoundTrip sends a request over https. After a redirect to another host, RoundTrip removes the credentials. RoundTrip
 // fails if the token service is on a host that the Secret does not name.

@@ -14,6 +14,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/memory"
 	"github.com/bunsen-os/bunsen/source/cosign"
 	"github.com/bunsen-os/bunsen/source/credentials"
 )
@@ -37,7 +38,7 @@ type Config struct {
 	// open.
 	Transport http.RoundTripper
 	// Memory is the budget that the sources of a process share; nil: no limit.
-	Memory *source.Memory
+	Memory *memory.Budget
 	// Keys must have signed the artifact. If Keys is nil, no signature is required.
 	Keys *cosign.Keys
 }

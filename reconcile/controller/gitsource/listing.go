@@ -43,8 +43,9 @@ func (l listing) report() v1alpha1.SourceLook {
 	return out
 }
 
-// list picks the commit to follow from the refs of the remote. It lists the remote, unless the last listing for the same spec, request and announced push is still valid. An
-// answer is valid for the interval, and a failure for a pause that grows up to the interval.
+// list picks the commit to follow from the refs of the remote. It lists the remote, unless the last listing for the
+// same spec, request and announced push is still valid. An answer is valid for the interval, and a failure for a pause
+// that grows up to the interval.
 func (r *Controller) list(ctx context.Context, repo Repository, src *v1alpha1.GitSource,
 	now time.Time,
 ) (source.Picked, error) {

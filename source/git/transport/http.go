@@ -16,6 +16,7 @@ import (
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/memory"
 	"github.com/bunsen-os/bunsen/source/credentials"
 	"github.com/bunsen-os/bunsen/source/git/wire"
 )
@@ -139,7 +140,7 @@ func (s *httpSession) advertise(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	message, err := io.ReadAll(io.LimitReader(res.Body, source.SmallAnswer))
+	message, err := io.ReadAll(io.LimitReader(res.Body, memory.SmallAnswer))
 	if err != nil {
 		return errors.Join(err, res.Body.Close())
 	}

@@ -1,4 +1,4 @@
-package source
+package memory
 
 import (
 	"context"
@@ -16,24 +16,24 @@ import (
 // large answers delays no source whose answers are small.
 const SmallAnswer = 64 << 10
 
-// Memory is the budget of bytes that all sources of a process share: what they read into memory holds a part of it. Who
-// waits gets its part in the order of the requests, so nobody waits for ever as long as each holder ends. A nil Memory
-// has no limit. Memory is safe for concurrent use.
-type Memory struct {
+// Budget is the bytes of bytes that all sources of a process share: what they read into memory holds a part of it. Who
+// waits gets its part in the order of the requests, so nobody waits for ever as long as each holder ends. A nil Budget
+// has no limit. Budget is safe for concurrent use.
+type Budget struct {
 	size       int64
 	free       *semaphore.Weighted
 	held, most atomic.Int64
 }
 
-// NewMemory returns a budget.
-func NewMemory(bytes int64) *Memory { return &Memory{size: bytes, free: semaphore.NewWeighted(bytes)} }
+// New returns a budget.
+func New(bytes int64) *Budget { return &Budget{size: bytes, free: semaphore.NewWeighted(bytes)} }
 
 // Most returns the largest number of bytes that were held at one time.
-func (m *Memory) Most() int64 { return m.most.Load() }
+func (m *Budget) Most() int64 { return m.most.Load() }
 
 // Hold waits for a part of the budget, and returns a function that gives it back. A part that is larger than the budget
 // counts as the whole budget. The error is a Retry fault.
-func (m *Memory) Hold(ctx context.Context, bytes int64) (release func(), err error) {
+func (m *Budget) Hold(ctx context.Context, bytes int64) (release func(), err error) {
 	if m == nil {
 		return func() {}, nil
 	}
@@ -62,7 +62,7 @@ type Reader struct {
 	ctx     context.Context //nolint:containedctx // a reader has no other way to wait
 	from    io.Reader
 	answer  Answer
-	memory  *Memory
+	memory  *Budget
 	granted func()
 	release func()
 	read    int64
@@ -70,7 +70,7 @@ type Reader struct {
 
 // Reader returns a reader of an answer. It calls granted, unless that is nil, when it holds a part of the budget: from
 // then on the server delays others. The caller releases the reader when the content is not in memory any more.
-func (m *Memory) Reader(ctx context.Context, from io.Reader, a Answer, granted func()) *Reader {
+func (m *Budget) Reader(ctx context.Context, from io.Reader, a Answer, granted func()) *Reader {
 	return &Reader{ctx: ctx, from: from, answer: a, memory: m, granted: granted}
 }
 

@@ -1,4 +1,4 @@
-package source_test
+package memory_test
 
 import (
 	"bytes"
@@ -10,23 +10,23 @@ import (
 	"testing/synctest"
 
 	"github.com/bunsen-os/bunsen/api/fault"
-	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/memory"
 )
 
 func TestReadersShareABudget(t *testing.T) {
-	m := source.NewMemory(100 << 20)
-	large := source.Answer{What: "refs", Limit: 1 << 20, Memory: 80 << 20}
-	read := func(ctx context.Context, bytesSent int) (*source.Reader, error) {
+	m := memory.New(100 << 20)
+	large := memory.Answer{What: "refs", Limit: 1 << 20, Memory: 80 << 20}
+	read := func(ctx context.Context, bytesSent int) (*memory.Reader, error) {
 		r := m.Reader(ctx, bytes.NewReader(make([]byte, bytesSent)), large, nil)
 		_, err := io.Copy(io.Discard, r)
 		return r, err
 	}
-	first, err := read(t.Context(), source.SmallAnswer+1)
+	first, err := read(t.Context(), memory.SmallAnswer+1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// A small answer never waits.
-	if _, err := read(t.Context(), source.SmallAnswer-1); err != nil {
+	if _, err := read(t.Context(), memory.SmallAnswer-1); err != nil {
 		t.Errorf("a small answer: %v", err)
 	}
 	ended, cancel := context.WithCancelCause(t.Context())
@@ -58,7 +58,7 @@ func TestReadersShareABudget(t *testing.T) {
 // much.
 func TestNobodyWaitsForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := source.NewMemory(10)
+		m := memory.New(10)
 		release, err := m.Hold(t.Context(), 5)
 		if err != nil {
 			t.Fatal(err)
