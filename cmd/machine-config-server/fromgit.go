@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/internal/bootstrap"
-	"github.com/bunsen-os/bunsen/source/memory"
 	"github.com/bunsen-os/bunsen/source/connect"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/git/objects"
+	"github.com/bunsen-os/bunsen/source/memory"
 	"github.com/bunsen-os/bunsen/source/store"
 )
 

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -96,11 +97,41 @@ func newSSO(settings OIDC, cookie string) (*sso, error) {
 		}
 		o.secret = string(bytes.TrimSpace(secret))
 	}
-	o.client = &http.Client{Timeout: checkTime, Transport: &http.Transport{
-		Proxy:           http.ProxyFromEnvironment,
-		TLSClientConfig: config, ForceAttemptHTTP2: true,
-	}}
+	o.client = &http.Client{
+		Timeout: checkTime,
+		Transport: careful{&http.Transport{
+			Proxy:           http.ProxyFromEnvironment,
+			TLSClientConfig: config, ForceAttemptHTTP2: true, DisableCompression: true,
+			MaxResponseHeaderBytes: 64 << 10,
+		}},
+		// A redirect could carry the code and the secret of the client to another host.
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return errors.New("the provider redirects, which the console does not follow: correct --oidc-issuer")
+		},
+	}
 	return o, nil
+}
+
+// mostAnswer is how many bytes of an answer of the provider the console reads.
+const mostAnswer = 1 << 20
+
+// careful sends requests over https only, also to the addresses that the provider names, and limits the answers.
+type careful struct{ base http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (c careful) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme != "https" {
+		return nil, errors.New("the provider names an address without https")
+	}
+	res, err := c.base.RoundTrip(r)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // a transport returns the error of the connection
+	}
+	res.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.LimitReader(res.Body, mostAnswer), res.Body}
+	return res, nil
 }
 
 // oauth returns the settings of the code flow. The first call, and each call after a failure, asks the provider for its

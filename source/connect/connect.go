@@ -98,7 +98,8 @@ func (c *Connector) openApp(config git.Config, proxy *dial.Proxy) (GitRemote, er
 // with the public keys; nil: no signature is required. The result trust is the digest of these keys. The parameter
 // proxy is as for Open. Errors are Stalled faults.
 func (c *Connector) Artifacts(config oci.Config, keys,
-	proxy map[string][]byte) (remote Remote, trust string, err error) {
+	proxy map[string][]byte,
+) (remote Remote, trust string, err error) {
 	if keys != nil {
 		trusted, err := cosign.ParseKeys(keys)
 		if err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
-	"github.com/bunsen-os/bunsen/source/memory"
 	"github.com/bunsen-os/bunsen/source/cosign"
 	"github.com/bunsen-os/bunsen/source/credentials"
+	"github.com/bunsen-os/bunsen/source/memory"
 )
 
 // Config names a repository of a registry, and the credentials and limits to read it.

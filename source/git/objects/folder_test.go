@@ -172,8 +172,10 @@ func TestAnInterruptedAddLeavesNothing(t *testing.T) {
 	}
 	whole := packOf(packedObject{kind: 3, content: []byte("content")})
 	for n := range len(whole) {
-		if _, err := f.Add(t.Context(), bytes.NewReader(whole[:n]), Limits{Bytes: 1 << 20, Unpacked: 1 << 23,
-			Objects: 10}); err == nil {
+		if _, err := f.Add(t.Context(), bytes.NewReader(whole[:n]), Limits{
+			Bytes: 1 << 20, Unpacked: 1 << 23,
+			Objects: 10,
+		}); err == nil {
 			t.Errorf("%d of %d bytes were taken as a pack", n, len(whole))
 		}
 	}
@@ -199,8 +201,10 @@ func unpack(t *testing.T, data []byte, limit int64) (*Folder, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Add(t.Context(), bytes.NewReader(data), Limits{Bytes: limit, Unpacked: limit * 8,
-		Objects: 500_000}); err != nil {
+	if _, err := f.Add(t.Context(), bytes.NewReader(data), Limits{
+		Bytes: limit, Unpacked: limit * 8,
+		Objects: 500_000,
+	}); err != nil {
 		f.Close()
 		return nil, err
 	}

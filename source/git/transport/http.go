@@ -16,9 +16,9 @@ import (
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 
 	"github.com/bunsen-os/bunsen/source"
-	"github.com/bunsen-os/bunsen/source/memory"
 	"github.com/bunsen-os/bunsen/source/credentials"
 	"github.com/bunsen-os/bunsen/source/git/wire"
+	"github.com/bunsen-os/bunsen/source/memory"
 )
 
 // newHTTP returns a dialer for https and http.
