@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/source/connect"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/memory"
@@ -99,7 +98,11 @@ func TestServersThatFillTheMemory(t *testing.T) {
 				return err
 			}
 			var all sync.WaitGroup
-			for range 8 {
+			hosts := 8
+			if strings.HasPrefix(name, "endless") {
+				hosts = 4 // twice as many lists as the budget has room for
+			}
+			for range hosts {
 				url := serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					kind(w, r)
 					serve(w, r)
@@ -111,7 +114,7 @@ func TestServersThatFillTheMemory(t *testing.T) {
 					}
 					if err == nil || strings.Contains(err.Error(), "000") {
 						t.Errorf("a hostile server: %v", err)
-					} else if strings.HasPrefix(name, "endless") && fault.Of(err, "").Kind != fault.Stalled {
+					} else if strings.HasPrefix(name, "endless") && !strings.Contains(err.Error(), "sends more than") {
 						t.Errorf("no limit ended the answer: %v", err)
 					}
 				})

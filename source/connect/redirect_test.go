@@ -272,3 +272,43 @@ func TestAClientCertificateForATokenService(t *testing.T) {
 		}
 	}
 }
+
+// TestAServerThatChangesItsCertificate: each connection checks the certificate, so another server at the same address
+// gets no request, also after a successful poll. A renewed certificate of the same authority needs no change.
+func TestAServerThatChangesItsCertificate(t *testing.T) {
+	root := newRepository(t)
+	own, other := issue(t, soon(), "127.0.0.1"), issue(t, soon(), "127.0.0.1")
+	var now atomic.Pointer[tls.Certificate]
+	now.Store(&own.tls)
+	var requests atomic.Int64
+	inner := guarded(backend(t, root))
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		inner.ServeHTTP(w, r)
+	}))
+	s.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		return &tls.Config{Certificates: []tls.Certificate{*now.Load()}}, nil
+	}}
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	defer s.Close()
+	remote, err := way{url: s.URL + "/cfg", secret: data{
+		"username": userName, "password": password, "ca.crt": own.certificate, "hosts": s.Listener.Addr().String(),
+	}}.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := remote.ListFor(t.Context(), v1alpha1.GitRef{}); err != nil {
+		t.Fatal(err)
+	}
+	before := requests.Load()
+	now.Store(&other.tls)
+	_, err = remote.ListFor(t.Context(), v1alpha1.GitRef{})
+	if err == nil || !strings.Contains(err.Error(), "certificate is not trusted") || requests.Load() != before {
+		t.Errorf("%d requests to another server, %v", requests.Load()-before, err)
+	}
+	now.Store(&own.tls)
+	if _, err := remote.ListFor(t.Context(), v1alpha1.GitRef{}); err != nil {
+		t.Errorf("the first certificate again: %v", err)
+	}
+}

@@ -29,12 +29,8 @@ type remoteRepository struct {
 	memory  *memory.Budget // nil: no limit
 }
 
-// The answers that are read into memory.
-var (
-	capabilities = memory.Answer{What: "capabilities", Limit: memory.SmallAnswer}
-	// A ref needs more bytes in memory than in the answer.
-	refs = memory.Answer{What: "refs: delete refs that nobody needs", Limit: 16 << 20, Memory: 64 << 20}
-)
+// listOfRefs is the answer that is read into memory. A ref needs more bytes there than in the answer.
+var listOfRefs = memory.Answer{What: "refs: delete refs that nobody needs", Limit: 16 << 20, Memory: 64 << 20}
 
 // longestHold is how long a server may take for an answer that holds memory of the other sources.
 const longestHold = 20 * time.Second
@@ -61,7 +57,7 @@ func (r remoteRepository) hold(ctx context.Context) *holder {
 
 // refs returns a reader of an answer with refs.
 func (h *holder) refs(answer io.Reader) io.Reader {
-	h.reader = h.memory.Reader(h.ctx, answer, refs, func() {
+	h.reader = h.memory.Reader(h.ctx, answer, listOfRefs, func() {
 		h.timer = time.AfterFunc(longestHold, func() { h.cancel(errSlow) })
 	})
 	return h.reader
@@ -137,7 +133,7 @@ func (r remoteRepository) dial(ctx context.Context) (session, io.Reader, error) 
 	if !v2 {
 		return s, h.refs(rest), errVersion0
 	}
-	c, err := wire.ReadCapabilities(r.memory.Reader(ctx, rest, capabilities, nil))
+	c, err := wire.ReadCapabilities(rest)
 	if err == nil && c.ObjectFormat() != "sha1" {
 		err = errFormat
 		if c.ObjectFormat() == "sha256" {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
@@ -193,12 +194,44 @@ func (d *sshDialer) connect(ctx context.Context, config *ssh.ClientConfig) (Sess
 	return s, nil
 }
 
+// maxHandshake is how many bytes a server may send before and during the login, such as a banner.
+const maxHandshake = 1 << 20
+
+// errHandshake is the error for a server that sends more.
+var errHandshake = fmt.Errorf("the server sends more than %d KiB before the login: shorten its banner",
+	maxHandshake>>10)
+
+// limitedConn is a connection that ends with an error when the server has sent too much.
+type limitedConn struct {
+	net.Conn
+	left    atomic.Int64
+	tooMuch atomic.Pointer[error]
+}
+
+// allow lets the server send some more bytes.
+func (c *limitedConn) allow(bytes int64, tooMuch error) {
+	c.tooMuch.Store(&tooMuch)
+	c.left.Store(bytes)
+}
+
+// Read reads up to the limit.
+func (c *limitedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.left.Add(-int64(n)) < 0 {
+		return 0, *c.tooMuch.Load()
+	}
+	return n, err
+}
+
 // start authenticates and starts git-upload-pack.
-func (d *sshDialer) start(conn net.Conn, config *ssh.ClientConfig) (*sshSession, error) {
+func (d *sshDialer) start(raw net.Conn, config *ssh.ClientConfig) (*sshSession, error) {
+	conn := &limitedConn{Conn: raw}
+	conn.allow(maxHandshake, errHandshake)
 	c, chans, reqs, err := ssh.NewClientConn(conn, d.addr, config)
 	if err != nil {
 		return nil, err
 	}
+	conn.allow(d.limit+d.limit/8, ErrTooLarge) // the framing of ssh, and the error output
 	s := &sshSession{client: ssh.NewClient(c, chans, reqs), stderr: &output{}}
 	if s.session, err = s.client.NewSession(); err != nil {
 		return nil, err

@@ -47,6 +47,12 @@ func IsVersion2(r io.Reader) (bool, io.Reader, error) {
 	return true, buffered, nil
 }
 
+// maxCapabilities is the most bytes of capabilities. Those of real servers have less than 1 KiB.
+const maxCapabilities = 64 << 10
+
+// errCapabilities is the error for more capabilities.
+var errCapabilities = fmt.Errorf("the server sends more than %d KiB of capabilities", maxCapabilities>>10)
+
 // ReadCapabilities reads the first message of a server in version 2.
 func ReadCapabilities(r io.Reader) (Capabilities, error) {
 	p := newPackets(r)
@@ -57,13 +63,16 @@ func ReadCapabilities(r io.Reader) (Capabilities, error) {
 	case text != "version 2":
 		return c, p.expected("version 2")
 	}
-	for {
+	for left := maxCapabilities; ; {
 		k, text, err := p.line()
 		if err != nil {
 			return c, unexpected(err)
 		}
 		if k != data {
 			return c, nil
+		}
+		if left -= len(text); left < 0 {
+			return c, errCapabilities
 		}
 		switch name, value, _ := strings.Cut(text, "="); name {
 		case "fetch":
