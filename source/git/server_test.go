@@ -43,12 +43,12 @@ func gitCmd(dir string, args ...string) (string, error) {
 
 // repo is a bare repository and a work tree that pushes to it.
 type repo struct {
-	t          *testing.T
+	t          testing.TB
 	root       string // holds cfg.git and work
 	bare, work string
 }
 
-func newRepo(t *testing.T) *repo {
+func newRepo(t testing.TB) *repo {
 	t.Helper()
 	root := t.TempDir()
 	r := &repo{t: t, root: root, bare: filepath.Join(root, "cfg.git"), work: filepath.Join(root, "work")}

@@ -25,7 +25,7 @@ type spellings struct {
 }
 
 // newSpellings makes the repository. Dates are fixed, so hashes are the same in each run.
-func newSpellings(t *testing.T) spellings {
+func newSpellings(t testing.TB) spellings {
 	t.Helper()
 	s := spellings{repo: newRepo(t)}
 	r := s.repo
@@ -369,6 +369,31 @@ func TestRandomSpellings(t *testing.T) {
 	if equal < 100 {
 		t.Errorf("only %d of %d revisions were found", equal, len(texts))
 	}
+}
+
+// FuzzSpelling: any text is git's commit or an error, and never leads out of the repository.
+func FuzzSpelling(f *testing.F) {
+	s := newSpellings(f)
+	known := map[string]bool{}
+	for _, hash := range strings.Fields(s.git(s.work, "rev-list", "--all", "--reflog")) {
+		known[hash] = true
+	}
+	for _, text := range []string{
+		"HEAD", "@~2", "v1^{}", "v1-again^{tag}", s.alike, s.mixed, "HEAD~99999999999999999999", "HEAD^{/x..y}",
+		"main...topic/x", "HEAD^-", ":0:a", "--all", "../.git/refs/heads/main", "refs//heads//main", "@{-1}", "a\x00b",
+		"HEAD^{commit}^{commit}~1^2", "y-3-gdeadbeef", "stash@{0}", strings.Repeat("^", 10_000),
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		_, got, err := (git.LocalRevision{Repository: s.work, Revision: text}).Resolve(t.Context())
+		if err == nil && !known[got.String()] {
+			t.Errorf("%q is %s, which is no commit of the repository", text, got)
+		}
+		if err != nil && got.String() != strings.Repeat("0", 40) {
+			t.Errorf("%q is both %s and an error: %v", text, got, err)
+		}
+	})
 }
 
 func TestAShallowCloneSaysSo(t *testing.T) {

@@ -96,6 +96,11 @@ func (r *Remote) manifest(ctx context.Context, reference string) (ocispec.Manife
 		return ocispec.Manifest{}, fault.NewRetry(v1alpha1.ReasonInvalidTree,
 			errors.New("the manifest is damaged: its content has another digest"))
 	}
+	return parseManifest(raw)
+}
+
+// parseManifest reads the manifest of one artifact.
+func parseManifest(raw []byte) (ocispec.Manifest, error) {
 	var m ocispec.Manifest
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return m, invalid("the manifest is not JSON: push the artifact again")
