@@ -211,10 +211,13 @@ count: 3
 lastTimestamp: "2026-01-02T11:59:00Z"
 `)
 	w.others = append(w.others, &event)
+	forged := *event.DeepCopy()
+	forged.Name, forged.Reason, forged.Source.Host = "worker-02.forged", "ConfigApplied", "worker-01"
+	w.others = append(w.others, &forged)
 	for i, at := range []string{"11:31:00", "11:33:00", "11:36:00"} {
 		step := object[corev1.Event](
 			fmt.Sprintf(
-				`{metadata: {name: worker-00.%d, namespace: default}, involvedObject: {kind: Node, name: worker-00}, type: Normal, reason: %s, message: "a step", lastTimestamp: "2026-01-02T%sZ"}`,
+				`{metadata: {name: worker-00.%d, namespace: default}, involvedObject: {kind: Node, name: worker-00}, source: {host: worker-00}, type: Normal, reason: %s, message: "a step", lastTimestamp: "2026-01-02T%sZ"}`,
 				i, []string{"Drain", "Reboot", "NodeDone"}[i], at))
 		w.others = append(w.others, &step)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/drift"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/inspect/timeline"
 )
 
 // Node returns the page of a node. The error is a *NotFoundError if the cluster has no node of the name, and the
@@ -179,13 +180,22 @@ func (s Session) addEvents(ctx context.Context, p *view.NodePage, name string, n
 		}
 		p.Events = append(p.Events, view.Event{
 			Of: e.InvolvedObject.Kind, Type: e.Type, Reason: e.Reason,
-			Message: e.Message, Count: count, Last: last,
+			Message: e.Message, By: otherHost(e), Count: count, Last: last,
 		})
 	}
 	slices.SortStableFunc(p.Events, func(a, b view.Event) int {
 		return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
 	})
 	p.Events = p.Events[:min(len(p.Events), mostEvents)]
+}
+
+// otherHost returns the host from which an event about a node comes, if it is another one; else empty. The admission
+// policy bunsen-node-events lets a node name only itself there.
+func otherHost(e *corev1.Event) string {
+	if host := timeline.Host(e); host != e.InvolvedObject.Name {
+		return host
+	}
+	return ""
 }
 
 // addContents adds the items of the node's current config.

@@ -53,6 +53,8 @@ type Condition struct {
 // Event is an event about the Node or its MachineConfigNode.
 type Event struct {
 	Of, Type, Reason, Message string
+	// By is the other node that wrote the event; empty for the node itself and for controllers.
+	By string
 	// Count is how often the event happened.
 	Count int
 	// Last is when the event happened last. It is the zero time if that time is unknown.
@@ -220,7 +222,11 @@ func (p NodePage) reports(now time.Time) region.Region {
 		if e.Count > 1 {
 			count = fmt.Sprintf("%d times", e.Count)
 		}
-		events = append(events, row{e.Of, e.Type, count, e.Reason, e.Message, moment(e.Last)})
+		message := e.Message
+		if e.By != "" {
+			message = "written by node " + e.By + ", not by this one: " + message
+		}
+		events = append(events, row{e.Of, e.Type, count, e.Reason, message, moment(e.Last)})
 	}
 	return draw("node-reports", "node-reports", p.Notes,
 		draw("node-daemon", "node-daemon", facts), draw("node-conditions", "node-conditions", conditions),

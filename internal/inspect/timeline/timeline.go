@@ -80,7 +80,8 @@ func New(v *fleet.Pool, machines []mcfgv1.MachineConfigNode, events []corev1.Eve
 		nodes[v.Rows[i].Name] = &Node{Name: v.Rows[i].Name}
 	}
 	for i := range events {
-		if n := nodes[events[i].InvolvedObject.Name]; n != nil && events[i].InvolvedObject.Kind == "Node" {
+		if n := nodes[events[i].InvolvedObject.Name]; n != nil && events[i].InvolvedObject.Kind == "Node" &&
+			Host(&events[i]) == n.Name {
 			t.addEvent(n, &events[i])
 		}
 	}
@@ -110,6 +111,10 @@ func New(v *fleet.Pool, machines []mcfgv1.MachineConfigNode, events []corev1.Eve
 	})
 	return t
 }
+
+// Host returns the node that wrote an event; empty for an event of a controller. A node cannot name another one: the
+// admission policy bunsen-node-events refuses it.
+func Host(e *corev1.Event) string { return e.Source.Host }
 
 // addEvent adds the time of an event during the rollout. The newest event of a kind counts, because a node may try
 // again.
@@ -151,6 +156,9 @@ func (t *Timeline) addConditions(n *Node, r *fleet.NodeRow, all []metav1.Conditi
 	}
 	n.Began = at(mcfgv1.MachineConfigNodeUpdated, metav1.ConditionFalse)
 	n.Drain = cmp.Or(n.Drain, at(mcfgv1.MachineConfigNodeUpdateDrained, metav1.ConditionTrue, metav1.ConditionUnknown))
+	if r.Step == fleet.StepDraining {
+		n.Drain = cmp.Or(r.Since, n.Drain) // The controller's annotation has the time of the present drain.
+	}
 	n.Reboot = cmp.Or(n.Reboot, at(mcfgv1.MachineConfigNodeUpdateRebooted, metav1.ConditionTrue,
 		metav1.ConditionUnknown))
 	n.Failed = cmp.Or(at(mcfgv1.MachineConfigNodeNodeDegraded, metav1.ConditionTrue), n.Failed)

@@ -71,7 +71,17 @@ func event(text string) corev1.Event {
 	}
 	return corev1.Event{
 		InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: name}, Reason: reason,
-		LastTimestamp: metav1.NewTime(after(minutes)),
+		LastTimestamp: metav1.NewTime(after(minutes)), Source: corev1.EventSource{Host: name},
+	}
+}
+
+// TestAnEventOfAnotherNodeIsNoStep: Kubernetes lets a node create events about other nodes.
+func TestAnEventOfAnotherNodeIsNoStep(t *testing.T) {
+	forged := event("n1", "Reboot", 3)
+	forged.Source.Host = "n2"
+	pool := rolling(`{"config":"new","began":"2026-01-02T12:00:00Z"}`, "n1 old new", "n2 old old")
+	if all := timeline.New(pool, nil, []corev1.Event{forged}).Nodes; len(all) > 0 && all[0].Reboot != nil {
+		t.Errorf("a reboot that another node told of is shown: %+v", all)
 	}
 }
 
