@@ -167,7 +167,7 @@ func (t *target) complete(p string, want, was host.Entry, k originalRecord) host
 }
 
 // stamp is the empty file that marks a path that did not exist before any config.
-var stamp = host.Entry{Kind: host.File, Mode: 0o644, Digest: host.DigestOf(nil)}
+var stamp = host.Entry{Kind: host.File, Mode: 0o600, Digest: host.DigestOf(nil)}
 
 // restorePath restores the original of a path that the new config does not name. A directory that other paths of the
 // new config need gets its original or default mode and owner. The host does not remove a directory with entries.
@@ -267,8 +267,8 @@ func directory(dir string, said map[string]host.Entry) host.Entry {
 	if own, ok := said[dir]; ok {
 		return own
 	}
-	if below(dir, host.OrigDir) {
-		// Only root may read this directory, because the originals, and even their names, may be secret.
+	if below(dir, host.OrigDir) || below(dir, host.NoOrigDir) {
+		// Only root may read this directory, because the originals, and even the names of files, may be secret.
 		return host.Entry{Kind: host.Dir, Mode: 0o700}
 	}
 	return host.Entry{Kind: host.Dir, Mode: 0o755}
