@@ -38,7 +38,8 @@ func ParseDrift(text string) (Drift, error) {
 	}
 	for _, it := range d.Items {
 		if !slices.Contains(driftKinds, it.Kind) || !slices.Contains(driftActions, it.Action) {
-			return Drift{}, fmt.Errorf("reading annotation %s: an item has kind %.20q and action %.20q, which no daemon "+
+			return Drift{}, fmt.Errorf("reading annotation %s: an item has kind %.20q and action %.20q, which no "+
+				"daemon "+
 				"of this version writes", DriftAnnotation, it.Kind, it.Action)
 		}
 	}
@@ -47,7 +48,8 @@ func ParseDrift(text string) (Drift, error) {
 
 var (
 	driftKinds = []DriftKind{
-		DriftMissing, DriftType, DriftContent, DriftTarget, DriftMode, DriftOwner, DriftEnablement, DriftAccount, DriftOS,
+		DriftMissing, DriftType, DriftContent, DriftTarget, DriftMode, DriftOwner, DriftEnablement, DriftAccount,
+		DriftOS,
 	}
 	driftActions = []DriftAction{DriftDegrade, DriftRepair, DriftReport, DriftIgnore}
 )

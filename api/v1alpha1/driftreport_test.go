@@ -17,7 +17,8 @@ func TestAReportOfDriftIsWhatADaemonWrites(t *testing.T) {
 		"too much":           {`{"items":[],"config":"` + strings.Repeat("x", v1alpha1.MaxDrift) + `"}`, "a daemon writes at most 16384"},
 	} {
 		_, err := v1alpha1.ParseDrift(c.text)
-		if c.problem == "" && err != nil || c.problem != "" && (err == nil || !strings.Contains(err.Error(), c.problem)) {
+		if c.problem == "" && err != nil || c.problem != "" &&
+			(err == nil || !strings.Contains(err.Error(), c.problem)) {
 			t.Errorf("%s: %v, want %q", sentence, err, c.problem)
 		}
 	}

@@ -17,9 +17,9 @@ func Dash(s string) string {
 	return s
 }
 
-// Table has rows under headings. Each column of a Table is as wide as its widest cell, and no line ends in blanks. A row
-// is always one line: cells may have texts of nodes and commits, and no text begins another line or widens the table
-// without limit.
+// Table has rows under headings. Each column of a Table is as wide as its widest cell, and no line ends in blanks. A
+// row is always one line: cells may have texts of nodes and commits, and no text begins another line or widens the
+// table without limit.
 type Table struct {
 	// Head are the headings, in capitals.
 	Head []string

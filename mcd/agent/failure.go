@@ -43,7 +43,10 @@ func (e *configError) Unwrap() error { return e.error }
 
 // failureOf returns the structured form of the reason why the node failed a config.
 func failureOf(config string, why error) v1alpha1.Failure {
-	f := v1alpha1.Failure{Config: config, Cause: v1alpha1.FailureApply, Problem: v1alpha1.TruncateReason(problemOf(why))}
+	f := v1alpha1.Failure{
+		Config: config, Cause: v1alpha1.FailureApply,
+		Problem: v1alpha1.TruncateReason(problemOf(why)),
+	}
 	var of *configError
 	if errors.As(why, &of) {
 		f.Config = of.config

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
@@ -299,8 +301,10 @@ func shortConfig(p progress) string {
 	return hash[:min(5, len(hash))]
 }
 
-// code returns a text as a code span of Markdown. No character in a code span begins a link or a mention, or ends the
-// cell of a table.
+// code returns a text as a code span of Markdown, on one line. No character in a code span begins a link or a mention,
+// or ends the cell of a table. A dash stands for a text without visible characters, because two backticks would begin
+// another code span.
 func code(text string) string {
-	return "`" + strings.NewReplacer("`", "'", "|", "/", "\n", " ").Replace(text) + "`"
+	text = strings.TrimSpace(safetext.OneLine(text))
+	return "`" + strings.NewReplacer("`", "'", "|", "/").Replace(cmp.Or(text, "–")) + "`"
 }

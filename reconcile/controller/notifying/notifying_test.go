@@ -394,8 +394,8 @@ func TestMessages(t *testing.T) {
 				!strings.HasPrefix(q.path,
 					"/services/T/B/x/_matrix/client/v3/rooms/%21r:example.org/send/m.room.message/bunsen-") ||
 				q.header.Get("Authorization") != "Bearer "+token || !strings.Contains(string(q.body),
-				`"msgtype":"m.notice"`) {
-				return "want a notice in the room"
+				`"msgtype":"m.notice"`) || !strings.Contains(string(q.body), `"m.mentions":{}`) {
+				return "want a notice in the room that mentions nobody"
 			}
 			return ""
 		},
