@@ -88,7 +88,9 @@ func TestAHostileProvider(t *testing.T) {
 			fmt.Fprint(w, settings(p, p.URL+"/keys", plain.URL+"/keys"))
 			return true
 		}, "without https"},
-		"a token service that redirects to another host": {func(_ *provider, w http.ResponseWriter, r *http.Request) bool {
+		"a token service that redirects to another host": {func(_ *provider, w http.ResponseWriter,
+			r *http.Request,
+		) bool {
 			if r.URL.Path != "/token" {
 				return false
 			}

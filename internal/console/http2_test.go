@@ -33,22 +33,24 @@ func TestHTTP2(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- serve(ctx, tls.NewListener(listener, config), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/" {
-				_, _ = io.WriteString(w, "served")
-				return
-			}
-			now := running.Add(1)
-			defer running.Add(-1)
-			for m := most.Load(); now > m && !most.CompareAndSwap(m, now); m = most.Load() {
-			}
-			<-r.Context().Done() // a stream of changes
-		}))
+		ended <- serve(ctx, tls.NewListener(listener, config),
+			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/" {
+					_, _ = io.WriteString(w, "served")
+					return
+				}
+				now := running.Add(1)
+				defer running.Add(-1)
+				for m := most.Load(); now > m && !most.CompareAndSwap(m, now); m = most.Load() {
+				}
+				<-r.Context().Done() // a stream of changes
+			}))
 	}()
 	t.Cleanup(func() { cancel(); <-ended })
 	dial := func() *tls.Conn {
 		conn, err := tls.Dial("tcp", listener.Addr().String(), &tls.Config{
-			InsecureSkipVerify: true, NextProtos: []string{"h2"}, //nolint:gosec // the certificate is not what this tests
+			InsecureSkipVerify: true,
+			NextProtos:         []string{"h2"}, //nolint:gosec // the certificate is not what this tests
 		})
 		if err != nil {
 			t.Fatal(err)

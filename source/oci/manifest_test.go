@@ -37,7 +37,8 @@ func FuzzManifest(f *testing.F) {
 			}
 		}
 		if layer, err := contentOf(m); err == nil {
-			if hash, is := strings.CutPrefix(layer.Digest.String(), "sha256:"); !is || len(hash) != 64 || layer.Size < 0 {
+			if hash, is := strings.CutPrefix(layer.Digest.String(), "sha256:"); !is || len(hash) != 64 ||
+				layer.Size < 0 {
 				t.Errorf("the layer is %+v", layer)
 			}
 		}
