@@ -77,7 +77,7 @@ func event(text string) corev1.Event {
 
 // TestAnEventOfAnotherNodeIsNoStep: Kubernetes lets a node create events about other nodes.
 func TestAnEventOfAnotherNodeIsNoStep(t *testing.T) {
-	forged := event("n1", "Reboot", 3)
+	forged := event("n1 Reboot 3")
 	forged.Source.Host = "n2"
 	pool := rolling(`{"config":"new","began":"2026-01-02T12:00:00Z"}`, "n1 old new", "n2 old old")
 	if all := timeline.New(pool, nil, []corev1.Event{forged}).Nodes; len(all) > 0 && all[0].Reboot != nil {
