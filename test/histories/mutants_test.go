@@ -53,7 +53,7 @@ var mutants = map[string]struct {
 	"tells secrets that nobody published": {next(nil, func(_ poolstate.Facts, w *rollout.Decision) {
 		for i := range w.Assign {
 			if config, revision := v1alpha1.SplitConfigAt(w.Assign[i].Config); revision != "" {
-				w.Assign[i].Config = v1alpha1.ConfigAt(config, "s00")
+				w.Assign[i].Config = v1alpha1.ConfigAt(config, "a00")
 			}
 		}
 	}), []Rule{KnownSecrets}},

@@ -36,7 +36,7 @@ func (w *world) publish(c *config, needs need, ails ail, on uint64) {
 	v := &w.vault
 	v.count++
 	v.edition++
-	revision := fmt.Sprintf("s%02d", v.count)
+	revision := fmt.Sprintf("a%02d", v.count)
 	at := *c
 	at.name, at.turns = v1alpha1.ConfigAt(c.name, revision), needs
 	if ails != sound {
