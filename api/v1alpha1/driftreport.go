@@ -39,8 +39,7 @@ func ParseDrift(text string) (Drift, error) {
 	for _, it := range d.Items {
 		if !slices.Contains(driftKinds, it.Kind) || !slices.Contains(driftActions, it.Action) {
 			return Drift{}, fmt.Errorf("reading annotation %s: an item has kind %.20q and action %.20q, which no "+
-				"daemon "+
-				"of this version writes", DriftAnnotation, it.Kind, it.Action)
+				"daemon of this version writes", DriftAnnotation, it.Kind, it.Action)
 		}
 	}
 	return d, nil

@@ -194,6 +194,35 @@ func TestAnnouncedPushes(t *testing.T) {
 	}
 }
 
+// panicking is a body that a library cannot take.
+type panicking struct{}
+
+func (panicking) Read([]byte) (int, error) { panic("a library") }
+
+// TestAPanicTakesNoSlot: requests that panic, more than the receiver reads at a time, leave it open to the next one.
+func TestAPanicTakesNoSlot(t *testing.T) {
+	w := newHooked(t)
+	handler := (&webhook.Receiver{
+		Client: w.Client, Live: w.Client, Namespace: "bunsen-system", Now: time.Now, After: time.After,
+	}).Handler()
+	for range 20 {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Fatal("the request does not panic")
+				}
+			}()
+			handler.ServeHTTP(httptest.NewRecorder(),
+				httptest.NewRequestWithContext(t.Context(), "POST", "/hook/os", panicking{}))
+		}()
+	}
+	out := httptest.NewRecorder()
+	handler.ServeHTTP(out, httptest.NewRequestWithContext(t.Context(), "POST", "/hook/os", strings.NewReader("")))
+	if out.Code != http.StatusUnauthorized {
+		t.Errorf("the next request is answered with %d: %s", out.Code, out.Body)
+	}
+}
+
 // TestManyRequestsAtATime: 500 requests in a moment, of three kinds, write the status twice, and each is answered after
 // the second write. So none is lost.
 func TestManyRequestsAtATime(t *testing.T) {

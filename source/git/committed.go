@@ -46,6 +46,10 @@ func (l Location) Committed() (*Committed, error) {
 	return c, nil
 }
 
+// maxCommitted is the largest content in bytes that Content reads: a keyword such as $Id$ may be long in git, and short
+// in the work tree.
+const maxCommitted = 64 << 20
+
 // Content returns what git has of a file of the work tree that nobody changed since git wrote it, and whether it is
 // executable there. The name is a path from the top of the work tree. The result ok is false if nobody knows that, or
 // the file is the same as git's: then the file itself is what the next commit has. Content reads a file only to compare
@@ -57,7 +61,7 @@ func (c *Committed) Content(name string, info fs.FileInfo, file io.ReaderAt) (co
 	}
 	executable = e.Mode == filemode.Executable
 	blob, err := c.repo.BlobObject(e.Hash)
-	if err != nil || blob.Size == info.Size() && executable == (info.Mode()&0o100 != 0) {
+	if err != nil || blob.Size > maxCommitted || blob.Size == info.Size() && executable == (info.Mode()&0o100 != 0) {
 		return nil, false, false
 	}
 	r, err := blob.Reader()

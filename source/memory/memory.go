@@ -16,7 +16,7 @@ import (
 // large answers delays no source whose answers are small.
 const SmallAnswer = 64 << 10
 
-// Budget is the bytes of bytes that all sources of a process share: what they read into memory holds a part of it. Who
+// Budget is the bytes of memory that all sources of a process share: what they read into memory holds a part of it. Who
 // waits gets its part in the order of the requests, so nobody waits for ever as long as each holder ends. A nil Budget
 // has no limit. Budget is safe for concurrent use.
 type Budget struct {

@@ -17,6 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source/webhook"
 )
@@ -118,8 +119,7 @@ func (r *Receiver) Handler() http.Handler {
 				"again later"})
 			return
 		}
-		out, announced := r.receive(w, req)
-		<-r.slots // The rest needs no memory for a body, and may take a second.
+		out, announced := r.receiveInSlot(w, req)
 		if announced != nil {
 			out = r.announce(req.Context(), req.PathValue("name"), *announced)
 		}
@@ -147,6 +147,13 @@ func (r *Receiver) answer(w http.ResponseWriter, out result) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(out.status)
 	_, _ = io.WriteString(w, out.text+"\n") // An error is ignored, because a client that is gone needs no answer.
+}
+
+// receiveInSlot is receive, and gives the slot back, also after a panic. What follows needs no memory for a body, and
+// may take a second.
+func (r *Receiver) receiveInSlot(w http.ResponseWriter, req *http.Request) (result, *webhook.Change) {
+	defer func() { <-r.slots }()
+	return r.receive(w, req)
 }
 
 // receive reads one request. It returns the push that the request announces, or otherwise the answer.
@@ -223,6 +230,7 @@ func (r *Receiver) recordLater(ctx context.Context, name string, w *waiting, del
 	ctx, cancel := context.WithTimeout(ctx, maxWrite)
 	defer cancel()
 	defer close(w.done)
+	defer fault.Recover(&w.err) // One source must not end the receiver of all.
 	w.err = r.record(ctx, name, r.merged.take(name, r.Now()))
 }
 
