@@ -326,6 +326,7 @@ soak: setup build $(ASSETS) ## Random histories, forecasts and repositories in t
 	@$(ENVTEST) $(GOTEST) -count=1 ./test/revisions -histories=10000
 	@$(ENVTEST) $(GOTEST) -count=1 ./test/forecast -pairs=20000
 	@$(ENVTEST) $(GOTEST) -count=1 ./transpile/overlay -cases=1000
+	@$(ENVTEST) $(GOTEST) -count=1 ./reconcile/render -run TestAMergeValidates -lists=2000
 	@$(ENVTEST) $(GOTEST) -count=1 ./reconcile/controller -run AssignedConfigsAreRevisions -revisions.histories=500
 	@$(ENVTEST) $(GOTEST) -count=1 ./mcd/agent -run TestADaemonWhoseWrites -lost-writes 0
 	@$(ENVTEST) $(GOTEST) -count=1 ./reconcile/controller -run TestAControllerWhoseWrites -lost-writes 0

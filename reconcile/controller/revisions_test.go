@@ -31,7 +31,7 @@ import (
 )
 
 var (
-	manyHistories = flag.Int("revisions.histories", 30, "how many random histories of repositories are played on "+
+	manyHistories = flag.Int("revisions.histories", 16, "how many random histories of repositories are played on "+
 		"the real API server")
 	oneHistory = flag.Int("revisions.seed", -1, "play the history of this seed alone, and print it")
 )

@@ -152,6 +152,15 @@ func tellAllButOne(f poolstate.Facts, w *rollout.Decision) {
 	}
 }
 
+// firstSeeds are the seeds of the first histories that break a rule of some mutants: those before need not be played each
+// time. A change to the histories moves them; a seed that is too low then costs time, and one that is too high finds a
+// later one.
+var firstSeeds = map[string]uint64{
+	"does not wait for a pool":        298,
+	"lifts any cordon":                667,
+	"marks an administrator's cordon": 209,
+}
+
 // TestEveryMutantIsCaught: a rule that nothing can break proves nothing. Each mutant breaks one of its rules within a
 // few histories, and the story of that is short.
 func TestEveryMutantIsCaught(t *testing.T) {
@@ -161,8 +170,8 @@ func TestEveryMutantIsCaught(t *testing.T) {
 			t.Parallel()
 			core := Real()
 			m.spoil(&core)
-			for s := range uint64(1000) {
-				h := Random(s + 1)
+			for s := max(firstSeeds[name], 1); s <= 1000; s++ {
+				h := Random(s)
 				r := Play(h, core)
 				if r.Broken == "" {
 					continue
@@ -170,12 +179,12 @@ func TestEveryMutantIsCaught(t *testing.T) {
 				small := Shrink(h, core)
 				story := Story(small, core)
 				if !oneOf(m.rules, r.Broken) {
-					t.Fatalf("seed %d breaks another rule than %q:\n%s", s+1, m.rules, story)
+					t.Fatalf("seed %d breaks another rule than %q:\n%s", s, m.rules, story)
 				}
 				if lines := strings.Count(story, "\n"); lines > longestStory {
 					t.Errorf("the story has %d lines:\n%s", lines, story)
 				}
-				t.Logf("seed %d, %d of %d steps:\n%s", s+1, len(small.Steps), len(h.Steps), story)
+				t.Logf("seed %d, %d of %d steps:\n%s", s, len(small.Steps), len(h.Steps), story)
 				return
 			}
 			t.Error("no history breaks a rule")

@@ -168,6 +168,14 @@ const mostSeeds = 4000
 // longestStory is how many lines the story of a mutant may have.
 const longestStory = 90
 
+// firstSeeds are the seeds of the first histories that break a rule of some mutants: those before need not be played each
+// time. A change to the histories moves them; a seed that is too low then costs time, and one that is too high finds a
+// later one.
+var firstSeeds = map[string]uint64{
+	"holds up every pool":            579,
+	"trusts the record in its cache": 1425,
+}
+
 // TestEveryMutantIsCaught: a rule that nothing can break proves nothing. Each mutant breaks one of its rules, and the
 // story of that is short.
 func TestEveryMutantIsCaught(t *testing.T) {
@@ -175,8 +183,8 @@ func TestEveryMutantIsCaught(t *testing.T) {
 	for name, m := range mutants {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for s := range uint64(mostSeeds) {
-				h := Random(s + 1)
+			for s := max(firstSeeds[name], 1); s <= mostSeeds; s++ {
+				h := Random(s)
 				r := Play(h, m.core)
 				if r.Broken == "" {
 					continue
@@ -184,12 +192,12 @@ func TestEveryMutantIsCaught(t *testing.T) {
 				small := Shrink(h, m.core)
 				story := Story(small, m.core)
 				if !slices.Contains(m.rules, r.Broken) {
-					t.Fatalf("seed %d breaks another rule than %q:\n%s", s+1, m.rules, story)
+					t.Fatalf("seed %d breaks another rule than %q:\n%s", s, m.rules, story)
 				}
 				if lines := strings.Count(story, "\n"); lines > longestStory {
 					t.Errorf("the story has %d lines:\n%s", lines, story)
 				}
-				t.Logf("seed %d, %d of %d steps:\n%s", s+1, len(small.Steps), len(h.Steps), story)
+				t.Logf("seed %d, %d of %d steps:\n%s", s, len(small.Steps), len(h.Steps), story)
 				return
 			}
 			t.Error("no history breaks a rule")
