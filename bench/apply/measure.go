@@ -155,6 +155,9 @@ func (u *update) read(ctx context.Context) error {
 func (u *update) parts(ctx context.Context) []func() error {
 	return []func() error{
 		func() (err error) {
+			if u.way, err = apply.Place(u.h, u.way); err != nil {
+				return err
+			}
 			u.observed, err = apply.Observe(ctx, u.h, u.way.Scope())
 			return err
 		},

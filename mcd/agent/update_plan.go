@@ -51,7 +51,8 @@ func readConfigs(ctx context.Context, a *Agent, node report.Node) (plan.Transiti
 	if err != nil {
 		return plan.Transition{}, t, err
 	}
-	return plan.NewTransition(from, to, t.Rules, accounts), t, nil
+	way, err := apply.Place(a.Host, plan.NewTransition(from, to, t.Rules, accounts))
+	return way, t, err
 }
 
 // readTask reads everything that the update needs from the cluster.

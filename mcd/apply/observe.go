@@ -44,6 +44,15 @@ func Accounts(ctx context.Context, h host.Host) (host.Accounts, error) {
 	return a, nil
 }
 
+// Place returns a transition with every path at its place on the machine, as Transition.Place does.
+func Place(h host.Host, w plan.Transition) (plan.Transition, error) {
+	w, err := w.Place(h.Files.Stat)
+	if err != nil {
+		return w, fmt.Errorf("finding the places of paths: %w", err)
+	}
+	return w, nil
+}
+
 // Observe reads the part of the machine in a scope.
 func Observe(ctx context.Context, h host.Host, scope plan.Scope) (host.State, error) {
 	accounts, err := Accounts(ctx, h)
@@ -53,7 +62,7 @@ func Observe(ctx context.Context, h host.Host, scope plan.Scope) (host.State, er
 	s := host.State{Accounts: accounts}.Clone()
 	s.Paths = make(map[string]host.Entry, len(scope.Paths))
 	for _, observe := range []func() error{
-		func() error { return observePaths(h, s, scope.Paths) },
+		func() error { return observePaths(h, s, scope) },
 		func() error { return observeHardLinks(h, s, scope.HardLinks) },
 		func() error { return observeHomes(h, s, scope.Homes) },
 		func() error { return readContents(h, s, scope.Read) },
@@ -77,10 +86,13 @@ func Observe(ctx context.Context, h host.Host, scope plan.Scope) (host.State, er
 }
 
 // observePaths reads the entries at the paths. A directory comes before the paths in it.
-func observePaths(h host.Host, s host.State, paths []string) (err error) {
-	for _, p := range paths {
+func observePaths(h host.Host, s host.State, scope plan.Scope) (err error) {
+	for _, p := range scope.Paths {
 		above, seen := s.Paths[path.Dir(p)]
 		switch {
+		case seen && scope.Replaced[path.Dir(p)]:
+			s.Paths[p] = host.Entry{}
+			continue
 		case seen && above.Kind == host.Unsafe:
 			s.Paths[p], s.Unsafe[p] = above, s.Unsafe[path.Dir(p)]
 			continue

@@ -198,7 +198,7 @@ func wayBetween(h host.Host, from, to machineconfig.Config, actions ...policy.Ac
 	if p := append(w.Old.Problems, w.New.Problems...); len(p) > 0 {
 		return w, fmt.Errorf("the config has problems: %v", p)
 	}
-	return w, nil
+	return apply.Place(h, w)
 }
 
 // planOn looks at the machine and works out the plan; the record's contents are the new config's name.

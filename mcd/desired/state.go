@@ -1,6 +1,7 @@
 package desired
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -46,6 +47,24 @@ type State struct {
 	Contents map[host.Digest][]byte
 	// Problems are settings that no machine, or not this machine, supports.
 	Problems []policy.Refusal
+	// Places has the places of paths that links of the machine lead elsewhere, by the spelling of the config. Paths,
+	// Parents, Unset, NoOverwrite and Appends then have the places. Empty in the state that Of returns.
+	Places map[string]string
+	// Replaces are the links of the machine that the state removes or replaces, so that paths below them are new.
+	Replaces map[string]bool
+}
+
+// At returns the place of a path of the config.
+func (w State) At(p string) string { return cmp.Or(w.Places[p], p) }
+
+// Spelling returns the path of the config for a place.
+func (w State) Spelling(place string) string {
+	for p, at := range w.Places {
+		if at == place {
+			return p
+		}
+	}
+	return place
 }
 
 // Unset marks the attributes that a config does not set.

@@ -1,6 +1,7 @@
 package drift
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -136,7 +137,7 @@ func (f Facts) whyNotRepaired(it Item) string {
 func (d Decision) WithoutTolerated(p plan.Plan, from, next desired.State) plan.Plan {
 	stays := map[string]bool{}
 	for _, it := range slices.Concat(d.itemsWith(v1alpha1.DriftReport), d.itemsWith(v1alpha1.DriftIgnore)) {
-		stays[it.Name] = wantSame(it, from, next)
+		stays[cmp.Or(it.Step.Target, it.Name)] = wantSame(it, from, next)
 	}
 	p.Steps = slices.DeleteFunc(slices.Clone(p.Steps), func(s plan.Step) bool {
 		switch {
@@ -153,8 +154,9 @@ func (d Decision) WithoutTolerated(p plan.Plan, from, next desired.State) plan.P
 func wantSame(it Item, from, next desired.State) bool {
 	switch {
 	case it.isPath():
-		now, named := next.Paths[it.Name]
-		return named && now == from.Paths[it.Name] && string(from.Appends[it.Name]) == string(next.Appends[it.Name])
+		at := it.Step.Target
+		now, named := next.Paths[at]
+		return named && now == from.Paths[at] && string(from.Appends[at]) == string(next.Appends[at])
 	case it.Kind == v1alpha1.DriftEnablement:
 		was, is := from.Units[it.Name].Enabled, next.Units[it.Name].Enabled
 		return was != nil && is != nil && *was == *is

@@ -61,7 +61,7 @@ func itemOf(s plan.Step, observed host.State, from, next desired.State) (Item, b
 		_, ours := from.Paths[s.Target]
 		shall, named := next.Paths[s.Target]
 		return Item{
-			Name: s.Target, Unsafe: observed.Unsafe[s.Target], Unit: unitOf(s.Target),
+			Name: from.Spelling(s.Target), Unsafe: observed.Unsafe[s.Target], Unit: unitOf(s.Target),
 			Kind: kindOf(s.Before.Entry, s.After.Entry), Step: s,
 		}, ours && (!named || s.Before.Entry != shall)
 	case s.Verb == host.Enable || s.Verb == host.Disable:

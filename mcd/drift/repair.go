@@ -74,7 +74,7 @@ func (f Facts) addEnablement(to, want host.State, unit string) {
 
 // addHome adds the content of a new home directory, if the user's home directory does not exist.
 func (f Facts) addHome(to, want host.State, home string) {
-	if home == "" || f.Observed.Paths[home].Kind != host.Absent {
+	if home = f.Wanted.At(home); home == "" || f.Observed.Paths[home].Kind != host.Absent {
 		return
 	}
 	for p, e := range want.Paths {

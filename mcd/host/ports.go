@@ -48,7 +48,8 @@ type Host struct {
 // returns; after Disk.Batch, it is durable only after Disk.Flush. A repeated change succeeds. A path that a user of the
 // machine could redirect to files of another owner is an *UnsafePathError.
 type Files interface {
-	// Stat returns the entry at a path. If the path does not exist, Stat returns the zero Entry.
+	// Stat returns the entry at a path. If the path does not exist, Stat returns the zero Entry. Nothing exists behind
+	// links that lead to each other.
 	Stat(path string) (Entry, error)
 	// Read returns a file's contents, or fs.ErrNotExist.
 	Read(path string) ([]byte, error)

@@ -160,7 +160,10 @@ func observe(ctx context.Context, h host.Host, from, to plan.Config) (plan.Trans
 	if err != nil {
 		return plan.Transition{}, host.State{}, err
 	}
-	way := plan.NewTransition(from, to, plan.Rules{Policy: policy.Default()}, accounts)
+	way, err := apply.Place(h, plan.NewTransition(from, to, plan.Rules{Policy: policy.Default()}, accounts))
+	if err != nil {
+		return plan.Transition{}, host.State{}, err
+	}
 	observed, err := apply.Observe(ctx, h, way.Scope())
 	return way, observed, err
 }

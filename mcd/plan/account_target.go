@@ -207,7 +207,8 @@ func pick[T int | string | host.Digest](specifies, specified bool, a attribute[T
 // makeHome creates a new user's home directory with its content, as useradd does. An existing directory stays
 // unchanged.
 func (t *accountTarget) makeHome(u host.User) {
-	if t.seen.Paths[u.Home].Kind != host.Absent || u.Home == "/" {
+	home := t.to.At(u.Home)
+	if t.seen.Paths[home].Kind != host.Absent || u.Home == "/" {
 		return
 	}
 	owner := u.Owner()
@@ -220,9 +221,9 @@ func (t *accountTarget) makeHome(u host.User) {
 			t.Paths[p] = e
 		}
 	}
-	put(u.Home, host.Entry{Kind: host.Dir, Mode: t.seen.Accounts.Defaults.Filled().HomeMode})
+	put(home, host.Entry{Kind: host.Dir, Mode: t.seen.Accounts.Defaults.Filled().HomeMode})
 	for _, f := range t.seen.Accounts.Skeleton {
-		put(path.Join(u.Home, f.Path), f.Entry)
+		put(path.Join(home, f.Path), f.Entry)
 		if f.Entry.Kind == host.File {
 			t.Contents[f.Entry.Digest] = f.Contents
 		}

@@ -5,6 +5,10 @@
 // Package desired reads the state that a config requires of a machine. Scope lists the parts of the machine that are
 // observed, Target is the state after the update, and Diff returns the steps from the observed state to it.
 //
+// A path is known by its place, which is its directory without links, and its last name. Transition.Place finds the
+// places of both configs, so that no step removes under one spelling what another spelling keeps. The originals below
+// host.OrigDir have places too. Texts about a config have the spelling of the config.
+//
 // After an update from one config to another, a machine is as if it had first booted with the second. So the daemon
 // stores the data that a config replaces, and restores it when no config names the path or account any more:
 //

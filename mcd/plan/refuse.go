@@ -145,13 +145,16 @@ func refuseSamePaths(target host.State, to desired.State) (refusals []policy.Ref
 	for _, p := range slices.Sorted(maps.Keys(to.Paths)) {
 		at := cmp.Or(places[p], p)
 		if other, twice := named[at]; twice {
-			refusals = append(refusals, policy.OnNode(policy.CheckPaths, p,
-				fmt.Sprintf("a link on this node makes it the same place as %s, which the config names too: keep one "+
-					"of them", other)))
+			refusals = append(refusals, refuseSecondName(p, other))
 		}
 		named[at] = p
 	}
 	return refusals
+}
+
+func refuseSecondName(p, other string) policy.Refusal {
+	return policy.OnNode(policy.CheckPaths, p, fmt.Sprintf("a link on this node makes it the same place as %s, which "+
+		"the config names too: keep one of them", other))
 }
 
 // refuseAppends refuses to append to a path that is not a file.

@@ -48,7 +48,10 @@ func contentsOn(t *testing.T, m *hosttest.Machine, from,
 	if err != nil {
 		t.Fatal(err)
 	}
-	way := plan.NewTransition(from, to, plan.Rules{Policy: policy.Default()}, accounts)
+	way, err := apply.Place(m.Host(), plan.NewTransition(from, to, plan.Rules{Policy: policy.Default()}, accounts))
+	if err != nil {
+		t.Fatal(err)
+	}
 	p, contents := way.Plan(observe(t, m.Host(), way.Scope()), []byte(to.Name))
 	return p, contents, way
 }
@@ -87,6 +90,7 @@ func TestWhatANodeCannotTakeIsRefusedBeforeAnyStep(t *testing.T) {
 		"a file that is taken as it is":          {to: `"storage":{"files":[{"path":"/etc/zz.conf","overwrite":false,"mode":384}]}`},
 		"a file that is taken and is a link":     {to: `"storage":{"files":[{"path":"/etc/l"}]}`, want: "storage.files /etc/l: this node has a link at this path"},
 		"two names for one place":                {to: files("/etc/d/a", "/etc/a"), want: "/etc/d/a: a link on this node makes it the same place as /etc/a"},
+		"a path behind links in a circle":        {to: files("/etc/m/a"), want: "/etc/m/a: links above this path lead to each other in a circle"},
 		"a hard link to nothing":                 {to: `"storage":{"links":[{"path":"/etc/h","target":"/etc/none","hard":true}]}`, want: "storage.links /etc/h: the target /etc/none of this hard link"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -96,6 +100,8 @@ func TestWhatANodeCannotTakeIsRefusedBeforeAnyStep(t *testing.T) {
 			}
 			link(t, m, "/etc/l", "zz.conf")
 			link(t, m, "/etc/d", "../etc")
+			link(t, m, "/etc/m", "n")
+			link(t, m, "/etc/n", "m")
 			from := ""
 			if c.from != "" {
 				from = "rendered-a"

@@ -26,9 +26,9 @@ func refuseForeignHomes(observed, target host.State, w Transition) (refusals []p
 		return nil
 	}
 	for _, u := range w.New.Users {
-		keys, home, owner := policy.KeysPath(u.Account.Home), u.Account.Home, target.Users[u.Name].UID
-		_, wanted := w.New.Paths[keys]
-		_, had := w.Old.Paths[keys]
+		keys, home, owner := policy.KeysPath(u.Account.Home), w.New.At(u.Account.Home), target.Users[u.Name].UID
+		_, wanted := w.New.Paths[w.New.At(keys)]
+		_, had := w.Old.Paths[w.Old.At(keys)]
 		if !wanted || had || !target.Users[u.Name].There {
 			continue
 		}
@@ -56,7 +56,7 @@ func refuseForeignHomes(observed, target host.State, w Transition) (refusals []p
 		if at != home && is.Kind == host.Dir {
 			why = fmt.Sprintf("it is a link to %s; %s", at, why)
 		}
-		refusals = append(refusals, policy.OnNode(policy.CheckOwners, "passwd.users "+u.Name+" "+home, why))
+		refusals = append(refusals, policy.OnNode(policy.CheckOwners, "passwd.users "+u.Name+" "+u.Account.Home, why))
 	}
 	return refusals
 }

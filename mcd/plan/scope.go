@@ -26,6 +26,8 @@ type Scope struct {
 	Read []string
 	// HardLinks are the hard links of the configs, with the targets of each.
 	HardLinks map[string][]string
+	// Replaced are links that the update removes or replaces. Nothing is observed below them.
+	Replaced map[string]bool
 	// Kargs are the kernel arguments of the configs. The daemon ignores the machine's other arguments.
 	Kargs []string
 }
@@ -33,8 +35,10 @@ type Scope struct {
 // ScopeOf returns the parts of a machine that the daemon must observe for a transition between the configs.
 func ScopeOf(configs ...desired.State) Scope {
 	s := scopeBuilder{hard: map[string][]string{}}
+	replaced := map[string]bool{}
 	s.addPaths(host.RecordPath, imageMark)
 	for i, c := range configs {
+		maps.Copy(replaced, c.Replaces)
 		for p := range c.Appends {
 			s.read = append(s.read, p, origPath(p))
 		}
@@ -56,8 +60,9 @@ func ScopeOf(configs ...desired.State) Scope {
 	}
 	s.paths = append(s.paths, s.read...)
 	return Scope{
-		HardLinks: s.hard, Paths: withParents(sorted(s.paths)), Units: sorted(s.units), Kargs: sorted(s.kargs),
-		Homes: sorted(s.homes), Users: sorted(s.users), Groups: sorted(s.groups), Read: sorted(s.read),
+		HardLinks: s.hard, Replaced: replaced, Paths: withParents(sorted(s.paths)), Units: sorted(s.units),
+		Kargs: sorted(s.kargs), Homes: sorted(s.homes),
+		Users: sorted(s.users), Groups: sorted(s.groups), Read: sorted(s.read),
 	}
 }
 
@@ -86,10 +91,11 @@ func (s *scopeBuilder) addAccounts(c desired.State) {
 		if u.Removed {
 			continue
 		}
-		s.addPaths(u.Account.Home)
-		s.homes = append(s.homes, u.Account.Home)
+		home := c.At(u.Account.Home)
+		s.addPaths(home)
+		s.homes = append(s.homes, home)
 		for _, p := range c.Skeleton {
-			s.addPaths(path.Join(u.Account.Home, p))
+			s.addPaths(path.Join(home, p))
 		}
 	}
 	for _, g := range c.Groups {

@@ -3,6 +3,7 @@ package plan
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/policy"
@@ -76,13 +77,29 @@ func (w Transition) Plan(observed host.State, record []byte) (p Plan, contents m
 	addRecord(target, record)
 	found := slices.Concat(refuseUnsafe(observed, w), refuseForeignHomes(observed, target, w),
 		refuseReplacedByDirs(observed, target, w), refuseAppends(observed, target, w.New), refuseOverwrites(target, w),
-		refuseHardLinks(target, w.New), refuseSamePaths(target, w.New), refuseNewIDs(observed, target),
+		refuseHardLinks(target, w.New), refuseNewIDs(observed, target),
 		refuseRemovedAccounts(target, w.ReferencedAccounts), refuseUsedDirs(target, w))
+	for i := range found {
+		found[i].Field = w.spelled(found[i].Field)
+	}
 	problems := append(slices.Clone(w.Refusals), aboutOtherFields(w.Refusals, found)...)
 	maps.Copy(target.Contents, w.New.Contents)
 	p = Diff(observed, target, DiffOptions{From: w.From, To: w.To, Decision: w.Decision, Problems: problems})
 	p.Notes = missingUnits(target, w.New)
 	return p, target.Contents
+}
+
+// spelled returns the field of a refusal with the path as a config writes it.
+func (w Transition) spelled(field string) string {
+	list, p, is := strings.Cut(field, " /")
+	if p = "/" + p; !is {
+		list, p = "", field
+	}
+	name := w.New.Spelling(p)
+	if name == p {
+		name = w.Old.Spelling(p)
+	}
+	return strings.TrimPrefix(list+" "+name, " ")
 }
 
 // missingUnits names the units that the config enables and that the machine cannot enable. systemd itself says nothing

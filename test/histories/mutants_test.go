@@ -152,9 +152,9 @@ func tellAllButOne(f poolstate.Facts, w *rollout.Decision) {
 	}
 }
 
-// firstSeeds are the seeds of the first histories that break a rule of some mutants: those before need not be played each
-// time. A change to the histories moves them; a seed that is too low then costs time, and one that is too high finds a
-// later one.
+// firstSeeds are the seeds of the first histories that break a rule of some mutants: those before need not be played
+// each time. A change to the histories moves them; a seed that is too low then costs time, and one that is too high
+// finds a later one.
 var firstSeeds = map[string]uint64{
 	"does not wait for a pool":        298,
 	"lifts any cordon":                667,

@@ -168,9 +168,9 @@ const mostSeeds = 4000
 // longestStory is how many lines the story of a mutant may have.
 const longestStory = 90
 
-// firstSeeds are the seeds of the first histories that break a rule of some mutants: those before need not be played each
-// time. A change to the histories moves them; a seed that is too low then costs time, and one that is too high finds a
-// later one.
+// firstSeeds are the seeds of the first histories that break a rule of some mutants: those before need not be played
+// each time. A change to the histories moves them; a seed that is too low then costs time, and one that is too high
+// finds a later one.
 var firstSeeds = map[string]uint64{
 	"holds up every pool":            579,
 	"trusts the record in its cache": 1425,

@@ -37,7 +37,12 @@ func scanDrift(ctx context.Context, c Scanner, at plan.Config, next *desired.Sta
 	if err != nil {
 		return driftScan{}, err
 	}
-	f := drift.Facts{Config: at, Wanted: desired.Of(at.Config, accounts)}
+	wanted := desired.Of(at.Config, accounts)
+	here, err := apply.Place(c.Host, plan.Transition{Old: wanted, New: wanted})
+	if err != nil {
+		return driftScan{}, err
+	}
+	f := drift.Facts{Config: at, Wanted: here.New}
 	if next == nil {
 		next = &f.Wanted
 	}

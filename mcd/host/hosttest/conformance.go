@@ -1,6 +1,7 @@
 package hosttest
 
 import (
+	"errors"
 	"io/fs"
 	"testing"
 
@@ -152,6 +153,19 @@ var conformance = []struct {
 		p.ok(p.h.Units.Enable(p.ctx(), "static.service"))
 		if u, err := p.h.Units.Status(p.ctx(), "static.service"); err != nil || !u.Enabled {
 			p.t.Errorf("it is %+v, %v", u, err)
+		}
+	}},
+	{"nothing is behind links that lead to each other", func(p probe) {
+		p.ok(p.h.Files.Link("/etc/one", host.Entry{Target: "two"}))
+		p.ok(p.h.Files.Link("/etc/two", host.Entry{Target: "one"}))
+		if is, err := p.h.Files.Stat("/etc/one/x"); err != nil || is != (host.Entry{}) {
+			p.t.Errorf("it is %s, %v", is, err)
+		}
+		if text, err := p.h.Files.Read("/etc/one/x"); !errors.Is(err, fs.ErrNotExist) {
+			p.t.Errorf("it has %q, %v", text, err)
+		}
+		if is, err := p.h.Files.Stat("/etc/one"); err != nil || is.Target != "two" {
+			p.t.Errorf("the link is %s, %v", is, err)
 		}
 	}},
 	{"a unit is disabled after its file is gone", func(p probe) {

@@ -161,7 +161,7 @@ func (m *Machine) resolve(p string) (string, error) {
 			return "", fmt.Errorf("%s: %w", next, fs.ErrNotExist)
 		case n.entry.Kind == host.Link:
 			if hops++; hops > 40 {
-				return "", fmt.Errorf("%s: too many links", p)
+				return "", fmt.Errorf("%s: links lead to each other in a circle: %w", p, fs.ErrNotExist)
 			}
 			to := n.entry.Target
 			if !path.IsAbs(to) {

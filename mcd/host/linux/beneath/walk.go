@@ -2,6 +2,7 @@ package beneath
 
 import (
 	"fmt"
+	"io/fs"
 	"path"
 	"strings"
 
@@ -12,6 +13,9 @@ import (
 
 // maxLinks is how many links one path may contain, as in the kernel.
 const maxLinks = 40
+
+// errCircle is the error for a path with more links. No file is behind them.
+var errCircle = fmt.Errorf("links lead to each other in a circle: %w", fs.ErrNotExist)
 
 // walk opens the components of a path one after the other.
 type walk struct {
@@ -194,7 +198,7 @@ func (w *walk) enter(next opened, mounted bool) (holder int, _ error) {
 // follow checks a link in the present directory, and follows it.
 func (w *walk) follow(fd int, is unix.Stat_t, at string) error {
 	if w.links++; w.links > maxLinks {
-		return pathError(w.path, unix.ELOOP)
+		return pathError(w.path, errCircle)
 	}
 	var of unix.Statfs_t
 	if err := unix.Fstatfs(fd, &of); err != nil {

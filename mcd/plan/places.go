@@ -1,0 +1,230 @@
+package plan
+
+import (
+	"errors"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/mcd/desired"
+	"github.com/bunsen-os/bunsen/mcd/host"
+)
+
+// Place returns the transition with every path at its place on the machine: its directory without links. Two spellings
+// of one place, such as /opt/x and /var/opt/x where /opt is a link to var/opt, are then one path of both configs. The
+// old config is placed by the links of the machine as it is, the new config by the links that the machine will have
+// after the update. The function look returns the entry at a path, and follows links above it. An error is an error of
+// look.
+//
+// A path that leads through a link which the daemon must not follow keeps its spelling, and Plan refuses it. If the new
+// config names one place twice, Refusals has the second name: the second one would overwrite the first.
+func (w Transition) Place(look func(p string) (host.Entry, error)) (Transition, error) {
+	m := placer{look: look, seen: map[string]host.Entry{}}
+	w.Old = m.place(w.Old)
+	spelled := w.New
+	// A link of the new config may stand below another one, so that its place is known only after the other's. Each
+	// round settles at least one link.
+	for range 2 + len(linksIn(spelled)) {
+		w.New = m.place(spelled)
+		after := m.after(w.Old, w.New)
+		if maps.Equal(after, m.changed) {
+			break
+		}
+		m.changed = after
+	}
+	named := map[string]string{}
+	for _, p := range slices.Sorted(maps.Keys(spelled.Paths)) {
+		at, end := m.follow(p)
+		if end == circle {
+			w.Refusals = append(w.Refusals, policy.OnNode(policy.CheckPaths, p, "links above this path lead to each "+
+				"other in a circle, on this node or in this config: correct one of them"))
+		}
+		if other, twice := named[at]; twice {
+			w.Refusals = append(w.Refusals, refuseSecondName(p, other))
+		}
+		named[at] = p
+	}
+	for at, e := range m.changed {
+		if m.now(at).Kind == host.Link && e.Kind != host.Link {
+			if w.New.Replaces == nil {
+				w.New.Replaces = map[string]bool{}
+			}
+			w.New.Replaces[at] = true
+		}
+	}
+	return w, m.err
+}
+
+func linksIn(s desired.State) (links []string) {
+	for p, e := range s.Paths {
+		if e.Kind == host.Link {
+			links = append(links, p)
+		}
+	}
+	return links
+}
+
+// placer finds the places of paths on a machine.
+type placer struct {
+	look func(p string) (host.Entry, error)
+	// seen has what look returned, and err its first error. The entry of an unsafe path is Unsafe.
+	seen map[string]host.Entry
+	err  error
+	// changed are the entries that an update changes, by place; only kinds and the targets of links.
+	changed map[string]host.Entry
+}
+
+// now returns the entry at a path of the machine as it is.
+func (m *placer) now(p string) host.Entry {
+	if e, known := m.seen[p]; known {
+		return e
+	}
+	e, err := m.look(p)
+	if errors.As(err, new(*host.UnsafePathError)) {
+		e = host.Entry{Kind: host.Unsafe}
+	} else if err != nil && m.err == nil {
+		m.err = err
+	}
+	m.seen[p] = e
+	return e
+}
+
+// place returns a config with its paths at their places.
+func (m *placer) place(s desired.State) desired.State {
+	s.Places = map[string]string{}
+	for p := range s.Paths {
+		if at := m.resolve(p); at != p {
+			s.Places[p] = at
+		}
+	}
+	for _, u := range s.Users {
+		if home := u.Account.Home; home != "" && m.resolve(home) != home {
+			s.Places[home] = m.resolve(home)
+		}
+	}
+	if len(s.Places) == 0 {
+		return s
+	}
+	parents := map[string]host.Entry{}
+	for p, e := range s.Parents {
+		parents[path.Dir(m.resolve(path.Join(p, "x")))] = e
+	}
+	s.Parents, s.Paths, s.Unset = parents, placed(s, s.Paths), placed(s, s.Unset)
+	s.NoOverwrite, s.Appends = placed(s, s.NoOverwrite), placed(s, s.Appends)
+	for p, e := range s.Paths {
+		if e.Kind == host.Hard {
+			e.Target = m.resolve(e.Target)
+			s.Paths[p] = e
+		}
+	}
+	return s
+}
+
+// placed returns a map of paths with the places of a config as keys.
+func placed[V any](s desired.State, of map[string]V) map[string]V {
+	out := make(map[string]V, len(of))
+	for p, v := range of {
+		out[s.At(p)] = v
+	}
+	return out
+}
+
+// after returns the entries that the update from one placed config to another changes, as far as they lead other paths
+// elsewhere.
+func (m *placer) after(from, to desired.State) map[string]host.Entry {
+	changed := map[string]host.Entry{}
+	put := func(at string, e host.Entry) {
+		e = host.Entry{Kind: e.Kind, Target: e.Target}
+		if is := m.now(at); is.Kind == host.Link || e.Kind == host.Link {
+			changed[at] = e
+		}
+	}
+	for p := range from.Paths {
+		if _, kept := to.Paths[p]; !kept {
+			put(p, m.original(p))
+		}
+	}
+	for p, e := range to.Paths {
+		put(p, e)
+	}
+	for p := range changed {
+		// A directory that only holds other paths takes the place of a link that goes.
+		if changed[p].Kind == host.Absent && m.now(p).Kind == host.Link {
+			changed[p] = host.Entry{Kind: host.Dir}
+		}
+	}
+	return changed
+}
+
+// original returns what was at a path before any config, or what the image has there.
+func (m *placer) original(p string) host.Entry {
+	if is := m.now(origPath(p)); is.Kind != host.Absent {
+		return is
+	}
+	if image := imagePath(p); image != "" && m.now(noOrigPath(p)).Kind == host.Absent &&
+		m.now(imageMark).Kind != host.Absent {
+		return m.now(image)
+	}
+	return host.Entry{}
+}
+
+// resolve returns the place of a path, or the path itself if follow finds none.
+func (m *placer) resolve(p string) string {
+	at, _ := m.follow(p)
+	return at
+}
+
+// The ends of follow.
+const (
+	found = iota
+	unsafe
+	circle
+)
+
+// follow returns the place of a path: its directory without links, and its last name. A path below the directory of
+// units keeps its spelling, because a unit has one path.
+func (m *placer) follow(p string) (at string, end int) {
+	if below(p, host.UnitDir) {
+		return p, found
+	}
+	at = "/"
+	rest, links := strings.Split(p[1:], "/"), 0
+	for len(rest) > 1 {
+		next := path.Join(at, rest[0])
+		rest = rest[1:]
+		e, changes := m.changed[next]
+		if !changes {
+			e = m.below(next)
+		}
+		switch {
+		case e.Kind == host.Unsafe:
+			return p, unsafe
+		case e.Kind != host.Link:
+			at = next
+			continue
+		case links == host.MaxLinks:
+			return p, circle
+		case !changes && m.now(path.Join(next, rest[0])).Kind == host.Unsafe:
+			return p, unsafe
+		}
+		links++
+		rest = append(strings.Split(strings.Trim(e.Target, "/"), "/"), rest...)
+		if path.IsAbs(e.Target) {
+			at = "/"
+		}
+	}
+	return path.Join(at, rest[0]), found
+}
+
+// below returns the entry of the machine at a place whose directories are real after the update. Nothing is there
+// today if one of them is a link today.
+func (m *placer) below(at string) host.Entry {
+	for dir := range policy.Parents(at) {
+		if e, changes := m.changed[dir]; changes && e.Kind != host.Link {
+			return host.Entry{}
+		}
+	}
+	return m.now(at)
+}
