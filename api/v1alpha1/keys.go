@@ -140,11 +140,11 @@ const (
 	StateAnnotation = "machineconfiguration.openshift.io/state"
 	// ReasonAnnotation on a Node is why it is Degraded or Unreconcilable, in at most 2000 characters; else empty.
 	ReasonAnnotation = "machineconfiguration.openshift.io/reason"
-	// DesiredDrainAnnotation on a Node is the daemon's request, `drain-<rendered>` or `uncordon-<rendered>`. Writer:
-	// the daemon.
+	// DesiredDrainAnnotation on a Node is the daemon's request, as DrainRequest writes it: `drain-<rendered>` or
+	// `uncordon-<rendered>`. Writer: the daemon.
 	DesiredDrainAnnotation = "machineconfiguration.openshift.io/desiredDrain"
-	// LastAppliedDrainAnnotation on a Node is the last completed request of DesiredDrainAnnotation. Writer: the
-	// controller.
+	// LastAppliedDrainAnnotation on a Node is the last completed request of DesiredDrainAnnotation, or the last drain
+	// that somebody undid. Writer: the controller.
 	LastAppliedDrainAnnotation = "machineconfiguration.openshift.io/lastAppliedDrain"
 	// PostConfigActionAnnotation on a Node is `Rebooting` during a reboot, else empty. Writer: the daemon.
 	PostConfigActionAnnotation = "machineconfiguration.openshift.io/post-config-action"
@@ -180,10 +180,11 @@ const (
 // SSHAccessed is the only value of SSHAnnotation.
 const SSHAccessed = "accessed"
 
-// Verbs of DesiredDrainAnnotation, before the dash.
+// Verbs of DesiredDrainAnnotation and LastAppliedDrainAnnotation, before the dash. UndoneVerb is in the latter only.
 const (
 	DrainVerb    = "drain"
 	UncordonVerb = "uncordon"
+	UndoneVerb   = "undone"
 )
 
 // Condition types of a GitSource (kstatus).

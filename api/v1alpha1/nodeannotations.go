@@ -43,7 +43,7 @@ func NodeAnnotations() []NodeAnnotation {
 		{Key: CurrentConfigAnnotation, Writer: DaemonWriter, Form: objectNameForm, Stays: true},
 		{Key: StateAnnotation, Writer: DaemonWriter, Form: `^(|Working|Done|Degraded|Unreconcilable)$`},
 		{Key: ReasonAnnotation, Writer: DaemonWriter},
-		{Key: DesiredDrainAnnotation, Writer: DaemonWriter, Form: `^((drain|uncordon)-[a-z0-9.-]+)?$`},
+		{Key: DesiredDrainAnnotation, Writer: DaemonWriter, Form: `^((drain|uncordon)-[a-z0-9.-]+(_[0-9]{1,9})?)?$`},
 		{Key: PostConfigActionAnnotation, Writer: DaemonWriter, Form: `^(|Rebooting)$`},
 		{Key: SSHAnnotation, Writer: DaemonWriter, Form: `^accessed$`},
 		{Key: CurrentSecretsAnnotation, Writer: DaemonWriter, Form: revisionForm},

@@ -27,6 +27,20 @@ func TestTheProtocol(t *testing.T) {
 	}
 }
 
+// failOnce lets the update to rendered-r, which reboots, fail after its drain.
+func failOnce(r *rig) {
+	r.c.add(r.t, "rendered-r", file("/etc/motd", "hi"))
+	r.c.desire("rendered-a")
+	r.must(r.settle())
+	h, _ := hosttest.Wrap(r.m.Host(), hosttest.ReadOnlyPath("/etc/motd"))
+	r.start(h)
+	r.c.desire("rendered-r")
+	if err := r.settle(); err == nil || slices.Contains(r.m.Log, "reboot: machine config rendered-r") {
+		r.t.Fatalf("%v after %q", err, r.m.Log)
+	}
+	r.start(r.m.Host())
+}
+
 // conversation is the annotation protocol, sentence by sentence.
 var conversation = []struct {
 	says  string
@@ -124,6 +138,48 @@ var conversation = []struct {
 		if !slices.Contains(r.m.Log, "reboot: machine config rendered-r") {
 			r.t.Error(r.m.Log)
 		}
+	}},
+	{"a failed update whose node somebody uncordoned is drained again before it is tried again", func(r *rig) {
+		failOnce(r)
+		r.c.uncordoned, r.c.told, r.c.drains = true, nil, false
+		r.must(r.settle())
+		if slices.Contains(r.m.Log, "reboot: machine config rendered-r") ||
+			!slices.Contains(r.c.told, "desiredDrain=drain-rendered-r_1") {
+			r.t.Fatalf("it did %q and said %q", r.m.Log, r.c.told)
+		}
+		r.c.acknowledge()
+		r.c.drains = true
+		r.must(r.settle())
+		r.c.says(r.t, "Done", "rendered-r")
+	}},
+	{"another try needs another drain, even if the node is still cordoned: pods may have come", func(r *rig) {
+		failOnce(r)
+		r.must(r.settle())
+		r.c.says(r.t, "Done", "rendered-r")
+		if !slices.Contains(r.c.told, "desiredDrain=drain-rendered-r_1") {
+			r.t.Errorf("it said %q", r.c.told)
+		}
+	}},
+	{"a node that somebody uncordons while the update is written is drained again before it reboots", func(r *rig) {
+		r.c.add(r.t, "rendered-r", file("/etc/motd", "hi"))
+		r.c.desire("rendered-a")
+		r.must(r.settle())
+		once := true
+		r.c.onReport = func(report string) {
+			if report == "post-config-action=Rebooting" && once {
+				once, r.c.uncordoned, r.c.drains = false, true, false
+			}
+		}
+		r.c.desire("rendered-r")
+		r.must(r.settle())
+		if slices.Contains(r.m.Log, "reboot: machine config rendered-r") || r.disk("/etc/motd") == "hi" ||
+			!slices.Contains(r.c.told, "desiredDrain=drain-rendered-r_1") {
+			r.t.Fatalf("it did %q, said %q, and /etc/motd is %q", r.m.Log, r.c.told, r.disk("/etc/motd"))
+		}
+		r.c.acknowledge()
+		r.c.drains = true
+		r.must(r.settle())
+		r.c.says(r.t, "Done", "rendered-r")
 	}},
 	{"nothing is touched before the drain is acknowledged", func(r *rig) {
 		r.c.add(r.t, "rendered-r", file("/etc/motd", "hi"))

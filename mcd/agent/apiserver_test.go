@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -129,6 +130,10 @@ var nodes = schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
 func (s *apiServer) annotate(key, value string) {
 	s.t.Helper()
 	patch := []byte(`{"metadata":{"annotations":{"` + key + `":"` + value + `"}}}`)
+	if key == v1alpha1.LastAppliedDrainAnnotation {
+		patch = fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}},"spec":{"unschedulable":%t}}`, key, value,
+			strings.HasPrefix(value, v1alpha1.DrainVerb+"-"))
+	}
 	_, err := s.admin.Resource(nodes).Patch(s.t.Context(), "worker-0", types.MergePatchType, patch,
 		metav1.PatchOptions{})
 	s.must(err)

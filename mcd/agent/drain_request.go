@@ -17,9 +17,11 @@ import (
 var errDrainStuck = errors.New("the node is not drained")
 
 // requestDrain requests from the controller a drain of the node for a config. requestDrain returns nil once the
-// controller has acknowledged the drain.
-func requestDrain(ctx context.Context, a *Agent, node report.Node, config string) error {
-	want := v1alpha1.DrainVerb + "-" + v1alpha1.ConfigName(node.Desired)
+// controller has acknowledged the drain, and the node is still cordoned. The parameter used is the request of the drain
+// that an earlier attempt to apply the config used. Pods may have come since, so another attempt needs another drain.
+func requestDrain(ctx context.Context, a *Agent, node report.Node, config, used string) error {
+	r, first := drainFor(node, used)
+	want := r.String()
 	if node.DesiredDrain == want && node.LastAppliedDrain == want {
 		a.waiting = signals.Request{}
 		return nil
@@ -27,7 +29,9 @@ func requestDrain(ctx context.Context, a *Agent, node report.Node, config string
 	began := node.Drain.Started
 	if node.DesiredDrain != want {
 		a.Log.Info("requesting a drain", "config", node.Desired)
-		a.event(report.EventDrain, "draining the node for %s", config)
+		if first {
+			a.event(report.EventDrain, "draining the node for %s", config)
+		}
 		if err := a.reportChanges(ctx, map[string]string{v1alpha1.DesiredDrainAnnotation: want}); err != nil {
 			return fmt.Errorf("requesting a drain: %w", err)
 		}
@@ -40,6 +44,44 @@ func requestDrain(ctx context.Context, a *Agent, node report.Node, config string
 		return &updateError{about: config, problem: stuck, lasting: fmt.Sprintf("%v: %s", errDrainStuck, waits)}
 	}
 	return errWaiting
+}
+
+// drainFor returns the request of the drain that the desired config needs, and whether it is the first for the config.
+// An acknowledged drain that somebody undid by uncordoning the node, or that an attempt has used, does not count.
+func drainFor(node report.Node, used string) (r v1alpha1.DrainRequest, first bool) {
+	want := v1alpha1.DrainRequest{Verb: v1alpha1.DrainVerb, Config: v1alpha1.ConfigName(node.Desired)}
+	asked, ok := v1alpha1.ParseDrainRequest(node.DesiredDrain)
+	if !ok || asked.Verb != want.Verb || asked.Config != want.Config {
+		return want, true
+	}
+	acknowledged := node.LastAppliedDrain == node.DesiredDrain
+	if acknowledged && (!node.Unschedulable || node.DesiredDrain == used) ||
+		node.LastAppliedDrain == asked.Undone().String() {
+		asked.Attempt++
+	}
+	return asked, false
+}
+
+// errUndrained reports that somebody uncordoned the node after its drain, so that it must not reboot.
+var errUndrained = errors.New("the node was uncordoned after its drain")
+
+// mayReboot reports whether a node that was drained for an update still is. If it is not, mayReboot requests another
+// drain. While the API server does not answer, the last acknowledgement counts: a machine may have to reboot so that it
+// answers again.
+func mayReboot(ctx context.Context, a *Agent) error {
+	node, err := a.Cluster.Node(ctx)
+	if errors.Is(err, report.ErrUnreachable) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading whether the node is still drained: %w", err)
+	}
+	last, _ := v1alpha1.ParseDrainRequest(node.LastAppliedDrain)
+	if last.Verb == v1alpha1.DrainVerb && node.DesiredDrain == node.LastAppliedDrain && node.Unschedulable {
+		return nil // for whichever config: the desired one may be another by now
+	}
+	a.event(report.EventDrain, "not rebooting: %v; it is drained again first", errUndrained)
+	return errors.Join(errUndrained, requestDrain(ctx, a, node, node.Desired, ""))
 }
 
 // requestUncordon requests from the controller the uncordon of a node that was drained for an update. requestUncordon

@@ -38,6 +38,8 @@ type cluster struct {
 	rules       plan.Rules
 	// drains: what is asked for is acknowledged at once.
 	drains bool
+	// uncordoned: somebody uncordoned the node after its last drain.
+	uncordoned bool
 	// down: nothing can be reached.
 	down error
 	// onReport is called with each report.
@@ -70,7 +72,9 @@ func (c *cluster) Node(context.Context) (report.Node, error) {
 	if err := c.away(); err != nil {
 		return report.Node{}, err
 	}
-	return report.NodeOf(c.annotations), nil
+	n := report.NodeOf(c.annotations)
+	n.Unschedulable = strings.HasPrefix(n.LastAppliedDrain, "drain-") && !c.uncordoned
+	return n, nil
 }
 
 // away is what a cluster says that cannot be reached.
@@ -100,11 +104,20 @@ func (c *cluster) SetAnnotations(_ context.Context, annotations map[string]strin
 			c.down, c.last = c.lastErr, ""
 		}
 	}
-	if want := c.annotations[v1alpha1.DesiredDrainAnnotation]; c.drains && want != "" {
+	if want := c.annotations[v1alpha1.DesiredDrainAnnotation]; c.drains && want != "" &&
+		want != c.annotations[v1alpha1.LastAppliedDrainAnnotation] {
+		c.uncordoned = false
 		c.annotations[v1alpha1.LastAppliedDrainAnnotation] = want
 	}
 	c.signal()
 	return nil
+}
+
+// acknowledge drains the node as it was requested last.
+func (c *cluster) acknowledge() {
+	c.uncordoned = false
+	c.annotations[v1alpha1.LastAppliedDrainAnnotation] = c.annotations[v1alpha1.DesiredDrainAnnotation]
+	c.signal()
 }
 
 func (c *cluster) signal() {

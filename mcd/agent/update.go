@@ -40,9 +40,10 @@ func (a *Agent) update(ctx context.Context, node report.Node) error {
 		return err
 	}
 	if p.Drain {
-		if err := drainFor(ctx, a, node, t); err != nil {
+		if err := awaitDrain(ctx, a, node, t); err != nil {
 			return err
 		}
+		t.Drain = node.DesiredDrain
 	}
 	t.Before = a.check.ObserveBefore(ctx, p.Steps, a.node != nil)
 	t.Attempt++
@@ -71,14 +72,14 @@ func reportWorking(ctx context.Context, a *Agent, node report.Node, t statefile.
 	return a.postpone(a.reportState(ctx, v1alpha1.StateWorking, reason))
 }
 
-// drainFor stores the task, so that an outage does not end the update, and requests the drain. drainFor returns nil
+// awaitDrain stores the task, so that an outage does not end the update, and requests the drain. awaitDrain returns nil
 // once the node is drained.
-func drainFor(ctx context.Context, a *Agent, node report.Node, t statefile.Task) error {
+func awaitDrain(ctx context.Context, a *Agent, node report.Node, t statefile.Task) error {
 	if err := a.files.Save(ctx, statefile.TaskPath, t); err != nil {
 		a.failed = node.Desired
 		return err
 	}
-	err := requestDrain(ctx, a, node, t.ConfigText())
+	err := requestDrain(ctx, a, node, t.ConfigText(), t.Drain)
 	if err == nil {
 		return nil
 	}
@@ -136,6 +137,11 @@ func (a *Agent) apply(ctx context.Context, t statefile.Task, p plan.Plan, conten
 		return reportReboot(ctx, a, done)
 	case apply.RebootUnknown:
 		return newRebootUnknownError(a, done)
+	}
+	if done.End == apply.Old && errors.Is(done.Why, errUndrained) {
+		a.failed = ""
+		a.enter(report.RolledBack)
+		return errResync
 	}
 	a.recordUpdate(name, done.Why)
 	a.reportFailedStep(done)

@@ -66,7 +66,7 @@ func readTask(ctx context.Context, a *Agent, node report.Node) (statefile.Task, 
 		if node.Request == "" { // A Node that was read from disk does not name the requester.
 			t.Requester = kept.Requester
 		}
-		t.Before, t.Attempt = kept.Before, kept.Attempt
+		t.Before, t.Attempt, t.Drain = kept.Before, kept.Attempt, kept.Drain
 	}
 	if t.Config, err = readConfig(ctx, a.Config, node.Desired); errors.Is(err, report.ErrUnreachable) && kept != nil {
 		t.Config, err = kept.Config, nil

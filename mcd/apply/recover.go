@@ -68,7 +68,7 @@ func continueAfterReboot(ctx context.Context, r Runner, rec host.Record, booted 
 	done := Applied{From: rec.From, To: rec.To, Done: len(rec.Steps)}
 	if !booted {
 		done.End = Rebooting
-		if err := r.rebootAgain(ctx, "machine config "+rec.To); fault.IsUnknown(err) {
+		if err := r.rebootAgain(ctx, rec, "machine config "+rec.To); fault.IsUnknown(err) {
 			done.End, done.Why = RebootUnknown, fmt.Errorf("rebooting: %w", err)
 		} else if err != nil {
 			return rollBack(ctx, r, rec, fmt.Errorf("rebooting: %w", err)), nil

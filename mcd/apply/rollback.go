@@ -102,7 +102,7 @@ func rebootToRollBack(ctx context.Context, r Runner, rec host.Record, why error)
 		end.Why = errors.Join(why, fmt.Errorf("writing the journal: %w", err))
 		return end
 	}
-	return afterRollbackReboot(rec, why, r.Host.Power.Reboot(ctx, rollbackText(rec)))
+	return afterRollbackReboot(rec, why, r.reboot(ctx, rec, rollbackText(rec)))
 }
 
 // rollbackText is what users who are logged in are told about the reboot of a rollback.
@@ -130,7 +130,7 @@ const mostReturns = 3
 func continueRollback(ctx context.Context, r Runner, rec host.Record, booted bool) (Applied, error) {
 	why := recalled(rec)
 	if !booted {
-		return afterRollbackReboot(rec, why, r.rebootAgain(ctx, rollbackText(rec))), nil
+		return afterRollbackReboot(rec, why, r.rebootAgain(ctx, rec, rollbackText(rec))), nil
 	}
 	mismatch, err := r.confirm(ctx, (plan.Plan{Steps: rec.Steps}).Inverse().Steps)
 	switch {

@@ -64,6 +64,9 @@ type Runner struct {
 	// OnRejected is called after a rollback because of ErrNotBooted, ErrUnhealthy or ErrInterrupted, before the
 	// journal is removed. A crash can cause a second call. If OnRejected returns an error, the journal stays.
 	OnRejected func(rec host.Record, why error) error
+	// MayReboot is asked directly before each reboot of an update for which the node was drained, into the new config
+	// or back. An error says why the machine must not reboot now.
+	MayReboot func(ctx context.Context) error
 }
 
 // Run applies the plan's steps. If a step fails, Run rolls all steps back, and Applied.Why is the reason. Run returns
@@ -81,7 +84,7 @@ func (r Runner) Run(ctx context.Context, p plan.Plan, contents map[host.Digest][
 	if err != nil {
 		return Applied{End: Old}, errors.Join(err, r.Host.Store.Sweep())
 	}
-	rec := host.Record{From: p.From, To: p.To, Steps: p.Steps, Phase: host.Applying, BootID: boot}
+	rec := host.Record{From: p.From, To: p.To, Steps: p.Steps, Phase: host.Applying, BootID: boot, Drained: p.Drain}
 	if err := r.Host.Journal.Save(rec); err != nil {
 		return Applied{End: Old}, fmt.Errorf("writing the journal: %w", err)
 	}
@@ -145,7 +148,7 @@ func rebootInto(ctx context.Context, r Runner, rec host.Record, done Applied) Ap
 	if err := r.Host.Journal.Save(rec); err != nil {
 		return rollBackAfter(ctx, r, rec, done.failedAt(at), fmt.Errorf("writing the journal: %w", err))
 	}
-	err := r.Host.Power.Reboot(ctx, "machine config "+rec.To)
+	err := r.reboot(ctx, rec, "machine config "+rec.To)
 	switch {
 	case fault.IsUnknown(err):
 		done.End, done.Why = RebootUnknown, fmt.Errorf("rebooting: %w", err)
@@ -160,13 +163,23 @@ func rebootInto(ctx context.Context, r Runner, rec host.Record, done Applied) Ap
 
 // rebootAgain requests the reboot that an earlier process, or an earlier call, may have requested already. A machine
 // that goes down is not asked twice, and a machine of which this is unknown is not asked at all.
-func (r Runner) rebootAgain(ctx context.Context, why string) error {
+func (r Runner) rebootAgain(ctx context.Context, rec host.Record, why string) error {
 	down, err := r.Host.Power.GoingDown(ctx)
 	switch {
 	case err != nil:
 		return fault.NewUnknown(fmt.Errorf("finding out whether the machine is already rebooting: %w", err))
 	case down:
 		return nil
+	}
+	return r.reboot(ctx, rec, why)
+}
+
+// reboot requests a reboot, if MayReboot allows it. No other function does.
+func (r Runner) reboot(ctx context.Context, rec host.Record, why string) error {
+	if rec.Drained && r.MayReboot != nil {
+		if err := r.MayReboot(ctx); err != nil {
+			return err
+		}
 	}
 	return r.Host.Power.Reboot(ctx, why)
 }

@@ -257,4 +257,6 @@ type Record struct {
 	Cause Cause
 	// Returns counts the reboots of the rollback.
 	Returns int
+	// Drained is true if the node was drained for the update.
+	Drained bool `json:",omitempty"`
 }

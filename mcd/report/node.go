@@ -26,8 +26,10 @@ type Node struct {
 	Current, Desired string
 	// State and Reason are the daemon's last report.
 	State, Reason string
-	// DesiredDrain and LastAppliedDrain are `drain-<rendered>` or `uncordon-<rendered>`.
+	// DesiredDrain and LastAppliedDrain are texts of a v1alpha1.DrainRequest.
 	DesiredDrain, LastAppliedDrain string
+	// Unschedulable is true while the node is cordoned. Unschedulable is not an annotation.
+	Unschedulable bool
 	// Drain is the progress of the drain under way.
 	Drain Drain
 	// PostAction is `Rebooting` while the machine reboots.
@@ -133,7 +135,7 @@ func (n Node) Watched() Node {
 	return Node{
 		UID: n.UID, Current: n.Current, Desired: n.Desired, State: n.State, Reason: n.Reason,
 		DesiredDrain: n.DesiredDrain, LastAppliedDrain: n.LastAppliedDrain, Drain: Drain{Started: n.Drain.Started},
-		Retry:             n.Retry,
+		Unschedulable: n.Unschedulable, Retry: n.Retry,
 		DaemonAnnotations: DaemonAnnotations{Next: n.Next, Pin: n.Pin},
 	}
 }

@@ -191,13 +191,19 @@ func TestParse(t *testing.T) {
 		"a first drain":                         {"drain-rendered-worker-aa", "", drain.Request{Verb: "drain", Config: "rendered-worker-aa"}, false},
 		"an uncordon after a drain":             {"uncordon-rendered-worker-aa", "drain-rendered-worker-aa", drain.Request{Verb: "uncordon", Config: "rendered-worker-aa"}, false},
 		"a drain for another config":            {"drain-rendered-worker-bb", "drain-rendered-worker-aa", drain.Request{Verb: "drain", Config: "rendered-worker-bb"}, false},
+		"a further drain for the config":        {"drain-rendered-worker-aa_2", "drain-rendered-worker-aa_1", drain.Request{Verb: "drain", Config: "rendered-worker-aa", Attempt: 2}, false},
+		"a drain that somebody undid":           {"drain-rendered-worker-aa_2", "undone-rendered-worker-aa_2", drain.Request{}, false},
+		"an earlier one that somebody undid":    {"drain-rendered-worker-aa_2", "undone-rendered-worker-aa_1", drain.Request{Verb: "drain", Config: "rendered-worker-aa", Attempt: 2}, false},
+		"a number that is none":                 {"drain-rendered-worker-aa_x", "", drain.Request{}, true},
+		"a number in another form":              {"drain-rendered-worker-aa_02", "", drain.Request{}, true},
+		"a word of the controller":              {"undone-rendered-worker-aa", "", drain.Request{}, true},
 		"a verb of another protocol":            {"reboot-rendered-worker-aa", "", drain.Request{}, true},
 		"a verb without a config":               {"drain-", "", drain.Request{}, true},
 		"a word that is no request":             {"drain", "", drain.Request{}, true},
 		"a request withdrawn, as by a new node": {"", "drain-rendered-worker-aa", drain.Request{}, false},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			got, err := drain.Parse(tc.desired, tc.applied)
+			got, err := v1alpha1.PendingDrain(tc.desired, tc.applied)
 			if got != tc.want || (err != nil) != tc.err {
 				t.Errorf("%+v, %v; want %+v, error %t", got, err, tc.want, tc.err)
 			}

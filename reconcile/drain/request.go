@@ -10,36 +10,8 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// Request is a request of a node's daemon. The zero value is no request.
-type Request struct {
-	// Verb is v1alpha1.DrainVerb or v1alpha1.UncordonVerb; empty for no request.
-	Verb string
-	// Config is the rendered config for which the daemon requests the drain or the uncordon.
-	Config string
-}
-
-// String returns the request in the form of the annotation; empty for the zero value.
-func (r Request) String() string {
-	if r.Verb == "" {
-		return ""
-	}
-	return r.Verb + "-" + r.Config
-}
-
-// Parse parses the annotations desiredDrain and lastAppliedDrain. Parse returns the zero Request if there is no request
-// or if the request is done. An error means that the daemon uses another protocol.
-func Parse(desired, lastApplied string) (Request, error) {
-	if desired == "" || desired == lastApplied {
-		return Request{}, nil
-	}
-	verb, config, ok := strings.Cut(desired, "-")
-	if !ok || config == "" || verb != v1alpha1.DrainVerb && verb != v1alpha1.UncordonVerb {
-		return Request{}, fmt.Errorf("reading annotation %s: %q is neither %s-<config> nor %s-<config>; the "+
-			"machine-config-daemon of this node is of another version",
-			v1alpha1.DesiredDrainAnnotation, desired, v1alpha1.DrainVerb, v1alpha1.UncordonVerb)
-	}
-	return Request{Verb: verb, Config: config}, nil
-}
+// Request is a request of a node's daemon.
+type Request = v1alpha1.DrainRequest
 
 // Node has the data of a corev1.Node that a drain needs. The function ReadNode returns a Node.
 type Node struct {
@@ -60,9 +32,11 @@ type Node struct {
 	// in force. In this case, the daemon requests the same uncordon that was acknowledged before the drain. So no new
 	// acknowledgement is needed, but Bunsen's cordon for the drain still exists.
 	CalledOff bool
+	// Drained is the acknowledged drain, while it is the daemon's last request; otherwise the zero value.
+	Drained Request
 }
 
-// ReadNode reads a node. If Parse fails, ReadNode returns the error of Parse, and the Node without its Request.
+// ReadNode reads a node. The error is about the request, and the Node is then without its Request.
 func ReadNode(n *corev1.Node) (Node, error) {
 	a := n.Annotations
 	node := Node{
@@ -83,7 +57,11 @@ func ReadNode(n *corev1.Node) (Node, error) {
 			node.NotReadySince = c.LastTransitionTime.Time
 		}
 	}
-	request, err := Parse(a[v1alpha1.DesiredDrainAnnotation], a[v1alpha1.LastAppliedDrainAnnotation])
+	applied, ok := v1alpha1.ParseDrainRequest(a[v1alpha1.LastAppliedDrainAnnotation])
+	if ok && applied.Verb == v1alpha1.DrainVerb && applied.String() == asked {
+		node.Drained = applied
+	}
+	request, err := v1alpha1.PendingDrain(asked, a[v1alpha1.LastAppliedDrainAnnotation])
 	if err != nil {
 		return node, fmt.Errorf("node %s: %w", n.Name, err)
 	}
@@ -98,6 +76,15 @@ func (n Node) Rest() Change {
 		return Uncordon(n.Cordoned)
 	}
 	return Tidy(n.Cordoned)
+}
+
+// Withdraw returns the value of lastAppliedDrain for a node that somebody uncordoned after its drain was acknowledged;
+// false for another node. New pods may run on such a node, so the daemon must request another drain.
+func (n Node) Withdraw() (lastApplied string, undone bool) {
+	if n.Drained.Verb == "" || n.Cordoned.Unschedulable {
+		return "", false
+	}
+	return n.Drained.Undone().String(), true
 }
 
 // Acknowledge returns the value of lastAppliedDrain if a request is done. A drain is done if the pods are gone, and

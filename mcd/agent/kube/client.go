@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -23,6 +24,7 @@ import (
 )
 
 var (
+	nodes          = schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
 	machineConfigs        = mcfgv1.GroupVersion.WithResource("machineconfigs")
 	machineConfigurations = schema.GroupVersionResource{
 		Group: "operator.openshift.io", Version: "v1",
@@ -52,8 +54,7 @@ func New(config *rest.Config, node string) (*Client, error) {
 		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
 	return &Client{
-		node: node, nodes: core.Resource(schema.GroupVersionResource{Version: "v1", Resource: "nodes"}),
-		objects: objects,
+		node: node, nodes: core.Resource(nodes), objects: objects,
 	}, nil
 }
 
@@ -61,17 +62,20 @@ func New(config *rest.Config, node string) (*Client, error) {
 func (k *Client) Node(ctx context.Context) (report.Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
-	n, err := k.nodes.Get(ctx, k.node, metav1.GetOptions{})
+	n, err := k.objects.Resource(nodes).Get(ctx, k.node, metav1.GetOptions{})
 	if err != nil {
 		return report.Node{}, markUnreachable(err)
 	}
-	return assignmentOf(n), nil
+	assigned := assignmentOf(n)
+	// A value of another type counts as false, and the API server refuses it.
+	assigned.Unschedulable, _, _ = unstructured.NestedBool(n.Object, "spec", "unschedulable")
+	return assigned, nil
 }
 
 // assignmentOf reads the annotations of a Node that the protocol uses.
-func assignmentOf(n *metav1.PartialObjectMetadata) report.Node {
-	a := report.NodeOf(n.Annotations)
-	a.UID = string(n.UID)
+func assignmentOf(n metav1.Object) report.Node {
+	a := report.NodeOf(n.GetAnnotations())
+	a.UID = string(n.GetUID())
 	return a
 }
 

@@ -32,6 +32,8 @@ type Task struct {
 	Before health.Before `json:"before"`
 	// Attempt counts how often the steps of this task were started.
 	Attempt int `json:"attempt,omitempty"`
+	// Drain is the request of the drain that the last attempt used; "" if none needed a drain.
+	Drain string `json:"drain,omitempty"`
 	// Checks counts the health checks of this attempt that started and did not end.
 	Checks int `json:"looks,omitempty"`
 }

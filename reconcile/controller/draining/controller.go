@@ -104,9 +104,19 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, r.uncordon(ctx, n, node)
 	default:
 		r.forget(n.Name)
-		return reconcile.Result{}, r.write(ctx, n, node.Rest(), func(_ drain.Cordoned, a map[string]string) {
+		undone, isUndone := node.Withdraw()
+		err := r.write(ctx, n, node.Rest(), func(_ drain.Cordoned, a map[string]string) {
 			removeProgress(a)
+			if isUndone {
+				a[v1alpha1.LastAppliedDrainAnnotation] = undone
+			}
 		})
+		if err == nil && isUndone {
+			r.Events.Send(kube.Event{Object: n, Warning: true, Reason: "DrainUndone", Action: "Drain", Note: fmt.Sprintf(
+				"somebody uncordoned the node after it was drained for %s; it is drained again before its next update",
+				node.Drained.Config)})
+		}
+		return reconcile.Result{}, err
 	}
 }
 

@@ -416,6 +416,22 @@ func TestDraining(t *testing.T) {
 			controllertest.Equal(t, "the node", w.shown(),
 				`cordoned=false for="" applied=uncordon-v0 started="" status=""`)
 		},
+		"a drain that somebody undoes counts no more, and the node stays as it is until the daemon asks again": func(
+			t *testing.T, w *drainWorld, r *draining.Controller, s *podServer,
+		) {
+			s.end("web")
+			w.drain(r)
+			controllertest.Modify(w.Cluster, w.Node("n0"), func(n *corev1.Node) { n.Spec.Unschedulable = false })
+			w.drain(r)
+			w.drain(r)
+			controllertest.Equal(t, "the node", w.shown(),
+				`cordoned=false for="" applied=undone-v1 started="" status=""`)
+			controllertest.Contains(t, "the events", strings.Join(w.Events.Lines, "\n"), "Warning DrainUndone")
+			w.ask("drain-v1_1")
+			w.drain(r)
+			controllertest.Equal(t, "the node", w.shown(),
+				`cordoned=true for="v1" applied=drain-v1_1 started="" status=""`)
+		},
 		"nothing asked, nothing written": func(t *testing.T, w *drainWorld, r *draining.Controller, _ *podServer) {
 			w.ask("uncordon-v0")
 			w.drain(r)

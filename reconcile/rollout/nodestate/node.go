@@ -271,10 +271,9 @@ func readStep(a map[string]string) Step {
 		Rebooting:   a[v1alpha1.PostConfigActionAnnotation] == "Rebooting",
 	}
 	s.DrainStarted = ParseTime(a[v1alpha1.DrainStartedAnnotation])
-	if asked := a[v1alpha1.DesiredDrainAnnotation]; asked != a[v1alpha1.LastAppliedDrainAnnotation] {
-		s.Draining = hasVerb(asked, v1alpha1.DrainVerb)
-		s.Uncordoning = hasVerb(asked, v1alpha1.UncordonVerb)
-	}
+	// A request in another form is no request: the controller reports it.
+	asked, _ := v1alpha1.PendingDrain(a[v1alpha1.DesiredDrainAnnotation], a[v1alpha1.LastAppliedDrainAnnotation])
+	s.Draining, s.Uncordoning = asked.Verb == v1alpha1.DrainVerb, asked.Verb == v1alpha1.UncordonVerb
 	if s.Draining {
 		s.HeldUpSince = heldUp(a[v1alpha1.DrainReportAnnotation], s.DrainStarted)
 	}
@@ -298,10 +297,6 @@ func heldUp(report string, began time.Time) time.Time {
 		}
 	}
 	return time.Time{}
-}
-
-func hasVerb(request, verb string) bool {
-	return len(request) > len(verb) && request[:len(verb)] == verb && request[len(verb)] == '-'
 }
 
 func readMarks(n *corev1.Node) Marks {
