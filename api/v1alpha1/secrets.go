@@ -67,8 +67,11 @@ const (
 	SecretNotFound = "NotFound"
 	// SecretNotForPool says that the object does not list the pool.
 	SecretNotForPool = "NotForPool"
-	// SecretNoKey says that the server has no age key for an encrypted file.
+	// SecretNoKey says that the server has no key for an encrypted file.
 	SecretNoKey = "NoKey"
+	// SecretKeyService says that the server's key service did not decrypt the data key of a file. The server asks
+	// again.
+	SecretKeyService = "KeyService"
 	// SecretNotDecrypted says that an encrypted file is damaged or was changed without its key.
 	SecretNotDecrypted = "NotDecrypted"
 	// SecretTooLarge says that the resolved contents exceed a limit.

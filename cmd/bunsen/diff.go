@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 
@@ -18,6 +19,7 @@ func diffCommand() *cobra.Command {
 	var form cli.Output
 	var exitCode bool
 	var ageKeys []string
+	var service secrets.KeyService
 	cmd := &cobra.Command{
 		Use: "diff [BASE [HEAD]]", Short: "Show what a change does to nodes: contents, actions, reboots",
 		GroupID: "offline",
@@ -33,7 +35,8 @@ only argument is HEAD.
 
 With your age key, bunsen also shows what changed encrypted files decrypt to. Name the key with --age-key. On a
 terminal, bunsen also takes it from SOPS_AGE_KEY, SOPS_AGE_KEY_FILE or sops/age/keys.txt in your configuration
-directory. Markdown and JSON, which are for others, never show decrypted values.
+directory. For keys of other kinds, name your own sops keyservice with --key-service, and each key for which it may be
+asked with --key-service-key. Markdown and JSON, which are for others, never show decrypted values.
 
 bunsen estimates the duration if it knows the number of nodes: from --cluster, or from --nodes.
 
@@ -59,7 +62,7 @@ Exit codes: 0 no change, 1 differences in rendered configs or in objects of clus
 				return err
 			}
 			var err error
-			if c.Decrypt, err = decrypter(ageKeys, form.Form); err != nil {
+			if c.Decrypt, err = decrypter(cmd.Context(), ageKeys, service, form.Form); err != nil {
 				return cli.Invalid(err)
 			}
 			base, head, err := c.Arguments(cmd.Context(), args)
@@ -84,23 +87,27 @@ Exit codes: 0 no change, 1 differences in rendered configs or in objects of clus
 	cmd.Flags().StringVar(&key, "key", "", compare.KeyHelp)
 	cmd.Flags().StringSliceVar(&ageKeys, "age-key", nil, "files with age keys: show what encrypted files decrypt "+
 		"to; on a terminal, the keys that sops reads are used without it")
+	service.AddFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&exitCode, "exit-code", true, "exit with 1 if there are differences")
 	return cmd
 }
 
 // decrypter returns what decrypts files for the user: the keys of files, or on a terminal those that sops reads. It
 // returns nil for output that others may read, such as that of CI.
-func decrypter(files []string, form string) (func(format string, body []byte) ([]byte, error), error) {
+func decrypter(ctx context.Context, files []string, service secrets.KeyService, form string,
+) (func(format string, body []byte) ([]byte, error), error) {
 	const text = "text"
+	given := len(files) > 0 || service.Address != "" || len(service.Keys) > 0
 	switch {
-	case form != text && len(files) > 0:
-		return nil, fmt.Errorf("--age-key shows secrets, and the output %s is for others: use -o %s", form, text)
-	case len(files) > 0:
-		return secrets.Decrypter(files)
+	case form != text && given:
+		return nil, fmt.Errorf("--age-key and --key-service show secrets, and the output %s is for others: use -o %s",
+			form, text)
+	case given:
+		return secrets.Decrypter(ctx, files, service)
 	case form != text || !term.IsTerminal(int(os.Stdout.Fd())) || os.Getenv("CI") != "":
 		return nil, nil
 	}
-	decrypt, err := secrets.Decrypter(nil)
+	decrypt, err := secrets.Decrypter(ctx, nil, service)
 	if err != nil { // the user has no key here
 		return nil, nil
 	}

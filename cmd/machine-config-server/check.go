@@ -72,6 +72,7 @@ func (f flags) checkAlone(given func(string) bool) (bad []error) {
 		{f.from.cluster(), []string{"join-server"}, "needs a cluster, where the server creates bootstrap tokens: remove it, or --from-dir and --from-git"},
 		{f.from.cluster(), []string{"tls-secret"}, "needs a cluster: set --cert-dir"},
 		{f.from.cluster(), []string{"name"}, "needs a cluster: remove it"},
+		{f.from.cluster(), []string{"key-service", "key-service-key"}, "needs a cluster, because without one the server decrypts no files: remove it"},
 		{f.extra.server != "", []string{"join-ca"}, "is the CA of --join-server: set --join-server"},
 	} {
 		for _, flag := range rule.flags {
@@ -112,7 +113,7 @@ func (f flags) checkValues(given func(string) bool) (bad []error) {
 	if f.tls.grace < 0 {
 		bad = append(bad, fmt.Errorf("--grace is a duration such as 1m, not %s", f.tls.grace))
 	}
-	return bad
+	return append(bad, f.keyService.check()...)
 }
 
 // maxContentCache is the largest --content-cache: 1 PiB.

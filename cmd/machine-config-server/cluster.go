@@ -63,9 +63,13 @@ func (p *program) inCluster(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	keys, err := p.keyService.decrypters()
+	if err != nil {
+		return err
+	}
 	resolved, err := secretsfollow.New(config, secretsfollow.Options{
-		Pools: api.NodePools, NewDecrypt: newDecrypt,
-		Log: p.log,
+		Pools: api.NodePools, NewDecrypt: keys.forKeys,
+		Log: p.log, Now: time.Now,
 	})
 	if err != nil {
 		return err

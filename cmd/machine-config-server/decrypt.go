@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 
@@ -9,12 +10,20 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/sops"
+	"github.com/bunsen-os/bunsen/internal/sops/keyservice"
 	"github.com/bunsen-os/bunsen/mcs/secrets"
 )
 
-// newDecrypt returns a function that decrypts files of SOPS with age keys. The error counts the texts that are no keys;
-// it does not show them.
-func newDecrypt(keys [][]byte) (secrets.Decrypt, error) {
+// decrypters makes functions that decrypt files of SOPS.
+type decrypters struct {
+	// service is asked for the keys that are allowed; nil if there is none.
+	service *keyservice.Client
+	allowed []string
+}
+
+// forKeys returns a function that decrypts files of SOPS with age keys, and with the key service until the context
+// ends. The error counts the texts that are no keys; it does not show them.
+func (d decrypters) forKeys(ctx context.Context, keys [][]byte) (secrets.Decrypt, error) {
 	var identities []age.Identity
 	invalid := 0
 	for _, text := range keys {
@@ -25,9 +34,19 @@ func newDecrypt(keys [][]byte) (secrets.Decrypt, error) {
 		}
 		identities = append(identities, parsed...)
 	}
+	with := sops.Keys{Age: identities}
+	if d.service != nil {
+		with.Service = &sops.Service{
+			Ask: d.service.Round(ctx), Allowed: d.allowed,
+			AllowedIn: "the flag --key-service-key of machine-config-server",
+		}
+	}
 	decrypt := func(format string, body []byte) ([]byte, error) {
-		plain, err := sops.Decrypt(format, body, identities...)
+		plain, err := with.Decrypt(format, body)
 		if missing := new(sops.MissingKeyError); errors.As(err, &missing) {
+			if missing.Asked {
+				return nil, fmt.Errorf("%w: %w", secrets.ErrKeyService, err)
+			}
 			return nil, fmt.Errorf("%w: %w", secrets.ErrNoKey, err)
 		}
 		return plain, err
@@ -37,4 +56,33 @@ func newDecrypt(keys [][]byte) (secrets.Decrypt, error) {
 			"a key, AGE-SECRET-KEY-…", invalid, len(keys), v1alpha1.ServerNamespace, v1alpha1.AgeKeysSecret)
 	}
 	return decrypt, nil
+}
+
+// decrypters returns what decrypts files with the key service of the flags, if they name one.
+func (f keyServiceFlags) decrypters() (decrypters, error) {
+	if f.address == "" {
+		return decrypters{}, nil
+	}
+	client, err := keyservice.New(f.address)
+	if err != nil {
+		return decrypters{}, fmt.Errorf("reading --key-service: %w", err)
+	}
+	return decrypters{client, f.keys}, nil
+}
+
+// check returns all errors in the flags.
+func (f keyServiceFlags) check() (bad []error) {
+	if _, err := f.decrypters(); err != nil {
+		bad = append(bad, err)
+	}
+	if (f.address == "") != (len(f.keys) == 0) {
+		bad = append(bad, errors.New("--key-service and --key-service-key belong together: where the key service is, "+
+			"and the keys for which it may be asked"))
+	}
+	for _, key := range f.keys {
+		if err := sops.ParseAllowed(key); err != nil {
+			bad = append(bad, fmt.Errorf("reading --key-service-key: %w", err))
+		}
+	}
+	return bad
 }

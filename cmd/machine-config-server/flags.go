@@ -22,6 +22,8 @@ type flags struct {
 	extra  extraFlags
 	serve  string
 	name   string
+
+	keyService keyServiceFlags
 }
 
 // fromFlags select the source of configs and tokens.
@@ -54,6 +56,12 @@ type accessFlags struct {
 	secrets, clientCA string
 	from              []string
 	audit             string
+}
+
+// keyServiceFlags select the key service of SOPS, and the keys for which it may be asked.
+type keyServiceFlags struct {
+	address string
+	keys    []string
 }
 
 // limitFlags limit the requests of clients.
@@ -169,6 +177,11 @@ func (f *flags) configs() *pflag.FlagSet {
 		"directory FILE.d. It uses the mirrors for files with oci:// addresses")
 	s.StringVar(&x.contentRegistry, "content-registry", "", "`repository` with the large files of configs: the value "+
 		"of the controller's flag --content-registry")
+	k := &f.keyService
+	s.StringVar(&k.address, "key-service", "", "`address` of sops keyservice on this host, unix:///PATH or "+
+		"tcp://127.0.0.1:PORT, for encrypted files\nwithout an age key of this server")
+	s.StringArrayVar(&k.keys, "key-service-key", nil, "`key` for which the key service may be asked, such as \"kms "+
+		"arn:aws:kms:…\", as messages name it; may be repeated")
 	s.StringArrayVar(&x.daemons, "daemon", nil, "`file` with the binary of machine-config-daemon, for machines whose "+
 		"pointer config installs it from this\nserver; may be repeated, once for each architecture")
 	return s

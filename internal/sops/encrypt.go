@@ -132,7 +132,7 @@ func (w Writer) Replace(format string, encrypted, contents []byte, identities ..
 		texts = append(texts, l.Value)
 		return l.Value, nil
 	})
-	key, err := decrypt(old, identities)
+	key, err := Keys{Age: identities}.decrypt(old)
 	if err != nil {
 		return nil, fmt.Errorf("changing a file of SOPS: %w", err)
 	}
@@ -159,8 +159,9 @@ func onlyAge(m document.Metadata) error {
 	for _, g := range m.Groups {
 		for _, r := range g {
 			if r.Kind != "age" {
-				return fmt.Errorf("the file is also for %s, and Bunsen writes keys of age only; change it with the "+
-					"program sops", r)
+				return fmt.Errorf(
+					"the file is also for %s, and Bunsen writes keys of age only; use `sops edit`, `sops "+
+						"rotate -i` or `sops updatekeys` with the file", r)
 			}
 		}
 	}
@@ -177,7 +178,7 @@ func (w Writer) Rotate(format string, encrypted []byte, p Policy, identities ...
 	if err = onlyAge(d.Metadata); err != nil {
 		return nil, fmt.Errorf("rotating the data key: %w", err)
 	}
-	if _, err = decrypt(d, identities); err != nil {
+	if _, err = (Keys{Age: identities}).decrypt(d); err != nil {
 		return nil, fmt.Errorf("rotating the data key: %w", err)
 	}
 	p.Rules = d.Metadata.Rules

@@ -2,9 +2,11 @@ package sops
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"filippo.io/age"
@@ -37,7 +39,38 @@ func Recipient(id age.Identity) string {
 	return ""
 }
 
-// MissingKeyError says that no given identity can decrypt a file.
+// Keys decrypt the data keys of files.
+type Keys struct {
+	Age []age.Identity
+	// Service is asked for the data keys that no age key decrypts; nil if there is none.
+	Service *Service
+}
+
+// Service is a key service, and what it may be asked for.
+type Service struct {
+	// Ask decrypts a data key, or a part of it, for a recipient.
+	Ask func(document.Recipient) ([]byte, error)
+	// Allowed are the recipients for which it is asked, as Recipient.String returns them. A file may name any key, and
+	// whoever wrote the file must not choose what the service decrypts, or where it sends its credentials.
+	Allowed []string
+	// AllowedIn says where the user adds a recipient to Allowed.
+	AllowedIn string
+}
+
+// ParseAllowed checks a text of Service.Allowed.
+func ParseAllowed(text string) error {
+	kind, name, _ := strings.Cut(text, " ")
+	if strings.HasPrefix(text, "age1") && name == "" {
+		return nil
+	}
+	if kind == "age" || !document.IsKind(kind) || strings.TrimSpace(name) != name || name == "" {
+		return fmt.Errorf("%q is no key: it begins with pgp, kms, gcp_kms, azure_kv, hc_vault or hckms, and goes on "+
+			"with what the file names, such as `kms arn:aws:kms:…`", text)
+	}
+	return nil
+}
+
+// MissingKeyError says that no given key can decrypt a file.
 type MissingKeyError struct {
 	// Recipients of the file.
 	Recipients []string
@@ -45,9 +78,15 @@ type MissingKeyError struct {
 	Given []string
 	// Groups have a part of the data key each, Needed of them are needed, and Opened were decrypted.
 	Groups, Needed, Opened int
+	// Tried says for each recipient that the key service was or could be asked for why it did not decrypt the data key.
+	Tried []string
+	// Asked is true if the service was asked. It may answer differently later.
+	Asked bool
+	// NoService is true if a key service could decrypt the file, and there is none.
+	NoService bool
 }
 
-// Error names the recipients, and what was given instead.
+// Error names the recipients, and what was given and tried instead.
 func (e *MissingKeyError) Error() string {
 	given := "Bunsen has no age key"
 	if len(e.Given) > 0 {
@@ -58,40 +97,122 @@ func (e *MissingKeyError) Error() string {
 		parts = fmt.Sprintf(" (%d of its %d key groups are needed, and %d could be decrypted)", e.Needed, e.Groups,
 			e.Opened)
 	}
-	return fmt.Sprintf("the file is encrypted for %s, and %s%s; add the age key of one of them, or encrypt the file "+
-		"for another key", strings.Join(e.Recipients, ", "), given, parts)
+	text := fmt.Sprintf("the file is encrypted for %s, and %s%s; ", strings.Join(e.Recipients, ", "), given, parts)
+	switch {
+	case len(e.Tried) > 0:
+		return text + strings.Join(e.Tried, "; ")
+	case e.NoService:
+		return text + "add the age key of one of them, start a key service for the others, or encrypt the file for " +
+			"another key"
+	}
+	return text + "add the age key of one of them, or encrypt the file for another key"
 }
 
-// dataKey decrypts the key of all values.
-func dataKey(m document.Metadata, identities []age.Identity) ([]byte, error) {
+const (
+	// dataKeySize is the size in bytes of a data key. A part of one has a byte more, its place.
+	dataKeySize = 32
+	// maxAsked is how many recipients a file has at most if the key service is needed.
+	maxAsked = 20
+)
+
+// dataKey decrypts the key of all values: with age keys first, and then with the key service.
+func (k Keys) dataKey(m document.Metadata) ([]byte, error) {
+	size := dataKeySize
+	if len(m.Groups) > 1 {
+		size++
+	}
 	var parts [][]byte
 	var damaged []error
+	var closed [][]document.Recipient
 	for _, group := range m.Groups {
-		part, err := openGroup(group, identities)
-		damaged = append(damaged, err)
-		if part != nil {
+		part, err := openGroup(group, k.Age)
+		if part != nil && len(part) != size {
+			part, err = nil, fmt.Errorf("the data key has %d bytes, and not %d", len(part), size)
+		}
+		if damaged = append(damaged, err); part != nil {
 			parts = append(parts, part)
+		} else {
+			closed = append(closed, group)
 		}
 	}
 	if len(parts) < m.Threshold {
-		if err := errors.Join(damaged...); err != nil {
-			return nil, err
-		}
-		missing := &MissingKeyError{
-			Recipients: m.Recipients(), Groups: len(m.Groups), Needed: m.Threshold,
-			Opened: len(parts),
-		}
-		for _, id := range identities {
-			if r := Recipient(id); r != "" {
-				missing.Given = append(missing.Given, r)
+		missing := &MissingKeyError{Recipients: m.Recipients(), Groups: len(m.Groups), Needed: m.Threshold}
+		if parts = append(parts, k.ask(closed, m.Threshold-len(parts), size, missing)...); len(parts) < m.Threshold {
+			if err := errors.Join(damaged...); err != nil {
+				return nil, err
 			}
+			missing.Opened = len(parts)
+			for _, id := range k.Age {
+				if r := Recipient(id); r != "" {
+					missing.Given = append(missing.Given, r)
+				}
+			}
+			return nil, missing
 		}
-		return nil, missing
 	}
 	if len(m.Groups) == 1 {
 		return parts[0], nil
 	}
 	return combine(parts)
+}
+
+// ask has the key service decrypt the parts of groups until there are as many as needed. It adds to the error why not.
+func (k Keys) ask(groups [][]document.Recipient, needed, size int, missing *MissingKeyError) (parts [][]byte) {
+	all := slices.Concat(groups...)
+	if k.Service == nil {
+		missing.NoService = slices.ContainsFunc(all, func(r document.Recipient) bool { return r.Kind != "age" })
+		return nil
+	}
+	if len(all) > maxAsked {
+		missing.Tried = []string{
+			fmt.Sprintf("the key service was not asked, because the file has %d keys, and at most "+
+				"%d are allowed", len(all), maxAsked)}
+		return nil
+	}
+	for _, group := range groups {
+		if len(parts) == needed {
+			break
+		}
+		if part := k.askGroup(group, size, missing); part != nil {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+// askGroup has the key service decrypt the part of a group for the first recipient for which it can, or returns nil.
+func (k Keys) askGroup(group []document.Recipient, size int, missing *MissingKeyError) []byte {
+	for _, r := range inOrder(group) {
+		if !slices.Contains(k.Service.Allowed, r.String()) {
+			if r.Kind != "age" {
+				missing.Tried = append(missing.Tried, fmt.Sprintf("the key service was not asked for %q, because only "+
+					"its owner decides for which keys it is: if this key is yours, add that text to %s", r,
+					k.Service.AllowedIn))
+			}
+			continue
+		}
+		part, err := k.Service.Ask(r)
+		if err == nil && len(part) != size {
+			err = fmt.Errorf("it answered with %d bytes, and a data key has %d", len(part), size)
+		}
+		if err == nil {
+			return part
+		}
+		missing.Asked = true
+		missing.Tried = append(missing.Tried, fmt.Sprintf("the key service did not decrypt the data key for %q: %v", r,
+			err))
+	}
+	return nil
+}
+
+// kindOrder is the order in which the program sops tries keys.
+var kindOrder = []string{"age", "pgp", "kms", "gcp_kms", "hckms", "azure_kv", "hc_vault"}
+
+// inOrder returns recipients in the order in which the program sops tries them.
+func inOrder(group []document.Recipient) []document.Recipient {
+	return slices.SortedStableFunc(slices.Values(group), func(a, b document.Recipient) int {
+		return cmp.Compare(slices.Index(kindOrder, a.Kind), slices.Index(kindOrder, b.Kind))
+	})
 }
 
 // openGroup decrypts the part of a group with the first identity that can, or returns nil.
@@ -119,7 +240,7 @@ func openGroup(group []document.Recipient, identities []age.Identity) ([]byte, e
 
 // newDataKey creates a data key, and encrypts it for the recipients of the metadata.
 func (w Writer) newDataKey(m *document.Metadata) ([]byte, error) {
-	key := make([]byte, 32)
+	key := make([]byte, dataKeySize)
 	if _, err := io.ReadFull(w.Random, key); err != nil {
 		return nil, err
 	}

@@ -17,23 +17,28 @@ import (
 // version is the version of SOPS whose files this package writes.
 const version = "3.13.3"
 
-// Decrypt decrypts a file in one of the formats yaml, json, dotenv and binary. If no identity matches, the error
-// is a MissingKeyError. No error contains a value.
-func Decrypt(format string, body []byte, identities ...age.Identity) (out []byte, err error) {
+// Decrypt decrypts a file with age keys alone, as Keys.Decrypt does.
+func Decrypt(format string, body []byte, identities ...age.Identity) ([]byte, error) {
+	return Keys{Age: identities}.Decrypt(format, body)
+}
+
+// Decrypt decrypts a file in one of the formats yaml, json, dotenv and binary. If no key matches, the error is a
+// MissingKeyError. No error contains a value.
+func (k Keys) Decrypt(format string, body []byte) (out []byte, err error) {
 	defer document.Recover(&err)
 	d, err := document.Parse(document.Format(format), body)
 	if err != nil {
 		return nil, fmt.Errorf("decrypting a file of SOPS: %w", err)
 	}
-	if _, err = decrypt(d, identities); err != nil {
+	if _, err = k.decrypt(d); err != nil {
 		return nil, fmt.Errorf("decrypting a file of SOPS: %w", err)
 	}
 	return d.Plain()
 }
 
 // decrypt decrypts the values of a document in place, and returns the data key.
-func decrypt(d document.Document, identities []age.Identity) ([]byte, error) {
-	key, err := dataKey(d.Metadata, identities)
+func (k Keys) decrypt(d document.Document) ([]byte, error) {
+	key, err := k.dataKey(d.Metadata)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -49,8 +50,9 @@ func nodeSecrets(t *testing.T, p *plane) {
 	server := func() *follow.Follower {
 		t.Helper()
 		f, err := follow.New(p.server, follow.Options{
-			Pools: c.NodePools,
-			Log:   slog.New(slog.NewTextHandler(&said, nil)), NewDecrypt: func([][]byte) (mcssecrets.Decrypt, error) {
+			Pools: c.NodePools, Now: time.Now,
+			Log: slog.New(slog.NewTextHandler(&said, nil)), NewDecrypt: func(context.Context,
+				[][]byte) (mcssecrets.Decrypt, error) {
 				return nil, nil
 			},
 		})

@@ -12,16 +12,24 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/api/secretref"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// Decrypt decrypts a file of a format, one of secretref.Formats. The error wraps ErrNoKey if no key fits, and contains
-// nothing of the file's values.
+// Decrypt decrypts a file of a format, one of secretref.Formats. The error wraps ErrNoKey if no key fits, and
+// ErrKeyService if the key service may decrypt the file later. It contains nothing of the file's values.
 type Decrypt func(format string, body []byte) ([]byte, error)
 
-// ErrNoKey says that none of the server's keys decrypts a file.
-var ErrNoKey = errors.New("no age key of the server decrypts it")
+var (
+	// ErrNoKey says that none of the server's keys decrypts a file.
+	ErrNoKey = errors.New("no key of the server decrypts it")
+	// ErrKeyService says that the key service was asked in vain. It may answer differently later.
+	ErrKeyService = errors.New("the key service is asked again later")
+)
+
+// maxMessage is how many characters of an error of a file are published. The file decides how many keys it names.
+const maxMessage = 4000
 
 // Config is a rendered config with unresolved files.
 type Config struct {
@@ -97,12 +105,15 @@ func (c Config) contents(f secretref.File, objects Objects, decrypt Decrypt) ([]
 			return plain, nil
 		}
 		reason := v1alpha1.SecretNotDecrypted
-		if errors.Is(err, ErrNoKey) {
+		switch {
+		case errors.Is(err, ErrKeyService):
+			reason = v1alpha1.SecretKeyService
+		case errors.Is(err, ErrNoKey):
 			reason = v1alpha1.SecretNoKey
 		}
 		return nil, []v1alpha1.SecretProblem{{
 			Path: f.Path, Reason: reason,
-			Message: fmt.Sprintf("decrypting file %s: %v", f.Path, err),
+			Message: safetext.Short(fmt.Sprintf("decrypting file %s: %v", f.Path, err), maxMessage),
 		}}
 	}
 	var bad []v1alpha1.SecretProblem

@@ -26,6 +26,9 @@ func (o Options) Edit(ctx context.Context, file string) error {
 		return o.create(ctx, file)
 	}
 	format, body, err := open(file)
+	if err == nil {
+		err = checkAge(file, format, body, "edit")
+	}
 	if err != nil {
 		return err
 	}

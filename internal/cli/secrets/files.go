@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/renameio/v2"
 
+	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/internal/sops"
 	"github.com/bunsen-os/bunsen/internal/sops/document"
 	"github.com/bunsen-os/bunsen/internal/sops/rules"
@@ -146,6 +147,22 @@ func open(file string) (format string, body []byte, err error) {
 	return string(found), body, nil
 }
 
+// checkAge refuses a file that is also for keys of other kinds than age, which Bunsen cannot write, and says which
+// command of sops does it.
+func checkAge(file, format string, body []byte, command string) error {
+	d, err := document.Parse(document.Format(format), body)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	for _, r := range slices.Concat(d.Metadata.Groups...) {
+		if r.Kind != "age" {
+			return fmt.Errorf("%s is also for %s, and Bunsen writes keys of age only: type `sops %s %s`, or `sops "+
+				"updatekeys %s` to follow its creation rule", file, safetext.OneLine(r.String()), command, file, file)
+		}
+	}
+	return nil
+}
+
 // Decrypt writes the decrypted file to the output.
 func (o Options) Decrypt(out io.Writer, file string) error {
 	format, body, err := open(file)
@@ -157,6 +174,9 @@ func (o Options) Decrypt(out io.Writer, file string) error {
 		return err
 	}
 	plain, err := sops.Decrypt(format, body, ids...)
+	if missing := new(sops.MissingKeyError); errors.As(err, &missing) && missing.NoService {
+		return fmt.Errorf("%s: %w; or type `sops decrypt %s`", file, err, file)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
@@ -177,6 +197,9 @@ func (o Options) Rotate(out io.Writer, files []string) error {
 
 func (o Options) rotate(out io.Writer, file string) error {
 	format, body, err := open(file)
+	if err == nil {
+		err = checkAge(file, format, body, "rotate -i")
+	}
 	if err != nil {
 		return err
 	}

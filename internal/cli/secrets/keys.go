@@ -2,6 +2,7 @@ package secrets
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,8 +14,10 @@ import (
 	"time"
 
 	"filippo.io/age"
+	"github.com/spf13/pflag"
 
 	"github.com/bunsen-os/bunsen/internal/sops"
+	"github.com/bunsen-os/bunsen/internal/sops/keyservice"
 	"github.com/bunsen-os/bunsen/source/git"
 )
 
@@ -79,14 +82,55 @@ func ignore(file string) (text string, err error) {
 	return ", which git ignores: the line *" + keyEnding + " is new in " + list, nil
 }
 
+// KeyService is a key service of SOPS, and the keys for which it may be asked.
+type KeyService struct {
+	Address string
+	Keys    []string
+}
+
+// AddFlags adds the flags of a key service.
+func (k *KeyService) AddFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&k.Address, "key-service", "", "`address` of your sops keyservice, unix:///PATH or "+
+		"tcp://127.0.0.1:PORT, for encrypted files without an age key of yours")
+	flags.StringArrayVar(&k.Keys, "key-service-key", nil, "`key` for which the key service may be asked, such as "+
+		"\"kms arn:aws:kms:…\"; may be repeated")
+}
+
+// service returns the service; nil if there is none.
+func (k KeyService) service(ctx context.Context) (*sops.Service, error) {
+	if (k.Address == "") != (len(k.Keys) == 0) {
+		return nil, errors.New(
+			"--key-service and --key-service-key belong together: where the key service is, and the " +
+				"keys for which it may be asked")
+	}
+	if k.Address == "" {
+		return nil, nil
+	}
+	for _, key := range k.Keys {
+		if err := sops.ParseAllowed(key); err != nil {
+			return nil, fmt.Errorf("reading --key-service-key: %w", err)
+		}
+	}
+	client, err := keyservice.New(k.Address)
+	if err != nil {
+		return nil, fmt.Errorf("reading --key-service: %w", err)
+	}
+	return &sops.Service{Ask: client.Round(ctx), Allowed: k.Keys, AllowedIn: "the flag --key-service-key"}, nil
+}
+
 // Decrypter returns a function that decrypts files with the user's age keys: those of files, or those that the program
-// sops would read.
-func Decrypter(files []string) (func(format string, body []byte) ([]byte, error), error) {
-	ids, err := identities(files)
+// sops would read. With a key service, the user needs no age key.
+func Decrypter(ctx context.Context, files []string, service KeyService,
+) (func(format string, body []byte) ([]byte, error), error) {
+	asked, err := service.service(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return func(format string, body []byte) ([]byte, error) { return sops.Decrypt(format, body, ids...) }, nil
+	ids, err := identities(files)
+	if err != nil && (asked == nil || len(files) > 0) {
+		return nil, err
+	}
+	return sops.Keys{Age: ids, Service: asked}.Decrypt, nil
 }
 
 // identities reads the user's age keys: the files of flags, or what the program sops would read.

@@ -70,6 +70,10 @@ func problemAction(p v1alpha1.SecretProblem, pool string) string {
 	case p.Reason == v1alpha1.SecretNoKey:
 		return fmt.Sprintf("kubectl -n %s edit secret %s   # add the age key, or add a public key of the server with "+
 			"`bunsen secret rotate` and push", v1alpha1.ServerNamespace, v1alpha1.AgeKeysSecret)
+	case p.Reason == v1alpha1.SecretKeyService:
+		return fmt.Sprintf("kubectl -n %s logs -l app.kubernetes.io/name=machine-config-server --all-containers  "+
+			" # the "+
+			"key service beside the server; the server asks it again by itself", v1alpha1.ServerNamespace)
 	case p.Reason == v1alpha1.SecretNotDecrypted:
 		return explain + "   # the encrypted file; restore it from git, or encrypt it again, and push"
 	case p.Reason == v1alpha1.SecretTooLarge:

@@ -112,9 +112,13 @@ func (c *checker) file(file string) {
 	format, encrypted := document.Detect(file, body)
 	switch {
 	case !encrypted && rule.Path != nil: // a rule without a path is a default, which selects documents too
+		command := "bunsen secret encrypt"
+		if len(rule.Foreign) > 0 {
+			command = "sops encrypt -i"
+		}
 		c.add(transpile.Entry{Rule: ruleClear, File: file, Message: fmt.Sprintf("a creation rule of %s says that "+
-			"this file is encrypted, and it is not: run `bunsen secret encrypt %s`. Then replace its secrets, "+
-			"because git keeps the earlier content", rules.File, file)})
+			"this file is encrypted, and it is not: run `%s %s`. Then replace its secrets, because git keeps the "+
+			"earlier content", rules.File, command, file)})
 	case encrypted:
 		c.recipients(file, rule, format, body)
 	}
@@ -139,9 +143,14 @@ func (c *checker) recipients(file string, rule rules.Rule, format document.Forma
 	}
 	has, want := d.Metadata.Recipients(), rule.Recipients()
 	if more := less(has, want); len(more) > 0 {
+		command := fmt.Sprintf("bunsen secret rotate %s --remove %s", file, strings.Join(more, ","))
+		if slices.ContainsFunc(slices.Concat(d.Metadata.Groups...), func(r document.Recipient) bool {
+			return r.Kind != "age"
+		}) {
+			command = "sops updatekeys " + file
+		}
 		c.add(transpile.Entry{Rule: ruleRecipients, File: file, Message: fmt.Sprintf("%s can read the file, and its "+
-			"creation rule does not name it: run `bunsen secret rotate %s --remove %s`, and replace the secrets",
-			strings.Join(more, ", "), file, strings.Join(more, ","))})
+			"creation rule does not name it: run `%s`, and replace the secrets", strings.Join(more, ", "), command)})
 	}
 	if more := less(want, has); len(more) > 0 {
 		c.add(transpile.Entry{Rule: ruleRecipients, File: file, Message: fmt.Sprintf("its creation rule names %s, "+

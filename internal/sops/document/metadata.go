@@ -4,17 +4,20 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Recipient is one holder of a key that can read a file, or a part of its data key.
 type Recipient struct {
 	// Kind is the list in SOPS's metadata: "age", "pgp", "kms" and others.
 	Kind string
-	// Name is the public key or the name of the key.
+	// Name is the public key or the name of the key. Several words name it completely: where the key is, and what a
+	// key service uses for it, such as a role.
 	Name string
 	// Encrypted is the data key, or a part of it, for this recipient.
 	Encrypted string
@@ -83,6 +86,82 @@ var recipientNames = map[string][]string{
 	"age": {"recipient"}, "pgp": {"fp"}, "kms": {"arn"}, "gcp_kms": {"resource_id"},
 	"azure_kv": {"vault_url", "name", "version"}, "hc_vault": {"vault_address", "engine_path", "key_name"},
 	"hckms": {"key_id"},
+}
+
+// IsKind reports whether SOPS has recipients of a kind.
+func IsKind(kind string) bool { return recipientNames[kind] != nil }
+
+// The words in the name of a key of AWS that follow its ARN. An entry of the context is encoded as in a URL.
+const (
+	roleWord    = "role="
+	profileWord = "profile="
+	contextWord = "context:"
+)
+
+// Key is a recipient in the terms of a key service.
+type Key struct {
+	// Fields are those of the key's kind, in the order of the metadata: one for most kinds; the address, name and
+	// version of a key of Azure; the address, path and name of one of Vault.
+	Fields []string
+	// Role, Profile and Context are those of a key of AWS.
+	Role, Profile string
+	Context       map[string]string
+}
+
+// Key returns what the name says.
+func (r Recipient) Key() Key {
+	fields := recipientNames[r.Kind]
+	if len(fields) == 1 && r.Kind != "kms" {
+		return Key{Fields: []string{r.Name}}
+	}
+	words := strings.Split(r.Name, " ")
+	k := Key{Fields: make([]string, len(fields)), Context: map[string]string{}}
+	for _, word := range words[copy(k.Fields, words):] {
+		if role, is := strings.CutPrefix(word, roleWord); is {
+			k.Role = role
+		} else if profile, is := strings.CutPrefix(word, profileWord); is {
+			k.Profile = profile
+		} else if entry, is := strings.CutPrefix(word, contextWord); is {
+			of, _ := url.ParseQuery(entry) // name wrote it
+			for key := range of {
+				k.Context[key] = of.Get(key)
+			}
+		}
+	}
+	return k
+}
+
+// name returns the name of a recipient. Equal names are the same key, asked in the same way: no field of a name of
+// several words has a space.
+func (f *fields) name(kind string) string {
+	var words []string
+	for _, field := range recipientNames[kind] {
+		words = append(words, f.text(field))
+	}
+	if kind == "kms" {
+		for _, option := range []struct{ word, field string }{{roleWord, "role"}, {profileWord, "aws_profile"}} {
+			if value := f.text(option.field); value != "" {
+				words = append(words, option.word+value)
+			}
+		}
+		if context, ok := f.branch.get("context").(Branch); ok {
+			in := fields{branch: context}
+			var entries []string
+			for _, it := range context {
+				key, _ := it.Key.(string)
+				entries = append(entries, contextWord+url.Values{key: {in.text(key)}}.Encode())
+			}
+			slices.Sort(entries)
+			words = append(words, entries...)
+			f.problems = append(f.problems, in.problems...)
+		}
+	}
+	for _, word := range words {
+		if (len(words) > 1 || kind == "kms") && strings.ContainsFunc(word, unicode.IsSpace) {
+			f.problem("a key of %s has a space in its name", kind)
+		}
+	}
+	return strings.TrimRight(strings.Join(words, " "), " ")
 }
 
 // extract removes the metadata from a document, and returns it.
@@ -237,12 +316,8 @@ func (f *fields) group(b Branch) []Recipient {
 		kind, _ := it.Key.(string)
 		for _, r := range in.list(kind) {
 			one := fields{branch: r}
-			var name []string
-			for _, field := range recipientNames[kind] {
-				name = append(name, one.text(field))
-			}
-			if len(name) > 0 {
-				out = append(out, Recipient{kind, strings.Join(name, "/"), one.text("enc")})
+			if IsKind(kind) {
+				out = append(out, Recipient{kind, one.name(kind), one.text("enc")})
 			}
 			f.problems = append(f.problems, one.problems...)
 		}

@@ -27,6 +27,8 @@ const (
 	// configReads is how many rendered configs are read at a time. A pool may have thousands of configs of single
 	// nodes.
 	configReads = 8
+	// decryptTimeout is how long the files of all configs may wait for a key service. What is left is for later.
+	decryptTimeout = 10 * time.Second
 	// maxTexts is how many contents of files configs share.
 	maxTexts = 10_000
 )
@@ -35,9 +37,11 @@ const (
 type Options struct {
 	// Pools returns the pools of a node. The error is an *mcs.NotForNodeError if the cluster does not have the node.
 	Pools func(ctx context.Context, node string) ([]string, error)
-	// NewDecrypt returns a function that decrypts files with age keys, each of which is the text of one or more keys.
-	// The error says which keys cannot be read; the function uses the others.
-	NewDecrypt func(keys [][]byte) (secrets.Decrypt, error)
+	// NewDecrypt returns a function that decrypts files with age keys, each of which is the text of one or more keys,
+	// until the context ends. The error says which keys cannot be read; the function uses the others.
+	NewDecrypt func(ctx context.Context, keys [][]byte) (secrets.Decrypt, error)
+	// Now returns the time.
+	Now func() time.Time
 	// Log gets each problem once.
 	Log *slog.Logger
 }
@@ -55,6 +59,7 @@ type Follower struct {
 	texts    map[[sha256.Size]byte]secretref.Content // contents of files, by their digest
 	digest   string                                  // identifies everything from which the state follows
 	problems string                                  // the problems that were logged last
+	retry    retry                                   // when the key service is asked again
 
 	mu    sync.Mutex
 	state secrets.State // nil until it is known
@@ -133,15 +138,23 @@ func (f *Follower) resolve(ctx context.Context, configs []secrets.Config, in obj
 	next := f.state
 	f.mu.Unlock()
 	var keyProblem error
-	if next == nil || digest != f.digest {
+	if next == nil || digest != f.digest || f.retry.isDue(f.Now()) {
+		ctx, cancel := context.WithTimeout(ctx, decryptTimeout)
+		defer cancel()
 		var decrypt secrets.Decrypt
-		if decrypt, keyProblem = f.NewDecrypt(in.ageKeys); keyProblem != nil {
+		if decrypt, keyProblem = f.NewDecrypt(ctx, in.ageKeys); keyProblem != nil {
 			digest = "" // report the problem again after the next read
 		}
+		failed := false
 		next = secrets.Next(next, configs, secrets.Source{
-			Objects: in.objects, Decrypt: decrypt, Key: in.revisionKey,
-			Published: published.revisions,
+			Objects: in.objects, Key: in.revisionKey, Published: published.revisions,
+			Decrypt: func(format string, body []byte) ([]byte, error) {
+				plain, err := decrypt(format, body)
+				failed = failed || errors.Is(err, secrets.ErrKeyService)
+				return plain, err
+			},
 		})
+		f.retry = f.retry.after(failed, f.Now())
 	}
 	next = secrets.WithEarlier(next, published.revisions, in.recorded)
 	if err := f.api.publish(ctx, published, next); err != nil {
@@ -149,6 +162,26 @@ func (f *Follower) resolve(ctx context.Context, configs []secrets.Config, in obj
 	}
 	f.set(next, digest) // after publish, so that a node gets contents only when their revision is public
 	return keyProblem
+}
+
+// retry says when the key service is asked again after it failed.
+type retry struct {
+	wait time.Duration
+	at   time.Time // zero if it did not fail
+}
+
+// maxWait is the longest time until the key service is asked again.
+const maxWait = 5 * time.Minute
+
+func (r retry) isDue(now time.Time) bool { return !r.at.IsZero() && !now.Before(r.at) }
+
+// after returns the next time: each failure doubles the wait.
+func (r retry) after(failed bool, now time.Time) retry {
+	if !failed {
+		return retry{}
+	}
+	wait := min(max(2*r.wait, readInterval), maxWait)
+	return retry{wait, now.Add(wait)}
 }
 
 func (f *Follower) set(state secrets.State, digest string) {
