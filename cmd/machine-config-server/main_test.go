@@ -75,6 +75,8 @@ func TestFlagsThatCannotBeMeant(t *testing.T) {
 		{"--join-ca a", []string{"--join-ca is the CA of --join-server: set --join-server"}},
 		{"--join-server http://a:6443", []string{`--join-server is a URL such as https://api.example.com:6443, not "http://a:6443"`}},
 		{"--join-server api.example.com:6443", []string{`--join-server is a URL such as https://api.example.com:6443, not "api.example.com:6443"`}},
+		{"--from-dir a --open --key-service unix:///s --key-service-key pgp@A", []string{"--key-service needs a cluster, because without one the server decrypts no files: remove it", "--key-service-key needs a cluster, because without one the server decrypts no files: remove it", "reading --key-service-key: \"pgp@A\" is no key: it begins with pgp, kms, gcp_kms, azure_kv, hc_vault or hckms, and goes on with what the file names, such as `kms arn:aws:kms:…`"}},
+		{"--key-service tcp://10.0.0.1:5000", []string{"reading --key-service: a key service is at unix:///PATH, or at tcp://127.0.0.1:PORT, not at \"tcp://10.0.0.1:5000\": it has neither encryption nor authentication, so it must run on this host", "--key-service and --key-service-key belong together: where the key service is, and the keys for which it may be asked"}},
 		{"--serve latest", []string{`--serve is healthy or newest, not "latest"`}},
 		{"--secrets none", []string{`--secrets is bound or all, not "none"`}},
 		{"--tls-secret a", []string{`--tls-secret is a namespace and a name, as bunsen-system/machine-config-server-tls, not "a"`}},

@@ -166,7 +166,8 @@ func (k Keys) ask(groups [][]document.Recipient, needed, size int, missing *Miss
 	if len(all) > maxAsked {
 		missing.Tried = []string{
 			fmt.Sprintf("the key service was not asked, because the file has %d keys, and at most "+
-				"%d are allowed", len(all), maxAsked)}
+				"%d are allowed", len(all), maxAsked),
+		}
 		return nil
 	}
 	for _, group := range groups {

@@ -55,49 +55,65 @@ func TestTheKeyServiceIsAskedForListedKeysOnly(t *testing.T) {
 		passing bool
 	}{
 		"pgp comes before the others, as with the program": {
-			[]string{kmsGroup + pgpGroup}, listedPGP + "," + listedKMS, nil, listedPGP + "," + listedKMS,
+			[]string{kmsGroup + pgpGroup},
+			listedPGP + "," + listedKMS, nil, listedPGP + "," + listedKMS,
 			`did not decrypt the data key for "` + listedPGP + `": away; the key service did not decrypt the data key for "` + listedKMS + `": away`, true,
 		},
 		"a key that is not listed": {
-			[]string{pgpGroup}, listedKMS, nil, "",
+			[]string{pgpGroup},
+			listedKMS, nil, "",
 			`was not asked for "` + listedPGP + `", because only its owner decides for which keys it is: if this key is yours, add that text to the list`, false,
 		},
 		"the role of another account": {
-			[]string{strings.Replace(kmsGroup, "    enc", "    role: arn:aws:iam::9:role/x\n    enc", 1)}, listedKMS, nil, "",
+			[]string{strings.Replace(kmsGroup, "    enc", "    role: arn:aws:iam::9:role/x\n    enc", 1)},
+			listedKMS, nil, "",
 			`"` + listedKMS + ` role=arn:aws:iam::9:role/x"`, false,
 		},
 		"another profile of the service": {
-			[]string{strings.Replace(kmsGroup, "    enc", "    aws_profile: root\n    enc", 1)}, listedKMS, nil, "",
+			[]string{strings.Replace(kmsGroup, "    enc", "    aws_profile: root\n    enc", 1)},
+			listedKMS, nil, "",
 			`"` + listedKMS + ` profile=root"`, false,
 		},
 		"another context": {
-			[]string{strings.Replace(kmsGroup, "    enc", "    context:\n        for: other app\n    enc", 1)}, listedKMS, nil, "",
+			[]string{strings.Replace(kmsGroup, "    enc", "    context:\n        for: other app\n    enc", 1)},
+			listedKMS, nil, "",
 			`"` + listedKMS + ` context:for=other+app"`, false,
 		},
 		"another address of Vault": {
-			[]string{strings.Replace(vaultGroup, "vault.example", "attacker.example", 1)}, "hc_vault https://vault.example transit k", nil, "",
+			[]string{strings.Replace(vaultGroup, "vault.example", "attacker.example", 1)},
+			"hc_vault https://vault.example transit k", nil, "",
 			`"hc_vault https://attacker.example transit k"`, false,
 		},
 		"a name that could be divided in another way": {
-			[]string{strings.Replace(vaultGroup, "transit", "transit k", 1)}, "hc_vault https://vault.example transit k", nil, "",
+			[]string{strings.Replace(vaultGroup, "transit", "transit k", 1)},
+			"hc_vault https://vault.example transit k", nil, "",
 			"has a space in its name", false,
 		},
 		"more keys than a file may have": {[]string{many}, listedPGP, nil, "", "the file has 21 keys, and at most 20", false},
 		"an answer that is no data key": {
-			[]string{pgpGroup}, listedPGP, map[string]string{listedPGP: "short"}, listedPGP,
+			[]string{pgpGroup},
+			listedPGP,
+			map[string]string{listedPGP: "short"},
+			listedPGP,
 			"answered with 5 bytes, and a data key has 32", true,
 		},
 		"another data key": {
-			[]string{pgpGroup}, listedPGP, map[string]string{listedPGP: strings.Repeat("x", 32)}, listedPGP,
+			[]string{pgpGroup},
+			listedPGP,
+			map[string]string{listedPGP: strings.Repeat("x", 32)},
+			listedPGP,
 			"it was changed", false,
 		},
 		"a part of each group": {
-			[]string{pgpGroup, kmsGroup, vaultGroup}, listedPGP + "," + listedKMS + ",hc_vault https://vault.example transit k",
+			[]string{pgpGroup, kmsGroup, vaultGroup},
+			listedPGP + "," + listedKMS + ",hc_vault https://vault.example transit k",
 			map[string]string{listedPGP: strings.Repeat("x", 32) + "\x01", listedKMS: strings.Repeat("x", 32) + "\x02"},
 			listedPGP + "," + listedKMS, "it was changed", false,
 		},
 		"too few parts": {
-			[]string{pgpGroup, kmsGroup}, listedPGP, map[string]string{listedPGP: strings.Repeat("x", 32) + "\x01"},
+			[]string{pgpGroup, kmsGroup},
+			listedPGP,
+			map[string]string{listedPGP: strings.Repeat("x", 32) + "\x01"},
 			listedPGP, "(2 of its 2 key groups are needed, and 1 could be decrypted)", false,
 		},
 	} {

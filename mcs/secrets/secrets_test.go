@@ -52,6 +52,10 @@ func decrypt(_ string, body []byte) ([]byte, error) {
 	switch string(body) {
 	case "other key":
 		return nil, fmt.Errorf("%w: it is for age1other", ErrNoKey)
+	case "key service":
+		return nil, fmt.Errorf("%w: it does not answer", ErrKeyService)
+	case "many keys":
+		return nil, fmt.Errorf("%w: %s", ErrNoKey, strings.Repeat("age1other, ", 1e5))
 	case "damaged":
 		return nil, errors.New("its MAC does not match")
 	}
@@ -92,6 +96,8 @@ func TestWhatCannotBeResolved(t *testing.T) {
 		"a list of pools with shell code":    {"rendered-worker-1", secretref.TemplateURL("${secret:hostile/x}"), v1alpha1.SecretNotForPool, "hostile bunsen.dev/pools=infra,worker"},
 		"an unknown key of a foreign object": {"rendered-master-1", secretref.TemplateURL("${secret:registry/x}"), v1alpha1.SecretNotForPool, "is not for pool master"},
 		"a file for another key":             {"rendered-worker-1", secretref.SOPSURL("yaml", []byte("other key")), v1alpha1.SecretNoKey, "age1other"},
+		"a key service that is away":         {"rendered-worker-1", secretref.SOPSURL("yaml", []byte("key service")), v1alpha1.SecretKeyService, "asked again later: it does not answer"},
+		"a file for very many keys":          {"rendered-worker-1", secretref.SOPSURL("yaml", []byte("many keys")), v1alpha1.SecretNoKey, "age1other"},
 		"a damaged file":                     {"rendered-worker-1", secretref.SOPSURL("yaml", []byte("damaged")), v1alpha1.SecretNotDecrypted, "MAC"},
 		"too much":                           {"rendered-worker-1", secretref.TemplateURL("${secret:big/x}!"), v1alpha1.SecretTooLarge, "more than"},
 		"an unknown media type":              {"rendered-worker-1", "data:application/vnd.bunsen.x,", v1alpha1.SecretInvalid, "media type"},
@@ -105,8 +111,26 @@ func TestWhatCannotBeResolved(t *testing.T) {
 		if entry.Files != nil || entry.Published.Revision != "" {
 			t.Errorf("%s: it has contents or a revision", because)
 		}
-		if text, _ := json.Marshal(entry.Published); strings.Contains(string(text), hush) {
+		if text, _ := json.Marshal(entry.Published); strings.Contains(string(text), hush) || len(text) > 5000 {
 			t.Errorf("%s: %s", because, text)
+		}
+	}
+}
+
+// TestAKeyServiceThatIsAwayChangesNothing: the values in force stay, and a server that was restarted publishes the
+// revision before.
+func TestAKeyServiceThatIsAwayChangesNothing(t *testing.T) {
+	config := rendered(t, "rendered-worker-1", "/etc/a", secretref.SOPSURL("binary", []byte(hush)))
+	source := Source{Decrypt: decrypt, Key: key}
+	good := Next(nil, []Config{config}, source)
+	source.Published = map[string]v1alpha1.SecretsRevision{config.Name: good[config.Name].Published}
+	source.Decrypt = func(string, []byte) ([]byte, error) { return nil, ErrKeyService }
+	for server, have := range map[string]State{"running": good, "restarted": nil} {
+		entry := Next(have, []Config{config}, source)[config.Name]
+		if entry.Published.Revision != good[config.Name].Published.Revision || len(entry.Published.Problems) != 1 ||
+			entry.Published.Problems[0].Reason != v1alpha1.SecretKeyService ||
+			(entry.Files != nil) != (server == "running") {
+			t.Errorf("%s server: %+v", server, entry)
 		}
 	}
 }

@@ -37,7 +37,8 @@ func (r *recorder) Decrypt(_ context.Context, in *keyservice.DecryptRequest) (*k
 	return &keyservice.DecryptResponse{Plaintext: []byte(dataKey)}, nil
 }
 
-// TestTheKeyServiceReadsEachKindOfKey has each kind as the metadata of a file has it, and what the server of SOPS reads.
+// TestTheKeyServiceReadsEachKindOfKey has each kind as the metadata of a file has it, and what the server of SOPS
+// reads.
 func TestTheKeyServiceReadsEachKindOfKey(t *testing.T) {
 	var service recorder
 	server := grpc.NewServer()
@@ -154,7 +155,8 @@ func TestTheProgramDecryptsForAPGPKey(t *testing.T) {
 	}
 	socket := filepath.Join(home, "keys.sock")
 	start := func() (stop func()) {
-		cmd := exec.CommandContext(context.Background(), program, "keyservice", "--network", "unix", "--address", socket)
+		cmd := exec.CommandContext(context.Background(), program, "keyservice", "--verbose", "--network", "unix",
+			"--address", socket)
 		cmd.Env = environment
 		stderr, err := cmd.StderrPipe()
 		if err == nil {
@@ -197,7 +199,7 @@ func TestTheProgramDecryptsForAPGPKey(t *testing.T) {
 	fails("without a service", "it does not answer", body, key)
 	stop := start()
 	fails("a key that is not listed", "add that text to the list", body, "pgp OTHER")
-	damaged := []byte(strings.Replace(string(body), "-----BEGIN PGP MESSAGE-----\n", "-----BEGIN PGP MESSAGE-----\nx", 1))
+	damaged := []byte(strings.ReplaceAll(string(body), "PGP MESSAGE", "PGP MESSAGX"))
 	fails("a damaged data key", "it says: ", damaged, key)
 	if out, err := decrypt(body, key); err != nil || out != plain {
 		t.Errorf("with the service: %q, %v", out, err)
