@@ -57,6 +57,7 @@ func TestOnARealAPIServer(t *testing.T) {
 	t.Run("a node reads the configs of its pools", func(t *testing.T) { nodeConfigs(t, p) })
 	t.Run("a node reads what its pools trust", func(t *testing.T) { nodeTrust(t, p) })
 	t.Run("a node reads the secrets of its config", func(t *testing.T) { nodeSecrets(t, p) })
+	t.Run("a key service that is away is asked again", func(t *testing.T) { keyServiceAway(t, p) })
 	t.Run("a node reads the files of its config", func(t *testing.T) { nodeContents(t, p) })
 	t.Run("without the API server", func(t *testing.T) { away(t, p) })
 }

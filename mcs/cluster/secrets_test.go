@@ -52,7 +52,8 @@ func nodeSecrets(t *testing.T, p *plane) {
 		f, err := follow.New(p.server, follow.Options{
 			Pools: c.NodePools, Now: time.Now,
 			Log: slog.New(slog.NewTextHandler(&said, nil)), NewDecrypt: func(context.Context,
-				[][]byte) (mcssecrets.Decrypt, error) {
+				[][]byte,
+			) (mcssecrets.Decrypt, error) {
 				return nil, nil
 			},
 		})
@@ -144,5 +145,75 @@ func nodeSecrets(t *testing.T, p *plane) {
 	}
 	if text := said.String(); strings.Contains(text, value) {
 		t.Errorf("the log has %s", text)
+	}
+}
+
+// keyServiceAway has a key service that is away while a config is published: the problem is public, and the server asks
+// again without a change in the cluster, but not at once.
+func keyServiceAway(t *testing.T, p *plane) {
+	const name, value = "rendered-sealed-1", "hush-9a40"
+	rendered := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	rendered.Spec.Config.Raw = []byte(
+		`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/pull","contents":{"source":"` +
+			secretref.SOPSURL("binary", []byte("sealed")) + `"}}]}}`)
+	pool := selecting("sealed", name)
+	p.create(t, rendered, pool)
+	defer func() {
+		if err := errors.Join(p.admin.Delete(t.Context(), pool), p.admin.Delete(t.Context(), rendered)); err != nil {
+			t.Error(err)
+		}
+	}()
+	now, asked, away := time.Now(), 0, true
+	f, err := follow.New(p.server, follow.Options{
+		Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler),
+		NewDecrypt: func(ctx context.Context, _ [][]byte) (mcssecrets.Decrypt, error) {
+			if _, bounded := ctx.Deadline(); !bounded {
+				t.Error("the key service has no limit of time")
+			}
+			return func(string, []byte) ([]byte, error) {
+				if asked++; away {
+					return nil, mcssecrets.ErrKeyService
+				}
+				return []byte(value), nil
+			}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		later  time.Duration
+		away   bool
+		asked  int
+		reason string
+	}{
+		{0, true, 1, v1alpha1.SecretKeyService},
+		{time.Second, true, 1, v1alpha1.SecretKeyService},
+		{5 * time.Second, true, 2, v1alpha1.SecretKeyService},
+		{5 * time.Second, false, 2, v1alpha1.SecretKeyService},
+		{5 * time.Second, false, 3, ""},
+		{time.Hour, true, 3, ""},
+	} {
+		now, away = now.Add(step.later), step.away
+		if err := f.Read(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		published := &corev1.ConfigMap{}
+		if err := p.admin.Get(t.Context(), client.ObjectKey{
+			Namespace: v1alpha1.ServerNamespace, Name: v1alpha1.SecretsConfigMap,
+		}, published); err != nil {
+			t.Fatal(err)
+		}
+		var is v1alpha1.SecretsRevision
+		if err := json.Unmarshal([]byte(published.Data[name]), &is); err != nil {
+			t.Fatal(err)
+		}
+		reason := ""
+		for _, problem := range is.Problems {
+			reason += problem.Reason
+		}
+		if asked != step.asked || reason != step.reason || (is.Revision == "") != (step.reason != "") {
+			t.Errorf("%+v: asked %d times, published %+v", step, asked, is)
+		}
 	}
 }

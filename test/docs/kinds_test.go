@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"sigs.k8s.io/kustomize/api/types"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bunsen-os/bunsen/api/nodetable"
@@ -29,6 +30,7 @@ type yamlKind struct {
 var yamlKinds = []yamlKind{
 	{has("variant"), butaneBlock},
 	{objectOf("v1", "Secret"), func(t *testing.T, _ block, n *yaml.Node, _ string) { strictly(t, n, &corev1.Secret{}) }},
+	{objectOf("apps/v1", "Deployment"), func(t *testing.T, _ block, n *yaml.Node, _ string) { strictly(t, n, &appsv1.Deployment{}) }},
 	{objectOf("bunsen.dev/v1alpha1", "GitSource"), func(t *testing.T, _ block, n *yaml.Node, _ string) { strictly(t, n, &v1alpha1.GitSource{}) }},
 	{objectOf("bunsen.dev/v1alpha1", "Notification"), func(t *testing.T, _ block, n *yaml.Node, _ string) { strictly(t, n, &v1alpha1.Notification{}) }},
 	{objectOf("bunsen.dev/v1alpha1", "BunsenStatus"), func(t *testing.T, _ block, n *yaml.Node, _ string) { strictly(t, n, &v1alpha1.BunsenStatus{}) }},
