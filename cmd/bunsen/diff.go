@@ -40,7 +40,8 @@ asked with --key-service-key. Markdown and JSON, which are for others, never sho
 
 bunsen estimates the duration if it knows the number of nodes: from --cluster, or from --nodes.
 
-Exit codes: 0 no change, 1 differences in rendered configs or in objects of cluster/, 2 invalid input, 3 cluster unreachable.`,
+Exit codes: 0 no change, 1 differences in rendered configs or in objects of cluster/, 2 invalid input or contents
+that no reviewer can read and that only the change itself allows, 3 cluster unreachable.`,
 		Example: `  # What do the changes of my working directory since the last commit do?
   bunsen diff
 
@@ -75,6 +76,9 @@ Exit codes: 0 no change, 1 differences in rendered configs or in objects of clus
 			}
 			if err := c.Show(cmd.OutOrStdout(), found, form.Form, key); err != nil {
 				return err
+			}
+			if err := found.Refused(); err != nil {
+				return cli.Invalid(err)
 			}
 			if found.Changed() && exitCode {
 				return &cli.ExitError{Code: cli.ExitDifferent}

@@ -34,6 +34,9 @@ type Side struct {
 	Overrides policy.Overrides
 	// Marks are the marks of the cluster objects. In a review only the marks of base hide contents.
 	Marks Marks
+	// Allowed is what the MachineConfigPools allow to have contents that no reviewer can read. In a review only base
+	// allows something.
+	Allowed Allowances
 	// Decrypt decrypts files of SOPS for a reader who has their key. Compare uses that of head; nil shows no value.
 	Decrypt func(format string, body []byte) ([]byte, error)
 	// PolicyFile is the file of the side's MachineConfiguration, `MachineConfiguration cluster` if only the cluster has
@@ -62,9 +65,9 @@ type Pool struct {
 	Lineage func(kind policy.ChangeKind, name string) (lineage.Item, bool)
 	// Secrets mark items whose contents are never printed. v1alpha1.SecretPathsAnnotation explains the marks.
 	Secrets secret.Paths
-	// Unreviewed are the paths that may have contents that no reviewer can read. v1alpha1.UnreviewedPathsAnnotation
-	// explains them.
-	Unreviewed secret.Paths
+	// NotAllowed returns what this side would refuse with a v1alpha1.UnreviewedPathsAnnotation of another side. It is
+	// nil for a cluster.
+	NotAllowed func(annotation string) []string
 	// Notices are the notices of the renderer about the pool.
 	Notices []Notice
 	// Nodes are the configs of single nodes; nil if all nodes run Config.
@@ -130,6 +133,7 @@ func comparePoolOrNext(name string, base, head Side, t terms) PoolChange {
 	if from.Rendered == "" || to.Rendered != "" || next.Rendered == "" {
 		out := comparePool(name, from, to, t)
 		out.NewMarks, out.RemovedMarks = changedMarks(from, to, t.marks)
+		out.NewlyUnreviewed, out.NotYetAllowed = newlyUnreviewed(name, base, head)
 		return out
 	}
 	t.marks = trustedMarks(base, name, nextPool)
@@ -144,7 +148,6 @@ func comparePool(name string, from, to Pool, t terms) PoolChange {
 		Pool: name, From: from.Rendered, To: to.Rendered, Disruption: policy.None.String(),
 		Actions: []Action{}, Items: []Item{},
 	}
-	out.NewlyUnreviewed = newlyUnreviewed(from, to)
 	if from.Rendered == to.Rendered {
 		return out
 	}

@@ -1,6 +1,10 @@
 package review
 
 import (
+	"errors"
+	"fmt"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/review/cluster"
 	"github.com/bunsen-os/bunsen/internal/review/downloads"
 )
@@ -134,6 +138,9 @@ type Remarks struct {
 	Unreadable []string `json:"unreadable,omitempty"`
 	// NewlyUnreviewed are the paths that only head allows to have contents that no reviewer can read.
 	NewlyUnreviewed []string `json:"newlyUnreviewed,omitempty"`
+	// NotYetAllowed are the contents that no reviewer can read and that base does not allow: the check of a pull
+	// request refuses them until the allowance is merged.
+	NotYetAllowed []string `json:"notYetAllowed,omitempty"`
 	// NewMarks are the marks of secrets that only head has. They hide nothing in this comparison.
 	NewMarks []string `json:"newMarks,omitempty"`
 	// RemovedMarks are the marks of secrets that only base has. They still hide contents in this comparison.
@@ -222,6 +229,22 @@ func (c Comparison) Changed() bool {
 		}
 	}
 	return false
+}
+
+// Refused returns an error if the change has contents that no reviewer can read and that only the change itself allows.
+// A controller sees one commit only and takes them, so the check of a pull request has to fail.
+func (c Comparison) Refused() error {
+	var bad []error
+	for i := range c.Pools {
+		for _, text := range c.Pools[i].NotYetAllowed {
+			bad = append(bad, fmt.Errorf("pool %s: %s", c.Pools[i].Pool, text))
+		}
+	}
+	if len(bad) == 0 {
+		return nil
+	}
+	return fmt.Errorf("this change itself allows contents that no reviewer can read. Merge the annotation %s of the "+
+		"pool first, in a change of its own:\n%w", v1alpha1.UnreviewedPathsAnnotation, errors.Join(bad...))
 }
 
 // Changed reports whether the pool has changed items or another rendered config, or is new or removed.

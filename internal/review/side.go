@@ -59,6 +59,8 @@ type Rendering struct {
 	Overrides policy.Overrides
 	// Marks are the marks of the tree's cluster objects.
 	Marks Marks
+	// Allowed is what the tree's MachineConfigPools allow to have contents that no reviewer can read.
+	Allowed Allowances
 	// PolicyFile is the file of the tree's MachineConfiguration, or "".
 	PolicyFile string
 	// Err has the errors of all pools that cannot be rendered. Pools has all other pools.
@@ -74,8 +76,6 @@ type PoolRendering struct {
 	Rendered render.Rendered
 	// Secrets are the items that the tree marks.
 	Secrets secret.Paths
-	// Unreviewed are the paths that the tree allows to have contents that no reviewer can read.
-	Unreviewed secret.Paths
 
 	places *places
 }
@@ -108,6 +108,7 @@ func (j job) run() Rendering {
 	mc, at, err := cluster.Configuration(j.result)
 	errs := []error{err}
 	out.Overrides, out.Marks = policy.OverridesOf(mc), marksOf(j.result)
+	out.Allowed = allowancesOf(j.result)
 	out.PolicyFile, _, _ = strings.Cut(at, ":")
 	for _, e := range j.result.Report {
 		at := origin.Pos{File: e.File, Line: e.Line, Column: e.Column}
@@ -158,8 +159,7 @@ func (j job) pool(pool string) (PoolRendering, error) {
 		return PoolRendering{}, fmt.Errorf("rendering pool %q: %w", pool, err)
 	}
 	return PoolRendering{
-		Rendered: rendered, Secrets: secrets, Unreviewed: unreviewedOf(j.result, pool),
-		places: newPlaces(selected, rendered),
+		Rendered: rendered, Secrets: secrets, places: newPlaces(selected, rendered),
 	}, nil
 }
 
@@ -194,13 +194,13 @@ func chosen(res transpile.Result, pool string,
 func (r Rendering) Side(name string) Side {
 	s := Side{
 		Name: name, Overrides: r.Overrides, Marks: r.Marks, PolicyFile: r.PolicyFile, Declared: r.Declared,
-		Warnings: r.Warnings, Pools: map[string]Pool{},
+		Allowed: r.Allowed, Warnings: r.Warnings, Pools: map[string]Pool{},
 	}
 	for _, p := range r.Pools {
 		s.Pools[p.Rendered.Pool] = Pool{
 			Rendered: cmp.Or(p.Rendered.Nodes.Base, p.Rendered.Name), Config: p.Rendered.Config, Origin: p.Origin,
-			Lineage: p.Lineage, Secrets: p.Secrets, Unreviewed: p.Unreviewed, Notices: notices(p.Rendered.Notices),
-			Nodes: p.nodes(),
+			Lineage: p.Lineage, Secrets: p.Secrets, NotAllowed: p.Rendered.NotAllowed,
+			Notices: notices(p.Rendered.Notices), Nodes: p.nodes(),
 			Sizes: r.sizes.With(p.Rendered.Contents),
 		}
 	}

@@ -1,8 +1,6 @@
 package review
 
 import (
-	"slices"
-
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy/secret"
 	"github.com/bunsen-os/bunsen/internal/review/cluster"
@@ -19,20 +17,44 @@ func poolAnnotations(res transpile.Result, pool string) map[string]string {
 	return nil
 }
 
-// unreviewedOf returns the paths that a tree allows to have contents that no reviewer can read. Rendering reports
-// patterns that cannot match.
-func unreviewedOf(res transpile.Result, pool string) secret.Paths {
-	out, _ := secret.ParsePaths(poolAnnotations(res, pool)[v1alpha1.UnreviewedPathsAnnotation])
-	return out
+// Allowances are the values of v1alpha1.UnreviewedPathsAnnotation by MachineConfigPool: at which paths the pool may
+// have contents that no reviewer can read. A MachineConfigPool that allows none has an empty value.
+type Allowances map[string]string
+
+// Add adds the allowance of a MachineConfigPool.
+func (a Allowances) Add(pool string, annotations map[string]string) {
+	a[pool] = annotations[v1alpha1.UnreviewedPathsAnnotation]
 }
 
-// newlyUnreviewed returns the patterns that only the new side has: the change itself allows what its reviewer cannot
-// read. The sides of a cluster have no patterns of their own.
-func newlyUnreviewed(from, to Pool) (out []string) {
-	for _, pattern := range to.Unreviewed {
-		if !slices.Contains(from.Unreviewed, pattern) && !slices.Contains(out, pattern) {
-			out = append(out, pattern)
+// allowancesOf reads the MachineConfigPools in a repository's cluster/.
+func allowancesOf(res transpile.Result) Allowances {
+	out := Allowances{}
+	for _, o := range res.Cluster {
+		if o.Object.GetKind() == cluster.PoolKind {
+			out.Add(o.Object.GetName(), o.Object.GetAnnotations())
 		}
 	}
 	return out
+}
+
+// of returns what a pool may have. A pool that this side does not have may have what worker may, because a custom pool
+// gets the documents of worker: otherwise no change could add a pool beside a worker with such contents.
+func (a Allowances) of(pool string) string {
+	if own, known := a[pool]; known || cluster.IsStandard(pool) {
+		return own
+	}
+	return a[nextPool]
+}
+
+// newlyUnreviewed returns the patterns that only head has, and what of the pool's configs base does not allow: the
+// change itself allows what its reviewer cannot read. Rendering reports patterns that cannot match.
+func newlyUnreviewed(pool string, base, head Side) (patterns, refused []string) {
+	allowed := base.Allowed.of(pool)
+	was, _ := secret.ParsePaths(allowed)
+	is, _ := secret.ParsePaths(head.Allowed.of(pool))
+	patterns = without(is, was)
+	if to := head.Pools[pool]; len(patterns) > 0 && to.NotAllowed != nil {
+		refused = to.NotAllowed(allowed)
+	}
+	return patterns, refused
 }

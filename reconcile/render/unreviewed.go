@@ -3,6 +3,8 @@ package render
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -33,13 +35,44 @@ func checkReviewed(r Rendered, allowed string) error {
 		bad = append(bad, fmt.Errorf("reading annotation %s of MachineConfigPool %s: %w",
 			v1alpha1.UnreviewedPathsAnnotation, r.Pool, err))
 	}
-	for _, refused := range policy.Unreviewed(machineconfig.Flattened(r.Config)) {
-		if !patterns.Match(refused.Name) {
-			bad = append(bad, fmt.Errorf("%s: %s%s. Write it in clear text, or let the owner of the pool allow the "+
-				"path: set the annotation `%s: %s` on MachineConfigPool %s in cluster/", refused.Field, refused.Why,
-				r.book.setBy(entry{refused.Kind, refused.Name}), v1alpha1.UnreviewedPathsAnnotation,
-				refused.Name, r.Pool))
-		}
+	for _, refused := range notReviewed(r, patterns) {
+		bad = append(bad, fmt.Errorf("%s: %s%s. Write it in clear text, or let the owner of the pool allow the "+
+			"path: set the annotation `%s: %s` on MachineConfigPool %s in cluster/", refused.Field, refused.Why,
+			r.book.setBy(entry{refused.Kind, refused.Name}), v1alpha1.UnreviewedPathsAnnotation,
+			refused.Name, r.Pool))
 	}
 	return errors.Join(bad...)
+}
+
+// notReviewed returns the contents that no reviewer can read and that the patterns do not allow.
+func notReviewed(r Rendered, allowed secret.Paths) []policy.Refusal {
+	return slices.DeleteFunc(policy.Unreviewed(machineconfig.Flattened(r.Config)), func(p policy.Refusal) bool {
+		return allowed.Match(p.Name)
+	})
+}
+
+// NotAllowed returns what Merge would refuse if the pool had this annotation: contents that no reviewer can read in
+// places where they are code, in the config of the pool and in those of its nodes. A text that several nodes share is
+// in the result once.
+func (r Rendered) NotAllowed(annotation string) (out []string) {
+	allowed, _ := secret.ParsePaths(annotation) // Patterns that are wrong allow nothing.
+	add := func(of Rendered) {
+		for _, refused := range notReviewed(of, allowed) {
+			if text := refused.Field + ": " + refused.Why; !slices.Contains(out, text) {
+				out = append(out, text)
+			}
+		}
+	}
+	add(r)
+	for _, name := range slices.Sorted(maps.Keys(r.Nodes.Nodes)) {
+		own, err := r.Node(name)
+		if err != nil { // There is no error, because the same config was merged for its name before.
+			out = append(out, err.Error())
+		}
+		add(own)
+		if len(out) >= maxNodeProblems {
+			break
+		}
+	}
+	return out
 }

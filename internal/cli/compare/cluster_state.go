@@ -56,7 +56,9 @@ func (c Comparison) fromCluster(ctx context.Context, memory *review.Renderings, 
 		return side{}, facts, err
 	}
 	base := side{
-		Side:   review.Side{Name: "the cluster", Pools: map[string]review.Pool{}, Commit: r.commit()},
+		Side: review.Side{
+			Name: "the cluster", Pools: map[string]review.Pool{}, Commit: r.commit(), Allowed: review.Allowances{},
+		},
 		policy: policy.Default(), pools: r.pools,
 	}
 	live := map[string]*mcfgv1.MachineConfig{}
@@ -73,6 +75,7 @@ func (c Comparison) fromCluster(ctx context.Context, memory *review.Renderings, 
 			return side{}, facts, cli.Invalid(err)
 		}
 		base.Pools[p.Name] = pool
+		base.Allowed.Add(p.Name, p.Annotations)
 		if _, given := facts.Pools[p.Name]; given {
 			continue
 		}

@@ -155,6 +155,9 @@ func Message(found review.Comparison, err error, key string) (body string, s for
 	var sides *compare.RenderErrors
 	isSides := errors.As(err, &sides)
 	switch {
+	case err == nil && found.Refused() != nil:
+		s.Description = "nothing before this change allows some contents that no reviewer can read"
+		return report.Markdown(found, o), s, cli.Invalid(found.Refused())
 	case err == nil:
 		s.State, s.Description = forge.Success, report.Summary(found)
 		return report.Markdown(found, o), s, nil

@@ -16,6 +16,9 @@ func writeCallouts(c review.Comparison, b *strings.Builder, room int) {
 			all = append(all, fmt.Sprintf(format, codes(r.pools), r.text))
 		}
 	}
+	say(func(p review.PoolChange) []string {
+		return each(p.NotYetAllowed, prose)
+	}, "⛔ **Not allowed in %s before this change, so merge the allowance first, in a change of its own:** %s")
 	for _, text := range recipientTexts(c) {
 		all = append(all, "⚠ **Who can read secrets:** "+prose(text))
 	}

@@ -102,6 +102,9 @@ func warnings(c review.Comparison) (out []string) {
 				r.text).Replace(format)))
 		}
 	}
+	say(func(p review.PoolChange) []string {
+		return p.NotYetAllowed
+	}, "in POOLS, nothing before this change allows TEXT. Merge the allowance first, in a change of its own")
 	for _, text := range recipientTexts(c) {
 		out = append(out, safetext.Line(text))
 	}
