@@ -133,6 +133,7 @@ func comparePoolOrNext(name string, base, head Side, t terms) PoolChange {
 	if from.Rendered == "" || to.Rendered != "" || next.Rendered == "" {
 		out := comparePool(name, from, to, t)
 		out.NewMarks, out.RemovedMarks = changedMarks(from, to, t.marks)
+		out.NodeWrites = nodeWrites(from, to)
 		out.NewlyUnreviewed, out.NotYetAllowed = newlyUnreviewed(name, base, head)
 		return out
 	}

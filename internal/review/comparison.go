@@ -141,6 +141,8 @@ type Remarks struct {
 	// NotYetAllowed are the contents that no reviewer can read and that base does not allow: the check of a pull
 	// request refuses them until the allowance is merged.
 	NotYetAllowed []string `json:"notYetAllowed,omitempty"`
+	// NodeWrites is what the cluster stores for the nodes with configs of their own; nil below 1 MiB.
+	NodeWrites *NodeWrites `json:"nodeWrites,omitempty"`
 	// NewMarks are the marks of secrets that only head has. They hide nothing in this comparison.
 	NewMarks []string `json:"newMarks,omitempty"`
 	// RemovedMarks are the marks of secrets that only base has. They still hide contents in this comparison.

@@ -28,13 +28,17 @@ func WithLiveNodes(p Pool, target *mcfgv1.MachineConfig, live map[string]*mcfgv1
 		r, err := render.WithTable(render.Rendered{Pool: pool, Name: nodes.Base, Config: p.Config, Spec: target.Spec},
 			table)
 		if err == nil && r.Nodes.String() == nodes.String() {
-			p.Nodes = &NodeSide{Table: r.Table(), References: r.References, Node: r.Node}
+			p.Nodes = &NodeSide{Table: r.Table(), References: r.References, Node: r.Node, Sizes: r.NodeSizes}
 			return p, nil
 		}
 	}
-	side := &NodeSide{Table: nodetable.Table{Pool: pool, Nodes: map[string]nodetable.Node{}}}
+	sizes := map[string]int{}
+	side := &NodeSide{
+		Table: nodetable.Table{Pool: pool, Nodes: map[string]nodetable.Node{}},
+		Sizes: func() map[string]int { return sizes },
+	}
 	for node := range nodes.Nodes {
-		side.Table.Nodes[node] = nodetable.Node{}
+		side.Table.Nodes[node], sizes[nodes.Of(node)] = nodetable.Node{}, 0
 		if live[nodes.Of(node)] == nil {
 			return Pool{}, fmt.Errorf("reading MachineConfigPool %s: the config %s of node %s is not on the cluster",
 				pool, nodes.Of(node), node)

@@ -23,6 +23,39 @@ type NodeSide struct {
 	Node func(name string) (render.Rendered, error)
 	// Origin returns where the repository sets an item of such a config, as Pool.Origin does.
 	Origin func(of render.Rendered, node string) func(kind policy.ChangeKind, name string) string
+	// Sizes returns the bytes of these configs on the API server, by name. A side of a cluster has the names alone.
+	Sizes func() map[string]int
+}
+
+// NodeWrites are the configs of single nodes that the cluster stores for a change.
+type NodeWrites struct {
+	Configs int `json:"configs"`
+	Bytes   int `json:"bytes"`
+}
+
+// minNodeWrites is from how many bytes a review names them. Rows cost the cluster memory also for nodes that it does not
+// have.
+const minNodeWrites = 1 << 20
+
+// nodeWrites returns the configs that only head has; nil if they are small.
+func nodeWrites(from, to Pool) *NodeWrites {
+	if to.Nodes == nil || to.Nodes.Sizes == nil {
+		return nil
+	}
+	var was map[string]int
+	if from.Nodes != nil && from.Nodes.Sizes != nil {
+		was = from.Nodes.Sizes()
+	}
+	var out NodeWrites
+	for name, bytes := range to.Nodes.Sizes() {
+		if _, has := was[name]; !has {
+			out.Configs, out.Bytes = out.Configs+1, out.Bytes+bytes
+		}
+	}
+	if out.Bytes < minNodeWrites {
+		return nil
+	}
+	return &out
 }
 
 // nodes returns the configs of the pool's nodes; nil if all nodes run the config of the pool.
@@ -32,7 +65,7 @@ func (p PoolRendering) nodes() *NodeSide {
 	}
 	return &NodeSide{
 		Table: p.Rendered.Table(), References: p.Rendered.References, Node: p.Rendered.Node,
-		Origin: p.nodeOrigin,
+		Origin: p.nodeOrigin, Sizes: p.Rendered.NodeSizes,
 	}
 }
 

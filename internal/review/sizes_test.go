@@ -132,3 +132,66 @@ func TestTheReviewSaysHowMuchNodesDownload(t *testing.T) {
 		})
 	}
 }
+
+// TestTheReviewSaysWhatTheClusterStoresForSingleNodes: every row costs the API server a whole config, whether or not its
+// node exists.
+func TestTheReviewSaysWhatTheClusterStoresForSingleNodes(t *testing.T) {
+	tree := func(rows int, address string) fstest.MapFS {
+		table := ""
+		for i := range rows {
+			table += fmt.Sprintf("node-%d: {address: %s.%d}\n", i, address, i)
+		}
+		out := fstest.MapFS{"pools/worker/10-a.bu": {Data: []byte("variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n" +
+			"    - {path: /etc/big, contents: {inline: " + strings.Repeat("x", 20<<10) + "}}\n")}}
+		if rows > 0 {
+			out["pools/worker/nodes.yaml"] = &fstest.MapFile{Data: []byte(table)}
+			out["pools/worker/20-address.bu"] = &fstest.MapFile{Data: []byte("variant: fcos\nversion: 1.6.0\nstorage:\n" +
+				"  files:\n    - {path: /etc/address, contents: {inline: \"${node.address}\"}}\n")}
+		}
+		return out
+	}
+	for says, c := range map[string]struct {
+		base, head fstest.MapFS
+		want       string
+	}{
+		"many new rows":       {tree(0, ""), tree(100, "a"), "stores 100 configs of up to 2.8 MiB together"},
+		"a few new rows":      {tree(0, ""), tree(9, "a"), ""},
+		"rows as before":      {tree(100, "a"), tree(100, "a"), ""},
+		"more rows":           {tree(30, "a"), tree(100, "a"), "stores 70 configs of up to 1.9 MiB together"},
+		"other values of all": {tree(100, "a"), tree(100, "b"), "stores 100 configs of up to 2.8 MiB together"},
+		"fewer rows":          {tree(100, "a"), tree(30, "a"), ""},
+	} {
+		t.Run(says, func(t *testing.T) {
+			var renderings review.Renderings
+			sides := map[string]review.Side{}
+			for name, files := range map[string]fstest.MapFS{"base": c.base, "head": c.head} {
+				root := t.TempDir()
+				if err := os.CopyFS(root, files); err != nil {
+					t.Fatal(err)
+				}
+				res, r, err := renderings.Render(source.Tree{Root: root, FS: os.DirFS(root), Digest: "sha256:" +
+					t.Name() + name}, nil)
+				if err != nil || r.Err != nil || len(r.Pools) != 1 {
+					t.Fatal(name, err, r.Err, res.Report)
+				}
+				sides[name] = r.Side(name)
+			}
+			found := review.Compare(sides["base"], sides["head"], policy.Default())
+			text, markdown := report.Text(found, report.Style{}), report.Markdown(found, report.MarkdownOptions{})
+			if has := strings.Contains(text, " on its API server"); has != (c.want != "") ||
+				!strings.Contains(text, c.want) {
+				t.Errorf("the review does not say %q:\n%s", c.want, text)
+			}
+			if has := strings.Contains(markdown, "Stored on the API server"); has != (c.want != "") {
+				t.Errorf("the comment differs from the text:\n%s", markdown)
+			}
+			raw, err := json.Marshal(found)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if problems := readSchema(t).check(t, raw); len(problems) > 0 {
+				t.Errorf("the schema does not take it: %s", strings.Join(problems, "; "))
+			}
+		})
+	}
+}

@@ -284,6 +284,17 @@ func (r Rendered) NodeOf(config string) (node string, ok bool) {
 	return "", config == r.Nodes.Base
 }
 
+// NodeSizes returns the sizes of the configs of single nodes as objects of the API server, by their names.
+func (r Rendered) NodeSizes() map[string]int {
+	out := map[string]int{}
+	for _, own := range r.own.names {
+		if own.name != r.own.base.Name {
+			out[own.name] = own.bytes + metadata
+		}
+	}
+	return out
+}
+
 // Table returns the facts and the documents of the nodes of the pool, from which their configs are merged.
 func (r Rendered) Table() nodetable.Table { return r.own.table }
 

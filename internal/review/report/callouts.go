@@ -49,6 +49,9 @@ func writeCallouts(c review.Comparison, b *strings.Builder, room int) {
 		return each(fetchTexts(p), prose)
 	}, "🛈 **Fetched before the drain, by nodes of %s:** %s")
 	say(func(p review.PoolChange) []string {
+		return each(nodeWritesTexts(p), prose)
+	}, "🛈 **Stored on the API server, for single nodes of %s:** %s")
+	say(func(p review.PoolChange) []string {
 		return each(p.NewMarks, code)
 	}, "⚠ **This change itself marks secrets, and the marks hide nothing here:** in %s at %s")
 	say(func(p review.PoolChange) []string {

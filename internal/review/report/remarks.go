@@ -69,6 +69,15 @@ func fetchTexts(p review.PoolChange) []string {
 	return []string{strings.Join(texts, "; ") + totalText(p)}
 }
 
+// nodeWritesTexts returns what the cluster stores for the nodes of a pool with configs of their own.
+func nodeWritesTexts(p review.PoolChange) []string {
+	if p.NodeWrites == nil {
+		return nil
+	}
+	return []string{count(p.NodeWrites.Configs, "config") + " of up to " +
+		contentstore.SizeText(int64(p.NodeWrites.Bytes)) + " together"}
+}
+
 // sizeText returns a size for people.
 func sizeText(bytes int64) string {
 	if bytes == 0 {

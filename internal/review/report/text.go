@@ -124,6 +124,7 @@ func warnings(c review.Comparison) (out []string) {
 	say(func(p review.PoolChange) []string { return p.Refused }, "running nodes of POOLS cannot take TEXT")
 	say(func(p review.PoolChange) []string { return p.CheckedOnNode }, "in POOLS, TEXT")
 	say(fetchTexts, "before they are drained, nodes of POOLS download TEXT")
+	say(nodeWritesTexts, "for single nodes of POOLS, the cluster stores TEXT on its API server")
 	say(func(p review.PoolChange) []string {
 		return p.NewMarks
 	}, "this change itself marks secrets, and the marks hide nothing here; in POOLS at TEXT")
