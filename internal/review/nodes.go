@@ -33,8 +33,8 @@ type NodeWrites struct {
 	Bytes   int `json:"bytes"`
 }
 
-// minNodeWrites is from how many bytes a review names them. Rows cost the cluster memory also for nodes that it does not
-// have.
+// minNodeWrites is from how many bytes a review names them. Rows cost the cluster memory also for nodes that it does
+// not have.
 const minNodeWrites = 1 << 20
 
 // nodeWrites returns the configs that only head has; nil if they are small.

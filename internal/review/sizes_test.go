@@ -133,20 +133,20 @@ func TestTheReviewSaysHowMuchNodesDownload(t *testing.T) {
 	}
 }
 
-// TestTheReviewSaysWhatTheClusterStoresForSingleNodes: every row costs the API server a whole config, whether or not its
-// node exists.
+// TestTheReviewSaysWhatTheClusterStoresForSingleNodes: every row costs the API server a whole config, whether or not
+// its node exists.
 func TestTheReviewSaysWhatTheClusterStoresForSingleNodes(t *testing.T) {
+	const begin = "variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n"
 	tree := func(rows int, address string) fstest.MapFS {
 		table := ""
 		for i := range rows {
 			table += fmt.Sprintf("node-%d: {address: %s.%d}\n", i, address, i)
 		}
-		out := fstest.MapFS{"pools/worker/10-a.bu": {Data: []byte("variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n" +
-			"    - {path: /etc/big, contents: {inline: " + strings.Repeat("x", 20<<10) + "}}\n")}}
+		out := fstest.MapFS{"pools/worker/10-a.bu": {Data: []byte(begin + "    - {path: /etc/big, contents: {inline: " + strings.Repeat("x", 20<<10) + "}}\n")}}
 		if rows > 0 {
 			out["pools/worker/nodes.yaml"] = &fstest.MapFile{Data: []byte(table)}
-			out["pools/worker/20-address.bu"] = &fstest.MapFile{Data: []byte("variant: fcos\nversion: 1.6.0\nstorage:\n" +
-				"  files:\n    - {path: /etc/address, contents: {inline: \"${node.address}\"}}\n")}
+			out["pools/worker/20-address.bu"] = &fstest.MapFile{Data: []byte(begin +
+				"    - {path: /etc/address, contents: {inline: \"${node.address}\"}}\n")}
 		}
 		return out
 	}

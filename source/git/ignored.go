@@ -34,7 +34,11 @@ func (l Location) Ignores(name string) (bool, error) {
 		return false, err
 	}
 	for i := range parts {
-		more, err := patterns(filepath.Join(l.WorkTree, path.Join(parts[:i]...), ".gitignore"), parts[:i])
+		list := filepath.Join(l.WorkTree, path.Join(parts[:i]...), ".gitignore")
+		if info, err := os.Lstat(list); err == nil && !info.Mode().IsRegular() {
+			continue // as git does with a link
+		}
+		more, err := patterns(list, parts[:i])
 		if err != nil {
 			return false, err
 		}

@@ -27,6 +27,7 @@ var Rules = []Rule{
 	{"decides", policyAloneDecides},                 // who decides what a node does?
 	{"facts", factsAreNoProse},                      // by what does a program decide?
 	{"host-path", hostPathsAreOpenedInOnePlace},     // how does the daemon open a file of its machine?
+	{"listing", commitsAreListedOnce},               // what does a commit consist of?
 	{"hidden-text", hiddenTextIsDefinedOnce},        // which characters may not be shown as they are?
 	{"log", thereIsOneLogger},                       // how does it log?
 	{"sleep", testsDoNotSleep},                      // how does a test wait?

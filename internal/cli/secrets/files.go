@@ -57,6 +57,14 @@ func replace(file string, body []byte) error {
 	return renameio.WriteFile(real, body, mode)
 }
 
+// readRules reads a .sops.yaml. No commit has what a link leads to, so that a review would have other rules.
+func readRules(file string) ([]byte, error) {
+	if info, err := os.Lstat(file); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file, so a review does not read it: replace it by a file", file)
+	}
+	return read(file)
+}
+
 // rule returns the creation rule for a file, from the nearest .sops.yaml above it.
 func rule(file string) (rules.Rule, bool, error) {
 	whole, err := filepath.Abs(file)
@@ -65,7 +73,7 @@ func rule(file string) (rules.Rule, bool, error) {
 	}
 	for dir := filepath.Dir(whole); ; dir = filepath.Dir(dir) {
 		at := filepath.Join(dir, rules.File)
-		text, err := os.ReadFile(at)
+		text, err := readRules(at)
 		if err == nil {
 			rs, err := rules.Parse(text)
 			if err != nil {

@@ -68,6 +68,9 @@ func ignore(file string) (text string, err error) {
 		return ", which git ignores", err
 	}
 	list := filepath.Join(at.WorkTree, ".gitignore")
+	if info, err := os.Lstat(list); err == nil && !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s is no regular file, so git does not read it: replace it by a file", list)
+	}
 	was, err := os.ReadFile(list)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("reading which files git ignores: %w", err)
