@@ -188,7 +188,7 @@ func TestADaemonThatWasCutOffShowsWhereItIs(t *testing.T) {
 	r.c.desire("rendered-r")
 	r.must(r.settle())
 	known := append(r.published.writes, "spec rendered-r", "spec rendered-a",
-		prepared+"UpdateExecuted? AppliedFilesAndOS?", "UpdatePrepared UpdateExecuted? "+drainedAway[:len(drainedAway)-1])
+		prepared+"UpdateExecuted? AppliedFilesAndOS?", prepared+"UpdateExecuted? Cordoned Drained")
 	for n := 0; ; n++ {
 		r := shownRig(t)
 		r.c.desire("rendered-r")
