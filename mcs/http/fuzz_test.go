@@ -104,7 +104,7 @@ func FuzzNobodyComesInWithoutAGoodToken(f *testing.F) {
 		admitted := err == nil && shown == good && poolOf(r.URL.Path) == "secret"
 		redirected := w.Code == http.StatusMovedPermanently || w.Code == http.StatusTemporaryRedirect
 		switch {
-		case redirected && (poolOf(r.URL.Path) != rest || rest == "."): // the mux cleans paths before anybody looks at them
+		case redirected && (poolOf(r.URL.Path) != rest || rest == "."): // The mux cleans paths first.
 		case admitted != (w.Code == 200), !admitted && w.Code != 401 && w.Code != 403:
 			t.Errorf("%q with %q is answered %d", rest, authorization, w.Code)
 		}
