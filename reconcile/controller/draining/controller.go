@@ -112,8 +112,8 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			}
 		})
 		if err == nil && isUndone {
-			note := fmt.Sprintf("somebody uncordoned the node after it was drained for %s; it is drained again before its "+
-				"next update", node.Drained.Config)
+			note := fmt.Sprintf("somebody uncordoned the node after it was drained for %s; it is drained again before "+
+				"its next update", node.Drained.Config)
 			r.Events.Send(kube.Event{Object: n, Warning: true, Reason: "DrainUndone", Action: "Drain", Note: note})
 		}
 		return reconcile.Result{}, err
