@@ -24,7 +24,7 @@ import (
 )
 
 var (
-	nodes          = schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
+	nodes                 = schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
 	machineConfigs        = mcfgv1.GroupVersion.WithResource("machineconfigs")
 	machineConfigurations = schema.GroupVersionResource{
 		Group: "operator.openshift.io", Version: "v1",
