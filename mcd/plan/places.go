@@ -34,6 +34,7 @@ func (w Transition) Place(look func(p string) (host.Entry, error)) (Transition, 
 		}
 		m.changed = after
 	}
+	w.New.Replaces = m.replaced(w.New)
 	named := map[string]string{}
 	for _, p := range slices.Sorted(maps.Keys(spelled.Paths)) {
 		at, end := m.follow(p)
@@ -46,15 +47,26 @@ func (w Transition) Place(look func(p string) (host.Entry, error)) (Transition, 
 		}
 		named[at] = p
 	}
-	for at, e := range m.changed {
-		if m.now(at).Kind == host.Link && e.Kind != host.Link {
-			if w.New.Replaces == nil {
-				w.New.Replaces = map[string]bool{}
+	return w, m.err
+}
+
+// replaced returns the links of the machine above the paths of a placed config that are none after the update.
+func (m *placer) replaced(s desired.State) map[string]bool {
+	links := map[string]bool{}
+	for p := range s.Paths {
+		for dir := range policy.Parents(p) {
+			if m.isReplaced(dir) {
+				links[dir] = true
 			}
-			w.New.Replaces[at] = true
 		}
 	}
-	return w, m.err
+	return links
+}
+
+// isReplaced reports whether a path is a link of the machine, and will be none after the update.
+func (m *placer) isReplaced(at string) bool {
+	e, changes := m.changed[at]
+	return changes && e.Kind != host.Link && m.now(at).Kind == host.Link
 }
 
 func linksIn(s desired.State) (links []string) {
@@ -72,7 +84,8 @@ type placer struct {
 	// seen has what look returned, and err its first error. The entry of an unsafe path is Unsafe.
 	seen map[string]host.Entry
 	err  error
-	// changed are the entries that an update changes, by place; only kinds and the targets of links.
+	// changed are the entries of the paths of both configs after the update, by place; only kinds and targets. A path
+	// that goes may become a directory that holds others, so its kind tells only that it is no link.
 	changed map[string]host.Entry
 }
 
@@ -131,29 +144,18 @@ func placed[V any](s desired.State, of map[string]V) map[string]V {
 	return out
 }
 
-// after returns the entries that the update from one placed config to another changes, as far as they lead other paths
-// elsewhere.
+// after returns the entries of two placed configs after the update from one to the other. It does not look at the paths
+// themselves, because that reads whole files.
 func (m *placer) after(from, to desired.State) map[string]host.Entry {
-	changed := map[string]host.Entry{}
-	put := func(at string, e host.Entry) {
-		e = host.Entry{Kind: e.Kind, Target: e.Target}
-		if is := m.now(at); is.Kind == host.Link || e.Kind == host.Link {
-			changed[at] = e
-		}
-	}
+	changed := make(map[string]host.Entry, len(to.Paths))
 	for p := range from.Paths {
 		if _, kept := to.Paths[p]; !kept {
-			put(p, m.original(p))
+			is := m.original(p)
+			changed[p] = host.Entry{Kind: is.Kind, Target: is.Target}
 		}
 	}
 	for p, e := range to.Paths {
-		put(p, e)
-	}
-	for p := range changed {
-		// A directory that only holds other paths takes the place of a link that goes.
-		if changed[p].Kind == host.Absent && m.now(p).Kind == host.Link {
-			changed[p] = host.Entry{Kind: host.Dir}
-		}
+		changed[p] = host.Entry{Kind: e.Kind, Target: e.Target}
 	}
 	return changed
 }
@@ -222,7 +224,7 @@ func (m *placer) follow(p string) (at string, end int) {
 // today if one of them is a link today.
 func (m *placer) below(at string) host.Entry {
 	for dir := range policy.Parents(at) {
-		if e, changes := m.changed[dir]; changes && e.Kind != host.Link {
+		if m.isReplaced(dir) {
 			return host.Entry{}
 		}
 	}
