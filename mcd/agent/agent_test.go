@@ -14,6 +14,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/mcd/agent"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/report"
@@ -180,6 +181,30 @@ var conversation = []struct {
 		r.c.drains = true
 		r.must(r.settle())
 		r.c.says(r.t, "Done", "rendered-r")
+	}},
+	{"a file that was the default of the old image is written once more after the new image replaced it", func(r *rig) {
+		r.m.Put("/etc/motd", "default")
+		r.c.add(r.t, "rendered-i", file("/etc/motd", "default"), func(spec *mcfgv1.MachineConfigSpec) {
+			spec.OSImageURL = "registry.example/os@sha256:2"
+		})
+		r.c.desire("rendered-a")
+		r.must(r.settle())
+		r.c.desire("rendered-i")
+		_, err := r.a.Sync(r.t.Context())
+		for !errors.Is(err, agent.ErrRebooting) {
+			r.must(err)
+			_, err = r.a.Sync(r.t.Context())
+		}
+		r.m.Put("/etc/motd", "default of the new image")
+		r.start(r.m.Host())
+		r.must(r.settle())
+		r.c.says(r.t, "Done", "rendered-i")
+		if r.disk("/etc/motd") != "default" || slices.Contains(r.c.told, "state=Degraded") {
+			r.t.Errorf("%s; it said %q", r.disk("/etc/motd"), r.c.told)
+		}
+		if into := "reboot: machine config rendered-i"; !slices.Equal(r.m.Log[1:], []string{into, into}) {
+			r.t.Errorf("it did %q", r.m.Log)
+		}
 	}},
 	{"nothing is touched before the drain is acknowledged", func(r *rig) {
 		r.c.add(r.t, "rendered-r", file("/etc/motd", "hi"))

@@ -88,6 +88,9 @@ func (a *Agent) reconcileDesired(ctx context.Context, node report.Node) error {
 	a.status.InForce = inForce && !forced
 	switch {
 	case inForce && !forced:
+		if err := writeAfterBoot(ctx, a, node); err != nil {
+			return err
+		}
 		return a.confirm(ctx, node)
 	case v.IsFinal():
 		if err := a.files.ConfirmRejection(ctx, *v); err != nil {

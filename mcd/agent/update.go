@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent/statefile"
@@ -47,6 +48,7 @@ func (a *Agent) update(ctx context.Context, node report.Node) error {
 	}
 	t.Before = a.check.ObserveBefore(ctx, p.Steps, a.node != nil)
 	t.Attempt++
+	t.Staged = p.Stages()
 	if err := a.files.Save(ctx, statefile.TaskPath, t); err != nil {
 		a.failed = node.Desired
 		return err
@@ -154,6 +156,52 @@ func (a *Agent) apply(ctx context.Context, t statefile.Task, p plan.Plan, conten
 	}
 	return &updateError{about: about, problem: fmt.Errorf("%w; the node is back in %s and retries: %s, or fix or "+
 		"revert the commit", done.Why, report.RollbackTarget(p.From, p.To), apply.FailedStepText(done.FailedStep))}
+}
+
+// writeAfterBoot writes the config once more, with another reboot, if the machine booted a newly staged OS and then
+// differs from the config. A system with OSTree keeps a file of /etc only if it differs from the default of the image
+// before, so a file of the config that was this default has the content of the new default. writeAfterBoot returns nil
+// if the machine has the config, or if a second writing did not help.
+func writeAfterBoot(ctx context.Context, a *Agent, node report.Node) error {
+	t, err := a.files.Task(node.Desired)
+	if err != nil || t == nil || !t.Staged || t.Rewritten {
+		return err
+	}
+	at, err := a.currentConfig(ctx, node)
+	if err != nil {
+		return err
+	}
+	text, err := plan.RecordOf(t.Config)
+	if err != nil {
+		return err
+	}
+	accounts, err := apply.Accounts(ctx, a.Host)
+	if err != nil {
+		return err
+	}
+	way, err := apply.Place(a.Host, plan.NewTransition(at, at, t.Rules, accounts).WithReboot())
+	if err != nil {
+		return err
+	}
+	observed, err := apply.Observe(ctx, a.Host, way.Scope())
+	if err != nil {
+		return err
+	}
+	p, contents := way.Plan(observed, text)
+	p, differ, err := scanner(a).AfterBoot(ctx, at, way, p)
+	if err != nil || len(differ) == 0 || len(p.Refusals) > 0 {
+		return err
+	}
+	a.event(report.EventReboot, "the OS that booted has other contents of %s; writing the config once more",
+		strings.Join(differ, ", "))
+	a.enter(report.Confirming)
+	a.enter(report.Planned)
+	t.Rewritten = true
+	t.Attempt++
+	if err := a.files.Save(ctx, statefile.TaskPath, t); err != nil {
+		return err
+	}
+	return a.apply(ctx, *t, p, contents)
 }
 
 // announceUpdate emits the events about an update that is about to start.

@@ -113,6 +113,23 @@ func (c Scanner) BeforeUpdate(ctx context.Context, at plan.Config, way plan.Tran
 	return seen.WithoutTolerated(p, way.Old, way.New), false, nil
 }
 
+// AfterBoot returns what differs from a config in a way that the policy does not tolerate, and the plan without the
+// steps that would undo differences which it tolerates. The transition is from the config to itself.
+func (c Scanner) AfterBoot(ctx context.Context, at plan.Config, way plan.Transition,
+	p plan.Plan,
+) (_ plan.Plan, differ []string, _ error) {
+	seen, err := scanDrift(ctx, c, at, nil)
+	if err != nil {
+		return p, nil, err
+	}
+	for _, v := range seen.Results {
+		if v.Action == v1alpha1.DriftDegrade || v.Action == v1alpha1.DriftRepair {
+			differ = append(differ, v.Name)
+		}
+	}
+	return seen.WithoutTolerated(p, way.Old, way.New), differ, nil
+}
+
 // canBeOverwritten reports whether the policy repairs every item that degrades the node. An update that reboots may
 // then overwrite these items.
 func (s driftScan) canBeOverwritten() bool {
