@@ -111,7 +111,7 @@ func New(c Config) *Agent {
 	h := c.Host
 	h.Power = namedReboot{h.Power, a}
 	a.runner = apply.Runner{Host: h, OnStep: c.logStep, HealthCheck: checkHealth, OnRejected: a.check.RolledBack}
-	a.runner.MayReboot = func(ctx context.Context) error { return mayReboot(ctx, a) }
+	a.runner.MayReboot = a.mayReboot
 	return a
 }
 

@@ -42,6 +42,53 @@ func failOnce(r *rig) {
 	r.start(r.m.Host())
 }
 
+// withNewDefault brings the machine to the boot of an image with another default of a file than the config has.
+func withNewDefault(r *rig) {
+	r.m.Put("/etc/motd", "default")
+	r.c.add(r.t, "rendered-i", file("/etc/motd", "default"), func(spec *mcfgv1.MachineConfigSpec) {
+		spec.OSImageURL = "registry.example/os@sha256:2"
+	})
+	r.c.desire("rendered-a")
+	r.must(r.settle())
+	r.c.desire("rendered-i")
+	_, err := r.a.Sync(r.t.Context())
+	for !errors.Is(err, agent.ErrRebooting) {
+		r.must(err)
+		_, err = r.a.Sync(r.t.Context())
+	}
+	r.m.Put("/etc/motd", "default of the new image")
+}
+
+// TestAProcessThatDiesAfterTheBootOfANewImageStillWritesTheConfigOnceMore kills the daemon after each of its changes.
+func TestAProcessThatDiesAfterTheBootOfANewImageStillWritesTheConfigOnceMore(t *testing.T) {
+	for n := 0; ; n++ {
+		r := newRig(t)
+		withNewDefault(r)
+		calls := 0
+		h, _ := hosttest.Wrap(r.m.Host(), func(hosttest.Call) error {
+			if calls++; calls > n {
+				return hosttest.ErrCrashed
+			}
+			return nil
+		})
+		r.start(h)
+		for range 6 {
+			if _, err := r.a.Sync(t.Context()); errors.Is(err, agent.ErrRebooting) {
+				r.start(h)
+			}
+		}
+		r.start(r.m.Host())
+		r.must(r.settle())
+		r.c.says(t, "Done", "rendered-i")
+		if r.disk("/etc/motd") != "default" {
+			t.Errorf("after %d calls, %s", n, r.disk("/etc/motd"))
+		}
+		if calls <= n {
+			return
+		}
+	}
+}
+
 // conversation is the annotation protocol, sentence by sentence.
 var conversation = []struct {
 	says  string
@@ -183,19 +230,7 @@ var conversation = []struct {
 		r.c.says(r.t, "Done", "rendered-r")
 	}},
 	{"a file that was the default of the old image is written once more after the new image replaced it", func(r *rig) {
-		r.m.Put("/etc/motd", "default")
-		r.c.add(r.t, "rendered-i", file("/etc/motd", "default"), func(spec *mcfgv1.MachineConfigSpec) {
-			spec.OSImageURL = "registry.example/os@sha256:2"
-		})
-		r.c.desire("rendered-a")
-		r.must(r.settle())
-		r.c.desire("rendered-i")
-		_, err := r.a.Sync(r.t.Context())
-		for !errors.Is(err, agent.ErrRebooting) {
-			r.must(err)
-			_, err = r.a.Sync(r.t.Context())
-		}
-		r.m.Put("/etc/motd", "default of the new image")
+		withNewDefault(r)
 		r.start(r.m.Host())
 		r.must(r.settle())
 		r.c.says(r.t, "Done", "rendered-i")

@@ -63,12 +63,12 @@ func drainFor(node report.Node, used string) (r v1alpha1.DrainRequest, first boo
 }
 
 // errUndrained reports that somebody uncordoned the node after its drain, so that it must not reboot.
-var errUndrained = errors.New("the node was uncordoned after its drain")
+var errUndrained = errors.New("somebody uncordoned the node after its drain, so it is drained again before it reboots")
 
 // mayReboot reports whether a node that was drained for an update still is. If it is not, mayReboot requests another
 // drain. While the API server does not answer, the last acknowledgement counts: a machine may have to reboot so that it
 // answers again.
-func mayReboot(ctx context.Context, a *Agent) error {
+func (a *Agent) mayReboot(ctx context.Context) error {
 	node, err := a.Cluster.Node(ctx)
 	if errors.Is(err, report.ErrUnreachable) {
 		return nil
@@ -80,8 +80,11 @@ func mayReboot(ctx context.Context, a *Agent) error {
 	if last.Verb == v1alpha1.DrainVerb && node.DesiredDrain == node.LastAppliedDrain && node.Unschedulable {
 		return nil // for whichever config: the desired one may be another by now
 	}
-	a.event(report.EventDrain, "not rebooting: %v; it is drained again first", errUndrained)
-	return errors.Join(errUndrained, requestDrain(ctx, a, node, node.Desired, ""))
+	a.event(report.EventDrain, "not rebooting: %v", errUndrained)
+	if err := requestDrain(ctx, a, node, node.Desired, ""); err != nil && !errors.Is(err, errWaiting) {
+		return errors.Join(errUndrained, err)
+	}
+	return errUndrained
 }
 
 // requestUncordon requests from the controller the uncordon of a node that was drained for an update. requestUncordon

@@ -88,7 +88,7 @@ func (a *Agent) reconcileDesired(ctx context.Context, node report.Node) error {
 	a.status.InForce = inForce && !forced
 	switch {
 	case inForce && !forced:
-		if err := writeAfterBoot(ctx, a, node); err != nil {
+		if err := a.writeAfterBoot(ctx, node); err != nil {
 			return err
 		}
 		return a.confirm(ctx, node)

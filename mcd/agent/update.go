@@ -161,10 +161,14 @@ func (a *Agent) apply(ctx context.Context, t statefile.Task, p plan.Plan, conten
 // writeAfterBoot writes the config once more, with another reboot, if the machine booted a newly staged OS and then
 // differs from the config. A system with OSTree keeps a file of /etc only if it differs from the default of the image
 // before, so a file of the config that was this default has the content of the new default. writeAfterBoot returns nil
-// if the machine has the config, or if a second writing did not help.
-func writeAfterBoot(ctx context.Context, a *Agent, node report.Node) error {
+// if the machine has the config, or if it has booted since the second writing, which then did not help.
+func (a *Agent) writeAfterBoot(ctx context.Context, node report.Node) error {
 	t, err := a.files.Task(node.Desired)
-	if err != nil || t == nil || !t.Staged || t.Rewritten {
+	if err != nil || t == nil || !t.Staged {
+		return err
+	}
+	boot, err := a.Host.Power.BootID()
+	if err != nil || t.Rewritten != "" && t.Rewritten != boot {
 		return err
 	}
 	at, err := a.currentConfig(ctx, node)
@@ -196,7 +200,7 @@ func writeAfterBoot(ctx context.Context, a *Agent, node report.Node) error {
 		strings.Join(differ, ", "))
 	a.enter(report.Confirming)
 	a.enter(report.Planned)
-	t.Rewritten = true
+	t.Rewritten = boot
 	t.Attempt++
 	if err := a.files.Save(ctx, statefile.TaskPath, t); err != nil {
 		return err

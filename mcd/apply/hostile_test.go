@@ -101,7 +101,10 @@ func (m hostile) plan(t *testing.T, from, to plan.Config) (plan.Plan, map[host.D
 	if err != nil {
 		t.Fatal(err)
 	}
-	way := plan.NewTransition(from, to, plan.Rules{Policy: policy.Default()}, accounts)
+	way, err := apply.Place(m.Host, plan.NewTransition(from, to, plan.Rules{Policy: policy.Default()}, accounts))
+	if err != nil {
+		t.Fatal(err)
+	}
 	way.Decision = policy.Decision{} // no reboot
 	seen, err := apply.Observe(t.Context(), m.Host, way.Scope())
 	if err != nil {

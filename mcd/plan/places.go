@@ -18,8 +18,9 @@ import (
 // after the update. The function look returns the entry at a path, and follows links above it. An error is an error of
 // look.
 //
-// A path that leads through a link which the daemon must not follow keeps its spelling, and Plan refuses it. If the new
-// config names one place twice, Refusals has the second name: the second one would overwrite the first.
+// A path that leads through a link which a user could exchange keeps its spelling: the host judges the link each time
+// it opens the path. If the new config names one place twice, Refusals has the second name, because the second one
+// would overwrite the first.
 func (w Transition) Place(look func(p string) (host.Entry, error)) (Transition, error) {
 	m := placer{look: look, seen: map[string]host.Entry{}}
 	w.Old = m.place(w.Old)
@@ -201,15 +202,13 @@ func (m *placer) follow(p string) (at string, end int) {
 			e = m.below(next)
 		}
 		switch {
-		case e.Kind == host.Unsafe:
-			return p, unsafe
-		case e.Kind != host.Link:
+		case e.Kind != host.Link && e.Kind != host.Unsafe:
 			at = next
 			continue
+		case e.Kind == host.Unsafe || !changes && !m.isRoots(next):
+			return p, unsafe
 		case links == host.MaxLinks:
 			return p, circle
-		case !changes && m.now(path.Join(next, rest[0])).Kind == host.Unsafe:
-			return p, unsafe
 		}
 		links++
 		rest = append(strings.Split(strings.Trim(e.Target, "/"), "/"), rest...)
@@ -218,6 +217,19 @@ func (m *placer) follow(p string) (at string, end int) {
 		}
 	}
 	return path.Join(at, rest[0]), found
+}
+
+// isRoots reports whether only root can change the entry at a path, and the directories above it.
+func (m *placer) isRoots(p string) bool {
+	if m.now(p).Owner.UID != 0 {
+		return false
+	}
+	for dir := range policy.Parents(p) {
+		if is := m.now(dir); is.Owner.UID != 0 || is.Mode&0o022 != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // below returns the entry of the machine at a place whose directories are real after the update. Nothing is there
