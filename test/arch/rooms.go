@@ -91,7 +91,7 @@ var Rooms = []Room{
 	{"source/git", Shell, list("api/...", "source", "source/memory", "source/git/commits", "source/git/files", "source/git/objects", "source/git/submodule", "source/git/transport", "source/git/wire"), list("github.com/go-git/", "golang.org/x/crypto/"), "the only room that reads git repositories"},
 	{"source/git/files", Shell, list("source"), list("github.com/go-git/", "golang.org/x/sys/"), "files on disk; knows nothing of commits and remotes"},
 	{"source/git/commits", Shell, list("source", "source/git/objects"), list("github.com/go-git/"), "the relation of two commits follows from fetched commits; it knows nothing of remotes"},
-	{"source/git/submodule", Pure, list("source"), list("github.com/go-git/go-git/v5/config"), "which repository a submodule is follows from a file of the commit and the address of its repository"},
+	{"source/git/submodule", Pure, list("api/safetext", "source"), list("github.com/go-git/go-git/v5/config"), "which repository a submodule is follows from a file of the commit and the address of its repository"},
 	{"source/git/wire", Pure, list("api/...", "source"), nil, "what a request and an answer of git look like does not depend on the connection"},
 	{"source/git/transport", Shell, list("api/...", "source", "source/memory", "source/credentials", "source/git/wire"), list("github.com/go-git/", "golang.org/x/crypto/"), "credentials and connections; what is requested is decided elsewhere"},
 	{"source/git/objects", Shell, list("api/..."), list("github.com/go-git/", "github.com/google/renameio/v2"), "objects on disk; knows nothing of remotes"},

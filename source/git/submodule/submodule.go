@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-git/go-git/v5/config"
 
+	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/source"
 )
 
@@ -84,7 +85,7 @@ func resolve(parent source.Address, raw string) (source.Address, error) {
 
 // relative resolves the relative address raw. The path of the parent counts as the directory in which raw begins.
 func relative(parent source.Address, raw string) (source.Address, error) {
-	if strings.ContainsAny(raw, "?#%\\\x00\r\n\t") {
+	if strings.ContainsAny(raw, "?#%\\") || safetext.HasHidden(raw) {
 		return source.Address{}, errors.New("its url is relative and has a character that is not allowed in it: ?, " +
 			"#, %, \\ or a control character")
 	}
@@ -113,6 +114,9 @@ func relative(parent source.Address, raw string) (source.Address, error) {
 	out.Path, out.User, out.Password = to, "", ""
 	if parent.Transport == source.SSH {
 		out.User = parent.User
+	}
+	if again, err := source.ParseURL(out.String()); err != nil || again != out {
+		return source.Address{}, errors.New("its url leads to no address of a repository")
 	}
 	return out, nil
 }

@@ -44,6 +44,8 @@ func TestWhereASubmoduleIs(t *testing.T) {
 		{web, "../..", "the root of the host"},
 		{web, "../lib.git?x=y", "a character that is not allowed"},
 		{web, "../%2e%2e/lib.git", "a character that is not allowed"},
+		{web, "../lib.git\x7f", "a character that is not allowed"},
+		{web, "../lib.git\u0085", "a character that is not allowed"},
 		{web, "/etc/shadow", "another scheme, host or port"},
 		{web, "file:///etc/shadow", "another scheme, host or port"},
 		{web, "ext::sh -c touch% /tmp/x", "no address of a repository"},
