@@ -70,7 +70,10 @@ func (d daemon) move(ctx context.Context, from, to plan.Config) error {
 	if err != nil {
 		return err
 	}
-	way := plan.NewTransition(from, to, plan.Rules{Policy: policy.Default()}, accounts)
+	way, err := apply.Place(d.host, plan.NewTransition(from, to, plan.Rules{Policy: policy.Default()}, accounts))
+	if err != nil {
+		return err
+	}
 	observed, err := apply.Observe(ctx, d.host, way.Scope())
 	if err != nil {
 		return err
@@ -107,9 +110,13 @@ func (d daemon) drift(ctx context.Context, in plan.Config) ([]drift.Item, error)
 		return nil, err
 	}
 	want := desired.Of(in.Config, accounts)
-	observed, err := apply.Observe(ctx, d.host, plan.ScopeOf(want, want))
+	here, err := apply.Place(d.host, plan.Transition{Old: want, New: want})
 	if err != nil {
 		return nil, err
 	}
-	return drift.Items(observed, want, want), nil
+	observed, err := apply.Observe(ctx, d.host, here.Scope())
+	if err != nil {
+		return nil, err
+	}
+	return drift.Items(observed, here.Old, here.New), nil
 }

@@ -187,7 +187,18 @@ func (c *cluster) create(gvr schema.GroupVersionResource, object map[string]any)
 
 func (c *cluster) annotate(key, value string) {
 	c.t.Helper()
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, key, value)
+	c.patch(fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, key, value))
+}
+
+// acknowledge does what the controller does at a request: it cordons or uncordons the Node, and acknowledges.
+func (c *cluster) acknowledge(request string) {
+	c.t.Helper()
+	c.patch(fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}},"spec":{"unschedulable":%t}}`,
+		v1alpha1.LastAppliedDrainAnnotation, request, !strings.HasPrefix(request, "uncordon")))
+}
+
+func (c *cluster) patch(patch []byte) {
+	c.t.Helper()
 	_, err := c.objects.Resource(nodes).Patch(c.t.Context(), node, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
 		c.t.Fatal(err)
@@ -219,7 +230,7 @@ func (c *cluster) update(name, text string) {
 		n := report.NodeOf(o.GetAnnotations())
 		switch {
 		case n.DesiredDrain != n.LastAppliedDrain:
-			c.annotate(v1alpha1.LastAppliedDrainAnnotation, n.DesiredDrain)
+			c.acknowledge(n.DesiredDrain)
 		case n.State == v1alpha1.StateDone && n.Current == name && strings.HasPrefix(n.DesiredDrain, "uncordon"):
 			return
 		case n.State == v1alpha1.StateDone && n.Current == name && n.DesiredDrain == "":
