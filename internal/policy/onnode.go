@@ -17,6 +17,8 @@ const (
 	CheckUnits NodeCheck = "units"
 	// CheckSystem: which parts of the OS the node can change, and its installed OS.
 	CheckSystem NodeCheck = "system"
+	// CheckDisk: what stops the daemon from changing a path at this moment, such as a mount or a full file system.
+	CheckDisk NodeCheck = "disk"
 )
 
 // OnNode returns a refusal that only the node's daemon can decide.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"syscall"
 	"time"
 
@@ -31,6 +32,18 @@ func (e *updateError) Error() string { return fmt.Sprintf("updating to %s: %v", 
 
 // Unwrap returns what failed.
 func (e *updateError) Unwrap() error { return e.problem }
+
+// blockedError is the error for an update that the machine would stop half-way. Nothing was drained or changed for it.
+type blockedError struct{ blockers []host.Blocker }
+
+// Error lists the blockers, each with its path.
+func (e *blockedError) Error() string {
+	parts := []string{"nothing has changed yet"}
+	for _, b := range e.blockers {
+		parts = append(parts, b.Path+": "+b.String())
+	}
+	return strings.Join(parts, "; ")
+}
 
 // configError is a failure of a config that may no longer be the desired config.
 type configError struct {
@@ -59,6 +72,7 @@ func failureOf(config string, why error) v1alpha1.Failure {
 	var unread *unreadConfigError
 	var path *fs.PathError
 	var unsafe *host.UnsafePathError
+	var blocked *blockedError
 	switch {
 	case errors.As(why, &refused):
 		f.Cause = v1alpha1.FailureRefused
@@ -74,6 +88,12 @@ func failureOf(config string, why error) v1alpha1.Failure {
 		f.Cause, f.Path = v1alpha1.FailureUnsafePath, unsafe.Path
 	case isDiskFull(why):
 		f.Cause = v1alpha1.FailureDiskFull
+	}
+	if errors.As(why, &blocked) {
+		first := blocked.blockers[0]
+		if f.Path = first.Path; first.Kind == host.Full || first.Kind == host.NoInodes {
+			f.Cause = v1alpha1.FailureDiskFull
+		}
 	}
 	if errors.As(why, &path) {
 		f.Path = path.Path

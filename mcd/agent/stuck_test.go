@@ -99,13 +99,8 @@ var trouble = []struct {
 		r.c.says(r.t, "Degraded", "rendered-a", "crio.service")
 	}},
 	{"a node that was drained for a config that failed stays closed, and opens when it is sent back", func(r *rig) {
-		r.c.add(r.t, "rendered-x", `"storage":{"files":[{"path":"/etc/full","contents":{"source":"data:,x"}}]}`)
-		r.m.Put("/etc/full/child", "a file of somebody's")
-		r.c.desire("rendered-x")
-		if err := r.settle(); err == nil {
-			r.t.Fatal("no error")
-		}
-		if drain := r.c.annotations[v1alpha1.DesiredDrainAnnotation]; drain != "drain-rendered-x" {
+		failOnce(r)
+		if drain := r.c.annotations[v1alpha1.DesiredDrainAnnotation]; drain != "drain-rendered-r" {
 			r.t.Errorf("it asks for %q", drain)
 		}
 		r.c.desire("rendered-a")
@@ -144,6 +139,39 @@ var trouble = []struct {
 			}
 		},
 	},
+	{"what would stop an update is told before the node is drained, and tried again when it is gone", func(r *rig) {
+		r.c.add(r.t, "rendered-r", file("/etc/motd", "hi"))
+		r.m.Blockers["/etc/motd"] = host.Immutable
+		r.c.desire("rendered-r")
+		for range 2 {
+			if err := r.settle(); err == nil || !strings.Contains(err.Error(), "chattr -i /etc/motd") {
+				r.t.Fatal(err)
+			}
+		}
+		r.c.says(r.t, "Degraded", "rendered-a", "nothing has changed yet", "chattr -i /etc/motd")
+		if f, err := v1alpha1.ParseFailure(r.c.annotations[v1alpha1.FailureAnnotation]); err != nil ||
+			f.Cause != v1alpha1.FailureApply || f.Path != "/etc/motd" {
+			r.t.Errorf("the cause is %v, %v", f, err)
+		}
+		if slices.Contains(r.c.told, "desiredDrain=drain-rendered-r") {
+			r.t.Errorf("it was drained: %q", r.c.told)
+		}
+		delete(r.m.Blockers, "/etc/motd")
+		r.must(r.settle())
+		r.c.says(r.t, "Done", "rendered-r")
+	}},
+	{"a full disk is told before the node is drained, with its cause", func(r *rig) {
+		r.c.add(r.t, "rendered-r", file("/etc/motd", "hi"))
+		r.m.Blockers["/etc/motd"] = host.Full
+		r.c.desire("rendered-r")
+		if err := r.settle(); err == nil {
+			r.t.Fatal("no error")
+		}
+		if f, err := v1alpha1.ParseFailure(r.c.annotations[v1alpha1.FailureAnnotation]); err != nil ||
+			f.Cause != v1alpha1.FailureDiskFull || slices.Contains(r.c.told, "desiredDrain=drain-rendered-r") {
+			r.t.Errorf("the cause is %v, %v; it said %q", f, err, r.c.told)
+		}
+	}},
 	{"a unit whose name climbs out of its directory is refused", func(r *rig) {
 		r.c.add(r.t, "rendered-evil", `"systemd":{"units":[{"name":"../../cron.d/evil.service","contents":"x"}]}`)
 		r.c.desire("rendered-evil")

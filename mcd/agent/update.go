@@ -40,6 +40,10 @@ func (a *Agent) update(ctx context.Context, node report.Node) error {
 	if err := fetchContents(ctx, a, node, t); err != nil {
 		return err
 	}
+	if found := apply.Blockers(a.Host, p.Steps, contents); len(found) > 0 {
+		a.failed = node.Desired
+		return &updateError{about: t.ConfigText(), problem: &blockedError{found}}
+	}
 	if p.Drain {
 		if err := awaitDrain(ctx, a, node, t); err != nil {
 			return err

@@ -18,9 +18,9 @@ import (
 // brokenContents is a content store on a disk that fails.
 type brokenContents struct{ host.ContentStore }
 
-// Has implements host.ContentStore.
-func (brokenContents) Has(d host.Digest) (bool, error) {
-	return false, &fs.PathError{Op: "stat", Path: host.StateDir + "/content/" + string(d), Err: syscall.EIO}
+// Size implements host.ContentStore.
+func (brokenContents) Size(d host.Digest) (bytes int64, has bool, _ error) {
+	return 0, false, &fs.PathError{Op: "stat", Path: host.StateDir + "/content/" + string(d), Err: syscall.EIO}
 }
 
 // TestAnErrorHasNoDigest: errors reach the Node, and the digest of a short secret says which secret it is.

@@ -85,6 +85,21 @@ func Observe(ctx context.Context, h host.Host, scope plan.Scope) (host.State, er
 	return s, nil
 }
 
+// Blockers returns what would stop the steps on the machine as it is now. The parameter contents has what the steps
+// write and the machine does not have.
+func Blockers(h host.Host, steps []host.Step, contents map[host.Digest][]byte) []host.Blocker {
+	return h.Disk.Blockers(steps, func(d host.Digest) int64 { return sizeOf(h, contents, d) })
+}
+
+// sizeOf returns the bytes of contents, or 0 if they are neither downloaded nor in the map.
+func sizeOf(h host.Host, contents map[host.Digest][]byte, d host.Digest) int64 {
+	if text, ok := contents[d]; ok || h.Contents == nil {
+		return int64(len(text))
+	}
+	bytes, _, _ := h.Contents.Size(d) // The step that writes them reports the error.
+	return bytes
+}
+
 // observePaths reads the entries at the paths. A directory comes before the paths in it.
 func observePaths(h host.Host, s host.State, scope plan.Scope) (err error) {
 	for _, p := range scope.Paths {

@@ -106,7 +106,7 @@ func applySteps(ctx context.Context, r Runner, rec host.Record, given source) Ap
 			return rebootInto(ctx, r, rec, done)
 		}
 		if err := r.do(ctx, s, s.Before.Entry, given); err != nil {
-			return rollBackAfter(ctx, r, rec, done.failedAt(s), fmt.Errorf("%s: %w", s, err))
+			return rollBackAfter(ctx, r, rec, done.failedAt(s), fmt.Errorf("%s: %w", s, r.explain(s, err)))
 		}
 		done.Done++
 		r.tell(s, false)
@@ -126,6 +126,14 @@ func applySteps(ctx context.Context, r Runner, rec host.Record, given source) Ap
 		return rollBackAfter(ctx, r, rec, done.failedAt(host.Step{}), err)
 	}
 	return ended
+}
+
+// explain adds to the error of a step what the machine says about its path.
+func (r Runner) explain(s host.Step, err error) error {
+	for _, b := range Blockers(r.Host, []host.Step{s}, nil) {
+		return fmt.Errorf("%w (%s)", err, b)
+	}
+	return err
 }
 
 // commitOrRollBack commits the update. If the commit fails, commitOrRollBack rolls the update back.

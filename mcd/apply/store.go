@@ -65,7 +65,7 @@ func (r Runner) isDownloaded(d host.Digest) (bool, error) {
 	if r.Host.Contents == nil || d == "" || d == host.DigestOf(nil) {
 		return false, nil
 	}
-	has, err := r.Host.Contents.Has(d)
+	_, has, err := r.Host.Contents.Size(d)
 	var at *fs.PathError
 	if errors.As(err, &at) { // The path has the digest, and the contents may be a secret.
 		err = at.Err

@@ -78,6 +78,9 @@ type Disk interface {
 	// Resume takes over the steps of a process that died: it removes temporary files beside the targets, and the next
 	// Flush treats all targets as changed.
 	Resume(ctx context.Context, steps []Step) error
+	// Blockers returns what would stop the steps, as the machine is now, and changes nothing. The parameter size
+	// returns the bytes of contents. What Blockers does not find can still fail.
+	Blockers(steps []Step, size func(Digest) int64) []Blocker
 }
 
 // Units gives access to the units of systemd. Names of units are complete: chronyd.service, getty@tty2.service.
@@ -185,8 +188,9 @@ type Store interface {
 
 // ContentStore has the contents of remote files that were downloaded and verified. Only root can read it.
 type ContentStore interface {
-	// Has reports whether the store has contents. Has does not read them.
-	Has(Digest) (bool, error)
+	// Size returns the bytes of contents. The value has is false if the store does not have them. Size does not read
+	// them.
+	Size(Digest) (bytes int64, has bool, _ error)
 	// Write replaces a file or link by a file with the contents of want.Digest, as Files.Write does. Write never holds
 	// all of the contents in memory. Contents that do not match their digest are an error, and the path does not
 	// change.

@@ -100,7 +100,9 @@ func NewPlan(ctx context.Context, h host.Host, ask Request) (Plan, error) {
 	if items := drift.Items(observed, way.Old, way.New); from.Name != "" && len(items) > 0 && !ask.Force {
 		return Plan{}, drifted(from.Name, items)
 	}
-	return stepsOf(way, observed, text, ask), nil
+	p := stepsOf(way, observed, text, ask)
+	p.Plan = p.Plan.Blocked(apply.Blockers(h, p.Plan.Steps, p.Contents))
+	return p, nil
 }
 
 // stepsOf returns the plan of a transition. The plan has no drain, because there is no controller that could drain the

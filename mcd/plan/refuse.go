@@ -42,6 +42,15 @@ func sortRefusals(refusals []policy.Refusal) []policy.Refusal {
 	return refusals
 }
 
+// Blocked returns the plan with a refusal for each blocker.
+func (p Plan) Blocked(found []host.Blocker) Plan {
+	p.Refusals = slices.Clone(p.Refusals)
+	for _, b := range found {
+		p.Refusals = append(p.Refusals, policy.OnNode(policy.CheckDisk, b.Path, b.String()))
+	}
+	return p
+}
+
 // refuseNewIDs refuses to change the number of an existing account, because the account's files have the old number.
 func refuseNewIDs(observed, target host.State) (refusals []policy.Refusal) {
 	refuse := func(field, what string, is, shall int) {
@@ -83,8 +92,9 @@ func refuseUsedDirs(target host.State, w Transition) (refusals []policy.Refusal)
 	}
 	for p, want := range w.New.Paths {
 		if want.Kind != host.Dir && want.Kind != host.Absent && target.Paths[p].Kind == host.Dir {
-			refusals = append(refusals, policy.OnNode(policy.CheckPaths, p, "this node has a directory here with "+
-				"something in it that no config made: move that away on the node, or choose another path"))
+			refusals = append(refusals, policy.OnNode(policy.CheckPaths, p, host.Blocker{
+				Kind: host.UsedDir, Path: p, At: p,
+			}.String()))
 		}
 	}
 	return sortRefusals(refusals)

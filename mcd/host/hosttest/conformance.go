@@ -290,4 +290,35 @@ var conformance = []struct {
 		p.is("/etc/a", host.Entry{Kind: host.File, Mode: 0o644, Digest: host.DigestOf([]byte("x"))})
 		p.ok(p.h.Disk.Flush(p.ctx()))
 	}},
+	{"what stands in the way of a step is told before, and asking changes nothing", func(p probe) {
+		p.ok(p.h.Files.Mkdir("/etc/d", host.Entry{Mode: 0o755}))
+		p.write("/etc/d/a", 0o644, "x")
+		dir := host.Value{Entry: host.Entry{Kind: host.Dir, Mode: 0o755}}
+		file := host.Value{Entry: host.Entry{Kind: host.File, Mode: 0o644, Digest: host.DigestOf([]byte("y"))}}
+		link := host.Value{Entry: host.Entry{Kind: host.Link, Target: "e"}}
+		a := host.Step{Verb: host.Remove, Target: "/etc/d/a", Before: file}
+		for _, c := range []struct {
+			steps []host.Step
+			want  host.BlockerKind
+		}{
+			{[]host.Step{{Verb: host.Write, Target: "/etc/new", After: file}}, ""},
+			{[]host.Step{{Verb: host.Write, Target: "/etc/new/a", After: file}}, ""},
+			{[]host.Step{{Verb: host.Write, Target: "/etc/d", Before: dir, After: file}}, host.UsedDir},
+			{[]host.Step{{Verb: host.MakeLink, Target: "/etc/d", Before: dir, After: link}}, host.UsedDir},
+			{[]host.Step{a, {Verb: host.Write, Target: "/etc/d", Before: dir, After: file}}, ""},
+			{[]host.Step{{Verb: host.Remove, Target: "/etc/d", Before: dir}}, ""}, // It stays, and the update goes on.
+			{[]host.Step{{Verb: host.MakeDir, Target: "/etc/d", Before: dir, After: dir}}, ""},
+		} {
+			found := p.h.Disk.Blockers(c.steps, func(host.Digest) int64 { return 1 })
+			var kind host.BlockerKind
+			if len(found) > 0 {
+				kind = found[0].Kind
+			}
+			if kind != c.want {
+				p.t.Errorf("%v: got %v, want %q", c.steps, found, c.want)
+			}
+		}
+		p.is("/etc/new", host.Entry{})
+		p.is("/etc/d/a", host.Entry{Kind: host.File, Mode: 0o644, Digest: host.DigestOf([]byte("x"))})
+	}},
 }

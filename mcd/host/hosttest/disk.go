@@ -135,6 +135,32 @@ func (p *process) Flush(context.Context) error {
 	return nil
 }
 
+// Blockers implements host.Disk. A machine in memory has only the blockers that a test sets, and directories.
+func (p *process) Blockers(steps []host.Step, _ func(host.Digest) int64) (found []host.Blocker) {
+	for _, s := range steps {
+		if !s.IsPath() {
+			continue
+		}
+		o := host.Blocker{Kind: p.Machine.Blockers[s.Target], Path: s.Target, At: s.Target}
+		at, err := p.resolve(s.Target)
+		if to := s.After.Entry.Kind; err == nil && o.Kind == "" && to != host.Dir && to != host.Absent {
+			var names []string
+			for _, q := range sortedPaths(p.disk.nodes) {
+				if path.Dir(q) == at && p.disk.nodes[at].entry.Kind == host.Dir {
+					names = append(names, path.Base(q))
+				}
+			}
+			if left := host.EntriesLeft(s.Target, names, steps); len(left) > 0 {
+				o.Kind, o.Text = host.UsedDir, host.EntriesText(left)
+			}
+		}
+		if o.Kind != "" {
+			found = append(found, o)
+		}
+	}
+	return found
+}
+
 // Resume implements host.Disk.
 func (p *process) Resume(_ context.Context, steps []host.Step) error {
 	dirs := map[string]bool{}

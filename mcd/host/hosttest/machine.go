@@ -18,6 +18,8 @@ import (
 type Machine struct {
 	// Broken are the units that fail to reload and restart, and the programs that fail.
 	Broken map[string]bool
+	// Blockers are what stops changes of paths, by path.
+	Blockers map[string]host.BlockerKind
 	// If BootsOld is true, the next reboot boots the old OS, like a machine whose new OS does not boot.
 	BootsOld bool
 	// If SlowReboots is true, a reboot that was accepted happens only when the test calls GoDown.
@@ -44,7 +46,8 @@ type node struct {
 // an OS that can be changed.
 func NewMachine() *Machine {
 	m := &Machine{
-		Broken: map[string]bool{}, disk: newPlatter(), store: map[host.Digest][]byte{},
+		Broken: map[string]bool{}, Blockers: map[string]host.BlockerKind{}, disk: newPlatter(),
+		store: map[host.Digest][]byte{},
 	}
 	m.os.Booted = host.OS{Image: "registry.example/os:1", Kargs: "root=/dev/sda1 ro", KernelType: "default"}
 	m.os.Next = m.os.Booted
@@ -240,9 +243,10 @@ func (s store) Sweep() error {
 // contents is a host.ContentStore with the files below host.ContentDir.
 type contents struct{ m *process }
 
-// Has implements host.ContentStore.
-func (c contents) Has(d host.Digest) (bool, error) {
-	return c.m.disk.nodes[path.Join(host.ContentDir, string(d))].entry.Kind == host.File, nil
+// Size implements host.ContentStore.
+func (c contents) Size(d host.Digest) (bytes int64, has bool, _ error) {
+	n := c.m.disk.nodes[path.Join(host.ContentDir, string(d))]
+	return int64(len(n.contents)), n.entry.Kind == host.File, nil
 }
 
 // Write implements host.ContentStore.

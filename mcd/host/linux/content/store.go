@@ -44,16 +44,19 @@ var (
 
 func at(name string) string { return path.Join(host.ContentDir, name) }
 
-// Has implements host.ContentStore.
-func (s Store) Has(d host.Digest) (bool, error) {
+// Size implements host.ContentStore.
+func (s Store) Size(d host.Digest) (bytes int64, has bool, err error) {
 	if !digestName.MatchString(string(d)) {
-		return false, nil
+		return 0, false, nil
 	}
 	kind, _, err := s.root.Lookup(at(string(d)))
-	if files.IsAbsent(err) {
-		return false, nil
+	if err == nil && kind == host.File {
+		bytes, err = files.Size(s.root, at(string(d)))
 	}
-	return kind == host.File, err
+	if files.IsAbsent(err) {
+		return 0, false, nil
+	}
+	return bytes, kind == host.File, err
 }
 
 // Write implements host.ContentStore. Write removes damaged contents, so that the next attempt downloads them again.

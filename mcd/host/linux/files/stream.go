@@ -56,6 +56,17 @@ func OpenRead(r *Root, p string) (f io.ReadCloser, size int64, _ error) {
 	return os.NewFile(uintptr(fd), p), is.Size, nil
 }
 
+// Size returns the size of a file, or of what else is at the path.
+func Size(r *Root, p string) (int64, error) {
+	a, err := r.at(p)
+	if err != nil {
+		return 0, err
+	}
+	defer a.close()
+	is, err := a.stat()
+	return is.Size, err
+}
+
 // Appender adds bytes to the end of a file.
 type Appender struct {
 	at at

@@ -1,0 +1,107 @@
+package host
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// BlockerKind says what stops a change of a path.
+type BlockerKind string
+
+// The kinds of blockers.
+const (
+	// Immutable and AppendOnly are attributes of a file or directory, which bind root too (chattr).
+	Immutable  BlockerKind = "immutable"
+	AppendOnly BlockerKind = "append-only"
+	// MountPoint means that something is mounted on the path itself.
+	MountPoint BlockerKind = "mount point"
+	// ReadOnlyMount means that the file system is mounted read-only.
+	ReadOnlyMount BlockerKind = "read-only"
+	// UsedDir is a directory with entries that stay, at the path of a file or link.
+	UsedDir BlockerKind = "used directory"
+	// Special is a device, socket or pipe, which the daemon does not replace.
+	Special BlockerKind = "special file"
+	// Full means that the file system has too little space, and NoInodes that it cannot have more files.
+	Full     BlockerKind = "full"
+	NoInodes BlockerKind = "no inodes"
+	// Denied means that the kernel refuses a new file, for the reason in Text.
+	Denied BlockerKind = "denied"
+)
+
+// Blocker is something on the machine that would stop a step. Only a person or another program can remove it.
+type Blocker struct {
+	Kind BlockerKind
+	// Path is the path of the step.
+	Path string
+	// At has the blocker: the path itself, or a directory above it.
+	At string
+	// Need and Free are bytes of the file system, for the kind Full.
+	Need, Free int64
+	// Text has the names of entries for the kind UsedDir, and the answer of the kernel for the kind Denied.
+	Text string
+}
+
+// String returns the blocker, and how a person removes it.
+func (o Blocker) String() string {
+	what := "this node's " + o.At
+	if o.At == o.Path {
+		what = "what this node has at this path"
+	}
+	switch o.Kind {
+	case Immutable, AppendOnly:
+		return fmt.Sprintf("%s has the attribute %q, with which nobody can replace it. If it may change, run chattr "+
+			"-%s %s on the node", what, o.Kind, map[BlockerKind]string{Immutable: "i", AppendOnly: "a"}[o.Kind], o.At)
+	case MountPoint:
+		return fmt.Sprintf("something is mounted at this path on this node, so nobody can replace or remove it: see "+
+			"findmnt %s. Unmount it, or choose another path", o.At)
+	case ReadOnlyMount:
+		return fmt.Sprintf("this node's file system at %s is read-only: see findmnt -T %s. Choose another path, or "+
+			"mount it writable", o.At, o.At)
+	case UsedDir:
+		return "this node has a directory here with something in it that no config made" + o.Text +
+			": move that away on the node, or choose another path"
+	case Special:
+		return "this node has a device, pipe or socket here, which no config made: move it away, or choose another " +
+			"path"
+	case Full:
+		return fmt.Sprintf("this node's file system at %s has %d KiB free, and the update needs %d KiB: see df %s",
+			o.At, o.Free>>10, (o.Need+1023)>>10, o.At)
+	case NoInodes:
+		return fmt.Sprintf("this node's file system at %s can have no more files: see df -i %s", o.At, o.At)
+	}
+	return fmt.Sprintf("this node's kernel refuses a new file in %s (%s)", o.At, o.Text)
+}
+
+// EntriesText returns the Text of a UsedDir.
+func EntriesText(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	more := ""
+	if len(names) > 3 {
+		names, more = names[:3], ", …"
+	}
+	quoted := make([]string, len(names)) // Anyone who may write into the directory chooses the names.
+	for i, name := range names {
+		quoted[i] = strconv.QuoteToASCII(name)
+	}
+	return " (" + strings.Join(quoted, ", ") + more + ")"
+}
+
+// EntriesLeft returns the entries of a directory that are there after all steps.
+func EntriesLeft(dir string, names []string, steps []Step) (left []string) {
+	gone := map[string]bool{}
+	for _, s := range steps {
+		if s.IsPath() && s.After.Entry.Kind == Absent {
+			gone[s.Target] = true
+		}
+	}
+	for _, name := range names {
+		if !gone[path.Join(dir, name)] {
+			left = append(left, name)
+		}
+	}
+	return left
+}

@@ -1,0 +1,166 @@
+package files
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bunsen-os/bunsen/mcd/host"
+)
+
+// TestWhatStopsAStepIsToldBefore asks the kernel of a real machine, and then makes the change: what was told stops it,
+// and what was not told does not.
+func TestWhatStopsAStepIsToldBefore(t *testing.T) {
+	asRoot(t)
+	const size = 40 << 10
+	file := host.Value{Entry: host.Entry{Kind: host.File, Mode: 0o644, Digest: "new"}}
+	was := host.Value{Entry: host.Entry{Kind: host.File, Mode: 0o644, Digest: "old"}}
+	dir := host.Value{Entry: host.Entry{Kind: host.Dir, Mode: 0o755}}
+	written := host.Step{Verb: host.Write, Target: "/d/a", Before: was, After: file}
+	for says, c := range map[string]struct {
+		// prepare changes the machine at a directory, in which /d/a is a file.
+		prepare func(t *testing.T, root string)
+		step    host.Step
+		kind    host.BlockerKind
+		at      string
+	}{
+		"nothing":                    {step: written},
+		"a file in a new directory":  {step: host.Step{Verb: host.Write, Target: "/new/x/a", After: file}},
+		"a change of a mode":         {step: host.Step{Verb: host.MakeDir, Target: "/d", Before: dir, After: dir}},
+		"an immutable file":          {withAttribute("d/a", immutableFlag), written, host.Immutable, "/d/a"},
+		"a file to append to":        {withAttribute("d/a", appendFlag), written, host.AppendOnly, "/d/a"},
+		"an immutable directory":     {withAttribute("d", immutableFlag), written, host.Immutable, "/d"},
+		"a directory to add to only": {withAttribute("d", appendFlag), written, host.AppendOnly, "/d"},
+		"an immutable directory above a new one": {
+			withAttribute("d", immutableFlag),
+			host.Step{Verb: host.Write, Target: "/d/new/a", After: file},
+			host.Immutable, "/d",
+		},
+		"the removal of an immutable file": {
+			withAttribute("d/a", immutableFlag),
+			host.Step{Verb: host.Remove, Target: "/d/a", Before: was},
+			host.Immutable, "/d/a",
+		},
+		"a file that is a mount": {mountedOn("d/a", "d/a", unix.MS_BIND, ""), written, host.MountPoint, "/d/a"},
+		"a file below a read-only mount": {
+			mountedOn("none", "d", unix.MS_RDONLY, ""),
+			host.Step{Verb: host.Write, Target: "/d/b", After: file},
+			host.ReadOnlyMount, "/d",
+		},
+		"a file below a writable mount": {
+			mountedOn("none", "d", 0, ""), host.Step{Verb: host.Write, Target: "/d/b", After: file}, "", "",
+		},
+		"too little space": {
+			mountedOn("none", "d", 0, "size=16k"),
+			host.Step{Verb: host.Write, Target: "/d/b", After: file},
+			host.Full,
+			"/d",
+		},
+		"just enough space": {
+			mountedOn("none", "d", 0, "size=40k"), host.Step{Verb: host.Write, Target: "/d/b", After: file}, "", "",
+		},
+		"no more files": {
+			mountedOn("none", "d", 0, "nr_inodes=1"),
+			host.Step{Verb: host.Write, Target: "/d/b", After: file},
+			host.NoInodes, "/d",
+		},
+		"a used directory": {
+			nil, host.Step{Verb: host.Write, Target: "/d", Before: dir, After: file}, host.UsedDir, "/d",
+		},
+	} {
+		t.Run(says, func(t *testing.T) {
+			root := t.TempDir()
+			if err := errors.Join(os.Mkdir(filepath.Join(root, "d"), 0o755),
+				os.WriteFile(filepath.Join(root, "d/a"), []byte("old"), 0o644)); err != nil { //nolint:gosec // a test's
+				t.Fatal(err)
+			}
+			if c.prepare != nil {
+				c.prepare(t, root)
+			}
+			r, err := Open(root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close() //nolint:errcheck // a directory of the test
+			found := r.Blockers([]host.Step{c.step}, func(host.Digest) int64 { return size })
+			switch {
+			case c.kind == "" && len(found) > 0:
+				t.Errorf("got %v", found)
+			case c.kind != "" && (len(found) != 1 || found[0].Kind != c.kind || found[0].At != c.at ||
+				found[0].Path != c.step.Target || !strings.Contains(found[0].String(), "node")):
+				t.Errorf("got %+v, want %s at %s", found, c.kind, c.at)
+			}
+			if err := carryOut(r, c.step, size); (err == nil) != (c.kind == "") {
+				t.Errorf("told %v, and the step ended with %v", found, err)
+			}
+		})
+	}
+}
+
+// carryOut makes the change of a step, with parents.
+func carryOut(r *Root, s host.Step, size int) error {
+	switch s.Verb {
+	case host.Remove:
+		return r.Remove(s.Target)
+	case host.MakeDir:
+		return r.Mkdir(s.Target, s.After.Entry)
+	}
+	if err := r.MkdirAll(filepath.Dir(s.Target)); err != nil {
+		return err
+	}
+	return r.Write(s.Target, s.After.Entry, make([]byte, size))
+}
+
+// The attributes of a file as the kernel's fs.h has them: FS_IMMUTABLE_FL and FS_APPEND_FL.
+const immutableFlag, appendFlag = 0x10, 0x20
+
+// withAttribute sets an attribute of chattr until the test ends.
+func withAttribute(p string, attribute int) func(*testing.T, string) {
+	return func(t *testing.T, root string) {
+		set := func(on bool) error {
+			f, err := os.Open(filepath.Join(root, p)) //nolint:gosec // a path of the test
+			if err != nil {
+				return err
+			}
+			defer f.Close() //nolint:errcheck // only opened
+			flags, err := unix.IoctlGetInt(int(f.Fd()), unix.FS_IOC_GETFLAGS)
+			if flags &^= attribute; on {
+				flags |= attribute
+			}
+			return errors.Join(err, unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, flags))
+		}
+		if err := set(true); errors.Is(err, unix.ENOTTY) || errors.Is(err, unix.EOPNOTSUPP) {
+			t.Skipf("the file system of %s has no attributes: set TMPDIR to a directory on ext4, xfs or btrfs", root)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := set(false); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// mountedOn mounts a path of the root, or a file system in memory, until the test ends.
+func mountedOn(source, p string, flags uintptr, options string) func(*testing.T, string) {
+	return func(t *testing.T, root string) {
+		kind := "tmpfs"
+		if flags&unix.MS_BIND != 0 {
+			kind, source = "", filepath.Join(root, source)
+		}
+		at := filepath.Join(root, p)
+		if err := unix.Mount(source, at, kind, flags, options); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := unix.Unmount(at, unix.MNT_DETACH); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
