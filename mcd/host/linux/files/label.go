@@ -12,9 +12,48 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// label has the extended attributes of a file: the SELinux label and user attributes. The config sets mode and owner;
-// access control lists are not copied.
+// label has extended attributes of a file. A new file gets the SELinux label and the user attributes of the file that
+// it replaces; the config sets mode and owner.
 type label map[string][]byte
+
+// original is a replaced file as it was. A file at its path with the same contents, mode and owner is this file again,
+// after a rollback or when no config names the path any more, and gets all else back: capabilities, access control
+// lists, other attributes, and the time of its last change.
+type original struct {
+	Entry      host.Entry
+	Attributes label `json:",omitempty"`
+	Modified   unix.Timespec
+}
+
+// restore sets the attributes and the time of an open file. An attribute that the file system or a security module does
+// not let the daemon set is left out, unless it grants or denies rights.
+func (o original) restore(a at, fd int) error {
+	for name, value := range o.Attributes {
+		err := a.change("setxattr", func() error { return unix.Fsetxattr(fd, name, value, 0) })
+		if err != nil && (strings.HasPrefix(name, "system.posix_acl") || name == "security.capability") {
+			return fmt.Errorf("restoring %s: %w", name, err)
+		}
+	}
+	times := []unix.Timeval{
+		unix.NsecToTimeval(unix.TimespecToNsec(o.Modified)), unix.NsecToTimeval(unix.TimespecToNsec(o.Modified)),
+	}
+	return a.change("utimes", func() error { return unix.Futimes(fd, times) })
+}
+
+// originalFor returns the file that a new file at a path is again; nil if it is another file.
+func (d *disk) originalFor(p string, want host.Entry) *original {
+	kept, err := d.loadStore()
+	if err != nil {
+		return nil // A caller that needs the contents of the store reports that it is damaged.
+	}
+	for _, from := range []string{p, host.OrigDir + p + host.OrigSuffix, originalOf(p)} {
+		o, ok := kept.Originals[from]
+		if ok && o.Entry.Digest == want.Digest && o.Entry.Mode == want.Mode && o.Entry.Owner == want.Owner {
+			return &o
+		}
+	}
+	return nil
+}
 
 // securityLabel is the name of the SELinux attribute.
 const securityLabel = "security.selinux"
@@ -88,29 +127,35 @@ func labelled(a at, to host.Owner) (l label, ok bool, _ error) {
 }
 
 // labelAt reads the label of an open file, and the user who can change it.
-func (t *tree) labelAt(fd int, p string) (l label, uid int, _ error) {
+func (t *tree) labelAt(fd int, p string) (_ label, uid int, _ error) {
 	var is unix.Stat_t
 	if err := unix.Fstat(fd, &is); err != nil {
 		return nil, 0, pathError("stat", p, err)
 	}
+	l, err := attributesOf(fd, p, func(name string) bool { return carried(t, name) })
+	return l, controller(t, is), err
+}
+
+// attributesOf reads the extended attributes of an open file that have a wanted name.
+func attributesOf(fd int, p string, wanted func(name string) bool) (l label, _ error) {
 	names, err := attribute(func(into []byte) (int, error) { return unix.Flistxattr(fd, into) })
 	if err != nil {
-		return nil, 0, pathError("listxattr", p, err)
+		return nil, pathError("listxattr", p, err)
 	}
 	for name := range strings.SplitSeq(string(bytes.Trim(names, "\x00")), "\x00") {
-		if name == "" || !carried(t, name) {
+		if name == "" || !wanted(name) {
 			continue
 		}
 		value, err := attribute(func(into []byte) (int, error) { return unix.Fgetxattr(fd, name, into) })
 		if err != nil {
-			return nil, 0, pathError("getxattr", p, err)
+			return nil, pathError("getxattr", p, err)
 		}
 		if l == nil {
 			l = label{}
 		}
 		l[name] = value
 	}
-	return l, controller(t, is), nil
+	return l, nil
 }
 
 // attribute reads the value of an extended attribute; nil if the file system does not support extended attributes.

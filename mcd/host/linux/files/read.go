@@ -186,11 +186,11 @@ func readFile(t *tree, p string, most int64) (contents []byte, _ error) {
 }
 
 // readLabelled reads a regular file, its label, and the user who can change the label. The store restores both with a
-// file of the same owner. If most is 0, readLabelled does not read the contents.
-func (t *tree) readLabelled(p string, most int64) (contents []byte, l label, uid int, err error) {
+// file of the same owner. The original has no digest. If most is 0, readLabelled does not read the contents.
+func (t *tree) readLabelled(p string, most int64) (contents []byte, l label, uid int, was original, err error) {
 	a, err := t.at(p)
 	if err != nil {
-		return nil, nil, 0, err
+		return nil, nil, 0, was, err
 	}
 	defer a.close()
 	err = reading(a, func(fd int) error {
@@ -201,9 +201,13 @@ func (t *tree) readLabelled(p string, most int64) (contents []byte, l label, uid
 		if err == nil {
 			l, uid, err = t.labelAt(fd, p)
 		}
+		if err == nil && t.privileged {
+			was = original{Entry: t.entry(is), Modified: is.Mtim}
+			was.Attributes, err = attributesOf(fd, p, func(name string) bool { return !carried(t, name) })
+		}
 		return err
 	})
-	return contents, l, uid, err
+	return contents, l, uid, was, err
 }
 
 // reading opens a path that may be a regular file.

@@ -28,6 +28,8 @@ type storeFile struct {
 	// Labels of files by path, and the owner of each labelled file that root does not own.
 	Labels map[string]label
 	Users  map[string]int `json:",omitempty"`
+	// Originals are the replaced files by path.
+	Originals map[string]original `json:",omitempty"`
 
 	// blob is the data after the index. where has the position of each content in blob, by digest.
 	blob  []byte
@@ -44,7 +46,10 @@ type storedContents struct {
 
 // Keep implements host.Store.
 func (s Store) Keep(old []host.Old) error {
-	p := &storeFile{Labels: map[string]label{}, Users: map[string]int{}, labelled: map[string]bool{}}
+	p := &storeFile{
+		Labels: map[string]label{}, Users: map[string]int{}, Originals: map[string]original{},
+		labelled: map[string]bool{},
+	}
 	var parts [][]byte
 	known := map[host.Digest]bool{"": true, host.DigestOf(nil): true}
 	for _, o := range old {
@@ -66,7 +71,7 @@ func (s Store) Keep(old []host.Old) error {
 	if err := s.Sweep(); err != nil {
 		return err
 	}
-	if len(p.Contents) > 0 || len(p.Labels) > 0 {
+	if len(p.Contents) > 0 || len(p.Labels) > 0 || len(p.Originals) > 0 {
 		if err := writeIndexed(s.disk, p, parts); err != nil {
 			return err
 		}
@@ -91,9 +96,13 @@ func readOriginal(d *disk, p *storeFile, o *host.Old) error {
 		}
 		most = 0
 	}
-	contents, l, uid, err := d.readLabelled(o.Path, most)
+	contents, l, uid, was, err := d.readLabelled(o.Path, most)
 	if err != nil {
 		return err
+	}
+	if was.Entry.Kind == host.File {
+		was.Entry.Digest = o.Digest
+		p.Originals[o.Path] = was
 	}
 	o.Contents, p.labelled[o.Path] = contents, true
 	if len(l) == 0 {

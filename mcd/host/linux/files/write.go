@@ -62,7 +62,7 @@ func writeWith(d *disk, p string, f newFile, fill func(tmp at, fd int) error) er
 			return false, err
 		}
 		later := later && !slices.Contains(neverEmpty, p)
-		if later && unlabelled(d, p) {
+		if later && unlabelled(d, p) && d.originalFor(p, want) == nil {
 			if placed, err := renameNew(tmp, to); placed || err != nil {
 				return placed, err
 			}
@@ -71,8 +71,16 @@ func writeWith(d *disk, p string, f newFile, fill func(tmp at, fd int) error) er
 		if err != nil {
 			return false, err
 		}
-		if err := attach(tmp, fd, label); err != nil || later {
+		if err := attach(tmp, fd, label); err != nil {
 			return false, err
+		}
+		if was := d.originalFor(p, want); was != nil {
+			if err := was.restore(tmp, fd); err != nil {
+				return false, err
+			}
+		}
+		if later {
+			return false, nil
 		}
 		return false, tmp.sync(fd)
 	})
@@ -81,7 +89,7 @@ func writeWith(d *disk, p string, f newFile, fill func(tmp at, fd int) error) er
 // writeEmpty creates an empty file at an unused path without a temporary file, if the kernel sets the right mode and
 // owner.
 func (d *disk) writeEmpty(p string, want host.Entry, contents []byte, later bool) (made bool, err error) {
-	if len(contents) > 0 || !later || want.Owner != d.self || !unlabelled(d, p) {
+	if len(contents) > 0 || !later || want.Owner != d.self || !unlabelled(d, p) || d.originalFor(p, want) != nil {
 		return false, nil
 	}
 	to, err := d.at(p)
