@@ -101,7 +101,8 @@ const (
 
 // DriftEntry is one side of a path, or of a unit's enablement.
 type DriftEntry struct {
-	// Type is file, dir, link or other; empty if nothing exists. For a unit's enablement it is enabled or disabled.
+	// Type is file, dir, link or other; empty if nothing exists. For a unit's enablement it is enabled, disabled or
+	// masked.
 	Type string `json:"type,omitempty"`
 	// Digest is the SHA-256 of a file's contents in hexadecimal; empty for secret contents.
 	Digest string `json:"digest,omitempty"`

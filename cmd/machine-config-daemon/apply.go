@@ -153,6 +153,7 @@ type outcome struct {
 	Disruption string        `json:"disruption"`
 	Steps      []stepText    `json:"steps"`
 	Refusals   []refusalText `json:"refusals,omitempty"`
+	Notes      []string      `json:"notes,omitempty"`
 	RebootDue  bool          `json:"rebootDue,omitempty"`
 	End        string        `json:"end"`
 	Why        string        `json:"why,omitempty"`
@@ -184,7 +185,7 @@ func tell(out io.Writer, o onceOptions, r once.Result, err error) error {
 	p := r.Plan.Plan
 	said := outcome{
 		From: p.From, To: p.To, Disruption: p.Disruption.String(), Steps: []stepText{},
-		RebootDue: r.Plan.RebootDue, End: string(r.End),
+		RebootDue: r.Plan.RebootDue, End: string(r.End), Notes: p.Notes,
 	}
 	for _, s := range r.Plan.Steps() {
 		said.Steps = append(said.Steps, stepText{string(s.Verb), s.Target, s.String()})

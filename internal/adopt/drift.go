@@ -126,11 +126,15 @@ func (d Drift) storage() (out ign.Storage, err error) {
 	return out, nil
 }
 
-// enablement returns a config that enables or disables a unit as on the node.
+// enablement returns a config that enables, disables or masks a unit as on the node.
 func (d Drift) enablement() (c ign.Config, err error) {
 	if d.Item.Kind != v1alpha1.DriftEnablement || d.Item.Actual == nil {
 		return c, fmt.Errorf("only paths and the enablement of units can be adopted; write this into the repository "+
 			"yourself: %s", d.Item.Why)
+	}
+	if d.Item.Actual.Type == "masked" {
+		c.Systemd.Units = []ign.Unit{{Name: d.Item.Name, Mask: new(true)}}
+		return c, nil
 	}
 	c.Systemd.Units = []ign.Unit{{Name: d.Item.Name, Enabled: new(d.Item.Actual.Type == "enabled")}}
 	return c, nil

@@ -52,6 +52,25 @@ func TestADifferenceBecomesADocument(t *testing.T) {
 	}
 }
 
+// TestTheEnablementOfAUnitBecomesADocument: a unit is enabled, disabled or masked.
+func TestTheEnablementOfAUnitBecomesADocument(t *testing.T) {
+	for actual, want := range map[string]string{
+		"enabled": "enabled: true", "disabled": "enabled: false", "masked": "mask: true",
+	} {
+		r, _, err := adopt.ImportDrift(adopt.Drift{Node: "n1", Config: driftedConfig, Item: v1alpha1.DriftItem{
+			Name: "a.service", Kind: v1alpha1.DriftEnablement, Actual: &v1alpha1.DriftEntry{Type: actual},
+		}}, adopt.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range r.Files {
+			if !strings.Contains(string(text), "units:\n    - name: a.service\n      "+want) {
+				t.Errorf("%s: no %q in %s:\n%s", actual, want, name, text)
+			}
+		}
+	}
+}
+
 // TestWhatCannotBecomeADocument: each error says what is wrong.
 func TestWhatCannotBecomeADocument(t *testing.T) {
 	for sentence, c := range map[string]struct {

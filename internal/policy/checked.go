@@ -111,7 +111,8 @@ func nodeNeeds(c ign.Config) (out []Refusal) {
 	}
 	for _, name := range unitsNamed(c, own) {
 		need(CheckUnits, "unit "+name, "is checked on each node: the unit must exist there with an [Install] section, "+
-			"because the config enables it and does not create it. A node without it leaves it disabled")
+			"because the config enables it and does not create it. A node without it leaves it disabled, and "+
+			"a node on which it is masked by hand refuses the config")
 	}
 	for _, l := range c.Storage.Links {
 		switch {

@@ -13,7 +13,8 @@ const (
 	// CheckOwners: the owners of a path's parent directories and links, and of home directories. Without this check, a
 	// user of the node could make the daemon write to files of another owner.
 	CheckOwners NodeCheck = "owners"
-	// CheckUnits: which units the node has. A node does not refuse a config because of a unit that it lacks.
+	// CheckUnits: which units the node has, and which a user of the node masked. A node does not refuse a config
+	// because of a unit that it lacks.
 	CheckUnits NodeCheck = "units"
 	// CheckSystem: which parts of the OS the node can change, and its installed OS.
 	CheckSystem NodeCheck = "system"

@@ -214,6 +214,9 @@ func (a *Agent) writeAfterBoot(ctx context.Context, node report.Node) error {
 
 // announceUpdate emits the events about an update that is about to start.
 func (c Config) announceUpdate(p plan.Plan, about string) {
+	for _, note := range p.Notes {
+		c.event(report.EventUnitNotEnabled, "%s", note)
+	}
 	if p.Stages() {
 		c.event(report.EventOSUpdateStarted, "staging the OS for %s", about)
 	}

@@ -85,7 +85,7 @@ func undoStep(ctx context.Context, r Runner, s host.Step) error {
 // the update.
 func cannotEnable(ctx context.Context, r Runner, name string) bool {
 	u, err := r.Host.Units.Status(ctx, name)
-	return err == nil && u.Install == ""
+	return err == nil && u.Obstacle.Why != ""
 }
 
 // rebootToRollBack reboots a machine that still runs the new OS after all steps are undone.

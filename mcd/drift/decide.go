@@ -83,7 +83,10 @@ func Decide(f Facts, now time.Time) Decision {
 		v := Result{Item: it, Since: d.Memory.Things[it.Name].Since, Modified: f.Files[it.Name].Modified}
 		v.Secret = it.isPath() && (f.Files[it.Name].Unread || IsSecret(it, f.Config.Secrets))
 		rule := f.Policy.rule(it)
-		if v.Action = rule.Action; v.Action == v1alpha1.DriftRepair {
+		if v.Action = rule.Action; v.Action == v1alpha1.DriftRepair && it.Obstacle.Why != "" {
+			v.Action = v1alpha1.DriftDegrade // No update repairs it either; the text says what a user has to do.
+		}
+		if v.Action == v1alpha1.DriftRepair {
 			thing := d.Memory.Things[it.Name]
 			if v.Why = f.whyNotRepaired(it); v.Why == "" && thing.Conflict == "" {
 				thing = thing.useRepair(rule.Limit, now)

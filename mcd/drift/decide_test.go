@@ -269,6 +269,17 @@ var decisions = []struct {
 		`Degrade user/core: user "core": password changed`,
 		`Degrade vendor.service: unit "vendor.service": expected disabled; received enabled`,
 	}},
+	{"a unit that is masked by hand is told with the command that heals it, and no rule repairs it", func(n *node) {
+		*n = *newNode(n.t, `"systemd":{"units":[{"name":"vendor.service","enabled":true}]}`)
+		n.rules("**", "Repair")
+		n.Observed.Units["vendor.service"] = host.Unit{Enabled: true}.WithSections("vendor.service", host.Sections{
+			"/etc/systemd/system/vendor.service": host.Masked,
+		})
+		n.Observed.Paths["/etc/systemd/system/vendor.service"] = host.Entry{Kind: host.Link, Target: "/dev/null"}
+	}, []string{
+		`Degrade vendor.service: unit "vendor.service": expected enabled; received masked: it is masked by hand with ` +
+			`/etc/systemd/system/vendor.service: systemctl unmask vendor.service on the node, or set mask: false`,
+	}},
 	{"the digest of what is secret is not told", func(n *node) { n.write("/etc/app/secret.key", "hunter3") }, []string{
 		`Degrade /etc/app/secret.key: content mismatch for file "/etc/app/secret.key", mode 0600, owner 0:0, modified 2026-01-02T11:00:00Z`,
 	}},

@@ -22,6 +22,8 @@ type Item struct {
 	Kind v1alpha1.DriftKind
 	// Unsafe is why the daemon does not open the path, or "".
 	Unsafe string
+	// Obstacle is what a user has to remove before the unit can be enabled; the zero value for none.
+	Obstacle host.Obstacle
 	// Step is the step that repairs the item. Before is the observed value, and After is the value of the config.
 	Step plan.Step
 }
@@ -34,13 +36,20 @@ var osNames = map[host.Verb]string{host.SetImage: "os/image", host.SetKargs: "os
 // plan.ScopeOf(from). Items omits items that already have their state after the update to the config next, because a
 // user changed them before the update. If there is no update, next is the same as from.
 func Items(observed host.State, from, next desired.State) (items []Item) {
-	steps := plan.Diff(observed, plan.Target(observed, from, from), plan.DiffOptions{}).Steps
-	if len(steps) == 0 {
+	want := plan.Target(observed, from, from)
+	steps := plan.Diff(observed, want, plan.DiffOptions{}).Steps
+	obstructed := obstructedUnits(observed, want, from)
+	if len(steps)+len(obstructed) == 0 {
 		return nil
 	}
-	updated := plan.Target(observed, from, next).Paths
+	updated := plan.Target(observed, from, next)
+	for _, it := range obstructed {
+		if plan.Obstructed(observed, updated, next, it.Name) == it.Obstacle {
+			items = append(items, it)
+		}
+	}
 	for _, s := range steps {
-		if s.IsPath() && updated[s.Target] == s.Before.Entry {
+		if s.IsPath() && updated.Paths[s.Target] == s.Before.Entry {
 			continue
 		}
 		if it, ok := itemOf(s, observed, from, next); ok && !slices.ContainsFunc(items, func(o Item) bool {
@@ -53,12 +62,35 @@ func Items(observed host.State, from, next desired.State) (items []Item) {
 	return items
 }
 
+// obstructedUnits returns the units that the config enables, and that a user has masked, for example. No step repairs
+// them.
+func obstructedUnits(observed, want host.State, from desired.State) (items []Item) {
+	for name := range from.Units {
+		o := plan.Obstructed(observed, want, from, name)
+		if o.Why == "" {
+			continue
+		}
+		is := "disabled"
+		if o.Why == host.UnitMasked {
+			is = "masked"
+		}
+		items = append(items, Item{
+			Name: name, Unit: name, Kind: v1alpha1.DriftEnablement, Obstacle: o,
+			Step: plan.Step{
+				Verb: host.Enable, Target: name, Before: host.Value{Word: is}, After: host.Value{Word: "enabled"},
+			},
+		})
+	}
+	return items
+}
+
 // itemOf returns the item that a step repairs; false for a step about a path or account that the config does not name,
 // such as the daemon's own files.
 func itemOf(s plan.Step, observed host.State, from, next desired.State) (Item, bool) {
 	switch {
 	case s.IsPath():
 		_, ours := from.Paths[s.Target]
+		ours = ours || isUnmasking(s, from)
 		shall, named := next.Paths[s.Target]
 		return Item{
 			Name: from.Spelling(s.Target), Unsafe: observed.Unsafe[s.Target], Unit: unitOf(s.Target),
@@ -77,6 +109,12 @@ func itemOf(s plan.Step, observed host.State, from, next desired.State) (Item, b
 	}
 	name, isOS := osNames[s.Verb]
 	return Item{Name: name, Kind: v1alpha1.DriftOS, Step: s}, isOS
+}
+
+// isUnmasking reports whether a step removes the mask of a unit for which the config sets mask: false.
+func isUnmasking(s plan.Step, from desired.State) bool {
+	return from.Units[unitOf(s.Target)].Unmask && s.After.Entry.Kind == host.Absent &&
+		host.IsMask(s.Target, s.Before.Entry)
 }
 
 // kindOf returns the first kind of difference of a path.

@@ -64,8 +64,13 @@ func (v Result) what() string {
 	}
 	switch v.Kind {
 	case v1alpha1.DriftMissing, v1alpha1.DriftType:
-		return fmt.Sprintf("kind mismatch for %s: expected %s; received %s", at, kindWord(shall.Entry),
+		text := fmt.Sprintf("kind mismatch for %s: expected %s; received %s", at, kindWord(shall.Entry),
 			kindWord(is.Entry))
+		if mask := (host.Obstacle{Why: host.UnitMasked, At: v.Name}); v.Unit != "" &&
+			shall.Entry.Kind == host.Absent && host.IsMask(v.Name, is.Entry) {
+			text += ": the unit " + mask.Problem() + ": " + mask.Advice(v.Unit)
+		}
+		return text
 	case v1alpha1.DriftContent:
 		text := fmt.Sprintf("content mismatch for file %s", at)
 		if !v.Secret {
@@ -83,7 +88,11 @@ func (v Result) what() string {
 		return fmt.Sprintf("owner mismatch for %s: %s; expected %s; received %s", kindWord(shall.Entry), at,
 			owner(shall.Entry), owner(is.Entry))
 	case v1alpha1.DriftEnablement:
-		return fmt.Sprintf("unit %s: expected %s; received %s", at, shall.Word, is.Word)
+		text := fmt.Sprintf("unit %s: expected %s; received %s", at, shall.Word, is.Word)
+		if v.Obstacle.Why != "" {
+			text += ": it " + v.Obstacle.Problem() + ": " + v.Obstacle.Advice(v.Name)
+		}
+		return text
 	case v1alpha1.DriftAccount:
 		return v.account()
 	}

@@ -9,9 +9,12 @@ import (
 
 // UnitDirs are the directories of unit files and their drop-ins, in order of priority.
 var UnitDirs = []string{
-	UnitDir, "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
+	UnitDir, runtimeUnitDir, "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
 	"/lib/systemd/system",
 }
+
+// runtimeUnitDir is the directory of units and masks that are lost at the next boot.
+const runtimeUnitDir = "/run/systemd/system"
 
 // InstallOf returns the [Install] section of a unit file in canonical form, such as `WantedBy=multi-user.target`, with
 // one line for each name. InstallOf returns "" for a unit that nothing can enable. Equal texts produce equal symlinks.
@@ -50,7 +53,10 @@ func assignments(contents []byte) (lines []string) {
 func counting(lines []string) string {
 	var out []string
 	for _, line := range lines {
-		key, name, _ := strings.Cut(line, "=")
+		key, name, said := strings.Cut(line, "=")
+		if !said {
+			continue
+		}
 		if key == "DefaultInstance" || name == "" && key != "Also" {
 			out = slices.DeleteFunc(out, func(l string) bool { return strings.HasPrefix(l, key+"=") })
 		}

@@ -31,33 +31,43 @@ func FileNames(unit string) []string {
 // the first unit file, then the drop-ins in the order of their names. A drop-in hides drop-ins with the same name in
 // later directories and in the template's directories.
 func (s Sections) counting(unit string, dirs []string) string {
-	var lines []string
-	for _, at := range places(unit, dirs, "") {
-		if says, there := s[at]; there {
-			if says == Masked {
-				return ""
-			}
-			lines = append(strings.Split(says, "\n"), "")
-			break
-		}
-	}
-	if lines == nil {
+	file := s.file(unit, dirs)
+	if file == "" || s[file] == Masked {
 		return ""
 	}
+	lines := strings.Split(s[file], "\n")
+	for _, p := range s.dropins(unit, dirs) {
+		lines = append(lines, strings.Split(s[p], "\n")...)
+	}
+	return counting(lines)
+}
+
+// file returns the path of the unit file that counts; "" for none.
+func (s Sections) file(unit string, dirs []string) string {
+	for _, at := range places(unit, dirs, "") {
+		if _, there := s[at]; there {
+			return at
+		}
+	}
+	return ""
+}
+
+// dropins returns the paths of the drop-ins that count, in the order of their names.
+func (s Sections) dropins(unit string, dirs []string) (paths []string) {
 	found := map[string]string{}
 	for _, dir := range places(unit, dirs, ".d") {
-		for p, says := range s {
+		for p := range s {
 			if name := path.Base(p); path.Dir(p) == dir {
 				if _, hidden := found[name]; !hidden {
-					found[name] = says
+					found[name] = p
 				}
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		lines = append(lines, strings.Split(found[name], "\n")...)
+		paths = append(paths, found[name])
 	}
-	return counting(slices.DeleteFunc(lines, func(l string) bool { return l == "" }))
+	return paths
 }
 
 // places returns the possible paths of a unit's files or drop-in directories, in order of priority.
@@ -70,12 +80,14 @@ func places(unit string, dirs []string, suffix string) (at []string) {
 	return at
 }
 
-// plain reports whether Install and Vendor contain all sections. Install and Vendor contain all sections if no drop-in
-// and no template has a section, and if at most one administrator's file and one other file have a section.
+// plain reports whether Install and Vendor contain all sections: no file is a mask, no drop-in and no template has a
+// section, and at most one administrator's file and one other file have a section.
 func (s Sections) plain() bool {
 	own, below := 0, 0
 	for p, says := range s {
 		switch dir := path.Dir(p); {
+		case says == Masked:
+			return false
 		case dir == UnitDir && says != "":
 			own++
 		case slices.Contains(UnitDirs, dir) && says != "":
@@ -90,6 +102,7 @@ func (s Sections) plain() bool {
 // WithSections returns the unit with the sections of its files.
 func (u Unit) WithSections(name string, s Sections) Unit {
 	u.Install, u.Vendor, u.Parts = s.counting(name, UnitDirs), s.counting(name, UnitDirs[1:]), ""
+	u.Obstacle = s.obstacle(name)
 	if !s.plain() {
 		text, _ := json.Marshal(s) //nolint:errcheck // a map of text always marshals, in the order of its keys
 		u.Parts = string(text)

@@ -63,8 +63,10 @@ type Unit struct {
 	// Enabled is true if a symlink enables the unit.
 	Enabled bool
 	// Install is the [Install] section of the unit's file and drop-ins together, in the form of InstallOf. Install is
-	// "" if the unit has no file or no [Install] section. Such a unit cannot be enabled.
+	// "" if the unit has no file or no [Install] section.
 	Install string
+	// Obstacle is what keeps systemd from enabling the unit.
+	Obstacle Obstacle
 	// Vendor is the [Install] section without the administrator's files. Vendor becomes effective if the
 	// administrator's files are removed.
 	Vendor string

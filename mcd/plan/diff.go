@@ -25,7 +25,7 @@ type Plan struct {
 	Disruption policy.Disruption
 	// Refusals are the reasons not to apply the steps; empty for none.
 	Refusals []policy.Refusal
-	// Notes are settings of the config that have no effect on this machine, as whole sentences.
+	// Notes are settings of the config that have no effect on this machine, and why, as text for people.
 	Notes []string
 }
 
@@ -96,7 +96,8 @@ func systemSteps(from, to host.State) (steps []Step, refusals []policy.Refusal) 
 	return steps, refusals
 }
 
-// unitSteps disables units that are not enabled any more or whose [Install] section changes, and enables units.
+// unitSteps disables units that are not enabled any more or whose [Install] section changes, and enables units. A unit
+// with an obstacle gets no step that enables it, because the step would fail.
 func unitSteps(from, to host.State) (disables, enables []Step) {
 	names := map[string]bool{}
 	for _, s := range []host.State{from, to} {
@@ -106,11 +107,12 @@ func unitSteps(from, to host.State) (disables, enables []Step) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		was, is := from.Units[name], to.Units[name]
-		again := was.Enabled && is.Enabled && is.Install != "" && was.Install != is.Install
+		can := is.Obstacle.Why == ""
+		again := can && was.Enabled && is.Enabled && is.Install != "" && was.Install != is.Install
 		if was.Enabled && !is.Enabled || again {
 			disables = append(disables, Step{Verb: host.Disable, Target: name, Before: enabled, After: disabled})
 		}
-		if is.Enabled && !was.Enabled || again {
+		if can && is.Enabled && !was.Enabled || again {
 			enables = append(enables, Step{Verb: host.Enable, Target: name, Before: disabled, After: enabled})
 		}
 	}

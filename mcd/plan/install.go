@@ -2,6 +2,7 @@ package plan
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/bunsen-os/bunsen/mcd/desired"
@@ -39,9 +40,20 @@ func (t *target) unitAfter(name string) host.Unit {
 	u, known := t.units[name]
 	if !known {
 		u = t.seen.Units[name].WithSections(name, sectionsOf(t, name))
+		if o := t.seen.Units[name].Obstacle; o.Why == host.UnitAlias && t.hasSameFile(name) {
+			u.Obstacle = o
+		}
 		t.units[name] = u
 	}
 	return u
+}
+
+// hasSameFile reports whether the update leaves a unit's file in the administrator's directory as it is.
+func (t *target) hasSameFile(name string) bool {
+	return !slices.ContainsFunc(host.FileNames(name), func(owner string) bool {
+		at := desired.UnitPath(owner)
+		return t.Paths[at] != t.seen.Paths[at]
+	})
 }
 
 // install returns the [Install] section of a unit after the update.
@@ -85,7 +97,7 @@ func addSection(t *target, s host.Sections, p string) {
 	if !known {
 		contents, known = t.Contents[is.Digest]
 	}
-	empty := is.Kind == host.File && is.Digest == host.DigestOf(nil) || is.Kind == host.Link && is.Target == "/dev/null"
+	empty := host.IsMask(p, is)
 	switch {
 	case is.Kind == host.Absent:
 		delete(s, p)
@@ -95,7 +107,7 @@ func addSection(t *target, s host.Sections, p string) {
 		s[p] = ""
 	case is.Kind == host.File && known:
 		s[p] = host.SectionLines(contents)
-	case s[p] == host.Masked:
+	case s[p] == host.Masked && is != t.seen.Paths[p]:
 		s[p] = ""
 	}
 }

@@ -78,14 +78,15 @@ func (w Transition) Plan(observed host.State, record []byte) (p Plan, contents m
 	found := slices.Concat(refuseUnsafe(observed, w), refuseForeignHomes(observed, target, w),
 		refuseReplacedByDirs(observed, target, w), refuseAppends(observed, target, w.New), refuseOverwrites(target, w),
 		refuseHardLinks(target, w.New), refuseNewIDs(observed, target),
-		refuseRemovedAccounts(target, w.ReferencedAccounts), refuseUsedDirs(target, w))
+		refuseRemovedAccounts(target, w.ReferencedAccounts), refuseUsedDirs(target, w),
+		refuseObstructedUnits(observed, target, w))
 	for i := range found {
 		found[i].Field = w.spelled(found[i].Field)
 	}
 	problems := append(slices.Clone(w.Refusals), aboutOtherFields(w.Refusals, found)...)
 	maps.Copy(target.Contents, w.New.Contents)
 	p = Diff(observed, target, DiffOptions{From: w.From, To: w.To, Decision: w.Decision, Problems: problems})
-	p.Notes = missingUnits(target, w.New)
+	p.Notes = obstructedUnits(observed, target, w)
 	return p, target.Contents
 }
 
@@ -100,19 +101,6 @@ func (w Transition) spelled(field string) string {
 		name = w.Old.Spelling(p)
 	}
 	return strings.TrimPrefix(list+" "+name, " ")
-}
-
-// missingUnits names the units that the config enables and that the machine cannot enable. systemd itself says nothing
-// about a preset for a unit that does not exist, so a typing error would stay unseen.
-func missingUnits(target host.State, to desired.State) (notes []string) {
-	for _, name := range slices.Sorted(maps.Keys(to.Units)) {
-		w, u := to.Units[name], target.Units[name]
-		if w.Enabled != nil && *w.Enabled && !w.Masked && !w.HasContents && u.Install == "" && !u.Enabled {
-			notes = append(notes, "unit "+name+" does not exist on this machine, or has no [Install] section, so it "+
-				"cannot be enabled: correct its name, or add its contents")
-		}
-	}
-	return notes
 }
 
 // aboutOtherFields returns the refusals in more whose fields have no refusal in already. One reason for each field is

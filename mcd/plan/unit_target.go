@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/bunsen-os/bunsen/mcd/desired"
 	"github.com/bunsen-os/bunsen/mcd/host"
@@ -66,10 +65,10 @@ func (t *target) setUnit(name string, w desired.Unit) {
 	}
 }
 
-// isEnabledBy reports whether a unit of the new config is enabled. The config's setting decides. Without a setting, the
-// present state stays, except for a unit for which the current config has a setting, and for a unit that could not be
-// enabled. A unit of the latter two kinds returns to its earlier state, or gets its preset. A unit that cannot be
-// enabled is not enabled.
+// isEnabledBy reports whether a unit of the new config is enabled. The config's setting decides, even if the machine
+// has an obstacle; then Diff has no step, and obstructedUnits names the unit. Without a setting, the present state
+// stays, except for a unit for which the current config has a setting, and for a unit that could not be enabled. A unit
+// of the latter two kinds returns to its earlier state, or gets its preset.
 func (t *target) isEnabledBy(name string, w desired.Unit) bool {
 	was, u := t.seen.Units[name], t.unitAfter(name)
 	before := t.from.Units[name]
@@ -78,17 +77,35 @@ func (t *target) isEnabledBy(name string, w desired.Unit) bool {
 	// other links again.
 	case w.Masked:
 		return u.Enabled && isEnabledByImage(u)
-	case u.Install == "":
-		untouched := was.Install == "" && !w.HasContents
-		return u.Enabled && (untouched || isEnabledByImage(u)) && (w.Enabled == nil || *w.Enabled)
-	case isBareTemplate(name, u.Install):
-		return false
+	case w.Enabled != nil && *w.Enabled && t.isObstructedByConfig(name, w):
+		return u.Enabled && isEnabledByImage(u)
 	case w.Enabled != nil:
 		return *w.Enabled
+	case u.Install == "":
+		untouched := was.Install == "" && !w.HasContents
+		return u.Enabled && (untouched || isEnabledByImage(u))
+	case u.Obstacle.Why == host.UnitTemplate:
+		return false
 	case before.Enabled != nil || before.Masked || was.Install == "":
 		return t.wasEnabled(name, u)
 	}
 	return u.Enabled
+}
+
+// isObstructedByConfig reports whether the configs themselves, and not the machine, keep a unit from being enabled: the
+// new config has the unit's file or the drop-in without [Install], or it ends what the unit had of [Install].
+func (t *target) isObstructedByConfig(name string, w desired.Unit) bool {
+	o := t.unitAfter(name).Obstacle
+	_, own := t.to.Paths[o.At]
+	switch o.Why {
+	case "", host.UnitAlias:
+		return false
+	case host.UnitTemplate:
+		return true
+	case host.UnitStatic:
+		own = own || w.HasContents
+	}
+	return own || t.seen.Units[name].Install != "" && t.install(name) == ""
 }
 
 func isEnabledByImage(u host.Unit) bool { return u.Vendor != "" && u.Preset }
@@ -162,7 +179,7 @@ func enableWith(t *target, name string, enabled, decided bool) bool {
 	said := t.to.Units[name]
 	_, seen := t.Units[name]
 	u := t.unitAfter(name)
-	if !seen || said.Enabled != nil || said.Masked || enabled && u.Install == "" {
+	if !seen || said.Enabled != nil || said.Masked || enabled && u.Obstacle.Why != "" {
 		return false
 	}
 	was, known := t.earlier[name]
@@ -187,15 +204,10 @@ func isEnabledByAlso(t *target, name string) bool {
 	return false
 }
 
-// isBareTemplate reports whether the unit is a template without a default instance.
-func isBareTemplate(name, install string) bool {
-	return strings.Contains(name, "@.") && !strings.Contains("\n"+install, "\nDefaultInstance=")
-}
-
 // unmask removes a mask if the new config says mask: false.
 func unmask(t *target, name string, w desired.Unit) {
-	if is := t.seen.Paths[desired.UnitPath(name)]; w.Unmask && !w.HasContents && is.Kind == host.Link &&
-		is.Target == "/dev/null" {
-		t.Paths[desired.UnitPath(name)] = host.Entry{}
+	at := desired.UnitPath(name)
+	if w.Unmask && !w.HasContents && host.IsMask(at, t.seen.Paths[at]) {
+		t.Paths[at] = host.Entry{}
 	}
 }

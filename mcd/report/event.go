@@ -10,8 +10,8 @@ import (
 // EventReason is the reason of a Kubernetes event about the Node, with the spelling of the original daemon.
 type EventReason string
 
-// The event reasons. The machine-config-operator does not have EventRejected, EventRolledBack, EventFetchFailed and
-// EventPullFailed.
+// The event reasons. The machine-config-operator does not have EventRejected, EventRolledBack, EventFetchFailed,
+// EventPullFailed and EventUnitNotEnabled.
 const (
 	EventDrain                EventReason = "Drain"
 	EventFailedToDrain        EventReason = "FailedToDrain"
@@ -36,6 +36,7 @@ const (
 	EventRolledBack           EventReason = "WentBack"
 	EventFetchFailed          EventReason = "FetchFailed"
 	EventPullFailed           EventReason = "PinnedImagesFailed"
+	EventUnitNotEnabled       EventReason = "UnitNotEnabled"
 )
 
 // warnings are the reasons of events of type Warning.
@@ -43,7 +44,7 @@ var warnings = []EventReason{
 	EventFailedToDrain, EventFailedServiceReload, EventFailedServiceRestart, EventFailedToReconcile,
 	EventDiskStateFailed,
 	EventPreflightFailed, EventDriftDetected, EventGotSigterm, EventRejected, EventRolledBack, EventFetchFailed,
-	EventPullFailed,
+	EventPullFailed, EventUnitNotEnabled,
 }
 
 // IsWarning reports whether events with this reason have the type Warning.

@@ -123,7 +123,7 @@ func (c Scanner) AfterBoot(ctx context.Context, at plan.Config, way plan.Transit
 		return p, nil, err
 	}
 	for _, v := range seen.Results {
-		if v.Action == v1alpha1.DriftDegrade || v.Action == v1alpha1.DriftRepair {
+		if v.Obstacle.Why == "" && (v.Action == v1alpha1.DriftDegrade || v.Action == v1alpha1.DriftRepair) {
 			differ = append(differ, v.Name)
 		}
 	}

@@ -102,7 +102,7 @@ func watchPaths(ctx context.Context, c Scanner, want desired.State) {
 		if err != nil { // apply.Observe reports this error.
 			continue
 		}
-		paths = append(paths, unitLinks(name, is.Install)...)
+		paths = append(append(paths, desired.UnitPath(name)), unitLinks(name, is.Install)...)
 	}
 	if len(want.Users)+len(want.Groups) > 0 {
 		paths = append(paths, host.PasswdPath, host.GroupPath, host.ShadowPath)

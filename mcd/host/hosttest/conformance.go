@@ -172,9 +172,10 @@ var conformance = []struct {
 		p.write("/etc/systemd/system/a.service", 0o644, "[Install]\nWantedBy=multi-user.target\n")
 		p.ok(p.h.Units.Enable(p.ctx(), "a.service"))
 		p.ok(p.h.Files.Remove("/etc/systemd/system/a.service"))
-		p.unit("a.service", host.Unit{Enabled: true})
+		missing := host.Obstacle{Why: host.UnitMissing}
+		p.unit("a.service", host.Unit{Enabled: true, Obstacle: missing})
 		p.ok(p.h.Units.Disable(p.ctx(), "a.service"))
-		p.unit("a.service", host.Unit{})
+		p.unit("a.service", host.Unit{Obstacle: missing})
 	}},
 	{"an instance of a template is enabled by itself", func(p probe) {
 		p.write("/etc/systemd/system/echo@.service", 0o644, "[Install]\nWantedBy=multi-user.target\n")
@@ -197,7 +198,48 @@ var conformance = []struct {
 		p.write("/etc/systemd/system/vendor.service", 0o644, "[Install]\nAlias=other.service\n")
 		vendor.Install = "Alias=other.service"
 		p.unit("vendor.service", vendor)
-		p.unit("preset.service", host.Unit{Preset: true})
+		p.unit("preset.service", host.Unit{Preset: true, Obstacle: host.Obstacle{Why: host.UnitMissing}})
+	}},
+	{"a host says what keeps a unit from being enabled, and where, and does not enable it", func(p probe) {
+		const etc, usr = "/etc/systemd/system/", "/usr/lib/systemd/system/"
+		const wanted = "[Install]\nWantedBy=multi-user.target\n"
+		for at, text := range map[string]string{
+			etc + "static.service": "[Service]\nExecStart=/bin/a\n", etc + "template@.service": wanted,
+			etc + "cleared.service": wanted, etc + "other.service": wanted, etc + "empty.service": "",
+		} {
+			p.write(at, 0o644, text)
+		}
+		p.ok(p.h.Files.Mkdir(etc+"cleared.service.d", host.Entry{Mode: 0o755}))
+		p.write(etc+"cleared.service.d/10-more.conf", 0o644, "[Install]\nWantedBy=x.target\n")
+		p.write(etc+"cleared.service.d/20-off.conf", 0o644, "[Install]\nWantedBy=\n")
+		for at, to := range map[string]string{
+			etc + "vendor.service": "/dev/null", etc + "relative.service": "../../../dev/null",
+			usr + "image.service": "/dev/null", etc + "alias.service": "other.service",
+			etc + "masked@.service": "/dev/null",
+		} {
+			p.ok(p.h.Files.Link(at, host.Entry{Target: to}))
+		}
+		for name, want := range map[string]host.Obstacle{
+			"none.service":       {Why: host.UnitMissing},
+			"static.service":     {Why: host.UnitStatic, At: etc + "static.service"},
+			"template@.service":  {Why: host.UnitTemplate, At: etc + "template@.service"},
+			"template@a.service": {},
+			"cleared.service":    {Why: host.UnitCleared, At: etc + "cleared.service.d/20-off.conf"},
+			"vendor.service":     {Why: host.UnitMasked, At: etc + "vendor.service"},
+			"relative.service":   {Why: host.UnitMasked, At: etc + "relative.service"},
+			"empty.service":      {Why: host.UnitMasked, At: etc + "empty.service"},
+			"masked@a.service":   {Why: host.UnitMasked, At: etc + "masked@.service"},
+			"image.service":      {Why: host.UnitMasked, At: usr + "image.service"},
+			"alias.service":      {Why: host.UnitAlias, At: etc + "other.service"},
+		} {
+			is, err := p.h.Units.Status(p.ctx(), name)
+			if err != nil || is.Obstacle != want {
+				p.t.Errorf("%s is %+v, %v; want the obstacle %+v", name, is, err, want)
+			}
+			if err := p.h.Units.Enable(p.ctx(), name); (err == nil) != (want.Why == "") {
+				p.t.Errorf("enabling %s ends with %v", name, err)
+			}
+		}
 	}},
 	{"no file, no [Install] and a mask cannot be enabled", func(p probe) {
 		p.fails(p.h.Units.Enable(p.ctx(), "none.service"), fs.ErrNotExist)

@@ -113,25 +113,28 @@ func (f files) Remove(p string) error {
 
 type units struct{ m *process }
 
-// sections reads the [Install] sections of a unit's files. A link masks the unit.
-func (u units) sections(name string) (s host.Sections, found bool) {
+// sections reads the [Install] sections of a unit's files. If the administrator's file is a link to a unit of another
+// name, alias is that unit's file.
+func (u units) sections(name string) (s host.Sections, found bool, alias string) {
 	s = host.Sections{}
 	for _, owner := range host.FileNames(name) {
-		for _, dir := range []string{host.UnitDir, vendorDir} {
+		for _, dir := range host.UnitDirs {
 			for p, n := range u.m.disk.nodes {
 				if own := p == dir+"/"+owner; own || path.Dir(p) == dir+"/"+owner+".d" && path.Ext(p) == ".conf" {
 					s[p], found = host.SectionLines(n.contents), found || own
-					if own && n.entry.Kind == host.Link {
+					switch {
+					case own && host.IsMask(p, n.entry):
 						s[p] = host.Masked
+					case own && n.entry.Kind == host.Link:
+						alias = host.LinkTarget(p, n.entry.Target)
+						s[p] = host.SectionLines(u.m.disk.nodes[alias].contents)
 					}
 				}
 			}
 		}
 	}
-	return s, found
+	return s, found, alias
 }
-
-const vendorDir = "/usr/lib/systemd/system"
 
 func (u units) Status(_ context.Context, name string) (host.Unit, error) {
 	var presets [][]byte
@@ -142,17 +145,23 @@ func (u units) Status(_ context.Context, name string) (host.Unit, error) {
 			presets = append(presets, u.m.disk.nodes[p].contents)
 		}
 	}
-	parts, _ := u.sections(name)
-	return host.Unit{Enabled: u.m.disk.enabled[name], Preset: host.Preset(presets, name)}.WithSections(name, parts), nil
+	parts, _, alias := u.sections(name)
+	is := host.Unit{Enabled: u.m.disk.enabled[name], Preset: host.Preset(presets, name)}.WithSections(name, parts)
+	if alias != "" {
+		is.Obstacle = host.Obstacle{Why: host.UnitAlias, At: alias}
+	}
+	return is, nil
 }
 
-func (u units) Enable(_ context.Context, name string) error {
-	parts, found := u.sections(name)
+func (u units) Enable(ctx context.Context, name string) error {
+	is, err := u.Status(ctx, name)
 	switch {
-	case !found:
+	case err != nil:
+		return err
+	case is.Obstacle.Why == host.UnitMissing:
 		return fmt.Errorf("unit %s: %w", name, fs.ErrNotExist)
-	case host.Unit{}.WithSections(name, parts).Install == "":
-		return fmt.Errorf("unit %s is masked, or has no [Install] section, so nothing can pull it in", name)
+	case is.Obstacle.Why != "":
+		return fmt.Errorf("unit %s %s", name, is.Obstacle.Problem())
 	}
 	u.m.enable(name, true)
 	return nil

@@ -62,8 +62,7 @@ func (e Enablement) at(p, name string) (unitFile, error) {
 	from := p
 	for range host.MaxLinks {
 		is, err := e.root.Stat(p)
-		if err != nil || is.Kind == host.File && is.Digest == host.DigestOf(nil) || is.Kind == host.Link &&
-			is.Target == "/dev/null" {
+		if err != nil || host.IsMask(p, is) {
 			return unitFile{path: from, name: name, masked: true}, err
 		}
 		switch is.Kind {
@@ -98,7 +97,15 @@ func (e Enablement) Status(_ context.Context, name string) (host.Unit, error) {
 		return host.Unit{}, err
 	}
 	preset, err := e.preset(name)
-	return host.Unit{Enabled: on, Preset: preset}.WithSections(name, parts), err
+	if err != nil {
+		return host.Unit{}, err
+	}
+	file, err := e.find(name)
+	u := host.Unit{Enabled: on, Preset: preset}.WithSections(name, parts)
+	if file.foreign {
+		u.Obstacle = host.Obstacle{Why: host.UnitAlias, At: file.path}
+	}
+	return u, err
 }
 
 // install returns the [Install] section of the unit's file and drop-ins.
