@@ -106,6 +106,7 @@ func TestOnARealAPIServer(t *testing.T) {
 	p := controlPlane(t)
 	t.Run("what a node may write", func(t *testing.T) { whatANodeMayWrite(t, p) })
 	t.Run("what a node may read", func(t *testing.T) { whatANodeMayRead(t, p) })
+	t.Run("which node the daemon is", func(t *testing.T) { whichNodeTheDaemonIs(t, p) })
 	t.Run("what a node shows", func(t *testing.T) { whatANodeShows(t, p) })
 	t.Run("the DaemonSet is taken", func(t *testing.T) {
 		p.kubectl(t, "", "apply", "--dry-run=server", "--validate=strict", "-k", filepath.Join("..", "..", "config",

@@ -122,12 +122,9 @@ type options struct {
 }
 
 func (o *options) add(cmd *cobra.Command, rootHelp, rootDefault string) {
-	hostname, err := os.Hostname()
-	if err != nil {
-		hostname = ""
-	}
 	f := cmd.Flags()
-	f.StringVar(&o.node, "node-name", hostname, "name of this node's Node object")
+	f.StringVar(&o.node, "node-name", "", "name of this machine's Node object, which the kubeconfig must confirm; "+
+		"empty: the name in the kubeconfig's credentials")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig with the kubelet's identity, system:node:<name>; empty: "+
 		"the daemon finds it on this machine")
 	f.StringArrayVar(&o.servers, "server", nil, "`URL` of a machine-config-server, https://HOST:PORT, may be "+

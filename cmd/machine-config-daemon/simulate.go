@@ -70,6 +70,12 @@ func simulateHost(ctx context.Context, o options, s simulation) error {
 	if err := os.MkdirAll(o.root, 0o755); err != nil {
 		return fmt.Errorf("making the simulated host's disk: %w", err)
 	}
+	cluster := kube.NewConnection(o.node, func() (*rest.Config, error) { return config, nil })
+	if o.node == "" {
+		if o.node, err = cluster.Name(); err != nil {
+			return err
+		}
+	}
 	h, root, err := linux.OpenSimulated(o.root, func(line string) { log.Info(line, "node", o.node) })
 	if err != nil {
 		return err
@@ -82,7 +88,6 @@ func simulateHost(ctx context.Context, o options, s simulation) error {
 	if err != nil {
 		return err
 	}
-	cluster := kube.NewConnection(o.node, func() (*rest.Config, error) { return config, nil })
 	cluster.FindServers(servers)
 	setReady := func(context.Context, bool) {}
 	if !s.noKubelet {

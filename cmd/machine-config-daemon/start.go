@@ -51,7 +51,7 @@ in ` + publishedIn + `. If no server sends the config, the daemon reads it throu
 
 The daemon uses the kubelet's identity. Without --kubeconfig, it uses the first of these files that exists:
 ` + kubeconfigHelp(),
-		Example: `  machine-config-daemon start --node-name $(hostname)
+		Example: `  machine-config-daemon start
   machine-config-daemon start --root-mount /rootfs   # in a container that has the machine's root there`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

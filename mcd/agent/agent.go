@@ -96,7 +96,9 @@ type Agent struct {
 
 // New returns an agent. The agent does nothing before Run or Sync.
 func New(c Config) *Agent {
-	c.Log = c.Log.With("node", c.Node)
+	if c.Node != "" {
+		c.Log = c.Log.With("node", c.Node)
+	}
 	a := &Agent{Config: c, files: statefile.Files{Host: c.Host}}
 	a.check = healthcheck.New(c.Health, a.files, c.Log, func(ctx context.Context) error {
 		_, err := c.Cluster.Node(ctx)

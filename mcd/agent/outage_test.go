@@ -311,3 +311,40 @@ func TestTheAgentSaysWhenItHasReported(t *testing.T) {
 		})
 	}
 }
+
+// TestTheLogSaysWhatTheAPIServerDid: an answer that the daemon cannot use is not silence, and each kind of outage is
+// told once.
+func TestTheLogSaysWhatTheAPIServerDid(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		down      error
+		says, not string
+	}{
+		"it rejects the rights": {
+			&report.AnswerError{Code: 403, Err: errors.New("node 'a' cannot read 'vm'")},
+			"the API server answered 403: node 'a' cannot read 'vm'; check that the rights", "does not answer",
+		},
+		"it is silent": {
+			&report.NoAnswerError{Err: errRefused}, "the API server does not answer; cont", "answered",
+		},
+		"there is no connection": {
+			&report.NotConnectedError{Err: errRefused}, "cannot connect to the API server: ", "does not answer",
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.c.desire("rendered-a")
+				r.must(r.settle())
+				r.log.Reset()
+				r.c.down = c.down
+				for range 3 {
+					_, _ = r.a.Sync(t.Context())
+				}
+				if log := r.log.String(); !strings.Contains(log, c.says) || strings.Contains(log, c.not) ||
+					strings.Count(log, "continuing with what is on disk") != 1 {
+					t.Errorf("the log says\n%s", log)
+				}
+			})
+		})
+	}
+}

@@ -135,13 +135,21 @@ func isInForce(a *Agent, node report.Node, record *mcfgv1.MachineConfig) (bool, 
 	return !withheld, err
 }
 
-// outageText is logged when the API server stops answering.
-const outageText = "the API server does not answer; continuing with what is on disk"
+// outageText is logged when the API server stops giving usable answers.
+func outageText(err error) string {
+	why := report.ErrUnreachable.Error()
+	if errors.As(err, new(*report.NoAnswerError)) {
+		why = "the API server does not answer"
+	} else if broken := new(report.NotConnectedError); errors.As(err, &broken) {
+		why = broken.Error()
+	}
+	return why + "; continuing with what is on disk"
+}
 
 // continueOffline continues while the API server does not answer: it finishes an update that has started, from the
 // task on disk, and scans for drift. When the API server answers again, the reports follow from the state on disk.
 func (a *Agent) continueOffline(ctx context.Context, down error) (desired string, err error) {
-	missing := a.outage.MarkUnreachable(a.Log, outageText)
+	missing := a.outage.MarkUnreachable(a.Log, outageText(down), "err", down)
 	t, err := a.files.Task("")
 	if err != nil {
 		return "", errors.Join(err, down)

@@ -83,7 +83,7 @@ func isTolerated(a *Agent, err error) bool {
 	if errors.As(err, &unread) {
 		limit = unreadFailAfter
 	}
-	missing := a.outage.MarkUnreachable(a.Log, "a part of the cluster does not answer", "err", err)
+	missing := a.outage.MarkUnreachable(a.Log, "a part of the cluster gives no usable answer", "err", err)
 	return missing < limit || errors.As(err, new(*secretstore.WaitError))
 }
 

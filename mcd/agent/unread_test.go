@@ -78,7 +78,7 @@ func TestANodeThatCannotReadItsConfigSaysSoAndContinuesByItself(t *testing.T) {
 		synctest.Wait()
 		r.c.says(t, "Done", "rendered-b")
 		if log := r.log.String(); strings.Contains(log, "API server does not answer;") ||
-			!strings.Contains(log, "a part of the cluster does not answer") {
+			!strings.Contains(log, "a part of the cluster gives no usable answer") {
 			t.Errorf("the log says\n%s", log)
 		}
 		cancel()

@@ -2,15 +2,72 @@ package report
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// ErrUnreachable reports that the API server gave no usable answer: no answer, a status 5xx, too many requests, or
-// rejected credentials or rights. The caller retries later. Until then, the node uses its stored data.
-var ErrUnreachable = errors.New("the API server does not answer")
+// ErrUnreachable reports that the API server gave no usable answer: it did not answer, it answered with a status 5xx,
+// too many requests, or rejected credentials or rights, or there is no connection to it. The caller retries later.
+// Until then, the node uses its stored data. Each such error is also an error of one of the types below, with its own
+// text.
+var ErrUnreachable = errors.New("the API server gives no usable answer")
+
+// NoAnswerError is the error for a request that the API server did not answer.
+type NoAnswerError struct{ Err error }
+
+// Error says that there was no answer.
+func (e *NoAnswerError) Error() string { return "the API server does not answer: " + e.Err.Error() }
+
+// Unwrap returns the error of the request.
+func (e *NoAnswerError) Unwrap() error { return e.Err }
+
+// Is reports that the error is ErrUnreachable.
+func (e *NoAnswerError) Is(target error) bool { return target == ErrUnreachable }
+
+// AnswerError is the error for an answer of the API server, or of a proxy in front of it, with which the daemon cannot
+// continue now.
+type AnswerError struct {
+	// Code is the HTTP status of the answer.
+	Code int
+	Err  error
+}
+
+// Error has the answer, and what to do about rejected credentials and rights.
+func (e *AnswerError) Error() string {
+	text := fmt.Sprintf("the API server answered %d: %v", e.Code, e.Err)
+	switch e.Code {
+	case 401: // Unauthorized
+		return text + "; it does not accept the credentials in the kubeconfig: check whether they have expired, and " +
+			"the clock of this machine"
+	case 403: // Forbidden
+		return text + "; check that the rights in config/rbac are installed, and that the kubeconfig is that of the " +
+			"kubelet of this machine"
+	}
+	return text
+}
+
+// Unwrap returns the answer.
+func (e *AnswerError) Unwrap() error { return e.Err }
+
+// Is reports that the error is ErrUnreachable.
+func (e *AnswerError) Is(target error) bool { return target == ErrUnreachable }
+
+// NotConnectedError is the error for a connection that the daemon cannot make, such as without a kubeconfig.
+type NotConnectedError struct{ Err error }
+
+// Error says that there is no connection.
+func (e *NotConnectedError) Error() string {
+	return "cannot connect to the API server: " + e.Err.Error()
+}
+
+// Unwrap returns the reason.
+func (e *NotConnectedError) Unwrap() error { return e.Err }
+
+// Is reports that the error is ErrUnreachable.
+func (e *NotConnectedError) Is(target error) bool { return target == ErrUnreachable }
 
 // ErrNoSecrets reports that the servers have no secrets of a config for this node.
 var ErrNoSecrets = errors.New("the machine-config-server has no secrets for this node")

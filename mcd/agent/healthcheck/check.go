@@ -120,7 +120,7 @@ func (c *Checker) waitForResult(ctx context.Context, rec host.Record, t *statefi
 		answered = answered || seen.API == health.Answers
 		done, ill := watch.Observe(time.Now(), seen)
 		if done && ill == nil && seen.API == health.RefusedElsewhere {
-			c.log.Warn("the API server does not answer; assuming an outage that the config did not cause", "err",
+			c.log.Warn("the API server refuses connections or fails; assuming an outage that the config did not cause", "err",
 				seen.APIWhy)
 		}
 		if done {

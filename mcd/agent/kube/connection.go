@@ -3,8 +3,8 @@ package kube
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,15 +20,22 @@ import (
 
 // Connection is a connection to the API server. Connection connects at the first use, and again after the server
 // rejected the credentials. So the agent can finish an earlier update without the API server, and a node without a
-// kubeconfig waits for the kubeconfig. Connection is safe for use by several goroutines.
+// kubeconfig waits for the kubeconfig. With each connection, it learns from the credentials which Node this machine is,
+// because certificates rotate, and a machine may join under another name than it booted with. Connection is safe for
+// use by several goroutines.
 type Connection struct {
-	node       string
+	// said is the name of the Node as the user gave it, or "".
+	said       string
 	loadConfig func() (*rest.Config, error)
 	configs    *configs
 
-	mu     sync.Mutex
-	client *Client
-	host   string
+	// connecting is locked during an attempt to connect, which may take as long as a call.
+	connecting sync.Mutex
+	mu         sync.Mutex
+	client     *Client
+	// name is the last known name of the Node.
+	name string
+	host string
 	// answered is when the API server last answered a request of the daemon.
 	answered time.Time
 }
@@ -41,9 +48,10 @@ func (l *Connection) LastAnswer() time.Time {
 }
 
 // NewConnection returns a Connection that is not connected yet. The function load reads the kubeconfig before each new
-// connection.
+// connection. The credentials in it decide which Node this machine is; the parameter node confirms that, or decides if
+// the credentials are of no node. It may be "".
 func NewConnection(node string, load func() (*rest.Config, error)) *Connection {
-	l := &Connection{node: node, loadConfig: load}
+	l := &Connection{said: node, name: node, loadConfig: load}
 	l.FindServers(ServerOptions{})
 	return l
 }
@@ -54,33 +62,85 @@ func (l *Connection) FindServers(o ServerOptions) {
 	l.configs = &configs{cluster: l, servers: &servers{ServerOptions: o, cluster: l}}
 }
 
-// connect returns the existing client, or a new client.
-func (l *Connection) connect() (*Client, error) {
+// Name returns the name of the Node of this machine. The error wraps report.ErrUnreachable.
+func (l *Connection) Name() (string, error) {
+	kube, err := l.connect()
+	if err != nil {
+		return "", err
+	}
+	return kube.node, nil
+}
+
+// lastName returns the last known name of the Node; "" before the first connection, if no user gave it.
+func (l *Connection) lastName() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.client != nil {
-		return l.client, nil
+	return l.name
+}
+
+func (l *Connection) connected() *Client {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.client
+}
+
+// connect returns the existing client, or a new client.
+func (l *Connection) connect() (*Client, error) {
+	l.connecting.Lock()
+	defer l.connecting.Unlock()
+	if kube := l.connected(); kube != nil {
+		return kube, nil
 	}
 	config, err := l.loadConfig()
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", report.ErrUnreachable, err)
+		return nil, &report.NotConnectedError{Err: err}
 	}
-	kube, err := New(config, l.node)
+	who, err := identify(context.Background(), config)
+	if errors.Is(err, report.ErrUnreachable) {
+		return nil, err
+	}
+	var name string
+	if err == nil {
+		name, err = who.nodeName(l.said)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", report.ErrUnreachable, err)
+		return nil, &report.NotConnectedError{Err: err}
 	}
-	l.client, l.host = kube, config.Host
+	kube, err := New(config, name)
+	if err != nil {
+		return nil, &report.NotConnectedError{Err: err}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.name != name {
+		l.configs.servers.logger().Info("the credentials of the kubelet name the Node of this machine", "node", name)
+	}
+	l.client, l.host, l.name = kube, config.Host, name
 	return kube, nil
 }
 
-// dropIfUntrusted drops the client if the server or the client rejected the other side's credentials or certificate.
+// dropIfUntrusted drops the client if the server or the client rejected the other side's credentials or certificate, or
+// if the kubelet has a certificate for another name now.
 func (l *Connection) dropIfUntrusted(err error) error {
-	if apierrors.IsUnauthorized(err) || isUntrusted(err) {
+	strange := apierrors.IsForbidden(err) || apierrors.IsNotFound(err)
+	if apierrors.IsUnauthorized(err) || isUntrusted(err) || strange && l.isRenamed() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.client = nil
 	}
 	return err
+}
+
+// isRenamed reports whether the client certificate has another name than the Node of the connection. A client uses a
+// new certificate without a new connection.
+func (l *Connection) isRenamed() bool {
+	config, err := l.loadConfig()
+	if err != nil {
+		return false
+	}
+	who, has, err := certificateIdentity(config)
+	name, is := strings.CutPrefix(who.user, nodeUser)
+	return has && err == nil && is && name != l.lastName()
 }
 
 // withClient calls a function with the connection's client.

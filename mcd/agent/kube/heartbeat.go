@@ -68,7 +68,7 @@ func writeHeartbeat(ctx context.Context, cluster *Connection, r v1alpha1.DaemonR
 		return struct{}{}, markUnreachable(err)
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("writing the heartbeat to MachineConfigNode %s: %w", cluster.node, err)
+		return fmt.Errorf("writing the heartbeat to MachineConfigNode %s: %w", cluster.lastName(), err)
 	}
 	return err
 }

@@ -52,7 +52,7 @@ func ReportImages(ctx context.Context, cluster *Connection, at report.Images) er
 		return struct{}{}, err
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("writing the status of MachineConfigNode %s: %w", cluster.node, err)
+		return fmt.Errorf("writing the status of MachineConfigNode %s: %w", cluster.lastName(), err)
 	}
 	return err
 }

@@ -143,6 +143,12 @@ func (b *StatusPublisher) write(ctx context.Context, at report.Status) (wrote bo
 
 // writeOnce reads the object if its state is unknown. writeOnce writes the spec and the status if they differ.
 func (b *StatusPublisher) writeOnce(ctx context.Context, at report.Status) (wrote bool, err error) {
+	if at.NodeName, err = b.cluster.Name(); err != nil {
+		return false, err
+	}
+	if b.stored != nil && b.stored.Name != at.NodeName {
+		b.stored = nil
+	}
 	if b.stored == nil || !isOwned(b.stored, at) {
 		if b.stored, err = b.read(ctx, at.NodeName); err != nil {
 			return false, err

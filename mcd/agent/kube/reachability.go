@@ -27,16 +27,18 @@ import (
 // roles yet.
 var retryableCodes = []int32{http.StatusTooManyRequests, http.StatusUnauthorized, http.StatusForbidden}
 
-// markUnreachable wraps an error with ErrUnreachable, unless the API server answered the request.
+// markUnreachable wraps an error as report.ErrUnreachable, unless the API server gave a usable answer.
 func markUnreachable(err error) error {
-	if err == nil || meta.IsNoMatchError(err) {
+	code, answered := httpStatus(err)
+	switch {
+	case err == nil, meta.IsNoMatchError(err):
 		return err
+	case !answered:
+		return &report.NoAnswerError{Err: err}
+	case code >= http.StatusInternalServerError, slices.Contains(retryableCodes, code):
+		return &report.AnswerError{Code: int(code), Err: err}
 	}
-	if code, is := httpStatus(err); is && code < http.StatusInternalServerError && !slices.Contains(retryableCodes,
-		code) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", report.ErrUnreachable, err)
+	return err
 }
 
 // httpStatus returns the HTTP status that an API server, or a proxy in front of it, sent with an error.

@@ -52,6 +52,11 @@ func TestWhatAnAnswerSaysAboutTheNetwork(t *testing.T) {
 			if errors.Is(err, report.ErrUnreachable) != c.unreachable {
 				t.Errorf("unreachable is %v: %v", !c.unreachable, err)
 			}
+			if code, answered := httpStatus(c.err); c.unreachable &&
+				strings.Contains(err.Error(), "does not answer") == answered ||
+				answered && c.unreachable && !strings.Contains(err.Error(), fmt.Sprintf("answered %d: ", code)) {
+				t.Errorf("answered is %t, and the text is %v", answered, err)
+			}
 			there, here := apiHealth(err, func() bool { return false }), apiHealth(err, func() bool { return true })
 			if there != c.there || here != c.here {
 				t.Errorf("there %d, here %d; want %d, %d", there, here, c.there, c.here)

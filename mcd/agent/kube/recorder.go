@@ -144,7 +144,11 @@ func (r *Recorder) write(ctx context.Context, n queuedEvent) error {
 	if n.reason.IsWarning() {
 		kind = corev1.EventTypeWarning
 	}
-	node, at := r.cluster.node, metav1.NewTime(n.at)
+	node, err := r.cluster.Name()
+	if err != nil {
+		return err
+	}
+	at := metav1.NewTime(n.at)
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&corev1.Event{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
 		ObjectMeta: metav1.ObjectMeta{

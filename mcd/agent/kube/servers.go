@@ -80,7 +80,7 @@ func (s *servers) endpoints(ctx context.Context, fresh bool) ([]string, *x509.Ce
 	urls, ca := s.URLs, []byte(known.CA)
 	if len(urls) == 0 {
 		var err error
-		if urls, err = known.orderedURLs(s.cluster.node); err != nil && problem == nil {
+		if urls, err = known.orderedURLs(s.cluster.lastName()); err != nil && problem == nil {
 			problem = err
 		}
 	}

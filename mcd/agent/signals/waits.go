@@ -28,14 +28,19 @@ func (w *Request) Elapsed(what string, began time.Time) time.Duration {
 type Outage struct {
 	// Since is the start of the outage; zero while the API server answers.
 	Since time.Time
+	// logged is the last message of the outage.
+	logged string
 }
 
 // MarkUnreachable records a missing answer and returns how long the outage has lasted. MarkUnreachable logs the start
-// of the outage.
+// of the outage, and another message. An empty message is not logged after the start.
 func (s *Outage) MarkUnreachable(log *slog.Logger, message string, args ...any) time.Duration {
 	if s.Since.IsZero() {
-		s.Since = time.Now()
+		s.Since, s.logged = time.Now(), ""
+	}
+	if message != "" && message != s.logged {
 		log.Warn(message, args...)
+		s.logged = message
 	}
 	return time.Since(s.Since)
 }
