@@ -69,7 +69,11 @@ func TestWhatStopsAStepIsToldBefore(t *testing.T) {
 			host.NoInodes, "/d",
 		},
 		"a used directory": {
-			nil, host.Step{Verb: host.Write, Target: "/d", Before: dir, After: file}, host.UsedDir, "/d",
+			func(t *testing.T, root string) {
+				if err := os.WriteFile(filepath.Join(root, "d/b\n\x1b[2J"), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}, host.Step{Verb: host.Write, Target: "/d", Before: dir, After: file}, host.UsedDir, "/d",
 		},
 	} {
 		t.Run(says, func(t *testing.T) {
@@ -91,7 +95,8 @@ func TestWhatStopsAStepIsToldBefore(t *testing.T) {
 			case c.kind == "" && len(found) > 0:
 				t.Errorf("got %v", found)
 			case c.kind != "" && (len(found) != 1 || found[0].Kind != c.kind || found[0].At != c.at ||
-				found[0].Path != c.step.Target || !strings.Contains(found[0].String(), "node")):
+				found[0].Path != c.step.Target || !strings.Contains(found[0].String(), "node") ||
+				strings.ContainsAny(found[0].String(), "\n\x1b")):
 				t.Errorf("got %+v, want %s at %s", found, c.kind, c.at)
 			}
 			if err := carryOut(r, c.step, size); (err == nil) != (c.kind == "") {
