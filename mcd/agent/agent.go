@@ -178,7 +178,9 @@ func (a *Agent) Run(ctx context.Context, changed <-chan struct{}) error {
 		case errors.Is(err, ErrRebooting):
 			return err
 		case err == nil:
-			pause = 0
+			if a.failed == "" || a.failed != desired { // A further try of a failed config waits for its drain here.
+				pause = 0
+			}
 			waiting.Wait(ctx, true, resyncInterval)
 			continue
 		}

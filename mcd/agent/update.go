@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -40,7 +41,10 @@ func (a *Agent) update(ctx context.Context, node report.Node) error {
 	if err := fetchContents(ctx, a, node, t); err != nil {
 		return err
 	}
-	if found := apply.Blockers(a.Host, p.Steps, contents); len(found) > 0 {
+	found := slices.DeleteFunc(apply.Blockers(a.Host, p.Steps, contents), func(b host.Blocker) bool {
+		return b.Kind == host.UsedDir // The step itself finds it, says so, and succeeds when the entries are gone.
+	})
+	if len(found) > 0 {
 		a.failed = node.Desired
 		return &updateError{about: t.ConfigText(), problem: &blockedError{found}}
 	}
