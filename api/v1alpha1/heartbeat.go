@@ -102,6 +102,9 @@ type EtcdReport struct {
 	// Members is how many voting members there are. Healthy is how many of them are healthy.
 	Members int `json:"members"`
 	Healthy int `json:"healthy"`
+	// Down is true if the member of the daemon's node is unhealthy, or nothing listens at its address. While etcd could
+	// lose no member, a node that is not Ready is updated only if its member is down.
+	Down bool `json:"down,omitempty"`
 	// Problem is why the state is unknown; empty if it is known.
 	Problem string `json:"problem,omitempty"`
 }

@@ -30,17 +30,44 @@ func (a assignments) set() map[*nodestate.Member]bool {
 	return set
 }
 
-// assign picks candidates up to the free capacity. Candidates that take no new place in the budget come first.
-func assign(e evaluation, c capacity, s step, b blockers) assignments {
-	var a assignments
-	if len(b.stops) > 0 {
-		return a
+// admit removes the candidates that must wait, before any rule of assign picks a node: no rule can reach a node that is
+// not a candidate.
+func admit(e evaluation, b blockers) evaluation {
+	if len(b.stops)+len(b.holds) == 0 && e.Care.Around.Quorum == "" {
+		return e
 	}
+	late := e.again
+	e.nodes = e.nodes.Only(func(m *nodestate.Member) bool {
+		switch {
+		case len(b.stops) > 0:
+			return false
+		case m.Candidate == nodestate.CandidateCurrent:
+			return true
+		case keepsQuorum(e, m):
+			return false
+		case len(b.holds) == 0, m.Candidate == nodestate.CandidateFailed:
+			return true
+		}
+		lost, again := isLost(e, m)
+		late = earliest(late, again)
+		return lost
+	})
+	e.again = late
+	return e
+}
+
+// keepsQuorum reports whether a candidate has to stay in service for a quorum. A node that runs the target does not
+// wait, because its assignment disrupts nothing.
+func keepsQuorum(e evaluation, m *nodestate.Member) bool {
+	return e.Care.Around.Quorum != "" && m.CountsForQuorum() && m.Candidate > nodestate.CandidateCurrent
+}
+
+// assign picks candidates up to the free capacity. Candidates that take no new place in the budget come first. The
+// evaluation has only the candidates that need not wait; see admit.
+func assign(e evaluation, c capacity, s step) assignments {
+	var a assignments
 	a.members = append(a.members, e.nodes.Candidates[nodestate.CandidateCurrent]...)
 	a, starts := assignFailed(e, c, a)
-	if len(b.holds) > 0 {
-		return a
-	}
 	for _, m := range e.nodes.Candidates[nodestate.CandidateChanging] {
 		if !a.has(m) && s.lets(m, len(a.members)) {
 			a.members = append(a.members, m)
@@ -85,15 +112,10 @@ func assignFailed(e evaluation, c capacity, a assignments) (_ assignments, start
 	failed = failed[:min(len(failed), c.starts)]
 	a.members, starts = append(a.members, failed...), c.starts-len(failed)
 	for _, m := range e.nodes.NotReady {
-		if !m.Changing() && m.Config.Current == e.record.LastHealthy() {
-			// The whole pool was healthy with the node's current config, so this config is not the cause of the
-			// failure.
-			continue
-		}
-		gone, again := isGone(e, m)
+		lost, again := isLost(e, m)
 		a.again = earliest(a.again, again)
 		switch {
-		case !gone:
+		case !lost:
 		case m.Changing():
 			a.members = append(a.members, m)
 		case starts > 0:
@@ -102,6 +124,15 @@ func assignFailed(e evaluation, c capacity, a assignments) (_ assignments, start
 		}
 	}
 	return a, starts
+}
+
+// isLost reports whether a node has been not Ready for too long, and its config may be the cause. The config with which
+// the whole pool was healthy is not the cause.
+func isLost(e evaluation, m *nodestate.Member) (lost bool, again time.Time) {
+	if m.Health.Trouble == "" || !m.Changing() && m.Config.Current == e.record.LastHealthy() {
+		return false, again
+	}
+	return isGone(e, m)
 }
 
 // isGone reports whether a node has been not Ready for longer than a reboot takes. If not, again is when the node will

@@ -66,10 +66,7 @@ func shareWithOthers(c capacity, e evaluation) capacity {
 		c.inService = max(0, min(c.inService, t.Left(c.used)))
 		full = full || t.Left(c.used) <= 0
 	}
-	if e.Care.Around.Quorum != "" {
-		c.inService, c.degraded, full = 0, 0, true
-	}
-	if full && e.nodes.Total.Behind > 0 {
+	if (full || e.Care.Around.Quorum != "") && e.nodes.Total.Behind > 0 {
 		c.again = earliest(c.again, e.now.Add(recheckNodes))
 	}
 	return c

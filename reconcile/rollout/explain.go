@@ -85,6 +85,8 @@ func (x explanation) why(m *nodestate.Member) (Cause, string) {
 		return CauseLabels, m.LabelText()
 	case m.Cordon.ByAdministrator():
 		return CauseCordoned, "cordoned, not by Bunsen; it updates once it is uncordoned"
+	case !m.Ready() && keepsQuorum(x.plan.evaluation, m):
+		return CauseAfterPool, x.plan.Care.Around.Quorum
 	case m.Candidate == nodestate.CandidateFailed:
 		return CauseBudget, x.budget
 	case m.Cordon.Unschedulable:

@@ -296,8 +296,13 @@ func (r *reader) nodeWord(n *nodestate.Node, key, value string) bool {
 	case "age":
 		n.Created = r.ago(value)
 	case "notready":
-		n.Health.Trouble, n.Health.Since = "not Ready", r.ago(value)
+		n.Health.Trouble, n.Health.NotReady, n.Health.Since = "not Ready", true, r.ago(value)
+	case "pressure":
+		n.Health.Trouble, n.Health.Since = "short of disk space", r.ago(value)
+	case "live":
+		n.LiveMember = true
 	case "silent":
+		n.Health.NotReady = true
 		n.Health.Trouble, n.Health.Silence, n.Health.Since = "not Ready", "its kubelet stopped reporting", r.ago(value)
 	case "ready":
 		n.Health.ReadySince = r.ago(value)

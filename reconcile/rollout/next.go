@@ -38,12 +38,13 @@ func newPlan(f poolstate.Facts, now time.Time) plan {
 	s := currentStep(e, c)
 	e.record = s.record
 	b := findBlockers(e, c)
-	a := assign(e, c, s, b)
+	open := admit(e, b)
+	a := assign(open, c, s)
 	e.record = forgiveAssigned(e, a.members)
-	e.again = earliest(e.again, c.again, s.again, b.again, a.again)
+	e.again = earliest(open.again, c.again, s.again, b.again, a.again)
 	p := plan{evaluation: e, capacity: c, step: s, blockers: b, assigned: a}
 	if len(b.stops)+len(b.holds) == 0 {
-		released, again := postponeDrains(e, c, s, a)
+		released, again := postponeDrains(open, c, s, a)
 		p.released, p.again = released, earliest(p.again, again)
 	}
 	return p

@@ -168,14 +168,16 @@ func placeBlocks(p plan, otherwise bool) (blocks []Block, again time.Time) {
 // placesTaken returns a text that names the nodes that take the places of the budgets, or that says why no node is a
 // candidate.
 func placesTaken(p plan, otherwise bool) []Block {
-	candidates := 0
+	candidates, held := 0, slices.ContainsFunc(p.nodes.All, func(m *nodestate.Member) bool {
+		return keepsQuorum(p.evaluation, m)
+	})
 	for _, kind := range []nodestate.Candidate{
 		nodestate.CandidateInService, nodestate.CandidateFailed,
 		nodestate.CandidateChanging, nodestate.CandidateDegraded,
 	} {
 		candidates += len(p.nodes.Candidates[kind])
 	}
-	if candidates == 0 {
+	if candidates == 0 && !held {
 		waiting := nodestate.Filter(p.nodes.Occupying, func(m *nodestate.Member) bool {
 			return !m.Updated && !drainsSlowly(p, m)
 		})
@@ -186,7 +188,7 @@ func placesTaken(p plan, otherwise bool) []Block {
 			stableWording(p.evaluation).State)}}
 	}
 	var out []Block
-	if p.Care.Around.Quorum != "" {
+	if held {
 		out = append(out, Block{Cause: CauseAfterPool, Reason: p.Care.Around.Quorum})
 	}
 	for _, t := range p.Care.Around.Together {

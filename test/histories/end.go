@@ -126,6 +126,7 @@ func (w finale) mercy(spared func(int) bool) {
 		}
 	}
 	w.hide(false)
+	etcd(w).forget()
 	if !spared(5) {
 		w.step(Step{Verb: Gate, B: 0})
 	}
@@ -145,6 +146,8 @@ func (w finale) mercy(spared func(int) bool) {
 			people(w).onMachine(m, Step{Verb: Well})
 			people(w).onMachine(m, Step{Verb: Mend})
 			people(w).onMachine(m, Step{Verb: CutOff})
+			people(w).onMachine(m, Step{Verb: Member})
+			people(w).onMachine(m, Step{Verb: Pressure})
 		}
 		if !spared(48 + i) {
 			people(w).onMachine(m, Step{Verb: NodeGate})

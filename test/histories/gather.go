@@ -67,6 +67,7 @@ func (w rollouts) gather(pool *mcfgv1.MachineConfigPool) poolstate.Facts {
 		Pools: w.proc.pools, Policies: w.policies, Customs: w.proc.customs,
 		Count: func(other *mcfgv1.MachineConfigPool) nodestate.Counts { return rollout.Count(w.facts(other)) },
 	}.Surround(pool, &f)
+	f.HoldForEtcd(etcd(w).reports(), w.now)
 	w.proc.watched[pool.Name] = slices.Concat(ahead, counted)
 	c.Gates = w.queries(c.Pace.Gates)
 	return f

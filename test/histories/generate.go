@@ -27,7 +27,7 @@ func Random(seed uint64) History {
 			h.Steps = append(h.Steps, g.round(h.Setup)...)
 		}
 	}
-	return withDownloads(withSecrets(h))
+	return withQuorum(withDownloads(withSecrets(h)))
 }
 
 // generator is where chance comes from.

@@ -82,13 +82,12 @@ func (w watcher) judge(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, decisi
 	v.budgets()
 	v.order()
 	v.doors(pool)
+	v.quorum()
 	v.steps()
 	v.failures()
 	v.downloads()
 	if w.api.version%4 == 0 {
 		v.accounts()
-	}
-	if w.api.version%2 == 0 {
 	}
 }
 

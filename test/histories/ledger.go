@@ -108,7 +108,9 @@ func (w watcher) beforeTell(pool string, f poolstate.Facts, a rollout.Assignment
 // told notes an order that was written.
 func (w watcher) told(pool string, f poolstate.Facts, decision rollout.Decision, a rollout.Assignment) {
 	w.ledger.tells++
-	delete(w.ledger.opened, a.Node)
+	if v1alpha1.ConfigName(a.Was) != v1alpha1.ConfigName(a.Config) { // new secrets of a config are no new drain
+		delete(w.ledger.opened, a.Node)
+	}
 	delete(w.ledger.flights, a.Node)
 	for i := range f.Nodes {
 		// else it is there already, as far as anybody knows

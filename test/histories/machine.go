@@ -38,6 +38,8 @@ type machine struct {
 	power  power
 	// ill: its kubelet has trouble of its own.
 	ill bool
+	// member: it runs a member of etcd; memberDown: that does not serve.
+	member, memberDown bool
 	disk
 	// doing is the config whose steps are under way; after a reboot it has to be confirmed, or given up.
 	doing string

@@ -36,12 +36,30 @@ var mutants = map[string]struct {
 	"tells a halted config": {next(func(f *poolstate.Facts) {
 		f.Care.Record.Verdict, f.Care.Pace.Failures = "", pace.Failures{}
 	}, nil), []Rule{KeptRecord, FailureBudget, HaltedConfig}},
-	"tells outside of windows":  {next(func(f *poolstate.Facts) { f.Care.Pace.Windows = window.Set{} }, nil), []Rule{ClosedWindow}},
-	"tells while paused":        {next(func(f *poolstate.Facts) { f.Paused = false }, nil), []Rule{PausedPool}},
-	"skips the canaries":        {next(func(f *poolstate.Facts) { f.Care.Pace.Steps = nil }, nil), []Rule{StepByStep}},
-	"does not wait for a soak":  {next(func(f *poolstate.Facts) { f.Care.Pace.Steps = withoutSoak(f.Care.Pace.Steps) }, nil), []Rule{StepByStep}},
-	"does not ask the gates":    {next(func(f *poolstate.Facts) { f.Care.Pace.Gates = nil }, nil), []Rule{StepByStep}},
-	"does not wait for a pool":  {next(func(f *poolstate.Facts) { f.Care.Around.Ahead, f.Care.Pace.After = nil, nil }, nil), []Rule{AfterPools}},
+	"tells outside of windows": {next(func(f *poolstate.Facts) { f.Care.Pace.Windows = window.Set{} }, nil), []Rule{ClosedWindow}},
+	"tells while paused":       {next(func(f *poolstate.Facts) { f.Paused = false }, nil), []Rule{PausedPool}},
+	"skips the canaries":       {next(func(f *poolstate.Facts) { f.Care.Pace.Steps = nil }, nil), []Rule{StepByStep}},
+	"does not wait for a soak": {next(func(f *poolstate.Facts) { f.Care.Pace.Steps = withoutSoak(f.Care.Pace.Steps) }, nil), []Rule{StepByStep}},
+	"does not ask the gates":   {next(func(f *poolstate.Facts) { f.Care.Pace.Gates = nil }, nil), []Rule{StepByStep}},
+	"does not wait for a pool": {next(func(f *poolstate.Facts) { f.Care.Around.Ahead, f.Care.Pace.After = nil, nil }, nil), []Rule{AfterPools}},
+	"takes any node of etcd":   {next(func(f *poolstate.Facts) { f.Care.Around.Quorum = "" }, nil), []Rule{KeptQuorum}},
+	"starts the arbiter while a master is away": {next(func(f *poolstate.Facts) {
+		if f.Pool == poolstate.ArbiterPool {
+			f.Care.Around.Quorum = ""
+		}
+	}, nil), []Rule{KeptQuorum}},
+	"takes nodes short of disk from etcd": {next(func(f *poolstate.Facts) {
+		f.Nodes = slices.Clone(f.Nodes)
+		for i := range f.Nodes {
+			f.Nodes[i].Health.NotReady, f.Nodes[i].LiveMember = f.Nodes[i].Health.Trouble != "", false
+		}
+	}, nil), []Rule{KeptQuorum}},
+	"takes nodes that are not Ready from etcd": {next(func(f *poolstate.Facts) {
+		f.Nodes = slices.Clone(f.Nodes)
+		for i := range f.Nodes {
+			f.Nodes[i].LiveMember = false
+		}
+	}, nil), []Rule{KeptQuorum}},
 	"taints at every look":      {next(nil, taintAgain), []Rule{TwoWrites, Rest}},
 	"never tells the last node": {next(nil, tellAllButOne), []Rule{Converges, EveryNode, TrueReason}},
 	"lets the broken wait":      {next(func(f *poolstate.Facts) { f.Nodes = withoutBroken(f.Nodes, f.Target) }, nil), []Rule{BrokenFirst, EveryNode, Converges, OverBudget, StepByStep, TrueReason}},

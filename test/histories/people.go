@@ -18,7 +18,7 @@ func (w *world) step(s Step) {
 	case Sync:
 		rollouts{w}.sync(s.A, s.B)
 	case Drain, Daemon, Machine, Cordon, Uncordon, DeleteNode, Move, NodeGate, RetryNode, Ill, Well, Drift, Mend,
-		Repair, CutOff:
+		Repair, CutOff, Member, Pressure:
 		if s.A >= 0 && s.A < len(w.machines) {
 			people{w}.onMachine(w.machines[s.A], s)
 		}
@@ -106,6 +106,10 @@ func (w people) onMachine(m *machine, s Step) {
 				false: "can reach",
 			}[m.cutOff])
 		}
+	case Member:
+		w.setMember(m, s.B == 1)
+	case Pressure:
+		w.setPressure(m, s.B == 1)
 	case Repair:
 		if m.power == lost {
 			w.tell("somebody power-cycles %s, which comes up in %s", m.name, m.inForce)

@@ -22,6 +22,7 @@ const (
 	PausedPool    Rule = "nothing is told while the pool is paused"
 	StepByStep    Rule = "no node is told beyond a step before the step's nodes are well and have soaked, and the " +
 		"gates are open"
+	KeptQuorum  Rule = "a node that a quorum needs stays in service"
 	AfterPools  Rule = "no node is told before the pools that come first are done"
 	TwoWrites   Rule = "a rollout writes at most twice to a node, and once more if the node downloads files first"
 	KeptRecord  Rule = "what the record of a rollout says is not forgotten"

@@ -79,6 +79,10 @@ const (
 	Hide
 	// CutOff: machine A cannot reach the server of files; with B 0 it can again.
 	CutOff
+	// Member: the member of etcd on machine A stops with B 1, and serves again with B 0.
+	Member
+	// Pressure: machine A is short of disk space with B 1, and no more with B 0.
+	Pressure
 	verbs
 )
 
@@ -100,6 +104,7 @@ var names = [verbs]string{
 	"cordon", "uncordon", "pause", "resume", "delete", "add", "move", "budget", "policy", "shut", "open", "gate",
 	"nodegate",
 	"retrynode", "retrypool", "openuntil", "ill", "well", "drift", "mend", "repair", "rotate", "hide", "cutoff",
+	"member", "pressure",
 }
 
 // String is the step as Go would write it, in short.

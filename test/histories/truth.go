@@ -23,6 +23,8 @@ func (w truth) stuck(m *machine) string {
 		return "not up"
 	case m.ill:
 		return "with an ill kubelet"
+	case len(n.Status.Conditions) > 1:
+		return "short of disk space"
 	case w.ledger.cordons[m.name]:
 		return "cordoned by an administrator"
 	case m.drifted:
@@ -81,7 +83,7 @@ func (w truth) untrueCause(trouble bool, cause rollout.Cause, f poolstate.Facts,
 	case rollout.CauseGate:
 		return claims(w.gate != 0 || w.anySick(f), "every gate is open")
 	case rollout.CauseAfterPool:
-		return claims(w.anyAhead(f) || f.Pool == "master" && w.noArbiter(), "every pool that comes first is done")
+		return claims(w.anyAhead(f) || w.short(f), "every pool that comes first is done")
 	case rollout.CauseSoak:
 		return claims(f.Care.Record.WellSince != nil && w.stillSoaks(f), "the soak is over")
 	case rollout.CauseCordoned:
@@ -93,10 +95,10 @@ func (w truth) untrueCause(trouble bool, cause rollout.Cause, f poolstate.Facts,
 	case rollout.CauseFailed:
 		return "the last config fails nowhere"
 	case rollout.CauseBudget:
-		return claims(w.full(f) || f.Pool == "master" && w.noArbiter(), "there are fewer nodes in trouble than places")
+		return claims(w.full(f) || w.short(f), "there are fewer nodes in trouble than places")
 	case rollout.CauseStep, rollout.CauseHost:
 		here := w.anyStuck(f) || w.anySick(f) || budgetOf(f) < 1 || w.emptyStep(f, decision)
-		elsewhere := len(f.Care.Around.Together) > 0 && w.troubleElsewhere(f) || f.Pool == "master" && w.noArbiter()
+		elsewhere := len(f.Care.Around.Together) > 0 && w.troubleElsewhere(f) || w.short(f)
 		return claims(here || elsewhere, "no node of the pool is in trouble")
 	case rollout.CauseTogether:
 		return claims(w.troubleElsewhere(f), "no node is in trouble")

@@ -118,7 +118,7 @@ func newWorld(s Setup, core Core) *world {
 			}
 			m := &machine{
 				number: len(w.machines), name: machineName(len(w.machines)), pool: p.Name,
-				disk: disk{inForce: w.targetOf(first.name)},
+				disk: disk{inForce: w.targetOf(first.name)}, member: p.hasEtcd(),
 			}
 			if p.Zones > 0 {
 				m.zone = zones[1+i%min(p.Zones, len(zones)-1)]

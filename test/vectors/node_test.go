@@ -1,7 +1,9 @@
 package vectors_test
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,7 +28,15 @@ type nodeVectors struct {
 		Nodes, Result  int
 		Error          string
 	}
-	Pool         []poolCase
+	Pool     []poolCase
+	Arbiters []struct {
+		Case string
+		// Masters and Arbiter are nodes as words: current and desired config, state, and what ails the node.
+		Masters []string
+		Arbiter string
+		// Updated is true if the arbiter gets the config v1 now.
+		Updated bool
+	}
 	PoolsForNode []struct {
 		OS           string
 		Roles, Pools []string
@@ -208,4 +218,46 @@ func (c poolCase) facts() poolstate.Facts {
 		f.Nodes = append(f.Nodes, nodestate.Read(&c.Nodes[i]))
 	}
 	return f
+}
+
+// TestTheArbiterAgreesWithTheOriginal: who of the masters makes the arbiter wait.
+func TestTheArbiterAgreesWithTheOriginal(t *testing.T) {
+	exceptions := map[string]string{
+		"the masters are paused, and all are available": "the arbiter waits until the masters run the same commit",
+		"a master failed, and is available":             "the arbiter waits until the masters run the same commit",
+	}
+	node := func(name, words string) nodestate.Node {
+		w := strings.Fields(words)
+		n := nodestate.Node{Name: name, Config: nodestate.Configs{Current: w[0], Desired: w[1]}, State: w[2]}
+		for _, ail := range w[3:] {
+			switch ail {
+			case "NotReady":
+				n.Health = nodestate.Health{Trouble: "not Ready", NotReady: true}
+			case "DiskPressure":
+				n.Health = nodestate.Health{Trouble: "short of disk space"}
+			case "Cordoned":
+				n.Cordon.Unschedulable = true
+			}
+		}
+		return n
+	}
+	for _, c := range load[nodeVectors](t, "node.json").Arbiters {
+		var masters nodestate.Counts
+		done := true
+		for i, words := range c.Masters {
+			n := node(fmt.Sprintf("master-%d", i), words)
+			masters = masters.With(&n, "v1", 0)
+			done = done && n.Config.Current == "v1"
+		}
+		arbiter := node("arbiter", c.Arbiter)
+		f := poolstate.Facts{
+			Pool: poolstate.ArbiterPool, Target: "v1", MaxUnavailable: 1, Nodes: []nodestate.Node{arbiter},
+		}
+		f.Care.Around.Ahead = []poolstate.Ahead{{Pool: membership.Master, Done: done, Why: "not all run v1"}}
+		f.Care.Around.Quorum = poolstate.NewQuorum(f.Pool, masters, nodestate.Counts{}.With(&arbiter, "v1", 0))
+		want := c.Updated && exceptions[c.Case] == ""
+		if got := len(rollout.Next(f, time.Now()).Assign) == 1; got != want {
+			t.Errorf("%s: the arbiter is updated: %v, want %v", c.Case, got, want)
+		}
+	}
 }

@@ -230,9 +230,7 @@ func readGates(v *Pool) {
 func decide(f *Fleet, v *Pool) {
 	target := v.Facts.Target
 	f.Others.Surround(v.Object, &v.Facts)
-	if around := &v.Facts.Care.Around; around.Quorum == "" {
-		around.Quorum = poolstate.EtcdHold(v.Facts.Nodes, f.Daemons, f.Now)
-	}
+	v.Facts.HoldForEtcd(f.Daemons, f.Now)
 	if target != "" && f.Rendered != nil && !HasConfig(f, target) {
 		v.Undecided = fmt.Sprintf("MachineConfig %s, which the pool should run, is not on the cluster",
 			v1alpha1.ConfigName(target))

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"regexp"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -54,6 +55,7 @@ func Ask(ctx context.Context, read func(path string) ([]byte, error)) *v1alpha1.
 		}
 		if err != nil {
 			report.Problem = err.Error()
+			report.Down = errors.Is(err, syscall.ECONNREFUSED)
 		}
 		return &report
 	}
@@ -98,7 +100,12 @@ func open(at installation, read func(string) ([]byte, error)) (*http.Client, str
 
 // members has the fields of etcd's member list that the package uses.
 type members struct {
+	// Header names the member that answered: that of this node.
+	Header struct {
+		MemberID string `json:"member_id"`
+	} `json:"header"`
 	Members []struct {
+		ID         string   `json:"ID"`
 		ClientURLs []string `json:"clientURLs"`
 		IsLearner  bool     `json:"isLearner"`
 	} `json:"members"`
@@ -110,7 +117,7 @@ func count(ctx context.Context, client *http.Client, endpoint string) (v1alpha1.
 	if err := call(ctx, client, http.MethodPost, endpoint+"/v3/cluster/member/list", &all); err != nil {
 		return v1alpha1.EtcdReport{}, fmt.Errorf("reading the members of etcd: %w", err)
 	}
-	var report v1alpha1.EtcdReport
+	report := v1alpha1.EtcdReport{Down: true}
 	var mu sync.Mutex
 	var asked sync.WaitGroup
 	for _, m := range all.Members {
@@ -128,6 +135,7 @@ func count(ctx context.Context, client *http.Client, endpoint string) (v1alpha1.
 				mu.Lock()
 				defer mu.Unlock()
 				report.Healthy++
+				report.Down = report.Down && m.ID != all.Header.MemberID
 			}
 		})
 	}

@@ -69,9 +69,10 @@ func TestMembersOfARealEtcdAreCounted(t *testing.T) {
 	stop[2]()
 	await(t, read, v1alpha1.EtcdReport{Members: 3, Healthy: 2})
 	stop[1]() // without a quorum, no member is healthy
-	await(t, read, v1alpha1.EtcdReport{Members: 3, Healthy: 0})
+	await(t, read, v1alpha1.EtcdReport{Members: 3, Healthy: 0, Down: true})
 	stop[0]()
-	if got := etcd.Ask(t.Context(), read); got == nil || !strings.Contains(got.Problem, "reading the members of etcd") {
+	if got := etcd.Ask(t.Context(), read); got == nil || !got.Down ||
+		!strings.Contains(got.Problem, "reading the members of etcd") {
 		t.Errorf("without a member: %+v", got)
 	}
 }

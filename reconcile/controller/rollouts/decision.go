@@ -164,9 +164,7 @@ func (f *Fleet) fillOtherPools(facts *poolstate.Facts, q request, now time.Time)
 		return rollout.CountAt(f.facts(pool, q.policies), now)
 	}
 	ahead, counted := others.Surround(q.pool, facts)
-	if around := &facts.Care.Around; around.Quorum == "" {
-		around.Quorum = poolstate.EtcdHold(facts.Nodes, f.daemons.Etcd(), now)
-	}
+	facts.HoldForEtcd(f.daemons.Etcd(), now)
 	f.dependsOn[q.pool.Name] = slices.Concat(ahead, counted)
 	return append([]string{q.pool.Name}, counted...)
 }

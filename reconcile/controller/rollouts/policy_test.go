@@ -635,18 +635,14 @@ func TestWhatElseIsWrittenToNodes(t *testing.T) {
 		controllertest.Equal(t, "the note on the node then", w.Node("n0").Annotations[v1alpha1.PostponedAnnotation], "")
 	})
 	t.Run("the arbiter comes after the masters", func(t *testing.T) {
-		w, r := fleet(t, 0)
-		w.Create(controllertest.Pool("arbiter"))
-		for _, name := range []string{"arbiter", "master"} {
-			n := controllertest.Node(name, "v0", "v0")
-			n.Labels = map[string]string{"node-role.kubernetes.io/" + name: ""}
-			w.Create(n)
-			w.aim(name, "v1")
-		}
+		w, r := arbiterCluster(t)
 		r.roll("arbiter", "master", "arbiter")
-		controllertest.Equal(t, "the nodes", w.nodes(), "arbiter v0>v0 tainted, master v0>v1")
-		w.finish("master")
-		r.roll("master", "arbiter")
-		controllertest.Equal(t, "the nodes then", w.nodes(), "arbiter v0>v1, master v1>v1")
+		controllertest.Equal(t, "the nodes", w.nodes(),
+			"arbiter v0>v0 tainted, master-0 v0>v1, master-1 v0>v0 tainted")
+		for _, name := range []string{"master-0", "master-1"} {
+			w.finish(name)
+			r.roll("master", "arbiter")
+		}
+		controllertest.Equal(t, "the nodes then", w.nodes(), "arbiter v0>v1, master-0 v1>v1, master-1 v1>v1")
 	})
 }

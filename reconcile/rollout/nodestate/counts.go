@@ -8,6 +8,9 @@ type Counts struct {
 	Updated, Ready int
 	// Unavailable is how many nodes are out of service or at work.
 	Unavailable int
+	// Out is how many nodes are at work, not Ready or cordoned: the unavailable nodes except those that only report
+	// drift. Down is how many of these are at work or not Ready, so that a cordon alone does not count.
+	Out, Down int
 	// Places is how many places of the budget are taken. Each unavailable node takes one place. A node that failed the
 	// target takes one more place, and so does an updated node with a closed health gate.
 	Places int
@@ -21,6 +24,13 @@ func (c Counts) With(n *Node, target string, places int) Counts {
 	c.Places += places
 	if n.Unavailable() {
 		c.Unavailable++
+		idle := n.Health.Trouble == "" && n.Degraded() // It failed a config, or reports drift.
+		if !n.Ready() || !idle {
+			c.Out++
+		}
+		if !idle && (n.Health.Trouble != "" || !n.Done()) {
+			c.Down++
+		}
 	}
 	if n.Degraded() {
 		c.Degraded++

@@ -224,6 +224,15 @@ func (s *Members) add(m *Member, configured string) {
 	s.Counts = s.Counts.With(m.Node, configured, places)
 }
 
+// Only returns the members without the candidates for which the function open returns false.
+func (s Members) Only(open func(*Member) bool) Members {
+	for kind, list := range s.Candidates {
+		s.Candidates[kind] = Filter(list, open)
+	}
+	s.NotReady = Filter(s.NotReady, open)
+	return s
+}
+
 // ByName returns the node with a name; nil if the pool has none.
 func (s *Members) ByName(name string) *Member {
 	i, found := slices.BinarySearchFunc(s.All, name, func(m *Member, name string) int {

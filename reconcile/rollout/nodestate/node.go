@@ -33,6 +33,8 @@ type Node struct {
 	Step Step
 	// Gate is why a health gate of the node is closed; empty if all are open. The caller of Read sets Gate.
 	Gate string
+	// LiveMember is true if the daemon reports that the node's member of etcd runs. The caller of Read sets LiveMember.
+	LiveMember bool
 	// Marks are other annotations and taints.
 	Marks
 }
@@ -151,6 +153,8 @@ type Configs struct {
 type Health struct {
 	// Trouble describes the problem, such as "not Ready (KubeletNotReady)"; empty for a healthy node.
 	Trouble string
+	// NotReady is true if the condition Ready is not True. A Ready node has Trouble too if it is short of disk space.
+	NotReady bool
 	// Silence is a text that says that the kubelet does not report, so that the state of the node is unknown. Silence
 	// is empty if the kubelet reports.
 	Silence string
@@ -246,7 +250,7 @@ var pressures = map[corev1.NodeConditionType]string{
 }
 
 func notReady(c *corev1.NodeCondition) Health {
-	h := Health{Trouble: "not Ready", Since: c.LastTransitionTime.Time}
+	h := Health{Trouble: "not Ready", NotReady: true, Since: c.LastTransitionTime.Time}
 	switch {
 	case c.Status != corev1.ConditionUnknown:
 		h.Trouble += because(c)

@@ -57,7 +57,7 @@ func TestReadNode(t *testing.T) {
 		Name: "n0", Labels: n.Labels, Zone: "a", Created: noon.Add(-time.Hour),
 		Config: nodestate.Configs{Current: "v0", Desired: "v1", CurrentImage: "i0", DesiredImage: "i1"},
 		State:  v1alpha1.StateDegraded, Reason: "no space",
-		Health: nodestate.Health{Trouble: "not Ready (KubeletNotReady)", Since: noon},
+		Health: nodestate.Health{Trouble: "not Ready (KubeletNotReady)", NotReady: true, Since: noon},
 		Cordon: nodestate.Cordon{Unschedulable: true, For: "v1"},
 		Step: nodestate.Step{
 			Draining: true, DrainStarted: noon.Add(-time.Minute), DrainStatus: "2 pods left",

@@ -45,6 +45,10 @@ func (n *Node) Blank() bool {
 // and so is a blank node. A node whose daemon has never reported is out of service, because its state is unknown.
 func (n *Node) Unavailable() bool { return !n.Ready() || (!n.Done() && !n.Failing() && !n.Blank()) }
 
+// CountsForQuorum reports whether a quorum may need the node. It does not need a node that is not Ready, unless the
+// node's daemon reports that its member of etcd runs.
+func (n *Node) CountsForQuorum() bool { return !n.Health.NotReady || n.LiveMember }
+
 // UpdatedTo reports whether the node runs the target, and has no image besides its config.
 func (n *Node) UpdatedTo(target string) bool {
 	return n.Done() && n.Config.Desired == target && !n.Config.layered()

@@ -1,6 +1,7 @@
 package poolstate_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -73,12 +74,50 @@ func TestWhoComesFirst(t *testing.T) {
 	if got := poolstate.AheadOf("arbiter", p); !slices.Equal(got, []string{"infra", "master"}) || len(p.After) != 1 {
 		t.Errorf("arbiter waits for %v", got)
 	}
-	counts := map[string]nodestate.Counts{"arbiter": {Machines: 1, Unavailable: 1}, "master": {Machines: 2}}
-	if poolstate.NewQuorum("master", counts) == "" || poolstate.NewQuorum("worker", counts) != "" {
-		t.Error("the masters, and they alone, wait for the arbiter")
+}
+
+// TestMastersAndArbiterWaitForEachOther: two of the three stay in service, and never do both wait for the other.
+func TestMastersAndArbiterWaitForEachOther(t *testing.T) {
+	states := map[string]nodestate.Node{
+		"in service":         {State: v1alpha1.StateDone, Config: nodestate.Configs{Current: "v0", Desired: "v0"}},
+		"at work":            {State: v1alpha1.StateWorking, Config: nodestate.Configs{Current: "v0", Desired: "v1"}},
+		"failed":             {State: v1alpha1.StateDegraded, Config: nodestate.Configs{Current: "v0", Desired: "v1"}},
+		"drifted":            {State: v1alpha1.StateDegraded, Config: nodestate.Configs{Current: "v0", Desired: "v0"}},
+		"short of disk":      {State: v1alpha1.StateDone, Config: nodestate.Configs{Current: "v0", Desired: "v0"}, Health: nodestate.Health{Trouble: "short of disk space"}},
+		"not Ready":          {State: v1alpha1.StateDone, Config: nodestate.Configs{Current: "v0", Desired: "v0"}, Health: nodestate.Health{Trouble: "not Ready", NotReady: true}},
+		"cordoned":           {State: v1alpha1.StateDone, Config: nodestate.Configs{Current: "v0", Desired: "v0"}, Cordon: nodestate.Cordon{Unschedulable: true}},
+		"failed, cordoned":   {State: v1alpha1.StateDegraded, Config: nodestate.Configs{Current: "v0", Desired: "v1"}, Cordon: nodestate.Cordon{Unschedulable: true, For: "v1"}},
+		"without a report":   {},
+		"at work and closed": {State: v1alpha1.StateWorking, Config: nodestate.Configs{Current: "v0", Desired: "v1"}, Cordon: nodestate.Cordon{Unschedulable: true, For: "v1"}},
 	}
-	if poolstate.NewQuorum("master", map[string]nodestate.Counts{"master": {Machines: 3}}) != "" {
-		t.Error("without an arbiter nobody waits for it")
+	for master, m := range states {
+		for arbiter, a := range states {
+			masters := nodestate.Counts{Machines: 1}.With(&m, "v1", 0) // the other master is in service
+			arbiters := nodestate.Counts{}.With(&a, "v1", 0)
+			at := fmt.Sprintf("a master %s, the arbiter %s", master, arbiter)
+			waits := map[string]bool{}
+			for _, pool := range []string{"master", "arbiter", "worker"} {
+				waits[pool] = poolstate.NewQuorum(pool, masters, arbiters) != ""
+			}
+			in := func(state string) bool { return state == "in service" || state == "failed" }
+			cordoned := func(state string) bool { return strings.HasSuffix(state, "cordoned") }
+			first := cordoned(master) && (cordoned(arbiter) || arbiter == "drifted")
+			if want := !in(arbiter) && !first; waits["master"] != want {
+				t.Errorf("%s: the masters wait: %v, want %v", at, waits["master"], want)
+			}
+			if want := !in(master) && master != "drifted"; waits["arbiter"] != want {
+				t.Errorf("%s: the arbiter waits: %v, want %v", at, waits["arbiter"], want)
+			}
+			if waits["worker"] {
+				t.Errorf("%s: the workers wait", at)
+			}
+		}
+	}
+	if poolstate.NewQuorum("arbiter", nodestate.Counts{Machines: 1}, nodestate.Counts{Machines: 1}) == "" {
+		t.Error("the arbiter does not wait for a master that is missing")
+	}
+	if got := poolstate.NewQuorum("arbiter", nodestate.Counts{}, nodestate.Counts{Machines: 1}); got != "" {
+		t.Errorf("without masters, the arbiter waits: %s", got)
 	}
 }
 

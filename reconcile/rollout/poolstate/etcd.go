@@ -12,6 +12,24 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 )
 
+// HoldForEtcd sets Care.Around.Quorum if the nodes of the pool have to stay in service for etcd, and LiveMember of the
+// nodes. The parameter reports has the last reports of all daemons.
+func (f *Facts) HoldForEtcd(reports map[string]v1alpha1.DaemonReport, now time.Time) {
+	for i := range f.Nodes {
+		r := reports[f.Nodes[i].Name]
+		f.Nodes[i].LiveMember = r.Etcd != nil && !r.Etcd.Down && isRecent(r, now)
+	}
+	if around := &f.Care.Around; around.Quorum == "" {
+		around.Quorum = EtcdHold(f.Nodes, reports, now)
+	}
+}
+
+// isRecent reports whether a daemon still sends heartbeats. If the node's clock is wrong, the age of the report is
+// unknown.
+func isRecent(r v1alpha1.DaemonReport, now time.Time) bool {
+	return now.Sub(r.Seen.Time).Abs() <= v1alpha1.DaemonSilentAfter
+}
+
 // EtcdHold returns why every node of a pool has to stay in service for etcd; empty if the pool does not wait. The
 // parameter reports has the last reports of all daemons. A pool waits only if one of its nodes runs a member of etcd. A
 // pool with members of etcd waits while a member is unhealthy and etcd could not lose another member. The pool also
@@ -67,11 +85,7 @@ func bounded(text string) string {
 func worstOf(reports map[string]v1alpha1.DaemonReport, after, now time.Time) (worst v1alpha1.EtcdReport, known bool) {
 	for _, name := range slices.Sorted(maps.Keys(reports)) {
 		r := reports[name]
-		// The node's clock is wrong, so the age of the report is unknown.
-		if r.Seen.Time.Sub(now) > v1alpha1.DaemonSilentAfter {
-			continue
-		}
-		if now.Sub(r.Seen.Time) > v1alpha1.DaemonSilentAfter || r.Seen.Time.Before(after) {
+		if !isRecent(r, now) || r.Seen.Time.Before(after) {
 			continue
 		}
 		if !known || r.Etcd.Problem == "" && (worst.Problem != "" || r.Etcd.Healthy < worst.Healthy) {

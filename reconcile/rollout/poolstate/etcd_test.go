@@ -12,6 +12,34 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
+// TestANodeWithALiveMember: what a daemon last said about the member of its own node counts while it says anything.
+func TestANodeWithALiveMember(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	down := v1alpha1.EtcdReport{Members: 3, Healthy: 2, Down: true}
+	for sentence, tc := range map[string]struct {
+		report *v1alpha1.EtcdReport
+		age    time.Duration
+		want   bool
+	}{
+		"its member runs":           {&v1alpha1.EtcdReport{Members: 3, Healthy: 2}, time.Minute, true},
+		"its member does not run":   {&down, time.Minute, false},
+		"whether it runs is hidden": {&v1alpha1.EtcdReport{Problem: "the certificate expired"}, time.Minute, true},
+		"nobody reports any more":   {&v1alpha1.EtcdReport{Members: 3, Healthy: 2}, time.Hour, false},
+		"it has no member":          {nil, time.Minute, false},
+	} {
+		f := poolstate.Facts{Nodes: []nodestate.Node{{Name: "m0"}}}
+		f.HoldForEtcd(map[string]v1alpha1.DaemonReport{
+			"m0": {Seen: metav1.NewTime(now.Add(-tc.age)), Etcd: tc.report},
+		}, now)
+		if got := f.Nodes[0].LiveMember; got != tc.want {
+			t.Errorf("%s: live: %v, want %v", sentence, got, tc.want)
+		}
+		if holds := f.Care.Around.Quorum != ""; holds != (tc.report != nil) {
+			t.Errorf("%s: the pool waits: %v", sentence, holds)
+		}
+	}
+}
+
 func TestANodeOfEtcdWaitsForTheQuorum(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	node := func(name string, ready time.Duration) nodestate.Node {

@@ -85,8 +85,8 @@ type Around struct {
 	// Cycle are pools that wait for each other, in order. This pool is one of the pools in Cycle. Cycle is empty if
 	// there is no such cycle.
 	Cycle []string
-	// Quorum is why every node of this pool has to stay in service: the masters wait while the arbiter is out of
-	// service, and nodes of etcd wait while etcd can lose no member. Quorum is empty if the pool does not wait.
+	// Quorum is why every node of this pool has to stay in service: the masters and the arbiter wait for each other,
+	// and nodes of etcd wait while etcd can lose no member. Quorum is empty if the pool does not wait.
 	Quorum string
 	// Customs are the cluster's custom pools. A machine that booted for a custom pool gets the labels of this pool.
 	Customs []nodestate.Custom

@@ -61,8 +61,9 @@ func (o Others) Surround(own *mcfgv1.MachineConfigPool, f *Facts) (ahead, counte
 		}
 		a.Together = append(a.Together, shared)
 	}
-	if arbiter := o.Pools[ArbiterPool]; own.Name == membership.Master && arbiter != nil {
-		a.Quorum = NewQuorum(own.Name, map[string]nodestate.Counts{ArbiterPool: count(arbiter)})
+	if masters, arbiter := o.Pools[membership.Master], o.Pools[ArbiterPool]; masters != nil && arbiter != nil &&
+		(own.Name == membership.Master || own.Name == ArbiterPool) {
+		a.Quorum = NewQuorum(own.Name, count(masters), count(arbiter))
 	}
 	f.Care.Around = a
 	return ahead, counted
@@ -158,10 +159,19 @@ func NewShared(t pace.Together, own string, pools map[string]nodestate.Counts) (
 	return s, nil
 }
 
-// NewQuorum returns Around.Quorum of a pool: the masters wait while a node of the arbiter pool is out of service.
-func NewQuorum(own string, pools map[string]nodestate.Counts) string {
-	if n := pools[ArbiterPool].Unavailable; own == membership.Master && n > 0 {
+// NewQuorum returns Around.Quorum of the masters and of the arbiter, which need two of their three nodes: the masters
+// wait while the arbiter is out of service, and the arbiter waits while a master is at work, not Ready, cordoned or
+// missing. If a master and the arbiter are both only cordoned, for example because both failed a config, the master is
+// first; otherwise they would wait for each other.
+func NewQuorum(own string, masters, arbiter nodestate.Counts) string {
+	masterFirst := masters.Out > 0 && masters.Down == 0 && arbiter.Down == 0
+	switch {
+	case own == membership.Master && arbiter.Unavailable > 0 && !masterFirst:
 		return "a node of pool " + ArbiterPool + " is out of service, and the masters need it for their quorum"
+	case own == ArbiterPool && masters.Out > 0:
+		return "a node of pool " + membership.Master + " is out of service, and it needs the arbiter for its quorum"
+	case own == ArbiterPool && masters.Machines == 1:
+		return "pool " + membership.Master + " has one node, and an arbiter needs two masters for a quorum"
 	}
 	return ""
 }
