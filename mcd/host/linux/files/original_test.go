@@ -96,3 +96,30 @@ func TestAnOriginalComesBackAsItWas(t *testing.T) {
 		})
 	}
 }
+
+// TestAUsersFileGetsNoCapabilitiesBack: the user could write into the restored file before the daemon sets them.
+func TestAUsersFileGetsNoCapabilitiesBack(t *testing.T) {
+	r, dir := appsMachine(t)
+	const p = "/home/app/tool"
+	stored := host.Entry{Kind: host.File, Mode: 0o644, Owner: appUser, Digest: host.DigestOf([]byte("old"))}
+	if err := r.Write(p, stored, []byte("old")); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range attributes {
+		if err := unix.Setxattr(dir+p, name, value, 0); err != nil {
+			t.Fatalf("setting %s: %v", name, err)
+		}
+	}
+	if err := errors.Join(r.Store().Keep([]host.Old{{Path: p, Digest: stored.Digest}}),
+		r.Write(p, host.Entry{Mode: 0o644, Owner: appUser}, []byte("new")),
+		r.Write(p, stored, []byte("old"))); err != nil {
+		t.Fatal(err)
+	}
+	for name, back := range map[string]bool{
+		"security.capability": false, "trusted.by": false, "system.posix_acl_access": true,
+	} {
+		if _, err := unix.Getxattr(dir+p, name, nil); (err == nil) != back {
+			t.Errorf("%s: %v, want it back: %v", name, err, back)
+		}
+	}
+}

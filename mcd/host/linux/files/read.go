@@ -203,7 +203,7 @@ func (t *tree) readLabelled(p string, most int64) (contents []byte, l label, uid
 		}
 		if err == nil && t.privileged {
 			was = original{Entry: t.entry(is), Modified: is.Mtim}
-			was.Attributes, err = attributesOf(fd, p, func(name string) bool { return !carried(t, name) })
+			was.Attributes, err = attributesOf(fd, p, func(name string) bool { return restored(t, name, uid) })
 		}
 		return err
 	})
