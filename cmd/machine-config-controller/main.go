@@ -112,6 +112,15 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	open, trees, err := opener(o.storeDir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = trees.Close() }() // Close releases the lock, which the end of the process also releases.
+	wait := controller.OperatorWait{Health: o.health, Replica: replica(), Every: 30 * time.Second}
+	if err := controller.WaitForOperator(ctx, rc, wait); err != nil {
+		return err
+	}
 	mgr, err := ctrl.NewManager(rc, ctrl.Options{
 		Scheme: scheme, Cache: controller.CacheOptions(),
 		LeaderElection: o.leaderElect, LeaderElectionID: "machine-config-controller",
@@ -127,11 +136,6 @@ func run(ctx context.Context, o options) error {
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return fmt.Errorf("serving --health: %w", err)
 	}
-	open, trees, err := opener(o.storeDir)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = trees.Close() }() // Close releases the lock, which the end of the process also releases.
 	cfg := controller.Config{
 		Namespace: o.namespace, SecretsNamespace: o.secretsNamespace, Version: version, Open: open, Now: time.Now,
 		Node: o.node, Replica: replica(), Webhook: o.webhook,

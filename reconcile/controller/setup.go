@@ -164,6 +164,7 @@ func Register(mgr ctrl.Manager, cfg Config) error {
 		sum.SetupWithManager(mgr, kube.RequeueConflicts(sum)),
 		beat.SetupWithManager(mgr),
 		addWebhook(mgr, cfg),
+		mgr.Add(operatorWatch{clients}),
 	}
 	for _, err := range errs {
 		if err != nil {

@@ -59,7 +59,8 @@ func TestGuardsHoldBackEveryRule(t *testing.T) {
 				waits := fmt.Sprint(rollout.Explain(f, w, noon))
 				// Those that change to another config, or are away for a moment, say that instead.
 				says := strings.Contains(waits, string(rollout.CauseAfterPool)) ||
-					!strings.HasPrefix(guard, "a quorum") || strings.Contains(guard, "window") || strings.HasPrefix(reason, "chang") || reason == "away"
+					!strings.HasPrefix(guard, "a quorum") || strings.Contains(guard, "window") ||
+					strings.HasPrefix(reason, "chang") || reason == "away"
 				if !want && !says {
 					t.Errorf("%s (%s) waits for another reason: %s", reason, node, waits)
 				}

@@ -79,12 +79,11 @@ func (c cluster) readiness(ctx context.Context) (install.Readiness, error) {
 	if r.Admin = may.Status.Allowed; !r.Admin {
 		return r, nil // The permissions for the reads below may be missing.
 	}
-	var operator appsv1.Deployment
-	key := client.ObjectKey{Namespace: "openshift-machine-config-operator", Name: "machine-config-operator"}
-	if err := c.client.Get(ctx, key, &operator); client.IgnoreNotFound(err) != nil {
+	r.MachineConfigOperator, err = v1alpha1.OperatorLeads(func(namespace, name string) error {
+		return c.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &appsv1.Deployment{})
+	})
+	if err != nil {
 		return r, kube.RequestError("looking for the Machine Config Operator", err)
-	} else if err == nil {
-		r.MachineConfigOperator = true
 	}
 	if r.ConsoleCertificate, err = c.hasConsoleCertificate(ctx); err != nil {
 		return r, err
