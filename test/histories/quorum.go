@@ -155,7 +155,7 @@ func (w truth) short(f poolstate.Facts) bool {
 	if f.Care.Around.Quorum == "" {
 		return false
 	}
-	if (etcd{w.world}).needsAll() || f.Pool == membership.Master && w.noArbiter() {
+	if etcd(w).needsAll() || f.Pool == membership.Master && w.noArbiter() {
 		return true
 	}
 	masters := 0
