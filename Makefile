@@ -315,7 +315,8 @@ test-gitea: setup build $(ASSETS) $(GITEA) ## A real Gitea: webhooks, commit sta
 	@GITEA='$(CURDIR)/$(GITEA)' GITEA_STATIC=$$(cd test/gitea && go list -m -f '{{.Dir}}' code.gitea.io/gitea) $(ENVTEST) $(GOTEST) ./test/e2e -run '^TestGitea$$'
 
 # NEEDS are programs, or libraries of pkg-config, with their packages; those of LAB are for tests that need root.
-NEEDS := git:git curl:curl openssl:openssl ssh-keygen:openssh-client sshd:openssh-server gpg:gnupg mksquashfs:squashfs-tools dpkg-deb:dpkg systemd-escape:systemd chromium:chromium
+NEEDS := git:git curl:curl openssl:openssl ssh-keygen:openssh-client sshd:openssh-server gpg:gnupg mksquashfs:squashfs-tools dpkg-deb:dpkg systemd-escape:systemd chromium:chromium \
+         visudo:sudo logrotate:logrotate modprobe:kmod
 LAB   := systemd-nspawn:systemd-container mmdebstrap:mmdebstrap ip:iproute2 nsenter:util-linux dbus-daemon:dbus useradd:passwd \
          ostree:ostree mke2fs:e2fsprogs gcc:gcc pkg-config:pkg-config blkid.pc:libblkid-dev \
          systemd-analyze:systemd mkfs.ext4:e2fsprogs mount:mount

@@ -33,6 +33,7 @@ func convert(repo repository, pool string, n named) translation {
 		})
 		out, d.included, d.contents = object.Output{Config: b.Config, Origin: b.Origin}, includedBy(b.Locals),
 			b.Contents
+		d.system = b.Variant
 		if b.Name != "" {
 			d.name, d.role = b.Name, b.Role
 		}

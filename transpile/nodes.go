@@ -70,7 +70,9 @@ func (t *Transpiler) buildNodes(repo repository, pool string, built builtPool, s
 				"file (*.bu), or remove the directory", node)
 		}
 		built.reads, built.included = append(built.reads, own.reads...), append(built.included, own.included...)
-		b.Add(b.quiet(own.findings)...)
+		b.Add(slices.DeleteFunc(b.quiet(own.findings), func(f origin.Finding) bool {
+			return f.Rule == lint.RuleIdentity // The documents are of this node alone.
+		})...)
 		b.addDirectory(node, dir, own.fragments)
 	}
 	b.checkFacts()

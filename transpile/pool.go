@@ -118,6 +118,7 @@ func (t *Transpiler) buildDirectory(repo repository, pool, dir string, stop *sto
 type translation struct {
 	name, role  string
 	config      machineconfig.Config
+	system      string // the operating system of a Butane document, as its variant
 	secretPaths string // the value of the annotation for secret paths
 	origin      origin.Map
 	included    []included
@@ -149,7 +150,7 @@ func translate(repo repository, pool string, n named) documentEntry {
 	d.check()
 	d.Add(references.Check(d.config, d.origin)...)
 	d.Add(largefile.Check(d.config, d.contents, d.origin)...)
-	d.Add(lint.Check(repo.fs, d.config, d.origin)...)
+	d.Add(lint.Check(repo.fs, d.config, d.system, d.origin)...)
 	if doc.Kind != documents.SSHKeys { // The translation of an SSHKeys document checks the keys itself.
 		d.Add(lint.Accounts(d.config, d.origin)...)
 	}

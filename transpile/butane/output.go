@@ -33,7 +33,7 @@ const roleLabel = "machineconfiguration.openshift.io/role"
 
 // output converts Butane's result, of any Ignition version, to a config of 3.5.0.
 func (t *translator) output(final reflect.Value, set translate.TranslationSet) Output {
-	out := Output{Config: machineconfig.Config{HasIgnition: true}}
+	out := Output{Config: machineconfig.Config{HasIgnition: true}, Variant: t.dialect.variant}
 	steps := make(map[string]string, len(set.Set))
 	if t.dialect.variant == "openshift" {
 		var mc machineConfig

@@ -43,6 +43,8 @@ type Output struct {
 	// Config is the config that the document describes. Kernel arguments are in the spec, where the daemon reads them.
 	// For Flatcar, kernel arguments are in the Ignition config, because only a first boot can set them there.
 	Config machineconfig.Config
+	// Variant is the document's variant, which names its operating system.
+	Variant string
 	// Name and Role are the name and the role of an `openshift` document; empty for other variants.
 	Name, Role string
 	// Origin maps paths of the output to places in the repository. Origin.Files lists the files of the input and the

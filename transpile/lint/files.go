@@ -9,58 +9,70 @@ import (
 
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/nodepath"
+	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/transpile/unit"
 )
 
-// The rules of files that their reader ignores.
+// The rules of files in places that do not last, and of files that are about one machine or all its accounts.
 const (
-	ruleMode = "ignored-mode"
-	ruleName = "ignored-name"
+	rulePlace    = "place"
+	ruleAccounts = "accounts-file"
+	// RuleIdentity is the rule of files that are the identity of a machine. A document of one node may have them.
+	RuleIdentity = "one-identity"
 )
 
-// readers are the programs that ignore a file because of its mode: the file may have none of the bits.
-var readers = []struct {
-	files   *regexp.Regexp
-	bits    int
-	program string
-	mode    string
-}{
-	{
-		regexp.MustCompile(`^/(etc|run|usr/lib)/NetworkManager/system-connections/[^/]+$`), 0o077, "NetworkManager",
-		"0600",
-	},
-	{regexp.MustCompile(`^/etc/ssh/ssh_host_[^/.]+_key$`), 0o077, "sshd", "0600"},
-	{regexp.MustCompile(`^/etc/sudoers(\.d/[^/]+)?$`), 0o022, "sudo", "0440"},
-	{regexp.MustCompile(`^/etc/cron\.d/[^/]+$`), 0o022, "cron", "0644"},
-	{regexp.MustCompile(`^(/root|/home/[^/]+)/\.ssh/authorized_keys2?$`), 0o022, "sshd", "0600"},
+// place warns of a path whose files do not last.
+func (l *linter) place(at, file string) {
+	if !path.IsAbs(file) || nodepath.Reserved(file) != "" {
+		return
+	}
+	switch p := policy.PlaceOf(file, l.system); p.Fate {
+	case policy.Lasts, policy.OfKernel: // Of the kernel's, every node refuses them, which is an error.
+	default:
+		l.warnAt(at+".path", rulePlace, "%s: %s: %s", file, p.Says(), p.Instead)
+	}
 }
 
-// defaultMode is the mode of a file whose config has none.
-const defaultMode = 0o644
+// accountFiles have all accounts of a machine.
+var accountFiles = regexp.MustCompile(`^/etc/(passwd|shadow|group|gshadow)$`)
 
-// mode warns of a file that its reader ignores because of its mode.
-func (l *linter) mode(at string, f ign.File) {
-	if f.Contents.Source == nil {
-		return // The file exists on the machine, and keeps its mode.
+// identities are the files that make a machine another one than all others: names, numbers and private keys.
+var identities = []struct {
+	files *regexp.Regexp
+	what  string
+}{
+	{regexp.MustCompile(`^/etc/hostname$`), "host name"},
+	{regexp.MustCompile(`^(/etc|/var/lib/dbus)/machine-id$`), "machine ID"},
+	{regexp.MustCompile(`^/etc/ssh/ssh_host_[^/]+_key(\.pub)?$`), "SSH host key"},
+	{regexp.MustCompile(`^/etc/iscsi/initiatorname\.iscsi$`), "name of an iSCSI initiator"},
+	{regexp.MustCompile(`^/etc/nvme/host(nqn|id)$`), "name of an NVMe host"},
+	{regexp.MustCompile(`^/var/lib/systemd/(random-seed|credential\.secret)$`), "secret of systemd"},
+	{regexp.MustCompile(`^/var/lib/kubelet/pki/`), "certificate of a kubelet"},
+	{regexp.MustCompile(`^/etc/rancher/node/password$`), "password of a node"},
+	{regexp.MustCompile(`^/etc/pki/consumer/`), "subscription"},
+	{regexp.MustCompile(`^/etc/krb5\.keytab$`), "Kerberos key"},
+}
+
+// shared warns of a file with which all machines of a pool would be one machine, or have the accounts of another one.
+func (l *linter) shared(at string, f ign.File) {
+	if accountFiles.MatchString(f.Path) && f.Contents.Source != nil {
+		l.warnAt(at+".path", ruleAccounts, "%s has all accounts of a machine, those of its own programs too, and this "+
+			"file replaces it: list users and groups in `passwd`", f.Path)
 	}
-	mode, said := defaultMode, "without a mode it is 0644"
-	if f.Mode != nil {
-		mode, said = *f.Mode, fmt.Sprintf("its mode is %04o", *f.Mode)
+	if f.Contents.Source == nil || strings.Contains(*f.Contents.Source, "node.") {
+		return // A fact may be in a URL as it is, or with escapes.
 	}
-	for _, r := range readers {
-		if r.files.MatchString(f.Path) && mode&r.bits != 0 {
-			pos, _ := l.origin.Find(at + ".mode")
-			l.warn(pos, ruleMode, fmt.Sprintf("%s ignores %s, because others can read or change it (%s): write "+
-				"`mode: %s`",
-				r.program, f.Path, said, r.mode))
+	if data, err := machineconfig.Contents(f.Contents); err == nil && (len(data) == 0 ||
+		strings.Contains(string(data), "${node.")) {
+		return // An empty /etc/machine-id makes each machine choose one.
+	}
+	for _, id := range identities {
+		if id.files.MatchString(f.Path) {
+			l.warnAt(at+".path", RuleIdentity, "%s gives every machine of the pool the same %s: write a value that "+
+				"differs by node, such as ${node.name} (docs/per-node.md)", f.Path, id.what)
 		}
-	}
-	if dir, name := path.Split(f.Path); dir == "/etc/sudoers.d/" && (strings.Contains(name, ".") ||
-		strings.HasSuffix(name, "~")) {
-		pos, _ := l.origin.Find(at + ".path")
-		l.warn(pos, ruleName, fmt.Sprintf("sudo ignores %s, because its name has a dot or ends in ~: write "+
-			"%s%s", f.Path,
-			dir, strings.ReplaceAll(strings.TrimSuffix(name, "~"), ".", "-")))
 	}
 }
 

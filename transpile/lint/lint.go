@@ -32,32 +32,38 @@ const (
 type linter struct {
 	config   machineconfig.Config
 	origin   origin.Map
+	system   string // the operating system of the document, as a variant of Butane; "" if it does not say
 	fs       fs.FS
 	lines    map[string][]string // the lines of files of the repository
 	findings []origin.Finding
 }
 
-// Check warns of mistakes that users would notice only on a machine. It reads files of the repository for the lines of
-// units.
-func Check(repository fs.FS, config machineconfig.Config, at origin.Map) []origin.Finding {
-	l := &linter{config: config, origin: at, fs: repository, lines: map[string][]string{}}
+// Check warns of mistakes that users would notice only on a machine. The parameter system is the operating system of
+// the document, as a variant of Butane; "" if the document does not say. Check reads files of the repository for the
+// lines of units.
+func Check(repository fs.FS, config machineconfig.Config, system string, at origin.Map) []origin.Finding {
+	l := &linter{config: config, system: system, origin: at, fs: repository, lines: map[string][]string{}}
 	l.units()
 	for i, f := range l.config.Ignition.Storage.Files {
 		at := fmt.Sprintf("$.storage.files.%d", i)
 		l.placeholder(at+".path", "the path", f.Path)
 		l.contents(at+".contents", f.Path, f.Contents)
 		l.owners(at, f.Node)
-		l.mode(at, f)
+		l.place(at, f.Path)
+		l.shared(at, f)
+		l.read(at, f)
 	}
 	l.homes()
 	for i, f := range l.config.Ignition.Storage.Directories {
 		at := fmt.Sprintf("$.storage.directories.%d", i)
 		l.placeholder(at+".path", "the path", f.Path)
+		l.place(at, f.Path)
 		l.owners(at, f.Node)
 	}
 	for i, f := range l.config.Ignition.Storage.Links {
 		at := fmt.Sprintf("$.storage.links.%d", i)
 		l.placeholder(at+".path", "the path", f.Path)
+		l.place(at, f.Path)
 		if f.Target != nil {
 			l.placeholder(at+".target", "the target", *f.Target)
 		}
@@ -70,6 +76,11 @@ func Check(repository fs.FS, config machineconfig.Config, at origin.Map) []origi
 
 func (l *linter) warn(at origin.Pos, rule, message string) {
 	l.findings = append(l.findings, origin.Finding{Warning: true, Rule: rule, Message: message, At: at})
+}
+
+func (l *linter) warnAt(item, rule, format string, args ...any) {
+	at, _ := l.origin.Find(item)
+	l.warn(at, rule, fmt.Sprintf(format, args...))
 }
 
 func (l *linter) units() {
