@@ -92,7 +92,6 @@ var units = group{"Services", []kind{
 var system = group{"System and network", []kind{
 	{"time servers", ofFedora + "Time synchronization", "base/10-time.bu", "worker", "storage.files[/etc/chrony.conf].contents", "ntp.example.com"},
 	{"a time zone", ofFedora + "Configuring time zone", "base/10-time.bu", "worker", "storage.links[/etc/localtime].target", "Europe/Berlin"},
-	{"a host name", ofFedora + "Setting a Hostname", "pools/gateway/10-gateway.bu", "gateway", "storage.files[/etc/hostname].contents", "gateway.example.com"},
 	{"a keyboard", ofFedora + "Setting Keyboard Layout", "pools/gateway/10-gateway.bu", "gateway", "storage.files[/etc/vconsole.conf].contents", "KEYMAP=de"},
 	{"logs that stay, and are bounded", ofFlatcar + "Reading the system log", "base/20-logs.bu", "worker", "storage.directories[/var/log/journal].mode", "493"},
 	{"kernel parameters", ofFedora + "Kernel tunables (sysctl)", "pools/worker/30-sysctl.bu", "worker", "storage.files[/etc/sysctl.d/90-site.conf].contents", "vm.max_map_count"},

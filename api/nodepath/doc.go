@@ -1,4 +1,5 @@
-// Package nodepath has the paths on a node that belong to its daemon, which no config may contain.
+// Package nodepath has the paths on a node that belong to its daemon, which no config may contain, and says what becomes
+// of files in the other places.
 //
 // In: nothing. Out: paths. Never: I/O.
 package nodepath

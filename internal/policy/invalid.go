@@ -15,9 +15,9 @@ import (
 // accountName matches the names that useradd accepts by default.
 var accountName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,31}$`)
 
-// Invalid returns the parts of a config that no running node can apply: paths of the daemon and of the kernel, names that are too
-// long, paths that exclude each other, invalid accounts, and directories of one user below those of another user. Validation
-// and the renderer refuse such a config before a rollout; the daemon repeats the check.
+// Invalid returns the parts of a config that no running node can apply: paths of the daemon and of the kernel, names
+// that are too long, paths that exclude each other, invalid accounts, and directories of one user below those of
+// another user. Validation and the renderer refuse such a config before a rollout; the daemon repeats the check.
 func Invalid(c machineconfig.Config) []Refusal {
 	flat, err := machineconfig.Flat(c)
 	if err != nil {
@@ -153,7 +153,7 @@ func invalidPath(p managedPath, kinds map[string]pathKind) string {
 	if reason := nodepath.Reserved(p.path); reason != "" {
 		return reason
 	}
-	if at := PlaceOf(p.path, ""); at.Fate == OfKernel {
+	if at := nodepath.PlaceOf(p.path, ""); at.Fate == nodepath.OfKernel {
 		return at.Says() + ": " + at.Instead
 	}
 	if p.kind == pathDir && path.Dir(p.path) == nodepath.UnitDir && serviceName.MatchString(path.Base(p.path)) {

@@ -35,6 +35,7 @@ import (
 type cluster struct {
 	annotations map[string]string
 	configs     map[string]mcfgv1.MachineConfig
+	drift       drift.Policy // the drift policy of the pool
 	rules       plan.Rules
 	// drains: what is asked for is acknowledged at once.
 	drains bool
@@ -150,7 +151,7 @@ func (c *cluster) Secrets(_ context.Context, config string) (v1alpha1.NodeSecret
 func (c *cluster) Rules(context.Context) (plan.Rules, error) { return c.rules, c.away() }
 
 func (c *cluster) DriftRules(context.Context, string) (drift.Policy, error) {
-	return drift.Policy{}, c.away()
+	return c.drift, c.away()
 }
 
 // add adds a config whose Ignition is given without its version.

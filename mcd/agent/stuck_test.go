@@ -9,6 +9,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
@@ -171,6 +172,34 @@ var trouble = []struct {
 			f.Cause != v1alpha1.FailureDiskFull || slices.Contains(r.c.told, "desiredDrain=drain-rendered-r") {
 			r.t.Errorf("the cause is %v, %v; it said %q", f, err, r.c.told)
 		}
+	}},
+	{"a file that the update's own reboot would remove is told before the node is drained", func(r *rig) {
+		r.c.add(r.t, "rendered-r", file("/run/app", "hi"))
+		r.m.Blockers["/run/app"] = host.InMemory
+		r.c.desire("rendered-r")
+		if err := r.settle(); err == nil {
+			r.t.Fatal("no error")
+		}
+		r.c.says(r.t, "Degraded", "rendered-a", "nothing has changed yet", "/run/app", "/etc/tmpfiles.d")
+		if slices.Contains(r.c.told, "desiredDrain=drain-rendered-r") {
+			r.t.Errorf("it was drained: %q", r.c.told)
+		}
+	}},
+	{"a file in memory is written where the drift policy repairs it after each boot", func(r *rig) {
+		r.c.drift.Rules = []drift.Rule{{Pattern: "/run/**", Action: v1alpha1.DriftRepair}}
+		r.c.add(r.t, "rendered-r", file("/run/app", "hi"))
+		r.m.Blockers["/run/app"] = host.InMemory
+		r.c.desire("rendered-r")
+		r.must(r.settle())
+		if !slices.Contains(r.c.told, "desiredDrain=drain-rendered-r") {
+			r.t.Errorf("it said %q", r.c.told)
+		}
+	}},
+	{"a file in memory on a machine whose /var is in memory is written", func(r *rig) {
+		r.c.add(r.t, "rendered-r", file("/var/app", "hi"))
+		r.m.Blockers["/var/app"] = host.InMemory
+		r.c.desire("rendered-r")
+		r.must(r.settle())
 	}},
 	{"a unit whose name climbs out of its directory is refused", func(r *rig) {
 		r.c.add(r.t, "rendered-evil", `"systemd":{"units":[{"name":"../../cron.d/evil.service","contents":"x"}]}`)

@@ -10,6 +10,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent/statefile"
 	"github.com/bunsen-os/bunsen/mcd/apply"
+	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 	"github.com/bunsen-os/bunsen/mcd/report"
@@ -41,10 +42,7 @@ func (a *Agent) update(ctx context.Context, node report.Node) error {
 	if err := fetchContents(ctx, a, node, t); err != nil {
 		return err
 	}
-	found := slices.DeleteFunc(apply.Blockers(a.Host, p.Steps, contents), func(b host.Blocker) bool {
-		return b.Kind == host.UsedDir // The step itself finds it, says so, and succeeds when the entries are gone.
-	})
-	if len(found) > 0 {
+	if found := blockers(ctx, a, p, contents); len(found) > 0 {
 		a.failed = node.Desired
 		return &updateError{about: t.ConfigText(), problem: &blockedError{found}}
 	}
@@ -62,6 +60,25 @@ func (a *Agent) update(ctx context.Context, node report.Node) error {
 		return err
 	}
 	return a.apply(ctx, t, p, contents)
+}
+
+// blockers returns what would stop the update half-way, or undo it at its reboot.
+func blockers(ctx context.Context, a *Agent, p plan.Plan, contents map[host.Digest][]byte) []host.Blocker {
+	var rules drift.Policy
+	found := p.Counting(apply.Blockers(a.Host, p.Steps, contents))
+	if slices.ContainsFunc(found, func(b host.Blocker) bool { return b.Kind == host.InMemory }) {
+		// The rules that cannot be read do not excuse a path; the scan for drift reports the error.
+		rules, _ = a.Cluster.DriftRules(ctx, v1alpha1.RenderedPool(p.To))
+	}
+	return slices.DeleteFunc(found, func(b host.Blocker) bool {
+		switch b.Kind {
+		case host.UsedDir:
+			return true // The step itself finds it, says so, and succeeds when the entries are gone.
+		case host.InMemory:
+			return rules.ActionFor(b.Path) != v1alpha1.DriftDegrade // The daemon repairs, reports or ignores the loss.
+		}
+		return false
+	})
 }
 
 // reportWorking reports the start of an update, unless the Node already shows it or the daemon retries the config.

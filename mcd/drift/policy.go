@@ -98,6 +98,9 @@ func selects(s v1alpha1.DriftPolicySpec, pool string, poolLabels map[string]stri
 	return sel.Matches(labels.Set(poolLabels)), nil
 }
 
+// ActionFor returns what the policy does when a path differs.
+func (p Policy) ActionFor(path string) v1alpha1.DriftAction { return p.rule(Item{Name: path}).Action }
+
 // rule returns the first rule that matches an item, or the default rule.
 func (p Policy) rule(it Item) Rule {
 	for _, r := range p.Rules {

@@ -23,6 +23,9 @@ const (
 	UsedDir BlockerKind = "used directory"
 	// Special is a device, socket or pipe, which the daemon does not replace.
 	Special BlockerKind = "special file"
+	// InMemory means that a file system in memory, other than that of the root, would have the path, so that the path
+	// is lost at the next boot. It stops no step.
+	InMemory BlockerKind = "in memory"
 	// Full means that the file system has too little space, and NoInodes that it cannot have more files.
 	Full     BlockerKind = "full"
 	NoInodes BlockerKind = "no inodes"
@@ -59,6 +62,9 @@ func (o Blocker) String() string {
 	case ReadOnlyMount:
 		return fmt.Sprintf("this node's file system at %s is read-only: see findmnt -T %s. Choose another path, or "+
 			"mount it writable", o.At, o.At)
+	case InMemory:
+		return fmt.Sprintf("this node's file system at %s is in memory, so the reboot of this update would remove the "+
+			"path again: let a line of /etc/tmpfiles.d make it at each boot, or choose another path", o.At)
 	case UsedDir:
 		return "this node has a directory here with something in it that no config made" + o.Text +
 			": move that away on the node, or choose another path"

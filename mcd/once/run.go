@@ -100,20 +100,19 @@ func NewPlan(ctx context.Context, h host.Host, ask Request) (Plan, error) {
 	if items := drift.Items(observed, way.Old, way.New); from.Name != "" && len(items) > 0 && !ask.Force {
 		return Plan{}, drifted(from.Name, items)
 	}
-	p := stepsOf(way, observed, text, ask)
-	p.Plan = p.Plan.Blocked(apply.Blockers(h, p.Plan.Steps, p.Contents))
-	return p, nil
+	return stepsOf(h, way, observed, text, ask), nil
 }
 
 // stepsOf returns the plan of a transition. The plan has no drain, because there is no controller that could drain the
 // node. The parameter text is the record.
-func stepsOf(way plan.Transition, observed host.State, text []byte, ask Request) Plan {
+func stepsOf(h host.Host, way plan.Transition, observed host.State, text []byte, ask Request) Plan {
 	d := Plan{}
 	d.Plan, d.Contents = way.Plan(observed, text)
 	if ask.Force && len(d.Plan.Steps) > 0 || d.Plan.Stages() && !d.Plan.Reboots() {
 		d.Plan, d.Contents = way.WithReboot().Plan(observed, text)
 	}
 	d.Plan.Drain = false
+	d.Plan = d.Plan.Blocked(apply.Blockers(h, d.Plan.Steps, d.Contents))
 	if len(d.Plan.Refusals) == 0 && ask.SkipReboot && d.Plan.Reboots() {
 		d.Plan.Steps, d.RebootDue = d.Plan.Steps[:len(d.Plan.Steps)-1], true
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bunsen-os/bunsen/api/nodepath"
 	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/mcd/desired"
 	"github.com/bunsen-os/bunsen/mcd/host"
@@ -42,13 +43,21 @@ func sortRefusals(refusals []policy.Refusal) []policy.Refusal {
 	return refusals
 }
 
-// Blocked returns the plan with a refusal for each blocker.
+// Blocked returns the plan with a refusal for each blocker that counts.
 func (p Plan) Blocked(found []host.Blocker) Plan {
 	p.Refusals = slices.Clone(p.Refusals)
-	for _, b := range found {
+	for _, b := range p.Counting(found) {
 		p.Refusals = append(p.Refusals, policy.OnNode(policy.CheckDisk, b.Path, b.String()))
 	}
 	return p
+}
+
+// Counting returns the blockers that count for the plan. A file system in memory counts if the update reboots, and only
+// in a place that is empty after each boot on every system: a machine that runs from memory as a whole keeps nothing.
+func (p Plan) Counting(found []host.Blocker) []host.Blocker {
+	return slices.DeleteFunc(slices.Clone(found), func(b host.Blocker) bool {
+		return b.Kind == host.InMemory && !(p.Reboots() && nodepath.PlaceOf(b.Path, "").Fate == nodepath.LostAtBoot)
+	})
 }
 
 // refuseNewIDs refuses to change the number of an existing account, because the account's files have the old number.

@@ -65,7 +65,7 @@ var Rooms = []Room{
 	{"api/fault", Data, nil, kubeTypes, "the kinds of failure are words, and which errors are answers is one table for every client"},
 	{"api/v1alpha1", Data, list("api/fault"), kubeTypes, "the only words the three processes share, so it may not pull in any of them"},
 	{"api/trustfile", Pure, list("api/v1alpha1"), nil, "the server chooses files from this table, the daemon checks them against it, and a policy must know their paths"},
-	{"api/nodepath", Data, nil, nil, "the daemon owns these paths, and a check of a config must know them"},
+	{"api/nodepath", Data, nil, nil, "the daemon owns some paths, files in others do not last, and every check of a config must know both"},
 	{"api/safetext", Pure, nil, nil, "which characters are hidden, and how text is shown, is asked everywhere, so it lies below all of them"},
 	{"api/textdiff", Pure, nil, nil, "reviews and drift reports show the same differences of texts"},
 	{"api/machineconfig", Pure, list("api/fault", "api/nodepath", "api/safetext", "api/v1alpha1"), libs(kubeTypes, ignition, yaml), "render, policy, mcs and mcd read a MachineConfig's spec with it, so it lies below all of them"},

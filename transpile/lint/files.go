@@ -11,7 +11,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/nodepath"
-	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/transpile/unit"
 )
 
@@ -28,8 +27,8 @@ func (l *linter) place(at, file string) {
 	if !path.IsAbs(file) || nodepath.Reserved(file) != "" {
 		return
 	}
-	switch p := policy.PlaceOf(file, l.system); p.Fate {
-	case policy.Lasts, policy.OfKernel: // Of the kernel's, every node refuses them, which is an error.
+	switch p := nodepath.PlaceOf(file, l.system); p.Fate {
+	case nodepath.Lasts, nodepath.OfKernel: // Of the kernel's, every node refuses them, which is an error.
 	default:
 		l.warnAt(at+".path", rulePlace, "%s: %s: %s", file, p.Says(), p.Instead)
 	}

@@ -95,7 +95,8 @@ var readers = []reader{
 		".network", ".netdev", ".link",
 	}},
 	{
-		program: "systemd-networkd", files: regexp.MustCompile(lib + `systemd/network/[^/]+\.(network|netdev)(\.d/[^/]+)?$`),
+		program: "systemd-networkd", files: regexp.MustCompile(lib + `systemd/network/[^/]+\.(network|netdev)` +
+			`(\.d/[^/]+)?$`),
 		need: readable, group: "systemd-network", mode: "0644",
 	},
 	{
@@ -300,7 +301,8 @@ func (l *linter) named(at, file string, r reader) {
 			dir+strings.TrimLeft(name, "."))
 	case r.ignored != nil && r.ignored.MatchString(name):
 		right := strings.Trim(regexp.MustCompile(notOfRunParts).ReplaceAllString(name, "-"), "-")
-		l.warnAt(at+".path", ruleName, "%s ignores %s, because its name %s: write %s", r.program, file, r.why, dir+right)
+		l.warnAt(at+".path", ruleName, "%s ignores %s, because its name %s: write %s", r.program, file, r.why,
+			dir+right)
 	}
 }
 

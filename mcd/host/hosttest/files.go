@@ -40,7 +40,7 @@ func (f files) Read(p string) ([]byte, error) {
 
 // place puts a node at a path without a directory. The parent directory must exist.
 func (f files) place(p string, n node) error {
-	if o := f.m.Machine.Blockers[p]; o != "" {
+	if o := f.m.Machine.Blockers[p]; o != "" && o != host.InMemory {
 		return fmt.Errorf("%s: %w", p, fs.ErrPermission)
 	}
 	at, err := f.m.resolve(p)
@@ -97,7 +97,7 @@ func (f files) Remove(p string) error {
 	if err != nil {
 		return err
 	}
-	if o := f.m.Machine.Blockers[p]; o != "" {
+	if o := f.m.Machine.Blockers[p]; o != "" && o != host.InMemory {
 		return fmt.Errorf("%s: %w", p, fs.ErrPermission)
 	}
 	if f.m.disk.nodes[at].entry.Kind == host.Dir {

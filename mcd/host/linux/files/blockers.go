@@ -19,6 +19,12 @@ func (r *Root) Blockers(steps []host.Step, size func(host.Digest) int64) []host.
 		disk: r.disk, steps: steps, size: size, moved: map[string]bool{}, dirs: map[string]*directory{},
 		systems: map[uint64]*space{},
 	}
+	_ = opensDir(q.tree, "/", func(_ at, fd int) error {
+		var is unix.Statx_t
+		err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS, &is)
+		q.root = unix.Mkdev(is.Dev_major, is.Dev_minor)
+		return err
+	})
 	for _, s := range steps {
 		if s.IsPath() && s.Before.Entry.Kind != host.Dir && s.Before.Entry.Kind != s.After.Entry.Kind {
 			q.moved[s.Target] = true
@@ -56,8 +62,9 @@ type inquiry struct {
 	moved map[string]bool
 	// dirs are the directories that were asked about, by path on the machine.
 	dirs map[string]*directory
-	// systems are the file systems, by device.
+	// systems are the file systems, by device, and root is the device of the machine's root.
 	systems map[uint64]*space
+	root    uint64
 	found   []host.Blocker
 	// kept are the bytes of replaced files, which the daemon keeps for a rollback.
 	kept int64
@@ -71,6 +78,8 @@ type space struct {
 	of          unix.Statfs_t
 	bytes, made int64
 	told        bool
+	// inMemory is true for a file system in memory, unless it is that of the root.
+	inMemory bool
 }
 
 // add adds a blocker, unless the same one is known.
@@ -118,6 +127,9 @@ func (q *inquiry) ask(s host.Step) {
 		needs.bytes = q.size(now.Digest)
 	}
 	q.spend(in, needs)
+	if needs.leaves && in.inMemory && !in.told {
+		q.add(host.Blocker{Kind: host.InMemory, Path: s.Target, At: path.Dir(s.Target)})
+	}
 }
 
 // askAboutReplacement asks whether an existing file can be replaced.
@@ -182,6 +194,8 @@ func (q *inquiry) askAboutOpenDir(a at, fd int, p string) *space {
 		if err := unix.Fstatfs(fd, &q.systems[on].of); err != nil {
 			q.systems[on].told = true // Nothing is known about its space.
 		}
+		kind := q.systems[on].of.Type
+		q.systems[on].inMemory = on != q.root && (kind == unix.TMPFS_MAGIC || kind == unix.RAMFS_MAGIC)
 	}
 	made, err := retry(func() (int, error) {
 		return unix.Openat(a.dir, ".", unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)

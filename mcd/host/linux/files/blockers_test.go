@@ -52,7 +52,9 @@ func TestWhatStopsAStepIsToldBefore(t *testing.T) {
 			host.ReadOnlyMount, "/d",
 		},
 		"a file below a writable mount": {
-			mountedOn("none", "d", 0, ""), host.Step{Verb: host.Write, Target: "/d/b", After: file}, "", "",
+			mountedOn("none", "d", 0, ""),
+			host.Step{Verb: host.Write, Target: "/d/b", After: file},
+			host.InMemory, "/d",
 		},
 		"too little space": {
 			mountedOn("none", "d", 0, "size=16k"),
@@ -61,7 +63,17 @@ func TestWhatStopsAStepIsToldBefore(t *testing.T) {
 			"/d",
 		},
 		"just enough space": {
-			mountedOn("none", "d", 0, "size=40k"), host.Step{Verb: host.Write, Target: "/d/b", After: file}, "", "",
+			mountedOn("none", "d", 0, "size=40k"),
+			host.Step{Verb: host.Write, Target: "/d/b", After: file},
+			host.InMemory, "/d",
+		},
+		"the removal of a file in memory": {
+			func(t *testing.T, root string) {
+				mountedOn("none", "d", 0, "")(t, root)
+				if err := os.WriteFile(filepath.Join(root, "d/a"), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}, host.Step{Verb: host.Remove, Target: "/d/a", Before: was}, "", "",
 		},
 		"no more files": {
 			mountedOn("none", "d", 0, "nr_inodes=1"),
@@ -99,7 +111,7 @@ func TestWhatStopsAStepIsToldBefore(t *testing.T) {
 				strings.ContainsAny(found[0].String(), "\n\x1b")):
 				t.Errorf("got %+v, want %s at %s", found, c.kind, c.at)
 			}
-			if err := carryOut(r, c.step, size); (err == nil) != (c.kind == "") {
+			if err := carryOut(r, c.step, size); (err == nil) != (c.kind == "" || c.kind == host.InMemory) {
 				t.Errorf("told %v, and the step ended with %v", found, err)
 			}
 		})

@@ -1,4 +1,4 @@
-package policy
+package nodepath
 
 import (
 	"fmt"
@@ -64,6 +64,7 @@ var places = []struct {
 	{Place{"/boot/efi", WithoutModes, onFAT}, nil},
 	{Place{"/boot", WithoutModes, onFAT}, ofFlatcar},
 	{Place{"/boot", ReadOnly, "kernel arguments are `kernelArguments` of the config"}, readOnlyBoot},
+	{Place{"/boot/grub2", Lasts, ""}, readOnlyBoot}, // A first boot writes user.cfg, for Butane's grub.users.
 	{Place{"/usr", ReadOnly, "choose a directory below /etc, /var or /usr/local"}, ofOSTree},
 	{Place{"/usr/bin", ReadOnly, "/usr/local/bin is writable, and in the PATH"}, ofOSTree},
 	{Place{"/usr/sbin", ReadOnly, "/usr/local/sbin is writable, and in the PATH"}, ofOSTree},
@@ -160,8 +161,8 @@ func (p Place) Says() string {
 		return p.Dir + " is read-only on this operating system, so a running machine refuses the config, and a new " +
 			"one may not boot"
 	case WithoutModes:
-		return p.Dir + " is a FAT file system, which keeps no mode, owner or link, so the machine would not be in its " +
-			"config"
+		return p.Dir + " is a FAT file system, which keeps no mode, owner or link, so the machine would not be in " +
+			"its config"
 	}
 	return ""
 }
