@@ -10,6 +10,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/nodepath"
+	"github.com/bunsen-os/bunsen/internal/policy/distribution"
 )
 
 // accountName matches the names that useradd accepts by default.
@@ -65,11 +66,14 @@ func (p managedPath) refuse(why string) Refusal {
 }
 
 // managedPaths lists the paths that a flat config sets, in the order in which the daemon reads them. managedPaths
-// leaves out the keys of a user without a home directory in the config, because only the node knows that directory.
+// leaves out the keys of a user without a home directory in the config, because only the node knows that directory. Of
+// a user with one, it lists every path that the keys can have, because a config is for nodes of any operating system.
 func managedPaths(c ign.Config) (all []managedPath) {
 	for _, u := range c.Passwd.Users {
 		if exists(u.ShouldExist) && u.HomeDir != nil && *u.HomeDir != "" && len(u.SSHAuthorizedKeys) > 0 {
-			all = append(all, managedPath{path: KeysPath(*u.HomeDir), kind: pathFile, of: KindUser, name: u.Name})
+			for _, at := range KeysPaths(*u.HomeDir) {
+				all = append(all, managedPath{path: at, kind: pathFile, of: KindUser, name: u.Name})
+			}
 		}
 	}
 	for _, d := range c.Storage.Directories {
@@ -115,8 +119,11 @@ func unitPaths(u ign.Unit) (all []managedPath) {
 	return all
 }
 
-// KeysPath returns the path of a user's SSH keys in a home directory.
-func KeysPath(home string) string { return path.Join(home, ".ssh", "authorized_keys.d", "ignition") }
+// KeysPaths returns the paths that a user's SSH keys can have in a home directory. Which one it is depends on the
+// machine's operating system.
+func KeysPaths(home string) []string {
+	return []string{path.Join(home, distribution.KeysFile), path.Join(home, distribution.KeysFragment)}
+}
 
 // invalidPaths refuses paths that cannot be in a config, and paths that exclude each other.
 func invalidPaths(paths []managedPath) (all []Refusal) {

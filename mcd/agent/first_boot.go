@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/bunsen-os/bunsen/mcd/agent/trustsync"
+	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
@@ -37,7 +37,7 @@ func (a *Agent) start(ctx context.Context) error {
 	}
 	a.started = true
 	if a.Metrics != nil {
-		release := trustsync.ReadRelease(a.Host.Files)
+		release := apply.Release(a.Host.Files)
 		a.Metrics.Boot(release["ID"], release["VERSION_ID"])
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/bunsen-os/bunsen/internal/policy/distribution"
 	"github.com/bunsen-os/bunsen/mcd/desired"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
@@ -38,10 +39,28 @@ func Accounts(ctx context.Context, h host.Host) (host.Accounts, error) {
 	a := desired.ParseAccounts(f)
 	a.Unprivileged = h.Unprivileged
 	var err error
+	if a.KeysFile, err = keysFile(h.Files); err != nil {
+		return host.Accounts{}, err
+	}
 	if a.Skeleton, err = h.Passwd.Skeleton(ctx); err != nil {
 		return host.Accounts{}, fmt.Errorf("reading the skeleton of home directories: %w", err)
 	}
 	return a, nil
+}
+
+// keysFile returns where the machine has SSH keys, by its row in the table of distributions.
+func keysFile(files host.Files) (string, error) {
+	release := Release(files)
+	system, _ := distribution.SystemOf(release["ID"], release["VARIANT_ID"])
+	var failed error
+	at := system.KeysFileOf(func(program string) bool {
+		is, err := files.Stat(program)
+		if err != nil {
+			failed = fmt.Errorf("looking for the program that reads SSH keys: %w", err)
+		}
+		return is.Kind == host.File || is.Kind == host.Link
+	})
+	return at, failed
 }
 
 // Place returns a transition with every path at its place on the machine, as Transition.Place does.

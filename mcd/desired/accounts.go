@@ -328,15 +328,29 @@ func (r *reader) addKeys(want User, u ign.PasswdUser) {
 		owner = host.Owner{}
 	}
 	dir := host.Entry{Kind: host.Dir, Mode: 0o700, Owner: owner}
-	ssh := path.Join(want.Account.Home, ".ssh")
+	k := keysFileIn(want.Account.Home, r.accounts.KeysFile)
 	if want.Account.Home != "/" {
 		r.w.Parents[want.Account.Home] = dir
 	}
-	r.w.Parents[ssh] = dir
-	r.w.Parents[ssh+"/authorized_keys.d"] = dir
-	at := policy.KeysPath(want.Account.Home)
-	if !want.Specified.Home {
-		r.keysFiles[at] = true
+	for at := path.Dir(k.Path); at != want.Account.Home && at != "/"; at = path.Dir(at) {
+		r.w.Parents[at] = dir
 	}
-	r.addFile(at, []byte(lines.String()), host.Entry{Mode: 0o600, Owner: owner})
+	if !want.Specified.Home {
+		r.keysFiles[k.Path] = true
+	}
+	_, twice := r.w.Paths[k.Path]
+	r.addFile(k.Path, []byte(lines.String()), host.Entry{Mode: 0o600, Owner: owner})
+	if _, added := r.w.Paths[k.Path]; added && !twice {
+		r.w.Keys[want.Name] = k
+	}
+}
+
+// keysFileIn returns the file with SSH keys in a home directory. The parameter file is its path below the directory,
+// distribution.KeysFile or distribution.KeysFragment; "" stands for the former.
+func keysFileIn(home, file string) KeysFile {
+	both := policy.KeysPaths(home)
+	if path.Join(home, file) == both[1] {
+		return KeysFile{Path: both[1], Other: both[0]}
+	}
+	return KeysFile{Path: both[0], Other: both[1]}
 }

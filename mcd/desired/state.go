@@ -37,6 +37,8 @@ type State struct {
 	// Users and Groups are in the order of the config.
 	Users  []User
 	Groups []Group
+	// Keys are the files with the users' SSH keys, by user, as the config spells their paths.
+	Keys map[string]KeysFile
 	// Skeleton has the paths that a new home directory contains on this machine.
 	Skeleton []string
 	// Units has the units by name.
@@ -67,6 +69,27 @@ func (w State) Spelling(place string) string {
 	return place
 }
 
+// KeysFile is the file with the SSH keys of a user.
+type KeysFile struct {
+	// Path is the path of the file. Paths has its entry.
+	Path string
+	// Other is the path that the keys would have on a machine with another sshd.
+	Other string
+}
+
+// KeysElsewhere returns a state with the keys of a user at their other path.
+func (w State) KeysElsewhere(user string) State {
+	w.Paths, w.Parents, w.Keys = maps.Clone(w.Paths), maps.Clone(w.Parents), maps.Clone(w.Keys)
+	k := w.Keys[user]
+	e := w.Paths[k.Path]
+	delete(w.Paths, k.Path)
+	w.Keys[user] = KeysFile{Path: k.Other, Other: k.Path}
+	w.Paths[k.Other] = e
+	// The directory of one of the two is below that of the other.
+	w.Parents[path.Dir(k.Other)] = w.Parents[path.Dir(k.Path)]
+	return w
+}
+
 // Unset marks the attributes that a config does not set.
 type Unset struct{ Mode, User, Group bool }
 
@@ -89,7 +112,7 @@ func Of(c machineconfig.Config, accounts host.Accounts) State {
 	w := State{
 		Paths: map[string]host.Entry{}, Parents: map[string]host.Entry{},
 		Unset: map[string]Unset{}, Appends: map[string][]byte{}, NoOverwrite: map[string]bool{},
-		Units: map[string]Unit{}, Contents: map[host.Digest][]byte{},
+		Keys: map[string]KeysFile{}, Units: map[string]Unit{}, Contents: map[host.Digest][]byte{},
 		OS: osOf(c),
 	}
 	in := newReader(&w, accounts)

@@ -362,15 +362,15 @@ var decisions = []struct {
 	}},
 	{"keys and accounts are repaired without anything else", func(n *node) {
 		n.rules("**", "Repair")
-		n.write("/home/core/.ssh/authorized_keys.d/ignition", "ssh-ed25519 EVIL b")
+		n.write("/home/core/.ssh/authorized_keys", "ssh-ed25519 EVIL b")
 		core := n.Observed.Users["core"]
 		core.Password = "another"
 		n.Observed.Users["core"] = core
 	}, []string{
-		`Repair /home/core/.ssh/authorized_keys.d/ignition: content mismatch for file "/home/core/.ssh/authorized_keys.d/ignition", mode 0600, owner 1000:1000, modified 2026-01-02T11:00:00Z`,
+		`Repair /home/core/.ssh/authorized_keys: content mismatch for file "/home/core/.ssh/authorized_keys", mode 0600, owner 1000:1000, modified 2026-01-02T11:00:00Z`,
 		`Repair user/core: user "core": password changed`,
 		`step user core 1000:1000 home /home/core shell /bin/bash (password changed)`,
-		`step write /home/core/.ssh/authorized_keys.d/ignition 0600 1000:1000 (contents changed)`,
+		`step write /home/core/.ssh/authorized_keys 0600 1000:1000 (contents changed)`,
 	}},
 }
 

@@ -121,6 +121,8 @@ type Accounts struct {
 	Defaults AccountDefaults
 	// Skeleton is the content of a new home directory.
 	Skeleton []SkeletonFile
+	// KeysFile is the file with a user's SSH keys, as a path below the home directory; default .ssh/authorized_keys.
+	KeysFile string
 	// Unprivileged is true on a host that cannot set owners. On such a host, every owner counts as root.
 	Unprivileged bool
 }

@@ -37,6 +37,8 @@ type DiffOptions struct {
 	Decision policy.Decision
 	// Problems are refusals that the caller already knows.
 	Problems []policy.Refusal
+	// Last are paths that are written or removed after all others.
+	Last map[string]bool
 }
 
 // Diff returns the steps from one state to another. A change that the machine does not support becomes a refusal. If
@@ -50,13 +52,16 @@ func Diff(from, to host.State, ask DiffOptions) Plan {
 	p.Refusals = append(p.Refusals, refusals...)
 	disables, enables := unitSteps(from, to)
 	paths := changedPaths(from.Paths, to.Paths)
+	last := paths.without(ask.Last)
 	accounts := accountSteps(from, to)
 	actions, reboot := actionSteps(ask.Decision.Actions)
-	most := len(stages) + len(disables) + len(paths.all) + len(accounts) + len(enables) + len(actions) + len(reboot)
+	most := len(stages) + len(disables) + len(paths.all) + len(last.all) + len(accounts) + len(enables) + len(actions) +
+		len(reboot)
 	p.Steps = slices.Grow(p.Steps, most) // The slice is allocated once, because steps are large.
 	p.Steps = append(append(p.Steps, stages...), disables...)
 	p.Steps = append(paths.addRemovals(p.Steps), accounts...)
-	p.Steps = append(append(paths.addWrites(p.Steps), enables...), actions...)
+	p.Steps = last.addRemovals(last.addWrites(paths.addWrites(p.Steps)))
+	p.Steps = append(append(p.Steps, enables...), actions...)
 	p.Steps = append(paths.addRecord(p.Steps), reboot...)
 	return p
 }
@@ -153,6 +158,18 @@ func changedPaths(from, to map[string]host.Entry) pathChanges {
 	}
 	slices.Sort(c.all)
 	return c
+}
+
+// without removes paths from the changes, and returns the changes of these paths.
+func (c *pathChanges) without(paths map[string]bool) pathChanges {
+	others := pathChanges{from: c.from, to: c.to}
+	c.all = slices.DeleteFunc(c.all, func(p string) bool {
+		if paths[p] {
+			others.all = append(others.all, p)
+		}
+		return paths[p]
+	})
+	return others
 }
 
 // addRemovals adds the steps that remove paths: entries of a directory before the directory.

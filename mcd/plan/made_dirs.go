@@ -13,7 +13,7 @@ func setKeyOwners(t *target) {
 		return
 	}
 	for _, w := range t.to.Users {
-		p := t.to.At(policy.KeysPath(w.Account.Home))
+		p := t.to.At(t.to.Keys[w.Name].Path)
 		u, e := t.Users[w.Name], t.to.Paths[p]
 		if _, keys := t.to.Parents[path.Dir(p)]; keys && u.There && e.Kind == host.File &&
 			e.Owner == w.Account.Owner() {

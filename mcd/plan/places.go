@@ -15,14 +15,18 @@ import (
 // Place returns the transition with every path at its place on the machine: its directory without links. Two spellings
 // of one place, such as /opt/x and /var/opt/x where /opt is a link to var/opt, are then one path of both configs. The
 // old config is placed by the links of the machine as it is, the new config by the links that the machine will have
-// after the update. The function look returns the entry at a path, and follows links above it. An error is an error of
-// look.
+// after the update. The old config has its SSH keys where the machine has them, as KeysInForce says. The function look
+// returns the entry at a path, and follows links above it. An error is an error of look.
 //
 // A path that leads through a link which a user could exchange keeps its spelling: the host judges the link each time
 // it opens the path. If the new config names one place twice, Refusals has the second name, because the second one
 // would overwrite the first.
 func (w Transition) Place(look func(p string) (host.Entry, error)) (Transition, error) {
 	m := placer{look: look, seen: map[string]host.Entry{}}
+	w.Old = m.keysInForce(w.Old)
+	if w.From == "" {
+		w.Old = m.ownIgnitionKeys(w.Old, w.New)
+	}
 	w.Old = m.place(w.Old)
 	spelled := w.New
 	// A link of the new config may stand below another one, so that its place is known only after the other's. Each
@@ -111,6 +115,11 @@ func (m *placer) place(s desired.State) desired.State {
 	for p := range s.Paths {
 		if at := m.resolve(p); at != p {
 			s.Places[p] = at
+		}
+	}
+	for _, k := range s.Keys {
+		if at := m.resolve(k.Other); at != k.Other {
+			s.Places[k.Other] = at
 		}
 	}
 	for _, u := range s.Users {

@@ -26,10 +26,11 @@ func refuseForeignHomes(observed, target host.State, w Transition) (refusals []p
 		return nil
 	}
 	for _, u := range w.New.Users {
-		keys, home, owner := policy.KeysPath(u.Account.Home), w.New.At(u.Account.Home), target.Users[u.Name].UID
-		_, wanted := w.New.Paths[w.New.At(keys)]
-		_, had := w.Old.Paths[w.Old.At(keys)]
-		if !wanted || had || !target.Users[u.Name].There {
+		keys, wanted := w.New.Keys[u.Name]
+		home, owner := w.New.At(u.Account.Home), target.Users[u.Name].UID
+		_, had := w.Old.Paths[w.Old.At(keys.Path)]
+		_, moves := w.Old.Paths[w.Old.At(keys.Other)]
+		if !wanted || had || moves || !target.Users[u.Name].There {
 			continue
 		}
 		at := home

@@ -85,7 +85,9 @@ func (w Transition) Plan(observed host.State, record []byte) (p Plan, contents m
 	}
 	problems := append(slices.Clone(w.Refusals), aboutOtherFields(w.Refusals, found)...)
 	maps.Copy(target.Contents, w.New.Contents)
-	p = Diff(observed, target, DiffOptions{From: w.From, To: w.To, Decision: w.Decision, Problems: problems})
+	p = Diff(observed, target, DiffOptions{
+		From: w.From, To: w.To, Decision: w.Decision, Problems: problems, Last: otherKeys(w.New),
+	})
 	p.Notes = obstructedUnits(observed, target, w)
 	return p, target.Contents
 }

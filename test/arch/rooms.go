@@ -246,7 +246,7 @@ var Rooms = []Room{
 	{"mcd/trust", Pure, list("api/...", "internal/policy", "internal/policy/distribution", "mcd/host", "mcd/desired", "mcd/plan"), ignition, "what a machine gets beside its config follows from the server's answer, the config in force and the machine"},
 	{"mcd/metrics", Shell, nil, nil, "what the daemon counts, served on loopback; the agent tells it through an interface of its own"},
 	{"mcd/once", Ports, list("api/...", "internal/policy", "mcd/attempts", "mcd/fetch", "mcd/host", "mcd/plan", "mcd/apply", "mcd/drift", "mcd/secrets"), libs(kubeTypes, ignition, yaml), "one config on a machine that asks no cluster: once-from and first boot"},
-	{"mcd/apply", Ports, list("api/...", "mcd/host", "mcd/desired", "mcd/plan"), kubeTypes, "walks a plan through the ports, so that a crash after any step can be tested"},
+	{"mcd/apply", Ports, list("api/...", "internal/policy/distribution", "mcd/host", "mcd/desired", "mcd/plan"), kubeTypes, "walks a plan through the ports, so that a crash after any step can be tested"},
 	{"mcd/host/linux/beneath", Shell, list("mcd/host"), list("golang.org/x/sys/"), "the only room that opens a machine's path: a user of the machine could lead any other way elsewhere"},
 	{"mcd/host/linux/files", Shell, list("mcd/host", "mcd/host/linux/beneath"), list("golang.org/x/sys/"), "the only room that writes files of a machine"},
 	{"mcd/host/linux/systemd", Shell, list("api/fault", "internal/policy/distribution", "mcd/host", "mcd/host/linux/files"), list("github.com/coreos/go-systemd/v22/", "github.com/godbus/dbus/v5"), "units and reboots of a machine"},

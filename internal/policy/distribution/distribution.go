@@ -99,8 +99,9 @@ type OS struct {
 	// BinaryPath is a path at which the daemon's binary can be: the file system of this path is writable, and SELinux
 	// allows systemd to execute the binary.
 	BinaryPath string
-	// SSHKeys is the file below a home directory from which the system's sshd reads the keys of a config.
-	SSHKeys string
+	// KeysReader is the program that makes sshd accept the keys in KeysFragment; empty if the system has none, so that
+	// its sshd reads KeysFile only.
+	KeysReader string
 	// KernelArguments is the tool that sets kernel arguments.
 	KernelArguments Tool
 	// RebootRequired is the file with which the system's own updater requests a reboot; empty if it has none.
@@ -150,9 +151,11 @@ const (
 const (
 	usrLocal = "/usr/local/bin/machine-config-daemon"
 	opt      = "/opt/bin/machine-config-daemon"
-	fragment = ".ssh/authorized_keys.d/ignition"
-	keys     = ".ssh/authorized_keys"
 	zincati  = "zincati.service"
+	// sshKeyDir prints the files in authorized_keys.d for sshd, as its AuthorizedKeysCommand.
+	sshKeyDir = "/usr/libexec/ssh-key-dir"
+	// updateSSHKeys writes ~/.ssh/authorized_keys from the files in authorized_keys.d.
+	updateSSHKeys = "/usr/bin/update-ssh-keys"
 )
 
 var (
@@ -168,12 +171,12 @@ var (
 const updateCertificates = "update-ca-certificates"
 
 var systems = []OS{
-	{Name: "Fedora CoreOS", TrustStore: updateCATrust, IDs: []string{"fedora"}, Variant: "coreos", BinaryPath: usrLocal, SSHKeys: fragment, KernelArguments: Tool{"rpm-ostree", RPMOSTree}, Updater: []string{zincati}},
-	{Name: "RHEL CoreOS, CentOS Stream CoreOS", TrustStore: updateCATrust, IDs: []string{"rhcos", "scos"}, BinaryPath: usrLocal, SSHKeys: fragment, KernelArguments: Tool{"rpm-ostree", RPMOSTree}},
-	{Name: "Flatcar", TrustStore: flatcarTrust, IDs: []string{"flatcar"}, BinaryPath: opt, SSHKeys: keys, KernelArguments: Tool{"/oem/grub.cfg", OEMGrub}, RebootRequired: "/run/reboot-required", Updater: []string{"update-engine.service", "locksmithd.service"}},
-	{Name: "openSUSE MicroOS, SLE Micro", TrustStore: suseTrust, IDs: []string{"opensuse-microos", "sle-micro", "sl-micro"}, BinaryPath: usrLocal, SSHKeys: keys, KernelArguments: Tool{Name: "transactional-update"}, RebootRequired: "/run/reboot-needed", Updater: []string{"transactional-update.timer", "rebootmgr.service"}},
-	{Name: "Debian, Ubuntu", TrustStore: debianTrust, IDs: []string{"debian", "ubuntu"}, BinaryPath: usrLocal, SSHKeys: keys, KernelArguments: Tool{"update-grub", UpdateGrub}, RebootRequired: "/run/reboot-required", Updater: []string{"unattended-upgrades.service", "apt-daily-upgrade.timer"}},
-	{Name: "RHEL, Fedora, CentOS Stream", TrustStore: updateCATrust, IDs: []string{"rhel", "fedora", "centos", "rocky", "almalinux"}, BinaryPath: usrLocal, SSHKeys: keys, KernelArguments: Tool{Name: "grubby"}, Updater: []string{"dnf-automatic.timer"}},
+	{Name: "Fedora CoreOS", TrustStore: updateCATrust, IDs: []string{"fedora"}, Variant: "coreos", BinaryPath: usrLocal, KeysReader: sshKeyDir, KernelArguments: Tool{"rpm-ostree", RPMOSTree}, Updater: []string{zincati}},
+	{Name: "RHEL CoreOS, CentOS Stream CoreOS", TrustStore: updateCATrust, IDs: []string{"rhcos", "scos"}, BinaryPath: usrLocal, KeysReader: sshKeyDir, KernelArguments: Tool{"rpm-ostree", RPMOSTree}},
+	{Name: "Flatcar", TrustStore: flatcarTrust, IDs: []string{"flatcar"}, BinaryPath: opt, KeysReader: updateSSHKeys, KernelArguments: Tool{"/oem/grub.cfg", OEMGrub}, RebootRequired: "/run/reboot-required", Updater: []string{"update-engine.service", "locksmithd.service"}},
+	{Name: "openSUSE MicroOS, SLE Micro", TrustStore: suseTrust, IDs: []string{"opensuse-microos", "sle-micro", "sl-micro"}, BinaryPath: usrLocal, KernelArguments: Tool{Name: "transactional-update"}, RebootRequired: "/run/reboot-needed", Updater: []string{"transactional-update.timer", "rebootmgr.service"}},
+	{Name: "Debian, Ubuntu", TrustStore: debianTrust, IDs: []string{"debian", "ubuntu"}, BinaryPath: usrLocal, KernelArguments: Tool{"update-grub", UpdateGrub}, RebootRequired: "/run/reboot-required", Updater: []string{"unattended-upgrades.service", "apt-daily-upgrade.timer"}},
+	{Name: "RHEL, Fedora, CentOS Stream", TrustStore: updateCATrust, IDs: []string{"rhel", "fedora", "centos", "rocky", "almalinux"}, BinaryPath: usrLocal, KernelArguments: Tool{Name: "grubby"}, Updater: []string{"dnf-automatic.timer"}},
 }
 
 // Systems returns the operating systems. A system with a variant comes before the same system without a variant.
@@ -188,6 +191,24 @@ func SystemOf(id, variant string) (OS, bool) {
 		}
 	}
 	return OS{}, false
+}
+
+// The files below a home directory in which a config's SSH keys can be.
+const (
+	// KeysFile is the file that OpenSSH reads by default.
+	KeysFile = ".ssh/authorized_keys"
+	// KeysFragment is the file that Ignition writes by default. OpenSSH reads it only with the help of a program.
+	KeysFragment = ".ssh/authorized_keys.d/ignition"
+)
+
+// KeysFileOf returns where a machine has the SSH keys of its config: KeysFragment if the machine has its system's
+// program for it, and else KeysFile, which the sshd of every system reads. The parameter has reports whether the
+// machine has a program.
+func (s OS) KeysFileOf(has func(program string) bool) string {
+	if s.KeysReader != "" && has(s.KeysReader) {
+		return KeysFragment
+	}
+	return KeysFile
 }
 
 // ArgumentTools returns the tools with which the daemon sets kernel arguments, once each.

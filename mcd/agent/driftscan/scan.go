@@ -37,8 +37,11 @@ func scanDrift(ctx context.Context, c Scanner, at plan.Config, next *desired.Sta
 	if err != nil {
 		return driftScan{}, err
 	}
-	wanted := desired.Of(at.Config, accounts)
-	here, err := apply.Place(c.Host, plan.Transition{Old: wanted, New: wanted})
+	wanted, err := plan.KeysInForce(desired.Of(at.Config, accounts), c.Host.Files.Stat)
+	if err != nil {
+		return driftScan{}, fmt.Errorf("finding the files with SSH keys: %w", err)
+	}
+	here, err := apply.Place(c.Host, plan.Transition{From: at.Name, Old: wanted, New: wanted})
 	if err != nil {
 		return driftScan{}, err
 	}

@@ -153,7 +153,7 @@ func (s *Syncer) target(ctx context.Context, turn Turn, kept trust.Kept,
 // machine reads what the places of files depend on.
 func (s *Syncer) machine(files []v1alpha1.TrustFile) (trust.Machine, error) {
 	m := trust.Machine{Dirs: map[string]bool{}}
-	release := ReadRelease(s.host.Files)
+	release := apply.Release(s.host.Files)
 	if system, known := distribution.SystemOf(release["ID"], release["VARIANT_ID"]); known {
 		m.Store = system.TrustStore
 	}

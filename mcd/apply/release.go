@@ -1,4 +1,4 @@
-package trustsync
+package apply
 
 import (
 	"strings"
@@ -6,8 +6,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// ReadRelease reads the fields of os-release(5); none without the file.
-func ReadRelease(files host.Files) map[string]string {
+// Release reads the fields of os-release(5); none without the file.
+func Release(files host.Files) map[string]string {
 	fields := map[string]string{}
 	for _, at := range []string{"/etc/os-release", "/usr/lib/os-release"} {
 		if is, err := files.Stat(at); err == nil && is.Kind == host.Link {

@@ -1,0 +1,114 @@
+package plan
+
+import (
+	"maps"
+	"path"
+	"slices"
+
+	"github.com/bunsen-os/bunsen/internal/policy/distribution"
+	"github.com/bunsen-os/bunsen/mcd/desired"
+	"github.com/bunsen-os/bunsen/mcd/host"
+)
+
+// KeysInForce returns the state of a config in force with the SSH keys where the machine has them. That is the other
+// path if Ignition or an earlier operating system of the machine wrote the keys there, and no update has moved them
+// since. The function look is as for Place.
+func KeysInForce(s desired.State, look func(p string) (host.Entry, error)) (desired.State, error) {
+	m := placer{look: look, seen: map[string]host.Entry{}}
+	s = m.keysInForce(s)
+	return s, m.err
+}
+
+// keysInForce is KeysInForce with the placer's memory.
+func (m *placer) keysInForce(s desired.State) desired.State {
+	for _, user := range slices.Sorted(maps.Keys(s.Keys)) {
+		k := s.Keys[user]
+		if _, named := s.Paths[k.Other]; !named && m.areElsewhere(k, s.Paths[k.Path].Digest) {
+			s = s.KeysElsewhere(user)
+		}
+	}
+	return s
+}
+
+// areElsewhere reports whether the machine has the keys of a user at the other path. A file that a user made at either
+// path counts only if it has the content of the config, and then only if nothing else can be the file of the config.
+func (m *placer) areElsewhere(k desired.KeysFile, content host.Digest) bool {
+	plain, fragment := k.Path, k.Other
+	if isFragment(k.Path) {
+		plain, fragment = k.Other, k.Path
+	}
+	has := m.now(fragment).Kind == host.File
+	same := m.now(plain).Kind == host.File && m.now(plain).Digest == content
+	if isFragment(k.Path) {
+		return m.isStored(plain) || same && !has
+	}
+	return has && !m.isStored(plain) && (m.isStored(fragment) || !same)
+}
+
+func isFragment(p string) bool { return path.Base(p) == path.Base(distribution.KeysFragment) }
+
+// isStored reports whether the daemon has stored the original of a path, so that it wrote the path itself.
+func (m *placer) isStored(p string) bool {
+	p = m.resolve(p)
+	return m.now(origPath(p)).Kind != host.Absent || m.now(noOrigPath(p)).Kind != host.Absent
+}
+
+// ownIgnitionKeys adds to the state before any config the files in which Ignition has written exactly the keys of the
+// first one at their other path.
+func (m *placer) ownIgnitionKeys(old, first desired.State) desired.State {
+	for _, k := range first.Keys {
+		is := m.now(k.Other)
+		if isFragment(k.Other) && is.Kind == host.File && is.Digest == first.Paths[k.Path].Digest {
+			old.Paths, old.Parents = maps.Clone(old.Paths), maps.Clone(old.Parents)
+			old.Paths[k.Other], old.Parents[path.Dir(k.Other)] = is, first.Parents[path.Dir(k.Path)]
+		}
+	}
+	return old
+}
+
+// otherKeys returns the paths at which a machine with another sshd would have the keys of a placed config, and the
+// directory that only such a path needs. They change after everything else: whoever loses a key file has the other one
+// already.
+func otherKeys(to desired.State) map[string]bool {
+	others := map[string]bool{}
+	for _, k := range to.Keys {
+		others[to.At(k.Other)] = true
+		if isFragment(k.Other) {
+			others[path.Dir(to.At(k.Other))] = true
+		}
+	}
+	return others
+}
+
+// MoveKeys returns the steps that move the SSH keys of the config in force to where the machine's sshd reads them now,
+// and the contents that they write. The parameter w is a placed transition from the config to itself. The plan is empty
+// if nothing moves, or if the file to move is not as the config says: that is drift. Other differences stay.
+func MoveKeys(observed host.State, w Transition) (p Plan, contents map[host.Digest][]byte) {
+	old, want := keysOnly(w.Old, observed), keysOnly(w.New, observed)
+	for user, is := range w.Old.Keys {
+		if from, to := w.Old.At(is.Path), w.New.Keys[user]; to.Path != is.Path &&
+			observed.Paths[from] == w.Old.Paths[from] {
+			old.Paths[from] = w.Old.Paths[from]
+			at := w.New.At(to.Path)
+			want.Paths[at], want.Keys[user] = w.New.Paths[at], to
+		}
+	}
+	if len(want.Paths) == 0 {
+		return Plan{}, nil
+	}
+	way := Transition{From: w.From, To: w.To, Old: old, New: want}
+	target := Target(observed, old, want)
+	maps.Copy(target.Contents, want.Contents)
+	refusals := slices.Concat(refuseUnsafe(observed, way), refuseReplacedByDirs(observed, target, way),
+		refuseUsedDirs(target, way))
+	return Diff(observed, target, DiffOptions{From: w.From, To: w.To, Problems: refusals, Last: otherKeys(want)}),
+		target.Contents
+}
+
+// keysOnly returns a placed state without everything but what a move of keys needs.
+func keysOnly(s desired.State, observed host.State) desired.State {
+	return desired.State{
+		Paths: map[string]host.Entry{}, Parents: s.Parents, Keys: map[string]desired.KeysFile{}, Places: s.Places,
+		Contents: s.Contents, OS: observed.OS,
+	}
+}
