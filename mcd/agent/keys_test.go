@@ -14,8 +14,7 @@ func TestANodeMovesItsKeys(t *testing.T) {
 	const (
 		plain, fragment = "/home/core/" + distribution.KeysFile, "/home/core/" + distribution.KeysFragment
 		line            = "ssh-ed25519 AAAA"
-		config          = `{"ignition":{"version":"3.5.0"},"passwd":{"users":[{"name":"core","sshAuthorizedKeys":["` +
-			line + `"]}]}}`
+		config          = `"passwd":{"users":[{"name":"core","sshAuthorizedKeys":["` + line + `"]}]}`
 	)
 	own := host.Entry{Kind: host.File, Mode: 0o600, Owner: host.Owner{UID: 1000, GID: 1000}}
 	for name, c := range map[string]struct {

@@ -39,7 +39,7 @@ func Accounts(ctx context.Context, h host.Host) (host.Accounts, error) {
 	a := desired.ParseAccounts(f)
 	a.Unprivileged = h.Unprivileged
 	var err error
-	if a.KeysFile, err = keysFile(h.Files); err != nil {
+	if err := findKeysFile(h.Files, &a); err != nil {
 		return host.Accounts{}, err
 	}
 	if a.Skeleton, err = h.Passwd.Skeleton(ctx); err != nil {
@@ -48,19 +48,19 @@ func Accounts(ctx context.Context, h host.Host) (host.Accounts, error) {
 	return a, nil
 }
 
-// keysFile returns where the machine has SSH keys, by its row in the table of distributions.
-func keysFile(files host.Files) (string, error) {
+// findKeysFile sets where the machine has SSH keys, by its row in the table of distributions.
+func findKeysFile(files host.Files, a *host.Accounts) (failed error) {
 	release := Release(files)
 	system, _ := distribution.SystemOf(release["ID"], release["VARIANT_ID"])
-	var failed error
-	at := system.KeysFileOf(func(program string) bool {
+	a.KeysFile = system.KeysFileOf(func(program string) bool {
 		is, err := files.Stat(program)
 		if err != nil {
 			failed = fmt.Errorf("looking for the program that reads SSH keys: %w", err)
 		}
 		return is.Kind == host.File || is.Kind == host.Link
 	})
-	return at, failed
+	a.MergesKeys = system.MergesKeys && a.KeysFile == distribution.KeysFragment
+	return failed
 }
 
 // Place returns a transition with every path at its place on the machine, as Transition.Place does.

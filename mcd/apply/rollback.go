@@ -51,7 +51,9 @@ func rollBack(ctx context.Context, r Runner, rec host.Record, why error) Applied
 // after all files are restored.
 func undoSteps(ctx context.Context, r Runner, rec host.Record) (warnings, bad []error) {
 	for _, s := range (plan.Plan{Steps: rec.Steps}).Inverse().Steps {
-		if s.Verb == host.Reboot || s.IsAction() && (!rec.Acted || rec.Booted || len(bad) > 0) {
+		// What MergeKeys wrote stays on disk over a reboot.
+		lasts := s.Verb == host.MergeKeys
+		if s.Verb == host.Reboot || s.IsAction() && !lasts && (!rec.Acted || rec.Booted || len(bad) > 0) {
 			continue
 		}
 		err := undoStep(ctx, r, s)

@@ -26,6 +26,11 @@ func (r Runner) do(ctx context.Context, s host.Step, is host.Entry, from source)
 		return r.Host.Passwd.SetUser(ctx, s.Target, s.After.User, password)
 	case host.SetGroup, host.DropGroup:
 		return r.Host.Passwd.SetGroup(ctx, s.Target, s.After.Group)
+	case host.MergeKeys:
+		if r.Host.MergeKeys == nil {
+			return nil
+		}
+		return r.Host.MergeKeys(ctx, s.Target)
 	case host.UpdateTrust:
 		return r.Host.Trust.Update(ctx, s.Target)
 	case host.DaemonReload:

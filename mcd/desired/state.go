@@ -39,6 +39,9 @@ type State struct {
 	Groups []Group
 	// Keys are the files with the users' SSH keys, by user, as the config spells their paths.
 	Keys map[string]KeysFile
+	// MergesKeys is true if a program of the machine must run after each change of these files. It writes them again,
+	// with a mode of its own.
+	MergesKeys bool
 	// Skeleton has the paths that a new home directory contains on this machine.
 	Skeleton []string
 	// Units has the units by name.
@@ -113,7 +116,7 @@ func Of(c machineconfig.Config, accounts host.Accounts) State {
 		Paths: map[string]host.Entry{}, Parents: map[string]host.Entry{},
 		Unset: map[string]Unset{}, Appends: map[string][]byte{}, NoOverwrite: map[string]bool{},
 		Keys: map[string]KeysFile{}, Units: map[string]Unit{}, Contents: map[host.Digest][]byte{},
-		OS: osOf(c),
+		OS: osOf(c), MergesKeys: accounts.MergesKeys,
 	}
 	in := newReader(&w, accounts)
 	c, _ = policy.Running(c, c)
@@ -216,6 +219,13 @@ func setNoOverwrite(r *reader, at string, does bool) {
 // keysInFiles finds conflicts between the paths of SSH keys and of files, for keys whose path is known only on the
 // node.
 func keysInFiles(r *reader) {
+	for _, user := range slices.Sorted(maps.Keys(r.w.Keys)) {
+		k := r.w.Keys[user]
+		if _, twice := r.w.Paths[k.Other]; twice && r.keysFiles[k.Path] {
+			r.addProblem(policy.CheckAccounts, k.Other, "more than one part of the config is about this path, at which "+
+				"other systems have the SSH keys of "+user+": keep one")
+		}
+	}
 	for _, p := range slices.Sorted(maps.Keys(r.w.Paths)) {
 		for dir := range policy.Parents(p) {
 			if kind := r.w.Paths[dir].Kind; (r.keysFiles[p] || r.keysFiles[dir]) && kind != host.Absent &&

@@ -35,6 +35,7 @@ func (f Facts) repair(items []Item, want host.State) (plan.Plan, map[host.Digest
 		}
 	}
 	ask := plan.DiffOptions{From: f.Config.Name, To: f.Config.Name, Decision: f.costOf(items)}
+	ask.MergeKeys = plan.ChangedKeys(f.Observed, to, f.Wanted)
 	return plan.Diff(f.Observed, to, ask), want.Contents
 }
 

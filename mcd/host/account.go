@@ -123,6 +123,8 @@ type Accounts struct {
 	Skeleton []SkeletonFile
 	// KeysFile is the file with a user's SSH keys, as a path below the home directory; default .ssh/authorized_keys.
 	KeysFile string
+	// MergesKeys is true if a program of the machine must run after each change of the file with a user's SSH keys.
+	MergesKeys bool
 	// Unprivileged is true on a host that cannot set owners. On such a host, every owner counts as root.
 	Unprivileged bool
 }

@@ -37,6 +37,10 @@ type Host struct {
 	Contents ContentStore
 	// Same reports whether two paths are names of one existing file. Same is nil on a host without hard links.
 	Same func(a, b string) (bool, error)
+	// MergeKeys lets the machine's own program write the file with SSH keys that sshd reads, from the files of the
+	// config and of other programs. If the user has no such file, MergeKeys removes what the program wrote before. A
+	// repeated call succeeds. MergeKeys is nil on a host that does not run.
+	MergeKeys func(ctx context.Context, user string) error
 	// Unprivileged is true on a simulated host of a user who cannot set owners. All files then count as files of root.
 	Unprivileged bool
 }

@@ -26,6 +26,7 @@ const (
 	SetKargs      Verb = "kargs"
 	SetKernelType Verb = "kernel-type"
 	SetExtensions Verb = "extensions"
+	MergeKeys     Verb = "merge-keys"
 	UpdateTrust   Verb = "update-trust"
 	DaemonReload  Verb = "daemon-reload"
 	Reload        Verb = "reload"
@@ -68,7 +69,7 @@ func (s Step) IsPath() bool {
 // IsAction reports whether the step acts on services or reboots, and changes nothing on disk.
 func (s Step) IsAction() bool {
 	switch s.Verb {
-	case UpdateTrust, DaemonReload, Reload, Restart, Reboot:
+	case MergeKeys, UpdateTrust, DaemonReload, Reload, Restart, Reboot:
 		return true
 	}
 	return false

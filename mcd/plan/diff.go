@@ -37,6 +37,8 @@ type DiffOptions struct {
 	Decision policy.Decision
 	// Problems are refusals that the caller already knows.
 	Problems []policy.Refusal
+	// MergeKeys are the users whose files with SSH keys change, and must be merged by a program.
+	MergeKeys []string
 	// Last are paths that are written or removed after all others.
 	Last map[string]bool
 }
@@ -56,12 +58,16 @@ func Diff(from, to host.State, ask DiffOptions) Plan {
 	accounts := accountSteps(from, to)
 	actions, reboot := actionSteps(ask.Decision.Actions)
 	most := len(stages) + len(disables) + len(paths.all) + len(last.all) + len(accounts) + len(enables) + len(actions) +
-		len(reboot)
+		len(reboot) + len(ask.MergeKeys)
 	p.Steps = slices.Grow(p.Steps, most) // The slice is allocated once, because steps are large.
 	p.Steps = append(append(p.Steps, stages...), disables...)
 	p.Steps = append(paths.addRemovals(p.Steps), accounts...)
 	p.Steps = last.addRemovals(last.addWrites(paths.addWrites(p.Steps)))
-	p.Steps = append(append(p.Steps, enables...), actions...)
+	p.Steps = append(p.Steps, enables...)
+	for _, user := range ask.MergeKeys {
+		p.Steps = append(p.Steps, Step{Verb: host.MergeKeys, Target: user})
+	}
+	p.Steps = append(p.Steps, actions...)
 	p.Steps = append(paths.addRecord(p.Steps), reboot...)
 	return p
 }

@@ -80,6 +80,36 @@ func otherKeys(to desired.State) map[string]bool {
 	return others
 }
 
+// ChangedKeys returns the users for whom a program of the machine must merge SSH keys, because the file of a config
+// differs between two states of the machine.
+func ChangedKeys(is, shall host.State, configs ...desired.State) (users []string) {
+	for _, c := range configs {
+		for user, k := range c.Keys {
+			at := c.At(k.Path)
+			u, known := shall.Users[user]
+			if c.MergesKeys && (u.There || !known) && is.Paths[at].Digest != shall.Paths[at].Digest &&
+				!slices.Contains(users, user) {
+				users = append(users, user)
+			}
+		}
+	}
+	slices.Sort(users)
+	return users
+}
+
+// keepMergedMode keeps the mode that the program which merges SSH keys gave a file of the config, unless the mode lets
+// others write.
+func (t *target) keepMergedMode() {
+	for _, k := range t.to.Keys {
+		at := t.to.At(k.Path)
+		is, want := t.seen.Paths[at], t.Paths[at]
+		if t.to.MergesKeys && is.Kind == host.File && is.Digest == want.Digest && is.Mode&0o022 == 0 {
+			want.Mode = is.Mode
+			t.Paths[at] = want
+		}
+	}
+}
+
 // MoveKeys returns the steps that move the SSH keys of the config in force to where the machine's sshd reads them now,
 // and the contents that they write. The parameter w is a placed transition from the config to itself. The plan is empty
 // if nothing moves, or if the file to move is not as the config says: that is drift. Other differences stay.
@@ -88,7 +118,9 @@ func MoveKeys(observed host.State, w Transition) (p Plan, contents map[host.Dige
 	for user, is := range w.Old.Keys {
 		if from, to := w.Old.At(is.Path), w.New.Keys[user]; to.Path != is.Path &&
 			observed.Paths[from] == w.Old.Paths[from] {
-			old.Paths[from] = w.Old.Paths[from]
+			if !w.New.MergesKeys { // Otherwise the program replaces the file.
+				old.Paths[from] = w.Old.Paths[from]
+			}
 			at := w.New.At(to.Path)
 			want.Paths[at], want.Keys[user] = w.New.Paths[at], to
 		}
@@ -101,14 +133,16 @@ func MoveKeys(observed host.State, w Transition) (p Plan, contents map[host.Dige
 	maps.Copy(target.Contents, want.Contents)
 	refusals := slices.Concat(refuseUnsafe(observed, way), refuseReplacedByDirs(observed, target, way),
 		refuseUsedDirs(target, way))
-	return Diff(observed, target, DiffOptions{From: w.From, To: w.To, Problems: refusals, Last: otherKeys(want)}),
-		target.Contents
+	return Diff(observed, target, DiffOptions{
+		From: w.From, To: w.To, Problems: refusals, Last: otherKeys(want),
+		MergeKeys: ChangedKeys(observed, target, old, want),
+	}), target.Contents
 }
 
 // keysOnly returns a placed state without everything but what a move of keys needs.
 func keysOnly(s desired.State, observed host.State) desired.State {
 	return desired.State{
 		Paths: map[string]host.Entry{}, Parents: s.Parents, Keys: map[string]desired.KeysFile{}, Places: s.Places,
-		Contents: s.Contents, OS: observed.OS,
+		Contents: s.Contents, OS: observed.OS, MergesKeys: s.MergesKeys,
 	}
 }

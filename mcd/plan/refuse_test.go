@@ -71,6 +71,7 @@ func TestWhatANodeCannotTakeIsRefusedBeforeAnyStep(t *testing.T) {
 		"the name of a file that is written":     {to: files("/etc/.a.bunsen-new", "/etc/a"), want: "for files that it is writing"},
 		"a name too long to keep what was there": {to: files("/etc/" + long), want: "has 246 bytes"},
 		"the keys' file beside keys":             {to: keysOfCore + "," + files("/home/core/.ssh/authorized_keys"), want: "more than one part"},
+		"keys' file of another system":           {to: keysOfCore + "," + files("/home/core/.ssh/authorized_keys.d/ignition"), want: "more than one part"},
 		"a file in a file":                       {to: files("/etc/a", "/etc/a/b"), want: "/etc/a is a file of the same config"},
 		"a directory where a file was":           {to: files("/etc/chrony.conf/sub/a"), want: "/etc/chrony.conf: the config needs a directory at this path, and this node has a file"},
 		"a directory itself where a file was":    {to: `"storage":{"directories":[{"path":"/etc/zz.conf"}]}`, want: "/etc/zz.conf: the config needs a directory"},

@@ -32,6 +32,7 @@ func Target(observed host.State, from, to desired.State) host.State {
 	}
 	(&accountTarget{t.State, observed, from, to, recordsIn(observed)}).accounts()
 	setKeyOwners(t)
+	t.keepMergedMode()
 	setUnits(t)
 	t.OS = t.osTarget()
 	removeMade(t)

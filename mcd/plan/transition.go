@@ -87,6 +87,7 @@ func (w Transition) Plan(observed host.State, record []byte) (p Plan, contents m
 	maps.Copy(target.Contents, w.New.Contents)
 	p = Diff(observed, target, DiffOptions{
 		From: w.From, To: w.To, Decision: w.Decision, Problems: problems, Last: otherKeys(w.New),
+		MergeKeys: ChangedKeys(observed, target, w.Old, w.New),
 	})
 	p.Notes = obstructedUnits(observed, target, w)
 	return p, target.Contents

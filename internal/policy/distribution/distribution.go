@@ -102,6 +102,9 @@ type OS struct {
 	// KeysReader is the program that makes sshd accept the keys in KeysFragment; empty if the system has none, so that
 	// its sshd reads KeysFile only.
 	KeysReader string
+	// MergesKeys is true if KeysReader writes KeysFile from KeysFragment and from the files of other programs beside
+	// it, so that it must run after each change of KeysFragment. It writes KeysFragment again, with another mode.
+	MergesKeys bool
 	// KernelArguments is the tool that sets kernel arguments.
 	KernelArguments Tool
 	// RebootRequired is the file with which the system's own updater requests a reboot; empty if it has none.
@@ -173,7 +176,7 @@ const updateCertificates = "update-ca-certificates"
 var systems = []OS{
 	{Name: "Fedora CoreOS", TrustStore: updateCATrust, IDs: []string{"fedora"}, Variant: "coreos", BinaryPath: usrLocal, KeysReader: sshKeyDir, KernelArguments: Tool{"rpm-ostree", RPMOSTree}, Updater: []string{zincati}},
 	{Name: "RHEL CoreOS, CentOS Stream CoreOS", TrustStore: updateCATrust, IDs: []string{"rhcos", "scos"}, BinaryPath: usrLocal, KeysReader: sshKeyDir, KernelArguments: Tool{"rpm-ostree", RPMOSTree}},
-	{Name: "Flatcar", TrustStore: flatcarTrust, IDs: []string{"flatcar"}, BinaryPath: opt, KeysReader: updateSSHKeys, KernelArguments: Tool{"/oem/grub.cfg", OEMGrub}, RebootRequired: "/run/reboot-required", Updater: []string{"update-engine.service", "locksmithd.service"}},
+	{Name: "Flatcar", TrustStore: flatcarTrust, IDs: []string{"flatcar"}, BinaryPath: opt, KeysReader: updateSSHKeys, MergesKeys: true, KernelArguments: Tool{"/oem/grub.cfg", OEMGrub}, RebootRequired: "/run/reboot-required", Updater: []string{"update-engine.service", "locksmithd.service"}},
 	{Name: "openSUSE MicroOS, SLE Micro", TrustStore: suseTrust, IDs: []string{"opensuse-microos", "sle-micro", "sl-micro"}, BinaryPath: usrLocal, KernelArguments: Tool{Name: "transactional-update"}, RebootRequired: "/run/reboot-needed", Updater: []string{"transactional-update.timer", "rebootmgr.service"}},
 	{Name: "Debian, Ubuntu", TrustStore: debianTrust, IDs: []string{"debian", "ubuntu"}, BinaryPath: usrLocal, KernelArguments: Tool{"update-grub", UpdateGrub}, RebootRequired: "/run/reboot-required", Updater: []string{"unattended-upgrades.service", "apt-daily-upgrade.timer"}},
 	{Name: "RHEL, Fedora, CentOS Stream", TrustStore: updateCATrust, IDs: []string{"rhel", "fedora", "centos", "rocky", "almalinux"}, BinaryPath: usrLocal, KernelArguments: Tool{Name: "grubby"}, Updater: []string{"dnf-automatic.timer"}},

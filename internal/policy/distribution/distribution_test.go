@@ -55,6 +55,13 @@ func TestTheDocsShowTheTable(t *testing.T) {
 				t.Errorf("the row of %s does not name %s: %q", s.Name, w, rows[s.Name])
 			}
 		}
+		file := distribution.KeysFile
+		if s.KeysReader != "" {
+			file = distribution.KeysFragment + "` | `" + s.KeysReader
+		}
+		if !strings.Contains(rows[s.Name], "`"+file+"`") {
+			t.Errorf("the row of %s does not say that SSH keys are in `%s`", s.Name, file)
+		}
 		by := "by you: `"
 		if s.KernelArguments.Method != "" {
 			by = "by the daemon: `"

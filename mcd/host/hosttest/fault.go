@@ -122,6 +122,13 @@ func Wrap(h host.Host, fault Fault) (host.Host, *Counter) {
 	h.Power = faultyPower{h.Power, c}
 	h.Journal = faultyJournal{h.Journal, c}
 	h.Store = faultyStore{h.Store, c}
+	if merge := h.MergeKeys; merge != nil {
+		h.MergeKeys = func(ctx context.Context, user string) error {
+			return c.try(Call{Port: "keys", Target: user, GivenUp: ctx.Done()}, func() error {
+				return merge(ctx, user)
+			})
+		}
+	}
 	if h.Contents != nil {
 		h.Contents = faultyContents{h.Contents, c}
 	}

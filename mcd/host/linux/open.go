@@ -49,6 +49,7 @@ func open(dir string, lock func(*files.Root) error) (host.Host, func(), error) {
 		Files: root, Disk: root, Units: units, Passwd: accounts.NewShadowUtils(root, dir),
 		OS: operatingSystem(root, dir), Trust: trustStore{root, dir}, Power: systemd.NewPower(dir, units),
 		Journal: root.Journal(), Store: root.Store(), Contents: content.New(root), Same: root.Same,
+		MergeKeys: keyMerger{root, dir}.merge,
 	}, closeAll, nil
 }
 
