@@ -171,7 +171,7 @@ func arrived(t *testing.T, c change, m *hosttest.Machine) {
 
 // keys tells that a path is that of a user's keys.
 func keys(c machineconfig.Config, path string) bool {
-	return strings.HasSuffix(path, "authorized_keys.d/ignition") && len(c.Ignition.Passwd.Users) > 0
+	return strings.Contains(path, "/.ssh/authorized_keys") && len(c.Ignition.Passwd.Users) > 0
 }
 
 // randomSpec is a config that Ignition itself takes.

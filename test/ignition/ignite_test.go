@@ -24,6 +24,8 @@ type judge struct {
 	programs string
 	// flags tell it where its config is, with what else only some Ignitions know.
 	flags string
+	// plain is true if it was built to write keys to ~/.ssh/authorized_keys, as that of SUSE is.
+	plain bool
 }
 
 // summon builds Ignition once for all tests of this process.
@@ -40,16 +42,47 @@ var summon = sync.OnceValues(func() (judge, error) {
 		bin: filepath.Join(dir, "ignition"), version: version, run: filepath.Join(dir, "run"),
 		flags: "-platform file -neednet neednet -state-file state",
 	}
-	const module = "github.com/coreos/ignition/v2/internal"
-	flags := fmt.Sprintf("-X %s/version.Raw=%s -X %s/distro.selinuxRelabel=false", module, version, module)
-	build := exec.Command("go", "build", "-o", j.bin, "-ldflags", flags, module)
-	build.Env = append(os.Environ(), "CGO_ENABLED=1")
-	if out, err := build.CombinedOutput(); err != nil {
-		return judge{}, fmt.Errorf("building Ignition, which needs a C compiler and libblkid (Debian: gcc "+
-			"libblkid-dev pkg-config): %w\n%s", err, out)
+	if err := buildIgnition(j.bin, version, ""); err != nil {
+		return judge{}, err
 	}
 	return j, serveSystemd(filepath.Join(j.run, "systemd", "private"))
 })
+
+// summonPlain builds the Ignition that writes keys as that of SUSE does, once for all tests of this process.
+var summonPlain = sync.OnceValues(func() (judge, error) {
+	j, err := summon()
+	if err != nil {
+		return judge{}, err
+	}
+	j.bin, j.plain = j.bin+"-plain", true
+	return j, buildIgnition(j.bin, j.version, " -X "+ignitionModule+"/distro.writeAuthorizedKeysFragment=false")
+})
+
+const ignitionModule = "github.com/coreos/ignition/v2/internal"
+
+// buildIgnition builds the program with further flags of the linker.
+func buildIgnition(at, version, more string) error {
+	flags := fmt.Sprintf("-X %s/version.Raw=%s -X %s/distro.selinuxRelabel=false", ignitionModule, version,
+		ignitionModule)
+	build := exec.Command("go", "build", "-o", at, "-ldflags", flags+more, ignitionModule)
+	build.Env = append(os.Environ(), "CGO_ENABLED=1")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("building Ignition, which needs a C compiler and libblkid (Debian: gcc "+
+			"libblkid-dev pkg-config): %w\n%s", err, out)
+	}
+	return nil
+}
+
+// needPlain is need for the Ignition of SUSE.
+func needPlain(t *testing.T) judge {
+	t.Helper()
+	need(t)
+	j, err := summonPlain()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
 
 // ignitionVersion is the version that the module's go.mod requires.
 func ignitionVersion() (string, error) {
@@ -151,7 +184,10 @@ done`
 		"IGNITION_SYSTEM_RUNTIME_CONFIG_DIR=" + scratch + "/runtime", "IGNITION_SYSTEM_LOCAL_CONFIG_DIR=" + scratch +
 			"/local",
 		"IGNITION_SYSTEM_CONFIG_DIR=" + scratch + "/vendor", "IGNITION_KERNEL_CMDLINE_PATH=" + scratch + "/cmdline",
-		"IGNITION_CONFIG_FILE=" + scratch + "/config.ign", "IGNITION_WRITE_AUTHORIZED_KEYS_FRAGMENT=true",
+		"IGNITION_CONFIG_FILE=" + scratch + "/config.ign",
+	}
+	if !j.plain { // Debian's is built otherwise, and its tests are about other things.
+		cmd.Env = append(cmd.Env, "IGNITION_WRITE_AUTHORIZED_KEYS_FRAGMENT=true")
 	}
 	out, err := cmd.CombinedOutput()
 	return string(out), err
