@@ -65,6 +65,21 @@ func (m hostile) owned(t *testing.T, p string, uid int) {
 	}
 }
 
+// isCoreOS makes the machine one whose sshd reads the directory of keys.
+func (m hostile) isCoreOS(t *testing.T) {
+	t.Helper()
+	for _, dir := range []string{"/usr", "/usr/libexec"} {
+		if err := m.Host.Files.Mkdir(dir, host.Entry{Kind: host.Dir, Mode: 0o755}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for p, text := range map[string]string{"/etc/os-release": coreOS, keyReader: ""} {
+		if err := m.Host.Files.Write(p, host.Entry{Kind: host.File, Mode: 0o755}, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // link makes a link of a user.
 func (m hostile) link(t *testing.T, p, target string, uid int) {
 	t.Helper()
@@ -134,12 +149,13 @@ func TestAnUnsafePathIsRefusedBeforeAnyStep(t *testing.T) {
 		"a link to root's keys as .ssh": {
 			func(t *testing.T, m hostile) { m.link(t, "/home/app/.ssh", "/root/.ssh", 1500) }, keysOfApp,
 			[]string{
-				"/home/app/.ssh/authorized_keys.d/ignition", "the link /home/app/.ssh is controlled by uid 1500",
+				"/home/app/.ssh/authorized_keys", "the link /home/app/.ssh is controlled by uid 1500",
 				"belongs to uid 0",
 			},
 		},
 		"a link to root's keys as the directory of keys": {
 			func(t *testing.T, m hostile) {
+				m.isCoreOS(t)
 				m.owned(t, "/home/app/.ssh", 1500)
 				m.link(t, "/home/app/.ssh/authorized_keys.d", "../../../root/.ssh", 1500)
 			}, keysOfApp,

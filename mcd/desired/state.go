@@ -222,8 +222,8 @@ func keysInFiles(r *reader) {
 	for _, user := range slices.Sorted(maps.Keys(r.w.Keys)) {
 		k := r.w.Keys[user]
 		if _, twice := r.w.Paths[k.Other]; twice && r.keysFiles[k.Path] {
-			r.addProblem(policy.CheckAccounts, k.Other, "more than one part of the config is about this path, at which "+
-				"other systems have the SSH keys of "+user+": keep one")
+			r.addProblem(policy.CheckAccounts, k.Other, "more than one part of the config is about this path, at "+
+				"which other systems have the SSH keys of "+user+": keep one")
 		}
 	}
 	for _, p := range slices.Sorted(maps.Keys(r.w.Paths)) {

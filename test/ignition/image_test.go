@@ -32,8 +32,10 @@ var image = map[string]string{
 	"usr/lib/systemd/system/multi-user.target":                "[Unit]\n",
 	"usr/lib/systemd/system-preset/90-vendor.preset":          "enable vendor.service\nenable brought.service\n",
 	"usr/lib/systemd/system-preset/99-default-disable.preset": "disable *\n",
-	"usr/bin/tool":               "a tool\n",
-	"usr/share/zoneinfo/Etc/UTC": "UTC\n",
+	"usr/lib/os-release":                                      "ID=fedora\nVARIANT_ID=coreos\n",
+	"usr/libexec/ssh-key-dir":                                 "",
+	"usr/bin/tool":                                            "a tool\n",
+	"usr/share/zoneinfo/Etc/UTC":                              "UTC\n",
 }
 
 // install puts the image into a directory.

@@ -28,8 +28,8 @@ type keyMerger struct {
 	dir  string
 }
 
-// merge is host.MergeKeys. A plan removes the directory of the files with its last file. The program would then make the
-// keys that it wrote before a file of a new directory, so that they would stay for ever: merge removes them instead.
+// merge is host.MergeKeys. A plan removes the directory of the files with its last file. The program would then make
+// the keys that it wrote before a file of a new directory, so that they would stay for ever: merge removes them.
 func (k keyMerger) merge(ctx context.Context, user string) error {
 	account, _, err := accounts.NewShadowUtils(k.root, k.dir).User(ctx, user)
 	if err != nil || !account.There {
