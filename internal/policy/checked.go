@@ -36,7 +36,7 @@ func systemOnNode(from, to machineconfig.Config) (out []Refusal) {
 		changes bool
 		who     string
 	}{
-		{"osImageURL", to.OSImageURL != "" && from.OSImageURL != to.OSImageURL, "neither rpm-ostree nor bootc"},
+		{"osImageURL", to.OSImageURL != "" && from.OSImage() != to.OSImage(), "neither rpm-ostree nor bootc"},
 		{"kernelType", kernelType(from) != kernelType(to), "neither RHEL CoreOS nor CentOS Stream CoreOS"},
 		{"kernelArguments", !sameKargs(from, to), "none of " + strings.Join(distribution.ArgumentTools(), ", ")},
 		{"extensions", !slices.Equal(sortedSet(from.Extensions), sortedSet(to.Extensions)), "neither RHEL CoreOS nor CentOS Stream CoreOS"},

@@ -26,7 +26,7 @@ func Compare(from, to machineconfig.Config) Changes {
 		compareOne(KindKernelType, kernelType(from) == kernelType(to), true, true),
 		compareOne(KindExtensions, slices.Equal(from.Extensions, to.Extensions), len(from.Extensions) > 0,
 			len(to.Extensions) > 0),
-		compareOne(KindOSImage, from.OSImageURL == to.OSImageURL, from.OSImageURL != "", to.OSImageURL != ""),
+		compareOne(KindOSImage, from.OSImage() == to.OSImage(), from.OSImageURL != "", to.OSImageURL != ""),
 		compareOne(KindFIPS, from.FIPS == to.FIPS, from.FIPS, to.FIPS),
 		compareLists(KindDirectory, a.Storage.Directories, b.Storage.Directories, sameDirectory),
 		compareLists(KindLink, a.Storage.Links, b.Storage.Links, sameLink),

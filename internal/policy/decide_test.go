@@ -103,6 +103,7 @@ func TestDecide(t *testing.T) {
 }
 
 func TestWhatIsReadAtBootReboots(t *testing.T) {
+	const digest = "@sha256:abababababababababababababababababababababababababababababababab"
 	for sentence, change := range map[string]func(*machineconfig.Config){
 		"another OS image":                       func(c *machineconfig.Config) { c.OSImageURL = "quay.io/os@sha256:1" },
 		"a kernel argument":                      func(c *machineconfig.Config) { c.KernelArguments = []string{"a"} },
@@ -121,11 +122,13 @@ func TestWhatIsReadAtBootReboots(t *testing.T) {
 	for sentence, change := range map[string]func(*machineconfig.Config){
 		"the default kernel by its name":               func(c *machineconfig.Config) { c.KernelType = "default" },
 		"arguments of one entry in two":                func(c *machineconfig.Config) { c.KernelArguments = []string{"a", "b"} },
+		"another tag beside the digest of the image":   func(c *machineconfig.Config) { c.OSImageURL = "quay.io/os:2" + digest },
 		"the image of extensions that nobody asks for": func(c *machineconfig.Config) { c.ExtensionsImage = "x" },
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			from, to := config(t, ""), config(t, "")
 			from.KernelArguments, to.KernelArguments = []string{"a b"}, []string{"a b"}
+			from.OSImageURL, to.OSImageURL = "quay.io/os:1"+digest, "quay.io/os:1"+digest
 			change(&to)
 			if got := policy.Compare(from, to); len(got) > 0 {
 				t.Errorf("it counts as a change: %v", got)

@@ -137,7 +137,7 @@ func osOf(c machineconfig.Config) host.OS {
 	extensions := slices.Clone(c.Extensions)
 	slices.Sort(extensions)
 	return host.OS{
-		Image:      c.OSImageURL,
+		Image:      c.OSImage(),
 		Kargs:      host.JoinArgs(machineconfig.SplitKargs(c.KernelArguments)),
 		KernelType: kernel,
 		Extensions: strings.Join(slices.Compact(extensions), " "),

@@ -252,7 +252,7 @@ var Rooms = []Room{
 	{"mcd/host/linux/systemd", Shell, list("api/fault", "internal/policy/distribution", "mcd/host", "mcd/host/linux/files"), list("github.com/coreos/go-systemd/v22/", "github.com/godbus/dbus/v5"), "units and reboots of a machine"},
 	{"mcd/host/linux/accounts", Shell, list("mcd/host", "mcd/host/linux/files"), nil, "users and groups of a machine"},
 	{"mcd/host/linux/machine", Shell, list("mcd/host", "mcd/host/linux/files"), nil, "what a machine is, and its own programs: image tools and boot loaders share it"},
-	{"mcd/host/linux/ostree", Shell, list("mcd/host", "mcd/host/linux/files", "mcd/host/linux/machine"), nil, "the OS of a machine, through its own rpm-ostree or bootc"},
+	{"mcd/host/linux/ostree", Shell, list("api/machineconfig", "mcd/host", "mcd/host/linux/files", "mcd/host/linux/machine"), nil, "the OS of a machine, through its own rpm-ostree or bootc"},
 	{"mcd/host/linux/bootloader", Shell, list("api/nodepath", "internal/policy/distribution", "mcd/host", "mcd/host/linux/files", "mcd/host/linux/machine"), nil, "the kernel arguments of a machine without an image, in the files of its boot loader"},
 	{"mcd/host/linux/watch", Shell, list("mcd/host", "mcd/host/linux/files"), list("golang.org/x/sys/"), "changes of a machine's files, from inotify"},
 	{"mcd/host/linux", Shell, list("internal/policy/distribution", "mcd/host", "mcd/host/linux/bootloader", "mcd/host/linux/files", "mcd/host/linux/machine", "mcd/host/linux/systemd", "mcd/host/linux/accounts", "mcd/host/linux/content", "mcd/host/linux/ostree", "mcd/host/linux/watch"), list("golang.org/x/sys/"), "puts the parts of a real or simulated host together"},

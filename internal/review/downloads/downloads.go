@@ -81,7 +81,7 @@ func Between(from, to machineconfig.Config, sizes Sizes) (out []Fetch) {
 			})
 		}
 	}
-	if image := to.OSImageURL; image != "" && image != from.OSImageURL {
+	if image := to.OSImage(); image != "" && image != from.OSImage() {
 		out = append(out, Fetch{Kind: Image, Source: image})
 	}
 	return out

@@ -192,8 +192,8 @@ func (s *Syncer) attempt(ctx context.Context, f *fetch.Fetcher, way Way) error {
 
 // missingImage returns the OS image that a config brings and that was not downloaded last; empty if there is none.
 func (s *Syncer) missingImage(way Way) string {
-	image := way.To.Config.OSImageURL
-	if s.images == nil || image == way.From.Config.OSImageURL || image == s.image {
+	image := way.To.Config.OSImage()
+	if s.images == nil || image == way.From.Config.OSImage() || image == s.image {
 		return ""
 	}
 	return image

@@ -39,8 +39,8 @@ func (f *Files) Examine(mc *mcfgv1.MachineConfig) {
 // hashesOf returns the hashes of the remote files, and the OS image. A config that cannot be parsed has none, and
 // daemons refuse it.
 func hashesOf(mc *mcfgv1.MachineConfig) (hashes []string) {
-	if mc.Spec.OSImageURL != "" {
-		hashes = append(hashes, "image:"+mc.Spec.OSImageURL)
+	if image := machineconfig.PulledImage(mc.Spec.OSImageURL); image != "" {
+		hashes = append(hashes, "image:"+image)
 	}
 	// Most configs have no remote files, and parsing takes long.
 	if !bytes.Contains(mc.Spec.Config.Raw, []byte(`"hash"`)) {

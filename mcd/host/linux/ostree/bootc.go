@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/linux/machine"
 )
@@ -27,15 +28,16 @@ type bootEntry struct {
 	} `json:"image"`
 }
 
-// spec returns the pull spec. If the image does not come from a registry, the spec includes the transport.
+// spec returns the pull spec, in the form of machineconfig.PulledImage. If the image does not come from a registry, the
+// spec includes the transport.
 func (e *bootEntry) spec() string {
 	switch {
 	case e == nil || e.Image == nil:
 		return ""
 	case e.Image.Image.Transport == "registry", e.Image.Image.Transport == "":
-		return e.Image.Image.Image
+		return machineconfig.PulledImage(e.Image.Image.Image)
 	}
-	return e.Image.Image.Transport + ":" + e.Image.Image.Image
+	return machineconfig.PulledImage(e.Image.Image.Transport + ":" + e.Image.Image.Image)
 }
 
 // bootcStatus has the running deployment and the deployment of the next boot.

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
 	"github.com/bunsen-os/bunsen/mcd/host/linux/machine"
@@ -57,9 +58,13 @@ func releaseOf(f map[string]string) release {
 	return r
 }
 
-// imageOf returns the pull spec of an OSTree container reference, such as ostree-unverified-registry:<spec>. If the
-// image does not come from a registry, the spec includes the transport and a colon.
-func imageOf(reference string) string {
+// imageOf returns the pull spec of an OSTree container reference, such as ostree-unverified-registry:<spec>, in the
+// form of machineconfig.PulledImage. If the image does not come from a registry, the spec includes the transport and a
+// colon.
+func imageOf(reference string) string { return machineconfig.PulledImage(withoutScheme(reference)) }
+
+// withoutScheme returns the pull spec as it stands in a reference.
+func withoutScheme(reference string) string {
 	kind, rest, ok := strings.Cut(reference, ":")
 	if !ok {
 		return reference
@@ -84,12 +89,9 @@ func imageOf(reference string) string {
 	return rest
 }
 
-// transports are the sources of images other than registries.
-var transports = []string{"containers-storage", "oci", "oci-archive", "docker-archive", "docker-daemon", "dir"}
-
 // transportOf splits the result of imageOf into the transport and the name; the transport "" is a registry.
 func transportOf(image string) (transport, name string) {
-	for _, t := range transports {
+	for _, t := range machineconfig.ImageTransports() {
 		if name, ok := strings.CutPrefix(image, t+":"); ok {
 			return t, name
 		}

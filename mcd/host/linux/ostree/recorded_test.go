@@ -71,6 +71,13 @@ func TestAQueuedRollbackIsTheNextBoot(t *testing.T) {
 	if err != nil || is.next != "containers-storage:a" || is.booted != "b" || is.staged {
 		t.Errorf("%+v, %v", is, err)
 	}
+	// bootc shows the tag beside the digest, and a config compares what is pulled.
+	const digest = "@sha256:abababababababababababababababababababababababababababababababab"
+	is, err = parseBootc(
+		[]byte(`{"status":{"booted":{"image":{"image":{"image":"r.example/os:1` + digest + `","transport":"registry"}}}}}`))
+	if err != nil || is.booted != "r.example/os"+digest {
+		t.Errorf("%+v, %v", is, err)
+	}
 }
 
 func TestThePullSpecIsFoundInEveryFormOfAReference(t *testing.T) {
@@ -84,6 +91,7 @@ func TestThePullSpecIsFoundInEveryFormOfAReference(t *testing.T) {
 		"ostree-unverified-image:containers-storage:localhost/os":    "containers-storage:localhost/os",
 		"ostree-unverified-image:oci-archive:/var/os.ociarchive:tag": "oci-archive:/var/os.ociarchive:tag",
 		"r.example/os:1": "r.example/os:1",
+		"ostree-unverified-registry:r.example/os:1@sha256:abababababababababababababababababababababababababababababababab": "r.example/os@sha256:abababababababababababababababababababababababababababababababab",
 	} {
 		if got := imageOf(reference); got != want {
 			t.Errorf("%s is %q, want %q", reference, got, want)
