@@ -280,6 +280,13 @@ func (c *Client) Resolve(ctx context.Context, a machineconfig.Artifact) (machine
 	return c.reader().Resolve(ctx, a)
 }
 
+// ResolveImage returns an image with the digest that its tag names now, as registry.Reader.ResolveImage does.
+func (c *Client) ResolveImage(ctx context.Context, a machineconfig.Artifact) (machineconfig.Artifact, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.stall)
+	defer cancel()
+	return c.reader().ResolveImage(ctx, a)
+}
+
 // withoutAddress removes the address from an error, because its query may contain a token.
 func withoutAddress(err error) error {
 	var about *url.Error

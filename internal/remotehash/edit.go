@@ -11,25 +11,30 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 )
 
-// Source is an address in a document.
+// Source is the address of a file, or the reference of an OS image, in a document.
 type Source struct {
 	// Address is the address, and Line the line of its key, from 1.
 	Address string
 	Line    int
+	// IsImage is true for an image. Its digest is a part of the address, and it has no Hash.
+	IsImage bool
 	// Hash is the hash in the document; "" for none.
 	Hash string
 	// Resolved is another address that Write writes; "" for the same one.
 	Resolved string
 	// Gzip is true if the document says that the contents are compressed.
 	Gzip bool
-	// contents is the mapping of the source, and hash the value of verification.hash; nil for none.
-	contents, hash *yaml.Node
+	// address is the node of the address. contents is the mapping of a file's address, and hash the value of its
+	// verification.hash; nil for none.
+	address, contents, hash *yaml.Node
 }
 
-// Find returns the addresses of files in a text, which may have several documents. The error names a line.
+// Find returns the addresses of files and the references of images in a text, which may have several documents. The
+// error names a line.
 func Find(text []byte) (all []Source, _ error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	for {
@@ -45,9 +50,15 @@ func Find(text []byte) (all []Source, _ error) {
 	}
 }
 
-// find adds the sources of all files below a node.
+// find adds the sources of all files and images below a node.
 func find(n *yaml.Node, all *[]Source) {
 	if n.Kind == yaml.MappingNode {
+		for _, field := range imageFields {
+			addImage(child(n, field), all)
+			if path := child(n, "path"); path != nil && path.Value == "/spec/"+field { // an operation of a JSON patch
+				addImage(child(n, "value"), all)
+			}
+		}
 		if files := child(child(n, "storage"), "files"); files != nil {
 			for _, f := range files.Content {
 				add(child(f, "contents"), all)
@@ -59,6 +70,18 @@ func find(n *yaml.Node, all *[]Source) {
 	}
 }
 
+// imageFields are the fields of a MachineConfig that name an image.
+var imageFields = []string{"osImageURL", "baseOSExtensionsContainerImage"}
+
+// addImage adds an image that a registry may have. A reference with a fact of a node is another one on each node.
+func addImage(image *yaml.Node, all *[]Source) {
+	if image == nil || image.Kind != yaml.ScalarNode || image.Value == "" ||
+		strings.Contains(image.Value, contentstore.Fact) || strings.HasPrefix(image.Value, "ostree://") {
+		return
+	}
+	*all = append(*all, Source{Address: image.Value, Line: image.Line, IsImage: true, address: image})
+}
+
 // add adds the source of a file, if it has an address.
 func add(contents *yaml.Node, all *[]Source) {
 	source := child(contents, "source")
@@ -67,7 +90,7 @@ func add(contents *yaml.Node, all *[]Source) {
 		return
 	}
 	s := Source{
-		Address: source.Value, Line: source.Line, contents: contents,
+		Address: source.Value, Line: source.Line, address: source, contents: contents,
 		hash: child(child(contents, "verification"), "hash"),
 	}
 	if s.hash != nil {
@@ -99,8 +122,11 @@ func (s Source) Remote(hash string) (machineconfig.Remote, error) {
 	return machineconfig.Remote{URL: url, Hash: hash, Gzip: s.Gzip}, machineconfig.CheckAddress(url)
 }
 
-// IsComplete reports whether the document has a hash, and for an artifact also a digest.
+// IsComplete reports whether the document has a hash, and for an artifact also a digest. An image needs a digest alone.
 func (s Source) IsComplete() bool {
+	if s.IsImage {
+		return machineconfig.CheckImage(s.Address) == nil
+	}
 	_, err := s.Remote(s.Hash)
 	return s.Hash != "" && !errors.Is(err, machineconfig.ErrNoDigest)
 }
@@ -120,19 +146,20 @@ type change struct {
 }
 
 // Write returns the text with the hashes of sources, and with their resolved addresses. The hashes are in the order of
-// the sources of Find; an empty one leaves its source unchanged. All other bytes of the text stay.
+// the sources of Find; an empty one leaves its source unchanged, unless it is an image. All other bytes of the text
+// stay.
 func Write(text []byte, sources []Source, hashes []string) ([]byte, error) {
 	var changes []change
 	var bad []error
 	for i, s := range sources {
-		if s.Resolved != "" && hashes[i] != "" {
+		if s.Resolved != "" && (hashes[i] != "" || s.IsImage) {
 			c, err := s.changeAddress(text)
 			if err != nil {
 				bad = append(bad, fmt.Errorf("line %d: %w", s.Line, err))
 			}
 			changes = append(changes, c)
 		}
-		if hashes[i] == "" || strings.EqualFold(hashes[i], s.Hash) {
+		if s.IsImage || hashes[i] == "" || strings.EqualFold(hashes[i], s.Hash) {
 			continue
 		}
 		c, err := s.change(text, hashes[i])
@@ -159,8 +186,9 @@ func check(text []byte, sources []Source, hashes []string) error {
 		err = errors.New("the document has other sources afterwards")
 	}
 	for i := range again {
-		if err == nil && hashes[i] != "" && (!strings.EqualFold(again[i].Hash, hashes[i]) ||
-			again[i].Address != cmp.Or(sources[i].Resolved, sources[i].Address)) {
+		isMissing := !sources[i].IsImage && !strings.EqualFold(again[i].Hash, hashes[i])
+		if err == nil && (hashes[i] != "" || sources[i].IsImage) &&
+			(isMissing || again[i].Address != cmp.Or(sources[i].Resolved, sources[i].Address)) {
 			err = fmt.Errorf("the hash is not where it belongs")
 		}
 	}
@@ -172,7 +200,7 @@ func check(text []byte, sources []Source, hashes []string) error {
 
 // changeAddress returns how to write another address.
 func (s Source) changeAddress(text []byte) (change, error) {
-	at, length, err := scalar(text, child(s.contents, "source"))
+	at, length, err := scalar(text, s.address)
 	return change{at, length, quoted(text, at, s.Resolved)}, err
 }
 
@@ -185,13 +213,12 @@ func (s Source) change(text []byte, hash string) (change, error) {
 	if child(s.contents, "verification") != nil {
 		return change{}, fmt.Errorf("verification has no hash: add `hash: %s` to it, or remove the key", hash)
 	}
-	source := child(s.contents, "source")
-	at, length, err := scalar(text, source)
+	at, length, err := scalar(text, s.address)
 	if err != nil {
 		return change{}, err
 	}
 	if s.contents.Style&yaml.FlowStyle != 0 {
-		if source.Style&yaml.DoubleQuotedStyle != 0 {
+		if s.address.Style&yaml.DoubleQuotedStyle != 0 {
 			return change{at + length, 0, fmt.Sprintf(`, "verification": {"hash": "%s"}`, hash)}, nil
 		}
 		return change{at + length, 0, fmt.Sprintf(", verification: {hash: %s}", hash)}, nil

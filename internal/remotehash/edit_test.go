@@ -72,6 +72,47 @@ func TestTheHashIsWrittenAndEverythingElseStays(t *testing.T) {
 	}
 }
 
+func TestTheDigestIsWrittenAndEverythingElseStays(t *testing.T) {
+	const digest = "@sha256:abababababababababababababababababababababababababababababababab"
+	for says, c := range map[string]struct{ text, want string }{
+		"in a MachineConfig": {
+			"kind: MachineConfig\nspec:\n  osImageURL: quay.io/os:41   # follows the release\n  fips: true\n",
+			"kind: MachineConfig\nspec:\n  osImageURL: quay.io/os:41" + digest + "   # follows the release\n" +
+				"  fips: true\n",
+		},
+		"in place of an old one, in JSON": {
+			`{"spec": {"osImageURL": "quay.io/os:41@sha256:0123", "baseOSExtensionsContainerImage": "quay.io/ext:41"}}`,
+			`{"spec": {"osImageURL": "quay.io/os:41` + digest + `", "baseOSExtensionsContainerImage": "quay.io/ext:41` + digest + `"}}`,
+		},
+		"in a JSON patch": {
+			"- op: replace\n  path: /spec/osImageURL\n  value: 'quay.io/os:41'\n",
+			"- op: replace\n  path: /spec/osImageURL\n  value: 'quay.io/os:41" + digest + "'\n",
+		},
+		"not for a fact of a node, a commit of OSTree and other paths": {
+			"spec: {osImageURL: 'o:${node.o}'}\n---\nspec: {osImageURL: 'ostree://a@0'}\n---\n- {path: a, value: b}\n",
+			"spec: {osImageURL: 'o:${node.o}'}\n---\nspec: {osImageURL: 'ostree://a@0'}\n---\n- {path: a, value: b}\n",
+		},
+	} {
+		t.Run(says, func(t *testing.T) {
+			sources, err := remotehash.Find([]byte(c.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, s := range sources {
+				if !s.IsImage || s.IsComplete() {
+					t.Errorf("source %d is %+v", i, s)
+				}
+				name, _, _ := strings.Cut(s.Address, "@")
+				sources[i].Resolved = name + digest
+			}
+			got, err := remotehash.Write([]byte(c.text), sources, make([]string, len(sources)))
+			if err != nil || string(got) != c.want {
+				t.Errorf("%v\n%s\nwant\n%s", err, got, c.want)
+			}
+		})
+	}
+}
+
 func TestWhatCannotBeEditedIsSaid(t *testing.T) {
 	for says, c := range map[string]struct{ text, want string }{
 		"an address with escapes": {"storage: {files: [{contents: {source: \"https://e/\\u0061\"}}]}\n", "line 1: the value has anchors, escapes or several lines"},

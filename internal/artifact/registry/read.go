@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -70,6 +71,10 @@ const (
 const manifestTypes = "application/vnd.oci.image.manifest.v1+json, " +
 	"application/vnd.docker.distribution.manifest.v2+json, application/vnd.oci.image.index.v1+json"
 
+// imageTypes are the manifests of images, also those of images for several platforms. Without the list of Docker, a
+// registry would choose a platform, and its digest would be that of this platform.
+const imageTypes = manifestTypes + ", application/vnd.docker.distribution.manifest.list.v2+json"
+
 // StatusError is an answer of a registry that is no success.
 type StatusError struct {
 	// Status is the status of HTTP.
@@ -117,7 +122,7 @@ func (r Reader) Open(ctx context.Context, a machineconfig.Artifact, headers map[
 // open requests the file of an artifact from its registry.
 func (r Reader) open(ctx context.Context, a machineconfig.Artifact, headers map[string]string) (Answer, error) {
 	s := session{Reader: r, at: a}
-	raw, err := s.manifest(ctx, a.Digest)
+	raw, err := s.manifest(ctx, a.Digest, manifestTypes)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -138,17 +143,32 @@ func (r Reader) open(ctx context.Context, a machineconfig.Artifact, headers map[
 // Resolve returns the artifact with the digest of its manifest, which its tag names now. Without a tag, the tag is
 // latest.
 func (r Reader) Resolve(ctx context.Context, a machineconfig.Artifact) (machineconfig.Artifact, error) {
-	wanted := a
-	wanted.Digest = ""
-	digest, err := anywhere(ctx, r, wanted, func(at machineconfig.Artifact, _ bool) (string, error) {
+	a.Digest = ""
+	return r.resolve(ctx, a, manifestTypes, func(manifest []byte) error {
+		_, err := artifact.LayerOf(manifest)
+		return err
+	})
+}
+
+// ResolveImage returns an image with the digest that its tag names now: that of the index, for an image for several
+// platforms. An image without a tag keeps its digest, and ResolveImage checks that the registry has it. An image with
+// neither has the tag latest.
+func (r Reader) ResolveImage(ctx context.Context, a machineconfig.Artifact) (machineconfig.Artifact, error) {
+	if a.Tag != "" {
+		a.Digest = ""
+	}
+	return r.resolve(ctx, a, imageTypes, func([]byte) error { return nil })
+}
+
+// resolve returns an artifact with the digest of its manifest, which has one of the types and passes the check.
+func (r Reader) resolve(ctx context.Context, a machineconfig.Artifact, types string,
+	check func(manifest []byte) error,
+) (machineconfig.Artifact, error) {
+	digest, err := anywhere(ctx, r, a, func(at machineconfig.Artifact, _ bool) (string, error) {
 		s := session{Reader: r, at: at}
-		reference := at.Tag
-		if reference == "" {
-			reference = "latest"
-		}
-		raw, err := s.manifest(ctx, reference)
+		raw, err := s.manifest(ctx, cmp.Or(at.Digest, at.Tag, "latest"), types)
 		if err == nil {
-			_, err = artifact.LayerOf(raw)
+			err = check(raw)
 		}
 		return fmt.Sprintf("sha256:%x", sha256.Sum256(raw)), err
 	})
@@ -159,9 +179,9 @@ func (r Reader) Resolve(ctx context.Context, a machineconfig.Artifact) (machinec
 	return a, nil
 }
 
-// manifest returns a manifest by its tag or digest, and verifies a digest.
-func (s *session) manifest(ctx context.Context, reference string) ([]byte, error) {
-	answer, err := s.get(ctx, "manifests/"+reference, map[string]string{"Accept": manifestTypes})
+// manifest returns a manifest of some types by its tag or digest, and verifies a digest.
+func (s *session) manifest(ctx context.Context, reference, types string) ([]byte, error) {
+	answer, err := s.get(ctx, "manifests/"+reference, map[string]string{"Accept": types})
 	if err != nil {
 		return nil, err
 	}

@@ -20,28 +20,38 @@ func Command() *cobra.Command {
 	var o Options
 	var out cli.Output
 	cmd := &cobra.Command{
-		Use: "hash FILE...", Short: "Download the remote files of documents, and write their hashes into the documents",
+		Use: "hash FILE...", Short: "Write the hashes of remote files and the digests of OS images into documents",
 		GroupID: "offline",
 		Long: `Download each file that a document names with contents.source: https://…, http://… or oci://…, and write its hash as
-verification.hash into the document. All other bytes of the document stay, also comments. FILE is a document of Butane, Ignition or Kubernetes.
+verification.hash into the document. Ask the registry of each osImageURL and baseOSExtensionsContainerImage for the digest that its
+tag names now, and write it behind the tag. All other bytes of the document stay, also comments. FILE is a document of Butane,
+Ignition or Kubernetes, or a patch.
 
 The hash is that of the contents on a machine: for compression: gzip, it is the hash after decompression. A new hash is a sha512,
 which all versions of Ignition know. If the document has a sha256, it stays a sha256.
 
 A file in a registry is the only layer of its artifact, for example of "oras push". For oci://REGISTRY/NAME:TAG, bunsen also writes
-the digest that the tag names now. It uses the credentials of "docker login", but no credential helpers. The next review shows what changed. bunsen stores no downloaded file. It uses the proxies in HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
+the digest that the tag names now. An image for several platforms has the digest of its index. bunsen uses the credentials of "docker login",
+but no credential helpers. The next review shows what changed. bunsen stores no downloaded file. It uses the proxies in HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
 
-Exit codes: 0 the documents have the right hashes, 1 a hash differs (with --check), 2 invalid input, 3 a server is unreachable.`,
+Exit codes: 0 the documents have the right hashes, 1 a hash or digest differs or is missing, or a tag has moved (with --check),
+2 invalid input, 3 a server is unreachable.`,
 		Example: `  # Write the hashes of all remote files
   bunsen hash pools/worker/20-kubernetes.bu
 
   # Only those without a hash, in all documents of a pool
   bunsen hash --missing pools/worker/*.bu
 
-  # In CI: fail if a server has other contents than the document says
-  bunsen hash --check pools/*/*.bu -o json`,
+  # The digest of an OS image. Run it again when the tag has moved
+  bunsen hash pools/worker/50-os.yaml
+
+  # In CI: fail if a server has other contents than the document says, or if a tag has moved
+  bunsen hash --check pools/*/*.bu pools/*/*.yaml -o json
+
+  # An image for a flag such as --os-image
+  bunsen hash --image quay.io/example/os:41`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			if len(args)+len(o.Images) == 0 {
 				return errors.New("hash needs a document, for example: bunsen hash pools/worker/20-kubernetes.bu")
 			}
 			return nil
@@ -71,8 +81,11 @@ Exit codes: 0 the documents have the right hashes, 1 a hash differs (with --chec
 	}
 	out.AddFlag(cmd, "", "table", "json", "yaml")
 	flags := cmd.Flags()
-	flags.BoolVar(&o.Missing, "missing", false, "leave out files that have a hash")
-	flags.BoolVar(&o.Check, "check", false, "change no document, and exit with 1 if a hash differs or is missing")
+	flags.BoolVar(&o.Missing, "missing", false, "leave out files that have a hash, and images that have a digest")
+	flags.BoolVar(&o.Check, "check", false, "change no document, and exit with 1 if a hash or digest differs or is "+
+		"missing")
+	flags.StringArrayVar(&o.Images, "image", nil, "print the reference of this image with its digest (repeatable); "+
+		"then FILE is optional")
 	flags.StringVar(&o.CAFile, "ca-file", "", "a file with certificates of certificate authorities, in PEM, in "+
 		"addition to those of this machine")
 	return cmd
@@ -84,6 +97,10 @@ func hashText(results []Result, check bool) string {
 	for _, r := range results {
 		what := "unchanged"
 		switch {
+		case r.Changed && check && r.Before == "":
+			what = "missing"
+		case r.Changed && check && r.Kind == kindImage:
+			what = "the tag has moved from " + r.Before
 		case r.Changed && check:
 			what = "differs"
 		case r.Changed && r.Before == "":
@@ -91,10 +108,19 @@ func hashText(results []Result, check bool) string {
 		case r.Changed:
 			what = "updated"
 		}
-		fmt.Fprintf(&b, "%s:%d: %s %s (%d bytes): %s\n", r.File, r.Line, r.Address, r.Hash, r.Bytes, what)
+		switch {
+		case r.File == "" && !check:
+			fmt.Fprintf(&b, "%s@%s\n", r.Address, r.Hash)
+		case r.File == "":
+			fmt.Fprintf(&b, "%s %s: %s\n", r.Address, r.Hash, what)
+		case r.Kind == kindImage:
+			fmt.Fprintf(&b, "%s:%d: %s %s: %s\n", r.File, r.Line, r.Address, r.Hash, what)
+		default:
+			fmt.Fprintf(&b, "%s:%d: %s %s (%d bytes): %s\n", r.File, r.Line, r.Address, r.Hash, r.Bytes, what)
+		}
 	}
 	if len(results) == 0 {
-		b.WriteString("nothing to hash: no contents.source with an address\n")
+		b.WriteString("nothing to hash: no contents.source with an address, and no image\n")
 	}
 	return b.String()
 }

@@ -2,6 +2,7 @@ package hashing
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -27,6 +28,8 @@ import (
 
 // Options are the flags of the verb.
 type Options struct {
+	// Images are references of images that stand in no document.
+	Images []string
 	// Missing leaves out addresses that have a hash.
 	Missing bool
 	// Check changes no document.
@@ -38,23 +41,42 @@ type Options struct {
 	Progress func(address string, have, total int64)
 }
 
+// The kinds of results.
+const (
+	kindFile  = "file"
+	kindImage = "image"
+)
+
 // Result is one address.
 type Result struct {
+	// File is empty for an image of Options.Images.
 	File string `json:"file"`
 	Line int    `json:"line"`
-	// Address is the address without its query.
+	// Kind is file or image.
+	Kind string `json:"kind"`
+	// Address is the address of a file without its query, or the reference of an image without its digest.
 	Address string `json:"address"`
-	Hash    string `json:"hash"`
-	// Before is the hash in the document; empty for none.
+	// Hash is the hash of a file, or the digest of an image.
+	Hash string `json:"hash"`
+	// Before is the hash or digest in the document; empty for none.
 	Before string `json:"before,omitempty"`
-	// Bytes is the size of the contents, after decompression.
+	// Bytes is the size of a file's contents, after decompression.
 	Bytes int64 `json:"bytes"`
 	// Changed is true if the hash in the document differs, or is missing.
 	Changed bool `json:"changed"`
 }
 
-// Run downloads the remote files of documents and edits the documents. An address that fails leaves its document
-// unchanged, and without a result. The error joins all failures.
+// run has what one run of the verb knows.
+type run struct {
+	Options
+	client *download.Client
+	// sums and images have the results so far, for addresses that several documents name.
+	sums   map[machineconfig.Remote]sum
+	images map[machineconfig.Artifact]machineconfig.Artifact
+}
+
+// Run downloads the remote files of documents, asks for the digests of their images, and edits the documents. An
+// address that fails leaves its document unchanged, and without a result. The error joins all failures.
 func (o Options) Run(ctx context.Context, paths []string) (all []Result, _ error) {
 	options := download.Options{
 		Logins: logins(), Mirrors: userMirrors(), Failures: download.NewFailures(),
@@ -67,11 +89,12 @@ func (o Options) Run(ctx context.Context, paths []string) (all []Result, _ error
 		}
 		options.Authorities = [][]byte{pem}
 	}
-	client := download.New(options)
-	sums := map[machineconfig.Remote]sum{}
+	r := run{
+		Options: o, client: download.New(options), sums: map[machineconfig.Remote]sum{},
+		images: map[machineconfig.Artifact]machineconfig.Artifact{},
+	}
 	var invalid, unreachable []error
-	for _, p := range paths {
-		results, err := o.file(ctx, client, p, sums)
+	add := func(results []Result, err error) {
 		all = append(all, results...)
 		var download *fetch.Error
 		if errors.As(err, &download) {
@@ -79,6 +102,12 @@ func (o Options) Run(ctx context.Context, paths []string) (all []Result, _ error
 		} else if err != nil {
 			invalid = append(invalid, err)
 		}
+	}
+	for _, p := range paths {
+		add(r.file(ctx, p))
+	}
+	for _, image := range o.Images {
+		add(r.named(ctx, image))
 	}
 	if len(invalid) > 0 {
 		return all, cli.Invalid(errors.Join(append(invalid, unreachable...)...))
@@ -124,10 +153,52 @@ type sum struct {
 	size int64
 }
 
-// file hashes the remote files of one document.
-func (o Options) file(ctx context.Context, client *download.Client, path string,
-	sums map[machineconfig.Remote]sum,
-) ([]Result, error) {
+// named returns the result of an image that stands in no document.
+func (o run) named(ctx context.Context, image string) ([]Result, error) {
+	s := remotehash.Source{Address: image, IsImage: true}
+	r, err := o.image(ctx, &s)
+	if err != nil {
+		return nil, fmt.Errorf("--image: %w", err)
+	}
+	return []Result{r}, nil
+}
+
+// image returns the result of an image, with the digest that its tag names now, and records a new reference in the
+// source. An image with a digest and without a tag keeps its digest.
+func (o run) image(ctx context.Context, s *remotehash.Source) (Result, error) {
+	is, err := machineconfig.ParseImage(s.Address)
+	if err != nil && !errors.Is(err, machineconfig.ErrNoImageDigest) {
+		return Result{}, err
+	}
+	before := is.Digest
+	if before == "" {
+		is.Tag = cmp.Or(is.Tag, "latest") // The reference must say which tag a later check looks at.
+	}
+	if is.Transport == "" {
+		at := is.Artifact()
+		found, known := o.images[at]
+		if !known {
+			if found, err = o.client.ResolveImage(ctx, at); err != nil {
+				return Result{}, &fetch.Error{Address: s.Address, Err: err}
+			}
+			o.images[at] = found
+		}
+		is.Digest = found.Digest
+	} else if is.Digest == "" {
+		return Result{}, fmt.Errorf("%s is an image that nodes have already, and no registry knows its digest: write "+
+			"@sha256:… behind it", s.Address)
+	}
+	r := Result{Line: s.Line, Kind: kindImage, Hash: is.Digest, Before: before, Changed: is.Digest != before}
+	if r.Changed {
+		s.Resolved = is.String()
+	}
+	is.Digest = ""
+	r.Address = is.String()
+	return r, nil
+}
+
+// file hashes the remote files of one document, and looks up its images.
+func (o run) file(ctx context.Context, path string) ([]Result, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading the document: %w", err)
@@ -143,17 +214,19 @@ func (o Options) file(ctx context.Context, client *download.Client, path string,
 		if o.Missing && sources[i].IsComplete() {
 			continue
 		}
-		r, is, err := o.source(ctx, client, &sources[i], sums)
+		var r Result
+		if sources[i].IsImage {
+			r, err = o.image(ctx, &sources[i])
+		} else {
+			r, err = o.source(ctx, &sources[i])
+			hashes[i] = r.Hash
+		}
 		if err != nil {
 			bad = append(bad, fmt.Errorf("%s:%d: %w", path, sources[i].Line, err))
 			continue
 		}
-		hashes[i] = is.hash
-		s := sources[i]
-		results = append(results, Result{
-			path, s.Line, machineconfig.ShownAddress(r.URL), is.hash, s.Hash, is.size,
-			s.Resolved != "" || !strings.EqualFold(is.hash, s.Hash),
-		})
+		r.File = path
+		results = append(results, r)
 	}
 	if err := errors.Join(bad...); err != nil {
 		return nil, err
@@ -168,24 +241,25 @@ func (o Options) file(ctx context.Context, client *download.Client, path string,
 	return results, replace(path, edited)
 }
 
-// source returns the remote file of a source, and the hash of its contents.
-func (o Options) source(ctx context.Context, client *download.Client, s *remotehash.Source,
-	sums map[machineconfig.Remote]sum,
-) (machineconfig.Remote, sum, error) {
+// source returns the result of a remote file, with the hash of its contents.
+func (o run) source(ctx context.Context, s *remotehash.Source) (Result, error) {
 	r, err := s.Remote(s.Function())
 	if strings.HasPrefix(s.Address, machineconfig.ArtifactScheme) &&
 		(err == nil || errors.Is(err, machineconfig.ErrNoDigest)) {
-		r, err = resolve(ctx, client, s)
+		r, err = resolve(ctx, o.client, s)
 	}
 	if err != nil {
-		return r, sum{}, err
+		return Result{}, err
 	}
-	is, known := sums[r]
+	is, known := o.sums[r]
 	if !known {
-		is, err = o.download(ctx, client, r)
-		sums[r] = is
+		is, err = o.download(ctx, o.client, r)
+		o.sums[r] = is
 	}
-	return r, is, err
+	return Result{
+		Line: s.Line, Kind: kindFile, Address: machineconfig.ShownAddress(r.URL), Hash: is.hash, Before: s.Hash,
+		Bytes: is.size, Changed: s.Resolved != "" || !strings.EqualFold(is.hash, s.Hash),
+	}, err
 }
 
 // resolve returns the remote file of a source in a registry, with the digest that its tag names now, and records a new

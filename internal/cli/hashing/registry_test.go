@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/registry"
 
+	"github.com/bunsen-os/bunsen/internal/cli"
 	"github.com/bunsen-os/bunsen/internal/cli/hashing"
 )
 
@@ -84,4 +86,111 @@ func TestHashOfAFileInARegistry(t *testing.T) {
 	has(first, "first")
 	run(hashing.Options{})
 	has(second, "second")
+}
+
+// TestDigestOfAnImage: the tag stays, and what it names now is written. A check finds a tag that moved and an image
+// without a digest.
+func TestDigestOfAnImage(t *testing.T) {
+	t.Setenv("DOCKER_CONFIG", t.TempDir())
+	host, ca, push := newRegistry(t)
+	first := push("v1", "first")
+	path := filepath.Join(t.TempDir(), "50-os.yaml")
+	const form = "kind: MachineConfig\nspec:\n  osImageURL: %s # kept\n"
+	name := host + "/x:v1"
+	if err := os.WriteFile(path, fmt.Appendf(nil, form, name), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	has := func(digest string) {
+		t.Helper()
+		text, err := os.ReadFile(path)
+		if want := fmt.Sprintf(form, name+digest); err != nil || string(text) != want {
+			t.Errorf("%v\n%s\nwant\n%s", err, text, want)
+		}
+	}
+	// run runs the command, and returns what it prints, in which NAME stands for the image.
+	run := func(code int, args ...string) string {
+		t.Helper()
+		cmd := hashing.Command()
+		cmd.SilenceUsage, cmd.SilenceErrors = true, true // as the root of all verbs says
+		var out strings.Builder
+		cmd.SetOut(&out)
+		cmd.SetErr(io.Discard)
+		cmd.SetArgs(append(args, "--ca-file", ca))
+		err := cmd.ExecuteContext(t.Context())
+		var exit *cli.ExitError
+		if errors.As(err, &exit) && exit.Code != code || (err == nil) != (code == 0) {
+			t.Errorf("%v: %v, want exit code %d", args, err, code)
+		}
+		return strings.NewReplacer(name, "NAME", path, "FILE").Replace(out.String())
+	}
+	prints := func(want, got string) {
+		t.Helper()
+		if got != want {
+			t.Errorf("it prints\n%s\nwant\n%s", got, want)
+		}
+	}
+	prints("FILE:3: NAME "+first+": missing\n", run(1, "--check", path))
+	has("")
+	prints("FILE:3: NAME "+first+": written\n", run(0, "--missing", path))
+	has("@" + first)
+	prints("FILE:3: NAME "+first+": unchanged\n", run(0, "--check", path))
+	second := push("v1", "second")
+	prints("FILE:3: NAME "+second+": the tag has moved from "+first+"\n", run(1, "--check", path))
+	prints(`[
+  {
+    "file": "FILE",
+    "line": 3,
+    "kind": "image",
+    "address": "NAME",
+    "hash": "`+second+`",
+    "before": "`+first+`",
+    "bytes": 0,
+    "changed": true
+  }
+]
+`, run(1, "--check", path, "-o", "json"))
+	has("@" + first)
+	prints("nothing to hash: no contents.source with an address, and no image\n", run(0, "--missing", path))
+	prints("FILE:3: NAME "+second+": updated\n", run(0, path))
+	has("@" + second)
+	prints("NAME@"+second+"\n", run(0, "--image", name))
+	// Without a tag, the digest stays; the registry must have it. Without both, the tag is latest.
+	prints(host+"/x@"+first+"\n", run(0, "--image", host+"/x@"+first))
+	run(3, "--image", host+"/x@sha256:"+strings.Repeat("0", 64))
+	run(3, "--image", host+"/x")
+	push("latest", "first")
+	prints(host+"/x:latest@"+first+"\n", run(0, "--image", host+"/x"))
+	run(2, "--image", "containers-storage:localhost/os")
+	run(2, "--image", host+"/x@sha256:0123")
+}
+
+// TestDigestOfAnIndex: for an image for several platforms, it is the digest of its index.
+func TestDigestOfAnIndex(t *testing.T) {
+	t.Setenv("DOCKER_CONFIG", t.TempDir())
+	for _, media := range []string{
+		"application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json",
+	} {
+		index := `{"schemaVersion": 2, "mediaType": "` + media + `", "manifests": [{}, {}]}`
+		server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !strings.Contains(r.Header.Get("Accept"), media) {
+				io.WriteString(w, "the manifest of one platform")
+				return
+			}
+			w.Header().Set("Content-Type", media)
+			io.WriteString(w, index)
+		}))
+		defer server.Close()
+		ca := filepath.Join(t.TempDir(), "ca.pem")
+		if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{
+			Type: "CERTIFICATE", Bytes: server.Certificate().Raw,
+		}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		image := strings.TrimPrefix(server.URL, "https://") + "/os:41"
+		all, err := hashing.Options{CAFile: ca, Images: []string{image}}.Run(t.Context(), nil)
+		if want := fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(index))); err != nil || len(all) != 1 ||
+			all[0].Hash != want || all[0].Address != image {
+			t.Errorf("%s: %+v, %v, want %s", media, all, err, want)
+		}
+	}
 }
