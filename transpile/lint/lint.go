@@ -24,6 +24,8 @@ const (
 	rulePlaceholder = "placeholder"
 	// RuleNodeFact is the rule of placeholders that a table of nodes would replace.
 	RuleNodeFact = "node-fact"
+	// ruleIgnored is the rule of fields that Bunsen accepts and that no node reads.
+	ruleIgnored = "ignored-field"
 	// ruleReference is the rule of references to secrets.
 	ruleReference = "secret-reference"
 )
@@ -44,6 +46,11 @@ type linter struct {
 func Check(repository fs.FS, config machineconfig.Config, system string, at origin.Map) []origin.Finding {
 	l := &linter{config: config, system: system, origin: at, fs: repository, lines: map[string][]string{}}
 	l.units()
+	if config.ExtensionsImage != "" {
+		at, _ := l.origin.Find("spec.baseOSExtensionsContainerImage")
+		l.warn(at, ruleIgnored, "baseOSExtensionsContainerImage has no effect: nodes install extensions from their "+
+			"package repositories; remove it")
+	}
 	for i, f := range l.config.Ignition.Storage.Files {
 		at := fmt.Sprintf("$.storage.files.%d", i)
 		l.placeholder(at+".path", "the path", f.Path)
