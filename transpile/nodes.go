@@ -58,6 +58,11 @@ func (t *Transpiler) buildNodes(repo repository, pool string, built builtPool, s
 			b.reportReferences(f, nodefacts.CheckTemplates(f.MachineConfig.Spec))
 		}
 	}
+	for _, f := range built.fragments { // No table gives these a value for a fact.
+		if err := nodefacts.CheckPlainImages(f.MachineConfig.Spec); err != nil {
+			b.reportReferences(f, err)
+		}
+	}
 	if b.rows == nil && len(directories) == 0 {
 		built.findings = append(built.findings, b.List...)
 		return built

@@ -229,5 +229,14 @@ const (
 	ReasonSourceDeleted = "SourceDeleted"
 )
 
+// ImageWithoutDigestCondition is the type of a MachineConfigPool's condition that is True if an image of the pool's
+// config has no digest, so that its nodes may run different images. Such an image comes from a MachineConfig that a
+// user created through the API, because Bunsen refuses it in a repository. A pool that never had one lacks the
+// condition.
+const ImageWithoutDigestCondition = "ImageWithoutDigest"
+
+// ReasonNoDigest is the reason of ImageWithoutDigestCondition.
+const ReasonNoDigest = "NoDigest"
+
 // IgnitionVersion is the version of all Ignition configs inside Bunsen.
 const IgnitionVersion = "3.5.0"

@@ -54,6 +54,9 @@ express an OS image, extensions, a kernel type or FIPS mode. A pool with such a 
 				return cli.Invalid(fmt.Errorf("-o tree writes files and needs --out with a new directory; the other " +
 					"forms are printed"))
 			}
+			if err := o.defaults.Check(); err != nil {
+				return cli.Invalid(err)
+			}
 			return o.run(cmd, args)
 		},
 	}

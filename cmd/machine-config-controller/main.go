@@ -61,7 +61,12 @@ func command() *cobra.Command {
   # In a pod, as one of several replicas
   machine-config-controller --leader-elect`,
 		Version: version, SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.defaults.Check(); err != nil {
+				return err
+			}
+			return run(cmd.Context(), o)
+		},
 	}
 	cmd.AddCommand(notifyCommand())
 	cmd.CompletionOptions.DisableDefaultCmd = true
@@ -79,8 +84,8 @@ func command() *cobra.Command {
 		"GitSource with spec.webhook), such as :9292; 0: off")
 	f.BoolVar(&o.leaderElect, "leader-elect", false, "act only while this replica holds the Lease; set this flag if "+
 		"several replicas run")
-	f.StringVar(&o.defaults.OSImageURL, "os-image", "", "OS image for pools whose MachineConfigs set none; empty: "+
-		"nodes keep their OS images")
+	f.StringVar(&o.defaults.OSImageURL, "os-image", "", "OS image for pools whose MachineConfigs set none, with its "+
+		"digest; empty: nodes keep their OS images")
 	f.StringVar(&o.content.registry, "content-registry", "", "repository such as "+
 		"registry.example.com/bunsen/content, which gets the large files of repositories; empty: such a file is an "+
 		"error")
@@ -89,7 +94,7 @@ func command() *cobra.Command {
 	f.StringVar(&o.content.ca, "content-registry-ca", "", "file with the CA of that registry, in PEM; empty: the CAs "+
 		"of the system")
 	f.StringVar(&o.defaults.ExtensionsImage, "extensions-image", "",
-		"extensions image for pools whose MachineConfigs set none")
+		"extensions image for pools whose MachineConfigs set none, with its digest")
 	f.StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "node on which this process runs, which gets its config "+
 		"last; by default $NODE_NAME (the downward API's spec.nodeName)")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every reconciliation, not only those with changes")

@@ -54,6 +54,7 @@ func TestWhatStopsItAtTheStart(t *testing.T) {
 		"no cluster at all":                            {nil, "outside of a pod, name a cluster with --kubeconfig"},
 		"a store that is no directory":                 {[]string{"--kubeconfig", kubeconfig(t, "http://127.0.0.1:1"), "--store", file}, "opening the store of trees (--store): "},
 		"an argument, where there are only flags":      {[]string{"start"}, `unknown command "start"`},
+		"an image without a digest":                    {[]string{"--os-image", "quay.io/example/os:1"}, "--os-image: \"quay.io/example/os:1\" names no digest"},
 		"a flag that does not exist":                   {[]string{"--nope"}, "unknown flag: --nope"},
 		"an address for /healthz that cannot be taken": {[]string{"--kubeconfig", kubeconfig(t, "http://127.0.0.1:1"), "--health", "nonsense"}, "nonsense"},
 	} {

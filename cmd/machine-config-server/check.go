@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	mcshttp "github.com/bunsen-os/bunsen/mcs/http"
 )
@@ -110,10 +111,23 @@ func (f flags) checkValues(given func(string) bool) (bad []error) {
 	if f.from.git != "" && f.git.interval <= 0 {
 		bad = append(bad, fmt.Errorf("--interval is a duration such as 1m, not %s", f.git.interval))
 	}
+	bad = append(bad, checkImages(f.git)...)
 	if f.tls.grace < 0 {
 		bad = append(bad, fmt.Errorf("--grace is a duration such as 1m, not %s", f.tls.grace))
 	}
 	return append(bad, f.keyService.check()...)
+}
+
+// checkImages checks that the default images have digests.
+func checkImages(g gitFlags) (bad []error) {
+	for _, image := range []struct{ flag, reference string }{
+		{"os-image", g.osImage}, {"extensions-image", g.extensionsImage},
+	} {
+		if err := machineconfig.CheckImageFlag(image.reference); err != nil {
+			bad = append(bad, fmt.Errorf("--%s: %w", image.flag, err))
+		}
+	}
+	return bad
 }
 
 // maxContentCache is the largest --content-cache: 1 PiB.

@@ -150,8 +150,9 @@ func (f *gitFlags) set() *pflag.FlagSet {
 	s.StringVar(&f.credentials, "git-credentials", "", "`folder` with files username and password, bearerToken, "+
 		"ca.crt, identity, known_hosts, hosts")
 	s.StringVar(&f.keys, "git-keys", "", "`file` or folder of keys, one of which must have signed the commit")
-	s.StringVar(&f.osImage, "os-image", "", "OS `image` for pools that set none")
-	s.StringVar(&f.extensionsImage, "extensions-image", "", "extensions `image` for pools that set none")
+	s.StringVar(&f.osImage, "os-image", "", "OS `image` for pools that set none, with its digest")
+	s.StringVar(&f.extensionsImage, "extensions-image", "", "extensions `image` for pools that set none, with "+
+		"its digest")
 	return s
 }
 

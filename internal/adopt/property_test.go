@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/coreos/ignition/v2/config/util"
@@ -93,8 +94,9 @@ func (g gen) machineConfig() *mcfgv1.MachineConfig {
 	mc.Spec.KernelArguments = oneOf(g, nil, []string{}, []string{"a"}, []string{"a", "b c", `d="e f"`},
 		[]string{"a", "a"}, []string{"0644", "yes"})
 	mc.Spec.Extensions = oneOf(g, nil, nil, []string{"usbguard"})
-	mc.Spec.OSImageURL = oneOf(g, "", "", "", "quay.io/example/os@sha256:0123")
-	mc.Spec.BaseOSExtensionsContainerImage = oneOf(g, "", "", "", "quay.io/example/ext@sha256:0123")
+	digest := "@sha256:" + strings.Repeat("0123", 16)
+	mc.Spec.OSImageURL = oneOf(g, "", "", "", "quay.io/example/os"+digest)
+	mc.Spec.BaseOSExtensionsContainerImage = oneOf(g, "", "", "", "quay.io/example/ext"+digest)
 	if g.IntN(8) == 0 {
 		return mc
 	}

@@ -32,6 +32,10 @@ func rawDocument(a *adoption, c config, name, why string) document {
 	root := butane.Mapping(butane.Key("apiVersion"), butane.Key(mcfgv1.GroupVersion.String()), butane.Key("kind"),
 		butane.Key(machineConfigKind), butane.Key("metadata"), metadata(c, name), butane.Key("spec"), spec)
 	d := document{config: c, file: exactName(a, c, name) + ".yaml", why: []string{why}}
+	for _, err := range machineconfig.CheckImages(c.spec) {
+		a.warn(c.index, "image-digest", "%v; until then, no commit of the repository is valid", err)
+		d.why = append(d.why, err.Error()+".")
+	}
 	completeDocument(a, &d, root, secretsOfRaw(c.spec, a.opts.Secrets))
 	return d
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -54,6 +55,12 @@ func warnings(f *fleet.Fleet, c *components.Controllers) []string {
 	}
 	if f.DaemonsNote != "" {
 		all = append(all, "it is not known which daemons run: "+f.DaemonsNote)
+	}
+	for i := range f.Pools {
+		v := f.PoolByName[f.Pools[i].Name]
+		if c := v.Condition(v1alpha1.ImageWithoutDigestCondition); c.Status == corev1.ConditionTrue {
+			all = append(all, "pool "+v.Object.Name+": "+c.Message)
+		}
 	}
 	return all
 }

@@ -168,6 +168,23 @@ func TestRendering(t *testing.T) {
 			controllertest.Contains(t, "RenderDegraded", controllertest.PoolCondition(w.Pool("gpu"),
 				mcfgv1.MachineConfigPoolRenderDegraded), "False|")
 		},
+		"an image of the API without a digest reaches the pool, and the pool says so until it is gone": func(
+			t *testing.T, w *world, _ string,
+		) {
+			before := w.renderPool("worker")
+			hand := controllertest.ManualConfig("99-worker-os", "worker", `{"ignition":{"version":"3.2.0"}}`)
+			hand.Spec.OSImageURL = "quay.io/example/os:41"
+			w.Create(hand)
+			name := w.renderPool("worker")
+			controllertest.Equal(t, "the image", w.Config(name).Spec.OSImageURL, hand.Spec.OSImageURL)
+			controllertest.Contains(t, "ImageWithoutDigest", controllertest.PoolCondition(w.Pool("worker"),
+				v1alpha1.ImageWithoutDigestCondition),
+				`True|MachineConfig 99-worker-os: osImageURL: "quay.io/example/os:41" names no digest`)
+			w.Remove(w.Config("99-worker-os"))
+			controllertest.Equal(t, "the name", w.renderPool("worker"), before)
+			controllertest.Contains(t, "ImageWithoutDigest", controllertest.PoolCondition(w.Pool("worker"),
+				v1alpha1.ImageWithoutDigestCondition), "False|")
+		},
 		"a pool that lost all its documents keeps its config, and says so with the way out": func(t *testing.T,
 			w *world, _ string,
 		) {

@@ -29,6 +29,19 @@ type Defaults struct {
 	LargeFiles bool
 }
 
+// Check returns why the default images do not decide what nodes run, each with the flag that sets it.
+func (d Defaults) Check() error {
+	var bad []error
+	for _, image := range []struct{ flag, reference string }{
+		{"os-image", d.OSImageURL}, {"extensions-image", d.ExtensionsImage},
+	} {
+		if err := machineconfig.CheckImageFlag(image.reference); err != nil {
+			bad = append(bad, fmt.Errorf("--%s: %w", image.flag, err))
+		}
+	}
+	return errors.Join(bad...)
+}
+
 // Rendered is the config of a pool. Rendered is shared, so callers must not change it.
 type Rendered struct {
 	// Pool is the pool's name.
@@ -75,6 +88,35 @@ func (r Rendered) Layers() []Input {
 		return nil
 	}
 	return r.book.inputs
+}
+
+// ImagesWithoutDigest returns which images of the config have no digest, each with its MachineConfig. They come from
+// MachineConfigs that users created through the API: they stay valid, because the nodes of existing clusters need them.
+func (r Rendered) ImagesWithoutDigest() (texts []string) {
+	system, extensions := r.Name, r.Name
+	for _, in := range r.Layers() {
+		if in.Generated {
+			continue
+		}
+		if in.Config.OSImageURL != "" {
+			system = in.Name
+		}
+		if in.Config.ExtensionsImage != "" {
+			extensions = in.Name
+		}
+	}
+	for _, image := range []struct {
+		from   string
+		config machineconfig.Config
+	}{
+		{system, machineconfig.Config{OSImageURL: r.Config.OSImageURL}},
+		{extensions, machineconfig.Config{ExtensionsImage: r.Config.ExtensionsImage}},
+	} {
+		for _, err := range machineconfig.CheckImages(image.config) {
+			texts = append(texts, "MachineConfig "+image.from+": "+err.Error())
+		}
+	}
+	return texts
 }
 
 // Merge renders a pool: it orders the MachineConfigs, validates each, merges them, validates the result and names it.

@@ -113,6 +113,23 @@ func TestImagesComeFromPeopleThenFromTheCluster(t *testing.T) {
 	}
 }
 
+// TestAnImageOfTheAPIWithoutADigestIsRendered, and named.
+func TestAnImageOfTheAPIWithoutADigestIsRendered(t *testing.T) {
+	os, extensions, generated := mc("10-os", "worker", ""), mc("20-ext", "worker", ""), mc("99-generated", "worker", "")
+	os.Spec.OSImageURL, extensions.Spec.BaseOSExtensionsContainerImage = "quay.io/os:1", "quay.io/ext:1"
+	generated.Annotations = map[string]string{"machineconfiguration.openshift.io/generated-by-controller-version": "x"}
+	generated.Spec.OSImageURL = "quay.io/old:1"
+	got := merged(t, os, extensions, generated).ImagesWithoutDigest()
+	if len(got) != 2 || !strings.HasPrefix(got[0], `MachineConfig 10-os: osImageURL: "quay.io/os:1" names no digest`) ||
+		!strings.HasPrefix(got[1], `MachineConfig 20-ext: baseOSExtensionsContainerImage: "quay.io/ext:1" names`) {
+		t.Errorf("without a digest: %q", got)
+	}
+	os.Spec.OSImageURL += "@sha256:" + strings.Repeat("0", 64)
+	if got := merged(t, os, generated).ImagesWithoutDigest(); len(got) > 0 {
+		t.Errorf("with a digest: %q", got)
+	}
+}
+
 func TestEveryProblemOfEveryMachineConfigAtOnce(t *testing.T) {
 	zen := mc("30", "worker", "")
 	zen.Spec.KernelType = "zen"

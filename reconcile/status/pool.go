@@ -19,7 +19,8 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// RolloutBlocked is the only condition that Bunsen adds to a MachineConfigPool. RolloutBlocked is True while the pool
+// RolloutBlocked is a condition that Bunsen adds to a MachineConfigPool; the other one is
+// v1alpha1.ImageWithoutDigestCondition. RolloutBlocked is True while the pool
 // as a whole should make progress but does not. The reason of the condition RolloutBlocked is a rollout.Cause.
 const RolloutBlocked mcfgv1.MachineConfigPoolConditionType = "RolloutBlocked"
 
@@ -92,9 +93,9 @@ func (f *PoolFacts) count() {
 	}
 }
 
-// Rendered returns the status of a pool after an attempt to render it: the conditions RenderDegraded and Degraded. A
-// nil error is success.
-func Rendered(old mcfgv1.MachineConfigPoolStatus, pool string, err error,
+// Rendered returns the status of a pool after an attempt to render it: the conditions RenderDegraded, Degraded and
+// ImageWithoutDigest. A nil error is success; then images says which images of the config have no digest.
+func Rendered(old mcfgv1.MachineConfigPoolStatus, pool string, images []string, err error,
 	now time.Time,
 ) mcfgv1.MachineConfigPoolStatus {
 	s := *old.DeepCopy()
@@ -105,6 +106,17 @@ func Rendered(old mcfgv1.MachineConfigPoolStatus, pool string, err error,
 	}
 	set := setter(&s, now)
 	set(c)
+	had := slices.ContainsFunc(s.Conditions, func(c mcfgv1.MachineConfigPoolCondition) bool {
+		return c.Type == v1alpha1.ImageWithoutDigestCondition
+	})
+	switch {
+	case err != nil: // The config in force stays, and so does what is known of its images.
+	case len(images) > 0:
+		set(poolCondition(v1alpha1.ImageWithoutDigestCondition, true, v1alpha1.ReasonNoDigest,
+			list(images, "; ", mostMessage)))
+	case had:
+		set(poolCondition(v1alpha1.ImageWithoutDigestCondition, false, "", ""))
+	}
 	set(degraded(s.Conditions))
 	return s
 }

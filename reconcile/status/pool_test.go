@@ -154,7 +154,7 @@ func TestPoolConditions(t *testing.T) {
 
 // TestAPoolThatCannotBeRendered keeps saying so beside what its nodes report, until it can.
 func TestAPoolThatCannotBeRendered(t *testing.T) {
-	bad := status.Rendered(mcfgv1.MachineConfigPoolStatus{}, "worker",
+	bad := status.Rendered(mcfgv1.MachineConfigPoolStatus{}, "worker", nil,
 		errors.New(`merging "10-worker-chrony": two files at /etc/chrony.conf`), noon)
 	bad = status.Pool(bad, facts("v1", node("n0", "v1", "v1", v1alpha1.StateDegraded, "drift")), noon)
 	want := `RenderDegraded=True||Failed to render configuration for pool worker: merging "10-worker-chrony": two files at /etc/chrony.conf
@@ -167,10 +167,31 @@ RolloutBlocked=False||
 	if diff := gocmp.Diff(want, show(bad)); diff != "" {
 		t.Errorf("while it cannot (-want +got):\n%s", diff)
 	}
-	good := status.Pool(status.Rendered(bad, "worker", nil, noon),
+	good := status.Pool(status.Rendered(bad, "worker", nil, nil, noon),
 		facts("v1", node("n0", "v1", "v1", v1alpha1.StateDone)), noon)
 	if got := show(good); !strings.HasPrefix(got, "RenderDegraded=False||\nDegraded=False||\nUpdated=True|") {
 		t.Errorf("once it can:\n%s", got)
+	}
+}
+
+// TestAnImageWithoutADigest is a condition while a config has one, and no failure of the pool.
+func TestAnImageWithoutADigest(t *testing.T) {
+	never := status.Rendered(mcfgv1.MachineConfigPoolStatus{}, "worker", nil, nil, noon)
+	is := status.Rendered(never, "worker", []string{"MachineConfig a: x", "MachineConfig b: y"}, nil, noon)
+	unknown := status.Rendered(is, "worker", nil, errors.New("no"), noon)
+	gone := status.Rendered(unknown, "worker", nil, nil, noon)
+	for says, c := range map[string]struct {
+		status mcfgv1.MachineConfigPoolStatus
+		want   string
+	}{
+		"no config had one":      {never, "RenderDegraded=False||\nDegraded=False||\n"},
+		"two images":             {is, "RenderDegraded=False||\nDegraded=False||\nImageWithoutDigest=True|NoDigest|MachineConfig a: x; MachineConfig b: y\n"},
+		"a later config is none": {unknown, "RenderDegraded=True||Failed to render configuration for pool worker: no\nDegraded=True||Failed to render configuration for pool worker: no\nImageWithoutDigest=True|NoDigest|MachineConfig a: x; MachineConfig b: y\n"},
+		"no image any more":      {gone, "RenderDegraded=False||\nDegraded=False||\nImageWithoutDigest=False||\n"},
+	} {
+		if diff := gocmp.Diff(c.want, show(c.status)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", says, diff)
+		}
 	}
 }
 

@@ -2,11 +2,13 @@ package nodefacts
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 	"strings"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
+	"github.com/bunsen-os/bunsen/api/contentstore"
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/nodetable"
 	"github.com/bunsen-os/bunsen/api/secretref"
@@ -20,7 +22,7 @@ func Problems(d nodetable.Document) []string {
 		return strings.Split(err.Error(), "\n")
 	}
 	var out []string
-	for _, err := range slices.Concat(machineconfig.Validate(config), machineconfig.Check(config)) {
+	for _, err := range slices.Concat(machineconfig.Check(config), machineconfig.CheckImages(config)) {
 		out = append(out, err.Error())
 	}
 	if _, err := secretref.DocumentFiles(config); err != nil {
@@ -46,4 +48,22 @@ func CheckTemplates(spec mcfgv1.MachineConfigSpec) error {
 	}
 	_, err = secretref.Files(config)
 	return err
+}
+
+// CheckImages is machineconfig.CheckImages for a document whose facts have no values yet: it leaves out the images that
+// use a fact. Problems checks them with the facts of each node.
+func CheckImages(c machineconfig.Config) []error {
+	for _, image := range []*string{&c.OSImageURL, &c.ExtensionsImage} {
+		if strings.Contains(*image, contentstore.Fact) {
+			*image = ""
+		}
+	}
+	return machineconfig.CheckImages(c)
+}
+
+// CheckPlainImages returns what is wrong with the images of a document that gets no facts.
+func CheckPlainImages(spec mcfgv1.MachineConfigSpec) error {
+	return errors.Join(machineconfig.CheckImages(machineconfig.Config{
+		OSImageURL: spec.OSImageURL, ExtensionsImage: spec.BaseOSExtensionsContainerImage,
+	})...)
 }

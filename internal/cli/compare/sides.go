@@ -191,7 +191,7 @@ func (u *RenderErrors) Unwrap() []error { return []error{u.Base, u.Head} }
 // out.
 func (c Comparison) Compare(ctx context.Context, base, head string) (review.Comparison, error) {
 	facts, err := factsOf(c.nodes)
-	if err != nil {
+	if err = errors.Join(err, c.defaults.Check()); err != nil {
 		return review.Comparison{}, cli.Invalid(err)
 	}
 	memory := &review.Renderings{Defaults: c.defaults}

@@ -79,11 +79,11 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{RequeueAfter: kube.CacheLag}, nil
 	}
 	if pool.Annotations[v1alpha1.HoldAnnotation] != "" {
-		return finish(ctx, r, facts, hold(ctx, r, facts))
+		return finish(ctx, r, facts, heldImages(facts), hold(ctx, r, facts))
 	}
 	if len(facts.selected) == 0 && pool.Spec.Configuration.Name == "" {
 		// A pool without MachineConfigs is valid and has no config.
-		return reconcile.Result{}, r.report(ctx, facts, nil)
+		return reconcile.Result{}, r.report(ctx, facts, nil, nil)
 	}
 	rendered, newNodes, err := r.decide(facts)
 	if err == nil {
@@ -92,11 +92,11 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err == nil {
 		reportNewNodesOnly(r.Events, facts.pool, newNodes)
 	}
-	return finish(ctx, r, facts, err)
+	return finish(ctx, r, facts, rendered.ImagesWithoutDigest(), err)
 }
 
 // finish reports the result of a render.
-func finish(ctx context.Context, r *Controller, f facts, err error) (reconcile.Result, error) {
+func finish(ctx context.Context, r *Controller, f facts, images []string, err error) (reconcile.Result, error) {
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return reconcile.Result{}, err // A conflict is no failure: another writer was faster.
 	}
@@ -104,7 +104,7 @@ func finish(ctx context.Context, r *Controller, f facts, err error) (reconcile.R
 	if missing := new(missingContentError); errors.As(err, &missing) {
 		result.RequeueAfter = contentInterval
 	}
-	return result, r.report(ctx, f, err)
+	return result, r.report(ctx, f, images, err)
 }
 
 // SetupWithManager renders a pool again after each change that its config depends on.

@@ -58,6 +58,17 @@ func hold(ctx context.Context, r *Controller, f facts) error {
 	return nil
 }
 
+// heldImages returns which images of the held config have no digest.
+func heldImages(f facts) []string {
+	mc, ok := f.byName[f.pool.Annotations[v1alpha1.HoldAnnotation]]
+	if !ok {
+		return nil
+	}
+	return render.Rendered{Name: mc.Name, Config: machineconfig.Config{
+		OSImageURL: mc.Spec.OSImageURL, ExtensionsImage: mc.Spec.BaseOSExtensionsContainerImage,
+	}}.ImagesWithoutDigest()
+}
+
 // heldError is the error for a config at which the pool cannot be held.
 func heldError(f facts, why string) error {
 	return fault.NewStalled(v1alpha1.ReasonInvalidHold,

@@ -13,9 +13,10 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/status"
 )
 
-// report writes RenderDegraded, and returns the error if a retry may help. If the selected MachineConfigs cannot be
-// rendered, report first records the attempt, so that the rollout of the current target continues.
-func (r *Controller) report(ctx context.Context, f facts, failed error) error {
+// report writes RenderDegraded and ImageWithoutDigest, and returns the error if a retry may help. If the selected
+// MachineConfigs cannot be rendered, report first records the attempt, so that the rollout of the current target
+// continues.
+func (r *Controller) report(ctx context.Context, f facts, images []string, failed error) error {
 	live := &mcfgv1.MachineConfigPool{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: f.pool.Name}, live); err != nil {
 		return client.IgnoreNotFound(err)
@@ -30,7 +31,7 @@ func (r *Controller) report(ctx context.Context, f facts, failed error) error {
 		}
 	}
 	before := live.DeepCopy()
-	live.Status = status.Rendered(before.Status, live.Name, failed, r.Now())
+	live.Status = status.Rendered(before.Status, live.Name, images, failed, r.Now())
 	if err := kube.WriteStatus(ctx, r.Client, live, before); err != nil {
 		return fmt.Errorf("writing the status of pool %q: %w", live.Name, err)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // First is the pull spec of the image that a host starts with.
-const First = "registry.example/os:1"
+const First = "registry.example/os@sha256:1111111111111111111111111111111111111111111111111111111111111111"
 
 // stateroot is OSTree's name for the OS.
 const stateroot = "lab"
