@@ -65,7 +65,7 @@ func check(t *testing.T, name string, from, to mcfgv1.MachineConfigSpec) {
 	t.Helper()
 	was, is := configOf(from), configOf(to)
 	counts := len(policy.Compare(was, is)) > 0
-	warned := slices.ContainsFunc(lint.Check(fstest.MapFS{}, is, origin.Map{}), func(f origin.Finding) bool {
+	warned := slices.ContainsFunc(lint.Check(fstest.MapFS{}, is, "", origin.Map{}), func(f origin.Finding) bool {
 		return f.Rule == "ignored-field"
 	})
 	switch {
