@@ -23,6 +23,9 @@ type Transpiler struct {
 	// LargeFiles is true if machines can read files that are too large for a MachineConfig from the content store.
 	// Otherwise such a file is an error. Set it before the first use.
 	LargeFiles bool
+	// ImagesByTag is true if images need no digest, as in a commit from before Bunsen required one. Set it before the
+	// first use.
+	ImagesByTag bool
 
 	mu        sync.Mutex
 	turn      int

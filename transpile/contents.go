@@ -9,6 +9,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/transpile/largefile"
+	"github.com/bunsen-os/bunsen/transpile/nodefacts"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/place"
 )
@@ -43,6 +44,26 @@ func (t *Transpiler) checkLargeFiles(fragments []Fragment, found *origin.Finding
 			}
 			found.Errorf(at, largefile.Rule, "%s has %s and does not fit into a MachineConfig: %v", c.Path,
 				contentstore.SizeText(c.Size), contentstore.ErrNoStore)
+		}
+	}
+}
+
+// RuleImageDigest is the rule of OS images without a digest.
+const RuleImageDigest = "image-digest"
+
+// checkImages refuses images without a digest, because nodes with the same config could run different ones.
+func (t *Transpiler) checkImages(fragments []Fragment, found *origin.Findings) {
+	if t.ImagesByTag {
+		return
+	}
+	for _, f := range fragments {
+		t.checkImages(f.Documents, found)
+		for _, err := range nodefacts.CheckImages(f.MachineConfig.Spec) {
+			at, ok := f.Origin.Find(place.Output(err.Error()))
+			if !ok {
+				at = origin.Pos{File: f.File}
+			}
+			found.Errorf(at, RuleImageDigest, "%v", err)
 		}
 	}
 }

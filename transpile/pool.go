@@ -17,7 +17,6 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/largefile"
 	"github.com/bunsen-os/bunsen/transpile/lint"
 	"github.com/bunsen-os/bunsen/transpile/message"
-	"github.com/bunsen-os/bunsen/transpile/nodefacts"
 	"github.com/bunsen-os/bunsen/transpile/object"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay"
@@ -187,12 +186,6 @@ func (d *translation) check() {
 			rule = "merged-config"
 		}
 		d.Errorf(at, rule, "%s", message.TranslateLine(err.Error()))
-	}
-	if len(found) == 0 { // Otherwise the same reference could have two errors.
-		for _, err := range nodefacts.CheckImages(d.config) {
-			at, _ := d.origin.Find(place.Output(err.Error()))
-			d.Errorf(at, "image-digest", "%v", err)
-		}
 	}
 	if d.HasErrors() {
 		return

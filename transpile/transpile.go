@@ -76,6 +76,7 @@ func fragmentsOf(repo repository, cache *Transpiler, stop *stopper, found *origi
 		func() { checkNodesOnce(out.Fragments, found) },
 		func() { checkPools(repo, out, found) },
 		func() { cache.checkLargeFiles(out.Fragments, found) },
+		func() { cache.checkImages(out.Fragments, found) },
 	} {
 		if stop.isStopped() {
 			return Result{}

@@ -52,18 +52,24 @@ func CheckTemplates(spec mcfgv1.MachineConfigSpec) error {
 
 // CheckImages is machineconfig.CheckImages for a document whose facts have no values yet: it leaves out the images that
 // use a fact. Problems checks them with the facts of each node.
-func CheckImages(c machineconfig.Config) []error {
-	for _, image := range []*string{&c.OSImageURL, &c.ExtensionsImage} {
-		if strings.Contains(*image, contentstore.Fact) {
-			*image = ""
-		}
-	}
-	return machineconfig.CheckImages(c)
+func CheckImages(spec mcfgv1.MachineConfigSpec) []error {
+	return checkImages(spec, func(image string) bool { return !strings.Contains(image, contentstore.Fact) })
 }
 
-// CheckPlainImages returns what is wrong with the images of a document that gets no facts.
+// CheckPlainImages checks the images that CheckImages leaves out, for a document that gets no facts.
 func CheckPlainImages(spec mcfgv1.MachineConfigSpec) error {
-	return errors.Join(machineconfig.CheckImages(machineconfig.Config{
-		OSImageURL: spec.OSImageURL, ExtensionsImage: spec.BaseOSExtensionsContainerImage,
+	return errors.Join(checkImages(spec, func(image string) bool {
+		return strings.Contains(image, contentstore.Fact)
 	})...)
+}
+
+func checkImages(spec mcfgv1.MachineConfigSpec, which func(image string) bool) []error {
+	var c machineconfig.Config
+	if which(spec.OSImageURL) {
+		c.OSImageURL = spec.OSImageURL
+	}
+	if which(spec.BaseOSExtensionsContainerImage) {
+		c.ExtensionsImage = spec.BaseOSExtensionsContainerImage
+	}
+	return machineconfig.CheckImages(c)
 }

@@ -199,7 +199,7 @@ func (c Comparison) Compare(ctx context.Context, base, head string) (review.Comp
 	var from, to side
 	var failed RenderErrors
 	if !c.Running {
-		from, failed.Base = c.read(ctx, memory, base)
+		from, failed.Base = c.readBase(ctx, memory, base)
 	}
 	if to, failed.Head = c.read(ctx, memory, head); failed == (RenderErrors{}) {
 		was, is := review.Render(from.result, &memory.Renderer, memory.Defaults),
@@ -294,6 +294,21 @@ func (c *side) rendered(r review.Rendering) error {
 	return nil
 }
 
+// readBase is read for a base. A base whose only errors are images without a digest is read all the same, so that there
+// is a review of the commit that adds the digests.
+func (c Comparison) readBase(ctx context.Context, memory *review.Renderings, name string) (side, error) {
+	out, err := c.read(ctx, memory, name)
+	if !errors.Is(err, folders.ErrNotValid) || slices.ContainsFunc(out.result.Report, func(e transpile.Entry) bool {
+		return e.Severity == transpile.Fatal && e.Rule != transpile.RuleImageDigest
+	}) {
+		return out, err
+	}
+	memory = &review.Renderings{Defaults: memory.Defaults}
+	memory.AllowLargeFiles(memory.Defaults.LargeFiles)
+	memory.Transpiler.ImagesByTag = true
+	return c.read(ctx, memory, name)
+}
+
 // read transpiles a directory or a revision.
 func (c Comparison) read(ctx context.Context, memory *review.Renderings, name string) (side, error) {
 	tree, done, err := c.At.Open(ctx, name)
@@ -307,7 +322,7 @@ func (c Comparison) read(ctx context.Context, memory *review.Renderings, name st
 	}
 	out := side{Side: review.Side{Name: name, Folder: c.At.Folder()}, result: res, entries: tree.Entries}
 	if err := folders.Checked(out.result, review.Rendering{}); err != nil {
-		return side{}, err
+		return out, err
 	}
 	if out.Commit, err = c.commit(ctx, tree); err != nil {
 		return side{}, err
