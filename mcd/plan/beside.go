@@ -20,7 +20,7 @@ func Beside(observed host.State, name string, old, want desired.State) (Plan, ma
 		k, is := recordOfOriginal(observed, p), observed.Paths[p]
 		_, had := old.Paths[p]
 		// also a file with the same contents, which Target would not store
-		if !had && !k.isKnown() && is.Kind == host.File {
+		if !had && !k.isKnown() && is.Kind == host.File && !isDefault(observed, p, is) {
 			target.Paths[k.origAt] = is
 			for dir := range policy.Parents(k.origAt) {
 				if target.Paths[dir].Kind == host.Absent {

@@ -61,6 +61,32 @@ func TestWhatAnImageKeepsComesBackOnAMachineThatWasBornWithout(t *testing.T) {
 	}
 }
 
+func TestAFileOfTheImageComesBackAsTheImageHasItNow(t *testing.T) {
+	const body = `"storage":{"files":[{"path":"/etc/chrony.conf","overwrite":true,"contents":{"source":"data:,mine"}}]}`
+	const appends = `"storage":{"files":[{"path":"/etc/chrony.conf","append":[{"source":"data:,mine"}]}]}`
+	for sentence, c := range map[string]struct {
+		body, before, image, want string
+	}{
+		"the default of a newer image":            {body, "default 1", "default 2", "file 0644 default 2"},
+		"the default of the same image":           {body, "default 1", "default 1", "file 0644 default 1"},
+		"a file that an administrator had edited": {body, "edited", "default 2", "file 0644 edited"},
+		"a default that a config appends to":      {appends, "default 1", "default 1", "file 0644 default 1"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			m := hosttest.NewMachine()
+			m.Put("/ostree/repo/config", "")
+			m.Put("/usr/etc/chrony.conf", "default 1")
+			m.Put("/etc/chrony.conf", c.before)
+			a, b := ignition(t, "rendered-a", c.body), ignition(t, "rendered-b", files("/etc/app"))
+			bring(t, m, ignition(t, "", ""), a)
+			m.Put("/usr/etc/chrony.conf", c.image)
+			bring(t, m, a, b)
+			has(t, m, "/etc/chrony.conf", c.want)
+			has(t, m, host.OrigDir+"/etc/chrony.conf.mcdorig", "absent")
+		})
+	}
+}
+
 func TestANumberThatAUserHadIsNobodyElses(t *testing.T) {
 	m := hosttest.NewMachine()
 	nothing := ignition(t, "", "")

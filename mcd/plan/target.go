@@ -72,7 +72,7 @@ func (t *target) replacePath(p string, want host.Entry) {
 	_, appended := t.from.Appends[p] // The stored original of the file is still valid.
 	_, appends := t.to.Appends[p]
 	same := is == want && want.Kind != host.Dir && !appended && !appends
-	if ours && !appended || k.isKnown() || same {
+	if ours && !appended || k.isKnown() || same || !appends && isDefault(t.seen, p, was) {
 		return
 	}
 	switch was.Kind {
@@ -139,6 +139,12 @@ func imageEntry(seen host.State, p string) host.Entry {
 		return host.Entry{}
 	}
 	return seen.Paths[imagePath(p)]
+}
+
+// isDefault reports whether an entry is what the image has at the path. The daemon stores no original of it: without the
+// config, the machine shall have what its image of that time has, and not what an earlier image had.
+func isDefault(seen host.State, p string, e host.Entry) bool {
+	return e.Kind != host.Absent && isInImage(seen, p) && imageEntry(seen, p) == e
 }
 
 // isInImage reports whether /usr/etc has the image's entry for the path.
