@@ -141,8 +141,8 @@ func imageEntry(seen host.State, p string) host.Entry {
 	return seen.Paths[imagePath(p)]
 }
 
-// isDefault reports whether an entry is what the image has at the path. The daemon stores no original of it: without the
-// config, the machine shall have what its image of that time has, and not what an earlier image had.
+// isDefault reports whether an entry is what the image has at the path. The daemon stores no original of it: without
+// the config, the machine shall have what its image of that time has, and not what an earlier image had.
 func isDefault(seen host.State, p string, e host.Entry) bool {
 	return e.Kind != host.Absent && isInImage(seen, p) && imageEntry(seen, p) == e
 }
