@@ -35,8 +35,10 @@ import (
 type cluster struct {
 	annotations map[string]string
 	configs     map[string]mcfgv1.MachineConfig
-	drift       drift.Policy // the drift policy of the pool
-	rules       plan.Rules
+	// drift is the drift policy of the pool; driftAway makes it unreachable.
+	drift     drift.Policy
+	driftAway bool
+	rules     plan.Rules
 	// drains: what is asked for is acknowledged at once.
 	drains bool
 	// uncordoned: somebody uncordoned the node after its last drain.
@@ -151,6 +153,9 @@ func (c *cluster) Secrets(_ context.Context, config string) (v1alpha1.NodeSecret
 func (c *cluster) Rules(context.Context) (plan.Rules, error) { return c.rules, c.away() }
 
 func (c *cluster) DriftRules(context.Context, string) (drift.Policy, error) {
+	if c.driftAway {
+		return drift.Policy{}, report.ErrUnreachable
+	}
 	return c.drift, c.away()
 }
 

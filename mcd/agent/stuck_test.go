@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -190,6 +191,24 @@ var trouble = []struct {
 		r.c.add(r.t, "rendered-r", file("/run/app", "hi"))
 		r.m.Blockers["/run/app"] = host.InMemory
 		r.c.desire("rendered-r")
+		r.must(r.settle())
+		if !slices.Contains(r.c.told, "desiredDrain=drain-rendered-r") {
+			r.t.Errorf("it said %q", r.c.told)
+		}
+	}},
+	{"a drift policy that cannot be asked for does not decide about a file in memory", func(r *rig) {
+		r.c.drift.Rules = []drift.Rule{{Pattern: "/run/**", Action: v1alpha1.DriftRepair}}
+		r.c.add(r.t, "rendered-r", file("/run/app", "hi"))
+		r.m.Blockers["/run/app"] = host.InMemory
+		r.c.desire("rendered-r")
+		r.c.driftAway = true
+		if err := r.settle(); !errors.Is(err, report.ErrUnreachable) {
+			r.t.Fatal(err)
+		}
+		if f := r.c.annotations[v1alpha1.FailureAnnotation]; f != "" {
+			r.t.Errorf("it failed: %s", f)
+		}
+		r.c.driftAway = false
 		r.must(r.settle())
 		if !slices.Contains(r.c.told, "desiredDrain=drain-rendered-r") {
 			r.t.Errorf("it said %q", r.c.told)

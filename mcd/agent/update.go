@@ -42,7 +42,11 @@ func (a *Agent) update(ctx context.Context, node report.Node) error {
 	if err := fetchContents(ctx, a, node, t); err != nil {
 		return err
 	}
-	if found := blockers(ctx, a, p, contents); len(found) > 0 {
+	found, err := blockers(ctx, a, p, contents)
+	if err != nil {
+		return err
+	}
+	if len(found) > 0 {
 		a.failed = node.Desired
 		return &updateError{about: t.ConfigText(), problem: &blockedError{found}}
 	}
@@ -63,12 +67,15 @@ func (a *Agent) update(ctx context.Context, node report.Node) error {
 }
 
 // blockers returns what would stop the update half-way, or undo it at its reboot.
-func blockers(ctx context.Context, a *Agent, p plan.Plan, contents map[host.Digest][]byte) []host.Blocker {
+func blockers(ctx context.Context, a *Agent, p plan.Plan, contents map[host.Digest][]byte) ([]host.Blocker, error) {
 	var rules drift.Policy
 	found := p.Counting(apply.Blockers(a.Host, p.Steps, contents))
 	if slices.ContainsFunc(found, func(b host.Blocker) bool { return b.Kind == host.InMemory }) {
-		// The rules that cannot be read do not excuse a path; the scan for drift reports the error.
-		rules, _ = a.Cluster.DriftRules(ctx, v1alpha1.RenderedPool(p.To))
+		var err error
+		rules, err = a.Cluster.DriftRules(ctx, v1alpha1.RenderedPool(p.To))
+		if errors.Is(err, report.ErrUnreachable) {
+			return nil, fmt.Errorf("reading the drift policy: %w", err)
+		} // A rule that cannot be read excuses no path; the scan for drift reports it.
 	}
 	return slices.DeleteFunc(found, func(b host.Blocker) bool {
 		switch b.Kind {
@@ -78,7 +85,7 @@ func blockers(ctx context.Context, a *Agent, p plan.Plan, contents map[host.Dige
 			return rules.ActionFor(b.Path) != v1alpha1.DriftDegrade // The daemon repairs, reports or ignores the loss.
 		}
 		return false
-	})
+	}), nil
 }
 
 // reportWorking reports the start of an update, unless the Node already shows it or the daemon retries the config.

@@ -218,6 +218,7 @@ func (b *tab) expectForeign(origin string) {
 func (b *tab) visit(path string) {
 	b.t.Helper()
 	b.do("opening "+path, chromedp.Navigate(b.origin+path))
+	b.until(`document.readyState === "complete"`) // Navigate can take the late end of the page before for this one's.
 }
 
 // do runs steps.
