@@ -41,6 +41,8 @@ func TestTheFileOfEachSystem(t *testing.T) {
 		"ID=fedora\nVARIANT_ID=coreos\n":       {keyReader, fragmentKeys, plainKeys},
 		"ID=rhcos\nVERSION_ID=\"4.18\"\n":      {keyReader, fragmentKeys, plainKeys},
 		"ID=scos\n":                            {keyReader, fragmentKeys, plainKeys},
+		"ID=\"rhel\"\nVARIANT_ID=coreos\n":     {keyReader, fragmentKeys, plainKeys},
+		"ID=centos\nVARIANT_ID=coreos\n":       {keyReader, fragmentKeys, plainKeys},
 		"ID=flatcar\n":                         {"/usr/bin/update-ssh-keys", fragmentKeys, plainKeys},
 		"ID=\"opensuse-microos\"\n":            {keyReader, plainKeys, plainKeys},
 		"ID=sl-micro\n":                        {keyReader, plainKeys, plainKeys},

@@ -92,10 +92,8 @@ func IsOptional(unit string) bool { return unit == "crio.service" }
 type OS struct {
 	// Name is the name of the operating system.
 	Name string
-	// IDs are the values of ID in the system's os-release(5).
-	IDs []string
-	// Variant is the value of VARIANT_ID; empty: any variant.
-	Variant string
+	// Releases are what the system's os-release(5) has. RHEL CoreOS has the ID of RHEL since OpenShift 4.19.
+	Releases []Release
 	// BinaryPath is a path at which the daemon's binary can be: the file system of this path is writable, and SELinux
 	// allows systemd to execute the binary.
 	BinaryPath string
@@ -114,6 +112,14 @@ type OS struct {
 	// Updater are the units of the system's own updater. A config that sets the OS image must mask these units, or
 	// coordinate them with the daemon.
 	Updater []string
+}
+
+// Release is a pair of values in os-release(5).
+type Release struct {
+	// ID is the value of ID.
+	ID string
+	// Variant is the value of VARIANT_ID; empty: any variant.
+	Variant string
 }
 
 // TrustStore is how an operating system gets certificates of its administrator.
@@ -174,22 +180,24 @@ var (
 const updateCertificates = "update-ca-certificates"
 
 var systems = []OS{
-	{Name: "Fedora CoreOS", TrustStore: updateCATrust, IDs: []string{"fedora"}, Variant: "coreos", BinaryPath: usrLocal, KeysReader: sshKeyDir, KernelArguments: Tool{"rpm-ostree", RPMOSTree}, Updater: []string{zincati}},
-	{Name: "RHEL CoreOS, CentOS Stream CoreOS", TrustStore: updateCATrust, IDs: []string{"rhcos", "scos"}, BinaryPath: usrLocal, KeysReader: sshKeyDir, KernelArguments: Tool{"rpm-ostree", RPMOSTree}},
-	{Name: "Flatcar", TrustStore: flatcarTrust, IDs: []string{"flatcar"}, BinaryPath: opt, KeysReader: updateSSHKeys, MergesKeys: true, KernelArguments: Tool{"/oem/grub.cfg", OEMGrub}, RebootRequired: "/run/reboot-required", Updater: []string{"update-engine.service", "locksmithd.service"}},
-	{Name: "openSUSE MicroOS, SLE Micro", TrustStore: suseTrust, IDs: []string{"opensuse-microos", "sle-micro", "sl-micro"}, BinaryPath: usrLocal, KernelArguments: Tool{Name: "transactional-update"}, RebootRequired: "/run/reboot-needed", Updater: []string{"transactional-update.timer", "rebootmgr.service"}},
-	{Name: "Debian, Ubuntu", TrustStore: debianTrust, IDs: []string{"debian", "ubuntu"}, BinaryPath: usrLocal, KernelArguments: Tool{"update-grub", UpdateGrub}, RebootRequired: "/run/reboot-required", Updater: []string{"unattended-upgrades.service", "apt-daily-upgrade.timer"}},
-	{Name: "RHEL, Fedora, CentOS Stream", TrustStore: updateCATrust, IDs: []string{"rhel", "fedora", "centos", "rocky", "almalinux"}, BinaryPath: usrLocal, KernelArguments: Tool{Name: "grubby"}, Updater: []string{"dnf-automatic.timer"}},
+	{Name: "Fedora CoreOS", TrustStore: updateCATrust, Releases: []Release{{"fedora", "coreos"}}, BinaryPath: usrLocal, KeysReader: sshKeyDir, KernelArguments: Tool{"rpm-ostree", RPMOSTree}, Updater: []string{zincati}},
+	{Name: "RHEL CoreOS, CentOS Stream CoreOS", TrustStore: updateCATrust, Releases: []Release{{ID: "rhcos"}, {ID: "scos"}, {"rhel", "coreos"}, {"centos", "coreos"}}, BinaryPath: usrLocal, KeysReader: sshKeyDir, KernelArguments: Tool{"rpm-ostree", RPMOSTree}},
+	{Name: "Flatcar", TrustStore: flatcarTrust, Releases: []Release{{ID: "flatcar"}}, BinaryPath: opt, KeysReader: updateSSHKeys, MergesKeys: true, KernelArguments: Tool{"/oem/grub.cfg", OEMGrub}, RebootRequired: "/run/reboot-required", Updater: []string{"update-engine.service", "locksmithd.service"}},
+	{Name: "openSUSE MicroOS, SLE Micro", TrustStore: suseTrust, Releases: []Release{{ID: "opensuse-microos"}, {ID: "sle-micro"}, {ID: "sl-micro"}}, BinaryPath: usrLocal, KernelArguments: Tool{Name: "transactional-update"}, RebootRequired: "/run/reboot-needed", Updater: []string{"transactional-update.timer", "rebootmgr.service"}},
+	{Name: "Debian, Ubuntu", TrustStore: debianTrust, Releases: []Release{{ID: "debian"}, {ID: "ubuntu"}}, BinaryPath: usrLocal, KernelArguments: Tool{"update-grub", UpdateGrub}, RebootRequired: "/run/reboot-required", Updater: []string{"unattended-upgrades.service", "apt-daily-upgrade.timer"}},
+	{Name: "RHEL, Fedora, CentOS Stream", TrustStore: updateCATrust, Releases: []Release{{ID: "rhel"}, {ID: "fedora"}, {ID: "centos"}, {ID: "rocky"}, {ID: "almalinux"}}, BinaryPath: usrLocal, KernelArguments: Tool{Name: "grubby"}, Updater: []string{"dnf-automatic.timer"}},
 }
 
-// Systems returns the operating systems. A system with a variant comes before the same system without a variant.
+// Systems returns the operating systems. The release with a variant comes before the same one without a variant.
 func Systems() []OS { return slices.Clone(systems) }
 
 // SystemOf returns the operating system with the given ID and VARIANT_ID of os-release(5), and whether the table has
 // it.
 func SystemOf(id, variant string) (OS, bool) {
 	for _, s := range systems {
-		if slices.Contains(s.IDs, id) && (s.Variant == "" || s.Variant == variant) {
+		if slices.ContainsFunc(s.Releases, func(r Release) bool {
+			return r.ID == id && (r.Variant == "" || r.Variant == variant)
+		}) {
 			return s, true
 		}
 	}

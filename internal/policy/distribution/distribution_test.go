@@ -96,3 +96,25 @@ func TestTheRowOfAMachine(t *testing.T) {
 		}
 	}
 }
+
+// TestEachReleaseHasItsSystem: a release with a variant is not that of the same system without it.
+func TestEachReleaseHasItsSystem(t *testing.T) {
+	for release, want := range map[[2]string]string{
+		{"fedora", "coreos"}:  "Fedora CoreOS",
+		{"fedora", "server"}:  "RHEL, Fedora, CentOS Stream",
+		{"rhcos", "coreos"}:   "RHEL CoreOS, CentOS Stream CoreOS",
+		{"scos", ""}:          "RHEL CoreOS, CentOS Stream CoreOS",
+		{"rhel", "coreos"}:    "RHEL CoreOS, CentOS Stream CoreOS", // since OpenShift 4.19
+		{"centos", "coreos"}:  "RHEL CoreOS, CentOS Stream CoreOS",
+		{"rhel", ""}:          "RHEL, Fedora, CentOS Stream",
+		{"centos", "stream"}:  "RHEL, Fedora, CentOS Stream",
+		{"debian", "coreos"}:  "Debian, Ubuntu",
+		{"sl-micro", "micro"}: "openSUSE MicroOS, SLE Micro",
+		{"arch", ""}:          "",
+	} {
+		system, known := distribution.SystemOf(release[0], release[1])
+		if system.Name != want || known != (want != "") {
+			t.Errorf("%q: %q, want %q", release, system.Name, want)
+		}
+	}
+}
