@@ -72,6 +72,9 @@ const (
 	// CordonedAnnotation on a Node means that Bunsen cordoned it, so that Bunsen never removes an administrator's own
 	// cordon. The value is the rendered config of the update.
 	CordonedAnnotation = "bunsen.dev/cordoned-for"
+	// ScaleDownAnnotation on a Node names those of ScaleDownAnnotations that Bunsen set with its cordon, separated by
+	// blanks. Writer: the controller.
+	ScaleDownAnnotation = "bunsen.dev/scale-down-disabled"
 	// DrainStartedAnnotation on a Node is when the running drain began, RFC 3339 in UTC.
 	DrainStartedAnnotation = "bunsen.dev/drain-started"
 	// DrainStatusAnnotation on a Node is what a drain waits for, in one line.

@@ -64,6 +64,7 @@ func NodeAnnotations() []NodeAnnotation {
 		{Key: CustomPoolLabelsAppliedAnnotation, Writer: ControllerWriter},
 		{Key: AttestedPoolAnnotation, Writer: ControllerWriter},
 		{Key: CordonedAnnotation, Writer: ControllerWriter},
+		{Key: ScaleDownAnnotation, Writer: ControllerWriter},
 		{Key: DrainStartedAnnotation, Writer: ControllerWriter},
 		{Key: DrainStatusAnnotation, Writer: ControllerWriter},
 		{Key: DrainReportAnnotation, Writer: ControllerWriter},
@@ -75,4 +76,10 @@ func NodeAnnotations() []NodeAnnotation {
 
 		{Key: RetryAnnotation, Writer: AdministratorWriter},
 	}
+}
+
+// ScaleDownAnnotations returns the annotations with which cluster-autoscaler and Karpenter leave a Node alone. They are
+// not Bunsen's, but the controller sets them to "true" while a node has its cordon.
+func ScaleDownAnnotations() []string {
+	return []string{"cluster-autoscaler.kubernetes.io/scale-down-disabled", "karpenter.sh/do-not-disrupt"}
 }

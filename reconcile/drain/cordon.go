@@ -1,5 +1,14 @@
 package drain
 
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
 // Cordoned says whether a node is cordoned, and whether Bunsen cordoned it.
 type Cordoned struct {
 	// Unschedulable is true on a cordoned node.
@@ -46,3 +55,32 @@ func Tidy(c Cordoned) Change {
 }
 
 func change(from, to Cordoned) Change { return Change{Needed: from != to, To: to} }
+
+// Set writes a cordon to a node. While Bunsen's cordon is there, autoscalers do not remove the node: it is empty on
+// purpose, or it boots. Set leaves an annotation alone that somebody else set or removed.
+func (c Cordoned) Set(n *corev1.Node) {
+	if n.Annotations == nil {
+		n.Annotations = map[string]string{}
+	}
+	a, own := n.Annotations, v1alpha1.ScaleDownAnnotations()
+	n.Spec.Unschedulable = c.Unschedulable
+	marked, wasMarked := a[v1alpha1.ScaleDownAnnotation]
+	switch {
+	case c.For == "":
+		for _, key := range strings.Fields(marked) {
+			if slices.Contains(own, key) && a[key] == "true" {
+				delete(a, key)
+			}
+		}
+		delete(a, v1alpha1.CordonedAnnotation)
+		delete(a, v1alpha1.ScaleDownAnnotation)
+		return
+	case !wasMarked:
+		own = slices.DeleteFunc(own, func(key string) bool { _, set := a[key]; return set })
+		for _, key := range own {
+			a[key] = "true"
+		}
+		a[v1alpha1.ScaleDownAnnotation] = strings.Join(own, " ")
+	}
+	a[v1alpha1.CordonedAnnotation] = c.For
+}

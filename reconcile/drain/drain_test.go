@@ -285,6 +285,78 @@ func TestCordons(t *testing.T) {
 	}
 }
 
+// TestAutoscalersLeaveACordonedNode: they would remove the node that is empty for its update. What others say stays.
+func TestAutoscalersLeaveACordonedNode(t *testing.T) {
+	const (
+		theirs, karpenter = "cluster-autoscaler.kubernetes.io/scale-down-disabled", "karpenter.sh/do-not-disrupt"
+		both              = theirs + " " + karpenter
+	)
+	ours := drain.Cordoned{Unschedulable: true, For: "v1"}
+	type words map[string]string
+	cordoned := func(is words) words { is[v1alpha1.CordonedAnnotation] = "v1"; return is }
+	for sentence, tc := range map[string]struct {
+		was  words
+		set  drain.Cordoned
+		want words
+	}{
+		"our cordon protects the node": {
+			words{"else": "1"},
+			ours,
+			cordoned(words{"else": "1", theirs: "true", karpenter: "true", v1alpha1.ScaleDownAnnotation: both}),
+		},
+		"the end of our cordon ends it": {
+			cordoned(words{"else": "1", theirs: "true", karpenter: "true", v1alpha1.ScaleDownAnnotation: both}),
+			drain.Cordoned{},
+			words{"else": "1"},
+		},
+		"what an administrator set is not ours": {
+			words{theirs: "false"},
+			ours,
+			cordoned(words{theirs: "false", karpenter: "true", v1alpha1.ScaleDownAnnotation: karpenter}),
+		},
+		"so it stays": {
+			cordoned(words{theirs: "true", karpenter: "true", v1alpha1.ScaleDownAnnotation: karpenter}),
+			drain.Cordoned{},
+			words{theirs: "true"},
+		},
+		"all of it is an administrator's": {
+			words{theirs: "true", karpenter: "true"},
+			ours,
+			cordoned(words{theirs: "true", karpenter: "true", v1alpha1.ScaleDownAnnotation: ""}),
+		},
+		"what was removed during the update stays removed": {
+			cordoned(words{theirs: "true", v1alpha1.ScaleDownAnnotation: both}), ours,
+			cordoned(words{theirs: "true", v1alpha1.ScaleDownAnnotation: both}),
+		},
+		"what was changed during the update stays": {
+			cordoned(words{theirs: "false", v1alpha1.ScaleDownAnnotation: both}),
+			drain.Cordoned{},
+			words{theirs: "false"},
+		},
+		"a mark names only annotations of autoscalers": {
+			cordoned(words{"else": "true", v1alpha1.ScaleDownAnnotation: "else " + v1alpha1.StateAnnotation}),
+			drain.Cordoned{},
+			words{"else": "true"},
+		},
+		"an administrator's cordon protects nothing": {
+			words{}, drain.Cordoned{Unschedulable: true}, words{},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: tc.was}}
+			tc.set.Set(n)
+			if diff := gocmp.Diff(map[string]string(tc.want), n.Annotations); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			again := n.DeepCopy()
+			tc.set.Set(again)
+			if diff := gocmp.Diff(n, again); diff != "" {
+				t.Errorf("a second write differs:\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestAcknowledge says when a request counts as done.
 func TestAcknowledge(t *testing.T) {
 	ask := func(verb string) drain.Request { return drain.Request{Verb: verb, Config: "v1"} }

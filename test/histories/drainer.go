@@ -150,11 +150,7 @@ func (w drains) evict(pod *corev1.Pod) drain.Answer {
 func (w drains) change(read *corev1.Node, c drain.Change, annotate func(drain.Cordoned, map[string]string)) {
 	was := w.api.nodes[read.Name]
 	changed, err := w.api.patchNode(read, func(n *corev1.Node) {
-		n.Spec.Unschedulable = c.To.Unschedulable
-		delete(n.Annotations, v1alpha1.CordonedAnnotation)
-		if c.To.For != "" {
-			n.Annotations[v1alpha1.CordonedAnnotation] = c.To.For
-		}
+		c.To.Set(n)
 		annotate(c.To, n.Annotations)
 	})
 	if err != nil {

@@ -34,7 +34,7 @@ func TestThePoliciesHaveTheTableOfAnnotations(t *testing.T) {
 		for _, name := range variables {
 			_, text, _ := strings.Cut(string(raw), "- name: "+name+"\n")
 			text, _, _ = strings.Cut(text, "\n    - name:")
-			for _, m := range regexp.MustCompile(`'([a-z.]+/[A-Za-z-]+)'(: '(.*)')?`).FindAllStringSubmatch(text, -1) {
+			for _, m := range regexp.MustCompile(`'([a-z.-]+/[A-Za-z-]+)'(: '(.*)')?`).FindAllStringSubmatch(text, -1) {
 				is[name] = append(is[name], m[1])
 				if m[2] != "" {
 					forms[m[1]] = m[3]
@@ -44,7 +44,7 @@ func TestThePoliciesHaveTheTableOfAnnotations(t *testing.T) {
 			is[name] = slices.Compact(is[name])
 		}
 	}
-	want, shapes := map[string][]string{}, map[string]string{}
+	want, shapes := map[string][]string{"foreignAnnotations": v1alpha1.ScaleDownAnnotations()}, map[string]string{}
 	for _, a := range v1alpha1.NodeAnnotations() {
 		add := func(name string, has bool) {
 			if has {

@@ -287,15 +287,7 @@ func (r *Controller) write(ctx context.Context, n *corev1.Node, change drain.Cha
 	annotate func(drain.Cordoned, map[string]string),
 ) error {
 	before := n.DeepCopy()
-	if n.Annotations == nil {
-		n.Annotations = map[string]string{}
-	}
-	n.Spec.Unschedulable = change.To.Unschedulable
-	if change.To.For == "" {
-		delete(n.Annotations, v1alpha1.CordonedAnnotation)
-	} else {
-		n.Annotations[v1alpha1.CordonedAnnotation] = change.To.For
-	}
+	change.To.Set(n)
 	if annotate != nil {
 		annotate(change.To, n.Annotations)
 	}
