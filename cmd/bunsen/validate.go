@@ -58,6 +58,7 @@ Exit codes: 0 valid, 2 invalid.`,
 			checked.Report = append(checked.Report, encryption.Check(tree.FS, res, encryption.Owner{
 				Ignored: folders.Ignores(dir), Marks: rendering.SecretPaths(),
 			})...)
+			checked.Report = append(checked.Report, folders.CheckFormat(dir)...)
 			text, err := annotate.Findings{
 				Directory: filepath.ToSlash(folders.BelowTop(dir)), Version: version, Entries: checked.Report,
 				Pools: rendersTo(checked.Rendering),

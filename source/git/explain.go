@@ -62,7 +62,7 @@ var causes = []cause{
 		is(errPlanted), fault.NewStalled, v1alpha1.ReasonUnreachable, "",
 	},
 	{
-		is(errObjectFormat, errRefStorage, errExtension), fault.NewStalled, v1alpha1.ReasonInvalidTree, "",
+		is(ErrObjectFormat, errRefStorage, errExtension), fault.NewStalled, v1alpha1.ReasonInvalidTree, "",
 	},
 	{
 		isUnknownHost, fault.NewStalled, v1alpha1.ReasonAuthentication,
@@ -139,7 +139,7 @@ var causes = []cause{
 	{
 		says("objectformat", "object-format=sha256", "no space after hash"), fault.NewStalled,
 		v1alpha1.ReasonInvalidTree,
-		"the repository uses SHA-256 object names, which are not supported: convert it to SHA-1",
+		"the repository " + ErrObjectFormat.Error(),
 	},
 	{
 		says("connection refused"), fault.NewRetry, v1alpha1.ReasonUnreachable,

@@ -71,10 +71,13 @@ func newLocalStorage(l Location) (localStorage, error) {
 	return localStorage{store, c, l}, nil
 }
 
-// The formats of repositories that Bunsen does not read.
+// ErrObjectFormat means that a repository has SHA-256 object names.
+var ErrObjectFormat = errors.New("has SHA-256 object names, which are not supported: convert it to SHA-1 with `git " +
+	"init DIR && git fast-export --all | git -C DIR fast-import`")
+
+// The other formats of repositories that Bunsen does not read.
 var (
-	errObjectFormat = errors.New("has SHA-256 object names, which are not supported: convert it to SHA-1")
-	errRefStorage   = errors.New("has its refs in a format that is not supported, such as reftable: convert it " +
+	errRefStorage = errors.New("has its refs in a format that is not supported, such as reftable: convert it " +
 		"with `git" +
 		" refs migrate --ref-format=files`")
 	errExtension = errors.New("needs an extension of git that is not supported")
@@ -93,7 +96,7 @@ func checkFormat(c *config.Config) error {
 	for _, o := range c.Raw.Section("extensions").Options {
 		switch name, value := strings.ToLower(o.Key), strings.ToLower(o.Value); {
 		case name == "objectformat" && value != "sha1":
-			return errObjectFormat
+			return ErrObjectFormat
 		case name == "refstorage" && value != "files":
 			return errRefStorage
 		case name == "objectformat", name == "refstorage", slices.Contains(readableExtensions, name):

@@ -275,7 +275,7 @@ func trackedBy(dir, from string) (workTree string, err error) {
 // tracks reports whether the index or the checked-out commit has files below a folder.
 func (l Location) tracks(folder string) (bool, error) {
 	repo, openErr := l.Open() // A repository whose refs have another format has an index of the known one.
-	if errors.Is(openErr, errObjectFormat) {
+	if errors.Is(openErr, ErrObjectFormat) {
 		return false, openErr
 	}
 	entries, err := l.index()

@@ -2,6 +2,7 @@ package folders
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -13,6 +14,7 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/store"
+	"github.com/bunsen-os/bunsen/transpile"
 )
 
 // Repository is the directory or repository from which diff, comment and explain read.
@@ -97,6 +99,23 @@ func tempDir() (dir string, done func(), err error) {
 		return "", func() {}, fmt.Errorf("making a directory for files: %w", err)
 	}
 	return dir, func() { _ = os.RemoveAll(dir) }, nil // A remaining temporary directory does no harm.
+}
+
+// CheckFormat returns a warning if the directory is in a repository that Bunsen cannot fetch, although its files are
+// valid.
+func CheckFormat(dir string) []transpile.Entry {
+	at, err := git.FindAround(dir)
+	if err == nil && at.GitDir != "" {
+		_, err = at.Open()
+	}
+	if !errors.Is(err, git.ErrObjectFormat) {
+		return nil // What one reads here matters only to commands that read revisions, and they report it.
+	}
+	return []transpile.Entry{{
+		Severity: transpile.Warning, Rule: "repository-format",
+		Message: "no GitSource can fetch this repository: it " + git.ErrObjectFormat.Error() + ", or publish the " +
+			"files with `bunsen push`",
+	}}
 }
 
 // BelowTop returns the path of a directory from the top of its git work tree, so that a revision is read at the same
