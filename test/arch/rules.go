@@ -26,6 +26,7 @@ var Rules = []Rule{
 	{"init", nothingRunsBeforeMain},                 // what runs before main?
 	{"decides", policyAloneDecides},                 // who decides what a node does?
 	{"facts", factsAreNoProse},                      // by what does a program decide?
+	{"reboot", oneFunctionReboots},                  // who may reboot a node?
 	{"host-path", hostPathsAreOpenedInOnePlace},     // how does the daemon open a file of its machine?
 	{"listing", commitsAreListedOnce},               // what does a commit consist of?
 	{"hidden-text", hiddenTextIsDefinedOnce},        // which characters may not be shown as they are?
