@@ -90,6 +90,17 @@ var merged = map[string]string{
 	"/bin": "/usr/bin", "/sbin": "/usr/sbin", "/lib": "/usr/lib", "/lib32": "/usr/lib32", "/lib64": "/usr/lib64",
 }
 
+// Merged returns the path without the links at the root that every system with a merged /usr has: /usr/lib/x for
+// /lib/x.
+func Merged(file string) string {
+	if top, rest, below := strings.Cut(strings.TrimPrefix(file, "/"), "/"); below {
+		if to, link := merged["/"+top]; link {
+			return to + "/" + rest
+		}
+	}
+	return file
+}
+
 // ofRoot are the directories in the root of a system that OSTree deploys. Nobody can add another one, because the root
 // has the attribute "immutable".
 var ofRoot = []string{
@@ -108,11 +119,7 @@ func PlaceOf(file, system string) Place {
 		}
 	}
 	if system != "" {
-		for link, to := range merged {
-			if strings.HasPrefix(file, link+"/") {
-				file = to + strings.TrimPrefix(file, link)
-			}
-		}
+		file = Merged(file)
 	}
 	var found Place
 	for _, p := range places {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/nodepath"
 	"github.com/bunsen-os/bunsen/internal/policy/registries"
 )
 
@@ -17,10 +18,15 @@ func Decide(from, to machineconfig.Config, p Policy) Decision {
 	from, to = machineconfig.Flattened(from), machineconfig.Flattened(to)
 	var d Decision
 	var all []Action
-	for _, c := range Compare(from, to) {
+	changes := Compare(from, to)
+	other := respelled(changes, from, to)
+	for _, c := range changes {
 		cost := costOf(c, p)
 		if isForNewNodes(c, from, to) {
 			cost = Costed{Change: c, Actions: none(), Why: "only new nodes get it", Effect: EffectNewNodes}
+		}
+		if spelled, ok := other[c]; ok {
+			cost = Costed{Change: c, Actions: none(), Why: "the same place as " + spelled, Effect: EffectSamePlace}
 		}
 		drain := false
 		if slices.ContainsFunc(cost.Actions, func(a Action) bool { return a.Type == ActionSpecial }) {
@@ -53,6 +59,48 @@ func (d Decision) Rebooting() Decision {
 
 // EffectNewNodes is the effect of a change that only new nodes get.
 const EffectNewNodes = "existing nodes keep what they have"
+
+// EffectSamePlace is the effect of a path that a config spells in another way, through a link of the system.
+const EffectSamePlace = "nodes keep it as it is"
+
+// respelled returns the changes of paths that name the same place in both configs, each with its path in the other
+// config: /lib/x and /usr/lib/x are one file on all systems of the table. Both configs want the same there.
+func respelled(changes Changes, from, to machineconfig.Config) map[Change]string {
+	type place struct {
+		kind ChangeKind
+		at   string
+	}
+	removed, other := map[place]Change{}, map[Change]string{}
+	for _, c := range changes {
+		if c.Verb == Removed {
+			removed[place{c.Kind, nodepath.Merged(c.Name)}] = c
+		}
+	}
+	if len(removed) == 0 {
+		return nil
+	}
+	a, b := from.Ignition.Storage, to.Ignition.Storage
+	files, newFiles := byKey(a.Files), byKey(b.Files)
+	dirs, newDirs := byKey(a.Directories), byKey(b.Directories)
+	links, newLinks := byKey(a.Links), byKey(b.Links)
+	for _, c := range changes {
+		was, found := removed[place{c.Kind, nodepath.Merged(c.Name)}]
+		same := false
+		switch {
+		case !found || c.Verb != Added:
+		case c.Kind == KindFile:
+			same = sameFile(files[was.Name], newFiles[c.Name])
+		case c.Kind == KindDirectory:
+			same = sameDirectory(dirs[was.Name], newDirs[c.Name])
+		case c.Kind == KindLink:
+			same = sameLink(links[was.Name], newLinks[c.Name])
+		}
+		if same {
+			other[was], other[c] = c.Name, was.Name
+		}
+	}
+	return other
+}
 
 // effectOf describes the effect on an account that leaves the config; "" for other changes.
 func effectOf(c Change, from, to machineconfig.Config) string {

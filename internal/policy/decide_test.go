@@ -92,6 +92,20 @@ func TestDecide(t *testing.T) {
 			`"storage":{"files":[{"path":"/etc/x","contents":{"source":"data:,hello"}}]}`,
 			`"storage":{"files":[{"path":"/etc/x","mode":420,"user":{"name":"root"},"overwrite":true,"contents":{"source":"data:;base64,aGVsbG8="}}]}`, "None; none",
 		},
+		"another spelling of the same place is no change": {files("/lib/x a"), files("/usr/lib/x a"), "None; none"},
+		"nor is the way back":                             {files("/usr/bin/x a"), files("/bin/x a"), "None; none"},
+		"but with other contents it is":                   {files("/lib/x a"), files("/usr/lib/x b"), "Reboot; reboot; drain"},
+		"and elsewhere it is another file":                {files("/lib/x a"), files("/usr/lib64/x a"), "Reboot; reboot; drain"},
+		"a second file at one place costs what it costs":  {files("/lib/x a"), files("/lib/x a", "/usr/lib/x a"), "Reboot; reboot; drain"},
+		"a respelled directory and link cost nothing": {
+			`"storage":{"directories":[{"path":"/lib/d"}],"links":[{"path":"/lib/l","target":"/etc/l"}]}`,
+			`"storage":{"directories":[{"path":"/usr/lib/d"}],"links":[{"path":"/usr/lib/l","target":"/etc/l"}]}`,
+			"None; none",
+		},
+		"a link with another target is a change": {
+			`"storage":{"links":[{"path":"/lib/l","target":"/etc/l"}]}`,
+			`"storage":{"links":[{"path":"/usr/lib/l","target":"/etc/m"}]}`, "Reboot; reboot; drain",
+		},
 		"an owner is a change": {files("/etc/x"), `"storage":{"files":[{"path":"/etc/x","user":{"id":5},"contents":{"source":"data:,"}}]}`, "Reboot; reboot; drain"},
 	} {
 		t.Run(sentence, func(t *testing.T) {

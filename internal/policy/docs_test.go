@@ -56,7 +56,9 @@ and unit what that costs. It has the rules below. Your rules are in ` + "`Machin
 - If any part of an update reboots, the daemon only reboots. Otherwise it runs each action, in the
   order of the changes and of each rule's list, with repetitions. If an action is a drain, it comes
   first.
-- A file with the same bytes, mode and owner costs nothing, in any encoding.
+- A file with the same bytes, mode and owner costs nothing, in any encoding. Another spelling of its path
+  costs nothing either, if it leads through a link that systems with a merged /usr have: ` + "`/lib/x`" + `
+  is ` + "`/usr/lib/x`" + `.
 - Directories and links follow the rules of their path, as files do. Users and groups have one rule,
   ` + "`sshkey`" + `.
 
