@@ -256,7 +256,7 @@ test-ostree: setup ## Each step of a deployment on a real OSTree host, with powe
 # The tests of clusters are never cached: the test cache does not know the programs that run in their hosts.
 CLUSTER = BUNSEN_LAB=1 $(ENVTEST) $(GOTEST) -count=1 -v -timeout 30m ./test/lab/cluster
 
-test-install: setup build $(ASSETS) $(KUBELET) ## Our images on three real kubelets in systemd-nspawn: install, roll out with drains and reboots, uninstall (root)
+test-install: setup build $(ASSETS) $(KUBELET) ## Our images on three real kubelets in systemd-nspawn: install, roll out with drains and reboots, random lives, uninstall (root)
 	$(call say,test-install: our images on real kubelets)
 	@$(CLUSTER) -run '^TestInstall$$'
 
@@ -333,7 +333,7 @@ e2e: setup build $(ASSETS) $(HOLLOW) ## The stories alone, in full
 	@$(ENVTEST) $(STORIES) -count=1 -v ./test/e2e/...
 
 # What make test plays a sample of.
-soak: setup build $(ASSETS) ## Random histories, forecasts and repositories in the thousands, and the tests of the benchmarks: half an hour
+soak: setup build $(ASSETS) $(if $(ROOT),$(KUBELET)) ## Random histories, forecasts and repositories in the thousands, the tests of the benchmarks, and as root random lives of machines: an hour
 	$(call say,soak: long samples)
 	@$(ENVTEST) $(GOTEST) -count=1 ./test/histories -histories=10000
 	@$(ENVTEST) $(GOTEST) -count=1 ./test/revisions -histories=10000
@@ -345,6 +345,7 @@ soak: setup build $(ASSETS) ## Random histories, forecasts and repositories in t
 	@$(ENVTEST) $(GOTEST) -count=1 ./reconcile/controller -run TestAControllerWhoseWrites -lost-writes 0
 	@$(ENVTEST) $(GOTEST) -count=1 ./bench/... | grep --line-buffered -v 'no test files'
 	@$(if $(ROOT),BUNSEN_LAB=1 $(ENVTEST) $(GOTEST) -count=1 -v -timeout 60m ./test/lab/reboots -reboots 100,printf '==> the 100 updates of a real host: NOT RUN. They need root\n')
+	@$(if $(ROOT),$(subst 30m,90m,$(CLUSTER)) -run '^TestLives$$' -lives 150,printf '==> the 150 lives of real nodes: NOT RUN. They need root\n')
 
 # BASE is the commit with which the work tree is compared.
 BASE ?= $(shell [ -n "$$(git status --porcelain 2>/dev/null)" ] && echo HEAD || echo HEAD~1)
