@@ -106,7 +106,7 @@ const killedVariable = "BUNSEN_LAB_KILLED"
 func TestWhatAKilledRunLeftIsSwept(t *testing.T) {
 	lab.Need(t)
 	if os.Getenv(killedVariable) == "1" {
-		h := lab.Start(t, lab.Options{Name: "killed", Network: lab.NewNetwork(t)})
+		h := lab.Start(t, lab.Options{Name: "killed", Network: lab.NewNetwork(t), Containers: true})
 		fmt.Printf("leader %d\n", h.Leader())
 		select {}
 	}

@@ -110,6 +110,14 @@ func undo(dir string) error {
 		}
 		file.Close() //nolint:errcheck,gosec // it was only read
 	}
+	// The processes that a killed run left keep its cgroups of version 1, which were made last.
+	for _, line := range lines {
+		if cgroup, is := strings.CutPrefix(line, "cgroup "); is {
+			if err := killAll(cgroup); err != nil {
+				return fmt.Errorf("ending the processes of %s: %w", cgroup, err)
+			}
+		}
+	}
 	for _, line := range slices.Backward(lines) {
 		kind, what, _ := strings.Cut(line, " ")
 		if err := take[kind](what); err != nil {
