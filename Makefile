@@ -333,7 +333,7 @@ e2e: setup build $(ASSETS) $(HOLLOW) ## The stories alone, in full
 	@$(ENVTEST) $(STORIES) -count=1 -v ./test/e2e/...
 
 # What make test plays a sample of.
-soak: setup build $(ASSETS) $(if $(ROOT),$(KUBELET)) ## Random histories, forecasts and repositories in the thousands, the tests of the benchmarks, and as root random lives of machines: an hour
+soak: setup build $(ASSETS) $(if $(ROOT),$(KUBELET)) ## Random histories, forecasts and repositories in the thousands, the tests of the benchmarks, and as root random lives of machines: an hour and a half
 	$(call say,soak: long samples)
 	@$(ENVTEST) $(GOTEST) -count=1 ./test/histories -histories=10000
 	@$(ENVTEST) $(GOTEST) -count=1 ./test/revisions -histories=10000

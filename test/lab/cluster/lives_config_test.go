@@ -7,11 +7,11 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/bunsen-os/bunsen/test/lab"
+	"github.com/bunsen-os/bunsen/test/lab/cluster"
 )
 
 // cost is what a change of an item costs a node.
@@ -38,6 +38,14 @@ spec:
       - {path: /etc/lives-pool/free, actions: [{type: None}]}
       - {path: /usr/lib/lives, actions: [{type: None}]}
       - {path: /lib/lives, actions: [{type: None}]}
+      - {path: /usr/bin/lives, actions: [{type: None}]}
+      - {path: /bin/lives, actions: [{type: None}]}
+      - {path: /etc/lives-real/a, actions: [{type: None}]}
+      - {path: /etc/lives-real/b, actions: [{type: Drain}]}
+      - {path: /etc/lives-alias/a, actions: [{type: None}]}
+      - {path: /etc/lives-alias/b, actions: [{type: Drain}]}
+      - {path: /srv/small/a, actions: [{type: None}]}
+      - {path: /srv/small/b, actions: [{type: Drain}]}
       - {path: /etc/issue, actions: [{type: None}]}
       - {path: /etc/deluser.conf, actions: [{type: Drain}]}
       - {path: /etc/lives-linked, actions: [{type: None}]}
@@ -63,24 +71,33 @@ type space struct {
 const (
 	linked = "/etc/lives-linked/one"
 	second = "/etc/lives-linked/two"
+	// alias is a link of each host to /etc/lives-real.
+	alias = "/etc/lives-alias"
+	// kept is a directory that configs may have, or have files in.
+	kept = "/etc/lives/free/d"
 )
 
 var spaces = []space{
 	{path: "/etc/lives/free/a", kinds: "file", cost: free},
-	{path: "/etc/lives/free/b", kinds: "file link", cost: free},
-	{path: "/etc/lives/free/c", kinds: "link hard", cost: free},
-	{path: "/etc/lives/free/d", kinds: "directory", cost: free},
-	{path: "/etc/lives/free/d/e", kinds: "file", cost: free},
+	{path: "/etc/lives/free/b", kinds: "file link directory", cost: free},
+	{path: "/etc/lives/free/c", kinds: "link hard file", cost: free},
+	{path: kept, kinds: "directory", cost: free},
+	{path: kept + "/e", kinds: "file", cost: free},
 	{path: "/etc/lives/drain/a", kinds: "file", cost: drains},
 	{path: "/etc/lives/drain/b", kinds: "link", cost: drains},
 	{path: "/etc/lives/boot/a", kinds: "file", cost: reboots},
-	{path: "/etc/lives/boot/b", kinds: "directory", cost: reboots},
+	{path: "/etc/lives/boot/b", kinds: "directory file link", cost: reboots},
 	{path: "/usr/lib/lives/a", kinds: "file", cost: free, spellings: []string{"/lib/lives/a"}},
 	{path: "/usr/lib/lives/b", kinds: "file link", cost: free, spellings: []string{"/lib/lives/b"}},
 	{path: "/usr/lib/lives-boot", kinds: "file", cost: reboots, spellings: []string{"/lib/lives-boot"}},
 	{path: "/etc/issue", kinds: "file", cost: free},
 	{path: "/etc/deluser.conf", kinds: "file", cost: drains},
 	{path: "/etc/adduser.conf", kinds: "file", cost: reboots},
+	{path: "/usr/bin/lives", kinds: "file link", cost: free, spellings: []string{"/bin/lives"}},
+	{path: "/etc/lives-real/a", kinds: "file", cost: free, spellings: []string{alias + "/a"}},
+	{path: "/etc/lives-real/b", kinds: "file link directory", cost: drains, spellings: []string{alias + "/b"}},
+	{path: cluster.SmallDisk + "/a", kinds: "file", cost: free},
+	{path: cluster.SmallDisk + "/b", kinds: "file", cost: drains},
 	{path: linked, kinds: "file", cost: free},
 	{path: "/etc/sysctl.d/90-lives.conf", kinds: "file", cost: drains},
 	{path: "/etc/modules-load.d/lives.conf", kinds: "file", cost: free},
@@ -93,7 +110,7 @@ var poolSpaces = []space{
 }
 
 // watchedPaths belong to no config, and stay as they are.
-var watchedPaths = []string{second, "/lib", "/etc/machine-id"}
+var watchedPaths = []string{second, "/lib", "/etc/machine-id", alias}
 
 // entry is what a config has at a path.
 type entry struct {
@@ -352,20 +369,22 @@ func look(h *lab.Host, run func(...string) (string, error)) (hostState, error) {
 			is[key] = value
 		}
 	}
+	for _, name := range units {
+		if value := is["unit "+name]; !strings.HasSuffix(value, "no") && !strings.HasSuffix(value, "yes") {
+			return nil, fmt.Errorf("reading %s: its systemd does not answer", h.Name)
+		}
+	}
 	return is, nil
 }
 
 // wanted is what a host has with configs of its node and its pool, where it had before what no config had changed.
 func wanted(before hostState, configs ...config) hostState {
 	want := maps.Clone(before)
+	delete(want, kept) // It stays when a file in it goes.
 	var keys []string
 	for _, c := range configs {
 		for path, e := range c.paths {
 			want[path] = e.want()
-			// The directory of a file stays while the file does, as whichever config made it.
-			if parent := filepath.Dir(path); c.paths[parent].kind == "" {
-				delete(want, parent)
-			}
 		}
 		for name, u := range c.units {
 			at, state := "/etc/systemd/system/"+name, ""

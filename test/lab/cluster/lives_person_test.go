@@ -2,15 +2,18 @@ package cluster_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/test/lab/cluster"
 )
 
 // moment is when a person begins to interfere.
@@ -36,7 +39,25 @@ type act struct {
 	// obstructs: the daemon cannot begin an update while it is there.
 	obstructs bool
 	// saved is what she puts back.
-	saved string
+	saved     []byte
+	savedMode os.FileMode
+}
+
+// drifts tells whether what she does is drift, which the daemon has to report at once. A mount is drift too, but
+// nothing tells the daemon of it before its next scan.
+func (a *act) drifts() bool {
+	return slices.Contains([]string{"edit", "mask", "delete", "chmod", "replace", "disable"}, a.kind)
+}
+
+// named is what the daemon's message has to have.
+func (a *act) named() string {
+	switch a.kind {
+	case "full", "immutable directory":
+		return filepath.Dir(a.at)
+	case "twice":
+		return "/twice"
+	}
+	return a.at
 }
 
 func (a *act) String() string {
@@ -88,8 +109,10 @@ func chooseOne(r *rand.Rand, old, now config) *act {
 		}
 	}
 	kinds := []string{
-		"touch", "kill the daemon", "restart kubelet", "cut the power", "cordon", "uncordon",
-		"edit", "immutable", "mount", "mask",
+		"touch", "kill the daemon", "restart kubelet", "stop kubelet", "cut the power", "reboot", "cordon", "uncordon",
+		"delete the controller", "delete the daemon", "edit", "delete", "chmod", "replace", "disable",
+		"immutable", "immutable", "append-only", "immutable directory", "mount", "mask", "mask", "full", "full",
+		"twice",
 	}
 	a.kind = kinds[r.IntN(len(kinds))]
 	changed := func(path string) bool { return now.paths[path] != old.paths[path] }
@@ -98,7 +121,8 @@ func chooseOne(r *rand.Rand, old, now config) *act {
 		if old.paths[s.path].kind != "file" {
 			continue
 		}
-		if changed(s.path) {
+		is, shall := old.paths[s.path], now.paths[s.path]
+		if is.spelling = shall.spelling; is != shall {
 			changing = append(changing, s.path)
 		} else {
 			both = append(both, s.path)
@@ -115,18 +139,33 @@ func chooseOne(r *rand.Rand, old, now config) *act {
 	switch a.kind {
 	case "touch":
 		pick(both)
-	case "edit":
+	case "edit", "delete", "chmod", "replace", "mount":
 		// What the update changes would be changed back by whoever undoes this.
 		if a.when == before {
 			both = append(both, changing...)
 		}
 		a.obstructs = pick(both) && a.when == before
-	case "immutable", "mount":
+	case "immutable", "append-only", "immutable directory":
 		a.obstructs = pick(changing) && a.when == before
-		if a.kind == "mount" && a.when != before {
-			// What is mounted at a path hides what the config has there: that is drift, which the message tells.
-			pick(both)
+	case "full":
+		var growing []string
+		for _, name := range []string{"/a", "/b"} {
+			if path := cluster.SmallDisk + name; changed(path) && now.paths[path].kind == "file" {
+				growing = append(growing, path)
+			}
 		}
+		a.obstructs = pick(growing) && a.when == before
+	case "disable":
+		var enabled []string
+		for _, name := range []string{"fstrim.timer", "lives-quick.service", "lives-slow.service"} {
+			if u := now.units[name]; u.enabled != nil && *u.enabled && u.same(old.units[name]) {
+				enabled = append(enabled, name)
+			}
+		}
+		a.obstructs = pick(enabled) && a.when == before
+	case "twice":
+		// A config that names one place by two paths, which only the host knows.
+		a.at, a.when, a.obstructs = alias+"/twice", before, true
 	case "mask":
 		// A unit of the host's packages: the file of another unit would be in the place of the mask.
 		const name = "fstrim.timer"
@@ -142,9 +181,17 @@ func chooseOne(r *rand.Rand, old, now config) *act {
 	return a
 }
 
+// at is a path of the host as this machine sees it.
+func (l *life) at(path string) string {
+	if strings.HasPrefix(path, cluster.SmallDisk) {
+		return filepath.Join(l.host.Inside(), path)
+	}
+	return filepath.Join(l.host.Root, path)
+}
+
 // do does it.
 func (l *life) do(a *act) error {
-	h, at := l.host, filepath.Join(l.host.Root, a.at)
+	h, at := l.host, l.at(a.at)
 	in := func(argv ...string) error {
 		out, err := l.exec(argv...)
 		if err != nil {
@@ -176,19 +223,62 @@ func (l *life) do(a *act) error {
 			l.uncordoned = time.Now()
 		}
 		return nil
-	case "edit":
-		text, err := os.ReadFile(at)
-		if err != nil {
+	case "reboot":
+		l.mu.Lock()
+		l.cuts, l.cutting = l.cuts+1, true
+		l.mu.Unlock()
+		l.exec("systemctl", "--no-block", "reboot") //nolint:errcheck // it may go down before it answers
+		return nil
+	case "stop kubelet":
+		return in("systemctl", "stop", "kubelet")
+	case "delete the controller":
+		l.c.Kubectl("-n", "bunsen-system", "delete", "pod", "--wait=false", "--selector=k8s-app=machine-config-controller")
+		return nil
+	case "delete the daemon":
+		l.c.Kubectl("-n", "bunsen-system", "delete", "pod", "--wait=false", "--selector=k8s-app="+daemon,
+			"--field-selector=spec.nodeName="+h.Name)
+		return nil
+	case "edit", "delete", "chmod", "replace":
+		is, errStat := os.Stat(at)
+		text, errRead := os.ReadFile(at)
+		if err := errors.Join(errStat, errRead); err != nil {
 			return err
 		}
-		a.saved = string(text)
+		a.saved, a.savedMode = text, is.Mode().Perm()
 		l.touched(a.at, true)
-		return os.WriteFile(at, append(text, "# an edit\n"...), 0o600) // the mode of a file that is there stays
+		switch a.kind {
+		case "edit":
+			return os.WriteFile(at, append(text, "# an edit\n"...), 0o600) // the mode of a file that is there stays
+		case "chmod":
+			return os.Chmod(at, a.savedMode^0o111)
+		case "replace":
+			return errors.Join(os.Remove(at), os.Mkdir(at, 0o755))
+		}
+		return os.Remove(at)
+	case "append-only":
+		return exec.Command("chattr", "+a", at).Run()
+	case "immutable directory":
+		return exec.Command("chattr", "+i", filepath.Dir(at)).Run()
+	case "full":
+		// dd ends with an error when the disk is full.
+		l.exec("dd", "if=/dev/zero", "of="+cluster.SmallDisk+"/filler", "bs=4k") //nolint:errcheck // see above
+		return nil
+	case "disable":
+		l.touched("unit "+a.at, true)
+		return in("systemctl", "disable", a.at)
+	case "twice":
+		l.push("One place by two paths", map[string]string{l.twice(): `{"ignition": {"version": "3.5.0"}, "storage":
+  {"files": [{"path": "/etc/lives-real/twice", "contents": {"source": "data:,a"}},
+  {"path": "/etc/lives-alias/twice", "contents": {"source": "data:,b"}}]}}`})
+		return nil
 	case "immutable":
 		return exec.Command("chattr", "+i", at).Run()
 	case "mount":
 		l.touched(a.at, true)
-		return in("mount", "--bind", "/etc/hostname", a.at)
+		l.mu.Lock()
+		l.hands[a.at] = time.Now().Add(time.Hour) // see drifts
+		l.mu.Unlock()
+		return in("mount", "--bind", "/etc/passwd", a.at)
 	case "mask":
 		l.touched("unit "+a.at, true)
 		l.touched("/etc/systemd/system/"+a.at, true)
@@ -199,16 +289,38 @@ func (l *life) do(a *act) error {
 
 // undo undoes it.
 func (l *life) undo(a *act) error {
-	h, at := l.host, filepath.Join(l.host.Root, a.at)
+	h, at := l.host, l.at(a.at)
 	switch a.kind {
 	case "cordon":
 		l.c.Kubectl("uncordon", h.Name)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.uncordoned = time.Now()
-	case "edit":
+	case "stop kubelet":
+		l.exec("systemctl", "--no-block", "start", "kubelet") //nolint:errcheck // a reboot undoes it too
+	case "edit", "delete", "chmod", "replace":
 		defer l.touched(a.at, false)
-		return os.WriteFile(at, []byte(a.saved), 0o600)
+		if a.kind == "replace" {
+			if err := os.Remove(at); err != nil {
+				return err
+			}
+		}
+		return errors.Join(os.WriteFile(at, a.saved, 0o600), os.Chmod(at, a.savedMode))
+	case "append-only":
+		return exec.Command("chattr", "-a", at).Run()
+	case "immutable directory":
+		return exec.Command("chattr", "-i", filepath.Dir(at)).Run()
+	case "full":
+		return os.Remove(filepath.Join(h.Inside(), cluster.SmallDisk, "filler"))
+	case "disable":
+		defer l.touched("unit "+a.at, false)
+		out, err := l.exec("systemctl", "enable", a.at)
+		if err != nil {
+			return fmt.Errorf("%w\n%s", err, out)
+		}
+	case "twice":
+		l.push("One place by one path", map[string]string{l.twice(): ""})
+		l.reconcile()
 	case "immutable":
 		return exec.Command("chattr", "-i", at).Run()
 	case "mount":
@@ -224,6 +336,9 @@ func (l *life) undo(a *act) error {
 	}
 	return nil
 }
+
+// twice is the document of a config that names one place twice.
+func (l *life) twice() string { return "pools/worker/nodes/" + l.host.Name + "/70-twice.ign" }
 
 // awaitMoment waits for the moment of an act, and reports whether it came before the end of the update.
 func (l *life) awaitMoment(ctx context.Context, a *act) bool {

@@ -84,6 +84,7 @@ func playLives(t *testing.T, c *cluster.Cluster, repo *cluster.Repository, hosts
 	for _, h := range hosts {
 		h.Sh("mkdir -p /var/log/journal /etc/lives-linked && journalctl --flush")
 		h.Sh("echo before > " + linked + " && ln " + linked + " " + second)
+		h.Sh("mkdir -p /etc/lives-real && ln -s /etc/lives-real " + alias)
 		n := &life{lives: l, host: h, hands: map[string]time.Time{}, undone: map[string]time.Time{}}
 		var err error
 		if n.before, err = look(h, n.exec); err != nil {
@@ -191,17 +192,18 @@ func (l *lives) round(r *rand.Rand, number int) int {
 		n.mu.Unlock()
 		a := acts[n]
 		if a != nil && a.when == before {
+			l.t.Logf("round %d, %s: now %s", number, n.host.Name, a)
 			if err := n.do(a); err != nil {
 				l.t.Fatalf("round %d: %s, %s: %v", number, n.host.Name, a, err)
 			}
-			if a.kind == "cut the power" {
+			if a.kind == "cut the power" || a.kind == "reboot" {
 				n.host.AwaitBoot(l.t.Context(), counts[n][0]+1)
 			}
 		}
 	}
 	pushed := time.Now()
-	l.repo.Push(fmt.Sprintf("Round %d", number), files)
-	l.c.Kubectl("annotate", "--overwrite", "gitsource/config", fmt.Sprintf("bunsen.dev/reconcile=%d", number))
+	l.push(fmt.Sprintf("Round %d", number), files)
+	l.reconcile()
 	var wg sync.WaitGroup
 	for _, n := range changed {
 		wg.Go(func() {
@@ -225,6 +227,19 @@ func (l *lives) round(r *rand.Rand, number int) int {
 	}
 	wg.Wait()
 	return len(changed)
+}
+
+// push commits files.
+func (l *lives) push(subject string, files map[string]string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.repo.Push(subject, files)
+}
+
+// reconcile lets the source fetch now.
+func (l *lives) reconcile() {
+	l.c.Kubectl("annotate", "--overwrite", "gitsource/config",
+		"bunsen.dev/reconcile="+time.Now().Format(time.RFC3339Nano))
 }
 
 // update is the change of one node.
@@ -284,9 +299,9 @@ func (u *update) play() error {
 	if a := u.act; a != nil && a.when == after {
 		u.t.Logf("round %d, %s: now %s", u.number, u.host.Name, a)
 		add(u.do(a))
-		if a.kind == "edit" || a.kind == "mount" {
+		if a.drifts() {
 			_, err := u.watch.await(ctx, u.host.Name, func(s sight) bool {
-				return s.state == "Degraded" && strings.Contains(s.reason, a.at)
+				return s.state == "Degraded" && strings.Contains(s.reason, a.named())
 			})
 			if err != nil {
 				add(fmt.Errorf("waiting for the report of what a person did: %w", err))
@@ -312,13 +327,15 @@ func pass(ctx context.Context, d time.Duration) {
 // obstructed waits until the daemon says what is in the way, and checks that the node was not cordoned for it.
 func (u *update) obstructed(ctx context.Context) error {
 	from, a := time.Now(), u.act
+	ctx, cancel := context.WithTimeoutCause(ctx, 90*time.Second, errors.New("it took too long"))
+	defer cancel()
 	var err error
 	if a.kind == "cordon" {
 		pass(ctx, a.lasts)
 	} else {
 		var now sight
 		now, err = u.watch.await(ctx, u.host.Name, func(s sight) bool {
-			return s.state == "Degraded" && strings.Contains(s.reason, a.at)
+			return (s.state == "Degraded" || s.state == "Unreconcilable") && strings.Contains(s.reason, a.named())
 		})
 		if err != nil {
 			return fmt.Errorf("waiting until the node says that %s is in the way: %w", a.at, err)
@@ -458,16 +475,20 @@ func (n *life) touched(what string, is bool) {
 // guardDone looks at the host again and again while the daemon says Done: the host has the configs of its node then,
 // but for what a person has changed a moment ago.
 func (n *life) guardDone(ctx context.Context) {
-	for pause := time.NewTicker(3 * time.Second); ; {
+	var last sight
+	var lastLook time.Time
+	for pause := time.NewTicker(2 * time.Second); ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-pause.C:
 		}
 		says, _ := n.watch.node(n.host.Name)
-		if !says.isDone() {
+		// A look costs the machine a hundred processes.
+		if !says.isDone() || says == last && time.Since(lastLook) < 10*time.Second {
 			continue
 		}
+		last, lastLook = says, time.Now()
 		ids := n.idsOf(says.current)
 		began := time.Now()
 		is, err := look(n.host, n.exec)

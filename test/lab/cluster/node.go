@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bunsen-os/bunsen/test/lab"
 )
 
@@ -99,12 +101,29 @@ func (c *Cluster) startNode(name string) *lab.Host {
 	return launch(c, name, c.form, func(string) error { return nil })
 }
 
+// SmallDisk is a file system of 256 KiB on each node, which a test can fill. It keeps its files when the node reboots.
+const SmallDisk = "/srv/small"
+
+// smallDisk makes the file system of a node.
+func (c *Cluster) smallDisk() string {
+	c.t.Helper()
+	dir := filepath.Join(c.t.TempDir(), "small")
+	c.must(os.Mkdir(dir, 0o755))
+	c.must(unix.Mount("bunsen-lab", dir, "tmpfs", 0, "size=256k,mode=0755"))
+	c.t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			c.t.Errorf("unmounting the small disk of a node: %v", err)
+		}
+	})
+	return dir
+}
+
 // launch launches a host. prepare changes its root after its files were written.
 func launch(c *Cluster, name string, node form, prepare func(root string) error) *lab.Host {
 	c.t.Helper()
 	number := 11 + len(c.Nodes)
 	address, subnet := fmt.Sprintf("10.77.0.%d", number), fmt.Sprintf("10.244.%d.0/24", number)
-	var binds []string
+	binds := []string{"--bind=" + c.smallDisk() + ":" + SmallDisk}
 	for _, program := range node.programs {
 		binds = append(binds, "--bind-ro="+filepath.Join(c.bin, program)+":/usr/local/bin/"+program)
 	}
