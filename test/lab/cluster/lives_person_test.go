@@ -190,7 +190,7 @@ func (l *life) at(path string) string {
 }
 
 // do does it.
-func (l *life) do(a *act) error {
+func (l *life) do(ctx context.Context, a *act) error {
 	h, at := l.host, l.at(a.at)
 	in := func(argv ...string) error {
 		out, err := l.exec(argv...)
@@ -209,12 +209,18 @@ func (l *life) do(a *act) error {
 		return nil
 	case "restart kubelet":
 		return in("systemctl", "--no-block", "restart", "kubelet")
-	case "cut the power":
+	case "cut the power", "reboot":
+		boots := h.Boots()
 		l.mu.Lock()
 		l.cuts, l.cutting = l.cuts+1, true
 		l.mu.Unlock()
-		h.PowerCut()
-		return nil
+		if a.kind == "reboot" {
+			l.exec("systemctl", "--no-block", "reboot") //nolint:errcheck // it may go down before it answers
+		} else {
+			h.PowerCut()
+		}
+		_, err := l.watch.await(ctx, h.Name, func(sight) bool { return h.Boots() > boots })
+		return err
 	case "cordon", "uncordon":
 		l.c.Kubectl(a.kind, h.Name)
 		l.mu.Lock()
@@ -222,12 +228,6 @@ func (l *life) do(a *act) error {
 		if a.kind == "uncordon" {
 			l.uncordoned = time.Now()
 		}
-		return nil
-	case "reboot":
-		l.mu.Lock()
-		l.cuts, l.cutting = l.cuts+1, true
-		l.mu.Unlock()
-		l.exec("systemctl", "--no-block", "reboot") //nolint:errcheck // it may go down before it answers
 		return nil
 	case "stop kubelet":
 		return in("systemctl", "stop", "kubelet")

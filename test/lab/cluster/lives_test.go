@@ -193,11 +193,8 @@ func (l *lives) round(r *rand.Rand, number int) int {
 		a := acts[n]
 		if a != nil && a.when == before {
 			l.t.Logf("round %d, %s: now %s", number, n.host.Name, a)
-			if err := n.do(a); err != nil {
+			if err := n.do(l.t.Context(), a); err != nil {
 				l.t.Fatalf("round %d: %s, %s: %v", number, n.host.Name, a, err)
-			}
-			if a.kind == "cut the power" || a.kind == "reboot" {
-				n.host.AwaitBoot(l.t.Context(), counts[n][0]+1)
 			}
 		}
 	}
@@ -279,7 +276,7 @@ func (u *update) play() error {
 				return
 			}
 			u.t.Logf("round %d, %s: now %s", u.number, u.host.Name, a)
-			err := u.do(a)
+			err := u.do(ctx, a)
 			pass(ctx, a.lasts)
 			undone <- errors.Join(err, u.undo(a))
 		}()
@@ -298,7 +295,7 @@ func (u *update) play() error {
 	add(u.checkCordons())
 	if a := u.act; a != nil && a.when == after {
 		u.t.Logf("round %d, %s: now %s", u.number, u.host.Name, a)
-		add(u.do(a))
+		add(u.do(ctx, a))
 		if a.drifts() {
 			_, err := u.watch.await(ctx, u.host.Name, func(s sight) bool {
 				return s.state == "Degraded" && strings.Contains(s.reason, a.named())
@@ -382,6 +379,11 @@ func (u *update) reached(ctx context.Context) (sight, error) {
 // differs compares the host with the configs of its node now.
 func (n *life) differs() []string {
 	is, err := look(n.host, n.exec)
+	// A host that has just booted answers a moment later.
+	for end := time.Now().Add(time.Minute); err != nil && time.Now().Before(end); {
+		pass(n.t.Context(), time.Second)
+		is, err = look(n.host, n.exec)
+	}
 	if err != nil {
 		return []string{err.Error()}
 	}
