@@ -46,6 +46,9 @@ const (
 	FailureNoAccess FailureCause = "NoAccess"
 	// FailureRejected means that the node applied the config, was not healthy with it, and rolled back.
 	FailureRejected FailureCause = "Rejected"
+	// FailureBlocked means that something on the node would stop the update half-way, such as an immutable file. The
+	// daemon changed nothing, and tries again.
+	FailureBlocked FailureCause = "Blocked"
 	// FailureApply means that a step of the update failed.
 	FailureApply FailureCause = "Apply"
 	// FailureUnsafePath means that a user of the node led a path to files of another owner, and the daemon did not

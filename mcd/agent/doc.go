@@ -15,10 +15,13 @@
 //	│               │        │              │             Rebooting (another boot, or the rollback)
 //	│               │        ▼              ▼                │          │
 //	└─▶ Planned     └── Refused ◀── any ──▶ RolledBack ◀─────┴──▶ Rejected
+//	                    Blocked ◀── Planned, Applying
 //
 // and package report has them as a table, with the status that users see in each. What ends a phase:
 //
 //	Drifted     a repair of the drift, another desired config, or the force file
+//	Blocked     nothing: the agent retries with growing pauses, and at once when another config is desired. Something on
+//	            the machine would stop the update, and nothing has changed
 //	RolledBack  nothing: the agent retries with growing pauses, and at once when another config is desired
 //	Rejected    another desired config, the force file, or a retry request on the Node: the machine failed the health check with
 //	            this config (package healthcheck), or went down each time

@@ -33,17 +33,28 @@ func (e *updateError) Error() string { return fmt.Sprintf("updating to %s: %v", 
 // Unwrap returns what failed.
 func (e *updateError) Unwrap() error { return e.problem }
 
-// blockedError is the error for an update that the machine would stop half-way. Nothing was drained or changed for it.
-type blockedError struct{ blockers []host.Blocker }
+// blockedError is the error for an update that the machine would stop half-way, or that it stopped before the first
+// change.
+type blockedError struct {
+	blockers []host.Blocker
+	// stopped is the error of an update that has started, which has no blockers; otherwise nil.
+	stopped error
+}
 
 // Error lists the blockers, each with its path.
 func (e *blockedError) Error() string {
+	if e.stopped != nil {
+		return fmt.Sprintf("%v; nothing has changed yet: see df and mount on the node", e.stopped)
+	}
 	parts := []string{"nothing has changed yet"}
 	for _, b := range e.blockers {
 		parts = append(parts, b.Path+": "+b.String())
 	}
 	return strings.Join(parts, "; ")
 }
+
+// Unwrap returns the error of an update that has started.
+func (e *blockedError) Unwrap() error { return e.stopped }
 
 // configError is a failure of a config that may no longer be the desired config.
 type configError struct {
@@ -88,8 +99,10 @@ func failureOf(config string, why error) v1alpha1.Failure {
 		f.Cause, f.Path = v1alpha1.FailureUnsafePath, unsafe.Path
 	case isDiskFull(why):
 		f.Cause = v1alpha1.FailureDiskFull
+	case errors.As(why, &blocked):
+		f.Cause = v1alpha1.FailureBlocked
 	}
-	if errors.As(why, &blocked) {
+	if blocked != nil && len(blocked.blockers) > 0 {
 		first := blocked.blockers[0]
 		if f.Path = first.Path; first.Kind == host.Full || first.Kind == host.NoInodes {
 			f.Cause = v1alpha1.FailureDiskFull

@@ -111,6 +111,25 @@ var shown = []struct {
 		[]string{"spec rendered-b", prepared + "UpdateExecuted? AppliedFilesAndOS?", prepared + "NodeDegraded"},
 		"True RolledBack updating to rendered-b: reload crio.service",
 	},
+	{
+		"a directory in the place of a file, in which another program has files", func(r *rig) {
+			r.m.Put("/etc/motd/keep", "of another program")
+			r.c.drains = false
+			r.c.desire("rendered-r")
+			for range 3 {
+				if r.settle() == nil {
+					r.t.Fatal("no error")
+				}
+			}
+			if r.a.Phase() != report.Blocked {
+				r.t.Error(r.a.Phase())
+			}
+			r.must(r.m.Host().Files.Remove("/etc/motd/keep"))
+			r.must(r.settle())
+		},
+		[]string{"spec rendered-r", "NodeDegraded", prepared + "UpdateExecuted? Cordoned? Drained?"},
+		"False NotYetOccurred",
+	},
 	{"a config that a running node cannot take", func(r *rig) {
 		r.c.desire("rendered-d")
 		r.must(r.settle())

@@ -152,13 +152,30 @@ var trouble = []struct {
 		}
 		r.c.says(r.t, "Degraded", "rendered-a", "nothing has changed yet", "chattr -i /etc/motd")
 		if f, err := v1alpha1.ParseFailure(r.c.annotations[v1alpha1.FailureAnnotation]); err != nil ||
-			f.Cause != v1alpha1.FailureApply || f.Path != "/etc/motd" {
+			f.Cause != v1alpha1.FailureBlocked || f.Path != "/etc/motd" || r.a.Phase() != report.Blocked {
 			r.t.Errorf("the cause is %v, %v", f, err)
 		}
 		if slices.Contains(r.c.told, "desiredDrain=drain-rendered-r") {
 			r.t.Errorf("it was drained: %q", r.c.told)
 		}
 		delete(r.m.Blockers, "/etc/motd")
+		r.must(r.settle())
+		r.c.says(r.t, "Done", "rendered-r")
+	}},
+	{"a directory that another program uses is told before the node is drained, and heals by itself", func(r *rig) {
+		r.c.add(r.t, "rendered-r", file("/etc/motd", "hi"))
+		r.m.Put("/etc/motd/keep", "of another program")
+		r.c.desire("rendered-r")
+		if err := r.settle(); err == nil || !strings.Contains(err.Error(), `something in it that no config made ("keep")`) {
+			r.t.Fatal(err)
+		}
+		r.c.says(r.t, "Degraded", "rendered-a", "nothing has changed yet", "/etc/motd")
+		if f, err := v1alpha1.ParseFailure(r.c.annotations[v1alpha1.FailureAnnotation]); err != nil ||
+			f.Cause != v1alpha1.FailureBlocked || f.Path != "/etc/motd" ||
+			slices.Contains(r.c.told, "desiredDrain=drain-rendered-r") {
+			r.t.Errorf("the cause is %v, %v; it said %q", f, err, r.c.told)
+		}
+		r.must(r.m.Host().Files.Remove("/etc/motd/keep"))
 		r.must(r.settle())
 		r.c.says(r.t, "Done", "rendered-r")
 	}},

@@ -63,7 +63,11 @@ func syncAndReport(ctx context.Context, a *Agent) (desired string, reported bool
 		case errors.Is(err, report.ErrUnreachable) && isTolerated(a, err):
 			return desired, false, errors.Join(err, reportUnreadConfig(ctx, a, err))
 		}
-		a.enter(report.RolledBack)
+		if errors.As(err, new(*blockedError)) {
+			a.enter(report.Blocked)
+		} else {
+			a.enter(report.RolledBack)
+		}
 		setStatus(a, v1alpha1.StateDegraded, err.Error())
 		publishStatus(a)
 		reportFailure(ctx, a, desired, err)

@@ -27,6 +27,7 @@ func (a *Agent) update(ctx context.Context, node report.Node) error {
 	if err != nil {
 		return err
 	}
+	wasBlocked := a.Phase() == report.Blocked
 	a.enter(report.Planned)
 	a.status.Planned, a.status.Drains, a.status.Reboots = true, p.Drain, p.Reboots()
 	if err := reportWorking(ctx, a, node, t, p); err != nil {
@@ -48,7 +49,13 @@ func (a *Agent) update(ctx context.Context, node report.Node) error {
 	}
 	if len(found) > 0 {
 		a.failed = node.Desired
-		return &updateError{about: t.ConfigText(), problem: &blockedError{found}}
+		return &updateError{about: t.ConfigText(), problem: &blockedError{blockers: found}}
+	}
+	if wasBlocked && a.failed == node.Desired {
+		a.failed = "" // The reason on the Node no longer holds, and a drain may take long.
+		if err := reportWorking(ctx, a, node, t, p); err != nil {
+			return err
+		}
 	}
 	if p.Drain {
 		if err := awaitDrain(ctx, a, node, t); err != nil {
@@ -78,13 +85,8 @@ func blockers(ctx context.Context, a *Agent, p plan.Plan, contents map[host.Dige
 		} // A rule that cannot be read excuses no path; the scan for drift reports it.
 	}
 	return slices.DeleteFunc(found, func(b host.Blocker) bool {
-		switch b.Kind {
-		case host.UsedDir:
-			return true // The step itself finds it, says so, and succeeds when the entries are gone.
-		case host.InMemory:
-			return rules.ActionFor(b.Path) != v1alpha1.DriftDegrade // The daemon repairs, reports or ignores the loss.
-		}
-		return false
+		// Otherwise the daemon repairs, reports or ignores the loss.
+		return b.Kind == host.InMemory && rules.ActionFor(b.Path) != v1alpha1.DriftDegrade
 	}), nil
 }
 
@@ -152,8 +154,7 @@ func (a *Agent) apply(ctx context.Context, t statefile.Task, p plan.Plan, conten
 	done, err := a.runner.Run(context.WithoutCancel(ctx), p, contents)
 	stopNotice()
 	if err != nil {
-		return &updateError{about: about, problem: fmt.Errorf("%w; nothing has changed yet: see df and mount on "+
-			"the node", err)}
+		return &updateError{about: about, problem: &blockedError{stopped: err}}
 	}
 	switch done.End {
 	case apply.New:

@@ -130,9 +130,6 @@ func applySteps(ctx context.Context, r Runner, rec host.Record, given source) Ap
 
 // explain adds to the error of a step what the machine says about its path.
 func (r Runner) explain(s host.Step, err error) error {
-	if errors.Is(err, host.ErrNotEmpty) {
-		return err // It says the same.
-	}
 	for _, b := range Blockers(r.Host, []host.Step{s}, nil) {
 		return fmt.Errorf("%w (%s)", err, b)
 	}

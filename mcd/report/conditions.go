@@ -84,7 +84,7 @@ var rules = []struct {
 // the step begins on, and True from the step ends on.
 func (s Status) stepCondition(begins, ends step, does, did string) condition {
 	switch at := s.step(); {
-	case s.hasFailed() && s.isPlanned():
+	case s.hasFailed() && s.isPlanned() && s.Phase != Blocked:
 		return condition{metav1.ConditionFalse, ReasonRolledBack, "the node is in " + oldConfig(s)}
 	case at >= ends:
 		return succeeded(did)
@@ -119,6 +119,9 @@ func prepared(s Status) condition {
 	case s.Phase == Refused:
 		return condition{metav1.ConditionFalse, string(Refused), "a running node cannot apply " + s.Node.Desired +
 			": see NodeDegraded"}
+	case s.Phase == Blocked:
+		return condition{metav1.ConditionFalse, string(Blocked), "something on this node would stop the update to " +
+			s.Node.Desired + ": see NodeDegraded"}
 	// In later steps, the result of costText would be unknown.
 	case s.step() > noStep && s.step() < confirming && s.Planned:
 		return succeeded("this node can apply " + s.Node.Desired + ", " + costText(s))
@@ -161,7 +164,7 @@ func drained(s Status) condition {
 		return notReached(s)
 	case s.isDrained():
 		return succeeded("the node is drained")
-	case s.step() == draining, s.hasFailed() && s.Drains:
+	case s.step() == draining, s.hasFailed() && s.Drains && (s.Phase != Blocked || s.isCordoned()):
 		return underWay("waiting for pods to end: bunsen why node/" + s.NodeName + " lists them")
 	}
 	return withoutDrain(s)

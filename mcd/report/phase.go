@@ -27,6 +27,9 @@ const (
 	Confirming Phase = "Confirming"
 	// Drifted: the machine differs from its config in force.
 	Drifted Phase = "Drifted"
+	// Blocked: something on the machine would stop the update, or stopped it before its first change. Nothing has
+	// changed; the daemon retries.
+	Blocked Phase = "Blocked"
 	// RolledBack: the update failed and the node is in the old config; the daemon retries.
 	RolledBack Phase = "RolledBack"
 	// Rejected: the machine failed the health check with the desired config, or went down during each attempt. A node
@@ -39,13 +42,14 @@ const (
 // Transitions has the phases that may follow each phase. A phase may always stay.
 var Transitions = map[Phase][]Phase{
 	Idle:       {Planned, Confirming, Drifted, RolledBack, Rejected, Refused},
-	Planned:    {Idle, Draining, Applying, Confirming, RolledBack, Rejected, Refused},
+	Planned:    {Idle, Draining, Applying, Confirming, Blocked, RolledBack, Rejected, Refused},
 	Draining:   {Planned, Applying, Confirming, RolledBack, Rejected, Refused},
-	Applying:   {Checking, Confirming, Rebooting, RolledBack, Rejected},
+	Applying:   {Checking, Confirming, Rebooting, Blocked, RolledBack, Rejected},
 	Rebooting:  {Checking, Confirming, Planned, RolledBack, Rejected, Refused},
 	Checking:   {Confirming, Planned, Rebooting, RolledBack, Rejected, Refused},
 	Confirming: {Idle, Planned, Drifted, RolledBack, Rejected, Refused},
 	Drifted:    {Confirming, Planned, RolledBack, Rejected, Refused},
+	Blocked:    {Idle, Planned, Confirming, Drifted, RolledBack, Rejected, Refused},
 	// Checking: the result of the health check could not be stored. Rebooting: the rollback is retried.
 	RolledBack: {Planned, Checking, Rebooting, Confirming, Drifted, Rejected, Refused, Idle},
 	Rejected:   {Planned, Confirming, Drifted, RolledBack, Refused, Idle},

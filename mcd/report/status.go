@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -59,7 +60,8 @@ func (s Status) needsReboot() bool { return s.Reboots || s.Node.PostAction != ""
 
 // hasFailed reports whether the update did not start, was rolled back, or is about to be rolled back.
 func (s Status) hasFailed() bool {
-	return s.RollingBack || s.Phase == Rejected || s.Phase == Refused || s.Phase == RolledBack && !s.InForce
+	return s.RollingBack || slices.Contains([]Phase{Blocked, Rejected, Refused}, s.Phase) ||
+		s.Phase == RolledBack && !s.InForce
 }
 
 // isPlanned reports whether the daemon has planned the update. The daemon has planned every config that it rejected.

@@ -118,6 +118,8 @@ var places = []struct {
 
 	{"a config that a running node cannot take", going(report.Refused, refound, degraded("Unreconcilable", "fips: no")), "DEGR", []string{"NodeDegraded: Refused", "NodeDegraded: fips: no", "UpdatePrepared: Refused"}},
 	{"a config that could not be fetched", going(report.RolledBack, refound, degraded("Degraded", "fetching it")), "DEGR", []string{"NodeDegraded: RolledBack", "UpdatePrepared: could not start", "AppliedFilesAndOS: NotYetOccurred"}},
+	{"the machine would stop the update half-way", going(report.Blocked, degraded("Degraded", "nothing has changed yet; /etc/motd: chattr -i")), "DEGR", []string{"NodeDegraded: Blocked", "NodeDegraded: chattr -i", "UpdatePrepared: Blocked", "AppliedFilesAndOS: NotYetOccurred", "UpdateExecuted: not reached", "Drained: NotYetOccurred", "RebootedNode: NotYetOccurred"}},
+	{"the same on a node that is cordoned already, and drained further", going(report.Blocked, requested, cordoned, degraded("Degraded", "chattr -i")), "cord drain? DEGR", []string{"NodeDegraded: Blocked"}},
 	{"a step failed, and all was taken back", going(report.RolledBack, inPlace, degraded("Degraded", "reload crio.service: exit status 1; see journalctl")), "prep DEGR", []string{"NodeDegraded: see journalctl", "AppliedFilesAndOS: TakenBack", "UpdateExecuted: is in rendered-worker-a"}},
 	{"a step failed, and the node stays closed", going(report.RolledBack, drained, degraded("Degraded", "x")), "prep cord drain DEGR", nil},
 	{"a drain takes too long", going(report.RolledBack, requested, cordoned, degraded("Degraded", "not drained after 1h")), "prep cord drain? DEGR", nil},
