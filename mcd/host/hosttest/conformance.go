@@ -3,6 +3,7 @@ package hosttest
 import (
 	"errors"
 	"io/fs"
+	"strings"
 	"testing"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
@@ -350,6 +351,7 @@ var conformance = []struct {
 			{[]host.Step{a, {Verb: host.Write, Target: "/etc/d", Before: dir, After: file}}, ""},
 			{[]host.Step{{Verb: host.Remove, Target: "/etc/d", Before: dir}}, ""}, // It stays, and the update goes on.
 			{[]host.Step{{Verb: host.MakeDir, Target: "/etc/d", Before: dir, After: dir}}, ""},
+			{[]host.Step{{Verb: host.Write, Target: "/etc/" + strings.Repeat("n", 256), After: file}}, host.Denied},
 		} {
 			found := p.h.Disk.Blockers(c.steps, func(host.Digest) int64 { return 1 })
 			var kind host.BlockerKind

@@ -154,6 +154,9 @@ func (p *process) Blockers(steps []host.Step, _ func(host.Digest) int64) (found 
 				o.Kind, o.Text = host.UsedDir, host.EntriesText(left)
 			}
 		}
+		if to := s.After.Entry.Kind; o.Kind == "" && to == host.File && len(path.Base(s.Target)) > 255 {
+			o.Kind, o.At, o.Text = host.Denied, path.Dir(s.Target), "file name too long"
+		}
 		if o.Kind != "" {
 			found = append(found, o)
 		}

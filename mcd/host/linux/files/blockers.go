@@ -127,9 +127,62 @@ func (q *inquiry) ask(s host.Step) {
 		needs.bytes = q.size(now.Digest)
 	}
 	q.spend(in, needs)
+	if now.Kind == host.File && !in.told {
+		q.rehearse(s.Target, now, needs.bytes)
+	}
 	if needs.leaves && in.inMemory && !in.told {
 		q.add(host.Blocker{Kind: host.InMemory, Path: s.Target, At: path.Dir(s.Target)})
 	}
+}
+
+// rehearse makes the file of a step as the step does, with its size, owner, mode and label, but without a name, and
+// lets it go. So the kernel answers for what cannot be seen: quotas, security modules, limits of the file system.
+//
+// The new contents do not wait beside their targets through the drain: they would be secrets on a disk that may never
+// get them, and take the space twice. The file has no name even for an instant, because programs watch directories (a
+// change makes cron read its directory again, and the kubelet start a pod), and a name would stay after a crash. What
+// rehearse cannot find is a security module that judges names, and file systems without files without names.
+func (q *inquiry) rehearse(p string, want host.Entry, bytes int64) {
+	for dir := path.Dir(p); dir != "/"; dir = path.Dir(dir) {
+		if q.moved[dir] {
+			return // Earlier steps make the directory.
+		}
+	}
+	to, err := q.at(p)
+	if err != nil {
+		return // Earlier steps make the directory, or it has a blocker.
+	}
+	defer to.close()
+	if err := tryFile(q.disk, to, want, bytes); err != nil {
+		q.add(host.Blocker{Kind: host.Denied, Path: p, At: path.Dir(p), Text: kernelText(err)})
+	}
+}
+
+// tryFile makes a file without a name beside a path. The error is that with which the kernel would refuse the file.
+func tryFile(d *disk, to at, want host.Entry, bytes int64) error {
+	for _, name := range []string{to.name, temporary(to.name)} {
+		if _, err := to.sibling(name).stat(); err != nil && !IsAbsent(err) {
+			return err
+		}
+	}
+	fd, err := retry(func() (int, error) {
+		return unix.Openat(to.dir, ".", unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
+	})
+	if err != nil {
+		return nil //nolint:nilerr // askAboutDir judges the directory, and not every file system has such files
+	}
+	defer unix.Close(fd) //nolint:errcheck // it has no name
+	if bytes > 0 {
+		_, err := retry(func() (int, error) { return 0, unix.Fallocate(fd, 0, 0, bytes) })
+		if err != nil && !errors.Is(err, syscall.EOPNOTSUPP) && !errors.Is(err, syscall.ENOSYS) {
+			return err
+		}
+	}
+	label, err := d.labelFor(to, want.Owner)
+	if err != nil {
+		return err
+	}
+	return errors.Join(to.setOwnerAndMode(fd, want), attach(to, fd, label))
 }
 
 // askAboutReplacement asks whether an existing file can be replaced.

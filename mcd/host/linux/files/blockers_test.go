@@ -18,9 +18,15 @@ func TestWhatStopsAStepIsToldBefore(t *testing.T) {
 	asRoot(t)
 	const size = 40 << 10
 	file := host.Value{Entry: host.Entry{Kind: host.File, Mode: 0o644, Digest: "new"}}
+	ofUser := file
+	ofUser.Entry.Owner = host.Owner{UID: 1500, GID: 1500}
 	was := host.Value{Entry: host.Entry{Kind: host.File, Mode: 0o644, Digest: "old"}}
 	dir := host.Value{Entry: host.Entry{Kind: host.Dir, Mode: 0o755}}
 	written := host.Step{Verb: host.Write, Target: "/d/a", Before: was, After: file}
+	// refused are the calls that the kernel refuses in some cases.
+	refused := map[string]string{
+		"an owner whose quota is used up": "chown", "a label that a security module refuses": "setxattr",
+	}
 	for says, c := range map[string]struct {
 		// prepare changes the machine at a directory, in which /d/a is a file.
 		prepare func(t *testing.T, root string)
@@ -80,6 +86,21 @@ func TestWhatStopsAStepIsToldBefore(t *testing.T) {
 			host.Step{Verb: host.Write, Target: "/d/b", After: file},
 			host.NoInodes, "/d",
 		},
+		"an owner whose quota is used up": {
+			step: host.Step{Verb: host.Write, Target: "/d/b", After: ofUser},
+			kind: host.Denied, at: "/d",
+		},
+		"a label that a security module refuses": {
+			func(t *testing.T, root string) {
+				if err := unix.Setxattr(filepath.Join(root, "d/a"), "user.label", []byte("x"), 0); err != nil {
+					t.Fatal(err)
+				}
+			}, written, host.Denied, "/d",
+		},
+		"a name that is too long": {
+			step: host.Step{Verb: host.Write, Target: "/d/" + strings.Repeat("n", 256), After: file},
+			kind: host.Denied, at: "/d",
+		},
 		"a used directory": {
 			func(t *testing.T, root string) {
 				if err := os.WriteFile(filepath.Join(root, "d/b\n\x1b[2J"), nil, 0o600); err != nil {
@@ -102,7 +123,20 @@ func TestWhatStopsAStepIsToldBefore(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer r.Close() //nolint:errcheck // a directory of the test
+			r.trap = func(call, _ string) error {
+				if call == refused[says] {
+					return unix.EDQUOT
+				}
+				return nil
+			}
+			var before, after unix.Stat_t
+			bad := unix.Stat(filepath.Join(root, "d"), &before)
 			found := r.Blockers([]host.Step{c.step}, func(host.Digest) int64 { return size })
+			if err := errors.Join(bad, unix.Stat(filepath.Join(root, "d"), &after)); err != nil || before.Mtim != after.Mtim ||
+				before.Ctim != after.Ctim {
+				t.Errorf("who watches the directory has seen a change: it was %+v and is %+v, %v", before,
+					after, err)
+			}
 			switch {
 			case c.kind == "" && len(found) > 0:
 				t.Errorf("got %v", found)
