@@ -97,6 +97,9 @@ func TestInstall(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 
+	tryRealNode(t, c, workers[0])
+	phase("the trial of test/real on one worker")
+
 	cluster.LogMemory(c)
 	c.Kubectl("wait", "--for=condition=Available", "bunsenstatus/cluster", "--timeout=2m")
 	supportBundle(t, c)

@@ -49,15 +49,12 @@ func (a *act) drifts() bool {
 	return slices.Contains([]string{"edit", "mask", "delete", "chmod", "replace", "disable"}, a.kind)
 }
 
-// named is what the daemon's message has to have.
+// named is what the daemon's message has to have: the end of a path, because the config may spell it otherwise.
 func (a *act) named() string {
-	switch a.kind {
-	case "full", "immutable directory":
-		return filepath.Dir(a.at)
-	case "twice":
-		return "/twice"
+	if a.kind == "full" || a.kind == "immutable directory" {
+		return filepath.Base(filepath.Dir(a.at))
 	}
-	return a.at
+	return filepath.Base(a.at)
 }
 
 func (a *act) String() string {
