@@ -166,7 +166,8 @@ var trouble = []struct {
 		r.c.add(r.t, "rendered-r", file("/etc/motd", "hi"))
 		r.m.Put("/etc/motd/keep", "of another program")
 		r.c.desire("rendered-r")
-		if err := r.settle(); err == nil || !strings.Contains(err.Error(), `something in it that no config made ("keep")`) {
+		if err := r.settle(); err == nil ||
+			!strings.Contains(err.Error(), `something in it that no config made ("keep")`) {
 			r.t.Fatal(err)
 		}
 		r.c.says(r.t, "Degraded", "rendered-a", "nothing has changed yet", "/etc/motd")
@@ -190,6 +191,37 @@ var trouble = []struct {
 			f.Cause != v1alpha1.FailureDiskFull || slices.Contains(r.c.told, "desiredDrain=drain-rendered-r") {
 			r.t.Errorf("the cause is %v, %v; it said %q", f, err, r.c.told)
 		}
+	}},
+	{"a full /boot is told before the node is drained for an OS image", func(r *rig) {
+		r.c.add(r.t, "rendered-r", file("/etc/motd", "hi"), func(s *mcfgv1.MachineConfigSpec) {
+			s.OSImageURL = "registry.example/os@sha256:" + strings.Repeat("1", 64)
+		})
+		r.m.Boot = host.BootSpace{At: "/boot", Free: 4 << 10, Least: 64 << 10}
+		r.c.desire("rendered-r")
+		if err := r.settle(); err == nil || !strings.Contains(err.Error(),
+			"/boot has 4 KiB free, and the update needs 64 KiB: see df /boot") {
+			r.t.Fatal(err)
+		}
+		if f, err := v1alpha1.ParseFailure(r.c.annotations[v1alpha1.FailureAnnotation]); err != nil ||
+			f.Cause != v1alpha1.FailureDiskFull || f.Path != "/boot" || r.a.Phase() != report.Blocked ||
+			slices.Contains(r.c.told, "desiredDrain=drain-rendered-r") {
+			r.t.Errorf("the cause is %v, %v; it said %q", f, err, r.c.told)
+		}
+	}},
+	{"a /boot that is probably too small for another kernel is told, and tried", func(r *rig) {
+		r.c.add(r.t, "rendered-r", file("/etc/motd", "hi"), func(s *mcfgv1.MachineConfigSpec) {
+			s.OSImageURL = "registry.example/os@sha256:" + strings.Repeat("1", 64)
+		})
+		r.m.Boot = host.BootSpace{At: "/boot", Free: 9 << 20, Least: 64 << 10, Likely: 90 << 20}
+		r.m.BootsOld = true
+		r.c.desire("rendered-r")
+		r.must(r.settle())
+		const short = "the file system /boot has 9216 KiB free, and another kernel like the one that runs needs " +
+			"92160 KiB: see df /boot"
+		if !r.events.has(report.EventOSUpdateStarted, "the new OS may not boot: "+short) {
+			r.t.Errorf("%v", r.events)
+		}
+		r.c.says(r.t, "Degraded", "rendered-a", "runs something else than what was staged", short)
 	}},
 	{"a file that the update's own reboot would remove is told before the node is drained", func(r *rig) {
 		r.c.add(r.t, "rendered-r", file("/run/app", "hi"))

@@ -248,6 +248,9 @@ func (c Config) announceUpdate(p plan.Plan, about string) {
 	}
 	if p.Stages() {
 		c.event(report.EventOSUpdateStarted, "staging the OS for %s", about)
+		if short := apply.BootShortage(c.Host, p.Steps); short != "" {
+			c.event(report.EventOSUpdateStarted, "the new OS may not boot: %s", short)
+		}
 	}
 	for _, s := range p.Steps {
 		if s.Verb == host.SetImage {

@@ -107,8 +107,24 @@ func Observe(ctx context.Context, h host.Host, scope plan.Scope) (host.State, er
 // Blockers returns what would stop the steps on the machine as it is now. The parameter contents has what the steps
 // write and the machine does not have.
 func Blockers(h host.Host, steps []host.Step, contents map[host.Digest][]byte) []host.Blocker {
-	return h.Disk.Blockers(steps, func(d host.Digest) int64 { return sizeOf(h, contents, d) })
+	found := h.Disk.Blockers(steps, func(d host.Digest) int64 { return sizeOf(h, contents, d) })
+	if s := bootSpace(h, steps); s.Free < s.Least {
+		found = append(found, host.Blocker{Kind: host.Full, Path: s.At, At: s.At, Need: s.Least, Free: s.Free})
+	}
+	return found
 }
+
+// bootSpace returns the space for what the steps stage.
+func bootSpace(h host.Host, steps []host.Step) host.BootSpace {
+	if os, ok := h.OS.(host.BootChecker); ok {
+		return os.BootSpace(steps)
+	}
+	return host.BootSpace{}
+}
+
+// BootShortage says that the next boot may lead into the OS that runs, because there is probably too little space for
+// another kernel; "" if nothing says so.
+func BootShortage(h host.Host, steps []host.Step) string { return bootSpace(h, steps).Shortage() }
 
 // sizeOf returns the bytes of contents, or 0 if they are neither downloaded nor in the map.
 func sizeOf(h host.Host, contents map[host.Digest][]byte, d host.Digest) int64 {

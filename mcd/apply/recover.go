@@ -94,7 +94,11 @@ func (r Runner) confirm(ctx context.Context, steps []host.Step) (mismatch, failu
 	}
 	for _, s := range steps {
 		if booted, ok := bootedAs(status.Booted, s); !ok {
-			return fmt.Errorf("%w: %s is %q, not %q", ErrNotBooted, s.Verb, booted, s.After.Word), nil
+			err := fmt.Errorf("%w: %s is %q, not %q", ErrNotBooted, s.Verb, booted, s.After.Word)
+			if short := BootShortage(r.Host, steps); short != "" {
+				err = fmt.Errorf("%w; %s", err, short)
+			}
+			return err, nil
 		}
 	}
 	return nil, nil

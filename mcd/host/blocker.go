@@ -80,6 +80,26 @@ func (o Blocker) String() string {
 	return fmt.Sprintf("this node's kernel refuses a new file in %s (%s)", o.At, o.Text)
 }
 
+// BootSpace is the space of a file system with files of the boot loader, in bytes.
+type BootSpace struct {
+	// At is the directory of the files.
+	At string
+	// Free is what the file system has left.
+	Free int64
+	// Least is what some steps need in any case. Likely is an estimate, which may be too high: the new OS may have the
+	// same kernel as the running one.
+	Least, Likely int64
+}
+
+// Shortage says that the space is probably too small; "" if it is not.
+func (s BootSpace) Shortage() string {
+	if s.Free >= max(s.Least, s.Likely) {
+		return ""
+	}
+	return fmt.Sprintf("the file system %s has %d KiB free, and another kernel like the one that runs needs %d KiB: "+
+		"see df %s", s.At, s.Free>>10, (max(s.Least, s.Likely)+1023)>>10, s.At)
+}
+
 // EntriesText returns the Text of a UsedDir.
 func EntriesText(names []string) string {
 	if len(names) == 0 {

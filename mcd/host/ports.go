@@ -140,6 +140,13 @@ type ImageDownloader interface {
 	Download(ctx context.Context, image string) error
 }
 
+// BootChecker is an OperatingSystem that can run out of space for what the boot loader reads.
+type BootChecker interface {
+	// BootSpace returns the space for the boot loader's files; the zero BootSpace if the steps need none, or if nothing
+	// is known.
+	BootSpace(steps []Step) BootSpace
+}
+
 // OSStatus is the state of an OperatingSystem.
 type OSStatus struct {
 	// Booted is the running OS, with all kernel arguments.

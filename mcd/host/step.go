@@ -66,6 +66,15 @@ func (s Step) IsPath() bool {
 	return false
 }
 
+// Stages reports whether the step stages a part of the OS for the next boot.
+func (s Step) Stages() bool {
+	switch s.Verb {
+	case SetImage, SetKargs, SetKernelType, SetExtensions:
+		return true
+	}
+	return false
+}
+
 // IsAction reports whether the step acts on services or reboots, and changes nothing on disk.
 func (s Step) IsAction() bool {
 	switch s.Verb {

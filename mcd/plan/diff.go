@@ -319,10 +319,7 @@ func (p Plan) Reboots() bool { return len(p.Steps) > 0 && p.Steps[len(p.Steps)-1
 
 // Stages reports whether the plan stages a part of the OS, which runs after a reboot.
 func (p Plan) Stages() bool {
-	return slices.ContainsFunc(p.Steps, func(s Step) bool {
-		return slices.Contains([]host.Verb{host.SetImage, host.SetKargs, host.SetKernelType, host.SetExtensions},
-			s.Verb)
-	})
+	return slices.ContainsFunc(p.Steps, Step.Stages)
 }
 
 // Empty reports whether the plan has no steps and no refusals.

@@ -192,6 +192,14 @@ type system struct{ m *Machine }
 
 func (s system) Status(context.Context) (host.OSStatus, error) { return s.m.os, nil }
 
+// BootSpace implements host.BootChecker.
+func (s system) BootSpace(steps []host.Step) host.BootSpace {
+	if !slices.ContainsFunc(steps, host.Step.Stages) {
+		return host.BootSpace{}
+	}
+	return s.m.Boot
+}
+
 func (s system) Stage(_ context.Context, step host.Step) error {
 	can, next := s.m.os.Support, &s.m.os.Next
 	kargs := host.EditKargs(next.Kargs, step.Before.Word, step.After.Word)

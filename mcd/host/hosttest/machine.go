@@ -20,6 +20,8 @@ type Machine struct {
 	Broken map[string]bool
 	// Blockers are what stops changes of paths, by path.
 	Blockers map[string]host.BlockerKind
+	// Boot is the space for the boot loader's files.
+	Boot host.BootSpace
 	// If BootsOld is true, the next reboot boots the old OS, like a machine whose new OS does not boot.
 	BootsOld bool
 	// If SlowReboots is true, a reboot that was accepted happens only when the test calls GoDown.

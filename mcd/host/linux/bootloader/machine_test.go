@@ -370,3 +370,21 @@ func TestMachinesWithoutAKnownBootLoader(t *testing.T) {
 		}
 	}
 }
+
+func TestTheSpaceForTheConfig(t *testing.T) {
+	script, err := txtar.ParseFile("testdata/debian.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := machineOf(t, script)
+	o := m.open(t)
+	config := strings.Repeat("x", 5000)
+	m.put(t, grubConfig, config)
+	s := o.BootSpace([]host.Step{{Verb: host.SetKargs}})
+	if s.At != "/boot/grub" || s.Least != 5001 || s.Free < s.Least {
+		t.Errorf("got %+v", s)
+	}
+	if s := o.BootSpace([]host.Step{{Verb: host.Reboot}}); s != (host.BootSpace{}) {
+		t.Errorf("without a step about the OS: %+v", s)
+	}
+}

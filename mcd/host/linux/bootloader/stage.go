@@ -12,6 +12,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/nodepath"
 	"github.com/bunsen-os/bunsen/internal/policy/distribution"
 	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
 	"github.com/bunsen-os/bunsen/mcd/host/linux/machine"
 )
 
@@ -91,6 +92,24 @@ func (o *File) Status(context.Context) (host.OSStatus, error) {
 	next := booted
 	next.Kargs = host.JoinArgs(slices.Concat(v.own, v.added))
 	return host.OSStatus{Booted: booted, Next: next, Support: o.support(host.JoinArgs(v.own))}, nil
+}
+
+// BootSpace implements host.BootChecker. Both the boot loader's config and the file of the arguments are written anew
+// beside the present one.
+func (o *File) BootSpace(steps []host.Step) (s host.BootSpace) {
+	at := o.path
+	if o.generate.Path != "" {
+		at = grubConfig
+	}
+	if !slices.ContainsFunc(steps, host.Step.Stages) {
+		return s
+	}
+	_, free, err := files.Volume(o.root, path.Dir(at))
+	size, sizeErr := files.Size(o.root, at)
+	if err != nil || sizeErr != nil {
+		return s // Stage reports a directory that cannot be read, and creates a file that does not exist.
+	}
+	return host.BootSpace{At: path.Dir(at), Free: free, Least: size + 1}
 }
 
 // Stage implements host.OperatingSystem. Stage always generates the boot loader's config, because an earlier process

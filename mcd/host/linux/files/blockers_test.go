@@ -132,8 +132,8 @@ func TestWhatStopsAStepIsToldBefore(t *testing.T) {
 			var before, after unix.Stat_t
 			bad := unix.Stat(filepath.Join(root, "d"), &before)
 			found := r.Blockers([]host.Step{c.step}, func(host.Digest) int64 { return size })
-			if err := errors.Join(bad, unix.Stat(filepath.Join(root, "d"), &after)); err != nil || before.Mtim != after.Mtim ||
-				before.Ctim != after.Ctim {
+			err = errors.Join(bad, unix.Stat(filepath.Join(root, "d"), &after))
+			if err != nil || before.Mtim != after.Mtim || before.Ctim != after.Ctim {
 				t.Errorf("who watches the directory has seen a change: it was %+v and is %+v, %v", before,
 					after, err)
 			}

@@ -122,6 +122,20 @@ func Rename(r *Root, p, name string) error {
 	return r.nameChanged(to, false)
 }
 
+// Volume returns the device of the file system of a directory, and the bytes that root can still write to it.
+func Volume(r *Root, dir string) (device uint64, free int64, _ error) {
+	err := r.eachIn(dir, func(_ at, fd int) error {
+		var is unix.Stat_t
+		var of unix.Statfs_t
+		if err := errors.Join(unix.Fstat(fd, &is), unix.Fstatfs(fd, &of)); err != nil {
+			return pathError("statfs", dir, err)
+		}
+		device, free = is.Dev, int64(of.Bfree)*of.Bsize //nolint:gosec // sizes fit
+		return nil
+	})
+	return device, free, err
+}
+
 // Space returns the free bytes and the size of the file system of a directory.
 func Space(r *Root, dir string) (free, total int64, _ error) {
 	err := r.eachIn(dir, func(_ at, fd int) error {

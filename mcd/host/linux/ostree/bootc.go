@@ -16,6 +16,7 @@ import (
 type Bootc struct {
 	bootc, ostree machine.Program
 	is            release
+	bootSpace
 }
 
 // bootEntry has the needed fields of one deployment in `bootc status --json --format-version=1`.
@@ -26,6 +27,13 @@ type bootEntry struct {
 			Transport string `json:"transport"`
 		} `json:"image"`
 	} `json:"image"`
+	OSTree deployed `json:"ostree"`
+}
+
+// deployed identifies a deployment of OSTree.
+type deployed struct {
+	Checksum string `json:"checksum"`
+	Serial   int    `json:"deploySerial"`
 }
 
 // spec returns the pull spec, in the form of machineconfig.PulledImage. If the image does not come from a registry, the
@@ -45,6 +53,8 @@ type bootcStatus struct {
 	booted, next string
 	// staged is true if a deployment is staged, which can be removed.
 	staged bool
+	// at is the deployment that is staged, if any.
+	at deployed
 }
 
 func parseBootc(text []byte) (bootcStatus, error) {
@@ -67,7 +77,7 @@ func parseBootc(text []byte) (bootcStatus, error) {
 	is.next = is.booted
 	switch {
 	case s.Status.Staged != nil:
-		is.next, is.staged = s.Status.Staged.spec(), true
+		is.next, is.staged, is.at = s.Status.Staged.spec(), true, s.Status.Staged.OSTree
 	case s.Status.RollbackQueued:
 		is.next = s.Status.Rollback.spec()
 	}
@@ -135,12 +145,23 @@ func (o *Bootc) Stage(ctx context.Context, step host.Step) error {
 	if err != nil {
 		// A program that was killed, or that failed at the end, may have staged the image.
 		if is, lookErr := o.status(ctx); lookErr == nil && is.next == want {
-			return nil
+			return o.nextFits(is)
 		}
 		return err
 	}
 	if is, err = o.status(ctx); err == nil && is.next != want {
 		return fmt.Errorf("bootc reported no error, but the next boot has the image %q, not %q", is.next, want)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return o.nextFits(is)
+}
+
+// nextFits returns an error if the kernel of a staged deployment does not fit into /boot.
+func (o *Bootc) nextFits(is bootcStatus) error {
+	if !is.staged {
+		return nil
+	}
+	return o.fits(is.at.Checksum, is.at.Serial)
 }

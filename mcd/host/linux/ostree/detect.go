@@ -24,12 +24,13 @@ func Detect(root *files.Root, dir string) host.OperatingSystem {
 		return Packaged{Why: is.name + " runs from packages and not from an image (there is no " + Booted +
 			"), so its image, kernel and kernel arguments stay as installed"}
 	}
+	boot := bootSpace{root: root, running: runningKernel}
 	rpm, bootc := machine.FindProgram(root, dir, "rpm-ostree"), machine.FindProgram(root, dir, "bootc")
 	switch {
 	case rpm.Path != "":
-		return &RPMOSTree{rpm: rpm, bootc: bootc, is: is}
+		return &RPMOSTree{rpm: rpm, bootc: bootc, is: is, bootSpace: boot}
 	case bootc.Path != "":
-		return &Bootc{bootc: bootc, ostree: machine.FindProgram(root, dir, "ostree"), is: is}
+		return &Bootc{bootc: bootc, ostree: machine.FindProgram(root, dir, "ostree"), is: is, bootSpace: boot}
 	}
 	return Packaged{Why: is.name + " runs from an image, but has neither rpm-ostree nor bootc to change it with"}
 }

@@ -173,7 +173,7 @@ func bootcStatusText(machine []string) string {
 		spec := strings.TrimPrefix(words[1], "image=")
 		status[words[0]] = map[string]any{"incompatible": false, "pinned": false, "image": map[string]any{
 			"image": map[string]any{"image": spec, "transport": "registry"}, "imageDigest": "sha256:0", "version": nil,
-		}}
+		}, "ostree": map[string]any{"checksum": "c0ffee", "deploySerial": 0}}
 	}
 	text, _ := json.Marshal(map[string]any{
 		"apiVersion": "org.containers.bootc/v1", "kind": "BootcHost",

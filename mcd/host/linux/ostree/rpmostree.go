@@ -22,6 +22,7 @@ import (
 type RPMOSTree struct {
 	rpm, bootc machine.Program
 	is         release
+	bootSpace
 }
 
 // Status implements host.OperatingSystem.
@@ -79,9 +80,17 @@ func (o *RPMOSTree) afterFailure(ctx context.Context, want host.OS, step host.St
 	case lookErr != nil:
 		return errors.Join(err, fmt.Errorf("looking whether it was staged: %w", lookErr))
 	case differs(d.next.os(o.is), want, step) == nil:
-		return nil
+		return o.nextFits(d)
 	}
 	return err
+}
+
+// nextFits returns an error if the kernel of a staged deployment does not fit into /boot.
+func (o *RPMOSTree) nextFits(d deployments) error {
+	if d.next.at == d.booted.at {
+		return nil
+	}
+	return o.fits(d.next.Checksum, d.next.Serial)
 }
 
 // refuse returns an error for a step that this machine does not support.
@@ -240,7 +249,10 @@ func (o *RPMOSTree) verify(ctx context.Context, want host.OS, step host.Step) er
 	if err != nil {
 		return err
 	}
-	return differs(d.next.os(o.is), want, step)
+	if err := differs(d.next.os(o.is), want, step); err != nil {
+		return err
+	}
+	return o.nextFits(d)
 }
 
 // differs returns an error if the part of the OS that a step stages is not as wanted.

@@ -27,6 +27,8 @@ type deployment struct {
 	// Checksum is the commit. BaseChecksum is the commit below the added packages.
 	Checksum     string `json:"checksum"`
 	BaseChecksum string `json:"base-checksum"`
+	// Serial tells deployments of one commit apart.
+	Serial int `json:"serial"`
 	// Packages are the requested packages.
 	Packages []string `json:"requested-packages"`
 	// Removals are the removed packages of the image.
