@@ -351,7 +351,8 @@ elif [ -e "$p" ]; then echo "$p=something else"
 else echo "$p="; fi
 done
 two=/etc/lives-linked/two
-for p in $1; do [ ! -L "$p" ] && [ $p != $two ] && [ "$p" -ef $two ] && echo "$p=the same file as $two"; done
+# A file that had a second name before its first config comes back as a file of its own.
+for p in $1; do [ ! -L "$p" ] && [ $p != $two ] && [ $p != /etc/lives-linked/one ] && [ "$p" -ef $two ] && echo "$p=the same file as $two"; done
 for u in $2; do echo "unit $u=$(systemctl is-enabled $u 2>/dev/null) $(systemctl show -P NeedDaemonReload $u)"; done
 echo "keys=$(grep -s lives- /home/core/.ssh/authorized_keys | sort | tr '\n' ';')"
 `

@@ -253,9 +253,9 @@ func (l *life) do(ctx context.Context, a *act) error {
 		}
 		return os.Remove(at)
 	case "append-only":
-		return exec.Command("chattr", "+a", at).Run()
+		return chattr("+a", at)
 	case "immutable directory":
-		return exec.Command("chattr", "+i", filepath.Dir(at)).Run()
+		return chattr("+i", filepath.Dir(at))
 	case "full":
 		// dd ends with an error when the disk is full.
 		l.exec("dd", "if=/dev/zero", "of="+cluster.SmallDisk+"/filler", "bs=4k") //nolint:errcheck // see above
@@ -269,7 +269,7 @@ func (l *life) do(ctx context.Context, a *act) error {
   {"path": "/etc/lives-alias/twice", "contents": {"source": "data:,b"}}]}}`})
 		return nil
 	case "immutable":
-		return exec.Command("chattr", "+i", at).Run()
+		return chattr("+i", at)
 	case "mount":
 		l.touched(a.at, true)
 		l.mu.Lock()
@@ -282,6 +282,17 @@ func (l *life) do(ctx context.Context, a *act) error {
 		return in("systemctl", "mask", a.at)
 	}
 	return fmt.Errorf("nobody knows how to %s", a.kind)
+}
+
+// chattr changes an attribute of a path. The update may have removed the path, or put a link in its place.
+func chattr(change, at string) error {
+	if is, err := os.Lstat(at); err != nil || !is.Mode().IsRegular() && !is.IsDir() {
+		return nil //nolint:nilerr // see above
+	}
+	if out, err := exec.Command("chattr", change, at).CombinedOutput(); err != nil {
+		return fmt.Errorf("chattr %s %s: %w\n%s", change, at, err, out)
+	}
+	return nil
 }
 
 // undo undoes it.
@@ -304,9 +315,9 @@ func (l *life) undo(a *act) error {
 		}
 		return errors.Join(os.WriteFile(at, a.saved, 0o600), os.Chmod(at, a.savedMode))
 	case "append-only":
-		return exec.Command("chattr", "-a", at).Run()
+		return chattr("-a", at)
 	case "immutable directory":
-		return exec.Command("chattr", "-i", filepath.Dir(at)).Run()
+		return chattr("-i", filepath.Dir(at))
 	case "full":
 		return os.Remove(filepath.Join(h.Inside(), cluster.SmallDisk, "filler"))
 	case "disable":
@@ -319,7 +330,7 @@ func (l *life) undo(a *act) error {
 		l.push("One place by one path", map[string]string{l.twice(): ""})
 		l.reconcile()
 	case "immutable":
-		return exec.Command("chattr", "-i", at).Run()
+		return chattr("-i", at)
 	case "mount":
 		defer l.touched(a.at, false)
 		// A reboot undoes it too.
