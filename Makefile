@@ -256,7 +256,7 @@ test-ostree: setup ## Each step of a deployment on a real OSTree host, with powe
 # The tests of clusters are never cached: the test cache does not know the programs that run in their hosts.
 CLUSTER = BUNSEN_LAB=1 $(ENVTEST) $(GOTEST) -count=1 -v -timeout 30m ./test/lab/cluster
 
-test-install: setup build $(ASSETS) $(KUBELET) ## Our images on three real kubelets in systemd-nspawn: install, roll out with drains and reboots, random lives, uninstall (root)
+test-install: setup build $(ASSETS) $(KUBELET) ## Our images on three real kubelets in systemd-nspawn: install, roll out with drains and reboots, uninstall (root)
 	$(call say,test-install: our images on real kubelets)
 	@$(CLUSTER) -run '^TestInstall$$'
 
