@@ -93,11 +93,15 @@ type BootSpace struct {
 
 // Shortage says that the space is probably too small; "" if it is not.
 func (s BootSpace) Shortage() string {
-	if s.Free >= max(s.Least, s.Likely) {
+	what, need := "the update", s.Least
+	if s.Likely > need {
+		what, need = "another kernel like the one that runs", s.Likely
+	}
+	if s.Free >= need {
 		return ""
 	}
-	return fmt.Sprintf("the file system %s has %d KiB free, and another kernel like the one that runs needs %d KiB: "+
-		"see df %s", s.At, s.Free>>10, (max(s.Least, s.Likely)+1023)>>10, s.At)
+	return fmt.Sprintf("the file system %s has %d KiB free, and %s needs %d KiB: see df %s", s.At, s.Free>>10, what,
+		(need+1023)>>10, s.At)
 }
 
 // EntriesText returns the Text of a UsedDir.

@@ -135,7 +135,8 @@ func (p *process) Flush(context.Context) error {
 	return nil
 }
 
-// Blockers implements host.Disk. A machine in memory has only the blockers that a test sets, and directories.
+// Blockers implements host.Disk. A machine in memory has only the blockers that a test sets, used directories, and
+// names that are too long.
 func (p *process) Blockers(steps []host.Step, _ func(host.Digest) int64) (found []host.Blocker) {
 	for _, s := range steps {
 		if !s.IsPath() {
