@@ -291,10 +291,16 @@ type CommitInfo struct {
 // HistoryEntry is one revision: applied, with the rendered config of each pool, or refused.
 type HistoryEntry struct {
 	CommitInfo `json:",inline"`
+	// At is when the controller applied the revision, or refused it first.
+	At metav1.Time `json:"at,omitempty"`
+	// Rewritten is true if the revision did not descend from the one that was applied before it, or if its tag moved.
+	Rewritten bool `json:"rewritten,omitempty"`
 	// Pools maps a pool to its rendered config of this revision.
 	Pools map[string]string `json:"pools,omitempty"`
 	// NotRendered maps a pool to the reason why the controller could not render it, in at most 200 characters.
 	NotRendered map[string]string `json:"notRendered,omitempty"`
+	// Held lists the pools that did not get a config of this revision because users held them at other ones.
+	Held []string `json:"held,omitempty"`
 	// Refused is why the controller applied nothing of this revision. Absent for an applied revision.
 	Refused *Refusal `json:"refused,omitempty"`
 }

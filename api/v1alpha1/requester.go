@@ -10,6 +10,10 @@ import (
 
 // Requester says who requested a rendered config: a commit, users who changed objects through the API, or both.
 type Requester struct {
+	// Cause is what happened; empty if the controller does not know it.
+	Cause RolloutCause `json:"cause,omitempty"`
+	// By is who holds the pool and why, for a Cause of RolloutCauseHold.
+	By string `json:"by,omitempty"`
 	// Revision is the commit's, `main@sha1:<hex>`. If only changes through the API requested the config, Revision is
 	// the one that was in force at that time. Empty if the controller knew none.
 	Revision string `json:"revision,omitempty"`
@@ -29,6 +33,31 @@ type Requester struct {
 	// change. Otherwise nil.
 	Unproven *CommitRef `json:"unproven,omitempty"`
 }
+
+// RolloutCause is what gave a pool its target.
+type RolloutCause string
+
+// Values of RolloutCause.
+const (
+	// RolloutCausePush means that a commit brought the config.
+	RolloutCausePush RolloutCause = "Push"
+	// RolloutCauseRevert means that a commit brought back a config of one of the pool's recorded rollouts.
+	RolloutCauseRevert RolloutCause = "Revert"
+	// RolloutCauseForcePush means that the commit does not descend from the one before it.
+	RolloutCauseForcePush RolloutCause = "ForcePush"
+	// RolloutCauseHold means that a user holds the pool at the config of an earlier commit.
+	RolloutCauseHold RolloutCause = "Hold"
+	// RolloutCauseRelease means that a hold ended.
+	RolloutCauseRelease RolloutCause = "Release"
+	// RolloutCauseAPI means that users changed objects through the API, or that such a change was reverted.
+	RolloutCauseAPI RolloutCause = "API"
+	// RolloutCauseSecrets means that the same config has new values of secrets.
+	RolloutCauseSecrets RolloutCause = "Secrets"
+	// RolloutCauseRetry means that a user requested another try after a halt or a revert.
+	RolloutCauseRetry RolloutCause = "Retry"
+	// RolloutCauseRecovery means that the nodes that had failed the config became healthy with it after a halt.
+	RolloutCauseRecovery RolloutCause = "Recovery"
+)
 
 // CommitRef names one commit for users.
 type CommitRef struct {
@@ -176,6 +205,8 @@ type PoolTarget struct {
 	Config string `json:"config"`
 	// Nodes is how many nodes have configs of their own of Config. Users read it who may not read MachineConfigs.
 	Nodes int `json:"nodes,omitempty"`
+	// Held is true if the pool has Config because a user holds it there.
+	Held bool `json:"held,omitempty"`
 	// Before is the rendered config of Revision without changes through the API. Empty unless only such changes
 	// requested Config.
 	Before string `json:"before,omitempty"`

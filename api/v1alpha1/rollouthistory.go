@@ -3,15 +3,21 @@ package v1alpha1
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// MaxRolloutHistory is how many ended rollouts the annotation of a pool contains.
-const MaxRolloutHistory = 20
+// The annotation of a pool has the newest MaxRolloutHistory ended rollouts. It also has the newest MaxFailedHistory of
+// the older rollouts that were halted or reverted, because people look for these after weeks.
+const (
+	MaxRolloutHistory = 20
+	MaxFailedHistory  = 20
+)
 
 // RolloutOutcome is the result of the rollout of one config in one pool. RolloutHistoryAnnotation on the pool has a
-// list of them. The RolloutRecord has the rollout of the pool's target config.
+// list of them. The controller adds an outcome in the write with which the rollout ends, and never changes it. While a
+// rollout continues, only the RolloutRecord has it.
 type RolloutOutcome struct {
 	// Requester is who requested the config.
 	Requester `json:",inline"`
@@ -19,28 +25,46 @@ type RolloutOutcome struct {
 	Config string `json:"config"`
 	// Secrets is the revision of the config's secrets; empty if it refers to none.
 	Secrets string `json:"secrets,omitempty"`
+	// Before is the config that was the pool's target before; empty if there was none.
+	Before string `json:"before,omitempty"`
 	// Result of the rollout.
 	Result RolloutResult `json:"result"`
-	// Updated is how many of the pool's Nodes ran the config when the rollout ended or another config replaced it.
+	// Updated is how many of the pool's Nodes ran the config when the rollout ended.
 	Updated int `json:"updated"`
 	Nodes   int `json:"nodes"`
 	// Failed is how many nodes reported a failure of the config at that time.
 	Failed int `json:"failed,omitempty"`
-	// Began is when the config became the pool's target, Ended when the rollout completed, halted, reverted or was
-	// replaced.
+	// Began is when the config became the pool's target, or when a retry or a recovery began. Ended is when the rollout
+	// completed, halted, reverted or was replaced.
 	Began metav1.Time `json:"began"`
 	Ended metav1.Time `json:"ended"`
-	// UpdatedBefore is how many nodes of the pool already ran the config when it became the target.
+	// UpdatedBefore is how many nodes of the pool already ran the config when the rollout began.
 	UpdatedBefore int `json:"updatedBefore,omitempty"`
 	// Back is the config to which a Reverted pool returned.
 	Back string `json:"back,omitempty"`
 	// Why is the reason of a halt or a revert, in at most 200 characters.
 	Why string `json:"why,omitempty"`
+	// Next is what replaced a Superseded rollout; otherwise nil.
+	Next *NextRollout `json:"next,omitempty"`
+}
+
+// NextRollout names the rollout that replaced another one.
+type NextRollout struct {
+	// Cause of the rollout. Revision is its commit, if a commit is the cause.
+	Cause    RolloutCause `json:"cause,omitempty"`
+	Revision string       `json:"revision,omitempty"`
+	// API is the newest change through the API, if such changes are the cause; otherwise nil.
+	API *APIChange `json:"api,omitempty"`
 }
 
 // HasVerdict reports whether the rollout was halted or reverted.
 func (o RolloutOutcome) HasVerdict() bool {
 	return o.Result == RolloutWasHalted || o.Result == RolloutWasReverted
+}
+
+// IsOf reports whether the outcome is that of a record.
+func (o RolloutOutcome) IsOf(r RolloutRecord) bool {
+	return o.Config == r.Config && o.Secrets == r.Secrets && o.Began.Equal(&r.Began)
 }
 
 // RolloutResult is how a rollout ended.
@@ -70,15 +94,34 @@ func ParseRolloutHistory(text string) ([]RolloutOutcome, error) {
 	return out, nil
 }
 
-// AddRolloutOutcome returns the annotation's text with an outcome added as the newest. If the earlier history is
-// invalid, it begins again.
-func AddRolloutOutcome(text string, o RolloutOutcome) string {
+// EarlierRollouts returns the ended rollouts of a pool without that of its record, newest first. It reads the
+// annotations of the pool.
+func EarlierRollouts(pool map[string]string) ([]RolloutOutcome, error) {
+	past, err := ParseRolloutHistory(pool[RolloutHistoryAnnotation])
+	r, unread := ParseRolloutRecord(pool[RolloutAnnotation])
+	if len(past) > 0 && unread == nil && past[0].IsOf(r) {
+		past = past[1:]
+	}
+	return past, err
+}
+
+// AddRolloutOutcomes returns the annotation's text with outcomes added, of which the first is the newest. If the
+// earlier history is invalid, it begins again.
+func AddRolloutOutcomes(text string, newest []RolloutOutcome) string {
 	history, err := ParseRolloutHistory(text)
 	if err != nil {
 		history = nil
 	}
-	history = append([]RolloutOutcome{o}, history...)
-	raw, err := json.Marshal(history[:min(len(history), MaxRolloutHistory)])
+	history = slices.Concat(newest, history)
+	kept, failed := min(len(history), MaxRolloutHistory), 0
+	out := history[:kept:kept]
+	for _, o := range history[kept:] {
+		if o.HasVerdict() && failed < MaxFailedHistory {
+			failed++
+			out = append(out, o)
+		}
+	}
+	raw, err := json.Marshal(out)
 	if err != nil {
 		return "" // it consists of texts, numbers and times, which always marshal
 	}

@@ -14,8 +14,10 @@ type RolloutRecord struct {
 	Config string `json:"config"`
 	// RecordedSecrets are revisions of secrets; zero in a cluster without secrets.
 	RecordedSecrets `json:",inline"`
-	// Began is when the config, with its secrets, became the pool's target.
+	// Began is when the config, with its secrets, became the pool's target, or when a retry or a recovery began.
 	Began metav1.Time `json:"began"`
+	// Before is the config that was the pool's target before; empty if there was none.
+	Before string `json:"before,omitempty"`
 	// UpdatedBefore is how many nodes of the pool already ran the config when it became the target.
 	UpdatedBefore int `json:"updatedBefore,omitempty"`
 	// Steps is the number of completed steps, including the canary.

@@ -148,14 +148,14 @@ func (b *cluster) source(ctx context.Context) error {
 func (b *cluster) pool(ctx context.Context) error {
 	began := metav1.NewTime(time.Now().Add(-time.Hour).UTC().Truncate(time.Second))
 	record := v1alpha1.RolloutRecord{
-		Config: after, Began: began, Healthy: before,
-		Requester: v1alpha1.Requester{Revision: revision(commits - 1)},
+		Config: after, Began: began, Healthy: before, Before: before,
+		Requester: v1alpha1.Requester{Cause: v1alpha1.RolloutCausePush, Revision: revision(commits - 1)},
 	}
 	var past []v1alpha1.RolloutOutcome
 	for i := commits - 2; i >= 0; i-- {
 		at := time.Now().Add(time.Duration(i-commits) * time.Hour).UTC().Truncate(time.Second)
 		o := v1alpha1.RolloutOutcome{
-			Requester: v1alpha1.Requester{Revision: revision(i)},
+			Requester: v1alpha1.Requester{Cause: v1alpha1.RolloutCausePush, Revision: revision(i)},
 			Config:    fmt.Sprintf("rendered-worker-%032x", i), Result: v1alpha1.RolloutCompleted, Updated: b.nodes,
 			Nodes: b.nodes,
 		}

@@ -146,7 +146,7 @@ func createRollout(t *testing.T, admin client.Client) {
 		{
 			&mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "edge"}},
 			`{"metadata":{"annotations":{"bunsen.dev/source":"os","bunsen.dev/rollout":"{\"config\":\"` + second +
-				`\",\"began\":\"2026-01-02T12:00:00Z\"}"}},
+				`\",\"began\":\"2026-01-02T12:00:00Z\",\"before\":\"` + first + `\"}"}},
 			"spec":{"nodeSelector":{"matchLabels":{"edge":""}},"configuration":{"name":"` + second + `"}}}`,
 		},
 		{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, `{"metadata":{"labels":{"edge":""},"annotations":{"` + v1alpha1.CurrentConfigAnnotation + `":"` + first + `","` + v1alpha1.DesiredConfigAnnotation + `":"` + first + `","` + v1alpha1.StateAnnotation + `":"Done"}}}`},

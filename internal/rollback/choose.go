@@ -163,7 +163,7 @@ func newPoolHistory(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource) pool
 		v: v, src: src, entries: fleet.AppliedHistory(src), healthy: fleet.HealthyConfig(v),
 		failed: map[string]bool{},
 	}
-	past, err := v1alpha1.ParseRolloutHistory(v.Object.Annotations[v1alpha1.RolloutHistoryAnnotation])
+	past, err := v1alpha1.EarlierRollouts(v.Object.Annotations)
 	for _, o := range past {
 		if err == nil && (o.HasVerdict() || o.Failed > 0) {
 			h.failed[o.Config] = true

@@ -59,17 +59,31 @@ func (f Facts) rolloutOf(entry v1alpha1.HistoryEntry) []progress {
 	var out []progress
 	for _, name := range slices.Sorted(maps.Keys(entry.Pools)) {
 		if pool := f.pool(name); pool != nil {
-			out = append(out, progressOf(pool, entry.Pools[name]))
+			out = append(out, progressOf(pool, entry.Pools[name], entry.Revision))
 		}
 	}
 	return out
 }
 
-// progressOf returns the rollout of a config in a pool.
-func progressOf(pool *mcfgv1.MachineConfigPool, config string) progress {
+// progressOf returns the rollout of a commit's config in a pool. A later commit can bring the same config back; its
+// rollout says nothing about the earlier commit.
+func progressOf(pool *mcfgv1.MachineConfigPool, config, revision string) progress {
 	p := progress{pool: pool.Name, config: config, nodes: int(pool.Status.MachineCount)}
+	past, err := v1alpha1.EarlierRollouts(pool.Annotations)
+	if err != nil {
+		past = nil // If the record cannot be read, the rollout controller reports that and begins a new rollout.
+	}
+	own := func(o v1alpha1.RolloutOutcome) bool { return o.Config == config && o.Revision == revision }
+	if i := slices.IndexFunc(past, own); i >= 0 && recordOf(pool).Revision != revision {
+		return p.as(past[i])
+	}
 	if pool.Spec.Configuration.Name != config {
-		return p.earlier(pool)
+		i := slices.IndexFunc(past, func(o v1alpha1.RolloutOutcome) bool { return o.Config == config })
+		if i < 0 {
+			p.state = pending // The pool does not have the config yet.
+			return p
+		}
+		return p.as(past[i])
 	}
 	record := recordOf(pool)
 	p.outcome = v1alpha1.RolloutOutcome{Began: record.Began, UpdatedBefore: record.UpdatedBefore}
@@ -95,28 +109,17 @@ func progressOf(pool *mcfgv1.MachineConfigPool, config string) progress {
 	return p
 }
 
-// earlier returns the progress of a config that is not the pool's target any more.
-func (p progress) earlier(pool *mcfgv1.MachineConfigPool) progress {
-	history, err := v1alpha1.ParseRolloutHistory(pool.Annotations[v1alpha1.RolloutHistoryAnnotation])
-	if err != nil {
-		history = nil // If the record cannot be read, the rollout controller reports that and begins a new rollout.
+// as returns the progress of a rollout that ended.
+func (p progress) as(o v1alpha1.RolloutOutcome) progress {
+	p.outcome, p.updated, p.nodes, p.why = o, o.Updated, o.Nodes, line(o.Why)
+	switch o.Result {
+	case v1alpha1.RolloutCompleted:
+		p.state = done
+	case v1alpha1.RolloutSuperseded:
+		p.state = replaced
+	default:
+		p.state = failed
 	}
-	for _, o := range history {
-		if o.Config != p.config {
-			continue
-		}
-		p.outcome, p.updated, p.nodes, p.why = o, o.Updated, o.Nodes, line(o.Why)
-		switch o.Result {
-		case v1alpha1.RolloutCompleted:
-			p.state = done
-		case v1alpha1.RolloutSuperseded:
-			p.state = replaced
-		default:
-			p.state = failed
-		}
-		return p
-	}
-	p.state = pending // The pool does not have the config yet.
 	return p
 }
 

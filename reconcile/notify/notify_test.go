@@ -106,11 +106,20 @@ func TestCommits(t *testing.T) {
 	failed := entry(hashB, of("b"))
 	failed.NotRendered = map[string]string{"gpu": "two files /etc/a"}
 	replaced := pool("rendered-worker-c", 3, func(p *mcfgv1.MachineConfigPool, _ *v1alpha1.RolloutRecord) {
-		p.Annotations[v1alpha1.RolloutHistoryAnnotation] = v1alpha1.AddRolloutOutcome("",
-			v1alpha1.RolloutOutcome{
+		p.Annotations[v1alpha1.RolloutHistoryAnnotation] = v1alpha1.AddRolloutOutcomes("",
+			[]v1alpha1.RolloutOutcome{{
 				Config: "rendered-worker-a", Result: v1alpha1.RolloutSuperseded, Updated: 17,
 				Nodes: 40,
-			})
+			}})
+	})
+	broughtBack := pool("rendered-worker-a", 2, func(p *mcfgv1.MachineConfigPool, r *v1alpha1.RolloutRecord) {
+		r.Revision = "main@sha1:" + hashB
+		r.RolloutEnd = v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutHalted, Why: "worker-3 failed", Updated: 2}
+		p.Annotations[v1alpha1.RolloutHistoryAnnotation] = v1alpha1.AddRolloutOutcomes("",
+			[]v1alpha1.RolloutOutcome{{
+				Requester: v1alpha1.Requester{Revision: "main@sha1:" + hashA}, Config: "rendered-worker-a",
+				Result: v1alpha1.RolloutCompleted, Updated: 40, Nodes: 40,
+			}})
 	})
 	for sentence, tc := range map[string]struct {
 		facts notify.Facts
@@ -141,6 +150,11 @@ func TestCommits(t *testing.T) {
 		"a commit that the controller reads": {facts(reading, pool("a", 40)), "bb render pending: Progressing: checks 12 objects\naa render success: 1 pool rendered\naa rollout success: 40/40 nodes updated"},
 		"a pool that is not rendered":        {facts(source(failed), pool("b", 40)), "bb render failure: 1 pool not rendered: gpu: two files /etc/a\nbb rollout success: 40/40 nodes updated"},
 		"a replaced commit":                  {facts(source(entry(hashB, of("rendered-worker-c")), entry(hashA, of("rendered-worker-a"))), replaced), "bb render success: 1 pool rendered\nbb rollout pending: 3/40 nodes updated\naa render success: 1 pool rendered\naa rollout canceled: 17/40 nodes updated, then a later commit replaced this one"},
+		"a commit whose config a later commit brought back, which halted": {
+			facts(source(entry(hashB, of("rendered-worker-a")), entry(hashA, of("rendered-worker-a"))), broughtBack),
+			"bb render success: 1 pool rendered\nbb rollout failure: 2/40 nodes updated; worker: Halted: worker-3 " +
+				"failed\naa render success: 1 pool rendered\naa rollout success: 40/40 nodes updated",
+		},
 		"a node that joins after the end": {facts(source(one),
 			pool("rendered-worker-b", 40, func(p *mcfgv1.MachineConfigPool, _ *v1alpha1.RolloutRecord) {
 				p.Status.MachineCount, p.Status.Conditions = 41, nil

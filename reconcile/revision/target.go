@@ -18,6 +18,10 @@ type TargetFacts struct {
 	Pool, Config, Healthy string
 	// Commit is the newest applied commit of the sources that own Inputs; the zero CommitInfo if there is none.
 	Commit v1alpha1.CommitInfo
+	// Rewritten is true if Commit did not descend from the commit before it. Earlier are the configs of the pool's
+	// recorded rollouts.
+	Rewritten bool
+	Earlier   []string
 	// Inputs are the MachineConfigs that the pool was rendered from.
 	Inputs []v1alpha1.TargetInput
 	// Sources has the applied revision of each existing GitSource that owns inputs, or owned some before.
@@ -30,10 +34,34 @@ type TargetFacts struct {
 // healthy with it. New changes have no manager and no time yet.
 func NextTarget(was v1alpha1.PoolTarget, f TargetFacts) v1alpha1.PoolTarget {
 	t := was
-	t.Config, t.Inputs, t.Sources, t.Gone = f.Config, f.outside(), f.sources(), f.gone()
+	t.Config, t.Held, t.Inputs, t.Sources, t.Gone = f.Config, false, f.outside(), f.sources(), f.gone()
 	if was.Config == f.Config {
 		return t
 	}
+	t = f.requested(was, t)
+	t.Cause, t.By = f.cause(was, t), ""
+	return t
+}
+
+// cause returns what gave the pool a new config.
+func (f TargetFacts) cause(was, t v1alpha1.PoolTarget) v1alpha1.RolloutCause {
+	switch {
+	case was.Held:
+		return v1alpha1.RolloutCauseRelease
+	case t.ByAPI() || len(t.After) > 0 && t.Revision == lastCommit(was).Revision:
+		return v1alpha1.RolloutCauseAPI
+	case t.Revision == "":
+		return ""
+	case f.Rewritten:
+		return v1alpha1.RolloutCauseForcePush
+	case slices.Contains(f.Earlier, f.Config):
+		return v1alpha1.RolloutCauseRevert
+	}
+	return v1alpha1.RolloutCausePush
+}
+
+// requested returns a target with the requester of its new config.
+func (f TargetFacts) requested(was, t v1alpha1.PoolTarget) v1alpha1.PoolTarget {
 	newest := v1alpha1.Requester{Revision: f.Commit.Revision, Subject: f.Commit.Subject, Author: f.Commit.Author}
 	t.Requester, t.Before, t.Commit, t.InForce = newest, "", v1alpha1.Requester{}, nil
 	if was.Config == "" && f.Commit.Revision != "" {

@@ -13,9 +13,9 @@ import (
 type Decision struct {
 	// Record is the record to store on the pool first. Record equals Facts.Care.Record if nothing has changed.
 	Record v1alpha1.RolloutRecord
-	// Past is how the previous rollout ended. The caller adds Past to the pool's history in the write that stores
-	// Record. Past is nil if Record continues the same rollout.
-	Past *v1alpha1.RolloutOutcome
+	// Ended are the rollouts that end now, the newest first: that of the pool's earlier record, if Record replaces it,
+	// and that of Record. The caller adds Ended to the pool's history in the write that stores Record.
+	Ended []v1alpha1.RolloutOutcome
 	// Target is the config that nodes are assigned, with the revision of its secrets: Facts.Target, or the config to
 	// which a reverted pool returns; empty for none.
 	Target string

@@ -18,6 +18,8 @@ type evaluation struct {
 	now time.Time
 	// record is the new record. The record determines the target of the nodes.
 	record v1alpha1.RolloutRecord
+	// begins is true if record is that of a rollout that begins with this decision.
+	begins bool
 	nodes  nodestate.Members
 	// again is when the next decision may differ without an event; zero for never. The results of other steps also have
 	// a field again.
@@ -79,14 +81,20 @@ func judge(e evaluation) evaluation {
 		e.again = earliest(e.again, settling.again)
 		if settling.nodes == 0 {
 			at := stamp(e.now)
-			// The new record also ends a halt.
-			e.record = v1alpha1.RolloutRecord{
-				Requester: r.Requester, Began: r.Began, UpdatedBefore: r.UpdatedBefore,
+			next := v1alpha1.RolloutRecord{
+				Requester: r.Requester, Began: r.Began, Before: r.Before, UpdatedBefore: r.UpdatedBefore,
 				Steps: r.Steps, Ended: &at, Fetches: r.Fetches,
 			}
-			e.record.SetTarget(r.Target())
-			e.record.SetLastHealthy(r.Target())
-			r = e.record
+			next.SetTarget(r.Target())
+			next.SetLastHealthy(r.Target())
+			if r.Verdict != "" { // The nodes recovered after a halt, which is in the history already.
+				next.Cause, next.By, next.UpdatedBefore = v1alpha1.RolloutCauseRecovery, "", r.Updated
+				if next.Began = at; r.At != nil && r.At.Before(&at) {
+					next.Began = *r.At
+				}
+				e.begins = true
+			}
+			e.record, r = next, next
 		}
 	}
 	if r.Verdict != "" {

@@ -67,7 +67,7 @@ func Next(f poolstate.Facts, now time.Time) Decision {
 	}
 	p := newPlan(f, now)
 	w := Decision{
-		Record: p.record, Past: pastOutcome(p.evaluation), Target: p.nodes.Target, Assign: assignmentsOf(p),
+		Record: p.record, Ended: endedRollouts(p.evaluation), Target: p.nodes.Target, Assign: assignmentsOf(p),
 		Release: p.released,
 		Counts:  counts(p.evaluation, p.capacity.settling), Stage: p.step.Stage,
 	}

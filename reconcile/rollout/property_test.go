@@ -183,8 +183,11 @@ func TestAConvergedPoolGetsAnEmptyDecision(t *testing.T) {
 		if noted := got.Record.Ended != nil && got.Record.Healthy == f.Target; noted != (len(f.Nodes) > 0) {
 			t.Errorf("the end of the rollout to %d nodes is noted: %v", len(f.Nodes), noted)
 		}
-		got.Record, got.Target, got.Counts, got.Stage = v1alpha1.RolloutRecord{}, "", nodestate.Counts{},
-			rollout.Stage{}
+		if recorded := len(got.Ended) > 0; recorded != (len(f.Nodes) > 0) {
+			t.Errorf("the outcome of the rollout to %d nodes is recorded: %v", len(f.Nodes), recorded)
+		}
+		got.Record, got.Ended, got.Target, got.Counts, got.Stage = v1alpha1.RolloutRecord{}, nil, "",
+			nodestate.Counts{}, rollout.Stage{}
 		if f.Paused || f.MaxUnavailable < 1 {
 			got.Blocks = nil
 		}

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +20,7 @@ func continueRecord(e evaluation) evaluation {
 		r.SetLastHealthy(e.Care.Healthy)
 	}
 	if r.Target() != e.Target {
-		e.record = newRecord(e, r)
+		e.record, e.begins = newRecord(e, r), true
 		return e
 	}
 	if r.Verdict != "" { // The record with this verdict may be from an older version of the controller.
@@ -39,27 +40,40 @@ func continueRecord(e evaluation) evaluation {
 		r.Steps = 0 // The steps begin again, because the nodes returned to the earlier config.
 	}
 	r.RolloutEnd, r.WellSince, r.Forgiven = v1alpha1.RolloutEnd{}, nil, nil
-	e.record, e.nodes = r, classifyFor(e.Facts, e.Target)
+	r.Cause, r.By = v1alpha1.RolloutCauseRetry, ""
+	r.Began, r.UpdatedBefore = stamp(e.now), updatedTo(e, e.Target)
+	e.record, e.begins, e.nodes = r, true, classifyFor(e.Facts, e.Target)
 	return retryFailed(e)
 }
 
 // newRecord returns the record of a new rollout of the pool's target. The parameter was is the record of the previous
 // rollout.
 func newRecord(e evaluation, was v1alpha1.RolloutRecord) v1alpha1.RolloutRecord {
-	r := v1alpha1.RolloutRecord{Requester: e.Requester, Began: stamp(e.now), Fetches: e.Care.Fetches}
+	r := v1alpha1.RolloutRecord{
+		Requester: e.Requester, Began: stamp(e.now), Before: was.Config, UpdatedBefore: updatedTo(e, e.Target),
+		Fetches: e.Care.Fetches,
+	}
 	r.SetTarget(e.Target)
+	if r.Config == was.Config {
+		r.Cause, r.By = v1alpha1.RolloutCauseSecrets, ""
+	}
 	healthy := was.LastHealthy()
 	if reachedAllThatReport(e.Facts, was) {
 		healthy = was.Target()
 	}
-	for _, n := range e.Care.NodeConfigs.InTermsOf(e.Nodes, e.Target) {
-		// A node that failed another config still runs its current config.
-		if n.UpdatedTo(e.Target) || n.Config.Current == e.Target && n.Failing() {
-			r.UpdatedBefore++
-		}
-	}
 	r.SetLastHealthy(lastHealthy(e.Facts, healthy))
 	return r
+}
+
+// updatedTo counts the nodes that run a config. A node that failed another config still runs its current config.
+func updatedTo(e evaluation, config string) int {
+	count := 0
+	for _, n := range e.Care.NodeConfigs.InTermsOf(e.Nodes, config) {
+		if n.UpdatedTo(config) || n.Config.Current == config && n.Failing() {
+			count++
+		}
+	}
+	return count
 }
 
 // lastHealthy returns the last healthy config in a record. If the record has none, lastHealthy returns the config in
@@ -127,31 +141,44 @@ func reachedAllThatReport(f poolstate.Facts, r v1alpha1.RolloutRecord) bool {
 // mostOfOutcome is the maximum length of a verdict's reason in the pool's history, in runes.
 const mostOfOutcome = 200
 
-// pastOutcome returns how the rollout of the pool's record ended. pastOutcome returns nil unless the decision replaces
-// the record by the record of another config or other secrets, or lifts its verdict for a retry.
-func pastOutcome(e evaluation) *v1alpha1.RolloutOutcome {
-	r := e.Care.Record
-	lifted := r.Verdict != "" && r.At != nil && e.record.Ended == nil &&
-		(e.record.Verdict == "" || e.record.At != nil && e.record.At.After(r.At.Time))
-	if r.Config == "" || r.Target() == e.record.Target() && !lifted {
-		return nil
+// endedRollouts returns the rollouts that end with this decision, the newest first. A record that has ended already is
+// in the pool's history, and nothing is added about it: not when another record replaces it, and not when a retry lifts
+// its verdict.
+func endedRollouts(e evaluation) (ended []v1alpha1.RolloutOutcome) {
+	was, now := e.Care.Record, e.record
+	over := func(r v1alpha1.RolloutRecord) bool { return r.Ended != nil || r.Verdict != "" }
+	if over(now) && (e.begins || !over(was)) {
+		ended = append(ended, outcomeOf(e, now))
 	}
+	if e.begins && was.Config != "" && !over(was) {
+		o := outcomeOf(e, was)
+		if o.Result == v1alpha1.RolloutSuperseded {
+			o.Next = &v1alpha1.NextRollout{Cause: now.Cause, Revision: now.Revision}
+			if now.Cause == v1alpha1.RolloutCauseAPI {
+				o.Next = &v1alpha1.NextRollout{Cause: now.Cause}
+				if changes := slices.Concat(now.API, now.After); len(changes) > 0 {
+					o.Next.API = &changes[0]
+				}
+			}
+		}
+		ended = append(ended, o)
+	}
+	return ended
+}
+
+// outcomeOf returns how the rollout of a record ended, with the numbers of nodes of this moment.
+func outcomeOf(e evaluation, r v1alpha1.RolloutRecord) v1alpha1.RolloutOutcome {
 	total := classifyFor(e.Facts, r.Target()).Total
-	o := &v1alpha1.RolloutOutcome{
-		Requester: r.Requester, Config: r.Config, Secrets: r.Secrets, Result: v1alpha1.RolloutSuperseded,
-		Nodes: total.Nodes, Updated: total.Nodes - total.Behind, Began: r.Began,
-		Ended: stamp(e.now), Failed: total.Failed, UpdatedBefore: r.UpdatedBefore,
+	o := v1alpha1.RolloutOutcome{
+		Requester: r.Requester, Config: r.Config, Secrets: r.Secrets, Before: r.Before,
+		Result: v1alpha1.RolloutSuperseded, Nodes: total.Nodes, Updated: total.Nodes - total.Behind,
+		Failed: total.Failed, Began: r.Began, Ended: stamp(e.now), UpdatedBefore: r.UpdatedBefore,
 	}
 	switch {
-	case r.Ended != nil:
-		o.Result, o.Updated, o.Ended = v1alpha1.RolloutCompleted, o.Nodes, *r.Ended
 	case r.Verdict != "":
 		o.Result, o.Back, o.Why, o.Updated = v1alpha1.RolloutResult(r.Verdict), r.Back,
 			nodestate.Shorten(r.Why, mostOfOutcome), max(o.Updated, r.Updated)
-		if r.At != nil {
-			o.Ended = *r.At
-		}
-	case o.Nodes > 0 && total.Healthy == o.Nodes:
+	case r.Ended != nil || o.Nodes > 0 && total.Healthy == o.Nodes:
 		o.Result = v1alpha1.RolloutCompleted
 	}
 	return o

@@ -91,7 +91,7 @@ func TestTheHistoryIsBounded(t *testing.T) {
 		}
 		if i%3 != 1 {
 			s = status.Source(s, status.SourceFacts{Generation: 1, Applied: applied(revision)}, noon)
-			s = status.Gave(s, revision, nil, map[string]string{"worker": long.Error()})
+			s = status.Gave(s, revision, status.Given{Failed: map[string]string{"worker": long.Error()}})
 		}
 		is, refused := 0, 0
 		for _, e := range s.History {
@@ -118,13 +118,15 @@ func TestTheHistoryIsBounded(t *testing.T) {
 func TestNotRendered(t *testing.T) {
 	s := status.Source(v1alpha1.GitSourceStatus{}, status.SourceFacts{Generation: 1, Applied: applied("main@sha1:aa")},
 		noon)
-	s = status.Gave(s, "main@sha1:aa", map[string]string{"worker": "rendered-worker-1"},
-		map[string]string{"infra": "running nodes cannot take it"})
+	s = status.Gave(s, "main@sha1:aa", status.Given{
+		Rendered: map[string]string{"worker": "rendered-worker-1"},
+		Failed:   map[string]string{"infra": "running nodes cannot take it"},
+	})
 	if got := s.History[0]; got.NotRendered["infra"] != "running nodes cannot take it" ||
 		got.Pools["worker"] != "rendered-worker-1" {
 		t.Fatalf("%+v", got)
 	}
-	s = status.Gave(s, "main@sha1:aa", map[string]string{"infra": "rendered-infra-1"}, nil)
+	s = status.Gave(s, "main@sha1:aa", status.Given{Rendered: map[string]string{"infra": "rendered-infra-1"}})
 	if got := s.History[0]; got.NotRendered != nil || got.Pools["infra"] != "rendered-infra-1" {
 		t.Errorf("%+v", got)
 	}

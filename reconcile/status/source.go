@@ -86,7 +86,9 @@ func Source(old v1alpha1.GitSourceStatus, f SourceFacts, now time.Time) v1alpha1
 		s.AppliedRevision, s.AppliedGeneration = c.Revision, f.Generation
 		s.AppliedCommit, s.AppliedFrom = c.DeepCopy(), f.Applied.From
 		s.Inventory, s.AppliedContent = slices.Clone(f.Applied.Inventory), f.Applied.Content
-		s.History = remember(s.History, c)
+		s.History = remember(s.History, v1alpha1.HistoryEntry{
+			CommitInfo: c, At: metav1.NewTime(now.UTC().Truncate(time.Second)), Rewritten: f.Applied.Rewritten != "",
+		})
 	}
 	if f.Applied != nil || f.Restored {
 		s.Applying = nil
@@ -102,19 +104,22 @@ func Source(old v1alpha1.GitSourceStatus, f SourceFacts, now time.Time) v1alpha1
 		s.History = refuse(s.History, *f.Tried, v1alpha1.Refusal{
 			Reason:  cmp.Or(e.Reason, v1alpha1.ReasonApplyFailed),
 			Message: cut(firstLine(e.Error()), mostOutcome),
-		})
+		}, now)
 	}
 	s.Conditions = replace(s.Conditions, append(sourceConditions(s, f), verifiedCondition(s, f)...), f.Generation, now)
 	return s
 }
 
 // refuse adds a refused commit to the history, or updates its reason.
-func refuse(history []v1alpha1.HistoryEntry, c v1alpha1.CommitInfo, why v1alpha1.Refusal) []v1alpha1.HistoryEntry {
+func refuse(history []v1alpha1.HistoryEntry, c v1alpha1.CommitInfo, why v1alpha1.Refusal,
+	now time.Time,
+) []v1alpha1.HistoryEntry {
 	c.Subject = cut(c.Subject, mostSubject)
 	if len(history) == 0 || history[0].Revision != c.Revision {
-		history = append([]v1alpha1.HistoryEntry{{}}, history...)
+		first := v1alpha1.HistoryEntry{At: metav1.NewTime(now.UTC().Truncate(time.Second))}
+		history = append([]v1alpha1.HistoryEntry{first}, history...)
 	}
-	history[0] = v1alpha1.HistoryEntry{CommitInfo: c, Refused: &why}
+	history[0] = v1alpha1.HistoryEntry{CommitInfo: c, At: history[0].At, Refused: &why}
 	return forget(history)
 }
 
@@ -136,23 +141,29 @@ func firstLine(text string) string {
 	return line
 }
 
-// Gave records the rendered config that each pool got from a revision, and why other pools could not be rendered. If
-// the revision is not in the history any more, Gave does nothing.
-func Gave(old v1alpha1.GitSourceStatus, revision string, pools, failed map[string]string) v1alpha1.GitSourceStatus {
+// Given has what came of a revision in each pool: its rendered config, why it could not be rendered, or that a user
+// holds the pool at another revision.
+type Given struct {
+	Rendered, Failed map[string]string
+	Held             []string
+}
+
+// Gave records what came of a revision in each pool. If the revision is not in the history any more, Gave does nothing.
+func Gave(old v1alpha1.GitSourceStatus, revision string, given Given) v1alpha1.GitSourceStatus {
 	s := *old.DeepCopy()
 	for i := range s.History {
 		h := &s.History[i]
 		if h.Revision != revision {
 			continue
 		}
-		for pool, rendered := range pools {
+		for pool, rendered := range given.Rendered {
 			if h.Pools == nil {
 				h.Pools = map[string]string{}
 			}
 			h.Pools[pool] = rendered
 		}
-		h.NotRendered = nil
-		for pool, why := range failed {
+		h.NotRendered, h.Held = nil, given.Held
+		for pool, why := range given.Failed {
 			if h.NotRendered == nil {
 				h.NotRendered = map[string]string{}
 			}
@@ -164,12 +175,14 @@ func Gave(old v1alpha1.GitSourceStatus, revision string, pools, failed map[strin
 }
 
 // remember adds a commit to the history, unless the history already has it.
-func remember(history []v1alpha1.HistoryEntry, c v1alpha1.CommitInfo) []v1alpha1.HistoryEntry {
-	if len(history) > 0 && history[0].Revision == c.Revision {
-		history[0].CommitInfo, history[0].Refused = c, nil
+func remember(history []v1alpha1.HistoryEntry, e v1alpha1.HistoryEntry) []v1alpha1.HistoryEntry {
+	if len(history) > 0 && history[0].Revision == e.Revision {
+		if history[0].CommitInfo = e.CommitInfo; history[0].Refused != nil {
+			history[0] = e
+		}
 		return forget(history)
 	}
-	return forget(append([]v1alpha1.HistoryEntry{{CommitInfo: c}}, history...))
+	return forget(append([]v1alpha1.HistoryEntry{e}, history...))
 }
 
 // sourceConditions returns the conditions in the form of kstatus: Ready always; Reconciling and Stalled only if they

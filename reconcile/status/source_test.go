@@ -162,7 +162,9 @@ func TestHistory(t *testing.T) {
 		for range 2 {
 			s = status.Source(s, status.SourceFacts{Generation: 1, Applied: applied(revision)}, noon)
 		}
-		s = status.Gave(s, revision, map[string]string{"worker": "rendered-worker-" + revision[10:]}, nil)
+		s = status.Gave(s, revision, status.Given{
+			Rendered: map[string]string{"worker": "rendered-worker-" + revision[10:]},
+		})
 	}
 	if len(s.History) != 20 || s.History[0].Revision != "main@sha1:29" || s.History[19].Revision != "main@sha1:10" {
 		t.Fatalf("%d entries: %+v", len(s.History), s.History)
@@ -170,7 +172,7 @@ func TestHistory(t *testing.T) {
 	if got := s.History[3].Pools["worker"]; got != "rendered-worker-26" {
 		t.Errorf("pool worker got %q from %s", got, s.History[3].Revision)
 	}
-	gone := status.Gave(s, "main@sha1:05", map[string]string{"worker": "x"}, nil)
+	gone := status.Gave(s, "main@sha1:05", status.Given{Rendered: map[string]string{"worker": "x"}})
 	if diff := gocmp.Diff(s, gone); diff != "" {
 		t.Errorf("a revision that history does not hold changed it:\n%s", diff)
 	}

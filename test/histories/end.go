@@ -49,6 +49,7 @@ func (w finale) end() Ending {
 		e.Excused = w.standings().Explained
 	}
 	w.rest()
+	watcher(w).checkViews()
 	return e
 }
 

@@ -1,12 +1,16 @@
 package histories
 
 import (
+	"maps"
 	"slices"
+	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/inspect/history"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
@@ -25,6 +29,17 @@ type ledger struct {
 	upset  map[string]bool
 	// tells counts how often a node was told a config.
 	tells int
+	// ended are the rollouts of each pool that ended, newest first.
+	ended map[string][]ended
+}
+
+// ended is how a rollout ended, as somebody knows who sees all nodes.
+type ended struct {
+	config, secrets string
+	result          v1alpha1.RolloutResult
+	nodes           int
+	began, at       time.Time
+	cause           v1alpha1.RolloutCause
 }
 
 // job is one rollout's work on one node.
@@ -33,7 +48,7 @@ type job struct{ node, pool, target, began string }
 func newLedger() ledger {
 	return ledger{
 		cordons: map[string]bool{}, opened: map[string]bool{}, flights: map[string]string{},
-		writes: map[job]int{}, upset: map[string]bool{},
+		writes: map[job]int{}, upset: map[string]bool{}, ended: map[string][]ended{},
 	}
 }
 
@@ -155,7 +170,9 @@ func (w watcher) checkRecord(was, is v1alpha1.RolloutRecord, f poolstate.Facts) 
 	if was.Target() != is.Target() {
 		return
 	}
-	if !was.Began.Equal(&is.Began) && !was.Began.After(w.now) { // else the clock was set back
+	// A retry begins again, and so do nodes that are well after all.
+	again := was.Verdict != "" && is.Verdict == ""
+	if !again && !was.Began.Equal(&is.Began) && !was.Began.After(w.now) { // else the clock was set back
 		w.breaks(KeptRecord, "the rollout of %s began at %s, and now at %s", is.Config, moment(was.Began.Time),
 			moment(is.Began.Time))
 	}
@@ -163,6 +180,111 @@ func (w watcher) checkRecord(was, is v1alpha1.RolloutRecord, f poolstate.Facts) 
 		(was.At == nil || !f.Care.RetryAt.After(was.At.Time)) {
 		w.breaks(KeptRecord, "%s was %s because %s, and now is not, without that anybody asked for it", is.Config,
 			was.Verdict, was.Why)
+	}
+}
+
+// checkHistory notes the rollouts that end with a new record, and compares the pool's history with all of them.
+func (w watcher) checkHistory(f poolstate.Facts, is v1alpha1.RolloutRecord, history string) {
+	was, all := f.Care.Record, w.ledger.ended[f.Pool]
+	over := func(r v1alpha1.RolloutRecord) bool { return r.Ended != nil || r.Verdict != "" }
+	replaced := was.Target() != is.Target()
+	of := func(r v1alpha1.RolloutRecord) ended {
+		e := ended{
+			config: r.Config, secrets: r.Secrets, nodes: len(f.Nodes), began: r.Began.Time,
+			at: w.now.Truncate(time.Second), cause: r.Cause, result: v1alpha1.RolloutResult(r.Verdict),
+		}
+		if e.result == "" {
+			e.result = v1alpha1.RolloutSuperseded
+			if len(f.Nodes) > 0 && !slices.ContainsFunc(f.Nodes, func(n nodestate.Node) bool {
+				return !done(&n) || !ready(&n) || n.Config.Current != r.Target()
+			}) {
+				e.result = v1alpha1.RolloutCompleted
+			}
+		}
+		return e
+	}
+	if replaced && was.Config != "" && !over(was) {
+		all = append([]ended{of(was)}, all...)
+	}
+	if over(is) && (replaced || !over(was) || was.Verdict != "" && is.Verdict == "") {
+		all = append([]ended{of(is)}, all...)
+	}
+	again := is.Cause == v1alpha1.RolloutCauseRetry || is.Cause == v1alpha1.RolloutCauseRecovery
+	if !replaced && was.Verdict != "" && is.Verdict == "" && !again {
+		w.breaks(TrueHistory, "%s is tried again, and the cause is %q", is.Config, is.Cause)
+	}
+	secrets := was.Config == is.Config
+	if replaced && secrets != (is.Cause == v1alpha1.RolloutCauseSecrets) {
+		w.breaks(TrueHistory, "%s has new secrets: %v, and the cause is %q", is.Config, secrets, is.Cause)
+	}
+	w.ledger.ended[f.Pool] = all
+	w.compareHistory(f.Pool, history)
+}
+
+// compareHistory compares the history of a pool with what happened.
+func (w watcher) compareHistory(pool, history string) {
+	told, err := v1alpha1.ParseRolloutHistory(history)
+	if err != nil {
+		w.breaks(TrueHistory, "%s", err)
+	}
+	var want []ended
+	for i, e := range w.ledger.ended[pool] {
+		bad := e.result == v1alpha1.RolloutWasHalted || e.result == v1alpha1.RolloutWasReverted
+		if i < v1alpha1.MaxRolloutHistory || bad && len(want) < v1alpha1.MaxRolloutHistory+v1alpha1.MaxFailedHistory {
+			want = append(want, e)
+		}
+	}
+	if len(told) != len(want) {
+		w.breaks(TrueHistory, "pool %s has %d recorded rollouts, but %d ended", pool, len(told), len(want))
+		return
+	}
+	for i, o := range told {
+		is := ended{
+			config: o.Config, secrets: o.Secrets, result: o.Result, nodes: o.Nodes, began: o.Began.Time,
+			at: o.Ended.Time, cause: o.Cause,
+		}
+		if !is.began.Equal(want[i].began) || !is.at.Equal(want[i].at) {
+			w.breaks(TrueHistory, "the rollout of %s in pool %s went from %s to %s, and is said to go from %s to %s",
+				is.config, pool, moment(want[i].began), moment(want[i].at), moment(is.began), moment(is.at))
+		}
+		is.began, is.at = want[i].began, want[i].at
+		if is != want[i] {
+			w.breaks(TrueHistory, "pool %s says %v of a rollout, and it was %v", pool, is, want[i])
+		}
+	}
+}
+
+// checkViews compares what people see of the histories of all pools with what happened.
+func (w watcher) checkViews() {
+	c := fleet.Cluster{}
+	for _, name := range slices.Sorted(maps.Keys(w.api.pools)) {
+		c.Pools = append(c.Pools, *w.api.pools[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.api.nodes)) {
+		c.Nodes = append(c.Nodes, *w.api.nodes[name])
+	}
+	all := fleet.New(c, w.now)
+	for _, p := range c.Pools {
+		w.compareHistory(p.Name, p.Annotations[v1alpha1.RolloutHistoryAnnotation])
+		h, err := history.Of(all, p.Name)
+		if err != nil {
+			w.breaks(TrueHistory, "%s", err)
+			return
+		}
+		told, _ := v1alpha1.ParseRolloutHistory(p.Annotations[v1alpha1.RolloutHistoryAnnotation])
+		rows := h.Rows[max(0, len(h.Rows)-len(told)):]
+		if len(rows) < len(told) || len(h.Rows) > len(told)+2 {
+			w.breaks(TrueHistory, "people see %d rollouts of pool %s, and %d are recorded", len(h.Rows), p.Name,
+				len(told))
+			return
+		}
+		for i, o := range told {
+			if r := rows[i]; r.Rendered != o.Config || string(r.Result) != string(o.Result) || r.Nodes != o.Nodes ||
+				r.Updated != o.Updated || r.Began == nil || !r.Began.Equal(o.Began.Time) || r.Ended == nil ||
+				!r.Ended.Equal(o.Ended.Time) || r.Cause != o.Cause {
+				w.breaks(TrueHistory, "people see %v of a rollout in pool %s, and %v is recorded", r, p.Name, o)
+			}
+		}
 	}
 }
 

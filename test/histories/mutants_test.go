@@ -29,10 +29,26 @@ var mutants = map[string]struct {
 	}, nil), []Rule{OverBudget}},
 	"forgets the record": {next(func(f *poolstate.Facts) {
 		f.Care.Record = v1alpha1.RolloutRecord{}
-	}, nil), []Rule{KeptRecord, TrueReason, Converges, StepByStep}},
+	}, nil), []Rule{KeptRecord, TrueReason, Converges, StepByStep, TrueHistory}},
 	"drops a verdict": {next(nil, func(_ poolstate.Facts, w *rollout.Decision) {
 		w.Record.Verdict, w.Record.Why, w.Record.At = "", "", nil
 	}), []Rule{KeptRecord, FailureBudget, HaltedConfig, TwoWrites}},
+	"does not record a rollout that ends": {next(nil, func(_ poolstate.Facts, w *rollout.Decision) { w.Ended = nil }), []Rule{TrueHistory}},
+	"records the nodes of a later time": {next(nil, func(_ poolstate.Facts, w *rollout.Decision) {
+		for i := range w.Ended {
+			w.Ended[i].Nodes++
+		}
+	}), []Rule{TrueHistory}},
+	"records a replaced rollout as ended": {next(nil, func(_ poolstate.Facts, w *rollout.Decision) {
+		for i := range w.Ended {
+			w.Ended[i].Result = v1alpha1.RolloutCompleted
+		}
+	}), []Rule{TrueHistory}},
+	"records a rollout again when it is replaced": {next(nil, func(f poolstate.Facts, w *rollout.Decision) {
+		if was := f.Care.Record; was.Ended != nil && was.Target() != w.Record.Target() {
+			w.Ended = append(w.Ended, v1alpha1.RolloutOutcome{Config: was.Config, Result: v1alpha1.RolloutCompleted})
+		}
+	}), []Rule{TrueHistory}},
 	"tells a halted config": {next(func(f *poolstate.Facts) {
 		f.Care.Record.Verdict, f.Care.Pace.Failures = "", pace.Failures{}
 	}, nil), []Rule{KeptRecord, FailureBudget, HaltedConfig}},
@@ -62,7 +78,7 @@ var mutants = map[string]struct {
 	}, nil), []Rule{KeptQuorum}},
 	"taints at every look":      {next(nil, taintAgain), []Rule{TwoWrites, Rest}},
 	"never tells the last node": {next(nil, tellAllButOne), []Rule{Converges, EveryNode, TrueReason}},
-	"lets the broken wait":      {next(func(f *poolstate.Facts) { f.Nodes = withoutBroken(f.Nodes, f.Target) }, nil), []Rule{BrokenFirst, EveryNode, Converges, OverBudget, StepByStep, TrueReason}},
+	"lets the broken wait":      {next(func(f *poolstate.Facts) { f.Nodes = withoutBroken(f.Nodes, f.Target) }, nil), []Rule{BrokenFirst, EveryNode, Converges, OverBudget, StepByStep, TrueReason, TrueHistory}},
 	"tells a config without its secrets": {next(nil, func(_ poolstate.Facts, w *rollout.Decision) {
 		for i := range w.Assign {
 			w.Assign[i].Config = v1alpha1.ConfigName(w.Assign[i].Config)

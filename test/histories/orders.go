@@ -19,7 +19,7 @@ func (w rollouts) orders(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, deci
 	live := pool // as this sync left it
 	if text := decision.Record.String(); decision.Target != "" && text != pool.Annotations[v1alpha1.RolloutAnnotation] {
 		out = append(out, write{record: true, do: func() (err error) {
-			live, err = w.writeRecord(pool, f, decision.Record)
+			live, err = w.writeRecord(pool, f, decision)
 			return err
 		}})
 	}
@@ -90,10 +90,14 @@ func (w rollouts) writeNode(read *corev1.Node, what string, f poolstate.Facts, d
 
 // writeRecord stores what must not be forgotten.
 func (w rollouts) writeRecord(pool *mcfgv1.MachineConfigPool, f poolstate.Facts,
-	record v1alpha1.RolloutRecord,
+	decision rollout.Decision,
 ) (*mcfgv1.MachineConfigPool, error) {
+	record, before := decision.Record, pool.Annotations[v1alpha1.RolloutHistoryAnnotation]
 	err := w.api.patchPool(pool, func(p *mcfgv1.MachineConfigPool) {
 		p.Annotations[v1alpha1.RolloutAnnotation] = record.String()
+		if len(decision.Ended) > 0 {
+			p.Annotations[v1alpha1.RolloutHistoryAnnotation] = v1alpha1.AddRolloutOutcomes(before, decision.Ended)
+		}
 	})
 	if err != nil {
 		return pool, err
@@ -101,6 +105,7 @@ func (w rollouts) writeRecord(pool *mcfgv1.MachineConfigPool, f poolstate.Facts,
 	w.tell("the controller notes on pool %s: %s", pool.Name, describeRecord(record))
 	w.proc.written["pool/"+pool.Name] = w.api.version
 	watcher(w).checkRecord(f.Care.Record, record, f)
+	watcher(w).checkHistory(f, record, w.api.pools[pool.Name].Annotations[v1alpha1.RolloutHistoryAnnotation])
 	return w.api.pools[pool.Name], nil
 }
 

@@ -26,6 +26,7 @@ const (
 	AfterPools  Rule = "no node is told before the pools that come first are done"
 	TwoWrites   Rule = "a rollout writes at most twice to a node, and once more if the node downloads files first"
 	KeptRecord  Rule = "what the record of a rollout says is not forgotten"
+	TrueHistory Rule = "the history of a pool has each rollout once, as it ended, and every view shows it like that"
 	FilesFirst  Rule = "a node in service is told a config only once it has the files of the config"
 	BrokenFirst Rule = "a fix reaches the broken nodes first"
 	EveryNode   Rule = "every node that does not run the target is told it, or waits for a stated reason"

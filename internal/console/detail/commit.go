@@ -147,17 +147,12 @@ func findRow(rows []history.Row, what string) int {
 }
 
 // configBefore returns the config that the pool had before a row. A row without effect changed nothing. The second
-// result is false if the history has no earlier config.
+// result is false if no earlier config is recorded.
 func configBefore(rows []history.Row, at int) (string, bool) {
 	if rows[at].Result == history.ResultNoEffect {
 		return rows[at].Rendered, rows[at].Rendered != ""
 	}
-	for _, r := range rows[at+1:] {
-		if r.Rendered != "" && r.Rendered != rows[at].Rendered {
-			return r.Rendered, true
-		}
-	}
-	return "", false
+	return rows[at].Before, rows[at].Before != ""
 }
 
 // aboutRow returns the facts of a history's row.

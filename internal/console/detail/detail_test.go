@@ -158,8 +158,8 @@ metadata:
   annotations:
     bunsen.dev/source: os
     bunsen.dev/revision: "` + commitB + `"
-    bunsen.dev/rollout: '{"config":"` + second + `","began":"2026-01-02T11:30:00Z","revision":"` + commitB + `","healthy":"` + first + `"}'
-    bunsen.dev/rollout-history: '[{"revision":"` + commitA + `","config":"` + first + `","result":"RolledOut","updated":3,"nodes":3,"began":"2026-01-02T10:01:00Z","ended":"2026-01-02T10:21:00Z"}]'
+    bunsen.dev/rollout: '{"config":"` + second + `","began":"2026-01-02T11:30:00Z","revision":"` + commitB + `","healthy":"` + first + `","before":"` + first + `","cause":"Push"}'
+    bunsen.dev/rollout-history: '[{"revision":"` + commitA + `","config":"` + first + `","cause":"Push","before":"` + gone + `","result":"RolledOut","updated":3,"nodes":3,"began":"2026-01-02T10:01:00Z","ended":"2026-01-02T10:21:00Z"}]'
 spec:
   maxUnavailable: 1
   nodeSelector: {matchLabels: {node-role.kubernetes.io/worker: ""}}
@@ -436,7 +436,7 @@ func TestCommitsWithoutReview(t *testing.T) {
 	h := &w.Sources[0].Status.History
 	*h = append([]v1alpha1.HistoryEntry{
 		{CommitInfo: v1alpha1.CommitInfo{Revision: refused, Subject: "a typing error"}, Refused: &v1alpha1.Refusal{Reason: "InvalidTree", Message: "pools/worker/a.bu:1:1: no such key"}},
-		{CommitInfo: v1alpha1.CommitInfo{Revision: same, Subject: "a comment"}, Pools: map[string]string{"worker": second}},
+		{CommitInfo: v1alpha1.CommitInfo{Revision: same, Subject: "a comment"}, At: metav1.NewTime(noon), Pools: map[string]string{"worker": second}},
 	}, *h...)
 	for path, want := range map[string]string{
 		"commit " + same: "No rendered change", "commit " + refused: "no such key",

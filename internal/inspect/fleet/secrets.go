@@ -150,7 +150,7 @@ func ObjectText(object string) string {
 
 // EarlierRollout returns when the pool's rollout before the current one began; the zero time if it is not recorded.
 func EarlierRollout(v *Pool) time.Time {
-	past, err := v1alpha1.ParseRolloutHistory(v.Object.Annotations[v1alpha1.RolloutHistoryAnnotation])
+	past, err := v1alpha1.EarlierRollouts(v.Object.Annotations)
 	if err != nil || len(past) == 0 {
 		return time.Time{}
 	}

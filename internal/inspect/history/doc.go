@@ -1,5 +1,5 @@
-// Package history lists the commits of a pool and the result of each rollout.
+// Package history lists the rollouts of a pool and their results, and the commits that no rollout brought to it.
 //
-// In: the histories of GitSources, a pool's records, rendered configs. Out: rows, as data and as text; notes on lost
-// records. Never: I/O; a guess.
+// In: a pool's records of its rollouts, the histories of GitSources, rendered configs. Out: rows, as data and as text;
+// notes on lost records. Never: I/O; a result that the controller has not recorded.
 package history

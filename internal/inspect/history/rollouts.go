@@ -2,272 +2,176 @@ package history
 
 import (
 	"cmp"
-	"fmt"
-	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
-// currentRollout marks the row of the rollout in the pool's record.
-const currentRollout = -1
-
-// thenRetried is the end of the text about a rollout that ended with a verdict before a user retried the config.
-const thenRetried = "; then retried"
-
-// byAPI reports whether the row describes only changes through the API, and no commit.
-func (r Row) byAPI() bool { return len(r.API) > 0 && r.entry == nil }
-
-// isReturn reports whether the row describes the return to a commit's config after changes through the API were
-// reverted.
-func (r Row) isReturn() bool { return len(r.After) > 0 && r.entry == nil }
-
-// besidesCommit returns a text that names the changes through the API that a commit's rollout included, or that were
-// reverted before the rollout; "" if there are none.
-func besidesCommit(asked v1alpha1.Requester) string {
-	text := ""
-	if len(asked.API) > 0 && !asked.ByAPI() {
-		text = "; with " + fleet.APINames(asked.API)
+// rolloutRows returns a row for each rollout of a pool, newest first. Rollouts that end with the pool's next decision
+// are shown as the controller is about to record them.
+func rolloutRows(f *fleet.Fleet, v *fleet.Pool, past []v1alpha1.RolloutOutcome) []Row {
+	rows := []Row{}
+	r := v.Decision.Record
+	if config := v.TargetConfig(); config != "" && r.Target() != v.Facts.Target {
+		row := newRow(f, v.Object.Name, v.Facts.Requester, config)
+		row.RowOutcome = currentOutcome(f, v)
+		rows = append(rows, row)
 	}
-	if after := asked.AfterText(); after != "" {
-		text += ";" + after
+	ended := append(v.Decision.Ended[:len(v.Decision.Ended):len(v.Decision.Ended)], past...)
+	switch over := r.Ended != nil || r.Verdict != ""; {
+	case r.Config == "":
+	case !over:
+		row := newRow(f, v.Object.Name, r.Requester, r.Config)
+		row.RowOutcome, row.Before = progressOf(f, v), r.Before
+		row.At = row.Began
+		setSecrets(f, &row, r.Began.Time, ended)
+		rows = append(rows, row)
+	case len(ended) == 0 || !ended[0].IsOf(r):
+		// An earlier version of the controller recorded the end of a rollout in another place.
+		ended = append([]v1alpha1.RolloutOutcome{outcomeOf(r)}, ended...)
 	}
-	return text
+	for i, o := range ended {
+		row := newRow(f, v.Object.Name, o.Requester, o.Config)
+		row.RowOutcome, row.Before = endOf(o), o.Before
+		row.At = row.Began
+		setSecrets(f, &row, o.Began.Time, ended[i+1:])
+		rows = append(rows, row)
+	}
+	return rows
 }
 
-// name returns the name of the row in the texts of other rows.
-func (r Row) name() string {
-	switch {
-	case r.NewSecrets:
-		return newSecrets
-	case r.byAPI():
-		return fleet.APINames(r.API)
-	case r.isReturn():
-		return fleet.APINames(r.After)
+// newRow returns the row of a rollout without its outcome. If the pool does not record who requested the config, the
+// histories of the sources say it.
+func newRow(f *fleet.Fleet, pool string, asked v1alpha1.Requester, config string) Row {
+	for i := range f.Sources {
+		if c := v1alpha1.AskedBy(f.Sources[i].Status.History, pool, config); c != nil && asked.Revision == "" &&
+			len(asked.API) == 0 {
+			asked.Revision = c.Revision
+		}
 	}
-	return r.Revision
-}
-
-// nameAbove returns the name that a commit's row uses for the next rollout. After changes through the API a pool can
-// return to an earlier commit. The text must not say that the commit replaced itself or a newer commit.
-func nameAbove(asked v1alpha1.Requester) string {
-	switch {
-	case len(asked.After) > 0 && !asked.AlsoCommit:
-		return fleet.APINames(asked.After)
-	case len(asked.API) > 0:
-		return fleet.APINames(asked.API)
-	}
-	return asked.Revision
-}
-
-// nameOver returns the name that a rollout's row uses for the rollout that replaced it. The parameter older has the
-// rollouts before the new rollout. If an older rollout already had the commit of the new one, only the changes through
-// the API are new.
-func nameOver(asked v1alpha1.Requester, older []v1alpha1.RolloutOutcome) string {
-	had := slices.ContainsFunc(older, func(o v1alpha1.RolloutOutcome) bool { return o.Revision == asked.Revision })
-	if asked.ByAPI() || had {
-		return nameAbove(asked)
-	}
-	return asked.Revision
-}
-
-// earlierRequester returns the commit that requested the pool's target before the sources' histories begin, for example
-// after a GitSource was deleted and created again. The result is empty if a row has the commit or the target is not
-// recorded. The parameter oldest is true if no older row has a config.
-func earlierRequester(v *fleet.Pool, rows []Row, oldest bool) string {
-	target := v.TargetConfig()
-	asked := v1alpha1.RequesterOf(v.Object.Annotations, target)
-	if !oldest || v.Facts.Care.Record.Config != target || asked.ByAPI() || hasCommit(rows, asked.Revision) {
-		return ""
-	}
-	return asked.Revision
-}
-
-// changesSubject returns a text about changes through the API, which is shown instead of a commit's subject.
-func changesSubject(changes []v1alpha1.APIChange) string {
-	c := changes[0]
-	text := fmt.Sprintf("%s %s %s", c.Action, c.Kind, c.Name)
-	if more := len(changes) - 1; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
-}
-
-// rolloutRow returns the row of a rollout that has no commit's row.
-func rolloutRow(f *fleet.Fleet, asked v1alpha1.Requester, config string) Row {
 	row := Row{
-		Revision: asked.Revision, Subject: asked.Subject, Author: asked.Author, Rendered: config,
-		RenderedAt: renderedAt(f, config),
+		Cause: asked.Cause, By: asked.By, Revision: asked.Revision, Subject: asked.Subject, Author: asked.Author,
+		Rendered: config,
+		Changes:  Changes{API: asked.API, AlsoCommit: asked.AlsoCommit, After: asked.After},
 	}
 	for _, r := range f.Rendered {
-		if r.Name == config && r.Revision == asked.Revision {
+		if r.Name != config {
+			continue
+		}
+		if row.RenderedAt = fleet.TimeOrNil(r.Created.UTC()); r.Revision == asked.Revision {
 			row.Source = r.Source
 			if row.Subject == "" {
 				row.Subject, row.Author = r.Subject, r.Author
 			}
 		}
 	}
-	row.After = asked.After
+	for i := range f.Sources {
+		for _, e := range f.Sources[i].Status.History {
+			if e.Revision == asked.Revision && e.Refused == nil {
+				row.Source, row.Committed = f.Sources[i].Name, fleet.TimeOrNil(e.Time.UTC())
+				row.Subject, row.Author = cmp.Or(row.Subject, e.Subject), cmp.Or(row.Author, e.Author)
+			}
+		}
+	}
 	if asked.ByAPI() {
-		row.Source, row.Subject, row.Author, row.API = "", "", "", asked.API
+		row.Source, row.Subject, row.Author = "", "", ""
 		row.Committed = fleet.TimeOrNil(asked.API[0].At.UTC())
 	}
 	return row
 }
 
-// withAPIRows adds a row for each rollout that changes through the API requested, above the commit that was applied at
-// that time. withAPIRows also adds a row for each return to that commit's config.
-func withAPIRows(f *fleet.Fleet, v *fleet.Pool, rows []Row, past []v1alpha1.RolloutOutcome) []Row {
-	insert := func(at, index int, asked v1alpha1.Requester, config string) {
-		row := rolloutRow(f, asked, config)
-		row.rollout = index
-		rows = slices.Insert(rows, at, row)
+// setSecrets adds the changes of secrets to the row of a rollout that brought new values. The parameter older has the
+// rollouts before it.
+func setSecrets(f *fleet.Fleet, row *Row, began time.Time, older []v1alpha1.RolloutOutcome) {
+	if row.Cause != v1alpha1.RolloutCauseSecrets {
+		return
 	}
-	// The newest of several rollouts above one commit must come first, so the loop inserts the oldest first.
-	for i := len(past) - 1; i >= 0; i-- {
-		if at := positionOf(rows, past[i].Requester); at >= 0 {
-			insert(at, i, past[i].Requester, past[i].Config)
-		}
+	row.API, row.After, row.NewSecrets = nil, nil, true
+	after := time.Time{}
+	if len(older) > 0 {
+		after = older[0].Began.Time
 	}
-	if at := currentPosition(v, rows); at >= 0 {
-		insert(at, currentRollout, v.Decision.Record.Requester, v.Decision.Record.Config)
-	}
-	return rows
+	row.Secrets = fleet.SecretsChangedIn(f, row.Rendered, after, began)
 }
 
-// positionOf returns the position for the row of a rollout that changes through the API requested: above the other rows
-// about the same commit. positionOf returns -1 for any other rollout, and if no row has the commit.
-func positionOf(rows []Row, asked v1alpha1.Requester) int {
-	above := slices.IndexFunc(rows, func(r Row) bool { return r.byAPI() && r.Revision == asked.Revision })
+// endOf converts a recorded outcome.
+func endOf(o v1alpha1.RolloutOutcome) RowOutcome {
+	out := RowOutcome{
+		Result: Result(o.Result), Updated: o.Updated, Nodes: o.Nodes, Began: fleet.TimeOrNil(o.Began.UTC()),
+		Ended: fleet.TimeOrNil(o.Ended.UTC()), Back: o.Back, Why: o.Why, Next: o.Next,
+		Failed: o.Failed, UpdatedBefore: o.UpdatedBefore, RanBefore: o.Nodes > 0 && o.UpdatedBefore >= o.Nodes,
+	}
+	out.Outcome = out.text()
+	return out
+}
+
+// outcomeOf returns the outcome of a record that has ended, as far as the record has it.
+func outcomeOf(r v1alpha1.RolloutRecord) v1alpha1.RolloutOutcome {
+	o := v1alpha1.RolloutOutcome{
+		Requester: r.Requester, Config: r.Config, Secrets: r.Secrets, Before: r.Before, Began: r.Began,
+		Result: v1alpha1.RolloutCompleted, UpdatedBefore: r.UpdatedBefore, Updated: r.Updated, Back: r.Back, Why: r.Why,
+	}
+	if r.Verdict != "" {
+		o.Result = v1alpha1.RolloutResult(r.Verdict)
+	}
+	for _, at := range []*metav1.Time{r.At, r.Ended} {
+		if at != nil {
+			o.Ended = *at
+		}
+	}
+	return o
+}
+
+// progressOf returns the progress of the rollout in the pool's record, which has not ended.
+func progressOf(f *fleet.Fleet, v *fleet.Pool) RowOutcome {
+	r, began := v.Decision.Record, (*time.Time)(nil)
+	if v.Facts.Care.Record.Target() == r.Target() { // Without a stored record, the rollout can only begin now.
+		began = fleet.TimeOrNil(r.Began.UTC())
+	}
+	if r.Target() != v.Facts.Target {
+		return RowOutcome{
+			Result: ResultRollingOut, Began: began,
+			Outcome: "not ended; a newer config of the pool waits for its secrets",
+		}
+	}
+	out := currentOutcome(f, v)
+	out.Began, out.UpdatedBefore, out.RanBefore = began, r.UpdatedBefore, out.Nodes > 0 && r.UpdatedBefore >= out.Nodes
+	if out.Result == ResultRollingOut && began != nil {
+		out.Outcome = "rolling out" + fleet.Since(*began, f.Now) + ": " + out.at() + out.failures()
+	}
+	return out
+}
+
+// currentOutcome returns the progress of the pool's target.
+func currentOutcome(f *fleet.Fleet, v *fleet.Pool) RowOutcome {
+	counts := v.Counts()
+	out := RowOutcome{
+		Result: currentResult(v), Updated: counts.Updated, Nodes: counts.Nodes, Failed: counts.Degraded,
+	}
+	switch out.Result {
+	case ResultPaused:
+		out.Why = v.Object.Annotations[v1alpha1.PausedByAnnotation]
+	case ResultWaiting:
+		out.Why = v.Decision.Blocks[0].Reason
+	}
+	out.Outcome = out.text()
+	if out.Result == ResultRollingOut || out.Result == ResultWaiting {
+		out.Outcome += out.failures()
+	}
+	return out
+}
+
+func currentResult(v *fleet.Pool) Result {
 	switch {
-	case above >= 0 && (asked.ByAPI() || len(asked.After) > 0):
-		return above
-	case asked.ByAPI():
-		return slices.IndexFunc(rows, func(r Row) bool { return r.entry != nil && r.Revision == asked.Revision })
+	case v.Counts().Nodes == 0:
+		return ResultNoNodes
+	case v.Facts.Paused:
+		return ResultPaused
+	case len(v.Decision.Blocks) > 0:
+		return ResultWaiting
 	}
-	return -1
-}
-
-// currentPosition returns the position for the row of the current rollout; -1 if a commit's row describes it.
-func currentPosition(v *fleet.Pool, rows []Row) int {
-	r := v.Decision.Record
-	if r.Config != v.TargetConfig() || r.Config == "" {
-		return -1
-	}
-	newest := slices.IndexFunc(rows, func(o Row) bool { return o.Rendered != "" })
-	if len(r.After) > 0 && newest >= 0 && (rows[newest].entry == nil || rows[newest].Revision != r.Revision &&
-		!r.AlsoCommit) {
-		return newest
-	}
-	if !r.ByAPI() {
-		return -1
-	}
-	return max(0, positionOf(rows, r.Requester))
-}
-
-// withCurrent adds a row for the rollout in the pool's record, if no other row has this rollout. The reason can be that
-// a GitSource was deleted with its history.
-func withCurrent(f *fleet.Fleet, v *fleet.Pool, rows []Row) []Row {
-	r := v.Decision.Record
-	config := v.TargetConfig()
-	for i, row := range rows {
-		if config == "" || row.Rendered == config && row.Result != ResultNoEffect && row.Result != ResultUnknown &&
-			row.By == "" && i < len(rows) {
-			return rows
-		}
-	}
-	if config == "" || r.Config != config || v.Facts.Care.Record.Config != config {
-		return rows
-	}
-	at := 0
-	for at < len(rows) && (rows[at].Result == ResultPending || rows[at].Result == ResultRefused ||
-		rows[at].Result == ResultNotRendered) {
-		at++
-	}
-	row := rolloutRow(f, r.Requester, config)
-	row.rollout, row.RowOutcome = currentRollout, currentOutcome(f, v)
-	return slices.Insert(slices.Clone(rows), at, row)
-}
-
-// withRetries adds earlier rollouts of the same config below the row of a commit or of a change through the API. These
-// are the rollouts that ended with a verdict before a retry, and the commit's rollouts that included changes through
-// the API.
-func withRetries(f *fleet.Fleet, rows []Row, past []v1alpha1.RolloutOutcome, used map[int]bool) []Row {
-	var out []Row
-	for _, row := range rows {
-		out = append(out, row)
-		if row.Result == ResultNoEffect || row.Rendered == "" {
-			continue
-		}
-		for i, o := range past {
-			withAPI := o.Config != row.Rendered && o.AlsoCommit && row.entry != nil
-			if used[i] || !withAPI && (!o.HasVerdict() || o.Config != row.Rendered) || o.Revision != row.Revision ||
-				o.ByAPI() != row.byAPI() {
-				continue
-			}
-			used[i] = true
-			again := row
-			by := row.Revision
-			if withAPI { // The commit did not replace itself, so the text must not say so.
-				by = nameAbove(v1alpha1.Requester{API: o.API, After: row.After})
-			}
-			again.rollout, again.RowOutcome, again.After = i, pastOutcome(o, by), o.After
-			if again.Rendered, again.RenderedAt = o.Config, renderedAt(f, o.Config); !withAPI {
-				again.Outcome += thenRetried
-			}
-			out = append(out, again)
-		}
-	}
-	return out
-}
-
-// unusedOutcomes returns rows for the recorded rollouts that no other row describes.
-func unusedOutcomes(f *fleet.Fleet, v *fleet.Pool, past []v1alpha1.RolloutOutcome, used map[int]bool) []Row {
-	var out []Row
-	newer, next := nameOver(v.Decision.Record.Requester, past), v.Decision.Record.Config
-	for i, o := range past {
-		row := rolloutRow(f, o.Requester, o.Config)
-		if !used[i] {
-			row.rollout, row.RowOutcome = i, pastOutcome(o, newer)
-			if o.HasVerdict() && next == o.Config && newer == row.name() {
-				row.Outcome += thenRetried
-			}
-			out = append(out, row)
-		}
-		newer, next = nameOver(o.Requester, past[i+1:]), o.Config
-	}
-	return out
-}
-
-// unlistedConfigs returns rows for the rendered configs of the pool that no other row has.
-func unlistedConfigs(f *fleet.Fleet, v *fleet.Pool, rows []Row) []Row {
-	var out []Row
-	for _, r := range f.Rendered {
-		has := func(h Row) bool { return h.Rendered == r.Name }
-		if r.Pool != v.Object.Name || slices.ContainsFunc(rows, has) || slices.ContainsFunc(out, has) {
-			continue
-		}
-		row := Row{
-			Source: r.Source, Revision: r.Revision, Subject: r.Subject, Author: r.Author, Rendered: r.Name,
-			RenderedAt: fleet.TimeOrNil(r.Created.UTC()), Changes: Changes{API: r.API},
-		}
-		row.RowOutcome = RowOutcome{Result: ResultUnknown, Outcome: "its commit is not in the history any more"}
-		if r.Name == v.TargetConfig() {
-			row.RowOutcome = currentOutcome(f, v)
-		}
-		out = append(out, row)
-	}
-	return out
-}
-
-// ofGoneSource reports whether a row is about a commit that was applied before every existing source was created.
-func ofGoneSource(f *fleet.Fleet, rows []Row) bool {
-	return slices.ContainsFunc(rows, func(r Row) bool {
-		at := cmp.Or(r.Began, r.RenderedAt)
-		if r.entry != nil || len(r.API) > 0 || r.Revision == "" || at == nil {
-			return false
-		}
-		existed := func(src v1alpha1.GitSource) bool { return !src.CreationTimestamp.After(*at) }
-		return !slices.ContainsFunc(f.Sources, existed)
-	})
+	return ResultRollingOut
 }

@@ -1,9 +1,7 @@
 package history
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -23,7 +21,10 @@ func (o RowOutcome) text() string {
 		if o.RanBefore {
 			return "no rollout: " + fleet.Count(o.Nodes, "node") + " ran it already"
 		}
-		text := "rolled out to " + fleet.Count(o.Nodes-o.UpdatedBefore, "node")
+		text := "rolled out"
+		if o.Nodes > 0 {
+			text += " to " + fleet.Count(o.Nodes-o.UpdatedBefore, "node")
+		}
 		if o.Began != nil && o.Ended != nil {
 			text += " in " + fleet.Took(o.Ended.Sub(*o.Began))
 		}
@@ -37,9 +38,9 @@ func (o RowOutcome) text() string {
 		return "reverted to " + fleet.Shorten(o.Back) + " at " + o.at() + why
 	case Result(v1alpha1.RolloutSuperseded):
 		if o.Nodes == 0 {
-			return "superseded by " + fleet.ShortRevision(o.By) + "; the pool had no nodes"
+			return "replaced by " + nextText(o.Next) + "; the pool had no nodes"
 		}
-		return "superseded by " + fleet.ShortRevision(o.By) + " at " + o.at() + o.failures()
+		return "replaced by " + nextText(o.Next) + " at " + o.at() + o.failures()
 	case ResultNoNodes:
 		return "the pool has no nodes; the next one gets it"
 	case ResultWaiting:
@@ -63,61 +64,10 @@ func (o RowOutcome) failures() string {
 
 // at returns a text that says how many nodes a rollout has updated.
 func (o RowOutcome) at() string {
-	return fmt.Sprintf("%d of %d nodes", o.Updated, o.Nodes)
-}
-
-// setTimes sets the time of each row: when its rollout began, or else when the commit was made or the config was
-// rendered. A commit may be pushed long after it was created. So a commit without a rollout gets a time between the
-// times of its neighbours in the same source. Rows are newest first.
-func setTimes(rows []Row) {
-	older, newer := map[string]*time.Time{}, map[string]*time.Time{}
-	for i := len(rows) - 1; i >= 0; i-- {
-		r := &rows[i]
-		r.At = cmp.Or(r.Began, r.Committed, r.RenderedAt)
-		before := older[r.Source]
-		if r.Began == nil && r.At != nil && before != nil && r.At.Before(*before) {
-			r.At = before
-		}
-		if r.entry != nil && r.At != nil {
-			older[r.Source] = r.At
-		}
+	if o.Nodes == 0 {
+		return "an unknown number of nodes" // An earlier version of the controller recorded no number.
 	}
-	for i := range rows {
-		r := &rows[i]
-		if next := newer[r.Source]; r.entry != nil && r.Began == nil && next != nil && r.At.After(*next) {
-			r.At = next
-		}
-		if r.entry != nil {
-			newer[r.Source] = r.At
-		}
-	}
-}
-
-// sortByTime sorts rows by their times, the newest first. A row without a time is about a commit that a source has just
-// read.
-func sortByTime(rows []Row) {
-	setTimes(rows)
-	slices.SortStableFunc(rows, func(a, b Row) int {
-		switch {
-		case a.At != nil && b.At != nil:
-			return b.At.Compare(*a.At)
-		case a.At == nil && b.At != nil:
-			return -1
-		case a.At != nil:
-			return 1
-		}
-		return 0
-	})
-}
-
-// hasCommit reports whether one of the rows is that of a commit.
-func hasCommit(rows []Row, revision string) bool {
-	return slices.ContainsFunc(rows, func(r Row) bool { return r.Revision == revision && !r.byAPI() })
-}
-
-// afterText returns the end of the text about a rollout that began when changes through the API were reverted.
-func afterText(after []v1alpha1.APIChange) string {
-	return ";" + v1alpha1.Requester{After: after}.AfterText()
+	return fmt.Sprintf("%d of %s", o.Updated, fleet.Count(o.Nodes, "node"))
 }
 
 // Line is a row of a history as texts.
@@ -140,19 +90,88 @@ func (h History) Line(i int) Line {
 	if r.At != nil {
 		l.When = *r.At
 	}
-	if r.NewSecrets {
+	switch {
+	case r.NewSecrets:
 		l.Commit, l.Author, l.Subject = "secrets", "-", newSecrets
 		if len(r.Secrets) > 0 {
 			l.Author, l.Subject = terminal.Dash(r.Secrets[0].Manager), secretsSubject(r.Secrets)
 		}
-	} else if r.byAPI() {
+	case len(r.API) > 0 && !r.AlsoCommit:
 		l.Commit, l.Author, l.Subject = "API", terminal.Dash(r.API[0].Manager), changesSubject(r.API)
-	} else if r.isReturn() || len(r.After) > 0 && hasCommit(h.Rows[i+1:], r.Revision) {
+	case r.Cause == v1alpha1.RolloutCauseAPI && len(r.After) > 0:
 		l.Commit, l.Author, l.Subject = "API", terminal.Dash(r.After[0].Manager), changesSubject(r.After)
-		l.Outcome = "back to " + fleet.ShortRevision(r.Revision) + ": " + strings.Replace(l.Outcome, afterText(r.After),
-			"", 1)
+		l.Outcome = "back to " + fleet.ShortRevision(r.Revision) + ": " + l.Outcome
+	case r.Cause == v1alpha1.RolloutCauseHold && r.By != "":
+		l.Subject = "held by " + r.By
+	default:
+		l.Subject = causeText(r) + l.Subject
+		if len(r.API) > 0 {
+			l.Outcome += "; with " + fleet.APINames(r.API)
+		}
+		if len(r.After) > 0 {
+			l.Outcome += ";" + v1alpha1.Requester{After: r.After}.AfterText()
+		}
 	}
 	return l
+}
+
+// causeText returns what began a rollout of a commit, before the commit's subject; "" for a push and a revert, because
+// the subject says that.
+func causeText(r Row) string {
+	switch r.Cause {
+	case v1alpha1.RolloutCauseHold:
+		return "held: "
+	case v1alpha1.RolloutCauseRelease:
+		return "released: "
+	case v1alpha1.RolloutCauseForcePush:
+		return "force push: "
+	case v1alpha1.RolloutCauseRetry:
+		return "retried: "
+	case v1alpha1.RolloutCauseRecovery:
+		return "recovered: "
+	}
+	return ""
+}
+
+// nextText names what replaced a rollout.
+func nextText(next *v1alpha1.NextRollout) string {
+	switch {
+	case next == nil:
+		return "another config"
+	case next.Cause == v1alpha1.RolloutCauseSecrets:
+		return newSecrets
+	case next.Cause == v1alpha1.RolloutCauseHold:
+		return "a hold at " + fleet.ShortRevision(next.Revision)
+	case next.API != nil:
+		return fleet.APINames([]v1alpha1.APIChange{*next.API})
+	case next.Revision != "":
+		return fleet.ShortRevision(next.Revision)
+	}
+	return "another config"
+}
+
+// newSecrets is the subject of a rollout of new values of secrets, if the changes are not known.
+const newSecrets = "new values of secrets"
+
+// secretsSubject names the newest change of secrets, and how many more there are.
+func secretsSubject(changes []v1alpha1.SecretChange) string {
+	c := changes[0]
+	c.Manager = ""
+	text := fleet.ChangeText(c)
+	if more := len(changes) - 1; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// changesSubject returns a text about changes through the API, which is shown instead of a commit's subject.
+func changesSubject(changes []v1alpha1.APIChange) string {
+	c := changes[0]
+	text := fmt.Sprintf("%s %s %s", c.Action, c.Kind, c.Name)
+	if more := len(changes) - 1; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // Text prints the table and the notes.

@@ -32,7 +32,7 @@ func apiChangesSince(f *fleet.Fleet, v *fleet.Pool, config, good string) []v1alp
 	if v.Decision.Record.Config != good {
 		all = append(all, v.Decision.Record.API...)
 	}
-	past, err := v1alpha1.ParseRolloutHistory(v.Object.Annotations[v1alpha1.RolloutHistoryAnnotation])
+	past, err := v1alpha1.EarlierRollouts(v.Object.Annotations)
 	if good == "" || err != nil {
 		past = nil
 	}
@@ -140,7 +140,7 @@ func undoCommits(f *fleet.Fleet, v *fleet.Pool, config string) []string {
 // commitFailed reports whether nodes failed a config that only commits gave the pool, after its last healthy config and
 // before this config.
 func commitFailed(f *fleet.Fleet, v *fleet.Pool, config string) bool {
-	past, err := v1alpha1.ParseRolloutHistory(v.Object.Annotations[v1alpha1.RolloutHistoryAnnotation])
+	past, err := v1alpha1.EarlierRollouts(v.Object.Annotations)
 	if err != nil {
 		past = nil
 	}

@@ -116,7 +116,10 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	before := src.DeepCopy()
 	src.Status = status.Source(before.Status, facts, now)
 	applied := src.Status.AppliedRevision
-	src.Status = status.Gave(src.Status, applied, renderedUnder(applied, pools), notRenderedUnder(applied, pools))
+	src.Status = status.Gave(src.Status, applied, status.Given{
+		Rendered: renderedUnder(applied, pools), Failed: notRenderedUnder(applied, pools),
+		Held: heldElsewhere(applied, pools),
+	})
 	if err := kube.WriteStatus(ctx, r.Client, src, before); err != nil {
 		return reconcile.Result{}, fmt.Errorf("writing the status of GitSource %q: %w", src.Name, err)
 	}

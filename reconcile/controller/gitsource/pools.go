@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -88,5 +89,18 @@ func notRenderedUnder(revision string, pools []mcfgv1.MachineConfigPool) map[str
 			out[p.Name] = v1alpha1.RenderProblem(p.Name, why)
 		}
 	}
+	return out
+}
+
+// heldElsewhere returns the pools that users hold at another revision, by name.
+func heldElsewhere(revision string, pools []mcfgv1.MachineConfigPool) []string {
+	var out []string
+	for i := range pools {
+		if p := &pools[i]; p.Annotations[v1alpha1.HoldAnnotation] != "" &&
+			p.Annotations[v1alpha1.HeldRevisionAnnotation] != revision {
+			out = append(out, p.Name)
+		}
+	}
+	slices.Sort(out)
 	return out
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/controller/kube"
 	"github.com/bunsen-os/bunsen/reconcile/render"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // hold sets the pool's config to the config at which a user holds the pool. hold needs neither the repository nor the
@@ -122,6 +123,7 @@ func heldTarget(f facts, mc *mcfgv1.MachineConfig) v1alpha1.PoolTarget {
 	if err != nil {
 		t = v1alpha1.PoolTarget{}
 	}
+	t.Held = true
 	if t.Config == mc.Name {
 		return t
 	}
@@ -139,6 +141,7 @@ func heldTarget(f facts, mc *mcfgv1.MachineConfig) v1alpha1.PoolTarget {
 	if at, ok := f.heldRevision(mc); ok {
 		t.Requester = v1alpha1.Requester{Revision: at.Revision, Subject: at.Subject, Author: at.Author}
 	}
+	t.Cause, t.By = v1alpha1.RolloutCauseHold, poolstate.HeldBy(f.pool)
 	return t
 }
 

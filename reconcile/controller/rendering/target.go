@@ -38,6 +38,14 @@ func newTarget(ctx context.Context, r *Controller, f facts, rendered render.Rend
 	facts.Config, facts.Healthy = rendered.Name, v1alpha1.ConfigName(poolstate.HealthyConfig(f.pool))
 	if src != nil {
 		facts.Commit = *src.Status.AppliedCommit
+		facts.Rewritten = slices.ContainsFunc(src.Status.History, func(e v1alpha1.HistoryEntry) bool {
+			return e.Rewritten && e.Revision == facts.Commit.Revision
+		})
+	}
+	// If the history cannot be read, the rollout controller begins it again.
+	past, _ := v1alpha1.ParseRolloutHistory(f.pool.Annotations[v1alpha1.RolloutHistoryAnnotation])
+	for _, o := range past {
+		facts.Earlier = append(facts.Earlier, o.Config)
 	}
 	// A pool without nodes counts as healthy, because no node can fail the target.
 	if f.pool.Status.ObservedGeneration > 0 && f.pool.Status.MachineCount == 0 {

@@ -167,8 +167,8 @@ func (r *Controller) act(ctx context.Context, pool *mcfgv1.MachineConfigPool, q 
 }
 
 // store writes the record to the pool before any config is assigned, so that the decision is the same after a crash.
-// The same write adds the end of the earlier rollout to the pool's history, so that a crash neither loses nor repeats
-// this entry. The same write also sets the closed gates, for programs that show the pool.
+// The same write adds rollouts that end to the pool's history, so that a crash neither loses nor repeats them, and sets
+// the closed gates, for programs that show the pool.
 func (r *Controller) store(ctx context.Context, pool *mcfgv1.MachineConfigPool, d rollout.Decision) error {
 	text, gates := d.Record.String(), closedGates(d)
 	newRecord := text != pool.Annotations[v1alpha1.RolloutAnnotation]
@@ -178,8 +178,8 @@ func (r *Controller) store(ctx context.Context, pool *mcfgv1.MachineConfigPool, 
 	before := pool.DeepCopy()
 	kube.SetAnnotation(pool, v1alpha1.RolloutAnnotation, text)
 	kube.SetAnnotation(pool, v1alpha1.ClosedGatesAnnotation, gates)
-	if newRecord && d.Past != nil {
-		history := v1alpha1.AddRolloutOutcome(pool.Annotations[v1alpha1.RolloutHistoryAnnotation], *d.Past)
+	if newRecord && len(d.Ended) > 0 {
+		history := v1alpha1.AddRolloutOutcomes(pool.Annotations[v1alpha1.RolloutHistoryAnnotation], d.Ended)
 		metav1.SetMetaDataAnnotation(&pool.ObjectMeta, v1alpha1.RolloutHistoryAnnotation, history)
 	}
 	err := r.Client.Patch(ctx, pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))

@@ -165,16 +165,17 @@ func (t transition) reportCompleted(commit string) {
 
 // reportSuperseded reports that the target changed before all nodes ran the previous target.
 func (t transition) reportSuperseded(commit string) {
-	past := t.decision.next.Past
-	if past == nil || past.Result != v1alpha1.RolloutSuperseded || past.Updated == past.Nodes {
-		return
+	for _, past := range t.decision.next.Ended {
+		if past.Result != v1alpha1.RolloutSuperseded || past.Updated == past.Nodes {
+			continue
+		}
+		t.send(kube.Event{
+			Related: t.config(), Reason: "RolloutSuperseded", Action: past.Config,
+			Note: fmt.Sprintf("the rollout of %s ended at %d of %d nodes of pool %s: it was replaced by %s%s",
+				v1alpha1.ConfigAt(past.Config, past.Secrets), past.Updated, past.Nodes, t.after.Name,
+				t.decision.facts.Target, commit),
+		})
 	}
-	t.send(kube.Event{
-		Related: t.config(), Reason: "RolloutSuperseded", Action: past.Config,
-		Note: fmt.Sprintf("the rollout of %s ended at %d of %d nodes of pool %s: it was replaced by %s%s",
-			v1alpha1.ConfigAt(past.Config, past.Secrets), past.Updated, past.Nodes, t.after.Name,
-			t.decision.facts.Target, commit),
-	})
 }
 
 // measure adds the time from the commit to the update of all nodes to the metrics.

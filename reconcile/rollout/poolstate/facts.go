@@ -184,13 +184,19 @@ func held(pool *mcfgv1.MachineConfigPool) string {
 		return ""
 	}
 	text := "held at " + cmp.Or(a[v1alpha1.HeldRevisionAnnotation], a[v1alpha1.HoldAnnotation])
-	if who := strings.Join(strings.Fields(a[v1alpha1.HeldByAnnotation]), " "); who != "" {
-		text += " by " + nodestate.Shorten(who, nodestate.MaxReason)
+	if who := HeldBy(pool); who != "" {
+		text += " by " + who
 	}
 	if until := nodestate.ParseTime(a[v1alpha1.HeldUntilAnnotation]); !until.IsZero() {
 		text += ", until " + until.UTC().Format(time.RFC3339)
 	}
 	return text
+}
+
+// HeldBy returns who holds a pool and why, in one line; empty if that is unknown.
+func HeldBy(pool *mcfgv1.MachineConfigPool) string {
+	return nodestate.Shorten(strings.Join(strings.Fields(pool.Annotations[v1alpha1.HeldByAnnotation]), " "),
+		nodestate.MaxReason)
 }
 
 // HealthyConfig returns the last config with which the whole pool was healthy, with the revision of its secrets,
