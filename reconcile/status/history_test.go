@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -111,6 +112,25 @@ func TestTheHistoryIsBounded(t *testing.T) {
 		if is > v1alpha1.MaxHistory || refused > 10 {
 			t.Fatalf("after %d commits: %d applied and %d refused", i+1, is, refused)
 		}
+	}
+}
+
+// TestWhenACommitWasApplied: the history says when a commit was applied, and that it rewrote the branch; a later look at
+// the same commit changes neither. It names the pools that were held at another commit.
+func TestWhenACommitWasApplied(t *testing.T) {
+	pushed := applied("main@sha1:aa")
+	pushed.Rewritten = "does not descend"
+	s := status.Source(v1alpha1.GitSourceStatus{}, status.SourceFacts{Generation: 1, Applied: pushed}, noon)
+	again := status.SourceFacts{Generation: 2, Applied: applied("main@sha1:aa")}
+	s = status.Source(s, again, noon.Add(time.Hour))
+	s = status.Gave(s, "main@sha1:aa", status.Given{Held: []string{"worker"}})
+	if e := s.History[0]; len(s.History) != 1 || !e.At.Time.Equal(noon) || !e.Rewritten || len(e.Held) != 1 {
+		t.Errorf("%+v", s.History)
+	}
+	s = status.Source(s, tried("main@sha1:bb", fault.NewStalled("Bad", errors.New("a typo"))), noon.Add(2*time.Hour))
+	s = status.Source(s, tried("main@sha1:bb", fault.NewStalled("Bad", errors.New("a typo"))), noon.Add(3*time.Hour))
+	if e := s.History[0]; e.Refused == nil || !e.At.Time.Equal(noon.Add(2*time.Hour)) {
+		t.Errorf("a refused commit: %+v", e)
 	}
 }
 

@@ -67,7 +67,7 @@ func (o RowOutcome) at() string {
 	if o.Nodes == 0 {
 		return "an unknown number of nodes" // An earlier version of the controller recorded no number.
 	}
-	return fmt.Sprintf("%d of %s", o.Updated, fleet.Count(o.Nodes, "node"))
+	return fmt.Sprintf("%d of %d nodes", o.Updated, o.Nodes)
 }
 
 // Line is a row of a history as texts.
