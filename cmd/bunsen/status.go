@@ -30,7 +30,14 @@ bunsen shows the age of outdated facts. A node whose kubelet or daemon does not 
 With --watch, bunsen draws a live screen until Ctrl-C. Each pool has a bar: # updated, > updating, ! failed, < rolled back, .
 waiting, ? unready or unknown. Below the bar are the rollout's step, what blocks the rollout, the next command to run, and the
 nodes that update now. bunsen watches the objects. With --watch, bunsen reads the heartbeats of controllers and servers every
-ten seconds, and those of daemons every thirty. If standard output is not a terminal, each change is a line.`,
+ten seconds, and those of daemons every thirty. If standard output is not a terminal, each change is a line.
+
+Exit codes, which are those of bunsen why for the worst pool or GitSource:
+  0  nothing is wrong, or Bunsen continues without you
+  2  invalid input
+  3  cluster unreachable
+  5  blocked: something needs you
+  6  degraded: nodes failed, a rollout was halted or reverted, or a pool cannot be rendered`,
 		Example: `  bunsen status
   bunsen status -w
   bunsen status -o json`,
@@ -43,7 +50,7 @@ ten seconds, and those of daemons every thirty. If standard output is not a term
 		}
 		s := inspect.NewStatus(cluster, q.now)
 		kube.NewStepTimes(q.client).FillStatus(ctx, &s)
-		return answer{text: s.Text(), data: s}, nil
+		return answer{s.Text(), s, exitFor(s.Outcome)}, nil
 	})
 	once := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -35,12 +34,12 @@ For a GitSource, explain why its newest commit is not on the cluster. You can om
 has the name. Without an argument, explain each pool and GitSource that is not fine.
 
 Exit codes:
-  0  nothing is wrong, or Bunsen continues without you
+  0  nothing is wrong, or Bunsen continues without you, for example when a window opens or a pause ends
   2  invalid input
   3  cluster unreachable
-  5  blocked: a user has to act on a policy, a window, a pause, a budget or an unhealthy node; also a node that waits
-     because the rollout halted on another node
-  6  degraded: nodes failed, or the controller halted or reverted the rollout`,
+  5  blocked: you have to act on a policy, a pause without an end, a budget or an unhealthy node; also a node that
+     waits because the rollout halted on another node
+  6  degraded: nodes failed, a rollout was halted or reverted, or a pool cannot be rendered`,
 		Example: `  bunsen why
   bunsen why node/worker-07
   bunsen why pool/worker
@@ -90,9 +89,7 @@ func (q query) whyAll(ctx context.Context, cluster fleet.Cluster) (answer, error
 		}
 		kube.NewStepTimes(q.client).FillWhy(ctx, &why)
 		all, texts = append(all, why), append(texts, why.Text(q.now))
-		if rank(why.Outcome) > rank(worst) {
-			worst = why.Outcome
-		}
+		worst = worst.Worse(why.Outcome)
 		return nil
 	}
 	for i := range cluster.Pools {
@@ -115,12 +112,7 @@ func (q query) whyAll(ctx context.Context, cluster fleet.Cluster) (answer, error
 	return answer{strings.Join(texts, "\n"), all, exitFor(worst)}, nil
 }
 
-// rank orders outcomes by their exit codes: one that a user must act on comes after one that ends by itself.
-func rank(o reason.Outcome) int {
-	return slices.Index([]reason.Outcome{reason.Blocked, reason.Degraded}, o)
-}
-
-// exitFor returns the exit code for an outcome of bunsen why.
+// exitFor returns the exit code for an outcome, for bunsen why and bunsen status.
 func exitFor(o reason.Outcome) error {
 	switch o {
 	case reason.Blocked:
@@ -133,12 +125,11 @@ func exitFor(o reason.Outcome) error {
 
 func historyCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "history pool/NAME", Short: "List the commits of a pool and how the rollout of each ended",
+		Use: "history pool/NAME", Short: "List the rollouts of a pool and how each ended",
 		GroupID: "cluster",
-		Long: `List the configs of a pool, newest rollout first: the commit or the change through the API, the rendered config, and how the
-rollout ended. The row of a commit without a rollout shows the time of the commit. If the newest commit cannot be applied, its
-row comes first. bunsen reads the last 20 commits of each GitSource, the pool's record of its rollouts, and the rendered configs
-that still exist. A note names each config that is in none of these records.`,
+		Long: `List the rollouts of a pool, newest first, as the controller recorded them when they ended: the commit, the hold, the retry,
+the change through the API or the new secrets that began each, the rendered config, and the outcome. Commits that were refused,
+not rendered, overtaken by a newer one, or without effect stand between them, at the time when the controller looked at them.`,
 		Example: `  bunsen history pool/worker
   bunsen history pool/worker -o json`,
 		Args: kube.OneSubject(kube.KindPool), ValidArgsFunction: kube.CompleteSubjects(kube.KindPool),

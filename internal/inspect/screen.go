@@ -103,7 +103,7 @@ func (r SourceRow) lines(width int, spare *int) []terminal.Line {
 // additional lines there may be.
 func (r PoolRow) lines(width int, spare *int) []terminal.Line {
 	style := map[reason.Outcome]terminal.Style{
-		reason.Fine: terminal.Good, reason.Progressing: terminal.Active,
+		reason.Fine: terminal.Good, reason.Progressing: terminal.Active, reason.Waiting: terminal.Active,
 		reason.Blocked: terminal.Active, reason.Degraded: terminal.Bad,
 	}[r.Outcome]
 	state, why, _ := strings.Cut(fleet.Brief(r.State), ": ")

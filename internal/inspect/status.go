@@ -75,6 +75,9 @@ func withoutWorkers(f *fleet.Fleet) string {
 
 // Status is the one-screen status of a whole cluster.
 type Status struct {
+	// Outcome is the worst of the pools and sources.
+	Outcome reason.Outcome `json:"outcome"`
+
 	Sources []SourceRow     `json:"sources"`
 	Pools   []PoolRow       `json:"pools"`
 	Nodes   []fleet.NodeRow `json:"nodes"`
@@ -118,6 +121,8 @@ type SourceRow struct {
 	// should have read the repository again since then.
 	LastLook *time.Time `json:"lastLook,omitempty"`
 	Overdue  bool       `json:"overdue,omitempty"`
+	// Outcome is the source's state as one word.
+	Outcome reason.Outcome `json:"outcome"`
 }
 
 // PoolRow is one pool.
@@ -155,7 +160,7 @@ func StatusOf(f *fleet.Fleet) Status {
 	s := Status{
 		Sources: []SourceRow{}, Pools: []PoolRow{}, Nodes: []fleet.NodeRow{},
 		Servers: components.ReadServers(f), Controllers: components.ReadControllers(f),
-		Targets: map[string]fleet.RenderedRow{}, at: now,
+		Targets: map[string]fleet.RenderedRow{}, at: now, Outcome: reason.Fine,
 	}
 	s.ConfigAccess, s.Notifier = configAccess(f), components.ReadNotifier(f)
 	s.Warnings = warnings(f, s.Controllers)
@@ -170,12 +175,15 @@ func StatusOf(f *fleet.Fleet) Status {
 		s.Warnings = append(s.Warnings, reason.DeniedText(s.Denied))
 	}
 	for i := range c.Sources {
-		s.Sources = append(s.Sources, sourceRow(&c.Sources[i], s.Controllers, now))
+		row := sourceRow(&c.Sources[i], s.Controllers, now)
+		row.Outcome = sourceAnswers(f, &c.Sources[i], poolsOf(f, &c.Sources[i]))[0].Outcome
+		s.Sources, s.Outcome = append(s.Sources, row), s.Outcome.Worse(row.Outcome)
 	}
 	for i := range c.Pools {
 		v := f.PoolByName[c.Pools[i].Name]
-		s.Pools, s.Targets[v.Object.Name] = append(s.Pools, poolRow(f, v)), *f.Config(v.Facts.Target)
-		s.Nodes = append(s.Nodes, v.Rows...)
+		row := poolRow(f, v)
+		s.Pools, s.Targets[v.Object.Name] = append(s.Pools, row), *f.Config(v.Facts.Target)
+		s.Nodes, s.Outcome = append(s.Nodes, v.Rows...), s.Outcome.Worse(row.Outcome)
 	}
 	for _, row := range f.Conflicts {
 		s.Nodes = append(s.Nodes, row)
@@ -243,25 +251,36 @@ func poolRow(f *fleet.Fleet, v *fleet.Pool) PoolRow {
 			b.Reason = "paused" + fleet.PausedBy(p)
 		}
 		row.Blocked = append(row.Blocked, fleet.Shorten(b.Reason))
-		row.temporary = append(row.temporary, b.Cause == rollout.CauseSoak || b.Cause == rollout.CauseWindow ||
-			b.Cause == rollout.CauseAfterPool)
+		row.temporary = append(row.temporary, b.EndsByItself())
 	}
 	if held := fleet.HeldBy(p); held != "" {
 		row.Blocked, row.temporary = append(row.Blocked, "held"+held), append(row.temporary, false)
 	}
 	row.Next = fleet.NextText(f, v)
-	updating := false
-	if row.State, updating = poolState(v, row); updating && first.Outcome == reason.Blocked {
-		row.State = "Blocked: " + first.Reason
+	running := false
+	if row.State, running = poolState(v, row); running && first.Outcome == reason.Blocked {
+		row.State = blockedState(first)
 	}
 	return row
+}
+
+// blockedState returns the state of a pool that a user must help. A reason that another line of the status has is not
+// repeated.
+func blockedState(a reason.Answer) string {
+	switch a.Cause {
+	case fleet.CauseSource:
+		return "Blocked by its GitSource"
+	case fleet.CauseController:
+		return "Blocked by the controller"
+	}
+	return "Blocked: " + a.Reason
 }
 
 // renderFailed is the beginning of the state of a pool whose rendering failed.
 const renderFailed = "Render failed: "
 
-// poolState returns the pool's state as a short text. The result updating reports whether the rollout continues.
-func poolState(v *fleet.Pool, row PoolRow) (text string, updating bool) {
+// poolState returns the pool's state as a short text. The result running is true if the text names no problem.
+func poolState(v *fleet.Pool, row PoolRow) (text string, running bool) {
 	if text := stoppedState(v, row); text != "" {
 		return text, false
 	}
@@ -269,7 +288,7 @@ func poolState(v *fleet.Pool, row PoolRow) (text string, updating bool) {
 	const prefix = "Updating"
 	switch {
 	case row.Updated == row.Nodes:
-		return "Updated", false
+		return "Updated", true
 	case len(v.Unhealthy) > 0 && len(v.Waits) == 0:
 		return fmt.Sprintf("%d of %d nodes updated: %s", row.Updated, row.Nodes, v.Unhealthy[0].Text), false
 	case row.Updated+row.Unready == row.Nodes && len(blocks) == 0 && !slices.ContainsFunc(v.Facts.Nodes,

@@ -28,21 +28,10 @@ func WhySource(c fleet.Cluster, name string, now time.Time) (Why, error) {
 	row := sourceRow(src, components.ReadControllers(f), f.Now)
 	why := Why{About: "gitsource/" + name, Subjects: Subjects{Source: &row}}
 	fed := poolsOf(f, src)
-	// This pool is a placeholder for a source from which no pool gets a config.
-	v := &fleet.Pool{Object: &mcfgv1.MachineConfigPool{}}
-	if len(fed) > 0 {
-		v = fed[0]
-	}
-	r := f
-	answers := reason.Controllers(r, f.Sources[at:at+1])
-	if a, is := reason.Source(f, v, src); is {
-		answers = append(answers, a)
-	}
-	if reason.WorstFirst(answers); len(answers) == 0 {
-		answers = []reason.Answer{sourceCourse(src)}
-	}
+	answers := sourceAnswers(f, src, fed)
+	row.Outcome = answers[0].Outcome
 	for _, v := range fed {
-		if first := reason.Pool(r, v, nil)[0]; first.Outcome != reason.Fine && first.Cause != fleet.CauseController &&
+		if first := reason.Pool(f, v, nil)[0]; first.Outcome != reason.Fine && first.Cause != fleet.CauseController &&
 			first.Cause != fleet.CauseSource {
 			answers = append(answers, reason.Answer{Outcome: first.Outcome, Cause: first.Cause, Reason: "pool " +
 				v.Object.Name + ": " + first.Reason, Do: []string{"bunsen why pool/" + v.Object.Name}})
@@ -50,6 +39,24 @@ func WhySource(c fleet.Cluster, name string, now time.Time) (Why, error) {
 	}
 	why.setAnswers(append(answers, sourceWarnings(src)...))
 	return why, nil
+}
+
+// sourceAnswers returns the answers about a source itself, worst first; at least one. The parameter fed has the pools
+// that get a config from it.
+func sourceAnswers(f *fleet.Fleet, src *v1alpha1.GitSource, fed []*fleet.Pool) []reason.Answer {
+	// This pool is a placeholder for a source from which no pool gets a config.
+	v := &fleet.Pool{Object: &mcfgv1.MachineConfigPool{}}
+	if len(fed) > 0 {
+		v = fed[0]
+	}
+	answers := reason.Controllers(f, []v1alpha1.GitSource{*src})
+	if a, is := reason.Source(f, v, src); is {
+		answers = append(answers, a)
+	}
+	if len(answers) == 0 {
+		return []reason.Answer{sourceCourse(src)}
+	}
+	return reason.WorstFirst(answers)
 }
 
 // sourceWarnings are the applied commit's warnings, limited to the first ones.

@@ -150,15 +150,15 @@ func (f Facts) poolEvent(p *mcfgv1.MachineConfigPool) (Event, bool) {
 		e.Reason = cmp.Or(string(record.Verdict), failedCondition(p))
 	case hasFinished(p, record):
 		e.Event = v1alpha1.EventRolloutFinished
-	case blocked.Status == corev1.ConditionTrue && blocked.Reason != applying:
+	case blocked.Status == corev1.ConditionTrue && !slices.Contains(brief, blocked.Reason):
 		e.Event, e.Reason, e.Message = v1alpha1.EventRolloutBlocked, blocked.Reason, line(blocked.Message)
 	}
 	return e.identified(target, e.Reason), true
 }
 
-// applying is the reason of RolloutBlocked while the controller writes a revision. A block with the reason Applying
-// ends without an action of a user.
-const applying = "Applying"
+// brief are the reasons of RolloutBlocked that belong to every healthy rollout: the controller writes a revision, or
+// updated nodes have to stay healthy for some time.
+var brief = []string{"Applying", "Soak"}
 
 // failedCondition names the condition that makes a pool degraded.
 func failedCondition(p *mcfgv1.MachineConfigPool) string {

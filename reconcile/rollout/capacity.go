@@ -113,7 +113,9 @@ func counts(e evaluation, s settling) nodestate.Counts {
 // settling counts the updated nodes that have not been Ready for as long as a gate requires.
 type settling struct {
 	nodes, canaries int
-	zones           map[string]int
+	// names has the first nodes.
+	names []string
+	zones map[string]int
 	// until is when the last of the nodes has been Ready for the required duration.
 	until    time.Time
 	required time.Duration
@@ -135,7 +137,9 @@ func findSettling(e evaluation) settling {
 		if !m.Healthy || since.IsZero() || age(e.now, since) >= s.required {
 			continue
 		}
-		s.nodes++
+		if s.nodes++; len(s.names) < nodestate.MaxNamed {
+			s.names = append(s.names, m.Name)
+		}
 		s.zones[m.Zone]++
 		if m.Canary {
 			s.canaries++

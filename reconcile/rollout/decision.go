@@ -76,6 +76,17 @@ type Block struct {
 	Policies []string
 }
 
+// EndsByItself reports whether the block ends without a user.
+func (b Block) EndsByItself() bool {
+	switch b.Cause {
+	case CauseSoak, CauseAfterPool:
+		return true
+	case CauseWindow: // A window without a time never opens.
+		return !b.Until.IsZero()
+	}
+	return false
+}
+
 // Stage is the current step of a rollout.
 type Stage struct {
 	// Step is the number of the current step, from 0. Of is the number of steps in the policy. If Step equals Of, all
@@ -127,7 +138,7 @@ const (
 	CauseGate Cause = "Gate"
 	// CauseStep: the current step has enough nodes, but has not ended.
 	CauseStep Cause = "Step"
-	// CauseSoak: the nodes of the step have to stay healthy for some time.
+	// CauseSoak: updated nodes have to stay healthy for some time: those of a step, or each node before the next one.
 	CauseSoak Cause = "Soak"
 	// CauseTogether: a budget that the pool shares with other pools is used up.
 	CauseTogether Cause = "Together"

@@ -118,7 +118,8 @@ func stepText(s step) string {
 	return fmt.Sprintf("step %d of %d%s: %d of %d nodes healthy", s.Step+1, s.Of, kind, max(0, s.Healthy), s.Want)
 }
 
-// nodeGatesBlock returns the block that names updated nodes whose own gates are closed.
+// nodeGatesBlock returns the block that names updated nodes whose own gates are closed, or that have not been Ready for
+// long enough.
 func nodeGatesBlock(p plan) (b Block, closed bool) {
 	b.Cause, b.Closed = CauseGate, closedNodeGates(p)
 	var texts []string
@@ -129,9 +130,19 @@ func nodeGatesBlock(p plan) (b Block, closed bool) {
 		texts = append(texts, fmt.Sprintf("and %d more", more))
 	}
 	if s := p.capacity.settling; s.nodes > 0 {
-		texts = append(texts, fmt.Sprintf("%d updated nodes have to stay Ready until %s", s.nodes,
+		who := strings.Join(s.names, ", ")
+		if more := s.nodes - len(s.names); more > 0 {
+			who += fmt.Sprintf(" and %d more", more)
+		}
+		has := "has"
+		if s.nodes > 1 {
+			has = "have"
+		}
+		texts = append(texts, fmt.Sprintf("%s %s to stay Ready until %s", who, has,
 			nodestate.FormatDeadline(s.until, s.required)))
-		b.Until = s.until
+		if len(b.Closed) == 0 { // Only time is missing.
+			b.Cause, b.Until = CauseSoak, s.until
+		}
 	}
 	b.Reason = strings.Join(texts, "; ")
 	return b, len(texts) > 0
@@ -195,6 +206,11 @@ func placesTaken(p plan, otherwise bool) []Block {
 		if t.Left(p.capacity.used) <= 0 {
 			out = append(out, Block{Cause: CauseTogether, Reason: sharedText(p, t)})
 		}
+	}
+	if s := p.capacity.settling; s.nodes > 0 && p.nodes.Total.Gated == 0 &&
+		p.capacity.used-s.nodes < p.capacity.max {
+		b, _ := nodeGatesBlock(p)
+		return append(out, b)
 	}
 	if p.capacity.used >= p.capacity.max {
 		return append(out, Block{

@@ -115,8 +115,8 @@ func TestTheHistoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestWhenACommitWasApplied: the history says when a commit was applied, and that it rewrote the branch; a later look at
-// the same commit changes neither. It names the pools that were held at another commit.
+// TestWhenACommitWasApplied: the history says when a commit was applied, and that it rewrote the branch; a later look
+// at the same commit changes neither. It names the pools that were held at another commit.
 func TestWhenACommitWasApplied(t *testing.T) {
 	pushed := applied("main@sha1:aa")
 	pushed.Rewritten = "does not descend"

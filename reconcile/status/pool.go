@@ -143,11 +143,14 @@ func progress(f PoolFacts, converged bool) (updated, updating mcfgv1.MachineConf
 	case f.Decision.Counts.Updated == f.Decision.Counts.Machines:
 		updating = poolCondition(updating.Type, true, "", unavailableText(f))
 	default:
-		updating = poolCondition(updating.Type, true, "", "All nodes are updating to MachineConfig "+target+
-			howFar(f.Decision.Counts))
+		updating = poolCondition(updating.Type, true, "", updatingText(f)+howFar(f.Decision.Counts))
 	}
 	return updated, updating
 }
+
+// updatingText returns the text of the machine-config-operator about a pool under update. Programs compare it, so each
+// message of a pool under update begins with it.
+func updatingText(f PoolFacts) string { return "All nodes are updating to MachineConfig " + f.Rollout.Target }
 
 // howFar returns an addition to the message of Updating: how many nodes are done, and how many failed. The addition is
 // empty if both numbers are 0.
@@ -168,23 +171,20 @@ func howFar(c nodestate.Counts) string {
 // unavailableText returns the message for a pool in which all nodes are updated, and some of them do not serve pods.
 func unavailableText(f PoolFacts) string {
 	c := f.Decision.Counts
-	return fmt.Sprintf("All nodes run MachineConfig %s; %d of %d are unavailable", f.Rollout.Target, c.Unavailable,
-		c.Machines)
+	return fmt.Sprintf("%s: all run it, %d of %d are unavailable", updatingText(f), c.Unavailable, c.Machines)
 }
 
-// waitsText returns the message of Updating while the rollout makes no progress. The message of the
-// machine-config-operator would be wrong in this case.
+// waitsText returns the message of Updating while the rollout makes no progress.
 func waitsText(f PoolFacts) string {
 	c, cause := f.Decision.Counts, string(f.Decision.Blocks[0].Cause)
 	if c.Converged() {
-		return fmt.Sprintf("All nodes ran MachineConfig %s when they last reported (%s), see RolloutBlocked",
-			f.Rollout.Target, cause)
+		return fmt.Sprintf("%s: all ran it when they last reported (%s), see RolloutBlocked", updatingText(f), cause)
 	}
 	if c.Updated == c.Machines {
 		return unavailableText(f) + " (" + cause + "), see RolloutBlocked"
 	}
-	return fmt.Sprintf("%d of %d nodes run MachineConfig %s; the rollout waits (%s), see RolloutBlocked", c.Updated,
-		c.Machines, f.Rollout.Target, cause)
+	return fmt.Sprintf("%s: %d of %d run it, the rollout waits (%s), see RolloutBlocked", updatingText(f), c.Updated,
+		c.Machines, cause)
 }
 
 // nodeDegraded returns a message that names every node that reports a failure, with its daemon's text, and the config

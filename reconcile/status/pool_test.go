@@ -130,12 +130,13 @@ func TestPoolConditions(t *testing.T) {
 			"Updating=False||Rollout is reverted to MachineConfig v0; will not update to MachineConfig v1\n" +
 			"NodeDegraded=False||\nRolloutBlocked=True|Reverted|n7 failed v1; for what to do: bunsen why " +
 			"pool/worker\nDegraded=True||n7 failed v1; for what to do: bunsen why pool/worker\n"},
-		"patience is no failure": {soaking, "v0", "Updated=False||\nUpdating=True||1 of 2 nodes run MachineConfig " +
-			"v1; the rollout waits (Soak), see RolloutBlocked\n" +
+		"patience is no failure": {soaking, "v0", "Updated=False||\nUpdating=True||All nodes are updating " +
+			"to MachineConfig v1: 1 of 2 run it, the rollout waits (Soak), see RolloutBlocked\n" +
 			"NodeDegraded=False||\nRolloutBlocked=True|Soak|step 1 soaks; n2 waits for default/web\n" +
 			"Degraded=False||\n"},
 		"a dead node that runs the target keeps the pool from being updated": {dead, "v0", "Updated=False||\n" +
-			"Updating=True||All nodes run MachineConfig v1; 1 of 2 are unavailable (NotReady), see RolloutBlocked\n" +
+			"Updating=True||All nodes are updating to MachineConfig v1: all run it, 1 of 2 are unavailable " +
+			"(NotReady), see RolloutBlocked\n" +
 			"NodeDegraded=False||\nRolloutBlocked=True|NotReady|n1 is dead\nDegraded=False||\n"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -296,7 +297,8 @@ func TestSilentDaemons(t *testing.T) {
 	f.Decision.Blocks = []rollout.Block{rollout.SilentBlock(map[string]time.Time{"n1": noon.Add(-12 * time.Minute)})}
 	got := status.Pool(mcfgv1.MachineConfigPoolStatus{}, f, noon)
 	want := "Updated=False||\n" +
-		"Updating=True||All nodes ran MachineConfig v1 when they last reported (DaemonSilent), see RolloutBlocked\n" +
+		"Updating=True||All nodes are updating to MachineConfig v1: all ran it when they last reported " +
+		"(DaemonSilent), see RolloutBlocked\n" +
 		"NodeDegraded=False||\n" +
 		"RolloutBlocked=True|DaemonSilent|no heartbeat of the machine-config-daemon of " +
 		"n1 since 2026-01-02 11:48 UTC\n" +

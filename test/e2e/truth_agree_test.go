@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -9,8 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
+// outcomes are all outcomes, the best first.
+var outcomes = []string{"Fine", "Progressing", "Waiting", "Blocked", "Degraded"}
+
 // exitCodes are what docs/cli.md says of each outcome.
-var exitCodes = map[string]int{"Fine": 0, "Progressing": 0, "Blocked": 5, "Degraded": 6}
+var exitCodes = map[string]int{"Fine": 0, "Progressing": 0, "Waiting": 0, "Blocked": 5, "Degraded": 6}
 
 // missing are the facts that are not true.
 func (snap snapshot) missing(wants []want) []string {
@@ -70,6 +74,16 @@ func (snap snapshot) contradictions() []string {
 			say("why %s is %s in JSON, and its text begins with %q", about, a.Outcome, firstLine(a.text.out))
 		}
 	}
+	worst := "Fine"
+	for _, outcome := range snap.outcomes() {
+		if slices.Index(outcomes, outcome) > slices.Index(outcomes, worst) {
+			worst = outcome
+		}
+	}
+	if snap.outcome != "" && (snap.outcome != worst || snap.status.code != exitCodes[worst]) {
+		say("status is %s with exit code %d, and the worst of its pools and sources is %s", snap.outcome,
+			snap.status.code, worst)
+	}
 	for i := range snap.mcps {
 		for _, p := range snap.pools {
 			if p.Name == snap.mcps[i].GetName() && (p.Nodes > 0 || snap.answers["pool/"+p.Name].Outcome != "") {
@@ -81,6 +95,17 @@ func (snap snapshot) contradictions() []string {
 		out = append(out, snap.nodeContradictions(&snap.nodes[i])...)
 	}
 	return out
+}
+
+// outcomes are the outcomes of all pools and sources in the JSON of `bunsen status`.
+func (snap snapshot) outcomes() (all []string) {
+	for _, p := range snap.pools {
+		all = append(all, p.Outcome)
+	}
+	for _, s := range snap.looked {
+		all = append(all, s.Outcome)
+	}
+	return all
 }
 
 func firstLine(text string) string {

@@ -45,6 +45,9 @@ type answer struct {
 	} `json:"also"`
 }
 
+// sourceNumbers is a GitSource in the JSON of `bunsen status`.
+type sourceNumbers struct{ Name, Outcome string }
+
 // poolNumbers is a pool in the JSON of `bunsen status`.
 type poolNumbers struct {
 	Name     string `json:"name"`
@@ -61,7 +64,10 @@ type poolNumbers struct {
 // snapshot is everything that people and programs can read of a cluster at one time.
 type snapshot struct {
 	status printed
-	pools  []poolNumbers
+	// outcome, pools and looked are from the JSON of `bunsen status`.
+	outcome string
+	pools   []poolNumbers
+	looked  []sourceNumbers
 	// order is the order in which things are asked about; answers has them.
 	order   []string
 	answers map[string]answer
@@ -127,7 +133,11 @@ func (s *story) observe(ts *testscript.TestScript, wants []want) (snapshot, erro
 		return snap, err
 	}
 	if raw.out != "" {
-		parsed := struct{ Pools *[]poolNumbers }{&snap.pools}
+		parsed := struct {
+			Outcome *string
+			Pools   *[]poolNumbers
+			Sources *[]sourceNumbers
+		}{&snap.outcome, &snap.pools, &snap.looked}
 		if err := json.Unmarshal([]byte(raw.out), &parsed); err != nil {
 			return snap, fmt.Errorf("reading the JSON of bunsen status: %w", err)
 		}

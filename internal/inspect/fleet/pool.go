@@ -60,13 +60,21 @@ type PoolCounts struct {
 // annotations say so.
 func PausedBy(p *mcfgv1.MachineConfigPool) string {
 	text := ""
-	if t, err := time.Parse(time.RFC3339, p.Annotations[v1alpha1.PausedUntilAnnotation]); err == nil && p.Spec.Paused {
+	if t := PausedUntil(p); !t.IsZero() {
 		text = " until " + Moment(t, nil, t)
 	}
 	if who := p.Annotations[v1alpha1.PausedByAnnotation]; who != "" {
 		text += " by " + who
 	}
 	return text
+}
+
+// PausedUntil returns when the pause of a pool ends by itself; the zero time if it does not.
+func PausedUntil(p *mcfgv1.MachineConfigPool) time.Time {
+	if t, err := time.Parse(time.RFC3339, p.Annotations[v1alpha1.PausedUntilAnnotation]); err == nil && p.Spec.Paused {
+		return t.UTC()
+	}
+	return time.Time{}
 }
 
 // HeldBy returns a text that says at which revision a pool is held, until when, which user held it and why, as far as

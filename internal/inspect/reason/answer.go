@@ -18,16 +18,22 @@ const (
 	Fine Outcome = "Fine"
 	// Progressing: the update continues by itself.
 	Progressing Outcome = "Progressing"
-	// Blocked: a user, a policy or a window prevents the update.
+	// Waiting: the update waits for something that ends by itself: a soak, a window, a gate that needs time, the end of
+	// a pause, another pool, the next try.
+	Waiting Outcome = "Waiting"
+	// Blocked: the update needs a user.
 	Blocked Outcome = "Blocked"
-	// Degraded: nodes failed, or the rollout was stopped.
+	// Degraded: the update needs a user, because nodes failed, the rollout was stopped, or a pool cannot be rendered.
 	Degraded Outcome = "Degraded"
 )
 
 // outcomes are all values of Outcome, the best first.
-var outcomes = []Outcome{Fine, Progressing, Blocked, Degraded}
+var outcomes = []Outcome{Fine, Progressing, Waiting, Blocked, Degraded}
 
 func (o Outcome) rank() int { return slices.Index(outcomes, o) }
+
+// Worse returns the worse of two outcomes.
+func (o Outcome) Worse(other Outcome) Outcome { return outcomes[max(0, o.rank(), other.rank())] }
 
 // Answer is one reason why a pool, node or source waits.
 type Answer struct {

@@ -31,7 +31,7 @@ func Pool(f *fleet.Fleet, v *fleet.Pool, asked []string) []Answer {
 	out = append(append(out, keptSecretsAnswers(v)...), stuckNodesAnswers(f, v, out)...)
 	if why := v.RenderFailure(); why != "" {
 		out = append(out, Answer{
-			Outcome: Blocked, Cause: fleet.CauseRender, Do: renderActions(f, v),
+			Outcome: Degraded, Cause: fleet.CauseRender, Do: renderActions(f, v),
 			Reason: "its newest configuration cannot be rendered: " + why,
 		})
 	}
@@ -95,8 +95,10 @@ func blockAnswer(f *fleet.Fleet, v *fleet.Pool, b rollout.Block, asked []string)
 	switch b.Cause {
 	case rollout.CauseHalted, rollout.CauseReverted, rollout.CauseFailed:
 		a.Outcome = Degraded
-	case rollout.CauseAfterPool, rollout.CauseSoak:
-		a.Outcome = Progressing
+	default:
+		if b.EndsByItself() {
+			a.Outcome = Waiting
+		}
 	}
 	switch actions := actionsFor[b.Cause]; {
 	case actions != nil:
@@ -110,6 +112,9 @@ func blockAnswer(f *fleet.Fleet, v *fleet.Pool, b rollout.Block, asked []string)
 	switch b.Cause {
 	case rollout.CausePaused:
 		a.Reason = "paused" + fleet.PausedBy(v.Object)
+		if until := fleet.PausedUntil(v.Object); !until.IsZero() {
+			a.Outcome, a.Until = Waiting, &until
+		}
 		a.Do = []string{"bunsen resume pool/" + name}
 	case rollout.CauseWindow:
 		if w := f.Window(v); w != nil {
@@ -122,12 +127,10 @@ func blockAnswer(f *fleet.Fleet, v *fleet.Pool, b rollout.Block, asked []string)
 		}
 	case rollout.CauseTogether:
 		if a.Do = sharedBudgetActions(f, v); len(a.Do) == 0 {
-			a.Outcome = Progressing
+			a.Outcome = Waiting
 		}
 	case rollout.CauseGate:
-		if !b.Until.IsZero() {
-			a.Outcome = Progressing
-		} else {
+		if !b.EndsByItself() {
 			a.Do = gateActions(f, v)
 		}
 	default:
