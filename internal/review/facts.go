@@ -58,21 +58,41 @@ var (
 	staging = seconds{60, 15 * 60}
 )
 
-// WithFacts adds the forecast of each pool that has facts.
+// WithFacts adds the forecast of each pool that has facts. Each node counts in one entry of its pool: in that of the
+// nodes with configs of their own, or in that of the other nodes. A table of nodes may have rows for machines that do
+// not exist yet, so that the entries have at most as many nodes as the pool.
 func (c Comparison) WithFacts(f Facts) Comparison {
-	pools := make([]PoolChange, len(c.Pools))
-	for i, p := range c.Pools {
-		pool, _, ofNodes := strings.Cut(p.Pool, " (") // no name of a pool has a blank
-		if known, ok := f.Pools[pool]; ok {
-			if ofNodes {
-				known.Nodes = len(p.Nodes)
-			}
+	pools, left := make([]PoolChange, len(c.Pools)), map[string]int{}
+	for pool, known := range f.Pools {
+		left[pool] = known.Nodes
+	}
+	add := func(i int, nodes int) {
+		p := c.Pools[i]
+		if known, ok := f.Pools[p.PoolName()]; ok {
+			known.Nodes = min(nodes, left[p.PoolName()])
+			left[p.PoolName()] -= known.Nodes
 			p.Rollout = forecast(p, known)
 		}
 		pools[i] = p
 	}
+	for i, p := range c.Pools {
+		if len(p.Nodes) > 0 {
+			add(i, len(p.Nodes))
+		}
+	}
+	for i, p := range c.Pools {
+		if len(p.Nodes) == 0 {
+			add(i, left[p.PoolName()])
+		}
+	}
 	c.Pools = pools
 	return c
+}
+
+// PoolName returns the name of the pool, also for an entry about nodes with configs of their own.
+func (p PoolChange) PoolName() string {
+	name, _, _ := strings.Cut(p.Pool, " (") // no name of a pool has a blank
+	return name
 }
 
 // forecast estimates a pool's rollout. forecast returns nil for a new or removed pool, because a repository does not

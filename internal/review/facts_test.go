@@ -49,3 +49,40 @@ func TestTheLineThatUndoes(t *testing.T) {
 		})
 	}
 }
+
+// TestEachNodeIsForecastOnce: a node with a config of its own counts in the entry of its change, and not in that of the
+// other nodes of its pool. Rows of machines that do not exist count nowhere.
+func TestEachNodeIsForecastOnce(t *testing.T) {
+	entry := func(pool string, nodes ...string) PoolChange {
+		return PoolChange{
+			Pool: pool, From: "a", To: "b", Disruption: "reboot", Items: []Item{{Kind: "file"}},
+			Remarks: Remarks{Nodes: nodes},
+		}
+	}
+	for sentence, c := range map[string]struct {
+		pools []PoolChange
+		nodes int
+		want  []int
+	}{
+		"no node has a config of its own":           {[]PoolChange{entry("worker")}, 3, []int{3}},
+		"one node has":                              {[]PoolChange{entry("worker"), entry("worker (node n1)", "n1")}, 3, []int{2, 1}},
+		"all nodes have":                            {[]PoolChange{entry("worker"), entry("worker (3 nodes)", "n1", "n2", "n3")}, 3, []int{0, 3}},
+		"the table has rows of machines to come":    {[]PoolChange{entry("worker"), entry("worker (3 nodes)", "n1", "n2", "n3")}, 1, []int{0, 1}},
+		"several nodes have different new configs":  {[]PoolChange{entry("worker"), entry("worker (node n1)", "n1"), entry("worker (node n2)", "n2")}, 4, []int{2, 1, 1}},
+		"a pool whose name is the end of another's": {[]PoolChange{entry("edge"), entry("edge-worker")}, 2, []int{2, 0}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			facts := Facts{Pools: map[string]PoolFacts{"worker": {Nodes: c.nodes}, "edge": {Nodes: c.nodes}}}
+			found := Comparison{Pools: c.pools}.WithFacts(facts)
+			for i, want := range c.want {
+				got := 0
+				if r := found.Pools[i].Rollout; r != nil {
+					got = r.Reboots
+				}
+				if got != want {
+					t.Errorf("%s: %d nodes reboot, want %d", found.Pools[i].Pool, got, want)
+				}
+			}
+		})
+	}
+}

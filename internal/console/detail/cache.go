@@ -141,10 +141,46 @@ func (s Session) pool(ctx context.Context, pool, name string, now time.Time) (re
 		if err != nil {
 			return result[review.Pool]{}, err
 		}
+		// The result has the parsed configs, and their lineage when a difference needs it.
+		size := 4 * len(mc.Spec.Config.Raw)
 		p, err := review.LivePool(pool, mc)
-		// The result has the parsed config, and its lineage when a difference needs it.
-		return result[review.Pool]{p, 4 * len(mc.Spec.Config.Raw)}, err
+		if err != nil {
+			return result[review.Pool]{}, err
+		}
+		live, err := s.nodeConfigs(ctx, mc, now)
+		if err != nil {
+			return result[review.Pool]{}, err
+		}
+		for _, own := range live {
+			size += 4 * len(own.Spec.Config.Raw)
+		}
+		p, err = review.WithLiveNodes(p, mc, live)
+		return result[review.Pool]{p, size}, err
 	})
+}
+
+// maxNodeConfigs limits the configs of single nodes that are read for one side of a comparison.
+const maxNodeConfigs = 500
+
+// nodeConfigs reads the configs of single nodes that belong to a pool's config, by name.
+func (s Session) nodeConfigs(ctx context.Context, pool *mcfgv1.MachineConfig,
+	now time.Time,
+) (map[string]*mcfgv1.MachineConfig, error) {
+	nodes, err := v1alpha1.ParseNodeConfigs(pool.Annotations[v1alpha1.NodeConfigsAnnotation])
+	if err != nil {
+		return nil, fmt.Errorf("reading MachineConfig %s: %w", pool.Name, err)
+	}
+	if n := len(nodes.All()); n > maxNodeConfigs {
+		return nil, fmt.Errorf("reading the configs of single nodes of %s: there are %d, and a page reads at most %d; "+
+			"`bunsen diff` in a clone of the repository compares all of them", pool.Name, n, maxNodeConfigs)
+	}
+	live := map[string]*mcfgv1.MachineConfig{}
+	for _, name := range nodes.All() {
+		if live[name], err = s.config(ctx, name, now); err != nil {
+			return nil, err
+		}
+	}
+	return live, nil
 }
 
 // maxInputs limits the MachineConfigs of a rendered config that are read.

@@ -50,7 +50,7 @@ func (s Session) Commit(ctx context.Context, pool, what string, now time.Time) (
 		" in pool " + pool, About: aboutRow(row, pool, before)}
 	v := f.PoolByName[pool]
 	for i := range v.Rows {
-		if row.Rendered != "" && v1alpha1.ConfigName(v.Rows[i].Current) == row.Rendered {
+		if runs(f, v.Rows[i], row.Rendered) {
 			if p.Running++; len(p.Runs) < mostRunning {
 				p.Runs = append(p.Runs, v.Rows[i].Name)
 			}
@@ -90,6 +90,20 @@ func (s Session) Commit(ctx context.Context, pool, what string, now time.Time) (
 		p.Notes = append(p.Notes, err.Error())
 	}
 	return p, nil
+}
+
+// runs reports whether a node runs a config of its pool: the config itself, or the node's own one that belongs to it.
+func runs(f *fleet.Fleet, row fleet.NodeRow, config string) bool {
+	if config == "" {
+		return false
+	}
+	own := config
+	for i := range f.Rendered {
+		if r := &f.Rendered[i]; r.Name == config && !r.Nodes.IsZero() {
+			own = r.Nodes.Of(row.Name)
+		}
+	}
+	return v1alpha1.ConfigName(row.Current) == own
 }
 
 // failedReview returns a text that says why configs cannot be compared.
@@ -204,7 +218,7 @@ func otherPools(f *fleet.Fleet, pool string, row history.Row) []view.Fact {
 		}
 		if v := f.PoolByName[name]; v != nil {
 			for i := range v.Rows {
-				if v1alpha1.ConfigName(v.Rows[i].Current) == config {
+				if runs(f, v.Rows[i], config) {
 					running++
 				}
 			}
@@ -256,11 +270,13 @@ type counted struct{ reboots, drains int }
 // forecast returns what the review expects, and beside it what happened.
 func (s Session) forecast(ctx context.Context, r rollout, now time.Time) ([]view.ForecastRow, error) {
 	expected := [4]string{"–", "–", "–", "–"}
+	var sum review.Rollout // Nodes with configs of their own have entries of their own.
 	for _, p := range r.review.Pools {
 		if x := p.Rollout; x != nil {
+			sum.Nodes, sum.Reboots, sum.Drains = sum.Nodes+x.Nodes, sum.Reboots+x.Reboots, sum.Drains+x.Drains
+			sum.MinMinutes, sum.MaxMinutes = sum.MinMinutes+x.MinMinutes, sum.MaxMinutes+x.MaxMinutes
 			expected = [4]string{
-				fmt.Sprint(x.Nodes), fmt.Sprint(x.Reboots), fmt.Sprint(x.Drains),
-				report.DurationText(*x),
+				fmt.Sprint(sum.Nodes), fmt.Sprint(sum.Reboots), fmt.Sprint(sum.Drains), report.DurationText(sum),
 			}
 		}
 	}

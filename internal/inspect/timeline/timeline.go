@@ -95,12 +95,14 @@ func New(v *fleet.Pool, machines []mcfgv1.MachineConfigNode, events []corev1.Eve
 	for i := range v.Rows {
 		r := &v.Rows[i]
 		n := nodes[r.Name]
-		t.addConditions(n, r, conditions[r.Name])
-		n.settle(r.Current == t.Config)
+		own := v.Facts.Care.NodeConfigs.Own(t.Config, r.Name)
+		t.addConditions(n, r, own, conditions[r.Name])
+		updated := r.Current == own
+		n.settle(updated)
 		switch {
 		case !n.last().IsZero():
 			t.Nodes = append(t.Nodes, *n)
-		case r.Current == t.Config:
+		case updated:
 			t.Before++
 		default:
 			t.Waiting++
@@ -135,8 +137,8 @@ func (t *Timeline) addEvent(n *Node, e *corev1.Event) {
 	}
 }
 
-// addConditions adds the times of the node's present step.
-func (t *Timeline) addConditions(n *Node, r *fleet.NodeRow, all []metav1.Condition) {
+// addConditions adds the times of the node's present step. The parameter own is the node's own config of the rollout.
+func (t *Timeline) addConditions(n *Node, r *fleet.NodeRow, own string, all []metav1.Condition) {
 	at := func(kind mcfgv1.StateProgress, statuses ...metav1.ConditionStatus) *time.Time {
 		for _, c := range all {
 			if c.Type == string(kind) && slices.Contains(statuses, c.Status) &&
@@ -146,12 +148,12 @@ func (t *Timeline) addConditions(n *Node, r *fleet.NodeRow, all []metav1.Conditi
 		}
 		return nil
 	}
-	if r.Current == t.Config {
+	if r.Current == own {
 		n.Done = cmp.Or(at(mcfgv1.MachineConfigNodeUpdated, metav1.ConditionTrue), n.Done)
 		return
 	}
 	n.Done = nil // The time belongs to the update to another config.
-	if r.Desired != t.Config {
+	if r.Desired != own {
 		return
 	}
 	n.Began = at(mcfgv1.MachineConfigNodeUpdated, metav1.ConditionFalse)

@@ -103,7 +103,8 @@ func OutlineOf(c review.Comparison) Outline {
 	case len(changed) == 0:
 		o.Sum = nothing(c)
 	default:
-		o.Sum = countsText(c.Counts) + " in " + count(len(changed), "pool") + "." + sentence(hiddenText(c.Hidden))
+		o.Sum = countsText(c.Counts) + " in " + count(countPools(changed), "pool") + "." +
+			sentence(hiddenText(c.Hidden))
 	}
 	return o
 }

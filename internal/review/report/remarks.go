@@ -44,7 +44,19 @@ func split(c review.Comparison) (changed []review.PoolChange, same []string) {
 			same = append(same, p.Pool)
 		}
 	}
-	return changed, same
+	// A pool is not unchanged if its nodes with configs of their own change.
+	return changed, slices.DeleteFunc(same, func(pool string) bool {
+		return slices.ContainsFunc(changed, func(p review.PoolChange) bool { return p.PoolName() == pool })
+	})
+}
+
+// countPools counts the pools of entries. Several entries can be about nodes of one pool.
+func countPools(changes []review.PoolChange) int {
+	names := map[string]bool{}
+	for _, p := range changes {
+		names[p.PoolName()] = true
+	}
+	return len(names)
 }
 
 // maxFetches is the maximum number of downloads that a text names. The text only counts the other downloads.
