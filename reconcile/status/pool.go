@@ -150,7 +150,9 @@ func progress(f PoolFacts, converged bool) (updated, updating mcfgv1.MachineConf
 
 // updatingText returns the text of the machine-config-operator about a pool under update. Programs compare it, so each
 // message of a pool under update begins with it.
-func updatingText(f PoolFacts) string { return "All nodes are updating to MachineConfig " + f.Rollout.Target }
+func updatingText(f PoolFacts) string {
+	return "All nodes are updating to MachineConfig " + f.Rollout.Target
+}
 
 // howFar returns an addition to the message of Updating: how many nodes are done, and how many failed. The addition is
 // empty if both numbers are 0.
