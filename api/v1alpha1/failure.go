@@ -16,6 +16,9 @@ type Failure struct {
 	Secrets string `json:"secrets,omitempty"`
 	// Cause is why the node failed.
 	Cause FailureCause `json:"cause"`
+	// Phase is where the failure left the update: the daemon's phase, such as Blocked (nothing has changed), Draining or
+	// RolledBack. Earlier daemons do not write it.
+	Phase string `json:"phase,omitempty"`
 	// Path is the path on the node that caused the failure; empty if there is none.
 	Path string `json:"path,omitempty"`
 	// Problem is what is wrong: the text of ReasonAnnotation without the config, its commit and the advice. If that
@@ -46,9 +49,13 @@ const (
 	FailureNoAccess FailureCause = "NoAccess"
 	// FailureRejected means that the node applied the config, was not healthy with it, and rolled back.
 	FailureRejected FailureCause = "Rejected"
-	// FailureBlocked means that something on the node would stop the update half-way, such as an immutable file. The
-	// daemon changed nothing, and tries again.
+	// FailureBlocked means that the update cannot begin, mostly because something on the node would stop it half-way,
+	// such as an immutable file. The daemon changed nothing, and tries again.
 	FailureBlocked FailureCause = "Blocked"
+	// FailureDrain means that pods of the node have not ended for an hour. The update continues when they have.
+	FailureDrain FailureCause = "Drain"
+	// FailureUncordon means that the node has the config, and that the controller does not uncordon it.
+	FailureUncordon FailureCause = "Uncordon"
 	// FailureApply means that a step of the update failed.
 	FailureApply FailureCause = "Apply"
 	// FailureUnsafePath means that a user of the node led a path to files of another owner, and the daemon did not

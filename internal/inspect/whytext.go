@@ -160,7 +160,8 @@ func (w Why) addFailed(b *terminal.Labels, n BusyNode) {
 	commit := "   " + n.Config.CommitText()
 	switch n.Cause {
 	// The commit is not the cause of these failures.
-	case v1alpha1.FailureDrift, v1alpha1.FailureNoConfig, v1alpha1.FailureNoAccess, v1alpha1.FailureLost:
+	case v1alpha1.FailureDrift, v1alpha1.FailureNoConfig, v1alpha1.FailureNoAccess, v1alpha1.FailureLost,
+		v1alpha1.FailureDrain, v1alpha1.FailureUncordon:
 		commit = ""
 	}
 	b.Add("Failed", n.Name+commit)

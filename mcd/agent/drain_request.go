@@ -87,6 +87,9 @@ func (a *Agent) mayReboot(ctx context.Context) error {
 	return errUndrained
 }
 
+// errNotUncordoned reports that the controller does not uncordon the node.
+var errNotUncordoned = errors.New("was not uncordoned")
+
 // requestUncordon requests from the controller the uncordon of a node that was drained for an update. requestUncordon
 // returns nil once the controller has acknowledged the uncordon, or if the node was not drained.
 func requestUncordon(ctx context.Context, a *Agent, node report.Node) error {
@@ -104,8 +107,8 @@ func requestUncordon(ctx context.Context, a *Agent, node report.Node) error {
 		return errWaiting
 	case verb == v1alpha1.UncordonVerb && node.DesiredDrain != node.LastAppliedDrain:
 		if a.waiting.Elapsed(want, time.Time{}) > uncordonLimit {
-			return fmt.Errorf("the node is in %s and was not uncordoned within %s: check that "+
-				"machine-config-controller runs, and its log for this node", node.Desired, uncordonLimit)
+			return fmt.Errorf("the node is in %s and %w within %s: check that machine-config-controller runs, and its "+
+				"log for this node", node.Desired, errNotUncordoned, uncordonLimit)
 		}
 		return errWaiting
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
 // updateError is an update that failed.
@@ -56,22 +57,33 @@ func (e *blockedError) Error() string {
 // Unwrap returns the error of an update that has started.
 func (e *blockedError) Unwrap() error { return e.stopped }
 
-// configError is a failure of a config that may no longer be the desired config.
-type configError struct {
+// rolledBackError is the error for an update whose steps were rolled back.
+type rolledBackError struct{ error }
+
+// Unwrap returns what failed.
+func (e *rolledBackError) Unwrap() error { return e.error }
+
+// unfinishedError is the error for an update that has started, and that the daemon could neither finish nor roll back.
+type unfinishedError struct {
+	// config is the config of the update, which may no longer be the desired one.
 	config string
 	error
 }
 
 // Unwrap returns the failure.
-func (e *configError) Unwrap() error { return e.error }
+func (e *unfinishedError) Unwrap() error { return e.error }
 
-// failureOf returns the structured form of the reason why the node failed a config.
-func failureOf(config string, why error) v1alpha1.Failure {
+// failureOf returns the structured form of the reason why the node failed a config. The parameter phase is where the
+// failure left the update.
+func failureOf(config string, phase report.Phase, why error) v1alpha1.Failure {
 	f := v1alpha1.Failure{
-		Config: config, Cause: v1alpha1.FailureApply,
+		Config: config, Cause: v1alpha1.FailureApply, Phase: string(phase),
 		Problem: v1alpha1.TruncateReason(problemOf(why)),
 	}
-	var of *configError
+	if phase == report.Blocked {
+		f.Cause = v1alpha1.FailureBlocked
+	}
+	var of *unfinishedError
 	if errors.As(why, &of) {
 		f.Config = of.config
 	}
@@ -101,6 +113,10 @@ func failureOf(config string, why error) v1alpha1.Failure {
 		f.Cause = v1alpha1.FailureDiskFull
 	case errors.As(why, &blocked):
 		f.Cause = v1alpha1.FailureBlocked
+	case errors.Is(why, errDrainStuck):
+		f.Cause = v1alpha1.FailureDrain
+	case errors.Is(why, errNotUncordoned):
+		f.Cause = v1alpha1.FailureUncordon
 	}
 	if blocked != nil && len(blocked.blockers) > 0 {
 		first := blocked.blockers[0]
@@ -145,11 +161,11 @@ func reportFailure(ctx context.Context, a *Agent, config string, why error) {
 	if config == "" || err != nil {
 		return // The caller cannot report the state either.
 	}
-	f := failureOf(config, why)
+	f := failureOf(config, a.Phase(), why)
 	was, err := v1alpha1.ParseFailure(node.Failure)
 	// The failure counts as the same even if its text differs.
 	same := err == nil && was.Config == f.Config && was.Secrets == f.Secrets && was.Cause == f.Cause &&
-		was.Path == f.Path
+		was.Phase == f.Phase && was.Path == f.Path
 	f.Since = metav1.NewTime(time.Now().UTC().Truncate(time.Second))
 	if same {
 		f.Since, f.Retry = was.Since, was.Retry

@@ -8,6 +8,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
 // failure is what the Node says of why it failed, in structured form.
@@ -27,11 +28,12 @@ func TestTheCauseOfAFailureIsReported(t *testing.T) {
 		before  func(*rig)
 		config  string
 		cause   v1alpha1.FailureCause
+		phase   report.Phase
 		problem string
 	}{
-		"a config that is not on the cluster":    {nil, "rendered-none", v1alpha1.FailureNoConfig, ""},
-		"a config that no running node can take": {nil, "rendered-d", v1alpha1.FailureRefused, "fips: "},
-		"a service that does not start":          {func(r *rig) { r.m.Broken["crio.service"] = true }, "rendered-b", v1alpha1.FailureApply, "reload crio.service: "},
+		"a config that is not on the cluster":    {nil, "rendered-none", v1alpha1.FailureNoConfig, report.Blocked, ""},
+		"a config that no running node can take": {nil, "rendered-d", v1alpha1.FailureRefused, report.Refused, "fips: "},
+		"a service that does not start":          {func(r *rig) { r.m.Broken["crio.service"] = true }, "rendered-b", v1alpha1.FailureApply, report.RolledBack, "reload crio.service: "},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			r := newRig(t)
@@ -44,6 +46,9 @@ func TestTheCauseOfAFailureIsReported(t *testing.T) {
 			r.c.desire(tc.config)
 			_ = r.settle()
 			f := r.c.failure(t)
+			if r.a.Phase() != tc.phase || f.Phase != string(tc.phase) {
+				t.Errorf("the phase is %s, and the failure has %q, want %s", r.a.Phase(), f.Phase, tc.phase)
+			}
 			if f.Cause != tc.cause || f.Config != tc.config || f.Since.IsZero() || f.Retry != nil {
 				t.Fatalf("it reports %+v", f)
 			}

@@ -295,6 +295,10 @@ func TestADrainThatIsStuckIsAnEventOnce(t *testing.T) {
 		if stuck != 1 || len(r.c.told) > 30 {
 			t.Errorf("%d events, %d reports: %q", stuck, len(r.c.told), r.events)
 		}
+		if f := r.c.failure(t); f.Cause != v1alpha1.FailureDrain || f.Phase != string(report.Draining) ||
+			r.a.Phase() != report.Draining {
+			t.Errorf("the phase is %s, and the failure %+v", r.a.Phase(), f)
+		}
 	})
 }
 

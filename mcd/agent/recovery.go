@@ -19,6 +19,9 @@ func recoverUpdate(ctx context.Context, a *Agent) error {
 	end, err := a.runner.Recover(context.WithoutCancel(ctx))
 	switch {
 	case err != nil:
+		if rec, errLoad := a.Host.Journal.Load(); errLoad == nil && rec != nil {
+			return &unfinishedError{rec.To, err}
+		}
 		return err
 	case end.End == apply.Rebooting:
 		a.enter(report.Rebooting)
@@ -89,8 +92,8 @@ func (c Config) recordUpdate(config string, err error) {
 // healthUnknown returns why the health check has no result yet. The usual reason is that the daemon was stopped during
 // the check.
 func healthUnknown(ctx context.Context, end apply.Applied) error {
-	return cmp.Or(context.Cause(ctx), fmt.Errorf("checking whether the machine is healthy with %s: %w", end.To,
-		end.Why))
+	return cmp.Or[error](context.Cause(ctx), &unfinishedError{end.To, fmt.Errorf("checking whether the machine is "+
+		"healthy with %s: %w", end.To, end.Why)})
 }
 
 // rebootUnknownError is the error while it is unknown whether the machine reboots.
@@ -133,6 +136,7 @@ func reportRebootUnknown(ctx context.Context, a *Agent, why error) (reported boo
 		return false, why
 	}
 	setStatus(a, v1alpha1.StateDegraded, why.Error())
+	a.status.Node.Failure = "" // That of an earlier attempt.
 	publishStatus(a)
 	failed := a.reportState(ctx, v1alpha1.StateDegraded, why.Error())
 	return failed == nil, errors.Join(why, failed)
@@ -140,7 +144,7 @@ func reportRebootUnknown(ctx context.Context, a *Agent, why error) (reported boo
 
 // partialRollbackError returns the error of a rollback that failed: the machine is between two configs.
 func partialRollbackError(end apply.Applied) error {
-	return &configError{end.To, fmt.Errorf("rolling back from %s to %s: %w; the node has parts of both configs, and "+
+	return &unfinishedError{end.To, fmt.Errorf("rolling back from %s to %s: %w; the node has parts of both configs, and "+
 		"the daemon retries the rollback: fix what blocks it", end.To, report.RollbackTarget(end.From, end.To),
 		end.Why)}
 }

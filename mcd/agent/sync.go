@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -63,17 +64,35 @@ func syncAndReport(ctx context.Context, a *Agent) (desired string, reported bool
 		case errors.Is(err, report.ErrUnreachable) && isTolerated(a, err):
 			return desired, false, errors.Join(err, reportUnreadConfig(ctx, a, err))
 		}
-		if errors.As(err, new(*blockedError)) {
-			a.enter(report.Blocked)
-		} else {
-			a.enter(report.RolledBack)
-		}
+		a.enter(phaseAfter(a, err))
 		setStatus(a, v1alpha1.StateDegraded, err.Error())
+		a.status.Node.Failure = failureOf(desired, a.Phase(), err).String()
 		publishStatus(a)
 		reportFailure(ctx, a, desired, err)
 		failed := a.reportState(ctx, v1alpha1.StateDegraded, err.Error())
 		return desired, failed == nil, errors.Join(err, failed)
 	}
+}
+
+// phaseAfter returns the phase in which a failure leaves the update.
+func phaseAfter(a *Agent, err error) report.Phase {
+	now := a.Phase()
+	switch {
+	case errors.As(err, new(*rolledBackError)):
+		return report.RolledBack
+	case errors.As(err, new(*unfinishedError)):
+		if slices.Contains([]report.Phase{report.Rebooting, report.Checking}, now) {
+			return now
+		}
+		return report.Applying
+	case errors.As(err, new(*blockedError)):
+		return report.Blocked
+	case errors.Is(err, errDrainStuck):
+		return report.Draining
+	case a.status.InForce:
+		return report.Confirming
+	}
+	return report.Blocked
 }
 
 // isTolerated reports whether a missing answer is not a failure yet. isTolerated tolerates an error if the whole API

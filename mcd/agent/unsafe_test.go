@@ -6,6 +6,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
 func TestAPathThatAUserLedElsewhereIsACauseOfItsOwn(t *testing.T) {
@@ -13,7 +14,7 @@ func TestAPathThatAUserLedElsewhereIsACauseOfItsOwn(t *testing.T) {
 		Path: "/home/app/a", Component: "/home/app",
 		UID: 1500,
 	})
-	if f := failureOf("rendered-b", why); f.Cause != v1alpha1.FailureUnsafePath || f.Path != "/home/app/a" ||
+	if f := failureOf("rendered-b", report.Blocked, why); f.Cause != v1alpha1.FailureUnsafePath || f.Path != "/home/app/a" ||
 		f.Config != "rendered-b" {
 		t.Errorf("it is reported as %+v", f)
 	}

@@ -187,8 +187,9 @@ func (a *Agent) apply(ctx context.Context, t statefile.Task, p plan.Plan, conten
 		a.event(report.EventRejected, "%s", v.Why)
 		return &rejectedError{*v}
 	}
-	return &updateError{about: about, problem: fmt.Errorf("%w; the node is back in %s and retries: %s, or fix or "+
-		"revert the commit", done.Why, report.RollbackTarget(p.From, p.To), apply.FailedStepText(done.FailedStep))}
+	return &rolledBackError{&updateError{about: about, problem: fmt.Errorf("%w; the node is back in %s and retries: "+
+		"%s, or fix or revert the commit", done.Why, report.RollbackTarget(p.From, p.To),
+		apply.FailedStepText(done.FailedStep))}}
 }
 
 // writeAfterBoot writes the config once more, with another reboot, if the machine booted a newly staged OS and then

@@ -9,7 +9,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// The reasons of conditions. NodeDegraded has the daemon's phase as its reason.
+// The reasons of conditions. NodeDegraded has as its reason the phase in which the failure left the update.
 const (
 	// NotYetOccurred: the update has not reached this step, or there is no update.
 	NotYetOccurred = "NotYetOccurred"
@@ -120,8 +120,8 @@ func prepared(s Status) condition {
 		return condition{metav1.ConditionFalse, string(Refused), "a running node cannot apply " + s.Node.Desired +
 			": see NodeDegraded"}
 	case s.Phase == Blocked:
-		return condition{metav1.ConditionFalse, string(Blocked), "something on this node would stop the update to " +
-			s.Node.Desired + ": see NodeDegraded"}
+		return condition{metav1.ConditionFalse, string(Blocked), "the update to " + s.Node.Desired +
+			" cannot begin, and nothing has changed: see NodeDegraded"}
 	// In later steps, the result of costText would be unknown.
 	case s.step() > noStep && s.step() < confirming && s.Planned:
 		return succeeded("this node can apply " + s.Node.Desired + ", " + costText(s))
@@ -209,11 +209,13 @@ func degraded(s Status) condition {
 		return notYet("the node is not degraded")
 	}
 	reason := s.Phase
-	switch {
+	switch failed, err := v1alpha1.ParseFailure(s.Node.Failure); {
 	case s.Node.State == v1alpha1.StateUnreconcilable:
 		reason = Refused
-	case !s.hasFailed() && s.Phase != Drifted || s.RollingBack: // The daemon retries, or still rolls back.
+	case s.RollingBack:
 		reason = RolledBack
+	case !s.hasFailed() && s.Phase != Drifted && err == nil && failed.Phase != "": // The daemon retries.
+		reason = Phase(failed.Phase)
 	}
 	return condition{metav1.ConditionTrue, string(reason), cmp.Or(s.Node.Reason, "the Node gives no reason")}
 }

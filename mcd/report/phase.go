@@ -17,7 +17,7 @@ const (
 	Planned Phase = "Planned"
 	// Draining: the controller drains the node.
 	Draining Phase = "Draining"
-	// Applying: the daemon applies the steps.
+	// Applying: the daemon applies the steps, or could not roll all of them back and retries that.
 	Applying Phase = "Applying"
 	// Rebooting: the machine reboots into the new config, or to roll back.
 	Rebooting Phase = "Rebooting"
@@ -27,8 +27,8 @@ const (
 	Confirming Phase = "Confirming"
 	// Drifted: the machine differs from its config in force.
 	Drifted Phase = "Drifted"
-	// Blocked: something on the machine would stop the update, or stopped it before its first change. Nothing has
-	// changed; the daemon retries.
+	// Blocked: the update could not begin, or was stopped before its first change. Nothing has changed; the daemon
+	// retries.
 	Blocked Phase = "Blocked"
 	// RolledBack: the update failed and the node is in the old config; the daemon retries.
 	RolledBack Phase = "RolledBack"
@@ -41,19 +41,19 @@ const (
 
 // Transitions has the phases that may follow each phase. A phase may always stay.
 var Transitions = map[Phase][]Phase{
-	Idle:       {Planned, Confirming, Drifted, RolledBack, Rejected, Refused},
-	Planned:    {Idle, Draining, Applying, Confirming, Blocked, RolledBack, Rejected, Refused},
-	Draining:   {Planned, Applying, Confirming, RolledBack, Rejected, Refused},
-	Applying:   {Checking, Confirming, Rebooting, Blocked, RolledBack, Rejected},
-	Rebooting:  {Checking, Confirming, Planned, RolledBack, Rejected, Refused},
-	Checking:   {Confirming, Planned, Rebooting, RolledBack, Rejected, Refused},
-	Confirming: {Idle, Planned, Drifted, RolledBack, Rejected, Refused},
-	Drifted:    {Confirming, Planned, RolledBack, Rejected, Refused},
-	Blocked:    {Idle, Planned, Confirming, Drifted, RolledBack, Rejected, Refused},
-	// Checking: the result of the health check could not be stored. Rebooting: the rollback is retried.
-	RolledBack: {Planned, Checking, Rebooting, Confirming, Drifted, Rejected, Refused, Idle},
-	Rejected:   {Planned, Confirming, Drifted, RolledBack, Refused, Idle},
-	Refused:    {Planned, Confirming, Drifted, RolledBack, Rejected, Idle},
+	Idle:     {Planned, Confirming, Drifted, Blocked, Rejected, Refused},
+	Planned:  {Idle, Draining, Applying, Confirming, Blocked, Rejected, Refused},
+	Draining: {Planned, Applying, Confirming, Blocked, Rejected, Refused},
+	Applying: {Checking, Confirming, Planned, Rebooting, Blocked, RolledBack, Rejected, Refused},
+	// Applying: the rollback failed. Rebooting follows Checking for a rollback.
+	Rebooting:  {Applying, Checking, Confirming, Planned, Blocked, RolledBack, Rejected, Refused},
+	Checking:   {Applying, Confirming, Planned, Rebooting, Blocked, RolledBack, Rejected, Refused},
+	Confirming: {Idle, Planned, Drifted, Blocked, Rejected, Refused},
+	Drifted:    {Confirming, Planned, Blocked, Rejected, Refused},
+	Blocked:    {Idle, Planned, Confirming, Drifted, Rejected, Refused},
+	RolledBack: {Planned, Confirming, Drifted, Blocked, Rejected, Refused, Idle},
+	Rejected:   {Planned, Confirming, Drifted, Blocked, Refused, Idle},
+	Refused:    {Planned, Confirming, Drifted, Blocked, Rejected, Idle},
 }
 
 // Progress has the present phase. Only the method Enter changes the phase. The zero value stands for a daemon that has

@@ -60,8 +60,7 @@ func (s Status) needsReboot() bool { return s.Reboots || s.Node.PostAction != ""
 
 // hasFailed reports whether the update did not start, was rolled back, or is about to be rolled back.
 func (s Status) hasFailed() bool {
-	return s.RollingBack || slices.Contains([]Phase{Blocked, Rejected, Refused}, s.Phase) ||
-		s.Phase == RolledBack && !s.InForce
+	return s.RollingBack || slices.Contains([]Phase{Blocked, RolledBack, Rejected, Refused}, s.Phase)
 }
 
 // isPlanned reports whether the daemon has planned the update. The daemon has planned every config that it rejected.
@@ -90,11 +89,8 @@ var steps = map[Phase]step{
 
 // step returns the step that the update has reached; noStep while the machine rolls back.
 func (s Status) step() step {
-	switch {
-	case s.RollingBack:
+	if s.RollingBack {
 		return noStep
-	case s.Phase == RolledBack && s.InForce: // The controller does not uncordon the node in this case.
-		return confirming
 	}
 	return steps[s.Phase]
 }

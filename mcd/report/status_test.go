@@ -11,6 +11,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
@@ -88,6 +89,13 @@ func degraded(state, reason string) func(*report.Status) {
 	return func(p *report.Status) { p.Node.State, p.Node.Reason = state, reason }
 }
 
+// after is a failure that left the update in a phase, as the Node has it.
+func after(phase report.Phase) func(*report.Status) {
+	return func(p *report.Status) {
+		p.Node.Failure = v1alpha1.Failure{Cause: v1alpha1.FailureApply, Phase: string(phase)}.String()
+	}
+}
+
 // refound leaves out what the daemon does not know before it has planned again.
 func refound(p *report.Status) { p.Planned, p.Drains, p.Reboots = false, false, false }
 
@@ -108,7 +116,7 @@ var places = []struct {
 	{"it is back, and its health is looked at", going(report.Checking, drained), "prep cord drain files exec boot post?", []string{"UpdatePostActionComplete: healthy"}},
 	{"it is healthy, and waits to be opened", going(report.Confirming, drained, uncordoning, inForce), "prep cord drain files exec boot post compl uncord? resum?", nil},
 	{"the same, by a daemon that was started then", going(report.Confirming, drained, uncordoning, inForce, refound, func(p *report.Status) { p.Node.PostAction = "Rebooting" }), "prep cord drain files exec boot post compl uncord? resum?", nil},
-	{"nobody opens it", going(report.RolledBack, drained, uncordoning, inForce, refound, degraded("Degraded", "not opened again within 10m"), func(p *report.Status) { p.Reboots = true }), "prep cord drain files exec boot post compl uncord? resum? DEGR", []string{"NodeDegraded: not opened again"}},
+	{"nobody opens it", going(report.Confirming, drained, uncordoning, inForce, refound, degraded("Degraded", "not opened again within 10m"), func(p *report.Status) { p.Reboots = true }), "prep cord drain files exec boot post compl uncord? resum? DEGR", []string{"NodeDegraded: Confirming: not opened again"}},
 
 	{"an update in place changes files", going(report.Applying, inPlace), "prep files? exec?", []string{"UpdatePrepared: without a drain or a reboot", "Drained: NotNeeded", "Cordoned: NotNeeded", "RebootedNode: NotNeeded"}},
 	{"an update in place has its services looked at", going(report.Checking, inPlace), "prep files exec post?", []string{"RebootedNode: NotNeeded"}},
@@ -117,15 +125,17 @@ var places = []struct {
 	}), "prep cord files? exec?", nil},
 
 	{"a config that a running node cannot take", going(report.Refused, refound, degraded("Unreconcilable", "fips: no")), "DEGR", []string{"NodeDegraded: Refused", "NodeDegraded: fips: no", "UpdatePrepared: Refused"}},
-	{"a config that could not be fetched", going(report.RolledBack, refound, degraded("Degraded", "fetching it")), "DEGR", []string{"NodeDegraded: RolledBack", "UpdatePrepared: could not start", "AppliedFilesAndOS: NotYetOccurred"}},
+	{"a config that could not be fetched", going(report.Blocked, refound, degraded("Degraded", "fetching it")), "DEGR", []string{"NodeDegraded: Blocked", "UpdatePrepared: cannot begin", "AppliedFilesAndOS: NotYetOccurred"}},
 	{"the machine would stop the update half-way", going(report.Blocked, degraded("Degraded", "nothing has changed yet; /etc/motd: chattr -i")), "DEGR", []string{"NodeDegraded: Blocked", "NodeDegraded: chattr -i", "UpdatePrepared: Blocked", "AppliedFilesAndOS: NotYetOccurred", "UpdateExecuted: not reached", "Drained: NotYetOccurred", "RebootedNode: NotYetOccurred"}},
 	{"the same on a node that is cordoned already, and drained further", going(report.Blocked, requested, cordoned, degraded("Degraded", "chattr -i")), "cord drain? DEGR", []string{"NodeDegraded: Blocked"}},
 	{"a step failed, and all was taken back", going(report.RolledBack, inPlace, degraded("Degraded", "reload crio.service: exit status 1; see journalctl")), "prep DEGR", []string{"NodeDegraded: see journalctl", "AppliedFilesAndOS: TakenBack", "UpdateExecuted: is in rendered-worker-a"}},
 	{"a step failed, and the node stays closed", going(report.RolledBack, drained, degraded("Degraded", "x")), "prep cord drain DEGR", nil},
-	{"a drain takes too long", going(report.RolledBack, requested, cordoned, degraded("Degraded", "not drained after 1h")), "prep cord drain? DEGR", nil},
+	{"a drain takes too long", going(report.Draining, requested, cordoned, degraded("Degraded", "not drained after 1h"), after(report.Draining)), "prep cord drain? exec? DEGR", []string{"NodeDegraded: Draining: not drained", "UpdateExecuted: UnderWay"}},
+	{"a rollback that failed", going(report.Applying, drained, degraded("Degraded", "parts of both"), after(report.Applying)), "prep cord drain files? exec? DEGR", []string{"NodeDegraded: Applying: parts of both"}},
+	{"it is drained for another try", going(report.Draining, requested, cordoned, degraded("Degraded", "x"), after(report.RolledBack)), "prep cord drain? exec? DEGR", []string{"NodeDegraded: RolledBack: x"}},
 	{"the machine goes down, to go back", going(report.Rebooting, drained, returning, degraded("Degraded", "unit x failed")), "prep cord drain boot? DEGR", []string{"NodeDegraded: RolledBack", "RebootedNode: roll back to rendered-worker-a"}},
 	{"the machine is not healthy with it", going(report.Rejected, drained, refound, degraded("Degraded", "unit x failed")), "prep cord drain DEGR", []string{"NodeDegraded: Rejected", "AppliedFilesAndOS: TakenBack"}},
-	{"one that is tried again goes down, and says still what was wrong", going(report.Rebooting, drained, degraded("Degraded", "x")), "prep cord drain files exec boot? post? DEGR", []string{"NodeDegraded: RolledBack"}},
+	{"one that is tried again goes down, and says still what was wrong", going(report.Rebooting, drained, degraded("Degraded", "x"), after(report.RolledBack)), "prep cord drain files exec boot? post? DEGR", []string{"NodeDegraded: RolledBack"}},
 	{"somebody changed a file by hand", going(report.Drifted, done, degraded("Degraded", "/etc/motd")), "upd DEGR", []string{"NodeDegraded: Drifted", "NodeDegraded: /etc/motd"}},
 }
 
@@ -179,7 +189,7 @@ func TestVersionsAreOnlySaidWhenTheyAreKnown(t *testing.T) {
 		want string // pool, spec's desired, status' desired and current
 	}{
 		{"nobody assigned it", report.Status{NodeName: "n", Phase: report.Idle}, "not-yet-set not-yet-set not-yet-set "},
-		{"it is not known whether it can be taken", going(report.RolledBack, refound), "worker rendered-worker-b not-yet-set rendered-worker-a"},
+		{"it is not known whether it can be taken", going(report.Blocked, refound), "worker rendered-worker-b not-yet-set rendered-worker-a"},
 		{"it can", going(report.Draining), "worker rendered-worker-b rendered-worker-b rendered-worker-a"},
 		{"it cannot", going(report.Refused, refound), "worker rendered-worker-b not-yet-set rendered-worker-a"},
 		{"it was, and is not tried again", going(report.Rejected, refound), "worker rendered-worker-b rendered-worker-b rendered-worker-a"},

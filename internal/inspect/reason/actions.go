@@ -103,7 +103,7 @@ func causeGone(nodes []string) string {
 func blamesCommit(cause v1alpha1.FailureCause) bool {
 	switch cause {
 	case v1alpha1.FailureDiskFull, v1alpha1.FailureDrift, v1alpha1.FailureNoConfig, v1alpha1.FailureNoAccess,
-		v1alpha1.FailureLost, v1alpha1.FailureUnsafePath:
+		v1alpha1.FailureLost, v1alpha1.FailureUnsafePath, v1alpha1.FailureDrain, v1alpha1.FailureUncordon:
 		return false
 	}
 	return true
@@ -170,8 +170,7 @@ func nodeActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) []string {
 		return budgetActions(heldUp(report))
 	case row.Step == fleet.StepDraining && report != nil && f.Now.Sub(drainBegan(facts, report)) > slowDrain &&
 		len(report.Pods) > 0:
-		namespace, name, _ := strings.Cut(report.Pods[0].Pod, "/")
-		return []string{fmt.Sprintf("kubectl -n %s describe pod %s", namespace, name)}
+		return []string{describeFirst(report)}
 	case facts.Cordon.ByAdministrator():
 		return []string{"kubectl uncordon " + row.Name}
 	case facts.Health.Trouble != "" && !fleet.MayReturn(row, facts.Health, f.Now):
@@ -180,6 +179,26 @@ func nodeActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) []string {
 		return gateActions(f, v)
 	}
 	return nil
+}
+
+// drainActions are the commands for a drain that takes too long. Without a report, the controller does not drain.
+func drainActions(node string, report *v1alpha1.DrainReport) []string {
+	switch {
+	case len(heldUp(report)) > 0:
+		return budgetActions(heldUp(report))
+	case report != nil && len(report.Pods) > 0:
+		return []string{describeFirst(report)}
+	}
+	return []string{findController + node}
+}
+
+// findController helps if the controller does not do what the daemon of a node requests. The name of the node follows.
+const findController = "kubectl -n bunsen-system get pods,leases   # does machine-config-controller run? Its log names "
+
+// describeFirst is the command that shows why the first pod of a drain has not ended.
+func describeFirst(report *v1alpha1.DrainReport) string {
+	namespace, name, _ := strings.Cut(report.Pods[0].Pod, "/")
+	return fmt.Sprintf("kubectl -n %s describe pod %s", namespace, name)
 }
 
 // drainBegan is when the first drain of a node for its desired config began.
@@ -217,6 +236,10 @@ func hostActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha
 	case v1alpha1.FailureUnsafePath:
 		return []string{"remove the link or directory that the message names on " + row.Name + "; its daemon tries " +
 			"again by itself"}
+	case v1alpha1.FailureDrain:
+		return drainActions(row.Name, fleet.DrainReport(f, row))
+	case v1alpha1.FailureUncordon:
+		return []string{findController + row.Name}
 	case v1alpha1.FailureNoAccess:
 		return []string{"kubectl -n bunsen-system get pods,leases   # does a machine-config-server run? " + row.Name +
 			" tries again by itself"}
