@@ -218,22 +218,24 @@ func (r *reader) gid(user, group string) int {
 func (r *reader) ownGroup(want *User, u ign.PasswdUser, owner host.Owner) int {
 	_, known := r.uids[u.Name]
 	gid, named := r.gids[u.Name]
+	listed := slices.ContainsFunc(r.w.Groups, func(g Group) bool { return g.Name == u.Name })
+	made := named && r.accounts.Made[u.Name] && !listed
 	switch {
 	case known && (!named || gid != owner.GID):
 		return owner.GID
-	case known && (u.Name == ImageUser || owner.UID == 0): // The image contains the account of this user.
+	case known && !made && (u.Name == ImageUser || owner.UID == 0): // The image contains the account of this user.
 		return gid
 	case !known && u.NoUserGroup != nil && *u.NoUserGroup:
 		return r.gid(u.Name, strconv.Itoa(r.accounts.Defaults.Filled().Group))
-	case !known && named:
+	case !known && named && !made:
 		r.addProblem(policy.CheckAccounts, "passwd.users "+u.Name, fmt.Sprintf("a group %q is there already, so the "+
 			"user cannot have one of its own: say primaryGroup: %s, or noUserGroup: true", u.Name, u.Name))
 		return gid
-	case !known:
+	case !named:
 		gid = freeGID(r, u.System != nil && *u.System, cmp.Or(r.former[u.Name].GID, want.Account.UID))
 		r.gids[u.Name] = gid
 	}
-	if !slices.ContainsFunc(r.w.Groups, func(g Group) bool { return g.Name == u.Name }) {
+	if !listed {
 		r.w.Groups = append(r.w.Groups, Group{Name: u.Name, GID: gid})
 	}
 	return gid

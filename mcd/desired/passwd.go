@@ -43,7 +43,7 @@ func ParseAccounts(f AccountFiles) host.Accounts {
 	}
 	readAccounts(&a, f.Passwd, f.Group)
 	a.Defaults = accountDefaults(f)
-	a.Left, a.LeftGroups = map[string]host.User{}, map[string]int{}
+	a.Left, a.LeftGroups, a.Made = map[string]host.User{}, map[string]int{}, map[string]bool{}
 	records := ParseRecords(f.Records)
 	for name, b := range records.Users {
 		if _, there := a.Users[name]; b.User.There && !there {
@@ -56,6 +56,7 @@ func ParseAccounts(f AccountFiles) host.Accounts {
 		}
 	}
 	for name, g := range records.Groups {
+		a.Made[name] = !g.There
 		if _, there := a.Groups[name]; g.There && !there {
 			a.LeftGroups[name] = g.GID
 		}

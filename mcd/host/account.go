@@ -115,6 +115,8 @@ type Accounts struct {
 	// If no config removes these accounts any more, the daemon restores them with their numbers.
 	Left       map[string]User
 	LeftGroups map[string]int
+	// Made names the groups that did not exist before any config.
+	Made map[string]bool
 	// Image names users and groups of the OS image, which cannot be changed or removed in place.
 	Image map[string]bool
 	// Defaults for new accounts.

@@ -98,6 +98,36 @@ func TestAccountsGoThrough(t *testing.T) {
 	}
 }
 
+// TestCoreComesAndGoesWhereTheImageHasNone: its group does as it does, also one that an earlier daemon left behind.
+func TestCoreComesAndGoesWhereTheImageHasNone(t *testing.T) {
+	m := hosttest.NewMachine()
+	m.Put(host.PasswdPath, "root:x:0:0:root:/root:/bin/bash\n")
+	m.Put(host.GroupPath, "root:x:0:\n")
+	m.Put(host.ShadowPath, "root:*:1::::::\n")
+	none, core := ignition(t, "rendered-a", files("/etc/a")), ignition(t, "rendered-b", keysOfCore)
+	bring(t, m, ignition(t, "", ""), none)
+	has := func(want bool) {
+		t.Helper()
+		group, errGroup := m.Host().Passwd.Group(t.Context(), "core")
+		user, _, errUser := m.Host().Passwd.User(t.Context(), "core")
+		if errGroup != nil || errUser != nil || group.There != want || user.There != want {
+			t.Fatalf("the user is %v, %v, and the group %v, %v; want both %t", user, errUser, group, errGroup, want)
+		}
+	}
+	for range 2 {
+		bring(t, m, none, core)
+		has(true)
+		bring(t, m, core, none)
+		has(false)
+	}
+	m.Put(host.GroupPath, "root:x:0:\ncore:x:1000:\n")
+	m.Put(host.AccountsPath, `{"Groups":{"core":{}},"Former":{"core":{"UID":1000,"GID":0}}}`)
+	bring(t, m, none, core)
+	has(true)
+	bring(t, m, core, none)
+	has(false)
+}
+
 func TestHowNewAccountsAreMadeIsTheMachines(t *testing.T) {
 	m := hosttest.NewMachine()
 	m.Put("/etc/login.defs", "# comment\nUID_MIN 5000\nUID_MAX\t5001\nSYS_UID_MAX 499\nUMASK 077\nHOME_MODE 0750\n")
