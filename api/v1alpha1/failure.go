@@ -16,8 +16,8 @@ type Failure struct {
 	Secrets string `json:"secrets,omitempty"`
 	// Cause is why the node failed.
 	Cause FailureCause `json:"cause"`
-	// Phase is where the failure left the update: the daemon's phase, such as Blocked (nothing has changed), Draining or
-	// RolledBack. Earlier daemons do not write it.
+	// Phase is where the failure left the update: the daemon's phase, such as Blocked (nothing has changed), Draining
+	// or RolledBack. Earlier daemons do not write it.
 	Phase string `json:"phase,omitempty"`
 	// Path is the path on the node that caused the failure; empty if there is none.
 	Path string `json:"path,omitempty"`

@@ -144,7 +144,7 @@ func reportRebootUnknown(ctx context.Context, a *Agent, why error) (reported boo
 
 // partialRollbackError returns the error of a rollback that failed: the machine is between two configs.
 func partialRollbackError(end apply.Applied) error {
-	return &unfinishedError{end.To, fmt.Errorf("rolling back from %s to %s: %w; the node has parts of both configs, and "+
-		"the daemon retries the rollback: fix what blocks it", end.To, report.RollbackTarget(end.From, end.To),
+	return &unfinishedError{end.To, fmt.Errorf("rolling back from %s to %s: %w; the node has parts of both configs, "+
+		"and the daemon retries the rollback: fix what blocks it", end.To, report.RollbackTarget(end.From, end.To),
 		end.Why)}
 }

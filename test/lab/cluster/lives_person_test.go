@@ -68,16 +68,29 @@ func (a *act) String() string {
 	return fmt.Sprintf("%s %s %s + %s, for %s", a.kind, a.at, when, a.delay, a.lasts)
 }
 
-// choose picks what a person does during the change of a node. Once in eight, it is nothing.
-func choose(r *rand.Rand, old, now config) *act {
+// choose picks what a person does during the change of a node. Once in eight, it is nothing. What can be done to few
+// changes is picked when it can: of some ideas, the one that was picked least.
+func (l *lives) choose(r *rand.Rand, old, now config) *act {
 	if r.IntN(8) == 0 {
 		return nil
 	}
-	for {
-		if a := chooseOne(r, old, now); a != nil {
-			return a
+	var best *act
+	for range 60 {
+		if a := chooseOne(r, old, now); a != nil && (best == nil || l.chosen[a.kind] < l.chosen[best.kind]) {
+			best = a
 		}
 	}
+	if best != nil {
+		l.chosen[best.kind]++
+	}
+	return best
+}
+
+// kinds are what people do. The twofold ones are twice as likely.
+var kinds = []string{
+	"touch", "kill the daemon", "restart kubelet", "stop kubelet", "cut the power", "reboot", "cordon", "uncordon",
+	"delete the controller", "delete the daemon", "edit", "delete", "chmod", "replace", "disable", "immutable",
+	"immutable", "append-only", "immutable directory", "mount", "mask", "mask", "full", "full", "twice",
 }
 
 // chooseOne picks something, or nil where it is not possible.
@@ -104,12 +117,6 @@ func chooseOne(r *rand.Rand, old, now config) *act {
 		if a.phase == host.Applying {
 			a.delay = time.Duration(r.IntN(30)) * time.Millisecond
 		}
-	}
-	kinds := []string{
-		"touch", "kill the daemon", "restart kubelet", "stop kubelet", "cut the power", "reboot", "cordon", "uncordon",
-		"delete the controller", "delete the daemon", "edit", "delete", "chmod", "replace", "disable",
-		"immutable", "immutable", "append-only", "immutable directory", "mount", "mask", "mask", "full", "full",
-		"twice",
 	}
 	a.kind = kinds[r.IntN(len(kinds))]
 	changed := func(path string) bool { return now.paths[path] != old.paths[path] }
@@ -166,7 +173,7 @@ func chooseOne(r *rand.Rand, old, now config) *act {
 	case "mask":
 		// A unit of the host's packages: the file of another unit would be in the place of the mask.
 		const name = "fstrim.timer"
-		if u, was := now.units[name], old.units[name]; u.enabled != nil && *u.enabled && was.same(unit{}) {
+		if u, was := now.units[name], old.units[name]; u.enabled != nil && *u.enabled && (was.same(unit{}) || was.same(u)) {
 			a.obstructs = pick([]string{name}) && a.when == before
 		} else {
 			a.kind = "nothing"
@@ -188,6 +195,9 @@ func (l *life) at(path string) string {
 
 // do does it.
 func (l *life) do(ctx context.Context, a *act) error {
+	l.lives.mu.Lock()
+	l.played[a.kind]++
+	l.lives.mu.Unlock()
 	h, at := l.host, l.at(a.at)
 	in := func(argv ...string) error {
 		out, err := l.exec(argv...)

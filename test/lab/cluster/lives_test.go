@@ -42,6 +42,8 @@ type lives struct {
 	// pool is the config of all nodes, and past those that it had.
 	pool config
 	past []config
+	// played counts what people did, by kind, and chosen what they were to do.
+	played, chosen map[string]int
 	// configs by id, and the ids of rendered configs by name.
 	mu       sync.Mutex
 	configs  map[int]config
@@ -78,7 +80,7 @@ func playLives(t *testing.T, c *cluster.Cluster, repo *cluster.Repository, hosts
 	t.Logf("-lives=%d -lives-seed=%d", *livesFlag, seed)
 	l := &lives{
 		t: t, c: c, repo: repo, watch: watch(t, c), configs: map[int]config{}, rendered: map[string][2]int{},
-		pool: config{pool: true},
+		pool: config{pool: true}, played: map[string]int{}, chosen: map[string]int{},
 	}
 	asService(t, hosts[len(hosts)-1])
 	for _, h := range hosts {
@@ -104,6 +106,7 @@ func playLives(t *testing.T, c *cluster.Cluster, repo *cluster.Repository, hosts
 	for played, round := 0, 1; played < *livesFlag; round++ {
 		played += l.round(r, round)
 	}
+	l.tellPlayed()
 	for _, name := range l.watch.deleted {
 		t.Errorf("the pod %s was deleted without an eviction", name)
 	}
@@ -181,7 +184,7 @@ func (l *lives) round(r *rand.Rand, number int) int {
 		}
 		if n.now.id != old[n].id || l.pool.id != oldPool.id {
 			changed = append(changed, n)
-			acts[n] = choose(r, old[n], n.now)
+			acts[n] = l.choose(r, old[n], n.now)
 		}
 	}
 	begun := time.Now()
@@ -224,6 +227,20 @@ func (l *lives) round(r *rand.Rand, number int) int {
 	}
 	wg.Wait()
 	return len(changed)
+}
+
+// tellPlayed logs how often people did what. In a hundred lives, they do everything.
+func (l *lives) tellPlayed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []string
+	for _, kind := range slices.Compact(slices.Sorted(slices.Values(kinds))) {
+		all = append(all, fmt.Sprintf("%s %d", kind, l.played[kind]))
+		if *livesFlag >= 100 && l.played[kind] == 0 {
+			l.t.Errorf("nobody did: %s", kind)
+		}
+	}
+	l.t.Logf("people did: %s", strings.Join(all, ", "))
 }
 
 // push commits files.
