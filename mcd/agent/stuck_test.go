@@ -180,6 +180,38 @@ var trouble = []struct {
 		r.must(r.settle())
 		r.c.says(r.t, "Done", "rendered-r")
 	}},
+	{"a file where the link of a unit has to be is told before the node is drained, and heals by itself", func(r *rig) {
+		const at = "/etc/systemd/system/x.target.wants"
+		r.c.add(r.t, "rendered-r", `"systemd":{"units":[{"name":"a.service","enabled":true,"contents":`+
+			`"[Service]\nExecStart=/bin/a\n[Install]\nWantedBy=x.target\n"}]}`)
+		r.m.Put(at, "x")
+		r.c.desire("rendered-r")
+		if err := r.settle(); err == nil || !strings.Contains(err.Error(), "a file at "+at+": move that away (mv "+at) {
+			r.t.Fatal(err)
+		}
+		if f := r.c.failure(r.t); f.Cause != v1alpha1.FailureBlocked || f.Path != at ||
+			slices.Contains(r.c.told, "desiredDrain=drain-rendered-r") {
+			r.t.Errorf("the cause is %+v; it said %q", f, r.c.told)
+		}
+		r.must(r.m.Host().Files.Remove(at))
+		r.must(r.settle())
+		r.c.says(r.t, "Done", "rendered-r")
+	}},
+	{"a masked unit that an update reloads is told before its first step, and heals by itself", func(r *rig) {
+		const at = "/etc/systemd/system/crio.service"
+		r.must(r.m.Host().Files.Link(at, host.Entry{Target: "/dev/null"}))
+		r.c.desire("rendered-b")
+		if err := r.settle(); err == nil || !strings.Contains(err.Error(), "the update wants to reload crio.service, "+
+			"which is masked by hand with "+at+": systemctl unmask crio.service on the node, or take this action out") {
+			r.t.Fatal(err)
+		}
+		if f := r.c.failure(r.t); f.Cause != v1alpha1.FailureBlocked || f.Path != at || len(r.m.Log) > 0 {
+			r.t.Errorf("the cause is %+v; it did %q", f, r.m.Log)
+		}
+		r.must(r.m.Host().Files.Remove(at))
+		r.must(r.settle())
+		r.c.says(r.t, "Done", "rendered-b")
+	}},
 	{"a full disk is told before the node is drained, with its cause", func(r *rig) {
 		r.c.add(r.t, "rendered-r", file("/etc/motd", "hi"))
 		r.m.Blockers["/etc/motd"] = host.Full

@@ -76,7 +76,7 @@ func (a *Agent) update(ctx context.Context, node report.Node) error {
 // blockers returns what would stop the update half-way, or undo it at its reboot.
 func blockers(ctx context.Context, a *Agent, p plan.Plan, contents map[host.Digest][]byte) ([]host.Blocker, error) {
 	var rules drift.Policy
-	found := p.Counting(apply.Blockers(a.Host, p.Steps, contents))
+	found := p.Counting(apply.Blockers(a.Host, p, contents))
 	if slices.ContainsFunc(found, func(b host.Blocker) bool { return b.Kind == host.InMemory }) {
 		var err error
 		rules, err = a.Cluster.DriftRules(ctx, v1alpha1.RenderedPool(p.To))

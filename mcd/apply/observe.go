@@ -104,11 +104,14 @@ func Observe(ctx context.Context, h host.Host, scope plan.Scope) (host.State, er
 	return s, nil
 }
 
-// Blockers returns what would stop the steps on the machine as it is now. The parameter contents has what the steps
+// Blockers returns what would stop the plan on the machine as it is now. The parameter contents has what its steps
 // write and the machine does not have.
-func Blockers(h host.Host, steps []host.Step, contents map[host.Digest][]byte) []host.Blocker {
-	found := h.Disk.Blockers(steps, func(d host.Digest) int64 { return sizeOf(h, contents, d) })
-	if s := bootSpace(h, steps); s.Free < s.Least {
+func Blockers(h host.Host, p plan.Plan, contents map[host.Digest][]byte) []host.Blocker {
+	found, links := h.Units.Blockers(p.Steps, p.Install)
+	found = append(found, h.Disk.Blockers(slices.Concat(p.Steps, links), func(d host.Digest) int64 {
+		return sizeOf(h, contents, d)
+	})...)
+	if s := bootSpace(h, p.Steps); s.Free < s.Least {
 		found = append(found, host.Blocker{Kind: host.Full, Path: s.At, At: s.At, Need: s.Least, Free: s.Free})
 	}
 	return found

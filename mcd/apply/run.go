@@ -130,7 +130,7 @@ func applySteps(ctx context.Context, r Runner, rec host.Record, given source) Ap
 
 // explain adds to the error of a step what the machine says about its path.
 func (r Runner) explain(s host.Step, err error) error {
-	for _, b := range Blockers(r.Host, []host.Step{s}, nil) {
+	for _, b := range Blockers(r.Host, plan.Plan{Steps: []host.Step{s}}, nil) {
 		return fmt.Errorf("%w (%s)", err, b)
 	}
 	return err

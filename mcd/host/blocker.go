@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"strconv"
@@ -31,18 +32,27 @@ const (
 	NoInodes BlockerKind = "no inodes"
 	// Denied means that the kernel refuses a new file, for the reason in Text.
 	Denied BlockerKind = "denied"
+	// LinkTaken means that a unit cannot be enabled, because something else is where a link of it has to be.
+	LinkTaken BlockerKind = "link taken"
+	// WrongInstall means that a unit cannot be enabled, because its [Install] section has an error.
+	WrongInstall BlockerKind = "wrong install"
+	// MaskedUnit means that the update reloads or restarts a unit that is masked.
+	MaskedUnit BlockerKind = "masked unit"
 )
 
 // Blocker is something on the machine that would stop a step. Only a person or another program can remove it.
 type Blocker struct {
 	Kind BlockerKind
-	// Path is the path of the step.
+	// Path is the path of the step; for a step about a unit, that of the link or the file of the unit.
 	Path string
+	// Unit is the unit of the step; "" if the step is about none.
+	Unit string
 	// At has the blocker: the path itself, or a directory above it.
 	At string
 	// Need and Free are bytes of the file system, for the kind Full.
 	Need, Free int64
-	// Text has the names of entries for the kind UsedDir, and the answer of the kernel for the kind Denied.
+	// Text has the names of entries for the kind UsedDir, the answer of the kernel for the kind Denied, what is at the
+	// path for the kind LinkTaken, the error for the kind WrongInstall, and the verb for the kind MaskedUnit.
 	Text string
 }
 
@@ -74,10 +84,30 @@ func (o Blocker) String() string {
 	case Full:
 		return fmt.Sprintf("this node's file system at %s has %d KiB free, and the update needs %d KiB: see df %s",
 			o.At, o.Free>>10, (o.Need+1023)>>10, o.At)
+	case LinkTaken:
+		return fmt.Sprintf("enabling %s needs a link here, and this node has %s at %s: move that away (mv %s "+
+			"/root/), or take its name out of [Install]", o.Unit, o.Text, o.At, shellName(o.At))
+	case WrongInstall:
+		return fmt.Sprintf("%s cannot be enabled: its [Install] section has an error (%s). Correct it, or add a "+
+			"drop-in with another section", o.Unit, o.Text)
+	case MaskedUnit:
+		return o.maskText()
 	case NoInodes:
 		return fmt.Sprintf("this node's file system at %s can have no more files: see df -i %s", o.At, o.At)
 	}
 	return fmt.Sprintf("this node's kernel refuses a new file in %s (%s)", o.At, o.Text)
+}
+
+// maskText describes a unit that is masked and would be reloaded or restarted. A unit without a mask on the node is
+// masked by the config itself.
+func (o Blocker) maskText() string {
+	const otherwise = ", or take this action out of the disruption policy"
+	text := fmt.Sprintf("the update wants to %s %s, which ", o.Text, o.Unit)
+	if o.At == "" {
+		return text + "the config masks: do not mask it" + otherwise
+	}
+	mask := Obstacle{Why: UnitMasked, At: o.At}
+	return text + mask.Problem() + ": " + cmp.Or(mask.unmask(), "add its contents") + otherwise
 }
 
 // BootSpace is the space of a file system with files of the boot loader, in bytes.
@@ -102,6 +132,17 @@ func (s BootSpace) Shortage() string {
 	}
 	return fmt.Sprintf("the file system %s has %d KiB free, and %s needs %d KiB: see df %s", s.At, s.Free>>10, what,
 		(need+1023)>>10, s.At)
+}
+
+// KindText returns what is at a path, with its article.
+func KindText(k Kind) string {
+	switch k {
+	case Dir:
+		return "a directory"
+	case Other:
+		return "a device, pipe or socket"
+	}
+	return "a " + string(k)
 }
 
 // EntriesText returns the Text of a UsedDir.

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"path"
 	"strings"
 )
@@ -104,13 +105,10 @@ func (o Obstacle) Advice(unit string) string {
 	case UnitMissing:
 		return "correct its name, or add its contents"
 	case UnitMasked:
-		switch {
-		case below(o.At, UnitDir):
-			return "systemctl unmask " + shellName(path.Base(o.At)) + " on the node, or set mask: false"
-		case below(o.At, runtimeUnitDir):
-			return "systemctl unmask --runtime " + shellName(path.Base(o.At)) + " on the node"
+		if below(o.At, UnitDir) {
+			return o.unmask() + ", or set mask: false"
 		}
-		return "add its contents, or take enabled: true out"
+		return cmp.Or(o.unmask(), "add its contents, or take enabled: true out")
 	case UnitStatic:
 		return "add a drop-in with [Install], or take enabled: true out if another unit starts it"
 	case UnitCleared:
@@ -124,7 +122,18 @@ func (o Obstacle) Advice(unit string) string {
 	return ""
 }
 
-// shellName returns the name of a unit for a command line. A unit's name may have a backslash.
+// unmask returns the command that removes a mask; "" for a mask of the image.
+func (o Obstacle) unmask() string {
+	switch {
+	case below(o.At, UnitDir):
+		return "systemctl unmask " + shellName(path.Base(o.At)) + " on the node"
+	case below(o.At, runtimeUnitDir):
+		return "systemctl unmask --runtime " + shellName(path.Base(o.At)) + " on the node"
+	}
+	return ""
+}
+
+// shellName returns the name or path of a unit for a command line. A unit's name may have a backslash.
 func shellName(unit string) string {
 	if strings.Contains(unit, `\`) {
 		return "'" + unit + "'"

@@ -97,6 +97,10 @@ type Units interface {
 	Enable(ctx context.Context, name string) error
 	// Disable removes every symlink that enables the unit, even if its file does not exist.
 	Disable(ctx context.Context, name string) error
+	// Blockers returns what would stop the steps about units, as the machine is now, and changes nothing. The parameter
+	// install has the [Install] sections of the units that the steps enable, as they are then. The result links has the
+	// links that the steps make and remove, as steps for Disk.Blockers.
+	Blockers(steps []Step, install map[string]string) (found []Blocker, links []Step)
 	// DaemonReload makes systemd read unit files again.
 	DaemonReload(ctx context.Context) error
 	// Reload reloads a running service, or restarts one that does not support it, and waits for the result.

@@ -112,7 +112,7 @@ func stepsOf(h host.Host, way plan.Transition, observed host.State, text []byte,
 		d.Plan, d.Contents = way.WithReboot().Plan(observed, text)
 	}
 	d.Plan.Drain = false
-	d.Plan = d.Plan.Blocked(apply.Blockers(h, d.Plan.Steps, d.Contents))
+	d.Plan = d.Plan.Blocked(apply.Blockers(h, d.Plan, d.Contents))
 	if len(d.Plan.Refusals) == 0 && ask.SkipReboot && d.Plan.Reboots() {
 		d.Plan.Steps, d.RebootDue = d.Plan.Steps[:len(d.Plan.Steps)-1], true
 	}

@@ -19,6 +19,8 @@ type Plan struct {
 	From, To string
 	// Steps in order; empty if nothing differs.
 	Steps []Step
+	// Install has the [Install] sections that the units of Enable steps have then, by unit.
+	Install map[string]string
 	// Drain is true if the node is drained before the first step.
 	Drain bool
 	// Disruption is the level of disruption for the node.
@@ -53,6 +55,12 @@ func Diff(from, to host.State, ask DiffOptions) Plan {
 	stages, refusals := systemSteps(from, to)
 	p.Refusals = append(p.Refusals, refusals...)
 	disables, enables := unitSteps(from, to)
+	for _, s := range enables {
+		if p.Install == nil {
+			p.Install = map[string]string{}
+		}
+		p.Install[s.Target] = to.Units[s.Target].Install
+	}
 	paths := changedPaths(from.Paths, to.Paths)
 	last := paths.without(ask.Last)
 	accounts := accountSteps(from, to)

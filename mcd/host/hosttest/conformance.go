@@ -333,6 +333,70 @@ var conformance = []struct {
 		p.is("/etc/a", host.Entry{Kind: host.File, Mode: 0o644, Digest: host.DigestOf([]byte("x"))})
 		p.ok(p.h.Disk.Flush(p.ctx()))
 	}},
+	{"what is where the link of a unit has to be is told before, and stops the unit", func(p probe) {
+		const wanted, at = "WantedBy=x.target", "/etc/systemd/system/x.target.wants"
+		p.write("/etc/systemd/system/a.service", 0o644, "[Install]\n"+wanted+"\n")
+		enable := []host.Step{{Verb: host.Enable, Target: "a.service"}}
+		asked := func(steps []host.Step, want host.Blocker) {
+			p.t.Helper()
+			found, _ := p.h.Units.Blockers(steps, map[string]string{"a.service": wanted, "new.service": wanted})
+			if want.Kind == "" && len(found) > 0 || want.Kind != "" && (len(found) != 1 || found[0] != want) {
+				p.t.Errorf("%v: got %+v, want %+v", steps, found, want)
+			}
+		}
+		asked(enable, host.Blocker{})
+		asked([]host.Step{{Verb: host.Enable, Target: "new.service"}}, host.Blocker{})
+		p.is(at, host.Entry{})
+		file := host.Entry{Kind: host.File, Mode: 0o644, Digest: host.DigestOf([]byte("x"))}
+		p.write(at, 0o644, "x")
+		taken := host.Blocker{Kind: host.LinkTaken, Path: at, At: at, Unit: "a.service", Text: "a file"}
+		asked(enable, taken)
+		asked(append([]host.Step{{Verb: host.Remove, Target: at, Before: host.Value{Entry: file}}}, enable...),
+			host.Blocker{})
+		p.fails(p.h.Units.Enable(p.ctx(), "a.service"), nil)
+		p.ok(p.h.Files.Remove(at))
+		p.ok(p.h.Files.Mkdir(at, host.Entry{Mode: 0o755}))
+		asked(enable, host.Blocker{})
+		p.write(at+"/a.service", 0o644, "x")
+		taken.Path, taken.At = at+"/a.service", at+"/a.service"
+		asked(enable, taken)
+		p.fails(p.h.Units.Enable(p.ctx(), "a.service"), nil)
+		p.ok(p.h.Files.Remove(at + "/a.service"))
+		p.ok(p.h.Files.Mkdir(at+"/a.service", host.Entry{Mode: 0o755}))
+		p.write(at+"/a.service/keep", 0o644, "x")
+		taken.Text = "a directory"
+		asked(enable, taken)
+		p.fails(p.h.Units.Enable(p.ctx(), "a.service"), nil)
+		for _, left := range []string{"/a.service/keep", "/a.service", ""} {
+			p.ok(p.h.Files.Remove(at + left))
+		}
+		p.ok(p.h.Units.Enable(p.ctx(), "a.service"))
+		asked(enable, host.Blocker{})
+	}},
+	{"a mask of a unit that is reloaded or restarted is told before", func(p probe) {
+		const at = "/etc/systemd/system/vendor.service"
+		mask := host.Entry{Kind: host.Link, Target: "/dev/null"}
+		unmask := host.Step{Verb: host.Remove, Target: at, Before: host.Value{Entry: mask}}
+		for _, verb := range []host.Verb{host.Reload, host.Restart} {
+			act := host.Step{Verb: verb, Target: "vendor.service"}
+			masked := host.Blocker{Kind: host.MaskedUnit, Path: at, At: at, Unit: act.Target, Text: string(verb)}
+			asked := func(want host.Blocker, steps ...host.Step) {
+				p.t.Helper()
+				found, _ := p.h.Units.Blockers(steps, nil)
+				if want.Kind == "" && len(found) > 0 || want.Kind != "" && (len(found) != 1 || found[0] != want) {
+					p.t.Errorf("%v: got %+v, want %+v", steps, found, want)
+				}
+			}
+			asked(host.Blocker{}, act)
+			asked(host.Blocker{}, host.Step{Verb: verb, Target: "none.service"})
+			p.ok(p.h.Files.Link(at, mask))
+			asked(masked, act)
+			asked(host.Blocker{}, unmask, act)
+			p.ok(p.h.Files.Remove(at))
+			masked.At = ""
+			asked(masked, host.Step{Verb: host.MakeLink, Target: at, After: host.Value{Entry: mask}}, act)
+		}
+	}},
 	{"what stands in the way of a step is told before, and asking changes nothing", func(p probe) {
 		p.ok(p.h.Files.Mkdir("/etc/d", host.Entry{Mode: 0o755}))
 		p.write("/etc/d/a", 0o644, "x")

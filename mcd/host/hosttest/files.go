@@ -163,8 +163,64 @@ func (u units) Enable(ctx context.Context, name string) error {
 	case is.Obstacle.Why != "":
 		return fmt.Errorf("unit %s %s", name, is.Obstacle.Problem())
 	}
+	enable := []host.Step{{Verb: host.Enable, Target: name}}
+	for _, b := range u.blockers(enable, map[string]string{name: is.Install}) {
+		return errors.New(b.String())
+	}
 	u.m.enable(name, true)
 	return nil
+}
+
+// Blockers implements host.Units. A unit of a machine in memory has no links, so that links is empty.
+func (u units) Blockers(steps []host.Step, install map[string]string) (found []host.Blocker, links []host.Step) {
+	return u.blockers(steps, install), nil
+}
+
+func (u units) blockers(steps []host.Step, install map[string]string) (found []host.Blocker) {
+	is := map[string]host.Entry{}
+	for p, n := range u.m.disk.nodes {
+		is[p] = n.entry
+	}
+	ours := map[string]bool{}
+	for _, s := range steps {
+		if s.IsPath() {
+			is[s.Target], ours[s.Target] = s.After.Entry, true
+		}
+	}
+	for _, s := range steps {
+		switch s.Verb {
+		case host.Enable:
+			for line := range strings.Lines(install[s.Target]) {
+				target, wanted := strings.CutPrefix(strings.TrimSpace(line), "WantedBy=")
+				if !wanted {
+					continue
+				}
+				dir := host.UnitDir + "/" + target + ".wants"
+				for _, at := range []string{dir, dir + "/" + s.Target} {
+					if k := is[at].Kind; k != host.Absent && k != host.Link && (at != dir || k != host.Dir) {
+						found = append(found, host.Blocker{
+							Kind: host.LinkTaken, Path: at, At: at, Unit: s.Target, Text: host.KindText(k),
+						})
+					}
+				}
+			}
+		case host.Reload, host.Restart:
+			for _, dir := range host.UnitDirs {
+				at := dir + "/" + s.Target
+				if e := is[at]; e.Kind == host.Absent {
+					continue
+				} else if host.IsMask(at, e) {
+					b := host.Blocker{Kind: host.MaskedUnit, Path: at, At: at, Unit: s.Target, Text: string(s.Verb)}
+					if ours[at] {
+						b.At = ""
+					}
+					found = append(found, b)
+				}
+				break
+			}
+		}
+	}
+	return found
 }
 
 func (u units) Disable(_ context.Context, name string) error {
@@ -179,6 +235,9 @@ func (u units) DaemonReload(context.Context) error {
 
 func (u units) act(verb, name string) error {
 	u.m.logf("%s %s", verb, name)
+	for _, b := range u.blockers([]host.Step{{Verb: host.Verb(verb), Target: name}}, nil) {
+		return errors.New(b.String())
+	}
 	if u.m.Broken[name] {
 		return fmt.Errorf("job for %s ended as failed", name)
 	}

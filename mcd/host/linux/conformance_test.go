@@ -36,6 +36,66 @@ func open(t *testing.T) host.Host {
 
 func TestTheSimulatedHostConforms(t *testing.T) { hosttest.Conformance(t, open) }
 
+func TestWhatIsInTheWayOfEnablement(t *testing.T) {
+	const dir = "/etc/systemd/system/"
+	h := open(t)
+	for p, text := range map[string]string{
+		dir + "a.service": "[Install]\nWantedBy=x.target\nAlias=b.service\n",
+		dir + "c.service": "[Install]\nWantedBy=x.target\n",
+	} {
+		if err := h.Files.Write(p, host.Entry{Mode: 0o644}, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for at, to := range map[string]string{dir + "b.service": dir + "c.service", dir + "z.target.wants": "none"} {
+		if err := h.Files.Link(at, host.Entry{Target: to}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for says, c := range map[string]struct {
+		unit, install string
+		want          []string
+		links         string
+	}{
+		"the alias is a link to another unit": {
+			"a.service", "WantedBy=x.target\nAlias=b.service", []string{"a link to " + dir + "c.service at " + dir +
+				"b.service"}, dir + "x.target.wants/a.service",
+		},
+		"the directory is a link to nowhere": {
+			"c.service", "WantedBy=z.target",
+			[]string{"a link that leads to no directory at " + dir + "z.target.wants"},
+			dir + "z.target.wants/c.service",
+		},
+		"the section has an error": {"c.service", "WantedBy=%b.target", []string{"%b depends on more than the unit's name"}, ""},
+		"a unit that the update writes": {
+			"new@a.service", "WantedBy=x.target", nil, dir + "x.target.wants/new@a.service",
+		},
+	} {
+		found, links := h.Units.Blockers([]host.Step{{Verb: host.Enable, Target: c.unit}},
+			map[string]string{c.unit: c.install})
+		for i, b := range found {
+			if i >= len(c.want) || !strings.Contains(b.String(), c.want[i]) {
+				t.Errorf("%s: %s", says, b)
+			}
+		}
+		var at string
+		for _, l := range links {
+			at += l.Target
+		}
+		if len(found) != len(c.want) || at != c.links {
+			t.Errorf("%s: %d are in the way, and the links are %q", says, len(found), at)
+		}
+	}
+	if err := h.Units.Enable(t.Context(), "c.service"); err != nil {
+		t.Fatal(err)
+	}
+	_, links := h.Units.Blockers([]host.Step{{Verb: host.Disable, Target: "c.service"}}, nil)
+	gone := []string{dir + "b.service", dir + "x.target.wants/c.service"}
+	if len(links) != 2 || links[0].Target != gone[0] || links[1].Target != gone[1] || links[0].Verb != host.Remove {
+		t.Errorf("disabling c.service removes %v", links)
+	}
+}
+
 func TestEnablementIsTheSymlinksThatSystemctlMakes(t *testing.T) {
 	h := open(t)
 	for p, text := range map[string]string{

@@ -173,7 +173,8 @@ func chooseOne(r *rand.Rand, old, now config) *act {
 	case "mask":
 		// A unit of the host's packages: the file of another unit would be in the place of the mask.
 		const name = "fstrim.timer"
-		if u, was := now.units[name], old.units[name]; u.enabled != nil && *u.enabled && (was.same(unit{}) || was.same(u)) {
+		u, was := now.units[name], old.units[name]
+		if u.enabled != nil && *u.enabled && (was.same(unit{}) || was.same(u)) {
 			a.obstructs = pick([]string{name}) && a.when == before
 		} else {
 			a.kind = "nothing"
