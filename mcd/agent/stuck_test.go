@@ -212,6 +212,21 @@ var trouble = []struct {
 		r.must(r.settle())
 		r.c.says(r.t, "Done", "rendered-b")
 	}},
+	{"a unit that the config masks and its own update reloads is told as that", func(r *rig) {
+		const masked = `"systemd":{"units":[{"name":"crio.service","mask":true}]}`
+		r.c.add(r.t, "rendered-m", masked)
+		r.c.desire("rendered-m")
+		r.must(r.settle())
+		r.c.add(r.t, "rendered-n", masked+","+file("/etc/containers/policy.json", "n"))
+		r.c.desire("rendered-n")
+		if err := r.settle(); err == nil || !strings.Contains(err.Error(), "the update wants to reload crio.service, "+
+			"which the config masks: do not mask it") {
+			r.t.Fatal(err)
+		}
+		if f := r.c.failure(r.t); f.Cause != v1alpha1.FailureBlocked || r.disk("/etc/containers/policy.json") == "n" {
+			r.t.Errorf("the cause is %+v", f)
+		}
+	}},
 	{"a full disk is told before the node is drained, with its cause", func(r *rig) {
 		r.c.add(r.t, "rendered-r", file("/etc/motd", "hi"))
 		r.m.Blockers["/etc/motd"] = host.Full

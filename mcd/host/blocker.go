@@ -47,6 +47,8 @@ type Blocker struct {
 	Path string
 	// Unit is the unit of the step; "" if the step is about none.
 	Unit string
+	// Shipped is true for the mask of a unit that the OS image has as the default of the path.
+	Shipped bool
 	// At has the blocker: the path itself, or a directory above it.
 	At string
 	// Need and Free are bytes of the file system, for the kind Full.
@@ -106,7 +108,7 @@ func (o Blocker) maskText() string {
 	if o.At == "" {
 		return text + "the config masks: do not mask it" + otherwise
 	}
-	mask := Obstacle{Why: UnitMasked, At: o.At}
+	mask := Obstacle{Why: UnitMasked, At: o.At, Shipped: o.Shipped}
 	return text + mask.Problem() + ": " + cmp.Or(mask.unmask(), "add its contents") + otherwise
 }
 

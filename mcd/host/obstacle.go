@@ -11,6 +11,8 @@ type Obstacle struct {
 	Why ObstacleWhy
 	// At is the file that is the cause: the mask, the drop-in, or the unit to which an alias leads; "" without one.
 	At string
+	// Shipped is true for a mask in /etc that the OS image has as the default of that path.
+	Shipped bool
 }
 
 // ObstacleWhy is a kind of obstacle.
@@ -38,15 +40,15 @@ func (s Sections) obstacle(unit string) Obstacle {
 	switch install := s.counting(unit, UnitDirs); {
 	case file == "":
 		return Obstacle{Why: UnitMissing}
-	case s[file] == Masked:
-		return Obstacle{UnitMasked, file}
+	case isMask(s[file]):
+		return Obstacle{UnitMasked, file, s[file] == ShippedMask}
 	case install == "":
 		if at := s.clearing(unit); at != "" {
-			return Obstacle{UnitCleared, at}
+			return Obstacle{Why: UnitCleared, At: at}
 		}
-		return Obstacle{UnitStatic, file}
+		return Obstacle{Why: UnitStatic, At: file}
 	case strings.Contains(unit, "@.") && !strings.Contains("\n"+install, "\nDefaultInstance="):
-		return Obstacle{UnitTemplate, file}
+		return Obstacle{Why: UnitTemplate, At: file}
 	}
 	return Obstacle{}
 }
@@ -69,7 +71,8 @@ func (s Sections) clearing(unit string) (at string) {
 // IsLocal reports whether a user or a program of the machine made the obstacle, and not its image or the unit itself.
 // Whoever links a unit to another one wants that one.
 func (o Obstacle) IsLocal() bool {
-	return (o.Why == UnitMasked || o.Why == UnitCleared) && (below(o.At, UnitDir) || below(o.At, runtimeUnitDir))
+	return (o.Why == UnitMasked || o.Why == UnitCleared) && !o.Shipped &&
+		(below(o.At, UnitDir) || below(o.At, runtimeUnitDir))
 }
 
 func below(p, dir string) bool { return strings.HasPrefix(p, dir+"/") }
@@ -81,7 +84,7 @@ func (o Obstacle) Problem() string {
 		return "does not exist on this machine"
 	case UnitMasked:
 		switch {
-		case below(o.At, UnitDir):
+		case below(o.At, UnitDir) && !o.Shipped:
 			return "is masked by hand with " + o.At
 		case below(o.At, runtimeUnitDir):
 			return "is masked by hand until the next boot with " + o.At

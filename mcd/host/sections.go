@@ -15,6 +15,14 @@ type Sections map[string]string
 // Masked is the section of a unit file that masks the unit: a link to /dev/null, or an empty file.
 const Masked = "masked"
 
+// ShippedMask is the section of a mask in /etc that the OS image has as the default of that path.
+const ShippedMask = "masked by the image"
+
+// ImageMark exists on OSTree systems, which have the defaults of /etc in /usr/etc.
+const ImageMark = "/ostree"
+
+func isMask(section string) bool { return section == Masked || section == ShippedMask }
+
 // SectionLines returns the [Install] lines of one file. A line such as `WantedBy=multi-user.target` adds to a list; a
 // line such as `WantedBy=` clears the list.
 func SectionLines(contents []byte) string { return strings.Join(assignments(contents), "\n") }
@@ -32,7 +40,7 @@ func FileNames(unit string) []string {
 // later directories and in the template's directories.
 func (s Sections) counting(unit string, dirs []string) string {
 	file := s.file(unit, dirs)
-	if file == "" || s[file] == Masked {
+	if file == "" || isMask(s[file]) {
 		return ""
 	}
 	lines := strings.Split(s[file], "\n")
@@ -86,7 +94,7 @@ func (s Sections) plain() bool {
 	own, below := 0, 0
 	for p, says := range s {
 		switch dir := path.Dir(p); {
-		case says == Masked:
+		case isMask(says):
 			return false
 		case dir == UnitDir && says != "":
 			own++

@@ -21,6 +21,8 @@ type Plan struct {
 	Steps []Step
 	// Install has the [Install] sections that the units of Enable steps have then, by unit.
 	Install map[string]string
+	// Masks are the files of units that the new config masks, by path.
+	Masks map[string]bool
 	// Drain is true if the node is drained before the first step.
 	Drain bool
 	// Disruption is the level of disruption for the node.

@@ -102,12 +102,14 @@ func addSection(t *target, s host.Sections, p string) {
 	case is.Kind == host.Absent:
 		delete(s, p)
 	case empty && path.Dir(p) == host.UnitDir:
-		s[p] = host.Masked
+		if s[p] != host.ShippedMask || is != t.seen.Paths[p] {
+			s[p] = host.Masked
+		}
 	case empty:
 		s[p] = ""
 	case is.Kind == host.File && known:
 		s[p] = host.SectionLines(contents)
-	case s[p] == host.Masked && is != t.seen.Paths[p]:
+	case (s[p] == host.Masked || s[p] == host.ShippedMask) && is != t.seen.Paths[p]:
 		s[p] = ""
 	}
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"maps"
+	"path"
 	"slices"
 
 	"github.com/bunsen-os/bunsen/internal/policy"
@@ -13,6 +14,17 @@ import (
 func enables(w desired.State, name string) bool {
 	u := w.Units[name]
 	return u.Enabled != nil && *u.Enabled && !u.Masked
+}
+
+// masks returns the files of units that a config masks, by path.
+func masks(w desired.State) map[string]bool {
+	all := map[string]bool{}
+	for p, e := range w.Paths {
+		if path.Dir(p) == host.UnitDir && host.IsMask(p, e) {
+			all[p] = true
+		}
+	}
+	return all
 }
 
 // Obstructed returns what a user or a program of the machine did so that a unit of the config is not enabled; the zero

@@ -59,6 +59,31 @@ var obstructed = map[string]struct {
 		to:    `{"name":"off.service","enabled":true}`,
 		notes: "unit off.service is masked by the image with /usr/lib/systemd/system/off.service",
 	},
+	"the mask that the image has in /etc stays too": {
+		links: map[string]string{
+			adminDir + "vendor.service": "/dev/null", "/usr" + adminDir + "vendor.service": "/dev/null",
+		},
+		files: map[string]string{"/ostree/repo/config": "x"},
+		to:    `{"name":"vendor.service","enabled":true}`,
+		notes: "unit vendor.service is masked by the image with /etc/systemd/system/vendor.service, so it cannot be " +
+			"enabled: systemctl unmask vendor.service on the node, or set mask: false",
+	},
+	"where the image has another file, the mask is made by hand": {
+		links: map[string]string{adminDir + "vendor.service": "/dev/null"},
+		files: map[string]string{
+			"/ostree/repo/config": "x", "/usr" + adminDir + "vendor.service": "[Install]\nWantedBy=a.target\n",
+		},
+		to:      `{"name":"vendor.service","enabled":true}`,
+		refuses: "is masked by hand",
+	},
+	"a config with mask: false unmasks what the image masks in /etc": {
+		links: map[string]string{
+			adminDir + "vendor.service": "/dev/null", "/usr" + adminDir + "vendor.service": "/dev/null",
+		},
+		files: map[string]string{"/ostree/repo/config": "x"},
+		to:    `{"name":"vendor.service","enabled":true,"mask":false}`,
+		steps: "enable vendor.service",
+	},
 	"a unit without [Install] is named": {
 		files: map[string]string{vendorDir + "static.service": "[Service]\nExecStart=/bin/a\n"},
 		to:    `{"name":"static.service","enabled":true}`,

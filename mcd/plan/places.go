@@ -176,7 +176,7 @@ func (m *placer) original(p string) host.Entry {
 		return is
 	}
 	if image := imagePath(p); image != "" && m.now(noOrigPath(p)).Kind == host.Absent &&
-		m.now(imageMark).Kind != host.Absent {
+		m.now(host.ImageMark).Kind != host.Absent {
 		return m.now(image)
 	}
 	return host.Entry{}

@@ -54,8 +54,15 @@ func (p Plan) Blocked(found []host.Blocker) Plan {
 
 // Counting returns the blockers that count for the plan. A file system in memory counts if the update reboots, and only
 // in a place that is empty after each boot on every system: a machine that runs from memory as a whole keeps nothing.
+// A mask that the new config has is told as the config's.
 func (p Plan) Counting(found []host.Blocker) []host.Blocker {
-	return slices.DeleteFunc(slices.Clone(found), func(b host.Blocker) bool {
+	found = slices.Clone(found)
+	for i, b := range found {
+		if b.Kind == host.MaskedUnit && p.Masks[b.At] {
+			found[i].At, found[i].Shipped = "", false
+		}
+	}
+	return slices.DeleteFunc(found, func(b host.Blocker) bool {
 		return b.Kind == host.InMemory && !(p.Reboots() && nodepath.PlaceOf(b.Path, "").Fate == nodepath.LostAtBoot)
 	})
 }

@@ -36,7 +36,7 @@ type Scope struct {
 func ScopeOf(configs ...desired.State) Scope {
 	s := scopeBuilder{hard: map[string][]string{}}
 	replaced := map[string]bool{}
-	s.addPaths(host.RecordPath, imageMark)
+	s.addPaths(host.RecordPath, host.ImageMark)
 	for i, c := range configs {
 		maps.Copy(replaced, c.Replaces)
 		for p := range c.Appends {
@@ -153,9 +153,6 @@ func (s Scope) Managed(kargs string) string {
 		return !slices.Contains(s.Kargs, a)
 	}))
 }
-
-// imageMark exists on OSTree systems, which have the /etc of the image in /usr/etc.
-const imageMark = "/ostree"
 
 // imagePath returns the path below /usr/etc for a path below /etc; "" for other paths.
 func imagePath(p string) string {

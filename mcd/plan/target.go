@@ -149,7 +149,7 @@ func isDefault(seen host.State, p string, e host.Entry) bool {
 
 // isInImage reports whether /usr/etc has the image's entry for the path.
 func isInImage(seen host.State, p string) bool {
-	return seen.Paths[imageMark].Kind != host.Absent && imagePath(p) != ""
+	return seen.Paths[host.ImageMark].Kind != host.Absent && imagePath(p) != ""
 }
 
 // complete sets the attributes that the config does not set: the content before appended bytes, and the mode and owner

@@ -89,7 +89,7 @@ func (w Transition) Plan(observed host.State, record []byte) (p Plan, contents m
 		From: w.From, To: w.To, Decision: w.Decision, Problems: problems, Last: otherKeys(w.New),
 		MergeKeys: ChangedKeys(observed, target, w.Old, w.New),
 	})
-	p.Notes = obstructedUnits(observed, target, w)
+	p.Notes, p.Masks = obstructedUnits(observed, target, w), masks(w.New)
 	return p, target.Contents
 }
 

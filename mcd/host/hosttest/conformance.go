@@ -333,6 +333,39 @@ var conformance = []struct {
 		p.is("/etc/a", host.Entry{Kind: host.File, Mode: 0o644, Digest: host.DigestOf([]byte("x"))})
 		p.ok(p.h.Disk.Flush(p.ctx()))
 	}},
+	{"a mask that the image has in /etc is told as that", func(p probe) {
+		const at = "/etc/systemd/system/vendor.service"
+		if was, err := p.h.Files.Stat(host.ImageMark); err != nil || was.Kind == host.Absent {
+			p.ok(p.h.Files.Mkdir(host.ImageMark, host.Entry{Mode: 0o755}))
+			defer func() { p.ok(p.h.Files.Remove(host.ImageMark)) }()
+		}
+		act := []host.Step{{Verb: host.Restart, Target: "vendor.service"}}
+		told := func(shipped bool) {
+			p.t.Helper()
+			u, err := p.h.Units.Status(p.ctx(), "vendor.service")
+			want := host.Obstacle{Why: host.UnitMasked, At: at, Shipped: shipped}
+			if err != nil || u.Obstacle != want {
+				p.t.Errorf("it is %+v, %v; want %+v", u.Obstacle, err, want)
+			}
+			if found, _ := p.h.Units.Blockers(act, nil); len(found) != 1 || found[0].Shipped != shipped {
+				p.t.Errorf("a restart has the blockers %+v; want one that is shipped: %t", found, shipped)
+			}
+		}
+		p.ok(p.h.Files.Link(at, host.Entry{Target: "/dev/null"}))
+		told(false)
+		var made []string
+		for _, dir := range []string{"/usr/etc", "/usr/etc/systemd", "/usr/etc/systemd/system"} {
+			if is, err := p.h.Files.Stat(dir); err == nil && is.Kind == host.Absent {
+				p.ok(p.h.Files.Mkdir(dir, host.Entry{Mode: 0o755}))
+				made = append([]string{dir}, made...)
+			}
+		}
+		p.ok(p.h.Files.Link("/usr"+at, host.Entry{Target: "/dev/null"}))
+		told(true)
+		for _, left := range append([]string{at, "/usr" + at}, made...) {
+			p.ok(p.h.Files.Remove(left))
+		}
+	}},
 	{"what is where the link of a unit has to be is told before, and stops the unit", func(p probe) {
 		const wanted, at = "WantedBy=x.target", "/etc/systemd/system/x.target.wants"
 		p.write("/etc/systemd/system/a.service", 0o644, "[Install]\n"+wanted+"\n")

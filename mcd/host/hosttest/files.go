@@ -125,6 +125,9 @@ func (u units) sections(name string) (s host.Sections, found bool, alias string)
 					switch {
 					case own && host.IsMask(p, n.entry):
 						s[p] = host.Masked
+						if dir == host.UnitDir && u.isShipped(p) {
+							s[p] = host.ShippedMask
+						}
 					case own && n.entry.Kind == host.Link:
 						alias = host.LinkTarget(p, n.entry.Target)
 						s[p] = host.SectionLines(u.m.disk.nodes[alias].contents)
@@ -134,6 +137,12 @@ func (u units) sections(name string) (s host.Sections, found bool, alias string)
 		}
 	}
 	return s, found, alias
+}
+
+// isShipped reports whether the OS image has the mask at this path as its default of /etc.
+func (u units) isShipped(mask string) bool {
+	_, ostree := u.m.disk.nodes[host.ImageMark]
+	return ostree && host.IsMask(mask, u.m.disk.nodes["/usr"+mask].entry)
 }
 
 func (u units) Status(_ context.Context, name string) (host.Unit, error) {
@@ -211,8 +220,8 @@ func (u units) blockers(steps []host.Step, install map[string]string) (found []h
 					continue
 				} else if host.IsMask(at, e) {
 					b := host.Blocker{Kind: host.MaskedUnit, Path: at, At: at, Unit: s.Target, Text: string(s.Verb)}
-					if ours[at] {
-						b.At = ""
+					if b.Shipped = dir == host.UnitDir && u.isShipped(at); ours[at] {
+						b.At, b.Shipped = "", false
 					}
 					found = append(found, b)
 				}

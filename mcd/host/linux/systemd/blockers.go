@@ -131,7 +131,7 @@ func (e Enablement) maskBlocker(s host.Step, after map[string]host.Entry) host.B
 			file, err := e.at(at, name)
 			switch {
 			case err == nil && file.masked:
-				b.Path, b.At = at, at
+				b.Path, b.At, b.Shipped = at, at, e.isShipped(at)
 				return b
 			case err != nil || file.path != "":
 				return host.Blocker{}

@@ -135,6 +135,9 @@ func (e Enablement) sections(name string) (host.Sections, error) {
 				return nil, err
 			case is.masked:
 				s[dir+"/"+owner] = host.Masked
+				if e.isShipped(is.path) {
+					s[dir+"/"+owner] = host.ShippedMask
+				}
 			case is.path != "":
 				s[dir+"/"+owner] = host.SectionLines(is.contents)
 			}
@@ -147,6 +150,19 @@ func (e Enablement) sections(name string) (host.Sections, error) {
 		}
 	}
 	return s, nil
+}
+
+// isShipped reports whether the OS image has the mask at this path as its default of /etc.
+func (e Enablement) isShipped(mask string) bool {
+	if path.Dir(mask) != host.UnitDir {
+		return false
+	}
+	mark, err := e.root.Stat(host.ImageMark)
+	if err != nil || mark.Kind == host.Absent {
+		return false
+	}
+	is, err := e.at("/usr"+mask, path.Base(mask))
+	return err == nil && is.masked
 }
 
 // dropins reads the drop-ins in a directory. dropins skips drop-ins that a directory of higher priority, other than the
