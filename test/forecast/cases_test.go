@@ -104,7 +104,7 @@ var written = []struct {
 	{says: "a unit with the rule None", to: unit("none.service", `,"enabled":true`), house: true},
 	{says: "a unit that restarts itself", from: unit("restarts.service", ""), to: unit("restarts.service", `,"enabled":true`), house: true},
 	{says: "a drop-in of a unit that drains", from: unit("drains.service", ""), to: unit("drains.service", `,"dropins":[{"name":"10-a.conf","contents":"[Unit]\n"}]`), house: true},
-	{says: "a mask", from: unit("restarts.service", `,"enabled":true`), to: `"systemd":{"units":[{"name":"restarts.service","mask":true}]}`, house: true},
+	{says: "a mask", from: unit("none.service", `,"enabled":true`), to: `"systemd":{"units":[{"name":"none.service","mask":true}]}`, house: true},
 	{says: "a unit and a file together", to: files(file("/etc/restart", "x")) + "," + unit("restarts.service", ""), house: true},
 	{says: "a unit and a file of which one reboots", to: files(file("/etc/motd", "x")) + "," + unit("none.service", ""), house: true},
 	{says: "an SSH key", to: `"passwd":{"users":[{"name":"core","sshAuthorizedKeys":["k"]}]}`},

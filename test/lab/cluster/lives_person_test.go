@@ -330,7 +330,15 @@ func (l *life) undo(a *act) error {
 	case "immutable directory":
 		return chattr("-i", filepath.Dir(at))
 	case "full":
-		return os.Remove(filepath.Join(h.Inside(), cluster.SmallDisk, "filler"))
+		// The host may be rebooting, also since before she filled the disk.
+		var out string
+		var err error
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); pass(l.t.Context(), time.Second) {
+			if out, err = l.exec("rm", "-f", cluster.SmallDisk+"/filler"); err == nil {
+				return nil
+			}
+		}
+		return fmt.Errorf("%w\n%s", err, out)
 	case "disable":
 		defer l.touched("unit "+a.at, false)
 		out, err := l.exec("systemctl", "enable", a.at)
