@@ -229,6 +229,27 @@ var conversation = []struct {
 		r.must(r.settle())
 		r.c.says(r.t, "Done", "rendered-r")
 	}},
+	{"a node that somebody uncordons and cordons again meanwhile is drained again before it reboots", func(r *rig) {
+		r.c.add(r.t, "rendered-r", file("/etc/motd", "hi"))
+		r.c.desire("rendered-a")
+		r.must(r.settle())
+		once := true
+		r.c.onReport = func(report string) {
+			if report == "post-config-action=Rebooting" && once {
+				once, r.c.recordoned, r.c.drains = false, true, false
+			}
+		}
+		r.c.desire("rendered-r")
+		r.must(r.settle())
+		if slices.Contains(r.m.Log, "reboot: machine config rendered-r") || r.disk("/etc/motd") == "hi" ||
+			!slices.Contains(r.c.told, "desiredDrain=drain-rendered-r_1") {
+			r.t.Fatalf("it did %q, said %q, and /etc/motd is %q", r.m.Log, r.c.told, r.disk("/etc/motd"))
+		}
+		r.c.recordoned, r.c.drains = false, true // The controller has removed its mark.
+		r.c.acknowledge()
+		r.must(r.settle())
+		r.c.says(r.t, "Done", "rendered-r")
+	}},
 	{"a file that was the default of the old image is written once more after the new image replaced it", func(r *rig) {
 		withNewDefault(r)
 		r.start(r.m.Host())

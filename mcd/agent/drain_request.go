@@ -47,7 +47,8 @@ func requestDrain(ctx context.Context, a *Agent, node report.Node, config, used 
 }
 
 // drainFor returns the request of the drain that the desired config needs, and whether it is the first for the config.
-// An acknowledged drain that somebody undid by uncordoning the node, or that an attempt has used, does not count.
+// An acknowledged drain that somebody undid by uncordoning the node, even if the node is cordoned again, or that an
+// attempt has used, does not count.
 func drainFor(node report.Node, used string) (r v1alpha1.DrainRequest, first bool) {
 	want := v1alpha1.DrainRequest{Verb: v1alpha1.DrainVerb, Config: v1alpha1.ConfigName(node.Desired)}
 	asked, ok := v1alpha1.ParseDrainRequest(node.DesiredDrain)
@@ -55,7 +56,7 @@ func drainFor(node report.Node, used string) (r v1alpha1.DrainRequest, first boo
 		return want, true
 	}
 	acknowledged := node.LastAppliedDrain == node.DesiredDrain
-	if acknowledged && (!node.Unschedulable || node.DesiredDrain == used) ||
+	if acknowledged && (!node.Unschedulable || node.Recordoned || node.DesiredDrain == used) ||
 		node.LastAppliedDrain == asked.Undone().String() {
 		asked.Attempt++
 	}
@@ -77,7 +78,8 @@ func (a *Agent) mayReboot(ctx context.Context) error {
 		return fmt.Errorf("reading whether the node is still drained: %w", err)
 	}
 	last, _ := v1alpha1.ParseDrainRequest(node.LastAppliedDrain)
-	if last.Verb == v1alpha1.DrainVerb && node.DesiredDrain == node.LastAppliedDrain && node.Unschedulable {
+	if last.Verb == v1alpha1.DrainVerb && node.DesiredDrain == node.LastAppliedDrain && node.Unschedulable &&
+		!node.Recordoned {
 		return nil // for whichever config: the desired one may be another by now
 	}
 	a.event(report.EventDrain, "not rebooting: %v", errUndrained)

@@ -41,8 +41,8 @@ type cluster struct {
 	rules     plan.Rules
 	// drains: what is asked for is acknowledged at once.
 	drains bool
-	// uncordoned: somebody uncordoned the node after its last drain.
-	uncordoned bool
+	// uncordoned: somebody uncordoned the node after its last drain. recordoned: and cordoned it again.
+	uncordoned, recordoned bool
 	// down: nothing can be reached.
 	down error
 	// onReport is called with each report.
@@ -77,6 +77,7 @@ func (c *cluster) Node(context.Context) (report.Node, error) {
 	}
 	n := report.NodeOf(c.annotations)
 	n.Unschedulable = strings.HasPrefix(n.LastAppliedDrain, "drain-") && !c.uncordoned
+	n.Recordoned = n.Unschedulable && c.recordoned
 	return n, nil
 }
 

@@ -87,6 +87,8 @@ type Node struct {
 	DesiredDrain, LastAppliedDrain string
 	// Unschedulable is true while the node is cordoned. Unschedulable is not an annotation.
 	Unschedulable bool
+	// Recordoned is true if somebody uncordoned the node after Bunsen cordoned it, and cordoned it again.
+	Recordoned bool `json:",omitempty"`
 	// Drain is the progress of the drain under way.
 	Drain Drain
 	// PostAction is `Rebooting` while the machine reboots.
@@ -192,7 +194,7 @@ func (n Node) Watched() Node {
 	return Node{
 		UID: n.UID, Current: n.Current, Desired: n.Desired, State: n.State, Reason: n.Reason,
 		DesiredDrain: n.DesiredDrain, LastAppliedDrain: n.LastAppliedDrain, Drain: Drain{Started: n.Drain.Started},
-		Unschedulable: n.Unschedulable, Retry: n.Retry,
+		Unschedulable: n.Unschedulable, Recordoned: n.Recordoned, Retry: n.Retry,
 		DaemonAnnotations: DaemonAnnotations{Next: n.Next, Pin: n.Pin},
 	}
 }

@@ -82,7 +82,9 @@ func Scheme() (*runtime.Scheme, error) {
 }
 
 // CacheOptions removes fields from cached objects that no controller reads: mainly the images of Nodes, and
-// certificates. One function handles all kinds, because a cache with options for single kinds requests these kinds from
+// certificates. Of the managed fields, only the owners of a Node's cordon stay.
+//
+// One function handles all kinds, because a cache with options for single kinds requests these kinds from
 // the API server when it is created, and the API server may not answer at the time of creation.
 func CacheOptions() cache.Options {
 	strip := cache.TransformStripManagedFields()
@@ -90,6 +92,8 @@ func CacheOptions() cache.Options {
 		switch o := o.(type) {
 		case *corev1.Node:
 			o.Status.Images, o.Status.VolumesInUse, o.Status.VolumesAttached = nil, nil, nil
+			o.ManagedFields = v1alpha1.CordonOwners(o.ManagedFields)
+			return o, nil
 		case *certificatesv1.CertificateSigningRequest:
 			approval.StripRequest(o)
 		}

@@ -15,6 +15,9 @@ type Cordoned struct {
 	Unschedulable bool
 	// For is the value of the annotation bunsen.dev/cordoned-for: the config that Bunsen cordoned the node for.
 	For string
+	// Replaced is true if somebody removed Bunsen's cordon and cordoned the node again. The cordon is then that of an
+	// administrator, and For is outdated.
+	Replaced bool
 }
 
 // Change is a change of a node's cordon, for one patch.
@@ -29,16 +32,22 @@ type Change struct {
 // add Bunsen's annotation, so that Uncordon does not remove that cordon. If a user uncordoned the node during a drain,
 // Cordon cordons it again with the annotation.
 func Cordon(c Cordoned, config string) Change {
-	if c.Unschedulable && c.For == "" {
+	switch {
+	case c.Replaced:
+		return change(c, Cordoned{Unschedulable: true})
+	case c.Unschedulable && c.For == "":
 		return Change{To: c}
 	}
 	return change(c, Cordoned{Unschedulable: true, For: config})
 }
 
 // Uncordon removes only Bunsen's cordon. If an administrator cordons a node that Bunsen has cordoned, the two cordons
-// cannot be distinguished.
+// cannot be distinguished, unless somebody uncordoned the node in between.
 func Uncordon(c Cordoned) Change {
-	if c.For == "" {
+	switch {
+	case c.Replaced:
+		return change(c, Cordoned{Unschedulable: true})
+	case c.For == "":
 		return Change{To: c}
 	}
 	return change(c, Cordoned{})
@@ -48,10 +57,10 @@ func Uncordon(c Cordoned) Change {
 // remained, the next cordon by an administrator would look like a cordon by Bunsen. Call Tidy only if no drain is
 // requested.
 func Tidy(c Cordoned) Change {
-	if c.Unschedulable {
+	if c.Unschedulable && !c.Replaced {
 		return Change{To: c}
 	}
-	return change(c, Cordoned{})
+	return change(c, Cordoned{Unschedulable: c.Unschedulable})
 }
 
 func change(from, to Cordoned) Change { return Change{Needed: from != to, To: to} }

@@ -261,6 +261,7 @@ func TestCordons(t *testing.T) {
 		drain.Cordoned{Unschedulable: true}
 	stale := drain.Cordoned{For: "v1"}
 	older := drain.Cordoned{Unschedulable: true, For: "v0"}
+	anew := drain.Cordoned{Unschedulable: true, For: "v1", Replaced: true}
 	same := func(c drain.Cordoned) drain.Change { return drain.Change{To: c} }
 	to := func(c drain.Cordoned) drain.Change { return drain.Change{Needed: true, To: c} }
 	for sentence, tc := range map[string]struct{ got, want drain.Change }{
@@ -276,12 +277,45 @@ func TestCordons(t *testing.T) {
 		"in between, a stale mark is tidied away":             {drain.Tidy(stale), to(open)},
 		"in between, our cordon stays until it is asked back": {drain.Tidy(ours), same(ours)},
 		"in between, an administrator's cordon stays":         {drain.Tidy(theirs), same(theirs)},
+		"a drain takes our mark from a cordon made anew":      {drain.Cordon(anew, "v2"), to(theirs)},
+		"an uncordon leaves a cordon that was made anew":      {drain.Uncordon(anew), to(theirs)},
+		"in between, our mark goes from a cordon made anew":   {drain.Tidy(anew), to(theirs)},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			if tc.got != tc.want {
 				t.Errorf("%+v, want %+v", tc.got, tc.want)
 			}
 		})
+	}
+}
+
+// TestACordonMadeAnewUndoesADrain: who owns the field tells that Bunsen's cordon was away in between.
+func TestACordonMadeAnewUndoesADrain(t *testing.T) {
+	owner := func(manager, fields string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+	}
+	const cordon, label = `{"f:spec":{"f:unschedulable":{}}}`, `{"f:metadata":{"f:labels":{"f:a":{}}}}`
+	for says, c := range map[string]struct {
+		owners []metav1.ManagedFieldsEntry
+		undone bool
+	}{
+		"nobody is known":        {nil, false},
+		"it is ours":             {[]metav1.ManagedFieldsEntry{owner("kubectl", label), owner(v1alpha1.CordonManager, cordon)}, false},
+		"it is of both":          {[]metav1.ManagedFieldsEntry{owner("argocd", cordon), owner(v1alpha1.CordonManager, cordon)}, false},
+		"it is somebody else's":  {[]metav1.ManagedFieldsEntry{owner(v1alpha1.CordonManager, label), owner("kubectl", cordon)}, true},
+		"the fields are damaged": {[]metav1.ManagedFieldsEntry{owner("kubectl", "x")}, false},
+	} {
+		n := &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: "n0", ManagedFields: c.owners, Annotations: map[string]string{
+				v1alpha1.CordonedAnnotation: "v1", v1alpha1.DesiredDrainAnnotation: "drain-v1",
+				v1alpha1.LastAppliedDrainAnnotation: "drain-v1",
+			}},
+			Spec: corev1.NodeSpec{Unschedulable: true},
+		}
+		node, err := drain.ReadNode(n)
+		if applied, undone := node.Withdraw(); err != nil || undone != c.undone || undone && applied != "undone-v1" {
+			t.Errorf("%s: %t %q, %v", says, undone, applied, err)
+		}
 	}
 }
 

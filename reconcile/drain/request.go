@@ -36,12 +36,20 @@ type Node struct {
 	Drained Request
 }
 
+// CordonOf reads the cordon of a node.
+func CordonOf(n *corev1.Node) Cordoned {
+	return Cordoned{
+		Unschedulable: n.Spec.Unschedulable, For: n.Annotations[v1alpha1.CordonedAnnotation],
+		Replaced: n.Spec.Unschedulable && v1alpha1.IsCordonReplaced(n),
+	}
+}
+
 // ReadNode reads a node. The error is about the request, and the Node is then without its Request.
 func ReadNode(n *corev1.Node) (Node, error) {
 	a := n.Annotations
 	node := Node{
 		Name:     n.Name,
-		Cordoned: Cordoned{Unschedulable: n.Spec.Unschedulable, For: a[v1alpha1.CordonedAnnotation]},
+		Cordoned: CordonOf(n),
 		Status:   a[v1alpha1.DrainStatusAnnotation],
 	}
 	asked := a[v1alpha1.DesiredDrainAnnotation]
@@ -78,10 +86,11 @@ func (n Node) Rest() Change {
 	return Tidy(n.Cordoned)
 }
 
-// Withdraw returns the value of lastAppliedDrain for a node that somebody uncordoned after its drain was acknowledged;
-// false for another node. New pods may run on such a node, so the daemon must request another drain.
+// Withdraw returns the value of lastAppliedDrain for a node that somebody uncordoned after its drain was acknowledged,
+// also if the node is cordoned again by now; false for another node. New pods may run on such a node, so the daemon
+// must request another drain.
 func (n Node) Withdraw() (lastApplied string, undone bool) {
-	if n.Drained.Verb == "" || n.Cordoned.Unschedulable {
+	if n.Drained.Verb == "" || n.Cordoned.Unschedulable && !n.Cordoned.Replaced {
 		return "", false
 	}
 	return n.Drained.Undone().String(), true

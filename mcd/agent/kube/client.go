@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 	"github.com/bunsen-os/bunsen/mcd/report"
@@ -69,6 +70,7 @@ func (k *Client) Node(ctx context.Context) (report.Node, error) {
 	assigned := assignmentOf(n)
 	// A value of another type counts as false, and the API server refuses it.
 	assigned.Unschedulable, _, _ = unstructured.NestedBool(n.Object, "spec", "unschedulable")
+	assigned.Recordoned = assigned.Unschedulable && v1alpha1.IsCordonReplaced(n)
 	return assigned, nil
 }
 

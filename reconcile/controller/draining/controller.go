@@ -170,8 +170,7 @@ func (r *Controller) drain(ctx context.Context, n *corev1.Node, node drain.Node)
 		memory.fillAnswers(facts.Pods)
 		progress = drain.Decide(facts, now)
 	}
-	live := drain.Cordoned{Unschedulable: n.Spec.Unschedulable, For: n.Annotations[v1alpha1.CordonedAnnotation]}
-	err = r.write(ctx, n, drain.Change{To: live}, func(to drain.Cordoned, a map[string]string) {
+	err = r.write(ctx, n, drain.Change{To: drain.CordonOf(n)}, func(to drain.Cordoned, a map[string]string) {
 		a[v1alpha1.DrainStatusAnnotation] = progress.Status
 		a[v1alpha1.DrainReportAnnotation] = drain.ReportText(progress.Report)
 		if done, ok := drain.Acknowledge(node.Request, to, progress.Done); ok {
@@ -202,7 +201,7 @@ func (r *Controller) begin(ctx context.Context, n *corev1.Node, node drain.Node,
 			a[v1alpha1.DrainStartedAnnotation] = now.UTC().Format(time.RFC3339)
 		}
 	})
-	if err == nil && change.Needed {
+	if err == nil && change.Needed && change.To.For != "" {
 		r.Events.Send(kube.Event{Object: n, Reason: "Cordon", Action: "Drain", Note: fmt.Sprintf("cordoned for %s",
 			node.Request.Config)})
 	}
@@ -214,8 +213,7 @@ func (r *Controller) begin(ctx context.Context, n *corev1.Node, node drain.Node,
 func (r *Controller) postpone(ctx context.Context, n *corev1.Node, node drain.Node, trouble error,
 	now time.Time,
 ) (reconcile.Result, error) {
-	live := drain.Cordoned{Unschedulable: n.Spec.Unschedulable, For: n.Annotations[v1alpha1.CordonedAnnotation]}
-	err := r.write(ctx, n, drain.Change{To: live}, func(_ drain.Cordoned, a map[string]string) {
+	err := r.write(ctx, n, drain.Change{To: drain.CordonOf(n)}, func(_ drain.Cordoned, a map[string]string) {
 		a[v1alpha1.DrainStatusAnnotation] = kube.Clip(trouble.Error())
 	})
 	if err != nil {
@@ -294,7 +292,8 @@ func (r *Controller) write(ctx context.Context, n *corev1.Node, change drain.Cha
 	if !cordonChanged(before, n) {
 		return nil
 	}
-	err := r.Client.Patch(ctx, n, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err := r.Client.Patch(ctx, n, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}),
+		client.FieldOwner(v1alpha1.CordonManager))
 	err = kube.AfterWrite(err, func() (bool, error) {
 		live := &corev1.Node{}
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(n), live); err != nil {

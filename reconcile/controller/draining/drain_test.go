@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -234,6 +235,23 @@ func (w *drainWorld) drain(r *draining.Controller) reconcile.Result {
 	return result
 }
 
+// kubectlCordoned reads Nodes that kubectl has cordoned.
+type kubectlCordoned struct{ client.Client }
+
+func (c kubectlCordoned) Get(ctx context.Context, key client.ObjectKey, o client.Object,
+	options ...client.GetOption,
+) error {
+	if err := c.Client.Get(ctx, key, o, options...); err != nil {
+		return err
+	}
+	if n, is := o.(*corev1.Node); is {
+		n.ManagedFields = []metav1.ManagedFieldsEntry{{
+			Manager: "kubectl", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:unschedulable":{}}}`)},
+		}}
+	}
+	return nil
+}
+
 // shown is the node as a drain leaves it: cordon, mark, acknowledgement, status.
 func (w *drainWorld) shown() string {
 	n := w.Node("n0")
@@ -367,6 +385,24 @@ func TestDraining(t *testing.T) {
 			w.drain(r)
 			controllertest.Equal(t, "the node", w.shown(),
 				`cordoned=false for="" applied=uncordon-v1 started="" status=""`)
+		},
+		"a node that somebody uncordons and cordons again is drained again, and stays cordoned": func(t *testing.T,
+			w *drainWorld, r *draining.Controller, s *podServer,
+		) {
+			s.end("web")
+			w.drain(r)
+			controllertest.Contains(t, "drained", w.shown(), `cordoned=true for="v1" applied=drain-v1`)
+			r.Client = kubectlCordoned{w.Client}
+			w.drain(r)
+			controllertest.Contains(t, "undone", w.shown(), `cordoned=true for="" applied=undone-v1`)
+			r.Client = w.Client
+			w.ask("drain-v1_1")
+			w.Now = w.Now.Add(5 * time.Second)
+			w.drain(r)
+			controllertest.Contains(t, "drained again", w.shown(), `cordoned=true for="" applied=drain-v1_1`)
+			w.ask("uncordon-v1")
+			w.drain(r)
+			controllertest.Contains(t, "in the end", w.shown(), `cordoned=true for="" applied=uncordon-v1`)
 		},
 		"an administrator's cordon survives drain and uncordon": func(t *testing.T, w *drainWorld,
 			r *draining.Controller, s *podServer,

@@ -89,6 +89,7 @@ func (l *lives) choose(r *rand.Rand, old, now config) *act {
 // kinds are what people do. The twofold ones are twice as likely.
 var kinds = []string{
 	"touch", "kill the daemon", "restart kubelet", "stop kubelet", "cut the power", "reboot", "cordon", "uncordon",
+	"cordon anew",
 	"delete the controller", "delete the daemon", "edit", "delete", "chmod", "replace", "disable", "immutable",
 	"immutable", "append-only", "immutable directory", "mount", "mask", "mask", "full", "full", "twice",
 }
@@ -141,6 +142,10 @@ func chooseOne(r *rand.Rand, old, now config) *act {
 		return true
 	}
 	switch a.kind {
+	case "cordon anew": // What Bunsen cordoned.
+		if a.when != draining && a.phase == "" {
+			a.kind = "nothing"
+		}
 	case "touch":
 		pick(both)
 	case "edit", "delete", "chmod", "replace", "mount":
@@ -229,12 +234,15 @@ func (l *life) do(ctx context.Context, a *act) error {
 		}
 		_, err := l.watch.await(ctx, h.Name, func(sight) bool { return h.Boots() > boots })
 		return err
-	case "cordon", "uncordon":
-		l.c.Kubectl(a.kind, h.Name)
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if a.kind == "uncordon" {
+	case "cordon", "uncordon", "cordon anew":
+		if a.kind != "cordon" {
+			l.c.Kubectl("uncordon", h.Name)
+			l.mu.Lock()
 			l.uncordoned = time.Now()
+			l.mu.Unlock()
+		}
+		if a.kind != "uncordon" {
+			l.c.Kubectl("cordon", h.Name)
 		}
 		return nil
 	case "stop kubelet":
@@ -273,7 +281,7 @@ func (l *life) do(ctx context.Context, a *act) error {
 		return nil
 	case "disable":
 		l.touched("unit "+a.at, true)
-		return in("systemctl", "disable", a.at)
+		return l.persistently("systemctl", "disable", a.at)
 	case "twice":
 		l.push("One place by two paths", map[string]string{l.twice(): `{"ignition": {"version": "3.5.0"}, "storage":
   {"files": [{"path": "/etc/lives-real/twice", "contents": {"source": "data:,a"}},
@@ -290,9 +298,21 @@ func (l *life) do(ctx context.Context, a *act) error {
 	case "mask":
 		l.touched("unit "+a.at, true)
 		l.touched("/etc/systemd/system/"+a.at, true)
-		return in("systemctl", "mask", a.at)
+		return l.persistently("systemctl", "mask", a.at)
 	}
 	return fmt.Errorf("nobody knows how to %s", a.kind)
+}
+
+// persistently runs a program until it succeeds, because the host may be rebooting.
+func (l *life) persistently(argv ...string) error {
+	var out string
+	var err error
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); pass(l.t.Context(), time.Second) {
+		if out, err = l.exec(argv...); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w\n%s", err, out)
 }
 
 // chattr changes an attribute of a path. The update may have removed the path, or put a link in its place.
@@ -310,7 +330,7 @@ func chattr(change, at string) error {
 func (l *life) undo(a *act) error {
 	h, at := l.host, l.at(a.at)
 	switch a.kind {
-	case "cordon":
+	case "cordon", "cordon anew":
 		l.c.Kubectl("uncordon", h.Name)
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -331,20 +351,10 @@ func (l *life) undo(a *act) error {
 		return chattr("-i", filepath.Dir(at))
 	case "full":
 		// The host may be rebooting, also since before she filled the disk.
-		var out string
-		var err error
-		for end := time.Now().Add(time.Minute); time.Now().Before(end); pass(l.t.Context(), time.Second) {
-			if out, err = l.exec("rm", "-f", cluster.SmallDisk+"/filler"); err == nil {
-				return nil
-			}
-		}
-		return fmt.Errorf("%w\n%s", err, out)
+		return l.persistently("rm", "-f", cluster.SmallDisk+"/filler")
 	case "disable":
 		defer l.touched("unit "+a.at, false)
-		out, err := l.exec("systemctl", "enable", a.at)
-		if err != nil {
-			return fmt.Errorf("%w\n%s", err, out)
-		}
+		return l.persistently("systemctl", "enable", a.at)
 	case "twice":
 		l.push("One place by one path", map[string]string{l.twice(): ""})
 		l.reconcile()
@@ -352,14 +362,13 @@ func (l *life) undo(a *act) error {
 		return chattr("-i", at)
 	case "mount":
 		defer l.touched(a.at, false)
-		// A reboot undoes it too.
+		// A reboot undoes it too. Nothing tells the daemon of an unmount before its next scan, but of a touched file.
 		l.exec("umount", a.at) //nolint:errcheck // see above
+		l.exec("touch", a.at)  //nolint:errcheck // see above
 	case "mask":
 		defer l.touched("unit "+a.at, false)
 		defer l.touched("/etc/systemd/system/"+a.at, false)
-		if out, err := l.exec("systemctl", "unmask", a.at); err != nil {
-			return fmt.Errorf("%w\n%s", err, out)
-		}
+		return l.persistently("systemctl", "unmask", a.at)
 	}
 	return nil
 }

@@ -536,8 +536,9 @@ func (n *life) guardDone(ctx context.Context) {
 	}
 }
 
-// noticed is how long a daemon may take to notice a manual change, on a machine that has other things to do.
-const noticed = 20 * time.Second
+// noticed is how long a daemon may take to notice a manual change: it looks less often where files change often, but at
+// least once a minute.
+const noticed = 75 * time.Second
 
 // guardBoots checks at each end of a boot that the node was drained when logind accepted the reboot.
 func (n *life) guardBoots(ctx context.Context) {
