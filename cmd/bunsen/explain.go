@@ -64,6 +64,28 @@ Exit codes: 0 found, 2 invalid input, or no item of this name.`,
 	}
 	out.AddFlag(cmd, "", "table", "json", "yaml")
 	defer cli.CompleteFlag(cmd, "pool", folders.CompletePools)
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion,
+		cobra.ShellCompDirective,
+	) {
+		const quiet = cobra.ShellCompDirectiveNoFileComp
+		if len(args) > 0 {
+			return nil, quiet
+		}
+		name := at.Repo
+		if revision != "" {
+			name, at.Revisions = revision, true
+		}
+		tree, done, err := at.Open(cmd.Context(), name)
+		defer done()
+		if err != nil {
+			return nil, quiet
+		}
+		names, err := folders.ItemNames(cmd.Context(), tree, question)
+		if err != nil {
+			return nil, quiet // A shell shows no error, and the command itself reports it.
+		}
+		return names, quiet
+	}
 	cmd.Flags().StringVar(&question.Pool, "pool", "", "the pool; optional if the repository has only one")
 	cmd.Flags().StringVar(&question.Node, "node", "", "the node, for a pool whose nodes have configs of their own")
 	cmd.Flags().StringVar(&revision, "revision", "", "a git revision to read, instead of the present files")

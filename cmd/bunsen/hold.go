@@ -23,7 +23,7 @@ func holdCommand() *cobra.Command {
 config, or return to it as the rollout allows. New machines also get the held config. The held config is on the cluster, so a
 hold works while the git server is down. bunsen history pool/NAME lists the commits. The pool records your user name on the
 cluster and the text of --because, which bunsen status and bunsen why show. With --until, the controller releases the pool at
-that time.`,
+that time. For a held pool, the new commit, reason and end replace the old ones, and the nodes go to the new commit directly.`,
 		Example: `  bunsen hold pool/worker --at 4f1c2ab1 --because "the new kernel loses packets" --until 3d
   bunsen hold pool/worker --at 4f1c2ab1 --because "the new kernel loses packets" --dry-run`,
 	}

@@ -15,14 +15,20 @@ import (
 	"github.com/bunsen-os/bunsen/internal/steer"
 )
 
-// changesCluster completes a verb that changes a cluster. changesCluster adds the flags, the connection, and the
-// argument with the object. The function decide returns the changes.
+// steerCodes are the exit codes of the verbs that change a cluster.
+const steerCodes = `
+
+Exit codes: 0 done, or in force already, 2 invalid input: nothing is changed, 3 the cluster is unreachable or refuses the change.`
+
+// changesCluster completes a verb that changes a cluster. changesCluster adds the flags, the connection, the argument
+// with the object, and the exit codes. The function decide returns the changes.
 func changesCluster(cmd *cobra.Command, kinds []string, decide func(context.Context, client.Client, fleet.Cluster,
 	kube.Subject) (steer.Order, error),
 ) *cobra.Command {
 	var t kube.Target
 	var dryRun bool
 	t.AddFlags(cmd)
+	cmd.Long += steerCodes
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "let the API server check the change, and change nothing")
 	cmd.Args, cmd.GroupID, cmd.ValidArgsFunction = kube.OneSubject(kinds...), "act", kube.CompleteSubjects(kinds...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -53,7 +59,7 @@ func pauseCommand() *cobra.Command {
 		Use: "pause pool/NAME --because TEXT [--until TIME]", Short: "Stop assigning configs in a pool until you " +
 			"resume it",
 		Long: `Pause a pool: the controller assigns no config to its nodes until you resume it, not even a fix. Nodes that have started an
-update finish it. The pool records your user name on the cluster and the text of --because, which bunsen status and bunsen why show. With --until, the controller resumes the pool at that time.`,
+update finish it. The pool records your user name on the cluster and the text of --because, which bunsen status and bunsen why show. With --until, the controller resumes the pool at that time. For a pool that is paused, the new reason and the new end replace the old ones.`,
 		Example: `  bunsen pause pool/worker --because "factory freeze" --until 2026-12-01T08:00:00Z
   bunsen pause pool/worker --because "somebody works on the switches" --until 2h
   bunsen pause pool/worker --because test --dry-run`,
@@ -93,7 +99,8 @@ func suspendCommand() *cobra.Command {
 		Long: `Suspend a GitSource: new commits have no effect, and the controller does not restore objects that users change on the cluster.
 The applied revision stays, and rollouts of this revision continue; to stop a rollout, pause the pool. The GitSource records
 your user name on the cluster and the text of --because, which bunsen status and bunsen why show. With
---until, the controller follows the repository again at that time.`,
+--until, the controller follows the repository again at that time. For a suspended GitSource, the new reason and the new end
+replace the old ones.`,
 		Example: `  bunsen suspend gitsource/config --because "the git server moves" --until 4h
   bunsen suspend gitsource/config --because "debugging on the cluster" --dry-run`,
 	}
@@ -117,7 +124,7 @@ func resumeCommand() *cobra.Command {
 		Use: "resume pool/NAME [--open-for 2h] | gitsource/NAME", Short: "Resume a paused pool or a suspended " +
 			"GitSource, or open a pool outside its maintenance windows",
 		Long: `Resume a paused pool or a suspended GitSource. With --open-for, the controller also assigns configs outside the pool's
-maintenance windows for that time. --open-for also works for pools that are not paused. With --open-for 0, the windows apply
+maintenance windows for that time. --open-for also works for pools that are not paused, and replaces an earlier opening. With --open-for 0, the windows apply
 again. A node that has started an update finishes it even if the windows apply again.`,
 		Example: `  bunsen resume pool/worker
   bunsen resume pool/worker --open-for 2h

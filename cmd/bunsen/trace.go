@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bunsen-os/bunsen/internal/cli/kube"
 	"github.com/bunsen-os/bunsen/internal/cli/tracing"
 )
 
@@ -26,6 +27,7 @@ source is a path on this machine, bunsen reads that path. Otherwise name a clone
 		Args: needsArgs(1, 1, "trace needs one node (node/NAME), rendered config or other MachineConfig, for "+
 			"example: bunsen trace node/worker-07"),
 	}
+	cmd.ValidArgsFunction = kube.CompleteSubjects(kube.KindNode, kube.KindPool)
 	cmd.Flags().StringVar(&repo, "repo", "", "a clone of the source's repository")
 	return readsCluster(cmd, func(ctx context.Context, q query) (answer, error) {
 		found, err := tracing.LookUp(ctx, q.client, q.args[0])

@@ -172,8 +172,8 @@ func TestChoose(t *testing.T) {
 // TestNotes: what else prevents that the nodes return.
 func TestNotes(t *testing.T) {
 	for want, change := range map[string]func(*fleet.Cluster){
-		"pool/worker has a hold at main@sha1:aaaaaaaa by ada: why: the revert reaches its nodes only after bunsen " +
-			"release pool/worker": func(c *fleet.Cluster) {
+		"pool/worker has a hold at main@sha1:aaaaaaaa by ada: why: after the merge, bunsen " +
+			"release pool/worker lets the revert reach its nodes": func(c *fleet.Cluster) {
 			c.Pools[0].Spec.Configuration.Name = "rendered-worker-p"
 			c.Pools[0].Annotations[v1alpha1.HoldAnnotation],
 				c.Pools[0].Annotations[v1alpha1.HeldByAnnotation] = "rendered-worker-p", "ada: why"

@@ -20,7 +20,7 @@ func notes(f *fleet.Fleet, v *fleet.Pool, c Choice) []string {
 		out = append(out, text)
 	}
 	if held := fleet.HeldBy(v.Object); held != "" {
-		add("%s has a hold%s: the revert reaches its nodes only after bunsen release %[1]s", pool, held)
+		add("%s has a hold%s: after the merge, bunsen release %[1]s lets the revert reach its nodes", pool, held)
 	} else if now := v.Object.Spec.Configuration.Name; now != c.From.Config && c.From.Config != "" && now != "" {
 		add("%s should run %s, and not the config of %s", pool, fleet.ShortRendered(now), c.From.Text())
 	}

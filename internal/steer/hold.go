@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
@@ -31,7 +30,8 @@ func (c candidate) String() string {
 }
 
 // Hold makes the rendered config that a revision gave a pool the pool's config, until a user releases the pool or until
-// the end in why. The parameter at is the hash of the commit, with at least 7 digits, also in the form
+// the end in why. It replaces the hold of a pool that is held: the nodes go to the new revision directly, and never to
+// the newest commit on the way. The parameter at is the hash of the commit, with at least 7 digits, also in the form
 // `main@sha1:<hash>`. Hold refuses a revision whose config is not on the cluster. The error lists the revisions whose
 // configs are on the cluster.
 func Hold(c fleet.Cluster, pool, at string, why Reason) (Order, error) {
@@ -40,42 +40,36 @@ func Hold(c fleet.Cluster, pool, at string, why Reason) (Order, error) {
 		return Order{}, fleet.NoPool(pool)
 	}
 	p := &c.Pools[i]
-	if held := fleet.HeldBy(p); held != "" {
-		return Order{Notes: []string{"pool/" + pool + " has a hold already" + held + "; nothing is changed. For " +
-			"another revision, run bunsen release pool/" + pool + " first"}}, nil
-	}
 	to, err := findRevision(c, p, at)
 	if err != nil {
 		return Order{}, err
 	}
-	text := why.text()
-	annotations := map[string]*string{
-		v1alpha1.HoldAnnotation: &to.config, v1alpha1.HeldRevisionAnnotation: &to.commit.Revision,
-		v1alpha1.HeldByAnnotation: &text,
+	want := map[string]string{
+		v1alpha1.HoldAnnotation: to.config, v1alpha1.HeldRevisionAnnotation: to.commit.Revision,
+		v1alpha1.HeldByAnnotation: why.text(), v1alpha1.HeldUntilAnnotation: why.end(),
 	}
-	// This annotation may be from a hold that a user ended with kubectl.
-	if p.Annotations[v1alpha1.HeldUntilAnnotation] != "" {
-		annotations[v1alpha1.HeldUntilAnnotation] = nil
+	o := Order{}
+	if p.Spec.Paused {
+		o.Notes = append(o.Notes, "the pool is paused"+fleet.PausedBy(p)+": the controller assigns no config until "+
+			"bunsen resume pool/"+pool)
 	}
-	end := "until you run `bunsen release pool/" + pool + "`"
-	if !why.Until.IsZero() {
-		until := why.Until.UTC().Format(time.RFC3339)
-		annotations[v1alpha1.HeldUntilAnnotation] = &until
-		end = "until " + fleet.Moment(why.Until, nil, why.Until) + ", or " + end
+	held := fleet.HeldBy(p)
+	if sameAnnotations(p.Annotations, want) {
+		o.Notes = slices.Insert(o.Notes, 0, "pool/"+pool+" has this hold already,"+held+"; nothing is changed")
+		return o, nil
 	}
 	does := "its nodes return to it as the rollout allows"
 	if p.Spec.Configuration.Name == to.config {
 		does = "it is the pool's config now"
 	}
-	o := Order{Changes: []Change{{
-		Resource: resourcePool, Name: pool, Patch: patch(annotations, nil),
-		Did: "pool/" + pool + " has a hold at " + to.String() + ": " + does + ", and newer commits do not reach " +
-			"the pool, " + end,
-	}}}
-	if p.Spec.Paused {
-		o.Notes = append(o.Notes, "the pool is paused"+fleet.PausedBy(p)+": the controller assigns no config until "+
-			"bunsen resume pool/"+pool)
+	did := "pool/" + pool + " has a hold at " + to.String() + ": " + does + ", and newer commits do not reach the " +
+		"pool, " + why.ends("bunsen release pool/"+pool)
+	if held != "" {
+		did += "; before, it was held" + held
 	}
+	o.Changes = []Change{{
+		Resource: resourcePool, Name: pool, Patch: patch(annotationPatch(p.Annotations, want), nil), Did: did,
+	}}
 	return o, nil
 }
 

@@ -97,8 +97,16 @@ func TestHoldAndRelease(t *testing.T) {
 		v1alpha1.HeldRevisionAnnotation: "main@sha1:" + hashA, v1alpha1.HeldByAnnotation: "ada: wait",
 	}
 	if o, err = steer.Hold(c, "worker", hashB, steer.Reason{Who: "bob", Because: "x"}); err != nil ||
-		len(o.Changes) > 0 || !strings.Contains(o.Notes[0], "has a hold already at main@sha1:aaaaaaa1 by ada: wait") {
+		len(o.Changes) != 1 || !strings.Contains(string(o.Changes[0].Patch), `"bunsen.dev/hold":"rendered-worker-b"`) ||
+		!strings.Contains(o.Changes[0].Did, "before, it was held at main@sha1:aaaaaaa1 by ada: wait") {
 		t.Errorf("a second hold: %v, %v", o, err)
+	}
+	if o, err = steer.Hold(c, "worker", hashA, steer.Reason{Who: "ada", Because: " wait "}); err != nil ||
+		len(o.Changes) > 0 || !strings.Contains(o.Notes[0], "has this hold already, at main@sha1:aaaaaaa1 by ada: wa") {
+		t.Errorf("the same hold again: %v, %v", o, err)
+	}
+	if _, err = steer.Hold(c, "worker", "1234567", steer.Reason{Who: "ada", Because: "wait"}); err == nil {
+		t.Error("a held pool takes a commit that does not exist")
 	}
 	if o, err = steer.Release(c, "worker"); err != nil || !strings.Contains(string(o.Changes[0].Patch),
 		`"bunsen.dev/hold":null`) || !strings.Contains(o.Changes[0].Did, "by ada: wait") {

@@ -11,24 +11,31 @@ import (
 )
 
 // Suspend makes the controller stop following the repository of a GitSource. New commits then have no effect, and the
-// controller does not restore objects that users change.
+// controller does not restore objects that users change. It replaces the reason and the end of a suspension that is in
+// force.
 func Suspend(c fleet.Cluster, source string, why Reason, now time.Time) (Order, error) {
 	src, err := findSource(c, source)
 	if err != nil {
 		return Order{}, err
 	}
-	if src.Spec.IsSuspended(now) {
+	suspended := src.Spec.IsSuspended(now)
+	was := ""
+	if src.Spec.SuspendUntil != nil {
+		was = Reason{Until: src.Spec.SuspendUntil.Time}.end()
+	}
+	if suspended && was == why.end() && src.Annotations[v1alpha1.SuspendedByAnnotation] == why.text() {
 		return Order{Notes: []string{"gitsource/" + source + " is suspended already" + fleet.SuspendedBy(src) +
 			"; nothing is changed"}}, nil
 	}
 	var until any // In the patch, null removes the end of an earlier suspension.
-	end := "until you run `bunsen resume gitsource/" + source + "`"
-	if !why.Until.IsZero() {
-		until = why.Until.UTC().Format(time.RFC3339)
-		end = "until " + fleet.Moment(why.Until, nil, why.Until) + ", or " + end
+	if text := why.end(); text != "" {
+		until = text
 	}
 	did := "gitsource/" + source + " is suspended: new commits have no effect, and the controller restores no " +
-		"objects that users change, " + end + "; the applied revision stays"
+		"objects that users change, " + why.ends("bunsen resume gitsource/"+source) + "; the applied revision stays"
+	if suspended {
+		did += "; before, it was suspended" + fleet.SuspendedBy(src)
+	}
 	return Order{Changes: []Change{suspension(source, did, why.text(),
 		map[string]any{"suspend": true, "suspendUntil": until})}}, nil
 }

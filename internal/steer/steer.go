@@ -77,35 +77,70 @@ type Reason struct {
 // text returns the annotation's value.
 func (r Reason) text() string { return r.Who + ": " + strings.Join(strings.Fields(r.Because), " ") }
 
-// Pause stops the assignment of configs in a pool.
+// end returns the annotation's value with the end; empty if only a user ends the stop.
+func (r Reason) end() string {
+	if r.Until.IsZero() {
+		return ""
+	}
+	return r.Until.UTC().Format(time.RFC3339)
+}
+
+// ends returns a text that says when the stop ends. The parameter command ends it at once.
+func (r Reason) ends(command string) string {
+	if r.Until.IsZero() {
+		return "until you run `" + command + "`"
+	}
+	return "until " + fleet.Moment(r.Until, nil, r.Until) + ", or until you run `" + command + "`"
+}
+
+// sameAnnotations reports whether an object has all wanted annotations. An empty value wants no annotation.
+func sameAnnotations(have, want map[string]string) bool {
+	for key, value := range want {
+		if have[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// annotationPatch returns the annotations of a merge patch. An empty value removes an annotation that the object has:
+// it may be from an earlier stop, or from one that a user ended with kubectl.
+func annotationPatch(have, want map[string]string) map[string]*string {
+	out := map[string]*string{}
+	for key, value := range want {
+		if value != "" {
+			out[key] = &value
+		} else if have[key] != "" {
+			out[key] = nil
+		}
+	}
+	return out
+}
+
+// Pause stops the assignment of configs in a pool. It replaces the reason and the end of a pool that is paused.
 func Pause(c fleet.Cluster, pool string, why Reason) (Order, error) {
 	at := slices.IndexFunc(c.Pools, func(p mcfgv1.MachineConfigPool) bool { return p.Name == pool })
 	if at < 0 {
 		return Order{}, fleet.NoPool(pool)
 	}
-	p := &c.Pools[at]
-	if p.Spec.Paused {
+	p, yes := &c.Pools[at], true
+	want := map[string]string{
+		v1alpha1.PausedByAnnotation: why.text(), v1alpha1.PausedUntilAnnotation: why.end(),
+	}
+	if p.Spec.Paused && sameAnnotations(p.Annotations, want) {
 		return Order{Notes: []string{"pool/" + p.Name + " is paused already" + fleet.PausedBy(p) +
 			"; nothing is changed"}}, nil
 	}
-	text, yes := why.text(), true
-	annotations := map[string]*string{v1alpha1.PausedByAnnotation: &text}
-	// This annotation may be from a pause that a user ended with kubectl.
-	if p.Annotations[v1alpha1.PausedUntilAnnotation] != "" {
-		annotations[v1alpha1.PausedUntilAnnotation] = nil
+	did := "pool/" + p.Name + " is paused: no updates, not even fixes, " + why.ends("bunsen resume pool/"+p.Name) +
+		"; updates that are already running finish"
+	if p.Spec.Paused {
+		did += "; before, it was paused" + fleet.PausedBy(p)
 	}
-	end := "until you run `bunsen resume pool/" + p.Name + "`"
-	if !why.Until.IsZero() {
-		until := why.Until.UTC().Format(time.RFC3339)
-		annotations[v1alpha1.PausedUntilAnnotation] = &until
-		end = "until " + fleet.Moment(why.Until, nil, why.Until) + ", or until you run `bunsen resume pool/" + p.Name +
-			"`"
-	}
-	did := "pool/" + p.Name + " is paused: no updates, not even fixes, " + end + "; updates that are already " +
-		"running finish"
 	return Order{
-		Changes: []Change{{Resource: resourcePool, Name: p.Name, Did: did, Patch: patch(annotations, &yes)}},
-		Notes:   owners(p),
+		Changes: []Change{{
+			Resource: resourcePool, Name: p.Name, Did: did, Patch: patch(annotationPatch(p.Annotations, want), &yes),
+		}},
+		Notes: owners(p),
 	}, nil
 }
 
@@ -139,11 +174,15 @@ func Resume(c fleet.Cluster, pool string, openFor *time.Duration, now time.Time)
 	}
 	if did += opened; len(annotations) > 0 {
 		o.Changes = []Change{{Resource: resourcePool, Name: pool, Did: did, Patch: patch(annotations, paused)}}
+	} else if openFor != nil {
+		o.Notes = append(o.Notes, "pool/"+pool+" is not paused, and not open outside of its maintenance windows; "+
+			"nothing is changed")
 	} else {
 		o.Notes = append(o.Notes, "pool/"+pool+" is not paused; nothing is changed")
 	}
 	if held := fleet.HeldBy(p); held != "" {
-		o.Notes = append(o.Notes, "it is held"+held+": bunsen release pool/"+pool+" ends the hold")
+		o.Notes = append(o.Notes, "it is held"+held+"; bunsen release pool/"+pool+" ends the hold, and "+
+			"the nodes then get the newest commit")
 	}
 	o.Notes = append(o.Notes, windowNotes(f, v, openFor)...)
 	return o, nil
@@ -164,7 +203,11 @@ func opening(p *mcfgv1.MachineConfigPool, openFor *time.Duration, annotations ma
 	until := now.Add(*openFor).UTC().Truncate(time.Second)
 	text := until.Format(time.RFC3339)
 	annotations[v1alpha1.OpenUntilAnnotation] = &text
-	return " may update outside its maintenance windows until " + fleet.Moment(until, nil, now)
+	was := ""
+	if before, opened := fleet.OpenedUntil(p.Annotations, now); opened && !before.Equal(until) {
+		was = "; before, it was open until " + fleet.Moment(before, nil, now)
+	}
+	return " may update outside its maintenance windows until " + fleet.Moment(until, nil, now) + was
 }
 
 // windowNotes returns notes about windows for a user who resumes a pool.

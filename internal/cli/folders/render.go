@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/bunsen-os/bunsen/internal/cli"
@@ -57,6 +58,34 @@ func Explained(ctx context.Context, tree source.Tree, q Question) (lineage.Repor
 	}
 	report.Row = lineage.RowOf(result, report.Pool, q.Node)
 	return report, nil
+}
+
+// ItemNames returns the names of the items that a tree sets: those of the pool or node in the question, or those of all
+// pools.
+func ItemNames(ctx context.Context, tree source.Tree, q Question) ([]string, error) {
+	memory := &review.Renderings{}
+	memory.AllowLargeFiles(true)
+	result, rendering, err := RenderWith(ctx, memory, tree)
+	if err != nil {
+		return nil, err
+	}
+	pools, err := ChoosePools(poolsOf(rendering.Pools, q), q.Pool, "")
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, of := range pools {
+		layers, err := lineage.LayersOfNode(result, of.Rendered, q.Node)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range lineage.New(layers, lineage.Options{Pool: of.Rendered.Pool}).Names() {
+			if !slices.Contains(out, name) {
+				out = append(out, name)
+			}
+		}
+	}
+	return out, nil
 }
 
 // poolsOf returns the pool whose table has the node of a question that names no pool, and otherwise all pools.

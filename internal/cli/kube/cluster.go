@@ -63,7 +63,7 @@ func (a Applier) Apply(ctx context.Context, order steer.Order) error {
 			did, line = did+" (dry run: nothing is changed)", line+" --dry-run=server"
 		}
 		if err := a.Client.Patch(ctx, o, client.RawPatch(types.MergePatchType, change.Patch), options...); err != nil {
-			errs = append(errs, cli.Unreachable(fmt.Errorf("changing %s/%s: %w", change.Resource, change.Name, err)))
+			errs = append(errs, RequestError("changing "+change.Resource+"/"+change.Name, err))
 			continue
 		}
 		if _, err := fmt.Fprintf(a.Out, "%s\n  %s\n", safetext.Lines(did), safetext.Lines(line)); err != nil {

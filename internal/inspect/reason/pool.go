@@ -56,7 +56,7 @@ func Pool(f *fleet.Fleet, v *fleet.Pool, asked []string) []Answer {
 	if held := fleet.HeldBy(v.Object); held != "" {
 		out = append(out, Answer{
 			Outcome: Fine, Cause: rollout.CauseHeld, Reason: "it is held" + held + ", so newer commits do not reach it",
-			Do: []string{"bunsen release pool/" + name},
+			Do: []string{releaseAction(f, v.Object)},
 		})
 	}
 	out = WorstFirst(out)
@@ -66,6 +66,26 @@ func Pool(f *fleet.Fleet, v *fleet.Pool, asked []string) []Answer {
 		out = append([]Answer{course}, out...)
 	}
 	return out
+}
+
+// releaseAction is the command that ends a hold. It names the commits whose configs the nodes then get, because a user
+// may hold the pool to keep it away from one of them.
+func releaseAction(f *fleet.Fleet, pool *mcfgv1.MachineConfigPool) string {
+	do := "bunsen release pool/" + pool.Name
+	var newest []string
+	for i := range f.Sources {
+		src := &f.Sources[i]
+		commits := fleet.AppliedHistory(src)
+		if !fleet.GavePool(src, pool.Name) || len(commits) == 0 || fleet.HashOf(commits[0].Revision) == "" ||
+			commits[0].Pools[pool.Name] == pool.Annotations[v1alpha1.HoldAnnotation] {
+			continue
+		}
+		newest = append(newest, fleet.HashOf(commits[0].Revision))
+	}
+	if len(newest) > 0 {
+		do += "   # ends the hold: the nodes then get " + strings.Join(newest, " and ")
+	}
+	return do
 }
 
 // isOfBlock reports whether an answer is about a blocker of the rollout.

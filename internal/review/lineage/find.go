@@ -233,6 +233,16 @@ func (l *Lineage) entries() (out []entry) {
 	return slices.Compact(out) // A disk and the file system on it are one item.
 }
 
+// Names returns the names of the files, directories, links, units, users and groups, in this order.
+func (l *Lineage) Names() (out []string) {
+	for _, x := range l.entries() {
+		if x.name != "" && slices.Contains(imaged, x.kind) && !slices.Contains(out, x.name) {
+			out = append(out, x.name)
+		}
+	}
+	return out
+}
+
 // maxMeant is how many names an error suggests.
 const maxMeant = 3
 

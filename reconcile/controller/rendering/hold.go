@@ -73,8 +73,9 @@ func heldImages(f facts) []string {
 // heldError is the error for a config at which the pool cannot be held.
 func heldError(f facts, why string) error {
 	return fault.NewStalled(v1alpha1.ReasonInvalidHold,
-		fmt.Errorf("it cannot use its hold at %s: %s; bunsen release pool/%s ends the hold",
-			f.pool.Annotations[v1alpha1.HoldAnnotation], why, f.pool.Name))
+		fmt.Errorf("it cannot use its hold at %s: %s; hold it at another commit with bunsen hold pool/%s, or let it "+
+			"get the newest one with bunsen release pool/%[3]s", f.pool.Annotations[v1alpha1.HoldAnnotation], why,
+			f.pool.Name))
 }
 
 // heldConfig reads a rendered config of the pool. The controller must have rendered the config for this pool, and its
