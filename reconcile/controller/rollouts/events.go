@@ -145,12 +145,14 @@ func (t transition) config() runtime.Object {
 
 // isCompleted reports whether every node runs the target now and did not before; an empty pool is never completed. New
 // secrets, and a pool that returns to its healthy config after a halted or replaced rollout, also count as completed.
-// If a pool was created again, its status may name an earlier config although no rollout completed.
+// If a pool was created again, its status may name an earlier config although no rollout completed, and its nodes may
+// run the target although nothing was rolled out.
 func (t transition) isCompleted() bool {
 	is, now := t.after.Status.Configuration.Name, t.decision.next.Record
 	undone := t.was.Target() == now.Target() && t.was.Healthy == now.Config && t.was.Ended == nil && now.Ended != nil
+	moved := is != t.before.Status.Configuration.Name && now.UpdatedBefore < int(t.after.Status.MachineCount)
 	return is != "" && is == v1alpha1.ConfigName(t.decision.facts.Target) && t.after.Status.MachineCount > 0 &&
-		(is != t.before.Status.Configuration.Name || undone)
+		(moved || undone)
 }
 
 // reportCompleted reports that every node runs the target.

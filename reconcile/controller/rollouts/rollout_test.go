@@ -72,6 +72,19 @@ func TestRollingOut(t *testing.T) {
 			controllertest.Equal(t, "status.configuration", w.Pool("worker").Status.Configuration.Name, "v0")
 			controllertest.Equal(t, "events of an end", w.countEvents("Completed"), 0)
 		},
+		"a pool that was created again while its nodes run the target has no rollout that completed": func(
+			t *testing.T, w *rolloutWorld, r *rolling,
+		) {
+			for _, n := range []string{"n0", "n1", "n2"} {
+				controllertest.Modify(w.Cluster, w.Node(n), func(node *corev1.Node) {
+					node.Annotations[v1alpha1.DesiredConfigAnnotation] = "v1"
+				})
+				w.finish(n)
+			}
+			r.roll()
+			controllertest.Equal(t, "status.configuration", w.Pool("worker").Status.Configuration.Name, "v1")
+			controllertest.Equal(t, "events of an end", w.countEvents("Completed"), 0)
+		},
 		"a pool that is paused until a time continues then": func(t *testing.T, w *rolloutWorld, r *rolling) {
 			controllertest.Modify(w.Cluster, w.Pool("worker"), func(p *mcfgv1.MachineConfigPool) {
 				p.Spec.Paused = true
