@@ -5,8 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
-	"path"
-	"strings"
 	"time"
 
 	"github.com/bunsen-os/bunsen/mcd/agent/contentsync"
@@ -112,22 +110,19 @@ func New(c Config) *Agent {
 	}
 	h := c.Host
 	h.Power = namedReboot{h.Power, a}
-	a.runner = apply.Runner{Host: h, OnStep: c.logStep, HealthCheck: checkHealth, OnRejected: a.check.RolledBack}
+	steps := &stepLog{log: c.Log}
+	a.runner = apply.Runner{
+		Host: h, HealthCheck: checkHealth, OnRejected: a.check.RolledBack,
+		OnBegin: steps.begin, OnEnd: steps.end,
+		OnStep: func(s host.Step, undone bool) { c.reportStep(steps, s, undone) },
+	}
 	a.runner.MayReboot = a.mayReboot
 	return a
 }
 
-// logStep logs a step. If the step affects services, logStep also emits an event.
-func (c Config) logStep(s host.Step, undone bool) {
-	verb := "done"
-	if undone {
-		verb = "rolled back"
-	}
-	level := slog.LevelInfo
-	if strings.HasPrefix(s.Target, path.Dir(host.RecordPath)+"/") {
-		level = slog.LevelDebug // The step concerns only the daemon's own files.
-	}
-	c.Log.Log(context.Background(), level, verb, "step", s.String())
+// reportStep logs a step. If the step affects services, reportStep also emits an event.
+func (c Config) reportStep(log *stepLog, s host.Step, undone bool) {
+	log.step(s, undone)
 	switch {
 	case undone:
 	case s.Verb == host.Reload:

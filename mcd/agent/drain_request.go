@@ -101,7 +101,6 @@ func requestUncordon(ctx context.Context, a *Agent, node report.Node) error {
 	case verb == v1alpha1.DrainVerb || verb == v1alpha1.UncordonVerb && node.DesiredDrain != want &&
 		node.DesiredDrain != node.LastAppliedDrain:
 		a.Log.Info("requesting the uncordon", "config", node.Desired)
-		a.event(report.EventUncordon, "requesting the uncordon; the node is in %s", node.Desired)
 		a.waiting.Elapsed(want, time.Time{})
 		if err := a.reportChanges(ctx, map[string]string{v1alpha1.DesiredDrainAnnotation: want}); err != nil {
 			return fmt.Errorf("requesting the uncordon: %w", err)

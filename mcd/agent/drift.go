@@ -75,7 +75,9 @@ func moveKeys(ctx context.Context, a *Agent, at plan.Config) error {
 		return nil
 	}
 	a.Log.Info("moving SSH keys to where sshd reads them", "config", at.Name)
-	done, err := (apply.Runner{Host: a.Host, OnStep: a.runner.OnStep}).Run(context.WithoutCancel(ctx), p, contents)
+	done, err := (apply.Runner{
+		Host: a.Host, OnStep: a.runner.OnStep, OnBegin: a.runner.OnBegin, OnEnd: a.runner.OnEnd,
+	}).Run(context.WithoutCancel(ctx), p, contents)
 	if err == nil && done.End != apply.New {
 		err = done.Why
 	}

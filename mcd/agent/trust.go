@@ -15,7 +15,7 @@ func syncTrust(ctx context.Context, a *Agent) (done bool) {
 		return true
 	}
 	defer a.Fetch.Lock()()
-	turn := trustsync.Turn{Rules: a.Cluster.Rules, OnStep: a.logStep, Now: time.Now()}
+	turn := trustsync.Turn{Rules: a.Cluster.Rules, OnStep: a.runner.OnStep, Now: time.Now()}
 	if a.node != nil && a.node.Current == "" && a.node.Desired == "" {
 		seed, err := readInitialAnnotations(a.Host.Files)
 		turn.Unconfigured = err == nil && seed[v1alpha1.CurrentConfigAnnotation] == ""

@@ -50,6 +50,8 @@ func rollBack(ctx context.Context, r Runner, rec host.Record, why error) Applied
 // The latter is only a warning, because no user may keep the node between two configs. Services are restarted only
 // after all files are restored.
 func undoSteps(ctx context.Context, r Runner, rec host.Record) (warnings, bad []error) {
+	r.begin(len(rec.Steps))
+	defer r.end()
 	for _, s := range (plan.Plan{Steps: rec.Steps}).Inverse().Steps {
 		// What MergeKeys wrote stays on disk over a reboot.
 		lasts := s.Verb == host.MergeKeys

@@ -56,6 +56,10 @@ type Runner struct {
 	Host host.Host
 	// OnStep is called after each step; undone is true if the step was rolled back.
 	OnStep func(step host.Step, undone bool)
+	// OnBegin is called before the steps of an update, and before those of its rollback, with their number.
+	OnBegin func(steps int)
+	// OnEnd is called after the last of these steps, also if one failed, and maybe again without a step since then.
+	OnEnd func()
 	// HealthCheck checks the machine when the new config is in place: after the reboot if the update reboots, or after
 	// the last step if the update acted on units. HealthCheck blocks until it has a result. After an error, the Runner
 	// rolls everything back, with a reboot if the update had one. If the error wraps context.Canceled, or the context
@@ -94,6 +98,8 @@ func (r Runner) Run(ctx context.Context, p plan.Plan, contents map[host.Digest][
 // applySteps applies all steps and completes the journal.
 func applySteps(ctx context.Context, r Runner, rec host.Record, given source) Applied {
 	done := Applied{From: rec.From, To: rec.To}
+	r.begin(len(rec.Steps))
+	defer r.end()
 	r.Host.Disk.Batch()
 	for _, s := range rec.Steps {
 		if s.IsAction() && !rec.Acted {
@@ -103,6 +109,7 @@ func applySteps(ctx context.Context, r Runner, rec host.Record, given source) Ap
 			}
 		}
 		if s.Verb == host.Reboot {
+			r.end()
 			return rebootInto(ctx, r, rec, done)
 		}
 		if err := r.do(ctx, s, s.Before.Entry, given); err != nil {
@@ -111,6 +118,7 @@ func applySteps(ctx context.Context, r Runner, rec host.Record, given source) Ap
 		done.Done++
 		r.tell(s, false)
 	}
+	r.end()
 	if err := r.Host.Disk.Flush(ctx); err != nil {
 		return rollBackAfter(ctx, r, rec, done.failedAt(host.Step{}), fmt.Errorf("making the changes durable: %w", err))
 	}
@@ -240,6 +248,18 @@ func rollBackAfter(ctx context.Context, r Runner, rec host.Record, done Applied,
 func (a Applied) failedAt(s host.Step) Applied {
 	a.FailedStep = &s
 	return a
+}
+
+func (r Runner) begin(steps int) {
+	if r.OnBegin != nil {
+		r.OnBegin(steps)
+	}
+}
+
+func (r Runner) end() {
+	if r.OnEnd != nil {
+		r.OnEnd()
+	}
 }
 
 func (r Runner) tell(s host.Step, undone bool) {

@@ -15,7 +15,6 @@ type EventReason string
 const (
 	EventDrain                EventReason = "Drain"
 	EventFailedToDrain        EventReason = "FailedToDrain"
-	EventUncordon             EventReason = "Uncordon"
 	EventReboot               EventReason = "Reboot"
 	EventSkipReboot           EventReason = "SkipReboot"
 	EventServiceReload        EventReason = "ServiceReload"

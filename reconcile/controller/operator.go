@@ -60,6 +60,10 @@ func WaitForOperator(ctx context.Context, rc *rest.Config, o OperatorWait) error
 	}
 	ctx, gone := context.WithCancel(ctx)
 	defer gone()
+	events, err := kube.NewEvents(mgr)
+	if err != nil {
+		return err
+	}
 	var absent atomic.Bool
 	told := false
 	err = errors.Join(
@@ -82,7 +86,7 @@ func WaitForOperator(ctx context.Context, rc *rest.Config, o OperatorWait) error
 					mgr.GetLogger().Error(err, "waiting for the API server")
 				case leads && !told:
 					told = true
-					kube.NewEvents(mgr).Send(kube.Event{
+					events.Send(kube.Event{
 						Object: pod, Warning: true, Reason: "OperatorLeads", Action: "Wait",
 						Note: errOperatorLeads.Error(),
 					})

@@ -107,7 +107,11 @@ func Register(mgr ctrl.Manager, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("creating a client for evictions: %w", err)
 	}
-	c, live, events := mgr.GetClient(), mgr.GetAPIReader(), kube.NewEvents(mgr)
+	events, err := kube.NewEvents(mgr)
+	if err != nil {
+		return err
+	}
+	c, live := mgr.GetClient(), mgr.GetAPIReader()
 	stored := &contents.Store{Client: c, Now: cfg.Now, Registry: cfg.ContentRegistry}
 	cfg.Defaults.LargeFiles = cfg.ContentRegistry != nil
 	firstListing, heartbeats := make(chan struct{}, 1), &daemons.Heartbeats{}

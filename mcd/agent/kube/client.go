@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -42,6 +43,8 @@ type Client struct {
 	node    string
 	nodes   metadata.Getter
 	objects dynamic.Interface
+	// uid is the UID of the Node at its last read; nil before that.
+	uid atomic.Pointer[types.UID]
 }
 
 // New returns a client for one node.
@@ -67,11 +70,25 @@ func (k *Client) Node(ctx context.Context) (report.Node, error) {
 	if err != nil {
 		return report.Node{}, markUnreachable(err)
 	}
+	uid := n.GetUID()
+	k.uid.Store(&uid)
 	assigned := assignmentOf(n)
 	// A value of another type counts as false, and the API server refuses it.
 	assigned.Unschedulable, _, _ = unstructured.NestedBool(n.Object, "spec", "unschedulable")
 	assigned.Recordoned = assigned.Unschedulable && v1alpha1.IsCordonReplaced(n)
 	return assigned, nil
+}
+
+// nodeUID returns the UID of the Node. A Node that does not exist has its name there, as in the events of a kubelet.
+func (k *Client) nodeUID(ctx context.Context) (types.UID, error) {
+	if k.uid.Load() == nil {
+		if _, err := k.Node(ctx); apierrors.IsNotFound(err) {
+			return types.UID(k.node), nil
+		} else if err != nil {
+			return "", err
+		}
+	}
+	return *k.uid.Load(), nil
 }
 
 // assignmentOf reads the annotations of a Node that the protocol uses.

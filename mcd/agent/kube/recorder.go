@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
@@ -137,36 +136,36 @@ func (r *Recorder) run(ctx context.Context) {
 	}
 }
 
-// write creates the event. Events about Nodes are in the namespace default. Such events name the Node twice, as the
-// events of a kubelet do.
+// write creates the event. Events about Nodes are in the namespace default. They name the Node as those of the
+// controller do, so that `kubectl describe node` and `kubectl events --for` show both.
 func (r *Recorder) write(ctx context.Context, n queuedEvent) error {
 	kind := corev1.EventTypeNormal
 	if n.reason.IsWarning() {
 		kind = corev1.EventTypeWarning
 	}
-	node, err := r.cluster.Name()
-	if err != nil {
-		return err
-	}
-	at := metav1.NewTime(n.at)
-	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&corev1.Event{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: metav1.NamespaceDefault,
-			Name:      fmt.Sprintf("%s.%x", node, n.at.UnixNano()),
-		},
-		InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: node, UID: types.UID(node)},
-		Reason:         string(n.reason), Message: n.message, Type: kind, Count: 1, FirstTimestamp: at,
-		LastTimestamp:       at,
-		Source:              corev1.EventSource{Component: "machineconfigdaemon", Host: node},
-		ReportingController: "machineconfigdaemon", ReportingInstance: node,
-	})
-	if err != nil {
-		return fmt.Errorf("writing an event: %w", err)
-	}
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
-	_, err = withClient(r.cluster, func(k *Client) (*unstructured.Unstructured, error) {
+	_, err := withClient(r.cluster, func(k *Client) (*unstructured.Unstructured, error) {
+		uid, err := k.nodeUID(ctx)
+		if err != nil {
+			return nil, err
+		}
+		at := metav1.NewTime(n.at)
+		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&corev1.Event{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: metav1.NamespaceDefault,
+				Name:      fmt.Sprintf("%s.%x", k.node, n.at.UnixNano()),
+			},
+			InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: k.node, UID: uid},
+			Reason:         string(n.reason), Message: n.message, Type: kind, Count: 1, FirstTimestamp: at,
+			LastTimestamp:       at,
+			Source:              corev1.EventSource{Component: "machineconfigdaemon", Host: k.node},
+			ReportingController: "machineconfigdaemon", ReportingInstance: k.node,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("writing an event: %w", err)
+		}
 		e, err := k.objects.Resource(corev1.SchemeGroupVersion.WithResource("events")).Namespace(
 			metav1.NamespaceDefault).
 			Create(ctx, &unstructured.Unstructured{Object: object}, metav1.CreateOptions{})

@@ -29,6 +29,11 @@ func eventServer(t *testing.T) (*Connection, chan corev1.Event) {
 			http.Error(w, "not yet", http.StatusServiceUnavailable)
 			return
 		}
+		if r.URL.Path == "/api/v1/nodes/worker-0" {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, `{"kind":"Node","apiVersion":"v1","metadata":{"name":"worker-0","uid":"c256e7b6"}}`)
+			return
+		}
 		var e corev1.Event
 		if err := json.NewDecoder(r.Body).Decode(&e); err != nil || r.URL.Path != "/api/v1/namespaces/default/events" {
 			t.Errorf("%s: %v", r.URL.Path, err)
@@ -52,7 +57,7 @@ func TestAnEventReachesTheClusterWhenItAnswers(t *testing.T) {
 	first, second := <-got, <-got
 	if first.Reason != "Drain" || first.Type != "Normal" || first.InvolvedObject.Kind != "Node" ||
 		first.InvolvedObject.Name != "worker-0" ||
-		first.InvolvedObject.UID != "worker-0" || first.Source.Component != "machineconfigdaemon" || first.Count != 1 ||
+		first.InvolvedObject.UID != "c256e7b6" || first.InvolvedObject.APIVersion != "v1" || first.Source.Component != "machineconfigdaemon" || first.Count != 1 ||
 		first.FirstTimestamp.IsZero() {
 		t.Errorf("%+v", first)
 	}

@@ -1,11 +1,19 @@
 package kube
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -54,9 +62,81 @@ func (r recorder) Send(e Event) {
 	r.to.Eventf(e.Object, e.Related, e.Type(), e.Reason, e.Action, "%s", note)
 }
 
-// NewEvents returns the Events for the controllers of a manager.
-func NewEvents(mgr manager.Manager) Events {
-	return recorder{mgr.GetEventRecorder("machine-config-controller"), mgr.GetLogger()}
+// component is the name of the controller in its events.
+const component = "machine-config-controller"
+
+// NewEvents returns the Events for the controllers of a manager. It sends them until the manager ends.
+func NewEvents(mgr manager.Manager) (Events, error) {
+	core, err := typedcorev1.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("creating a client for events: %w", err)
+	}
+	broadcaster := events.NewBroadcaster(eventWriter{core})
+	// It begins now, because it drops what controllers send before.
+	err = errors.Join(broadcaster.StartRecordingToSinkWithContext(context.Background()),
+		mgr.Add(untilTheEnd(broadcaster.Shutdown)))
+	if err != nil {
+		return nil, fmt.Errorf("preparing to send events: %w", err)
+	}
+	return recorder{broadcaster.NewRecorder(mgr.GetScheme(), component), mgr.GetLogger()}, nil
+}
+
+// untilTheEnd is a function that a manager calls when it ends, whether it leads or not.
+type untilTheEnd func()
+
+// Start implements manager.Runnable.
+func (f untilTheEnd) Start(ctx context.Context) error {
+	<-ctx.Done()
+	f()
+	return nil
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (untilTheEnd) NeedLeaderElection() bool { return false }
+
+// eventWriter writes events through the core API. Unlike events.k8s.io, it takes the times of the first and the last
+// occurrence, by which `kubectl get events --sort-by=.lastTimestamp` and `kubectl describe` order events.
+type eventWriter struct{ core typedcorev1.EventsGetter }
+
+// Create implements events.EventSink.
+func (w eventWriter) Create(ctx context.Context, e *eventsv1.Event) (*eventsv1.Event, error) {
+	_, err := w.core.Events(e.Namespace).Create(ctx, coreEvent(e), metav1.CreateOptions{})
+	return e, err
+}
+
+// Update implements events.EventSink. The broadcaster does not call it.
+func (w eventWriter) Update(ctx context.Context, e *eventsv1.Event) (*eventsv1.Event, error) {
+	_, err := w.core.Events(e.Namespace).Update(ctx, coreEvent(e), metav1.UpdateOptions{})
+	return e, err
+}
+
+// Patch implements events.EventSink. It writes how often an event has occurred, and when it last did.
+func (w eventWriter) Patch(ctx context.Context, e *eventsv1.Event, _ []byte) (*eventsv1.Event, error) {
+	now := coreEvent(e)
+	patch, err := json.Marshal(map[string]any{
+		"series": now.Series, "count": now.Count, "lastTimestamp": now.LastTimestamp,
+	})
+	if err == nil {
+		_, err = w.core.Events(e.Namespace).Patch(ctx, e.Name, types.StrategicMergePatchType, patch,
+			metav1.PatchOptions{})
+	}
+	return e, err
+}
+
+// coreEvent converts an event to the core API.
+func coreEvent(e *eventsv1.Event) *corev1.Event {
+	at := metav1.NewTime(e.EventTime.Time)
+	out := &corev1.Event{
+		ObjectMeta: e.ObjectMeta, InvolvedObject: e.Regarding, Related: e.Related, Reason: e.Reason, Message: e.Note,
+		Type: e.Type, Action: e.Action, EventTime: e.EventTime, FirstTimestamp: at, LastTimestamp: at, Count: 1,
+		ReportingController: e.ReportingController, ReportingInstance: e.ReportingInstance,
+		Source: corev1.EventSource{Component: e.ReportingController},
+	}
+	if s := e.Series; s != nil {
+		out.Series = &corev1.EventSeries{Count: s.Count, LastObservedTime: s.LastObservedTime}
+		out.Count, out.LastTimestamp = s.Count, metav1.NewTime(s.LastObservedTime.Time)
+	}
+	return out
 }
 
 // maxNote is the maximum length of the note of an event, a little less than the API's limit.
