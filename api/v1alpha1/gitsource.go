@@ -256,6 +256,8 @@ type GitSourceStatus struct {
 	// Applying is the revision that the controller is writing. Absent if there is none. The controller records it
 	// before the first write. Meanwhile it neither renders nor rolls out pools that this source feeds.
 	Applying *ApplyingRevision `json:"applying,omitempty"`
+	// Progress is how far the controller is with a revision that takes more than two seconds. Absent otherwise.
+	Progress *ApplyProgress `json:"progress,omitempty"`
 	// Conditions are Ready, Reconciling, Stalled and, if the spec has verify, SourceVerified.
 	// +listType=map
 	// +listMapKey=type
@@ -339,3 +341,31 @@ type ApplyingRevision struct {
 	// Created lists the objects, as `Kind/name`, that did not exist before. Restoring Base deletes them.
 	Created []string `json:"created,omitempty"`
 }
+
+// ApplyProgress is how far the controller is with a revision. Users see it; no decision depends on it.
+type ApplyProgress struct {
+	// Revision is the revision. The empty string means the state before the first revision.
+	Revision string `json:"revision"`
+	// Phase is what the controller does with the objects.
+	// +kubebuilder:validation:Enum=Checking;Writing
+	Phase ApplyPhase `json:"phase"`
+	// Objects is how many objects differ from the revision.
+	Objects int32 `json:"objects"`
+	// Done is with how many of them the controller is done in this phase.
+	Done int32 `json:"done"`
+	// Began is when the controller began to apply the revision.
+	Began metav1.Time `json:"began"`
+	// Reported is when the controller wrote these numbers.
+	Reported metav1.Time `json:"reported"`
+}
+
+// ApplyPhase is what the controller does with the objects of a revision.
+type ApplyPhase string
+
+// Values of ApplyPhase.
+const (
+	// ApplyChecking means that the API server checks the objects, and stores none.
+	ApplyChecking ApplyPhase = "Checking"
+	// ApplyWriting means that the controller writes the objects.
+	ApplyWriting ApplyPhase = "Writing"
+)

@@ -11,12 +11,14 @@ import (
 // The commands that people run print their table, also for sizes of their own.
 func TestTheTableIsPrinted(t *testing.T) {
 	var out bytes.Buffer
-	if err := run(t.Context(), []string{"-sizes", "1,3", "-time", "1ms"}, &out); err != nil {
+	if err := run(t.Context(), []string{
+		"-sizes", "1,3", "-time", "1ms", "-objects", "20", "-root", "../..",
+	}, &out); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
 		"wide:", "deep:", "patched:", "from nothing", "one file changed",
-		"machine-config-operator",
+		"machine-config-operator", "floor: 20 server-side applies", "a revert in the middle of 20",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the table says nothing of %q:\n%s", want, &out)

@@ -9,12 +9,15 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/bench/measure"
+	"github.com/bunsen-os/bunsen/bench/plane"
 )
 
 // options are the values of the flags.
 type options struct {
-	sizes measure.Sizes
-	time  time.Duration
+	sizes   measure.Sizes
+	time    time.Duration
+	objects int
+	files   plane.Files
 }
 
 func main() {
@@ -72,7 +75,14 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return err
 		}
 	}
-	_, err = fmt.Fprint(out, peers, measure.Quoted, measure.Whether("", tables...))
+	fmt.Fprint(out, peers)
+	missed := ""
+	if o.objects > 0 {
+		if missed, err = onCluster(ctx, o.files, o.objects, out); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprint(out, measure.Quoted, measure.Whether(missed, tables...))
 	return err
 }
 
@@ -82,5 +92,10 @@ func parse(args []string) (options, error) {
 	f.Var(&o.sizes, "sizes", "numbers of fragments, growing")
 	f.DurationVar(&o.time, "time", time.Second, "repeat a row until it has taken the CPU for this long; each runs at "+
 		"least once")
-	return o, f.Parse(args)
+	f.IntVar(&o.objects, "objects", bigSize, "documents of a commit that is applied to a real API server; 0 for none")
+	o.files.Flags(f)
+	if err := f.Parse(args); err != nil || o.objects == 0 {
+		return o, err
+	}
+	return o, o.files.Complete()
 }

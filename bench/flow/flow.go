@@ -105,13 +105,13 @@ func Runs(p *mcfgv1.MachineConfigPool, config string, nodes int) bool {
 	return s.Configuration.Name == config && int(s.UpdatedMachineCount) == nodes && int(s.ReadyMachineCount) == nodes
 }
 
-// source is the name of the GitSource.
-const source = "config"
+// Source is the name of the GitSource.
+const Source = "config"
 
 // Follow creates a GitSource of a repository on this machine, which the controller looks at only when Rendered asks for
 // it.
 func (f *Flow) Follow(ctx context.Context, dir string) error {
-	g := &v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Name: source}}
+	g := &v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Name: Source}}
 	g.Spec.URL, g.Spec.Ref.Branch, g.Spec.Interval.Duration = "file://"+dir, "main", time.Hour
 	return f.Admin.Create(ctx, g)
 }
@@ -120,7 +120,7 @@ func (f *Flow) Follow(ctx context.Context, dir string) error {
 // returns the name of the config.
 func (f *Flow) Rendered(ctx context.Context, hash string) (string, error) {
 	now := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.ReconcileAnnotation, hash)
-	g := &v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Name: source}}
+	g := &v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Name: Source}}
 	if err := f.Admin.Patch(ctx, g, client.RawPatch(types.MergePatchType, []byte(now))); err != nil {
 		return "", err
 	}

@@ -93,8 +93,11 @@ func (r SourceRow) lines(width int, spare *int) []terminal.Line {
 		l = append(l, terminal.Plain.Of(fmt.Sprintf(" %q", r.Subject)))
 	}
 	out := []terminal.Line{l}
-	if style == terminal.Bad {
+	switch {
+	case style == terminal.Bad:
 		out = append(out, terminal.Labelled("why", style.Of(r.brief), width, spare)...)
+	case r.Progress != nil:
+		out = append(out, terminal.Labelled("now", terminal.Active.Of(r.brief), width, spare)...)
 	}
 	return out
 }

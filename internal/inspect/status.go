@@ -123,6 +123,8 @@ type SourceRow struct {
 	Overdue  bool       `json:"overdue,omitempty"`
 	// Outcome is the source's state as one word.
 	Outcome reason.Outcome `json:"outcome"`
+	// Progress is how far the controller is with a revision that it applies; nil if it reports none.
+	Progress *v1alpha1.ApplyProgress `json:"progress,omitempty"`
 }
 
 // PoolRow is one pool.
@@ -215,6 +217,10 @@ func sourceRow(src *v1alpha1.GitSource, c *components.Controllers, now time.Time
 		if src.Status.AppliedCommit != nil {
 			row.SignedBy = src.Status.AppliedCommit.VerifiedBy
 		}
+	}
+	if row.Progress = src.Status.Progress; row.Progress != nil && row.Ready == string(metav1.ConditionTrue) {
+		row.Message = fleet.ProgressText(src)
+		row.brief = row.Message
 	}
 	if src.Spec.IsSuspended(now) {
 		row.Ready = "Suspended"

@@ -93,6 +93,10 @@ func poolsOf(f *fleet.Fleet, src *v1alpha1.GitSource) []*fleet.Pool {
 func sourceCourse(src *v1alpha1.GitSource) reason.Answer {
 	applied := src.Status.AppliedRevision
 	switch {
+	case src.Status.Progress != nil:
+		return reason.Answer{
+			Outcome: reason.Progressing, Cause: fleet.CauseSource, Reason: fleet.ProgressText(src),
+		}
 	case src.Status.Applying != nil:
 		return reason.Answer{
 			Outcome: reason.Progressing, Cause: fleet.CauseSource,

@@ -73,7 +73,7 @@ type Applied struct {
 // not observe a revision, the status keeps the newest observed revision.
 func Source(old v1alpha1.GitSourceStatus, f SourceFacts, now time.Time) v1alpha1.GitSourceStatus {
 	s := *old.DeepCopy()
-	s.ObservedGeneration = f.Generation
+	s.ObservedGeneration, s.Progress = f.Generation, nil
 	if f.Handled != "" {
 		s.LastHandledReconcileAt = f.Handled
 	}

@@ -70,6 +70,12 @@ func pushCommit(w *world, repo, tree int) {
 	r := w.remotes[repo]
 	r.trees = append(r.trees, tree)
 	w.tell("commit %d of the repository of GitSource %s: %s", len(r.trees), sourceNames[repo], describeTree(repo, tree))
+	if w.running.overtaken != nil && w.running.active == repo && !r.away {
+		w.tell("it overtakes the one that is applied")
+		close(w.running.overtaken)
+		w.running.overtaken = nil
+		w.now = w.now.Add(time.Minute) // The next listing is due.
+	}
 }
 
 // toggle turns something of a source on or off.

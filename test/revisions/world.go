@@ -62,13 +62,15 @@ type world struct {
 
 // running are the controllers since their last start.
 type running struct {
-	process  *process
-	caches   [controllers]*cache
-	source   *gitsource.Controller
-	render   *rendering.Controller
-	digests  *revision.Digests
-	active   int // the GitSource that is being reconciled; negative is none
-	isFrozen bool
+	process *process
+	caches  [controllers]*cache
+	source  *gitsource.Controller
+	render  *rendering.Controller
+	digests *revision.Digests
+	active  int // the GitSource that is being reconciled; negative is none
+	// overtaken is closed when a push overtakes the commit that is applied; nil while none is applied.
+	overtaken chan struct{}
+	isFrozen  bool
 }
 
 // remote is a repository.
@@ -212,7 +214,13 @@ func (w *world) restart() {
 	live.cache = nil
 	w.running.source = &gitsource.Controller{
 		Client: cached, Live: live, Namespace: "bunsen-system", Now: clock, Events: noEvents{},
-		Applier: &applier.Applier{Client: cached, Live: live, Now: clock, Events: noEvents{}},
+		// One write at a time, so that a history can be played again.
+		Applier: &applier.Applier{Client: cached, Live: live, Now: clock, Events: noEvents{}, Parallel: 1},
+		Newer: func(*v1alpha1.GitSource) (<-chan struct{}, func()) {
+			overtaken := make(chan struct{})
+			w.running.overtaken = overtaken
+			return overtaken, func() { w.running.overtaken = nil }
+		},
 		Open: func(spec v1alpha1.GitSourceSpec, _ gitsource.Secrets) (gitsource.Repository, error) {
 			if spec.URL == sourceNames[1] {
 				return w.remotes[1], nil

@@ -346,15 +346,20 @@ func (c *Controllers) LastCheck(src *v1alpha1.GitSource) (time.Time, bool) {
 }
 
 // IsOverdue reports whether the leader has not read a repository for longer than two intervals and the timeout of a
-// request. IsOverdue returns false if there is no leader, which is another problem.
+// request, and reports no progress of an apply either. IsOverdue returns false if there is no leader, which is another
+// problem.
 func (c *Controllers) IsOverdue(src *v1alpha1.GitSource) bool {
 	leader := c.Leader()
 	if src.Spec.IsSuspended(c.at) || leader == nil {
 		return false
 	}
 	check, ok := leader.Report.Sources[src.Name]
+	last := check.At.Time
+	if p := src.Status.Progress; p != nil && p.Reported.After(last) {
+		last = p.Reported.Time // Who applies a commit is at work.
+	}
 	interval, timeout := cmp.Or(src.Spec.Interval.Duration, time.Minute), cmp.Or(src.Spec.Timeout.Duration, time.Minute)
-	return ok && leader.at().Sub(check.At.Time) > 2*interval+timeout
+	return ok && leader.at().Sub(last) > 2*interval+timeout
 }
 
 // OverdueText returns a text that says that the controller should have read the repository of a source again.

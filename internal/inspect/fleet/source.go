@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -79,6 +80,40 @@ func RenderedBefore(history []v1alpha1.HistoryEntry, pool string) string {
 		}
 	}
 	return ""
+}
+
+// ProgressText returns how far the controller is with the revision that it applies, such as `applying 900 of 2,000
+// objects of main@sha1:4f1c2ab1, 12s so far`; "" if it reports none. The time is that of the report.
+func ProgressText(src *v1alpha1.GitSource) string {
+	p := src.Status.Progress
+	if p == nil {
+		return ""
+	}
+	text := "applying"
+	if p.Phase == v1alpha1.ApplyChecking {
+		text = "checking with the API server"
+	}
+	of := "the state before the first revision"
+	if p.Revision != "" {
+		of = ShortRevision(p.Revision)
+	}
+	return fmt.Sprintf("%s %s of %s of %s, %s so far", text, grouped(p.Done), grouped(p.Objects)+" objects", of,
+		Took(p.Reported.Sub(p.Began.Time)))
+}
+
+// grouped returns a number with a comma after each three digits.
+func grouped(n int32) string {
+	text := fmt.Sprint(n)
+	for at := len(text) - 3; at > 0; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
+}
+
+// IsApplying reports whether the controller applies a revision, which it continues by itself.
+func IsApplying(src *v1alpha1.GitSource, now time.Time) bool {
+	return (src.Status.Applying != nil || src.Status.Progress != nil) && !src.Spec.IsSuspended(now) &&
+		!meta.IsStatusConditionFalse(src.Status.Conditions, v1alpha1.ReadyCondition)
 }
 
 // AppliedHistory returns the commits of a source that were applied, newest first.

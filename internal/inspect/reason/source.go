@@ -25,6 +25,10 @@ func applyingAnswer(b rollout.Block, pool *mcfgv1.MachineConfigPool, sources []v
 	a := Answer{Outcome: Blocked, Cause: b.Cause, Reason: b.Reason}
 	for i := range sources {
 		src := &sources[i]
+		if text := fleet.ProgressText(src); text != "" && src.Status.Applying != nil && fleet.IsApplying(src, now) {
+			a.Outcome, a.Reason = Progressing, "GitSource "+src.Name+" is "+text
+			continue
+		}
 		switch {
 		case src.Spec.IsSuspended(now):
 			a.Do = append(a.Do, "bunsen resume gitsource/"+src.Name+"   # puts the commit's objects back; to keep "+

@@ -51,6 +51,8 @@ type Applier struct {
 	Events kube.Events
 	// Contents has the large files of the fragments.
 	Contents *contents.Store
+	// Parallel is how many requests an apply sends at a time; 0 means three for each core.
+	Parallel int
 
 	seen     revision.Digests
 	failures sync.Map // GitSource name → failedWrite
@@ -60,8 +62,11 @@ type Applier struct {
 // GitSource.status.applying, and writes them. The caller then records the result, which removes the record of the
 // planned changes. Apply can be interrupted at any point. While the record exists, no pool of the source is rendered or
 // rolled out.
-func (a *Applier) Apply(ctx context.Context, src *v1alpha1.GitSource, revisionName string,
-	res transpile.Result,
+//
+// When the channel overtaken is closed, Apply ends between two writes with ErrOvertaken. The caller then applies the
+// newer commit. The channel may be nil.
+func (a *Applier) Apply(ctx context.Context, src *v1alpha1.GitSource, revisionName string, res transpile.Result,
+	overtaken <-chan struct{},
 ) (status.Applied, error) {
 	content, at, err := ContentOf(res)
 	if err != nil {
@@ -74,7 +79,9 @@ func (a *Applier) Apply(ctx context.Context, src *v1alpha1.GitSource, revisionNa
 	if err != nil {
 		return status.Applied{}, err
 	}
-	if err := dryRun(ctx, a.Client, p.changes); err != nil {
+	to := a.progress(src, revisionName, overtaken)
+	to.phase(v1alpha1.ApplyChecking, len(p.changes))
+	if err := dryRun(ctx, a.Client, p.changes, to); err != nil {
 		return status.Applied{}, applyFault(err)
 	}
 	applied := status.Applied{Inventory: p.inventory}
@@ -94,7 +101,8 @@ func (a *Applier) Apply(ctx context.Context, src *v1alpha1.GitSource, revisionNa
 	if revisionName == src.Status.AppliedRevision && src.Status.AppliedContent != "" {
 		a.reportRestored(ctx, src, p.changes)
 	}
-	if err := writeAll(ctx, a.Client, p.changes); err != nil {
+	to.phase(v1alpha1.ApplyWriting, len(p.changes))
+	if err := writeAll(ctx, a.Client, p.changes, to); err != nil {
 		err = applyFault(err)
 		if fault.Of(err, "").Kind == fault.Stalled {
 			a.failures.Store(src.Name, failedWrite{
@@ -111,7 +119,7 @@ func (a *Applier) Apply(ctx context.Context, src *v1alpha1.GitSource, revisionNa
 // planChanges compares a commit with the cluster. planChanges reads changed objects from the cache: if the cache is
 // stale, the next reconciliation corrects the difference. planChanges asks the API server which objects existed before,
 // because a restore deletes objects that did not exist before. planChanges also asks the API server for objects that
-// only the cache lacks, because nothing else would delete them.
+// only the cache lacks, because nothing else would delete them. After an interrupted apply, it asks only the API server.
 func (a *Applier) planChanges(ctx context.Context, src *v1alpha1.GitSource, content revision.Content,
 	at map[string]string,
 ) (changeSet, clusterstate.Objects, error) {
@@ -125,7 +133,11 @@ func (a *Applier) planChanges(ctx context.Context, src *v1alpha1.GitSource, cont
 	if was := src.Status.Applying; was != nil {
 		created = was.Created
 	}
-	for _, from := range []client.Reader{a.Client, a.Live} {
+	readers := []client.Reader{a.Client, a.Live}
+	if src.Status.Applying != nil {
+		readers = readers[1:] // The cache may lack what the interrupted apply wrote last.
+	}
+	for _, from := range readers {
 		var err error
 		if live, err = clusterstate.Read(ctx, from); err != nil {
 			return p, live, applyFault(err)
@@ -171,7 +183,7 @@ func (a *Applier) withEarlierContent(ctx context.Context, src *v1alpha1.GitSourc
 // applyFault marks a failed request to the API server as a fault. applyFault does not mark conflicts, because a
 // conflict only shows that the controller read a stale object.
 func applyFault(err error) error {
-	if apierrors.IsConflict(err) {
+	if apierrors.IsConflict(err) || errors.Is(err, ErrOvertaken) {
 		return err
 	}
 	return fault.Of(err, v1alpha1.ReasonApplyFailed)

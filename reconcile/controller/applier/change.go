@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,30 +25,40 @@ import (
 // sourceOwner is the field manager of every field that a GitSource applies.
 const sourceOwner = client.FieldOwner("bunsen-source")
 
+// ErrOvertaken means that the caller of Apply ended it, because the repository has a newer commit.
+var ErrOvertaken = errors.New("the repository has a newer commit")
+
 // dryRun sends every change to the API server as a dry run, and returns all rejections. The controller does not start
 // a revision that the server would reject in part.
-func dryRun(ctx context.Context, c client.Client, changes []change) error {
-	var errs []error
-	for _, ch := range changes {
-		err := ch.write(ctx, c, true)
-		if err == nil {
-			continue
+func dryRun(ctx context.Context, c client.Client, changes []change, to *progress) error {
+	rejected := make([]error, len(changes))
+	err := to.each(ctx, changes, func(ctx context.Context, i int) error {
+		err := changes[i].write(ctx, c, true)
+		if err != nil && isRejection(err) {
+			rejected[i], err = err, nil
 		}
-		if !isRejection(err) { // The server could not check this change, so it could not check the next changes either.
-			return err
-		}
-		errs = append(errs, err)
+		return err // The server could not check this change, so it could not check the next changes either.
+	})
+	if err != nil {
+		return err
 	}
-	if len(errs) > 0 {
-		return fault.NewStalled(v1alpha1.ReasonApplyFailed, errors.Join(errs...))
+	if err := errors.Join(rejected...); err != nil {
+		return fault.NewStalled(v1alpha1.ReasonApplyFailed, err)
 	}
 	return nil
 }
 
-// writeAll writes the changes in order, and stops at the first failure.
-func writeAll(ctx context.Context, c client.Client, changes []change) error {
-	for _, ch := range changes {
-		err := ch.write(ctx, c, false)
+// writeAll writes the changes, several at a time, and begins no further one after a failure. It writes all changes of
+// one kind before those of the next, in the order of rank.
+func writeAll(ctx context.Context, c client.Client, changes []change, to *progress) error {
+	for len(changes) > 0 {
+		n := slices.IndexFunc(changes, func(ch change) bool { return rank(ch) != rank(changes[0]) })
+		if n < 0 {
+			n = len(changes)
+		}
+		err := to.each(ctx, changes[:n], func(ctx context.Context, i int) error {
+			return changes[i].write(ctx, c, false)
+		})
 		switch {
 		case err == nil:
 		case isRejection(err):
@@ -55,6 +66,7 @@ func writeAll(ctx context.Context, c client.Client, changes []change) error {
 		default:
 			return err
 		}
+		changes = changes[n:]
 	}
 	return nil
 }

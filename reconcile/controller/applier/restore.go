@@ -95,7 +95,9 @@ func (a *Applier) restoreContent(ctx context.Context, src *v1alpha1.GitSource,
 		return err
 	}
 	a.reportRestored(ctx, src, p.changes)
-	return writeAll(ctx, a.Client, p.changes)
+	to := a.progress(src, src.Status.AppliedRevision, nil)
+	to.phase(v1alpha1.ApplyWriting, len(p.changes))
+	return writeAll(ctx, a.Client, p.changes, to)
 }
 
 // contentInForce returns the content to restore. If an earlier version of Bunsen applied the revision without storing

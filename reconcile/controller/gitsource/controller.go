@@ -2,6 +2,7 @@ package gitsource
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -53,6 +54,11 @@ type Controller struct {
 	// Slots limits how many sources are transpiled and applied at a time; nil: no limit. A source that waits for its
 	// remote uses no slot.
 	Slots Slots
+	// LookEvery is how often the controller looks for a newer commit while it applies one; 0 means each second.
+	LookEvery time.Duration
+	// Newer, if set, replaces the look for a newer commit. The channel is closed when there is one, and the controller
+	// calls the function at the end of the apply.
+	Newer func(src *v1alpha1.GitSource) (<-chan struct{}, func())
 	// FirstListing receives a value after the first listing of a repository. FirstListing may be nil.
 	FirstListing chan<- struct{}
 
@@ -159,8 +165,23 @@ func (r *Controller) follow(ctx context.Context, src *v1alpha1.GitSource, now ti
 	return out
 }
 
-// followRemote applies the newest commit of the repository, unless that commit is already applied.
+// followRemote applies the newest commit of the repository, unless that commit is already applied. If a newer commit
+// appears meanwhile, followRemote applies that one.
 func (r *Controller) followRemote(ctx context.Context, src *v1alpha1.GitSource, now time.Time,
+	out *status.SourceFacts,
+) {
+	for overtaken := 0; ; overtaken++ {
+		r.followNewest(ctx, src, now, overtaken < mostOvertaken, out)
+		if !errors.Is(out.Err, applier.ErrOvertaken) {
+			return
+		}
+		out.Err, out.Tried, out.Warnings, now = nil, nil, nil, r.Now()
+	}
+}
+
+// followNewest applies the newest commit of the repository, unless that commit is already applied. If mayOvertake is
+// true, the error is applier.ErrOvertaken once a newer commit is ready to be applied.
+func (r *Controller) followNewest(ctx context.Context, src *v1alpha1.GitSource, now time.Time, mayOvertake bool,
 	out *status.SourceFacts,
 ) {
 	repo, err := r.repository(ctx, src)
@@ -180,7 +201,7 @@ func (r *Controller) followRemote(ctx context.Context, src *v1alpha1.GitSource, 
 		return
 	}
 	picked.Applied = appliedBefore(src, picked)
-	r.applyCommit(ctx, src, candidate{repo, picked, now}, out)
+	r.applyCommit(ctx, src, candidate{repo, picked, now}, mayOvertake, out)
 }
 
 // candidate is a commit of a repository, and the time at which the repository listed it.
@@ -191,7 +212,9 @@ type candidate struct {
 }
 
 // applyCommit fetches one commit and applies it. applyCommit adds the outcome to the parameter out.
-func (r *Controller) applyCommit(ctx context.Context, src *v1alpha1.GitSource, at candidate, out *status.SourceFacts) {
+func (r *Controller) applyCommit(ctx context.Context, src *v1alpha1.GitSource, at candidate, mayOvertake bool,
+	out *status.SourceFacts,
+) {
 	tree, checked, err := r.fetch(ctx, src, at)
 	if err != nil {
 		out.Err = err
@@ -231,7 +254,13 @@ func (r *Controller) applyCommit(ctx context.Context, src *v1alpha1.GitSource, a
 		out.Err = fault.NewStalled(v1alpha1.ReasonPoolMissing, err)
 		return
 	}
-	applied, err := r.Applier.Apply(ctx, src, out.Observed, res)
+	var overtaken <-chan struct{}
+	done := func() {}
+	if mayOvertake {
+		overtaken, done = r.watchNewer(ctx, src, at)
+	}
+	applied, err := r.Applier.Apply(ctx, src, out.Observed, res, overtaken)
+	done()
 	if err != nil {
 		out.Err = err
 		return
