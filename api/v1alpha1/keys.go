@@ -205,22 +205,25 @@ const (
 
 // Reasons of a GitSource's conditions and of its events.
 const (
-	ReasonSucceeded        = "Succeeded"
-	ReasonProgressing      = "Progressing"
-	ReasonSuspended        = "Suspended"
-	ReasonUnreachable      = "RepositoryUnreachable"
-	ReasonAuthentication   = "AuthenticationFailed"
-	ReasonRefNotFound      = "RefNotFound"
-	ReasonPathNotFound     = "PathNotFound"
-	ReasonInvalidSpec      = "InvalidSpec"
-	ReasonInvalidTree      = "InvalidTree"
-	ReasonTranspileFailed  = "TranspileFailed"
-	ReasonConflict         = "OwnershipConflict"
-	ReasonPoolMissing      = "PoolMissing"
-	ReasonHistoryRewritten = "HistoryRewritten"
-	ReasonSignature        = "SignatureMissing"
-	ReasonVerified         = "SignatureValid"
-	ReasonApplyFailed      = "ApplyFailed"
+	ReasonSucceeded      = "Succeeded"
+	ReasonProgressing    = "Progressing"
+	ReasonSuspended      = "Suspended"
+	ReasonUnreachable    = "RepositoryUnreachable"
+	ReasonAuthentication = "AuthenticationFailed"
+	ReasonRefNotFound    = "RefNotFound"
+	ReasonPathNotFound   = "PathNotFound"
+	ReasonInvalidSpec    = "InvalidSpec"
+	ReasonInvalidTree    = "InvalidTree"
+	// ReasonRepositoryDamaged means that the repository lacks an object of a commit, or that the object has another
+	// content than its name says. A person has to repair the repository.
+	ReasonRepositoryDamaged = "RepositoryDamaged"
+	ReasonTranspileFailed   = "TranspileFailed"
+	ReasonConflict          = "OwnershipConflict"
+	ReasonPoolMissing       = "PoolMissing"
+	ReasonHistoryRewritten  = "HistoryRewritten"
+	ReasonSignature         = "SignatureMissing"
+	ReasonVerified          = "SignatureValid"
+	ReasonApplyFailed       = "ApplyFailed"
 	// ReasonNoMachineConfigs is the reason of a pool's condition RenderDegraded if no MachineConfig matches its
 	// selector any more.
 	ReasonNoMachineConfigs = "NoMachineConfigs"

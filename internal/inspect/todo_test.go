@@ -46,7 +46,7 @@ var commandForms = []string{
 	`kubectl -n bunsen-secrets create (secret generic|configmap) [a-z0-9.-]+ --from-file=[A-Za-z0-9._-]+=FILE`,
 	`kubectl -n bunsen-secrets edit (secret|configmap) [a-z0-9.-]+`,
 	`kubectl -n bunsen-secrets get secrets,configmaps`,
-	`kubectl -n bunsen-system edit secret bunsen-age`,
+	`kubectl -n bunsen-system create secret generic bunsen-age --from-file=FILE`,
 	`bunsen explain \S+ --pool [a-z0-9-]+`,
 	`bunsen validate`,
 	`kubectl get mcp -o custom-columns=\S+`,

@@ -176,7 +176,7 @@ var causes = []cause{
 		"the server, or a proxy before it, ended the connection in the middle of an answer; the controller tries again",
 	},
 	{
-		is(plumbing.ErrObjectNotFound), fault.NewRetry, v1alpha1.ReasonInvalidTree,
+		is(plumbing.ErrObjectNotFound), fault.NewRetry, v1alpha1.ReasonRepositoryDamaged,
 		"an object is missing: the repository is damaged, a partial clone, or was repacked just now",
 	},
 }

@@ -341,7 +341,7 @@ func TestWhatGitHereCannotReadIsSaid(t *testing.T) {
 	r.git(r.root, "clone", "-q", "--bare", "--filter=blob:none", "file://"+r.bare, partial)
 	_, err = remote(t, partial, nil).Tree(t.Context(), pick(t, remote(t, partial, nil), v1alpha1.GitRef{}), "",
 		source.Destination{Dir: t.TempDir()})
-	wantFault(t, err, fault.Retry, v1alpha1.ReasonInvalidTree, "partial clone")
+	wantFault(t, err, fault.Retry, v1alpha1.ReasonRepositoryDamaged, "partial clone")
 }
 
 // authority makes the certificate of an authority that has signed nothing.

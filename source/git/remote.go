@@ -203,7 +203,7 @@ func (r *Remote) Tree(ctx context.Context, p source.Picked, path string, into so
 	}
 	defer s.Close()
 	tree, err := s.Materialise(ctx, path, into)
-	if f := fault.Of(err, ""); err != nil && f.Kind == fault.Retry && f.Reason == v1alpha1.ReasonInvalidTree {
+	if f := fault.Of(err, ""); err != nil && f.Kind == fault.Retry && f.Reason == v1alpha1.ReasonRepositoryDamaged {
 		s.forget()
 	}
 	return tree, err

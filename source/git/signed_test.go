@@ -138,7 +138,7 @@ func TestAnObjectIsWhatItsHashNames(t *testing.T) {
 			}
 			_, err = remote(t, r.work, nil).Tree(t.Context(), source.Picked{Ref: "main", Hash: hash}, "",
 				source.Destination{Dir: t.TempDir()})
-			wantFault(t, err, fault.Retry, v1alpha1.ReasonInvalidTree, "is damaged: its content has another hash")
+			wantFault(t, err, fault.Retry, v1alpha1.ReasonRepositoryDamaged, "is damaged: its content has another hash")
 		})
 	}
 }

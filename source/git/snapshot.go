@@ -134,7 +134,7 @@ func ReadFault(ctx context.Context, doing string, err error) error {
 	case errors.Is(err, plumbing.ErrObjectNotFound) || errors.Is(err, os.ErrNotExist):
 		err = fmt.Errorf("%w: the repository is damaged, a partial clone, or was repacked just now", err)
 	}
-	return fault.NewRetry(v1alpha1.ReasonInvalidTree, fmt.Errorf("%s: %w", doing, err))
+	return fault.NewRetry(v1alpha1.ReasonRepositoryDamaged, fmt.Errorf("%s: %w", doing, err))
 }
 
 // find returns git's tree of the folder that the source's path names.

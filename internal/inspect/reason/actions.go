@@ -36,6 +36,9 @@ func verdictActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	if v.Decision.Record.ChangesSecrets() { // The commit is the same as before.
 		return append(undoSecrets(f, v), fleet.Alternative("the secrets are not the cause", retry))
 	}
+	if well := recovered(f, failed); well != "" && v.Decision.Record.Verdict == v1alpha1.RolloutHalted {
+		return []string{retry + "   # " + well}
+	}
 	var out, names []string
 	for _, n := range failed[:min(len(failed), mostAdvised)] {
 		do, isCommit := failedNodeActions(f, v, n)
@@ -47,6 +50,27 @@ func verdictActions(f *fleet.Fleet, v *fleet.Pool) []string {
 		return append(out, retry)
 	}
 	return append(append(undo(f, v, config), out...), fleet.Alternative(causeGone(names), retry))
+}
+
+// recovered returns a text that says that the nodes that failed the config run it by now; "" if one does not, or if
+// nothing is known of a node.
+func recovered(f *fleet.Fleet, failed []v1alpha1.FailedNode) string {
+	var names []string
+	for _, n := range failed {
+		row, v := f.Find(n.Node)
+		if v == nil || row.Step == fleet.StepFailed || fleet.IsSilent(f, n.Node) ||
+			row.Current != v.Facts.Care.NodeConfigs.Own(v.Decision.Record.Target(), n.Node) {
+			return ""
+		}
+		names = append(names, n.Node)
+	}
+	switch len(names) {
+	case 0:
+		return ""
+	case 1:
+		return names[0] + " has recovered, and runs the config"
+	}
+	return fleet.Names(names, mostAdvised) + " have recovered, and run the config"
 }
 
 // failedNodes are the nodes that failed the config of a halted or reverted rollout. The record of an older controller

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/policy/membership"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 )
@@ -198,6 +199,12 @@ func renderActions(f *fleet.Fleet, v *fleet.Pool) []string {
 		if owner := v.Object.Labels[v1alpha1.SourceLabel]; owner != "" {
 			return append(out, "remove pool "+name+" from cluster/ of the repository of GitSource "+owner+
 				", and push; its nodes go to another pool")
+		}
+		if name == membership.Master || name == membership.Worker { // The controller would create it again.
+			if len(out) == 0 {
+				out = []string{"push documents for pool " + name + "; its nodes keep their config until then"}
+			}
+			return out
 		}
 		return append(out, "kubectl delete mcp "+name+"   # its nodes go to another pool")
 	}

@@ -68,8 +68,9 @@ func problemAction(p v1alpha1.SecretProblem, pool string) string {
 		return fmt.Sprintf("%s edit %s %s   # add pool %s to the annotation %s", kubectl, kind, fleet.ShellWord(r.Name),
 			pool, v1alpha1.SecretPoolsAnnotation)
 	case p.Reason == v1alpha1.SecretNoKey:
-		return fmt.Sprintf("kubectl -n %s edit secret %s   # add the age key, or add a public key of the server with "+
-			"`bunsen secret rotate` and push", v1alpha1.ServerNamespace, v1alpha1.AgeKeysSecret)
+		return fmt.Sprintf("kubectl -n %s create secret generic %s --from-file=FILE   # FILE is the age key; if the "+
+			"Secret exists, add the key with kubectl edit, or encrypt for a key of the server with `bunsen secret "+
+			"rotate` and push", v1alpha1.ServerNamespace, v1alpha1.AgeKeysSecret)
 	case p.Reason == v1alpha1.SecretKeyService:
 		return fmt.Sprintf("kubectl -n %s logs -l app.kubernetes.io/name=machine-config-server --all-containers  "+
 			" # the "+

@@ -230,6 +230,12 @@ func correctSource(src *v1alpha1.GitSource, reason string) []string {
 	case v1alpha1.ReasonTranspileFailed, v1alpha1.ReasonInvalidTree, v1alpha1.ReasonPoolMissing,
 		v1alpha1.ReasonConflict:
 		return []string{describe, "push a commit that fixes it"}
+	case v1alpha1.ReasonRepositoryDamaged:
+		return []string{
+			"git fsck --full   # in the repository, on its server; restore it from a backup, or push what is missing " +
+				"from a clone that has it",
+			describe,
+		}
 	case v1alpha1.ReasonUnreachable:
 		return []string{describe, fleet.Alternative("spec.url or spec.secretRef is wrong", edit)}
 	case v1alpha1.ReasonAuthentication:

@@ -9,11 +9,14 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -26,8 +29,8 @@ import (
 )
 
 // Controller drains and uncordons nodes at the request of their daemons. Controller does not watch pods, so it reads
-// the pods of a node again at the interval drain.Every. Changes of a node that do not concern its drain cause no
-// request to the API server.
+// the pods of a node again at the interval drain.Every. It watches PodDisruptionBudgets, so that a drain continues as
+// soon as its budget allows it. Changes of a node that do not concern its drain cause no request to the API server.
 //
 // Reads: Node request annotation, Pod, PodDisruptionBudget, DaemonSet, MachineConfigPool, RolloutPolicy,
 // GitSource.status, MachineConfig
@@ -53,9 +56,12 @@ type Controller struct {
 // maxConcurrentDrains is how many nodes the controller handles at a time.
 const maxConcurrentDrains = 20
 
-// SetupWithManager reconciles a node after each of its changes.
+// SetupWithManager reconciles a node after each of its changes, and after a change of a PodDisruptionBudget that its
+// drain waits for.
 func (r *Controller) SetupWithManager(mgr ctrl.Manager, drain reconcile.Reconciler) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("drain").For(&corev1.Node{}).
+		Watches(&policyv1.PodDisruptionBudget{}, handler.EnqueueRequestsFromMapFunc(r.WaitingFor),
+			builder.WithPredicates(mayAllowMore)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentDrains}).Complete(drain)
 }
 
@@ -70,6 +76,8 @@ type nodeMemory struct {
 
 	mu      sync.Mutex
 	answers map[types.UID]drain.Answer
+	// loosened is true if a budget that refused an eviction changed since the last round.
+	loosened bool
 }
 
 // memoryOf returns the state of a node's drain. The state needs no lock, because reconciliations of one node do not run
@@ -150,6 +158,9 @@ func (r *Controller) drain(ctx context.Context, n *corev1.Node, node drain.Node)
 	now := r.Now()
 	change := drain.Cordon(node.Cordoned, node.Request.Config)
 	memory := r.memoryOf(n.Name)
+	if memory.takeLoosened() {
+		memory.nextDue = now
+	}
 	pause := memory.nextDue.Sub(now)
 	if early := pause > 0 && pause <= drain.LongestPause; early && !change.Needed && !node.Started.IsZero() &&
 		memory.request == node.Request {

@@ -314,6 +314,27 @@ func TestDraining(t *testing.T) {
 			w.drain(r)
 			controllertest.Equal(t, "evicted once there is room", fmt.Sprint(s.evicted), "[web]")
 		},
+		"a budget that allows more is asked at once, also after a long wait": func(t *testing.T, w *drainWorld,
+			r *draining.Controller, s *podServer,
+		) {
+			s.refusing["web"] = true
+			w.drain(r)
+			w.Now = w.Now.Add(time.Hour)
+			controllertest.Equal(t, "when to look again", w.drain(r).RequeueAfter, time.Minute)
+			w.Now = w.Now.Add(2 * time.Second)
+			other := s.budgets[0].DeepCopy()
+			other.Name = "db"
+			controllertest.Equal(t, "nodes that wait for another budget", len(r.WaitingFor(t.Context(), other)), 0)
+			refused := len(s.refused)
+			w.drain(r)
+			controllertest.Equal(t, "refusals before the budget changed", len(s.refused), refused)
+			s.refusing["web"] = false
+			controllertest.Equal(t, "nodes that wait for it", fmt.Sprint(r.WaitingFor(t.Context(), &s.budgets[0])),
+				"[/n0]")
+			w.drain(r)
+			controllertest.Equal(t, "evicted", fmt.Sprint(s.evicted), "[web]")
+			controllertest.Equal(t, "nodes that wait after that", len(r.WaitingFor(t.Context(), &s.budgets[0])), 0)
+		},
 		"an eviction whose answer is lost is looked up": func(t *testing.T, w *drainWorld, r *draining.Controller,
 			s *podServer,
 		) {

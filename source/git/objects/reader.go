@@ -70,7 +70,7 @@ func ReadObject(store Reader, t plumbing.ObjectType, hash plumbing.Hash, limit i
 		return nil, fmt.Errorf("object %s is larger than %d bytes", hash, limit)
 	}
 	if plumbing.ComputeHash(t, data) != hash {
-		return nil, fault.NewRetry(v1alpha1.ReasonInvalidTree,
+		return nil, fault.NewRetry(v1alpha1.ReasonRepositoryDamaged,
 			fmt.Errorf("object %s is damaged: its content has another hash", hash))
 	}
 	return data, nil
