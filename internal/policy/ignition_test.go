@@ -106,3 +106,19 @@ func TestWhatAConfigTellsIgnitionIsForNewNodes(t *testing.T) {
 		})
 	}
 }
+
+// TestNodesDownloadWithWhatAConfigTellsIgnition: certificate authorities and proxies are for the first boot, and the
+// daemon of a running node uses them too, so that no node has to be replaced for them.
+func TestNodesDownloadWithWhatAConfigTellsIgnition(t *testing.T) {
+	for part, daemon := range map[string]bool{
+		`"security":{"tls":{"certificateAuthorities":[{"source":"data:,x"}]}}`: true,
+		`"proxy":{"httpsProxy":"http://a"}`:                                    true,
+		`"timeouts":{"httpTotal":9}`:                                           false,
+	} {
+		only := policy.NewNodesOnly(head(t, ""), head(t, part))
+		if len(only) != 1 || strings.Contains(only[0].Why, "downloads") != daemon ||
+			strings.Contains(only[0].Why, "replace") == daemon {
+			t.Errorf("%s: %v", part, only)
+		}
+	}
+}

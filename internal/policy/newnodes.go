@@ -16,7 +16,8 @@ const NewNodesOnlyPrefix = "existing nodes will not get this: "
 const (
 	reasonAdded = NewNodesOnlyPrefix + "it is set up on first boot only; replace the nodes with new ones where you " +
 		"need it"
-	reasonRemoved = NewNodesOnlyPrefix + "what their first boot set up stays; replace the nodes with new ones to " +
+	reasonDownloads = NewNodesOnlyPrefix + "their first boot is over; for their own downloads they use it from now on"
+	reasonRemoved   = NewNodesOnlyPrefix + "what their first boot set up stays; replace the nodes with new ones to " +
 		"remove it"
 )
 
@@ -45,7 +46,13 @@ func NewNodesOnly(from, to machineconfig.Config) (all []Refusal) {
 		all = append(all, Refusal{Field: "kernelArguments (of Ignition)", Why: reasonAdded +
 			", or use the MachineConfig's own kernelArguments"})
 	}
-	return firstBoot(all, "ignition ", compareIgnition(a.Ignition, b.Ignition))
+	all = firstBoot(all, "ignition ", compareIgnition(a.Ignition, b.Ignition))
+	for i, r := range all {
+		if r.Field == "ignition security.tls" || r.Field == "ignition proxy" {
+			all[i].Why = reasonDownloads
+		}
+	}
+	return all
 }
 
 func firstBoot(all []Refusal, section string, changes Changes) []Refusal {
