@@ -5,8 +5,10 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"time"
 
+	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/mcd/agent/contentsync"
 	"github.com/bunsen-os/bunsen/mcd/agent/driftscan"
 	"github.com/bunsen-os/bunsen/mcd/agent/healthcheck"
@@ -176,7 +178,7 @@ func (a *Agent) Run(ctx context.Context, changed <-chan struct{}) error {
 			if a.failed == "" || a.failed != desired { // A further try of a failed config waits for its drain here.
 				pause = 0
 			}
-			waiting.Wait(ctx, true, resyncInterval)
+			waiting.Wait(ctx, true, a.untilResync())
 			continue
 		}
 		pause = min(max(2*pause, signals.MinBackoff), signals.MaxBackoff)
@@ -201,6 +203,16 @@ func (a *Agent) Run(ctx context.Context, changed <-chan struct{}) error {
 			pause = 0
 		}
 	}
+}
+
+// untilResync returns how long the agent waits for a change. Nothing tells it when something that refuses a config is
+// gone from the machine, such as a mask.
+func (a *Agent) untilResync() time.Duration {
+	onNode := func(r policy.Refusal) bool { return r.Check != "" }
+	if a.Phase() == report.Refused && slices.ContainsFunc(a.status.Refusals, onNode) {
+		return jitter(signals.MaxBackoff)
+	}
+	return resyncInterval
 }
 
 // jitter adds a random part to a pause, so that nodes do not all send requests at once after an outage.

@@ -25,7 +25,7 @@
 //	RolledBack  nothing: the agent retries with growing pauses, and at once when another config is desired
 //	Rejected    another desired config, the force file, or a retry request on the Node: the machine failed the health check with
 //	            this config (package healthcheck), or went down each time
-//	Refused     another desired config
+//	Refused     another desired config, or the end of what the machine has in the way: the agent looks each minute
 //
 // A server withholds the secrets of the first config from a machine without a provisioning token. The initial
 // annotations of the machine then name that config (v1alpha1.WithheldAnnotation). The agent adds the secrets after the

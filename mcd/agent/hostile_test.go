@@ -302,6 +302,28 @@ func TestADrainThatIsStuckIsAnEventOnce(t *testing.T) {
 	})
 }
 
+func TestAConfigThatTheMachineRefusesIsTriedAgainWithinMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const mask = "/etc/systemd/system/x.service"
+		r := newRig(t)
+		r.m.Put("/usr/lib/systemd/system/x.service", "[Install]\nWantedBy=a.target\n")
+		r.c.add(t, "rendered-x", `"systemd":{"units":[{"name":"x.service","enabled":true}]}`)
+		r.c.desire("rendered-a")
+		r.must(r.settle())
+		r.must(r.m.Host().Files.Link(mask, host.Entry{Target: "/dev/null"}))
+		r.c.desire("rendered-x")
+		time.AfterFunc(2*time.Minute, func() {
+			r.c.says(t, "Unreconcilable", "rendered-a", "systemctl unmask x.service")
+			r.must(r.m.Host().Files.Remove(mask))
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+		defer cancel()
+		if err := r.a.Run(ctx, r.c.changed); !errors.Is(err, agent.ErrRebooting) {
+			t.Errorf("it ends with %v, and not with the reboot of the update", err)
+		}
+	})
+}
+
 func TestThousandsOfDriftsAreAFewWords(t *testing.T) {
 	r := &watched{rig: newRig(t)}
 	var files []string

@@ -165,6 +165,9 @@ func (c config) next(r *rand.Rand, id int) config {
 		switch what := r.IntN(10); {
 		case what < 6 || c.pool:
 			s := from[r.IntN(len(from))]
+			if !c.pool && r.IntN(8) == 0 { // Or nobody could fill the disk on which it is.
+				s = spaces[slices.IndexFunc(spaces, func(s space) bool { return s.path == cluster.SmallDisk+"/a" })]
+			}
 			if s.cost <= highest {
 				n.changePath(r, s)
 			}
