@@ -50,6 +50,7 @@ var commandForms = []string{
 	`bunsen explain \S+ --pool [a-z0-9-]+`,
 	`bunsen validate`,
 	`kubectl get mcp -o custom-columns=\S+`,
+	`kubectl delete machineconfigs -l 'bunsen\.dev/source=[a-z0-9-]+'`,
 	`kubectl get machineconfigs -l '[a-z0-9./-]+=[a-z0-9-]+(,!bunsen\.dev/source)?'`,
 	`kubectl label machineconfigs -l '[a-z0-9./-]+=[a-z0-9-]+,bunsen\.dev/source' bunsen\.dev/source-`,
 	`kubectl get pods -A -o wide --field-selector spec\.nodeName=[a-z0-9-]+`,

@@ -200,7 +200,7 @@ var Rooms = []Room{
 	{"internal/inspect/drift", Pure, list("api/...", "reconcile/rollout", "reconcile/rollout/nodestate", "internal/inspect/fleet", "internal/terminal"), kubeTypes, "where nodes differ follows from their reports"},
 	{"internal/inspect/reason", Pure, list("api/...", "internal/policy/membership", "source", "reconcile/drain", "reconcile/rollout/...", "internal/inspect/components", "internal/inspect/drift", "internal/inspect/fleet"), kubeTypes, "why something waits, and what helps, follows from the fleet"},
 	{"internal/inspect/history", Pure, list("api/...", "internal/inspect/fleet", "internal/terminal"), kubeTypes, "how a rollout ended follows from what was recorded of it"},
-	{"internal/inspect/timeline", Pure, list("internal/inspect/fleet"), kubeTypes, "when a node took a step follows from its reports"},
+	{"internal/inspect/timeline", Pure, list("api/...", "internal/inspect/fleet"), kubeTypes, "when a node took a step follows from its reports"},
 	{"internal/inspect/trace", Pure, list("api/...", "source", "internal/inspect/fleet", "internal/terminal"), kubeTypes, "where a config comes from follows from its annotations"},
 	{"internal/console/region", Pure, nil, nil, "which parts of a page changed follows from two states of it"},
 	{"internal/console/session", Shell, nil, nil, "reads cookies and headers of requests; the caller passes the time and random bytes"},

@@ -85,14 +85,18 @@ func (p TimelinePage) summary() string {
 			failed++
 		}
 	}
+	moving, rest := "under way", "not begun"
+	if t.Reverted { // Nothing is under way any more.
+		moving, rest = "went back", "did not get it"
+	}
 	parts := []string{fmt.Sprintf("%s done", fleet.Count(done, "node"))}
 	for _, x := range []struct {
 		n    int
 		text string
 	}{
-		{len(t.Nodes) - done - failed, "under way"},
+		{len(t.Nodes) - done - failed, moving},
 		{failed, "failed"},
-		{t.Waiting, "not begun"},
+		{t.Waiting, rest},
 		{t.Before, "done at an unknown time"},
 	} {
 		if x.n > 0 {

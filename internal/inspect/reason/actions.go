@@ -3,6 +3,7 @@ package reason
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -414,7 +415,7 @@ func conflictActions(f *fleet.Fleet, node string) []string {
 	if n == nil {
 		return nil
 	}
-	var out []string
+	byPool := map[string]string{}
 	for i := range f.Pools {
 		p := &f.Pools[i]
 		s, err := metav1.LabelSelectorAsSelector(p.Spec.NodeSelector)
@@ -427,10 +428,16 @@ func conflictActions(f *fleet.Fleet, node string) []string {
 		}
 		slices.Sort(keys)
 		if len(keys) > 0 {
-			out = append(out, fmt.Sprintf("kubectl label node %s %s   # takes it out of pool %s", node, keys[0],
-				p.Name))
+			byPool[p.Name] = fmt.Sprintf("kubectl label node %s %s   # takes it out of pool %s", node, keys[0], p.Name)
 		}
 	}
-	slices.Sort(out)
+	var out []string
+	for _, pool := range slices.Sorted(maps.Keys(byPool)) {
+		do := byPool[pool]
+		if len(out) > 0 { // After all of them, the node would be in no pool.
+			do = fleet.Alternative("it is to leave pool "+pool+" instead", do)
+		}
+		out = append(out, do)
+	}
 	return append(out, "kubectl get node "+node+" --show-labels")
 }

@@ -2,6 +2,7 @@ package reason
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,7 +23,7 @@ func unhealthyCommands(u fleet.UnhealthyNode, f *fleet.Fleet) []string {
 
 // addLivenessAnswers adds two answers for a pool: that no GitSource exists, and that nodes do not report.
 func addLivenessAnswers(f *fleet.Fleet, v *fleet.Pool, out []Answer) []Answer {
-	out = append(out, noSourceAnswers(f)...)
+	out = append(append(out, noSourceAnswers(f)...), goneSourcesAnswers(f, v)...)
 	if a, unwell := unhealthyAnswer(f, v); unwell {
 		if len(v.Waits) == 0 { // This answer has everything that the rollout's answer has, and also the other nodes.
 			out = slices.DeleteFunc(out, func(o Answer) bool { return o.Cause == rollout.CauseNotReady })
@@ -39,6 +40,32 @@ func noSourceAnswers(f *fleet.Fleet) []Answer {
 		return nil
 	}
 	return []Answer{{Outcome: Fine, Cause: fleet.CauseSource, Reason: text, Do: []string{createSource(f)}}}
+}
+
+// goneSourcesAnswers returns an answer for each deleted GitSource whose MachineConfigs are still in the pool's config,
+// while another GitSource exists.
+func goneSourcesAnswers(f *fleet.Fleet, v *fleet.Pool) (out []Answer) {
+	target, err := v1alpha1.ParsePoolTarget(v.Object.Annotations[v1alpha1.TargetAnnotation])
+	if err != nil || len(f.Sources) == 0 {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(target.Gone)) {
+		if slices.ContainsFunc(f.Sources, func(s v1alpha1.GitSource) bool { return s.Name == name }) {
+			continue
+		}
+		label := fleet.ShellWord(v1alpha1.SourceLabel + "=" + name)
+		out = append(out, Answer{
+			Outcome: Fine, Cause: fleet.CauseSource,
+			Reason: "GitSource " + name + " was deleted, and its MachineConfigs stay in force: pushes to its " +
+				"repository have no effect",
+			Do: []string{
+				"kubectl get machineconfigs -l " + label + "   # create GitSource " + name + " again to follow its " +
+					"repository",
+				fleet.Alternative("the pool is to do without them", "kubectl delete machineconfigs -l "+label),
+			},
+		})
+	}
+	return out
 }
 
 // Controllers returns answers if no controller runs, or if the controller no longer reads the repository of one of the

@@ -9,13 +9,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
 // Timeline says when each node of a pool took the steps of the pool's last rollout.
 type Timeline struct {
-	// Config is the config of the rollout; empty if the pool had none.
-	Config string
+	// Config is the config of the rollout; empty if the pool had none. Reverted is true if the rollout was reverted, so
+	// that its nodes returned to the config before.
+	Config   string
+	Reverted bool
 	// Began and Ended are the times of the rollout. Ended is nil while it continues.
 	Began time.Time
 	Ended *time.Time
@@ -68,12 +71,18 @@ const (
 // default.
 func New(v *fleet.Pool, machines []mcfgv1.MachineConfigNode, events []corev1.Event) Timeline {
 	record := v.Facts.Care.Record
-	t := Timeline{Config: record.Target(), Began: record.Began.Time}
+	t := Timeline{
+		Config: record.Target(), Began: record.Began.Time,
+		Reverted: record.Verdict == v1alpha1.RolloutReverted,
+	}
 	if record.Config == "" || record.Target() != v.Facts.Target {
 		return Timeline{}
 	}
-	if record.Ended != nil {
+	switch {
+	case record.Ended != nil:
 		t.Ended = fleet.TimeOrNil(record.Ended.UTC())
+	case t.Reverted && record.At != nil:
+		t.Ended = fleet.TimeOrNil(record.At.UTC())
 	}
 	nodes := map[string]*Node{}
 	for i := range v.Rows {

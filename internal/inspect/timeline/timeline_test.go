@@ -104,6 +104,15 @@ func lines(t timeline.Timeline) string {
 	return b.String()
 }
 
+// TestTheTimelineOfARevertedRolloutEnds: nothing is under way any more once the pool was reverted.
+func TestTheTimelineOfARevertedRolloutEnds(t *testing.T) {
+	got := timeline.New(rolling(`{"config":"new","began":"2026-01-02T12:00:00Z","verdict":"Reverted","back":"old",`+
+		`"at":"2026-01-02T12:09:00Z"}`, "n1 old old"), nil, nil)
+	if !got.Reverted || got.Ended == nil || !got.Ended.Equal(after(9)) {
+		t.Errorf("%+v", got)
+	}
+}
+
 const record = `{"config":"new","began":"2026-01-02T12:00:00Z"}`
 
 // TestTimeline: reports and events together give the times of each node.
