@@ -9,10 +9,12 @@ import (
 )
 
 // The annotation of a pool has the newest MaxRolloutHistory ended rollouts. It also has the newest MaxFailedHistory of
-// the older rollouts that were halted or reverted, because people look for these after weeks.
+// the older rollouts that were halted or reverted, because people look for these after weeks. It has fewer if they are
+// larger than MaxRolloutHistoryBytes, because all annotations of an object share 256 KiB.
 const (
-	MaxRolloutHistory = 20
-	MaxFailedHistory  = 20
+	MaxRolloutHistory      = 20
+	MaxFailedHistory       = 20
+	MaxRolloutHistoryBytes = 96 << 10
 )
 
 // RolloutOutcome is the result of the rollout of one config in one pool. RolloutHistoryAnnotation on the pool has a
@@ -121,9 +123,14 @@ func AddRolloutOutcomes(text string, newest []RolloutOutcome) string {
 			out = append(out, o)
 		}
 	}
-	raw, err := json.Marshal(out)
-	if err != nil {
-		return "" // it consists of texts, numbers and times, which always marshal
+	for {
+		raw, err := json.Marshal(out)
+		if err != nil {
+			return "" // it consists of texts, numbers and times, which always marshal
+		}
+		if len(raw) <= MaxRolloutHistoryBytes || len(out) == 1 {
+			return string(raw)
+		}
+		out = out[:len(out)-1]
 	}
-	return string(raw)
 }
