@@ -344,3 +344,20 @@ func (x statusWriter) Update(_ context.Context, o client.Object, _ ...client.Sub
 		return x.s.w.record(x.s, src)
 	})
 }
+
+// Patch merges a patch into the status of an object.
+func (x statusWriter) Patch(_ context.Context, o client.Object, patch client.Patch,
+	_ ...client.SubResourcePatchOption,
+) error {
+	return x.s.write("patch the status of", kindOf(o), o.GetName(), func() error {
+		data, err := patch.Data(o)
+		if err != nil {
+			return err
+		}
+		var changes map[string]any
+		if err := json.Unmarshal(data, &changes); err != nil {
+			return err
+		}
+		return x.s.w.api.merge(o, changes)
+	})
+}
