@@ -36,6 +36,31 @@ func open(t *testing.T) host.Host {
 
 func TestTheSimulatedHostConforms(t *testing.T) { hosttest.Conformance(t, open) }
 
+func TestALockOfLogindBlocksASimulatedReboot(t *testing.T) {
+	h := open(t)
+	for text, blocks := range map[string]bool{
+		"WHAT=sleep:shutdown\nWHO=backup\nWHY=nightly copy\nMODE=block\n": true,
+		"WHAT=sleep\nWHO=backup\nWHY=nightly copy\nMODE=block\n":          false,
+		"WHAT=shutdown\nWHO=backup\nWHY=nightly copy\nMODE=delay\n":       false,
+	} {
+		for _, dir := range []string{"/run/systemd", "/run/systemd/inhibit"} {
+			if err := h.Files.Mkdir(dir, host.Entry{Mode: 0o755}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := h.Files.Write("/run/systemd/inhibit/1", host.Entry{Mode: 0o644}, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		before, _ := h.Power.BootID()
+		err := h.Power.Reboot(t.Context(), "test")
+		after, _ := h.Power.BootID()
+		if (err != nil) != blocks || (before == after) != blocks ||
+			blocks && !strings.Contains(err.Error(), `it is blocked by backup ("nightly copy")`) {
+			t.Errorf("%q: %v, %s, %s", text, err, before, after)
+		}
+	}
+}
+
 func TestWhatIsInTheWayOfEnablement(t *testing.T) {
 	const dir = "/etc/systemd/system/"
 	h := open(t)

@@ -188,7 +188,8 @@ func (o SimulatedOS) Stage(_ context.Context, step host.Step) error {
 	return o.save(s)
 }
 
-// SimulatedPower simulates reboots: it counts them, activates the staged OS, and calls say.
+// SimulatedPower simulates reboots: it counts them, activates the staged OS, and calls say. A file in the directory of
+// logind's locks refuses them.
 type SimulatedPower struct {
 	root *files.Root
 	// say is called for each reboot.
@@ -204,8 +205,38 @@ func (p SimulatedPower) BootID() (string, error) {
 // GoingDown implements host.Power. A simulated reboot takes no time.
 func (SimulatedPower) GoingDown(context.Context) (bool, error) { return false, nil }
 
-// Reboot implements host.Power.
+// inhibitors is the directory in which logind stores the locks that inhibit a shutdown.
+const inhibitors = "/run/systemd/inhibit"
+
+// blocked returns an error about a lock that blocks a reboot; nil if there is none.
+func (p SimulatedPower) blocked() error {
+	names, err := p.root.List(inhibitors)
+	if err != nil {
+		return fmt.Errorf("asking who blocks it: %w", err)
+	}
+	for _, name := range names {
+		text, err := p.root.Read(path.Join(inhibitors, name))
+		if err != nil {
+			return fmt.Errorf("asking who blocks it: %w", err)
+		}
+		is := map[string]string{}
+		for line := range strings.Lines(string(text)) {
+			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+			is[key] = value
+		}
+		if is["MODE"] == "block" && slices.Contains(strings.Split(is["WHAT"], ":"), "shutdown") {
+			return fmt.Errorf("it is blocked by %s (%q); it is asked for again later, and goes ahead when that is gone: "+
+				"see systemd-inhibit --list", is["WHO"], is["WHY"])
+		}
+	}
+	return nil
+}
+
+// Reboot implements host.Power. Like logind, it refuses a reboot that a lock blocks.
 func (p SimulatedPower) Reboot(_ context.Context, why string) error {
+	if err := p.blocked(); err != nil {
+		return err
+	}
 	o := SimulatedOS{p.root}
 	s, err := o.load()
 	if err != nil {
