@@ -225,8 +225,8 @@ func (p SimulatedPower) blocked() error {
 			is[key] = value
 		}
 		if is["MODE"] == "block" && slices.Contains(strings.Split(is["WHAT"], ":"), "shutdown") {
-			return fmt.Errorf("it is blocked by %s (%q); it is asked for again later, and goes ahead when that is gone: "+
-				"see systemd-inhibit --list", is["WHO"], is["WHY"])
+			return fmt.Errorf("it is blocked by %s (%q); it is asked for again later, and goes ahead when that is "+
+				"gone: see systemd-inhibit --list", is["WHO"], is["WHY"])
 		}
 	}
 	return nil

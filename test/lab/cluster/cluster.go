@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -55,8 +57,20 @@ func newCluster(t testing.TB) *Cluster {
 		t: t, bin: bin, base: lab.Base(t, lab.ContainerPackages...), Network: lab.NewNetwork(t),
 		images: newRegistry(),
 	}
+	allowWatches(c)
 	startRegistry(c)
 	return c
+}
+
+// allowWatches raises the number of inotify instances of root if it is that of a desktop: kubelets on one kernel share
+// it, and one without an instance ends again and again.
+func allowWatches(c *Cluster) {
+	const limit, enough = "/proc/sys/fs/inotify/max_user_instances", 1024
+	text, err := os.ReadFile(limit)
+	c.must(err)
+	if is, err := strconv.Atoi(strings.TrimSpace(string(text))); err != nil || is < enough {
+		c.must(errors.Join(err, os.WriteFile(limit, []byte(strconv.Itoa(enough)), 0o644)))
+	}
 }
 
 // Start starts a control plane, and one node for each name. It returns when all nodes are Ready.
