@@ -292,7 +292,7 @@ func TestCordons(t *testing.T) {
 // TestACordonMadeAnewUndoesADrain: who owns the field tells that Bunsen's cordon was away in between.
 func TestACordonMadeAnewUndoesADrain(t *testing.T) {
 	owner := func(manager, fields string) metav1.ManagedFieldsEntry {
-		return metav1.ManagedFieldsEntry{Manager: manager, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+		return metav1.ManagedFieldsEntry{Manager: manager, FieldsV1: metav1.NewFieldsV1(fields)}
 	}
 	const cordon, label = `{"f:spec":{"f:unschedulable":{}}}`, `{"f:metadata":{"f:labels":{"f:a":{}}}}`
 	for says, c := range map[string]struct {

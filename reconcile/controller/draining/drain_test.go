@@ -246,7 +246,7 @@ func (c kubectlCordoned) Get(ctx context.Context, key client.ObjectKey, o client
 	}
 	if n, is := o.(*corev1.Node); is {
 		n.ManagedFields = []metav1.ManagedFieldsEntry{{
-			Manager: "kubectl", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:unschedulable":{}}}`)},
+			Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:unschedulable":{}}}`),
 		}}
 	}
 	return nil
