@@ -8,6 +8,7 @@ import (
 	"io"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,8 +28,8 @@ import (
 )
 
 const (
-	// bigLimit is how long a commit of 2,000 documents may take until it is on the cluster. Other sizes may take as long
-	// for each document.
+	// bigLimit is how long a commit of 2,000 documents may take until it is on the cluster. Other sizes may take as
+	// long for each document.
 	bigLimit = 15 * time.Second
 	bigSize  = 2000
 	// perCore is how many requests the floor sends at a time for each core, as the controller does.
@@ -224,12 +225,26 @@ func (c *clusterRun) whole(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	took := time.Since(begun)
-	_, err = c.Rendered(ctx, hash)
-	return took, err
+	return took, c.settled(ctx, hash)
 }
 
-// overtake measures a revert that is pushed in the middle of a commit that changes all documents. It fails if a pool got
-// a config that is of neither commit.
+// settled waits until both pools have their configs of a commit.
+func (c *clusterRun) settled(ctx context.Context, hash string) error {
+	for _, pool := range c.repository().Pools {
+		p := &mcfgv1.MachineConfigPool{}
+		if err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, stuck, true,
+			func(ctx context.Context) (bool, error) {
+				err := c.Admin.Get(ctx, client.ObjectKey{Name: pool}, p)
+				return strings.HasSuffix(p.Annotations[v1alpha1.RevisionAnnotation], hash), err
+			}); err != nil {
+			return fmt.Errorf("rendering pool %s: %w: %v", pool, err, p.Status.Conditions)
+		}
+	}
+	return nil
+}
+
+// overtake measures a revert that is pushed in the middle of a commit that changes all documents. It fails if a pool
+// got a config that is of neither commit.
 func (c *clusterRun) overtake(ctx context.Context) (time.Duration, error) {
 	before, err := c.rendered(ctx)
 	if err != nil {
@@ -253,7 +268,7 @@ func (c *clusterRun) overtake(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	took := time.Since(begun)
-	if _, err := c.Rendered(ctx, revert); err != nil {
+	if err := c.settled(ctx, revert); err != nil {
 		return 0, err
 	}
 	after, err := c.rendered(ctx)
@@ -270,9 +285,10 @@ func (c *clusterRun) overtake(ctx context.Context) (time.Duration, error) {
 	}); err != nil {
 		return 0, err
 	}
-	if overtaken && len(after) != len(before) {
-		return 0, fmt.Errorf("a mixture of two commits was rendered: %d configs before, %d after the revert",
-			len(before), len(after))
+	for _, config := range after {
+		if overtaken && !slices.Contains(before, config) {
+			return 0, fmt.Errorf("a mixture of two commits was rendered: %s, which was not there before", config)
+		}
 	}
 	if !overtaken && c.objects >= bigSize {
 		return 0, errors.New("the revert did not overtake the commit before")

@@ -2,6 +2,7 @@ package revision
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -98,10 +99,10 @@ func (c Content) Inventory() ([]v1alpha1.InventoryEntry, error) {
 	return out, nil
 }
 
-// SortInventory orders entries by kind, then name.
+// SortInventory orders entries by kind, then name. Each reconciliation sorts all entries, so the order makes no texts.
 func SortInventory(entries []v1alpha1.InventoryEntry) {
 	slices.SortFunc(entries, func(a, b v1alpha1.InventoryEntry) int {
-		return strings.Compare(Key(a.Kind, a.Name), Key(b.Kind, b.Name))
+		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
 	})
 }
 

@@ -119,7 +119,8 @@ func (a *Applier) Apply(ctx context.Context, src *v1alpha1.GitSource, revisionNa
 // planChanges compares a commit with the cluster. planChanges reads changed objects from the cache: if the cache is
 // stale, the next reconciliation corrects the difference. planChanges asks the API server which objects existed before,
 // because a restore deletes objects that did not exist before. planChanges also asks the API server for objects that
-// only the cache lacks, because nothing else would delete them. After an interrupted apply, it asks only the API server.
+// only the cache lacks, because nothing else would delete them. After an interrupted apply, it asks the API server
+// alone.
 func (a *Applier) planChanges(ctx context.Context, src *v1alpha1.GitSource, content revision.Content,
 	at map[string]string,
 ) (changeSet, clusterstate.Objects, error) {

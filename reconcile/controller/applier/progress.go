@@ -18,8 +18,10 @@ const (
 	// writesPerCore is how many requests of one apply may wait for the API server, for each core that the controller
 	// may use. More do not make it faster where both share the cores, and would delay other clients.
 	writesPerCore = 3
-	// reportEvery is how often a long apply reports its progress.
+	// reportEvery is how often a long apply reports its progress. The status of a source with thousands of objects is
+	// large, so that one report may take the API server half a second: pauses are at least reportShare times as long.
 	reportEvery = 2 * time.Second
+	reportShare = 20
 )
 
 // parallelWrites is the default of Applier.Parallel.
@@ -36,22 +38,24 @@ type progress struct {
 	overtaken <-chan struct{}
 
 	mu sync.Mutex
-	// counts are the numbers of this phase. Reported is the time of the last report, or the begin.
+	// counts are the numbers of this phase.
 	counts v1alpha1.ApplyProgress
-	// silent is true after a report failed.
+	// next is when the next report is due. silent is true while one is written, and after one failed.
+	next   time.Time
 	silent bool
 }
 
 // progress returns the progress of an apply that begins now.
 func (a *Applier) progress(src *v1alpha1.GitSource, revisionName string, overtaken <-chan struct{}) *progress {
-	now := metav1.NewTime(a.Now())
+	now := a.Now()
 	parallel := a.Parallel
 	if parallel == 0 {
 		parallel = parallelWrites()
 	}
 	return &progress{
 		client: a.Client, now: a.Now, src: src, parallel: parallel, overtaken: overtaken,
-		counts: v1alpha1.ApplyProgress{Revision: revisionName, Began: now, Reported: now},
+		counts: v1alpha1.ApplyProgress{Revision: revisionName, Began: metav1.NewTime(now)},
+		next:   now.Add(reportEvery),
 	}
 }
 
@@ -62,8 +66,8 @@ func (p *progress) phase(phase v1alpha1.ApplyPhase, objects int) {
 
 // each calls a function for each change, with its index, for several changes at a time. After an error, and after the
 // apply was overtaken, each calls it for no further change. It returns the error of the first of the changes that
-// failed, once all calls have ended: no request is under way then, so nothing is written after a caller has compared the
-// cluster with a revision.
+// failed, once all calls have ended: no request is under way then, so nothing is written after a caller has compared
+// the cluster with a revision.
 func (p *progress) each(ctx context.Context, changes []change, do func(ctx context.Context, i int) error) error {
 	errs := make([]error, len(changes))
 	var next int
@@ -115,25 +119,32 @@ func (p *progress) isOvertaken() bool {
 	}
 }
 
-// done counts an object, and reports the number if the last report is old.
+// done counts an object, and reports the number if that is due. The other calls go on meanwhile.
 func (p *progress) done(ctx context.Context) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.counts.Done++
 	now := p.now()
-	if p.silent || now.Sub(p.counts.Reported.Time) < reportEvery {
+	if p.silent || now.Before(p.next) {
+		p.mu.Unlock()
 		return
 	}
+	p.silent = true
 	p.counts.Reported = metav1.NewTime(now)
-	p.silent = p.report(ctx) != nil
+	counts := p.counts
+	p.mu.Unlock()
+	err := p.report(ctx, counts)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	after := p.now()
+	p.silent, p.next = err != nil, after.Add(max(reportEvery, reportShare*after.Sub(now)))
 }
 
 // report writes the numbers to the status of the GitSource. It fails if anybody else changed the GitSource since it was
 // read, because the apply would overwrite that change at its end.
-func (p *progress) report(ctx context.Context) error {
+func (p *progress) report(ctx context.Context, counts v1alpha1.ApplyProgress) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": p.src.ResourceVersion},
-		"status":   map[string]any{"progress": p.counts},
+		"status":   map[string]any{"progress": counts},
 	})
 	if err != nil {
 		return err

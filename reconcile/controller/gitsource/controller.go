@@ -175,8 +175,26 @@ func (r *Controller) followRemote(ctx context.Context, src *v1alpha1.GitSource, 
 		if !errors.Is(out.Err, applier.ErrOvertaken) {
 			return
 		}
-		out.Err, out.Tried, out.Warnings, now = nil, nil, nil, r.Now()
+		if out.Err = r.readAgain(ctx, src); out.Err != nil {
+			return
+		}
+		out.Tried, out.Warnings, out.Handled, now = nil, nil, src.Annotations[v1alpha1.ReconcileAnnotation], r.Now()
 	}
+}
+
+// readAgain reads a GitSource from the API server, because a push that was announced meanwhile changed it. If users
+// changed its spec, the error is a conflict, and the next reconciliation follows the new spec.
+func (r *Controller) readAgain(ctx context.Context, src *v1alpha1.GitSource) error {
+	now := &v1alpha1.GitSource{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(src), now); err != nil {
+		return fault.NewRetry(v1alpha1.ReasonApplyFailed, fmt.Errorf("reading GitSource %q: %w", src.Name, err))
+	}
+	if now.UID != src.UID || now.Generation != src.Generation {
+		return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("gitsources").GroupResource(), src.Name,
+			errors.New("its spec has changed"))
+	}
+	*src = *now
+	return nil
 }
 
 // followNewest applies the newest commit of the repository, unless that commit is already applied. If mayOvertake is
