@@ -108,12 +108,13 @@ func TestOnlyAUsableCommitOvertakes(t *testing.T) {
 		return start
 	}
 	tried, written := make(chan struct{}), 0
+	var once sync.Once
 	w.Writes.Fault = func(what string) (bool, error) {
 		if what == "apply" {
 			if written++; written == 10 {
 				w.repo.Push("newer", many("three"))
 				w.repo.Broken = func(int) error {
-					close(tried)
+					once.Do(func() { close(tried) })
 					return errors.New("the pack is cut off")
 				}
 				due.Store(true)
