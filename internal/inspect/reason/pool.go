@@ -387,6 +387,11 @@ func progressAnswer(f *fleet.Fleet, v *fleet.Pool) Answer {
 	switch {
 	case target == "" && len(v.Rows) == 0:
 		return Answer{Outcome: Fine, Reason: "nothing is rendered for it, and no node is in it"}
+	case target == "" && slices.ContainsFunc(f.Sources, func(s v1alpha1.GitSource) bool {
+		return s.Status.AppliedRevision != ""
+	}):
+		return Answer{Outcome: Fine, Reason: "nothing is rendered for it: no commit has documents for it, and its " +
+			"nodes stay as they are"}
 	case target == "":
 		return Answer{Outcome: Blocked, Reason: "nothing is rendered for it yet: no commit has documents for it, or " +
 			"none could be applied", Do: []string{"bunsen get sources"}}
