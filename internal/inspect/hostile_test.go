@@ -72,3 +72,32 @@ spec: {nodeSelector: {matchLabels: {node-role.kubernetes.io/worker: ""}}, config
 		}
 	}
 }
+
+// TestTheNameOfADeletedSourceIsNoCommand: whoever may change a pool's record cannot put a command into the advice.
+func TestTheNameOfADeletedSourceIsNoCommand(t *testing.T) {
+	for name, told := range map[string]bool{"team": true, "team\nevil | sh #": false, "$(evil)": false} {
+		target, err := json.Marshal(map[string]any{"config": "rendered-worker-2", "gone": map[string]string{name: "d"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pool, err := json.Marshal(map[string]any{
+			"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool",
+			"metadata": map[string]any{
+				"name": "worker", "annotations": map[string]string{v1alpha1.TargetAnnotation: string(target)},
+			},
+			"spec": map[string]any{"configuration": map[string]string{"name": "rendered-worker-2"}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := parse(t, []byte(`apiVersion: bunsen.dev/v1alpha1
+kind: GitSource
+metadata: {name: os}
+status: {appliedRevision: "main@sha1:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}
+---
+`+string(pool))).why(t, "pool/worker")
+		if strings.Contains(text, "evil") || strings.Contains(text, "was deleted") != told {
+			t.Errorf("%q:\n%s", name, text)
+		}
+	}
+}

@@ -64,7 +64,7 @@ func syncAndReport(ctx context.Context, a *Agent) (desired string, reported bool
 		case errors.Is(err, report.ErrUnreachable) && isTolerated(a, err):
 			return desired, false, errors.Join(err, reportUnreadConfig(ctx, a, err))
 		}
-		a.enter(phaseAfter(a, err))
+		a.enter(a.phaseAfter(err))
 		setStatus(a, v1alpha1.StateDegraded, err.Error())
 		a.status.Node.Failure = failureOf(desired, a.Phase(), err).String()
 		publishStatus(a)
@@ -75,7 +75,7 @@ func syncAndReport(ctx context.Context, a *Agent) (desired string, reported bool
 }
 
 // phaseAfter returns the phase in which a failure leaves the update.
-func phaseAfter(a *Agent, err error) report.Phase {
+func (a *Agent) phaseAfter(err error) report.Phase {
 	now := a.Phase()
 	switch {
 	case errors.As(err, new(*rolledBackError)):

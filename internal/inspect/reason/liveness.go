@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect/components"
@@ -50,7 +51,8 @@ func goneSourcesAnswers(f *fleet.Fleet, v *fleet.Pool) (out []Answer) {
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(target.Gone)) {
-		if slices.ContainsFunc(f.Sources, func(s v1alpha1.GitSource) bool { return s.Name == name }) {
+		exists := slices.ContainsFunc(f.Sources, func(s v1alpha1.GitSource) bool { return s.Name == name })
+		if exists || len(validation.IsDNS1123Subdomain(name)) > 0 { // Such a name would be unsafe in a command.
 			continue
 		}
 		label := fleet.ShellWord(v1alpha1.SourceLabel + "=" + name)
