@@ -31,6 +31,9 @@ import (
 var shared planes
 
 func TestMain(m *testing.M) {
+	// The stories read every kind of the API server, also kinds that Kubernetes wants to remove. Its warnings about
+	// them would bury the names of the stories that failed.
+	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	code := m.Run()
 	shared.stop()
 	os.Exit(code)
