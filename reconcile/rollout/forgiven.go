@@ -35,7 +35,7 @@ func withForgiven(r v1alpha1.RolloutRecord, names []string) v1alpha1.RolloutReco
 }
 
 // retryFailed forgives the nodes that failed the target, because a user requested a retry. Other nodes wait for the
-// nodes that report a failure.
+// nodes that report a failure. A node that drains for its own next try reports the earlier failure until that try ends.
 func retryFailed(e evaluation) evaluation {
 	failed, wait := failedNodes(e)
 	var names []string
@@ -43,6 +43,11 @@ func retryFailed(e evaluation) evaluation {
 		names = append(names, m.Name)
 		if m.Failed {
 			names = append(names, m.Name+again)
+		}
+	}
+	for _, m := range e.nodes.Occupying {
+		if m.Assigned && m.Step.Draining && m.Failing() && !m.FailedOther(e.nodes.Target) {
+			names = append(names, m.Name, m.Name+again)
 		}
 	}
 	e.record, e.again = withForgiven(e.record, names), earliest(e.again, wait)
