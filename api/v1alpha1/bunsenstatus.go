@@ -11,6 +11,7 @@ import (
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,path=bunsenstatuses,singular=bunsenstatus,categories=bunsen
 // +kubebuilder:validation:XValidation:rule="self.metadata.name == 'cluster'",message="the only BunsenStatus is named cluster"
+// +kubebuilder:printcolumn:name="Outcome",type=string,JSONPath=`.status.outcome`
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`
 // +kubebuilder:printcolumn:name="Available",type=string,JSONPath=`.status.conditions[?(@.type=="Available")].status`
 // +kubebuilder:printcolumn:name="Progressing",type=string,JSONPath=`.status.conditions[?(@.type=="Progressing")].status`
@@ -44,6 +45,16 @@ type ClusterStatus struct {
 	// +listMapKey=component
 	// +listMapKey=version
 	Versions []ComponentVersion `json:"versions,omitempty"`
+	// Outcome is the worst outcome of the pools and GitSources, as `bunsen status` shows it.
+	// +optional
+	Outcome Outcome `json:"outcome,omitempty"`
+	// Verdicts are the pools and GitSources whose outcome is not Fine, the worst first, at most 100. `bunsen why` says
+	// the same about each, with the commands that help.
+	// +listType=map
+	// +listMapKey=kind
+	// +listMapKey=name
+	// +optional
+	Verdicts []Verdict `json:"verdicts,omitempty"`
 	// Message is the message of the condition that a user should read first: Available while it is False, otherwise
 	// Degraded, otherwise Progressing.
 	Message string `json:"message,omitempty"`
@@ -77,7 +88,8 @@ const (
 	AvailableCondition = "Available"
 	// ProgressingCondition is True while a commit is applied or a pool is updating.
 	ProgressingCondition = "Progressing"
-	// DegradedCondition is True while a pool, a GitSource or a program needs a user's attention.
+	// DegradedCondition is True while a pool is Degraded, a GitSource is not Ready, or a program does not report. The
+	// outcome of the status also says what else needs a user.
 	DegradedCondition = "Degraded"
 	// UpgradeableCondition is True while nothing speaks against an upgrade of Bunsen.
 	UpgradeableCondition = "Upgradeable"

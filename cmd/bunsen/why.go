@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -102,12 +101,12 @@ func (q query) whyAll(ctx context.Context, cluster fleet.Cluster) (answer, error
 			return answer{}, cli.Invalid(err)
 		}
 	}
-	if text := inspect.NewStatus(cluster, q.now).Notifier.Text(); text != "" {
+	status := inspect.NewStatus(cluster, q.now)
+	if text := status.Notifier.Text(); text != "" {
 		texts = append(texts, text)
 	}
 	if len(texts) == 0 {
-		texts = append(texts, fmt.Sprintf("All is well: %s, %s and %s.\n", fleet.Count(len(cluster.Sources), "source"),
-			fleet.Count(len(cluster.Pools), "pool"), fleet.Count(len(cluster.Nodes), "node")))
+		texts = append(texts, status.Sentence()+"\n")
 	}
 	return answer{strings.Join(texts, "\n"), all, exitFor(worst)}, nil
 }
@@ -115,7 +114,7 @@ func (q query) whyAll(ctx context.Context, cluster fleet.Cluster) (answer, error
 // exitFor returns the exit code for an outcome, for bunsen why and bunsen status.
 func exitFor(o reason.Outcome) error {
 	switch o {
-	case reason.Blocked:
+	case reason.Blocked, reason.Unknown:
 		return &cli.ExitError{Code: cli.ExitBlocked}
 	case reason.Degraded:
 		return &cli.ExitError{Code: cli.ExitDegraded}

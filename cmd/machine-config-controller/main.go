@@ -144,7 +144,7 @@ func run(ctx context.Context, o options) error {
 	cfg := controller.Config{
 		Namespace: o.namespace, SecretsNamespace: o.secretsNamespace, Version: version, Open: open, Now: time.Now,
 		Node: o.node, Replica: replica(), Webhook: o.webhook,
-		Defaults: o.defaults,
+		Defaults: o.defaults, Judge: judge,
 	}
 	if cfg.ContentRegistry, err = o.content.open(); err != nil {
 		return err

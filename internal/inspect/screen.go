@@ -107,7 +107,7 @@ func (r SourceRow) lines(width int, spare *int) []terminal.Line {
 func (r PoolRow) lines(width int, spare *int) []terminal.Line {
 	style := map[reason.Outcome]terminal.Style{
 		reason.Fine: terminal.Good, reason.Progressing: terminal.Active, reason.Waiting: terminal.Active,
-		reason.Blocked: terminal.Active, reason.Degraded: terminal.Bad,
+		reason.Blocked: terminal.Active, reason.Unknown: terminal.Active, reason.Degraded: terminal.Bad,
 	}[r.Outcome]
 	state, why, _ := strings.Cut(fleet.Brief(r.State), ": ")
 	if !strings.HasPrefix(r.State, renderFailed) { // The next lines have this reason.
@@ -123,7 +123,7 @@ func (r PoolRow) lines(width int, spare *int) []terminal.Line {
 	}
 	add("why", why, style)
 	add("step", strings.TrimPrefix(r.Step, "step "), terminal.Plain)
-	help := r.Outcome == reason.Degraded
+	help := r.Outcome == reason.Degraded || r.Outcome == reason.Unknown
 	for i, b := range r.Blocked {
 		if i < len(r.temporary) && r.temporary[i] {
 			add("waits", fleet.FirstLine(b), terminal.Plain)

@@ -264,7 +264,8 @@ func poolRow(f *fleet.Fleet, v *fleet.Pool) PoolRow {
 	}
 	row.Next = fleet.NextText(f, v)
 	running := false
-	if row.State, running = poolState(v, row); running && first.Outcome == reason.Blocked {
+	unwell := first.Outcome == reason.Blocked || first.Outcome == reason.Unknown
+	if row.State, running = poolState(v, row); running && unwell {
 		row.State = blockedState(first)
 	}
 	return row
@@ -279,7 +280,7 @@ func blockedState(a reason.Answer) string {
 	case fleet.CauseController:
 		return "Blocked by the controller"
 	}
-	return "Blocked: " + a.Reason
+	return string(a.Outcome) + ": " + a.Reason
 }
 
 // renderFailed is the beginning of the state of a pool whose rendering failed.

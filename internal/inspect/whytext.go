@@ -90,6 +90,10 @@ func (w Why) verb() string {
 		return "is blocked"
 	case w.Outcome == reason.Degraded:
 		return "is degraded"
+	case w.Outcome == reason.Unknown && w.Node == nil: // Some of its nodes report.
+		return "is partly unknown"
+	case w.Outcome == reason.Unknown:
+		return "is unknown"
 	case w.Outcome == reason.Fine:
 		return "is fine"
 	case w.Cause == rollout.CauseUpdating, w.Cause == rollout.CauseNext:

@@ -61,6 +61,8 @@ type Config struct {
 	Webhook string
 	// ContentRegistry gets the bytes of large files; nil for objects of the cluster.
 	ContentRegistry contents.Registry
+	// Judge gives the verdicts of the BunsenStatus and of the metrics; nil for none.
+	Judge summary.Judge
 	// Replica identifies this process.
 	Replica heartbeat.Replica
 	// Now is the clock.
@@ -154,6 +156,7 @@ func Register(mgr ctrl.Manager, cfg Config) error {
 	sum := &summary.Controller{
 		Client: c, Live: live, Heartbeats: heartbeats, Namespace: cfg.Namespace,
 		Version: cfg.Version, Now: cfg.Now,
+		Secrets: roll.Fleet.SecretRevisions, Judge: cfg.Judge, Report: numbers.Verdicts,
 	}
 	measured := func(name string, r reconcile.Reconciler) reconcile.Reconciler {
 		return kube.RequeueConflicts(numbers.Watch(name, r))

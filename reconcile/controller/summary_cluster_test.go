@@ -24,7 +24,7 @@ import (
 // summary checks the object, its columns and its rules on a real API server.
 func (s *stage) summary() {
 	s.t.Helper()
-	s.shows("NAME VERSION AVAILABLE PROGRESSING DEGRADED MESSAGE\ncluster test False False False no "+
+	s.shows("NAME OUTCOME VERSION AVAILABLE PROGRESSING DEGRADED MESSAGE\ncluster test False False False no "+
 		"machine-config-daemon of 2 nodes reports", "get", "bunsenstatuses")
 	s.kubectl("wait", "--for=condition=Progressing=False", "bunsenstatus/cluster", "--timeout=30s")
 	second := &v1alpha1.BunsenStatus{ObjectMeta: metav1.ObjectMeta{Name: "second"}}

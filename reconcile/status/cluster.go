@@ -33,6 +33,8 @@ type ClusterFacts struct {
 	Silent map[string]time.Time
 	// ServersGone is true if servers have reported before, and no server reports now.
 	ServersGone bool
+	// Verdicts are the verdicts on all pools and GitSources; nil if nothing judges them.
+	Verdicts []v1alpha1.Verdict
 }
 
 // finding is one cause of a condition.
@@ -50,6 +52,7 @@ func Cluster(old v1alpha1.ClusterStatus, f ClusterFacts, now time.Time) v1alpha1
 			differing = append(differing, finding{v1alpha1.ReasonPoolsDegraded, message})
 		}
 	}
+	s.Outcome, s.Verdicts = f.verdicts()
 	want := []metav1.Condition{
 		clusterCondition(v1alpha1.AvailableCondition, metav1.ConditionFalse, unavailable,
 			"the controller leads, and daemons report"),
@@ -69,6 +72,30 @@ func Cluster(old v1alpha1.ClusterStatus, f ClusterFacts, now time.Time) v1alpha1
 		s.Message = want[2].Message
 	}
 	return s
+}
+
+// mostVerdicts is the most verdicts in one status, and mostVerdict the limit for the message of one, in bytes.
+const (
+	mostVerdicts = 100
+	mostVerdict  = 1024
+)
+
+// verdicts returns the worst outcome, and the verdicts that are not Fine, the worst first.
+func (f ClusterFacts) verdicts() (worst v1alpha1.Outcome, out []v1alpha1.Verdict) {
+	if f.Verdicts == nil {
+		return "", nil
+	}
+	worst = v1alpha1.OutcomeFine
+	for _, v := range f.Verdicts {
+		if worst = worst.Worse(v.Outcome); v.Outcome != v1alpha1.OutcomeFine {
+			v.Message = cut(v.Message, mostVerdict)
+			out = append(out, v)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b v1alpha1.Verdict) int {
+		return cmp.Compare(b.Outcome.Rank(), a.Outcome.Rank())
+	})
+	return worst, out[:min(len(out), mostVerdicts)]
 }
 
 // clusterCondition returns a condition with the status abnormal and the reason of the first finding. If there are no

@@ -81,3 +81,42 @@ func TestClusterConditions(t *testing.T) {
 		})
 	}
 }
+
+// TestClusterVerdicts has the outcome of the whole cluster: the worst of all, and what is not fine, the worst first.
+func TestClusterVerdicts(t *testing.T) {
+	pool := func(name string, outcome v1alpha1.Outcome, message string) v1alpha1.Verdict {
+		return v1alpha1.Verdict{Kind: "MachineConfigPool", Name: name, Outcome: outcome, Message: message}
+	}
+	var many []v1alpha1.Verdict
+	for i := range 150 {
+		many = append(many, pool(fmt.Sprint("p", i), v1alpha1.OutcomeBlocked, "paused"))
+	}
+	many = append(many, pool("last", v1alpha1.OutcomeDegraded, strings.Repeat("ü", 2000)))
+	for sentence, tc := range map[string]struct {
+		verdicts []v1alpha1.Verdict
+		want     v1alpha1.Outcome
+		first    string
+		count    int
+	}{
+		"nothing judges":       {nil, "", "", 0},
+		"there is nothing yet": {[]v1alpha1.Verdict{}, v1alpha1.OutcomeFine, "", 0},
+		"all is fine":          {[]v1alpha1.Verdict{pool("a", v1alpha1.OutcomeFine, "ok")}, v1alpha1.OutcomeFine, "", 0},
+		"the worst stands first": {[]v1alpha1.Verdict{
+			pool("a", v1alpha1.OutcomeWaiting, "soaks"), pool("b", v1alpha1.OutcomeFine, "ok"),
+			pool("c", v1alpha1.OutcomeUnknown, "silent"), pool("d", v1alpha1.OutcomeProgressing, "updates"),
+		}, v1alpha1.OutcomeUnknown, "c", 3},
+		"there are more than fit": {many, v1alpha1.OutcomeDegraded, "last", 100},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			got := status.Cluster(v1alpha1.ClusterStatus{}, status.ClusterFacts{Verdicts: tc.verdicts}, noon)
+			if got.Outcome != tc.want || len(got.Verdicts) != tc.count {
+				t.Fatalf("%s and %d verdicts, not %s and %d", got.Outcome, len(got.Verdicts), tc.want, tc.count)
+			}
+			for i, v := range got.Verdicts {
+				if len(v.Message) > 1024 || i == 0 && v.Name != tc.first {
+					t.Errorf("verdict %d is %s, %d bytes", i, v.Name, len(v.Message))
+				}
+			}
+		})
+	}
+}

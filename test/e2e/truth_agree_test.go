@@ -11,10 +11,10 @@ import (
 )
 
 // outcomes are all outcomes, the best first.
-var outcomes = []string{"Fine", "Progressing", "Waiting", "Blocked", "Degraded"}
+var outcomes = []string{"Fine", "Progressing", "Waiting", "Unknown", "Blocked", "Degraded"}
 
 // exitCodes are what docs/cli.md says of each outcome.
-var exitCodes = map[string]int{"Fine": 0, "Progressing": 0, "Waiting": 0, "Blocked": 5, "Degraded": 6}
+var exitCodes = map[string]int{"Fine": 0, "Progressing": 0, "Waiting": 0, "Unknown": 5, "Blocked": 5, "Degraded": 6}
 
 // missing are the facts that are not true.
 func (snap snapshot) missing(wants []want) []string {
@@ -83,6 +83,24 @@ func (snap snapshot) contradictions() []string {
 	if snap.outcome != "" && (snap.outcome != worst || snap.status.code != exitCodes[worst]) {
 		say("status is %s with exit code %d, and the worst of its pools and sources is %s", snap.outcome,
 			snap.status.code, worst)
+	}
+	if len(snap.verdicts) > 0 { // A controller answers, so what it wrote is current, or is soon.
+		if snap.summary != worst {
+			say("the BunsenStatus is %s, and the worst of the pools and sources is %s", snap.summary, worst)
+		}
+		rank := func(kind, name, outcome string) {
+			series := fmt.Sprintf("bunsen_outcome{kind=%q,name=%q}", kind, name)
+			if got, want := snap.verdicts[series], strconv.Itoa(slices.Index(outcomes, outcome)); got != want {
+				say("%s is %s, and status says %s", series, got, outcome)
+			}
+		}
+		rank("Cluster", "", worst)
+		for _, p := range snap.pools {
+			rank("MachineConfigPool", p.Name, p.Outcome)
+		}
+		for _, src := range snap.looked {
+			rank("GitSource", src.Name, src.Outcome)
+		}
 	}
 	for i := range snap.mcps {
 		for _, p := range snap.pools {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -77,7 +78,10 @@ type snapshot struct {
 	nodes   []corev1.Node
 	// metrics by series; nil where no controller answers.
 	metrics map[string]string
-	events  []event
+	// verdicts are the series of bunsen_outcome, and summary is the outcome of the BunsenStatus.
+	verdicts map[string]string
+	summary  string
+	events   []event
 }
 
 // event is an event about an object of ours.
@@ -204,6 +208,21 @@ func (s *story) observeCluster(snap *snapshot) error {
 			e.Regarding.Kind, e.Regarding.Name, e.Note), count})
 	}
 	snap.metrics = s.scrape(ctx)
+	snap.verdicts = map[string]string{}
+	for series, value := range snap.metrics {
+		if strings.HasPrefix(series, "bunsen_outcome{") {
+			snap.verdicts[series] = value
+			delete(snap.metrics, series)
+		}
+	}
+	status, err := s.cluster.dynamic.Resource(kinds["bunsenstatus"].GroupVersionResource).Get(ctx, "cluster",
+		metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("reading the BunsenStatus: %w", err)
+	}
+	if err == nil {
+		snap.summary, _, _ = unstructured.NestedString(status.Object, "status", "outcome")
+	}
 	return nil
 }
 
@@ -216,7 +235,7 @@ func (t *truth) remember(events []event) {
 
 // statusMetrics are the metrics that say how the cluster is.
 var statusMetrics = regexp.MustCompile(
-	`^(mco_\w+_count|mcc_pool_alert|mcc_drain_err|bunsen_pool_\w+|bunsen_window_open|bunsen_rollout_verdict|bunsen_rollout_failures|bunsen_node_\w+|bunsen_suspended|bunsen_source_(ready|stalled|behind)|bunsen_daemon\w*)\{`)
+	`^(mco_\w+_count|mcc_pool_alert|mcc_drain_err|bunsen_pool_\w+|bunsen_window_open|bunsen_rollout_verdict|bunsen_rollout_failures|bunsen_node_\w+|bunsen_suspended|bunsen_outcome|bunsen_source_(ready|stalled|behind)|bunsen_daemon\w*)\{`)
 
 // scrape reads the controller's metrics; nil where it does not answer.
 func (s *story) scrape(ctx context.Context) map[string]string {

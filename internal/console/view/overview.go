@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,15 +13,14 @@ import (
 	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/components"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
-	"github.com/bunsen-os/bunsen/internal/inspect/reason"
 	"github.com/bunsen-os/bunsen/internal/terminal"
 )
 
 // mostListed is the maximum number of nodes without a pool that the overview lists.
 const mostListed = 100
 
-// Overview draws the state of the whole cluster: warnings, a card for each pool, sources, controllers, servers, and
-// nodes of no pool.
+// Overview draws the state of the whole cluster: the verdict, warnings, a card for each pool, the worst first, sources,
+// controllers, servers, and nodes of no pool.
 func Overview(s inspect.Status, now time.Time) []region.Region {
 	warnings := lines(s.Controllers.Problems(now))
 	for _, r := range s.Sources {
@@ -32,8 +32,12 @@ func Overview(s inspect.Status, now time.Time) []region.Region {
 		}
 	}
 	warnings = append(warnings, s.Warnings...)
+	worstFirst := slices.Clone(s.Pools)
+	slices.SortStableFunc(worstFirst, func(a, b inspect.PoolRow) int {
+		return cmp.Compare(b.Outcome.Rank(), a.Outcome.Rank())
+	})
 	var cards []region.Region
-	for _, row := range s.Pools {
+	for _, row := range worstFirst {
 		cards = append(cards, poolCard(s, row))
 	}
 	var sources []region.Region
@@ -50,6 +54,9 @@ func Overview(s inspect.Status, now time.Time) []region.Region {
 		unmanaged = append(unmanaged, fact{Text: n.Name, Href: nodePath(n.Name)})
 	}
 	return []region.Region{
+		draw("verdict", "overview-verdict", struct{ Outcome, Sentence string }{
+			string(s.Outcome), strings.TrimPrefix(s.Sentence(), string(s.Outcome)+": "),
+		}),
 		draw("warnings", "overview-warnings", warnings),
 		draw("pools", "overview-pools", len(s.Pools), cards...),
 		draw("sources", "overview-sources", len(s.Sources), sources...),
@@ -96,7 +103,7 @@ func poolCard(s inspect.Status, row inspect.PoolRow) region.Region {
 	}{ID: id, Href: poolPath(row.Name), Numbers: countsText(row.PoolCounts), Bar: bar(row.PoolCounts), Row: row}
 	data.Row.State = fleet.Brief(stateText(&row, row.Blocked...))
 	if hidden := len(row.Blocked) == 0 && !strings.Contains(row.State, ": "); hidden &&
-		(row.Outcome == reason.Blocked || row.Outcome == reason.Degraded) {
+		row.Outcome.NeedsUser() {
 		data.Why = "Why it is " + strings.ToLower(string(row.Outcome))
 	}
 	if c, known := s.Targets[row.Name]; known && c.Name != "" {

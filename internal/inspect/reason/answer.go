@@ -5,35 +5,23 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
 )
 
 // Outcome is the state of a pool, node or source, as one word.
-type Outcome string
+type Outcome = v1alpha1.Outcome
 
 // The values of Outcome, the best first.
 const (
-	// Fine: the pool, node or source waits for nothing.
-	Fine Outcome = "Fine"
-	// Progressing: the update continues by itself.
-	Progressing Outcome = "Progressing"
-	// Waiting: the update waits for something that ends by itself: a soak, a window, a gate that needs time, the end of
-	// a pause, another pool, the next try.
-	Waiting Outcome = "Waiting"
-	// Blocked: the update needs a user.
-	Blocked Outcome = "Blocked"
-	// Degraded: the update needs a user, because nodes failed, the rollout was stopped, or a pool cannot be rendered.
-	Degraded Outcome = "Degraded"
+	Fine        = v1alpha1.OutcomeFine
+	Progressing = v1alpha1.OutcomeProgressing
+	Waiting     = v1alpha1.OutcomeWaiting
+	Unknown     = v1alpha1.OutcomeUnknown
+	Blocked     = v1alpha1.OutcomeBlocked
+	Degraded    = v1alpha1.OutcomeDegraded
 )
-
-// outcomes are all values of Outcome, the best first.
-var outcomes = []Outcome{Fine, Progressing, Waiting, Blocked, Degraded}
-
-func (o Outcome) rank() int { return slices.Index(outcomes, o) }
-
-// Worse returns the worse of two outcomes.
-func (o Outcome) Worse(other Outcome) Outcome { return outcomes[max(0, o.rank(), other.rank())] }
 
 // Answer is one reason why a pool, node or source waits.
 type Answer struct {
@@ -49,7 +37,7 @@ type Answer struct {
 
 // WorstFirst sorts answers by outcome. Answers with the same outcome stay in their order.
 func WorstFirst(answers []Answer) []Answer {
-	slices.SortStableFunc(answers, func(a, b Answer) int { return cmp.Compare(b.Outcome.rank(), a.Outcome.rank()) })
+	slices.SortStableFunc(answers, func(a, b Answer) int { return cmp.Compare(b.Outcome.Rank(), a.Outcome.Rank()) })
 	return answers
 }
 

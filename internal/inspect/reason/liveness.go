@@ -101,7 +101,7 @@ func unhealthyAnswer(f *fleet.Fleet, v *fleet.Pool) (Answer, bool) {
 	var nodes []Answer
 	for _, u := range v.Unhealthy {
 		if !u.MayRecover {
-			a.Outcome = Blocked
+			a.Outcome = a.Outcome.Worse(unhealthyOutcome(u))
 		}
 		nodes = append(nodes, Answer{Reason: u.Text, Do: []string{"bunsen why node/" + u.Name}})
 	}
@@ -115,6 +115,15 @@ func unhealthyAnswer(f *fleet.Fleet, v *fleet.Pool) (Answer, bool) {
 	return a, true
 }
 
+// unhealthyOutcome is the outcome for a node that does not recover by itself. Of a node whose daemon does not report,
+// only the last report is known.
+func unhealthyOutcome(u fleet.UnhealthyNode) Outcome {
+	if u.Cause == rollout.CauseNotReady {
+		return Blocked
+	}
+	return Unknown
+}
+
 // livenessAnswers are the answers for a node whose daemon, kubelet or controller does not report.
 func livenessAnswers(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) []Answer {
 	out := append(Controllers(f, f.Sources), noSourceAnswers(f)...)
@@ -122,7 +131,7 @@ func livenessAnswers(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) []Answer 
 		if u.Name != row.Name {
 			continue
 		}
-		a := Answer{Outcome: Blocked, Cause: u.Cause}
+		a := Answer{Outcome: unhealthyOutcome(u), Cause: u.Cause}
 		switch u.Cause {
 		case fleet.CauseSilent:
 			a.Reason = fleet.SilentText + v.Since(*row.AsOf) + ", so its state is not known"

@@ -112,7 +112,7 @@ func explainByPool(f *fleet.Fleet, v *fleet.Pool, a *Answer, row fleet.NodeRow) 
 	pool := Pool(f, v, nil)
 	if own := nodeActions(f, v, row); len(own) > 0 {
 		a.Do = own
-	} else if a.Do = nil; pool[0].Outcome.rank() >= Blocked.rank() {
+	} else if a.Do = nil; pool[0].Outcome.NeedsUser() {
 		a.Do = slices.Clone(pool[0].Do)
 	}
 	a.Do = append(a.Do, "bunsen why pool/"+row.Pool)
@@ -125,7 +125,7 @@ func explainByPool(f *fleet.Fleet, v *fleet.Pool, a *Answer, row fleet.NodeRow) 
 			return
 		}
 	}
-	if pool[0].Outcome.rank() >= Blocked.rank() || row.Cause == rollout.CauseInvalid {
+	if pool[0].Outcome.NeedsUser() || row.Cause == rollout.CauseInvalid {
 		a.Outcome = Blocked // The node continues when the pool's block ends.
 	}
 }

@@ -168,7 +168,7 @@ func afterPoolAnswer(f *fleet.Fleet, v *fleet.Pool, a Answer, asked []string) An
 		if ahead.Done || other == nil || slices.Contains(asked, ahead.Pool) {
 			continue
 		}
-		if first := Pool(f, other, asked)[0]; first.Outcome.rank() >= Blocked.rank() {
+		if first := Pool(f, other, asked)[0]; first.Outcome.NeedsUser() {
 			a.Outcome = Blocked // The pool waits for a blocked pool; its own nodes did not fail.
 			a.Do = append(a.Do, first.Do...)
 		}
@@ -326,8 +326,8 @@ func stuckNodesAnswers(f *fleet.Fleet, v *fleet.Pool, answers []Answer) []Answer
 	var stuck []Answer
 	for _, row := range v.Rows {
 		a, is := updatingAnswer(f, v, row)
-		if is && a.Outcome == Blocked && !slices.ContainsFunc(answers, func(o Answer) bool {
-			return o.Outcome == Blocked && o.Cause == a.Cause
+		if is && a.Outcome.NeedsUser() && !slices.ContainsFunc(answers, func(o Answer) bool {
+			return o.Outcome.NeedsUser() && o.Cause == a.Cause
 		}) {
 			a.Reason = row.Name + ": " + a.Reason
 			stuck = append(stuck, a)

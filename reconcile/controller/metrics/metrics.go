@@ -57,6 +57,8 @@ type Metrics struct {
 	pools       map[string]poolReport
 	drains      map[string]bool
 	controllers map[string]controllerReport
+	// verdicts are the last verdicts on pools and GitSources.
+	verdicts []v1alpha1.Verdict
 }
 
 // poolReport is the state of a pool that the rollout controller reported last.
@@ -111,6 +113,11 @@ func (m *Metrics) Register(r prometheus.Registerer) error {
 // Pool reports the numbers of nodes of a pool, what blocks its rollout, and the state of its maintenance windows.
 func (m *Metrics) Pool(name string, c nodestate.Counts, blocks []rollout.Block, w window.State) {
 	m.update(func() { m.pools[name] = poolReport{c, blocks, w} })
+}
+
+// Verdicts reports the verdicts on all pools and GitSources.
+func (m *Metrics) Verdicts(all []v1alpha1.Verdict) {
+	m.update(func() { m.verdicts = all })
 }
 
 // Rendered reports the time from a commit to the new rendered config of a pool.

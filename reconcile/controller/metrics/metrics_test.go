@@ -152,6 +152,10 @@ func work(t *testing.T, m *metrics.Metrics) {
 	m.Rendered("worker", 42*time.Second)
 	m.RolledOut("worker", 3*time.Hour)
 	m.DrainError("n4", true)
+	m.Verdicts([]v1alpha1.Verdict{
+		{Kind: "GitSource", Name: "config", Outcome: v1alpha1.OutcomeFine},
+		{Kind: "MachineConfigPool", Name: "worker", Outcome: v1alpha1.OutcomeBlocked},
+	})
 	m.JoinDecided(true, v1alpha1.ReasonJoinApproved)
 	m.JoinDecided(false, v1alpha1.ReasonJoinTokenUsed)
 	ok := reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {

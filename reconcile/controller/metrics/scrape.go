@@ -322,6 +322,14 @@ func (s *scrape) reported() {
 			s.gauge("bunsen_window_next_seconds", max(p.window.Until.Sub(s.now), 0).Seconds(), name)
 		}
 	}
+	worst := v1alpha1.OutcomeFine
+	for _, v := range s.m.verdicts {
+		worst = worst.Worse(v.Outcome)
+		s.gauge("bunsen_outcome", float64(v.Outcome.Rank()), v.Kind, v.Name)
+	}
+	if len(s.m.verdicts) > 0 {
+		s.gauge("bunsen_outcome", float64(worst.Rank()), "Cluster", "")
+	}
 	for node := range s.m.drains {
 		if s.nodes[node] {
 			s.gauge("mcc_drain_err", 1, node)

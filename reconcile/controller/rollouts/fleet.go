@@ -79,6 +79,11 @@ func NewFleet(heartbeats *daemons.Heartbeats) *Fleet {
 	}
 }
 
+// SecretRevisions returns the published revisions of secrets, by rendered config.
+func (f *Fleet) SecretRevisions() map[string]v1alpha1.SecretsRevision {
+	return f.secrets.Published().Revisions
+}
+
 // fleetNodes are nodes sorted by name.
 type fleetNodes []*fleetNode
 
