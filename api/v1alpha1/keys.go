@@ -91,6 +91,10 @@ const (
 	// RFC
 	// 3339. It stays on the object, and has no effect on later failures.
 	RetryAnnotation = "bunsen.dev/retry"
+	// SteeredByAnnotation on a MachineConfigPool is who requested a retry or released the pool, for users: what was
+	// requested, and the user's name, separated by a blank. What was requested is the value of RetryAnnotation, or of
+	// the HoldAnnotation that was removed, so that the name counts for this request alone.
+	SteeredByAnnotation = "bunsen.dev/steered-by"
 	// RolloutAnnotation on a MachineConfigPool is a RolloutRecord as JSON. Writer: the controller.
 	RolloutAnnotation = "bunsen.dev/rollout"
 	// ClosedGatesAnnotation on a MachineConfigPool is a list of ClosedGate as JSON: the health gates that block its

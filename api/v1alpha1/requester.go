@@ -12,7 +12,8 @@ import (
 type Requester struct {
 	// Cause is what happened; empty if the controller does not know it.
 	Cause RolloutCause `json:"cause,omitempty"`
-	// By is who holds the pool and why, for a Cause of RolloutCauseHold.
+	// By is who holds the pool and why, for a Cause of RolloutCauseHold, and who requested the retry or released the
+	// pool, for RolloutCauseRetry and RolloutCauseRelease; empty if that is not known.
 	By string `json:"by,omitempty"`
 	// Revision is the commit's, `main@sha1:<hex>`. If only changes through the API requested the config, Revision is
 	// the one that was in force at that time. Empty if the controller knew none.

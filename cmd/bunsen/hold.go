@@ -71,9 +71,9 @@ func releaseCommand() *cobra.Command {
 		Example: `  bunsen release pool/worker
   bunsen release pool/worker --dry-run`,
 	}
-	return changesCluster(cmd, []string{kube.KindPool}, func(_ context.Context, _ client.Client, cluster fleet.Cluster,
-		pool kube.Subject,
+	return changesCluster(cmd, []string{kube.KindPool}, func(ctx context.Context, c client.Client,
+		cluster fleet.Cluster, pool kube.Subject,
 	) (steer.Order, error) {
-		return steer.Release(cluster, pool.Name)
+		return steer.Release(cluster, pool.Name, kube.WhoAmI(ctx, c))
 	})
 }

@@ -166,11 +166,11 @@ again.`,
   bunsen retry node/worker-07
   bunsen retry node/worker-07 --dry-run`,
 	}
-	return changesCluster(cmd, []string{kube.KindPool, kube.KindNode}, func(_ context.Context, _ client.Client,
+	return changesCluster(cmd, []string{kube.KindPool, kube.KindNode}, func(ctx context.Context, c client.Client,
 		cluster fleet.Cluster, about kube.Subject,
 	) (steer.Order, error) {
 		if about.Kind == kube.KindPool {
-			return steer.RetryPool(cluster, about.Name, time.Now())
+			return steer.RetryPool(cluster, about.Name, kube.WhoAmI(ctx, c), time.Now())
 		}
 		return steer.RetryNode(cluster, about.Name, time.Now())
 	})

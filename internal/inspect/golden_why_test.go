@@ -86,7 +86,7 @@ func (c cluster) order(t *testing.T, verb, what string) string {
 		}
 		o, err = steer.Resume(c.Cluster, name, long, noon)
 	case kind == "pool":
-		o, err = steer.RetryPool(c.Cluster, name, noon)
+		o, err = steer.RetryPool(c.Cluster, name, "ada", noon)
 	default:
 		o, err = steer.RetryNode(c.Cluster, name, noon)
 	}

@@ -47,6 +47,7 @@ func Hold(c fleet.Cluster, pool, at string, why Reason) (Order, error) {
 	want := map[string]string{
 		v1alpha1.HoldAnnotation: to.config, v1alpha1.HeldRevisionAnnotation: to.commit.Revision,
 		v1alpha1.HeldByAnnotation: why.text(), v1alpha1.HeldUntilAnnotation: why.end(),
+		v1alpha1.SteeredByAnnotation: "",
 	}
 	o := Order{}
 	if p.Spec.Paused {
@@ -73,8 +74,8 @@ func Hold(c fleet.Cluster, pool, at string, why Reason) (Order, error) {
 	return o, nil
 }
 
-// Release lets a held pool follow its sources again.
-func Release(c fleet.Cluster, pool string) (Order, error) {
+// Release lets a held pool follow its sources again. The parameter who is the name of the user, for the history.
+func Release(c fleet.Cluster, pool, who string) (Order, error) {
 	i := slices.IndexFunc(c.Pools, func(p mcfgv1.MachineConfigPool) bool { return p.Name == pool })
 	if i < 0 {
 		return Order{}, fleet.NoPool(pool)
@@ -87,6 +88,7 @@ func Release(c fleet.Cluster, pool string) (Order, error) {
 	annotations := map[string]*string{
 		v1alpha1.HoldAnnotation: nil, v1alpha1.HeldRevisionAnnotation: nil,
 		v1alpha1.HeldByAnnotation: nil, v1alpha1.HeldUntilAnnotation: nil,
+		v1alpha1.SteeredByAnnotation: requestedBy(p.Annotations[v1alpha1.HoldAnnotation], who),
 	}
 	return Order{Changes: []Change{{
 		Resource: resourcePool, Name: pool, Patch: patch(annotations, nil),

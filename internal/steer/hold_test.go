@@ -108,11 +108,11 @@ func TestHoldAndRelease(t *testing.T) {
 	if _, err = steer.Hold(c, "worker", "1234567", steer.Reason{Who: "ada", Because: "wait"}); err == nil {
 		t.Error("a held pool takes a commit that does not exist")
 	}
-	if o, err = steer.Release(c, "worker"); err != nil || !strings.Contains(string(o.Changes[0].Patch),
+	if o, err = steer.Release(c, "worker", "ada"); err != nil || !strings.Contains(string(o.Changes[0].Patch),
 		`"bunsen.dev/hold":null`) || !strings.Contains(o.Changes[0].Did, "by ada: wait") {
 		t.Errorf("the release: %v, %v", o, err)
 	}
-	if o, err = steer.Release(held(), "worker"); err != nil || len(o.Changes) > 0 {
+	if o, err = steer.Release(held(), "worker", "ada"); err != nil || len(o.Changes) > 0 {
 		t.Errorf("a release without a hold: %v, %v", o, err)
 	}
 }

@@ -232,8 +232,8 @@ func windowNotes(f *fleet.Fleet, v *fleet.Pool, openFor *time.Duration) []string
 }
 
 // RetryPool tries the pool's config again. RetryPool removes the rollout's verdict, and the nodes that failed the
-// config try it once more.
-func RetryPool(c fleet.Cluster, pool string, now time.Time) (Order, error) {
+// config try it once more. The parameter who is the name of the user, for the history.
+func RetryPool(c fleet.Cluster, pool, who string, now time.Time) (Order, error) {
 	f := fleet.New(c, now)
 	v, err := f.FindPool(pool)
 	if err != nil {
@@ -247,7 +247,7 @@ func RetryPool(c fleet.Cluster, pool string, now time.Time) (Order, error) {
 		}
 		did := fmt.Sprintf("pool/%s tries %s again, which was %s: %s", pool, r.Target(),
 			strings.ToLower(string(r.Verdict)), r.Why)
-		o.Changes = append(o.Changes, retry(resourcePool, pool, did, at))
+		o.Changes = append(o.Changes, retry(resourcePool, pool, did, at, who))
 	}
 	for i := range v.Facts.Nodes {
 		if n := &v.Facts.Nodes[i]; n.Failing() && n.Config.Desired == v.Facts.Target {
@@ -291,15 +291,23 @@ func retryNode(n *nodestate.Node, at time.Time) Change {
 	if line, _, _ := strings.Cut(strings.TrimSpace(n.Reason), "\n"); n.Degraded() && line != "" {
 		did += "; it had failed: " + line
 	}
-	return retry(resourceNode, n.Name, did, at)
+	return retry(resourceNode, n.Name, did, at, "")
 }
 
-func retry(resource, name, did string, at time.Time) Change {
+// retry requests another try of an object. If who is not empty, the request has the name of the user.
+func retry(resource, name, did string, at time.Time, who string) Change {
 	text := at.UTC().Format(time.RFC3339)
-	return Change{
-		Resource: resource, Name: name, Did: did,
-		Patch: patch(map[string]*string{v1alpha1.RetryAnnotation: &text}, nil),
+	annotations := map[string]*string{v1alpha1.RetryAnnotation: &text}
+	if who != "" {
+		annotations[v1alpha1.SteeredByAnnotation] = requestedBy(text, who)
 	}
+	return Change{Resource: resource, Name: name, Did: did, Patch: patch(annotations, nil)}
+}
+
+// requestedBy returns the value of SteeredByAnnotation.
+func requestedBy(what, who string) *string {
+	text := what + " " + strings.Join(strings.Fields(who), " ")
+	return &text
 }
 
 // owners names the managers that apply spec.paused and would change it back. owners does not name a GitSource, because

@@ -18,6 +18,8 @@ type TargetFacts struct {
 	Pool, Config, Healthy string
 	// Commit is the newest applied commit of the sources that own Inputs; the zero CommitInfo if there is none.
 	Commit v1alpha1.CommitInfo
+	// ReleasedBy is who ended the hold of the pool; empty if that is not known.
+	ReleasedBy string
 	// Rewritten is true if Commit did not descend from the commit before it. Earlier are the configs of the pool's
 	// recorded rollouts.
 	Rewritten bool
@@ -39,7 +41,9 @@ func NextTarget(was v1alpha1.PoolTarget, f TargetFacts) v1alpha1.PoolTarget {
 		return t
 	}
 	t = f.requested(was, t)
-	t.Cause, t.By = f.cause(was, t), ""
+	if t.Cause, t.By = f.cause(was, t), ""; t.Cause == v1alpha1.RolloutCauseRelease {
+		t.By = f.ReleasedBy
+	}
 	return t
 }
 

@@ -40,7 +40,7 @@ func continueRecord(e evaluation) evaluation {
 		r.Steps = 0 // The steps begin again, because the nodes returned to the earlier config.
 	}
 	r.RolloutEnd, r.WellSince, r.Forgiven = v1alpha1.RolloutEnd{}, nil, nil
-	r.Cause, r.By = v1alpha1.RolloutCauseRetry, ""
+	r.Cause, r.By = v1alpha1.RolloutCauseRetry, e.Care.RetriedBy
 	r.Began, r.UpdatedBefore = stamp(e.now), updatedTo(e, e.Target)
 	e.record, e.begins, e.nodes = r, true, classifyFor(e.Facts, e.Target)
 	return retryFailed(e)

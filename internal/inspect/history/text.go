@@ -122,15 +122,23 @@ func causeText(r Row) string {
 	case v1alpha1.RolloutCauseHold:
 		return "held: "
 	case v1alpha1.RolloutCauseRelease:
-		return "released: "
+		return "released" + by(r) + ": "
 	case v1alpha1.RolloutCauseForcePush:
 		return "force push: "
 	case v1alpha1.RolloutCauseRetry:
-		return "retried: "
+		return "retried" + by(r) + ": "
 	case v1alpha1.RolloutCauseRecovery:
 		return "recovered: "
 	}
 	return ""
+}
+
+// by returns who requested a rollout; "" if that is not known.
+func by(r Row) string {
+	if r.By == "" {
+		return ""
+	}
+	return " by " + r.By
 }
 
 // nextText names what replaced a rollout.

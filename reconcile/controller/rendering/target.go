@@ -86,7 +86,10 @@ func targetFacts(r *Controller, f facts, was v1alpha1.PoolTarget) (revision.Targ
 	if err != nil {
 		return revision.TargetFacts{}, err
 	}
-	facts := revision.TargetFacts{Pool: f.pool.Name, Sources: map[string]string{}, Inputs: inputs}
+	facts := revision.TargetFacts{
+		Pool: f.pool.Name, Sources: map[string]string{}, Inputs: inputs,
+		ReleasedBy: poolstate.RequestedBy(f.pool, was.Config),
+	}
 	for name, owner := range f.sources {
 		_, before := was.Sources[name]
 		gives := slices.ContainsFunc(inputs, func(in v1alpha1.TargetInput) bool { return in.Source == name })

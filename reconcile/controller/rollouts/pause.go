@@ -75,6 +75,9 @@ func endHold(ctx context.Context, c client.Client, pool *mcfgv1.MachineConfigPoo
 	} {
 		delete(pool.Annotations, key)
 	}
+	if config != "" {
+		pool.Annotations[v1alpha1.SteeredByAnnotation] = config + " the end of the hold"
+	}
 	if err := c.Patch(ctx, pool, client.MergeFromWithOptions(before,
 		client.MergeFromWithOptimisticLock{})); err != nil {
 		return 0, nil, fmt.Errorf("releasing pool %q: %w", pool.Name, err)

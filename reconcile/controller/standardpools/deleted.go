@@ -84,4 +84,5 @@ var recordAnnotations = []string{
 	v1alpha1.RevisionAnnotation, v1alpha1.SourceAnnotation,
 	v1alpha1.SourceSpecAnnotation, v1alpha1.SelectedAnnotation, v1alpha1.NotRenderedAnnotation,
 	v1alpha1.HoldAnnotation, v1alpha1.HeldRevisionAnnotation, v1alpha1.HeldByAnnotation, v1alpha1.HeldUntilAnnotation,
+	v1alpha1.SteeredByAnnotation,
 }

@@ -65,6 +65,8 @@ type Care struct {
 	OpenUntil time.Time
 	// RetryAt is when a user requested a retry. The retry lifts an earlier verdict.
 	RetryAt time.Time
+	// RetriedBy is who requested that retry; empty if that is not known.
+	RetriedBy string
 	// Invalid says what is invalid in the pool or its policies. The pool assigns nothing until a user has corrected the
 	// policy.
 	Invalid string
@@ -151,6 +153,7 @@ func Read(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy, sec
 	c := &f.Care
 	c.OpenUntil, c.RetryAt = nodestate.ParseTime(pool.Annotations[v1alpha1.OpenUntilAnnotation]),
 		nodestate.ParseTime(pool.Annotations[v1alpha1.RetryAnnotation])
+	c.RetriedBy = RequestedBy(pool, pool.Annotations[v1alpha1.RetryAnnotation])
 	record, err := v1alpha1.ParseRolloutRecord(pool.Annotations[v1alpha1.RolloutAnnotation])
 	if err != nil {
 		c.Lost = err.Error() + "; what the rollout remembered is lost, and it begins again"
@@ -197,6 +200,16 @@ func held(pool *mcfgv1.MachineConfigPool) string {
 func HeldBy(pool *mcfgv1.MachineConfigPool) string {
 	return nodestate.Shorten(strings.Join(strings.Fields(pool.Annotations[v1alpha1.HeldByAnnotation]), " "),
 		nodestate.MaxReason)
+}
+
+// RequestedBy returns who requested something of a pool, in one line: a retry by the time of RetryAnnotation, or the
+// end of a hold by the config at which the pool was held. The result is empty if that is not known.
+func RequestedBy(pool *mcfgv1.MachineConfigPool, what string) string {
+	requested, who, _ := strings.Cut(pool.Annotations[v1alpha1.SteeredByAnnotation], " ")
+	if what == "" || requested != what {
+		return ""
+	}
+	return nodestate.Shorten(strings.Join(strings.Fields(who), " "), nodestate.MaxReason)
 }
 
 // HealthyConfig returns the last config with which the whole pool was healthy, with the revision of its secrets,

@@ -11,6 +11,7 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy/membership"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
@@ -100,5 +101,25 @@ func TestAPoolThatSelectsEverythingIsToldAbout(t *testing.T) {
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q in it", does, got, c.want)
 		}
+	}
+}
+
+// TestRequestedBy reads who requested a retry or released a pool: the name counts for that request alone.
+func TestRequestedBy(t *testing.T) {
+	for sentence, tc := range map[string]struct{ annotation, what, want string }{
+		"the name belongs to this retry":      {"2026-01-02T12:00:00Z ada", "2026-01-02T12:00:00Z", "ada"},
+		"a later retry was made with kubectl": {"2026-01-02T12:00:00Z ada", "2026-01-03T12:00:00Z", ""},
+		"nothing was requested":               {"ada", "", ""},
+		"the name has line breaks":            {"v1 ada\nlovelace\t", "v1", "ada lovelace"},
+		"there is no name":                    {"v1", "v1", ""},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			pool := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+				v1alpha1.SteeredByAnnotation: tc.annotation,
+			}}}
+			if got := poolstate.RequestedBy(pool, tc.what); got != tc.want {
+				t.Errorf("it was %q, not %q", got, tc.want)
+			}
+		})
 	}
 }
