@@ -142,8 +142,11 @@ func (s Session) addConditions(ctx context.Context, p *view.NodePage, node *core
 	}
 }
 
-// mostEvents is the maximum number of events that a page shows.
-const mostEvents = 30
+// The maximum number of events and of updates that a page shows.
+const (
+	mostEvents  = 30
+	mostUpdates = 10
+)
 
 // eventsNamespace is the namespace with the events of objects that have no namespace.
 const eventsNamespace = "default"
@@ -165,22 +168,20 @@ func (s Session) addEvents(ctx context.Context, p *view.NodePage, name string, n
 		p.Notes = append(p.Notes, note)
 		return
 	}
+	p.Updates = timeline.Updates(name, events)
+	p.Updates = p.Updates[:min(len(p.Updates), mostUpdates)]
 	for i := range events {
 		e := &events[i]
 		if e.InvolvedObject.Kind != "Node" && e.InvolvedObject.Kind != "MachineConfigNode" {
 			continue
 		}
-		last := e.LastTimestamp.Time
-		if last.IsZero() {
-			last = e.EventTime.Time
-		}
 		count := int(e.Count)
 		if e.Series != nil {
-			last, count = e.Series.LastObservedTime.Time, int(e.Series.Count)
+			count = int(e.Series.Count)
 		}
 		p.Events = append(p.Events, view.Event{
 			Of: e.InvolvedObject.Kind, Type: e.Type, Reason: e.Reason,
-			Message: e.Message, By: otherHost(e), Count: count, Last: last,
+			Message: e.Message, By: otherHost(e), Count: count, Last: timeline.LastTime(e),
 		})
 	}
 	slices.SortStableFunc(p.Events, func(a, b view.Event) int {

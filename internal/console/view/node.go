@@ -12,6 +12,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/drift"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/inspect/timeline"
 	"github.com/bunsen-os/bunsen/internal/terminal"
 )
 
@@ -32,6 +33,8 @@ type NodePage struct {
 	// first.
 	Conditions []Condition
 	Events     []Event
+	// Updates are the updates of the node that the events name, the newest first.
+	Updates []timeline.Update
 	// Notes say which data the reports do not have, and why.
 	Notes []string
 }
@@ -71,7 +74,7 @@ const (
 // Regions draws the node: why it waits, its configs, its drain, its drift, its reports, and the origin of each item.
 func (p NodePage) Regions(now time.Time) []region.Region {
 	return []region.Region{
-		p.state(now), p.configs(), p.drain(now), p.drift(now), p.reports(now), p.origins(),
+		p.state(now), p.configs(), p.updates(), p.drain(now), p.drift(now), p.reports(now), p.origins(),
 	}
 }
 
@@ -135,6 +138,28 @@ func (p NodePage) configs() region.Region {
 		data.Compare = comparePath(p.Configs[0].Row.Name, p.Configs[1].Row.Name)
 	}
 	return draw("node-configs", "node-configs", data)
+}
+
+// updates draws one line for each update of the last hour: its begin, how long it took, how it ended, and its steps.
+func (p NodePage) updates() region.Region {
+	type line struct{ At, Took, Text, Steps, Class string }
+	var lines []line
+	for _, u := range p.Updates {
+		l := line{At: moment(u.Began), Took: "under way", Text: u.Text, Class: "Progressing"}
+		if !u.Ended.IsZero() {
+			l.Took, l.Class = fleet.Took(u.Took()), "Fine"
+		}
+		if u.Failed {
+			l.Class = "Degraded"
+		}
+		var steps []string
+		for _, s := range u.Steps {
+			steps = append(steps, s.Name+" "+s.At.UTC().Format(time.TimeOnly))
+		}
+		l.Steps = strings.Join(steps, ", ")
+		lines = append(lines, l)
+	}
+	return draw("node-updates", "node-updates", lines)
 }
 
 func (p NodePage) drain(now time.Time) region.Region {

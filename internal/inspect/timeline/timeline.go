@@ -130,10 +130,7 @@ func Host(e *corev1.Event) string { return e.Source.Host }
 // addEvent adds the time of an event during the rollout. The newest event of a kind counts, because a node may try
 // again.
 func (t *Timeline) addEvent(n *Node, e *corev1.Event) {
-	at := e.LastTimestamp.UTC()
-	if e.LastTimestamp.IsZero() {
-		at = e.EventTime.UTC()
-	}
+	at := LastTime(e).UTC()
 	if at.Before(t.Began) || t.Ended != nil && at.After(t.Ended.Add(time.Minute)) {
 		return
 	}
