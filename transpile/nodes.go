@@ -217,7 +217,7 @@ func (b *nodeBuilder) addDirectory(node, dir string, fragments []Fragment) {
 // document returns a document in the form of the table.
 func (b *nodeBuilder) document(f Fragment) nodetable.Document {
 	b.documents = append(b.documents, f)
-	return nodetable.Document{Name: f.Name, Spec: f.MachineConfig.Spec}
+	return nodetable.Document{Name: f.Name, File: f.File, Spec: f.MachineConfig.Spec}
 }
 
 // reportReferences reports invalid references to facts.

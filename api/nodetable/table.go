@@ -44,6 +44,9 @@ type Node struct {
 type Document struct {
 	// Name is the name that a MachineConfig of this document would have.
 	Name string `json:"name"`
+	// File is the repository's file that declares the document, relative to the source's path; empty in tables of
+	// earlier versions.
+	File string `json:"file,omitempty"`
 	// Spec may have references to facts, such as ${node.address}.
 	Spec mcfgv1.MachineConfigSpec `json:"spec"`
 }
@@ -126,7 +129,7 @@ func (t Table) For(name string) ([]Document, error) {
 		if err != nil {
 			bad = append(bad, fmt.Errorf("document %s of node %s: %w", d.Name, name, err))
 		}
-		out[i] = Document{Name: d.Name, Spec: spec}
+		out[i] = Document{Name: d.Name, File: d.File, Spec: spec}
 	}
 	return out, errors.Join(bad...)
 }

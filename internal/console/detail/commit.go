@@ -41,6 +41,9 @@ func (s Session) Commit(ctx context.Context, pool, what string, now time.Time) (
 	}
 	at := findRow(h.Rows, what)
 	if at < 0 {
+		at = findRow(h.Rows, configOfPool(f, pool, what))
+	}
+	if at < 0 {
 		return view.ChangePage{}, notFound("the history of pool %s has no commit and no config %q; `bunsen history "+
 			"pool/%s` lists them", pool, what, pool)
 	}
@@ -158,6 +161,17 @@ func findRow(rows []history.Row, what string) int {
 		}
 	}
 	return best
+}
+
+// configOfPool returns the newest config of a pool to which a config of single nodes belongs; empty if there is none.
+func configOfPool(f *fleet.Fleet, pool, what string) string {
+	for i := range f.Rendered { // the newest first
+		r := &f.Rendered[i]
+		if r.Pool == pool && slices.ContainsFunc(r.Nodes.All(), func(own string) bool { return isConfig(own, what) }) {
+			return r.Name
+		}
+	}
+	return ""
 }
 
 // configBefore returns the config that the pool had before a row. A row without effect changed nothing. The second

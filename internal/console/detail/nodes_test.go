@@ -1,11 +1,23 @@
 package detail_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/review"
+	"github.com/bunsen-os/bunsen/reconcile/render"
+	rendercache "github.com/bunsen-os/bunsen/reconcile/render/cache"
+	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/transpile"
 )
 
 // withNodeConfigs gives a pool nodes with configs of their own. The commit of second changes the file of the last node
@@ -73,6 +85,157 @@ func TestAPoolWithNodeConfigsIsOneTarget(t *testing.T) {
 		times := html(t, w.session(), "timeline worker")
 		if strings.Contains(times, "not begun") && !strings.Contains(times, "0 not begun") {
 			t.Errorf("%d nodes: the timeline does not know that all nodes are done:\n%s", count, times)
+		}
+	}
+}
+
+// fileDocument is a document with one file.
+func fileDocument(path, text string) *fstest.MapFile {
+	return &fstest.MapFile{Data: fmt.Appendf(nil, "variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n"+
+		"    - {path: %s, contents: {inline: %q}}\n", path, text)}
+}
+
+// siteRepository has a document of the whole pool, one with the facts of each node, and one of the last node alone.
+func siteRepository(count int, motd string) fstest.MapFS {
+	tree := fstest.MapFS{
+		"pools/worker/10-motd.bu":    fileDocument("/etc/motd", motd),
+		"pools/worker/15-name.bu":    fileDocument("/etc/hostname", "to be named"),
+		"pools/worker/20-name.bu":    fileDocument("/etc/hostname", "${node.name}"),
+		"pools/worker/30-address.bu": fileDocument("/etc/address", "${node.address}"),
+	}
+	rows := ""
+	for i := range count {
+		rows += fmt.Sprintf("worker-%03d: {address: 10.0.%d.%d}\n", i, i/250, i%250)
+	}
+	tree["pools/worker/nodes.yaml"] = &fstest.MapFile{Data: []byte(rows)}
+	tree[fmt.Sprintf("pools/worker/nodes/worker-%03d/40-own.bu", count-1)] = fileDocument("/etc/own", "mine")
+	return tree
+}
+
+// rendered adds the configs of a repository to the cluster, as the controllers do, and returns the pool's config. With
+// applied, the cluster has the MachineConfigs of the repository as well.
+func (w *world) rendered(t *testing.T, tree fstest.MapFS, revision string, applied bool) render.Rendered {
+	t.Helper()
+	res := transpile.Fragments(source.Tree{FS: tree})
+	if res.Report.Fatal() {
+		t.Fatal(res.Report)
+	}
+	all := review.Render(res, &rendercache.Renderer{}, render.Defaults{})
+	if all.Err != nil {
+		t.Fatal(all.Err)
+	}
+	r := all.Pools[0].Rendered
+	inputs := map[string]string{}
+	for _, f := range res.Fragments {
+		inputs[f.Name] = f.Digest
+		files, err := json.Marshal(f.Origin.Files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if applied {
+			mc := f.MachineConfig.DeepCopy()
+			metav1.SetMetaDataAnnotation(&mc.ObjectMeta, v1alpha1.FileAnnotation, string(files))
+			metav1.SetMetaDataAnnotation(&mc.ObjectMeta, v1alpha1.DigestAnnotation, f.Digest)
+			w.configs = append(w.configs, mc)
+		}
+	}
+	list, err := json.Marshal(inputs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(r render.Rendered, nodes string) {
+		if slices.ContainsFunc(w.configs, func(mc *mcfgv1.MachineConfig) bool { return mc.Name == r.Name }) {
+			return
+		}
+		mc := &mcfgv1.MachineConfig{Spec: r.Spec}
+		mc.Name, mc.Annotations = r.Name, map[string]string{
+			v1alpha1.InputsAnnotation: string(list), v1alpha1.NodeConfigsAnnotation: r.Nodes.String(),
+			v1alpha1.VariantOfAnnotation: r.VariantOf, v1alpha1.VariantNodesAnnotation: nodes,
+			v1alpha1.RevisionAnnotation: revision, v1alpha1.SourceAnnotation: "os",
+		}
+		mc.OwnerReferences = []metav1.OwnerReference{{Kind: "MachineConfigPool", Name: "worker"}}
+		w.configs = append(w.configs, mc)
+	}
+	add(r, "")
+	for _, node := range append([]string{""}, slices.Sorted(maps.Keys(r.Nodes.Nodes))...) {
+		own, err := r.Node(node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		add(own, node)
+	}
+	return r
+}
+
+// site is a cluster whose pool has gone from one commit of a repository to the next. The last of its nodes still runs
+// its config of the first one. One more node has no row.
+func site(t *testing.T, count int) *world {
+	t.Helper()
+	w := usual()
+	w.configs, w.others = nil, nil
+	was := w.rendered(t, siteRepository(count, "hello"), commitA, false)
+	is := w.rendered(t, siteRepository(count, "welcome"), commitB, true)
+	node := w.Nodes[0]
+	w.Nodes = nil
+	for i := range count + 1 {
+		n := *node.DeepCopy()
+		n.Name = fmt.Sprintf("worker-%03d", i)
+		own := is.Nodes.Of(n.Name)
+		n.Annotations[v1alpha1.DesiredConfigAnnotation] = own
+		if i == count-1 {
+			own = was.Nodes.Of(n.Name)
+		}
+		n.Annotations[v1alpha1.CurrentConfigAnnotation] = own
+		w.Nodes = append(w.Nodes, n)
+	}
+	for name, text := range w.Pools[0].Annotations {
+		w.Pools[0].Annotations[name] = strings.NewReplacer(first, was.Name, second, is.Name).Replace(text)
+	}
+	w.Pools[0].Spec.Configuration.Name, w.Pools[0].Status.Configuration.Name = is.Name, was.Name
+	for i := range w.Sources[0].Status.History {
+		pools := w.Sources[0].Status.History[i].Pools
+		pools["worker"] = strings.NewReplacer(first, was.Name, second, is.Name).Replace(pools["worker"])
+	}
+	w.rows()
+	return w
+}
+
+// TestASearchNamesTheDocumentsOfNodes: an item of a document with facts, or of a document of one node, is found in the
+// configs of these nodes with its document, whatever the number of nodes.
+func TestASearchNamesTheDocumentsOfNodes(t *testing.T) {
+	for _, count := range []int{1, 3, 1000} {
+		w := site(t, count)
+		last := fmt.Sprintf("worker-%03d", count-1)
+		for query, wants := range map[string][]string{
+			"hostname": {
+				"set by 20-worker-name   pools/worker/20-name.bu, in place of 15-worker-name   pools/worker/15-name.bu",
+				"set by 15-worker-name   pools/worker/15-name.bu<",
+			},
+			"/etc/address": {"set by 30-worker-address   pools/worker/30-address.bu, pools/worker/nodes.yaml<"},
+			"/etc/own": {
+				"set by 40-worker-own   pools/worker/nodes/" + last + "/40-own.bu<", "for node " + last +
+					", not on it now",
+			},
+			"/etc/motd": {"set by 10-worker-motd   pools/worker/10-motd.bu<"},
+		} {
+			got := html(t, w.session(), "search "+query)
+			checkHTML(t, got)
+			for _, want := range wants {
+				if !strings.Contains(got, want) {
+					t.Errorf("%d nodes, %s: the page does not say %q:\n%.3000s", count, query, want, got)
+				}
+			}
+			if strings.Contains(got, "controller&#39;s defaults") || len(got) > 8<<10 {
+				t.Errorf("%d nodes, %s: %d bytes, or an unknown origin:\n%.3000s", count, query, len(got), got)
+			}
+		}
+		node := html(t, w.session(), "node worker-000")
+		if want := "20-worker-name   pools/worker/20-name.bu"; !strings.Contains(node, want) {
+			t.Errorf("%d nodes: the page of a node does not say %q:\n%s", count, want, node)
+		}
+		own := v1alpha1.ConfigName(w.Nodes[0].Annotations[v1alpha1.CurrentConfigAnnotation])
+		if p := html(t, w.session(), "commit "+own); !strings.Contains(p, w.Pools[0].Spec.Configuration.Name) {
+			t.Errorf("%d nodes: the config of a node has no page:\n%.2000s", count, p)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -28,10 +29,12 @@ const (
 
 // place is a config that a search reads.
 type place struct {
+	// name is the name of the config, and row is the config of its pool: for the config of single nodes, another one.
+	name   string
 	row    *fleet.RenderedRow
 	target bool
-	// nodes is the number of nodes that run the config now.
-	nodes int
+	// nodes are the nodes that run the config now, or a config of their own that belongs to it.
+	nodes map[string]bool
 }
 
 // Search returns the page with all items, nodes, pools and commits that contain a text.
@@ -53,15 +56,16 @@ func (s Session) Search(ctx context.Context, query string, now time.Time) (view.
 	p.Others = others(&c, strings.ToLower(query))
 	f := fleet.New(c, now)
 	places := searched(f)
-	if len(places) > mostSearched {
-		p.Notes = append(p.Notes, fmt.Sprintf("The cluster has %d configs that pools should run or nodes run; this "+
-			"search read the %d that the most nodes run.", len(places), mostSearched))
-		places = places[:mostSearched]
-	}
 	byName := map[string]place{}
 	var all []contents.Contents
-	for _, x := range places {
-		of, err := s.contents(ctx, &c, x.row.Name, now)
+	for i := 0; i < len(places); i++ {
+		if i == mostSearched {
+			p.Notes = append(p.Notes, fmt.Sprintf("The cluster has %d configs that pools should run or nodes run; "+
+				"this search read the %d that the most nodes run.", len(places), mostSearched))
+			break
+		}
+		x := places[i]
+		of, err := s.contents(ctx, &c, x.name, now)
 		switch note := deniedNote(err, "MachineConfigs", "items of configs", configViewerRole); {
 		case note != "":
 			p.Notes = append(p.Notes, note)
@@ -73,7 +77,10 @@ func (s Session) Search(ctx context.Context, query string, now time.Time) (view.
 			continue
 		}
 		all = append(all, *of)
-		byName[x.row.Name] = x
+		byName[x.name] = x
+		if of.Unread {
+			places = append(places, variantsOf(x)...)
+		}
 	}
 	found, more := contents.Search(all, query, mostFound)
 	if more > 0 {
@@ -88,25 +95,50 @@ func (s Session) Search(ctx context.Context, query string, now time.Time) (view.
 // foundItem adds the pools, nodes and commits to a match.
 func foundItem(m contents.Match, places map[string]place) view.FoundItem {
 	out := view.FoundItem{Kind: m.Kind, Name: m.Name}
+	overridden := map[string]map[string]bool{} // config → nodes with documents of their own for the item
+	for _, h := range m.In {
+		for _, node := range h.Nodes {
+			if overridden[h.Config] == nil {
+				overridden[h.Config] = map[string]bool{}
+			}
+			overridden[h.Config][node] = true
+		}
+	}
 	for _, h := range m.In {
 		x := places[h.Config]
-		out.In = append(out.In, view.FoundConfig{
-			Config: h.Config, Pool: x.row.Pool, Target: x.target, Nodes: x.nodes, Origin: h.Origin,
+		of := view.FoundConfig{
+			Config: x.row.Name, Pool: x.row.Pool, Target: x.target, Of: h.Nodes, Origin: h.Origin,
 			Commit: x.row.CommitText(),
-		})
+		}
+		switch {
+		case len(h.Nodes) == 0:
+			for node := range x.nodes {
+				if !overridden[h.Config][node] {
+					of.Nodes++
+				}
+			}
+		default:
+			for _, node := range h.Nodes {
+				if x.nodes[node] {
+					of.Nodes++
+				}
+			}
+		}
+		if x.name != x.row.Name {
+			of.Of = slices.Sorted(maps.Keys(x.nodes))
+		}
+		out.In = append(out.In, of)
 	}
 	return out
 }
 
-// searched returns the configs that pools should run and that nodes run, the config with the most nodes first.
+// searched returns the configs that pools should run and that nodes run, the config with the most nodes first. The
+// configs of single nodes count as the config of the pool to which they belong.
 func searched(f *fleet.Fleet) []place {
 	byName := map[string]*place{}
 	at := func(name string) *place {
 		if byName[name] == nil {
-			byName[name] = &place{row: f.Config(name)}
-			if byName[name].row.Pool == "" {
-				byName[name].row.Pool = v1alpha1.RenderedPool(name)
-			}
+			byName[name] = newPlace(f, name)
 		}
 		return byName[name]
 	}
@@ -116,18 +148,60 @@ func searched(f *fleet.Fleet) []place {
 		}
 		for i := range v.Rows {
 			if current := v1alpha1.ConfigName(v.Rows[i].Current); current != "" {
-				at(current).nodes++
+				at(poolConfig(f, v, current, v.Rows[i].Name)).nodes[v.Rows[i].Name] = true
 			}
 		}
 	}
+	return inOrder(byName)
+}
+
+func newPlace(f *fleet.Fleet, name string) *place {
+	p := &place{name: name, row: f.Config(name), nodes: map[string]bool{}}
+	p.row.Pool = cmp.Or(p.row.Pool, v1alpha1.RenderedPool(name))
+	return p
+}
+
+func inOrder(byName map[string]*place) []place {
 	var out []place
 	for _, x := range byName {
 		out = append(out, *x)
 	}
 	slices.SortFunc(out, func(a, b place) int {
-		return cmp.Or(cmp.Compare(b.nodes, a.nodes), cmp.Compare(a.row.Name, b.row.Name))
+		return cmp.Or(cmp.Compare(len(b.nodes), len(a.nodes)), cmp.Compare(a.name, b.name))
 	})
 	return out
+}
+
+// poolConfig returns the config of a pool to which the config of a node belongs: the pool's target, or else the newest
+// one. Without configs of single nodes, that is the config itself.
+func poolConfig(f *fleet.Fleet, v *fleet.Pool, config, node string) string {
+	found := config
+	for i := range f.Rendered { // the newest first
+		switch r := &f.Rendered[i]; {
+		case r.Nodes.IsZero() || r.Nodes.Of(node) != config:
+		case r.Name == v.TargetConfig():
+			return r.Name
+		case found == config:
+			found = r.Name
+		}
+	}
+	return found
+}
+
+// variantsOf returns the configs of single nodes that belong to the config of a pool and that nodes run now.
+func variantsOf(of place) []place {
+	byName := map[string]*place{}
+	for node := range of.nodes {
+		own := of.row.Nodes.Of(node)
+		if own == of.row.Nodes.Base {
+			continue
+		}
+		if byName[own] == nil {
+			byName[own] = &place{name: own, row: of.row, target: of.target, nodes: map[string]bool{}}
+		}
+		byName[own].nodes[node] = true
+	}
+	return inOrder(byName)
 }
 
 // others returns the nodes, pools and commits that contain a text in lower case.

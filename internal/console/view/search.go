@@ -31,7 +31,10 @@ type FoundConfig struct {
 	// Config and Pool are names. Target is true if the pool should run the config.
 	Config, Pool string
 	Target       bool
-	// Nodes is the number of nodes that run the config now.
+	// Of are the nodes with a config of their own that have the item from Origin, sorted; empty for an item of the
+	// pool's config.
+	Of []string
+	// Nodes is the number of nodes that run the config now: of those in Of, or else of all that have no other origin.
 	Nodes int
 	// Origin says which documents set the item, and Commit who requested the config.
 	Origin, Commit string
@@ -106,11 +109,22 @@ func (p SearchPage) Regions() []region.Region {
 	}
 }
 
+// mostNamed is the maximum number of nodes that a match names.
+const mostNamed = 5
+
 // text names the config, its pool and its nodes.
 func (c FoundConfig) text() string {
 	text := "pool " + c.Pool
 	if c.Target {
 		text += ", its target"
+	}
+	switch {
+	case len(c.Of) == 1 && c.Nodes == 1:
+		return text + ", on node " + c.Of[0] + " now"
+	case len(c.Of) == 1:
+		return text + ", for node " + c.Of[0] + ", not on it now"
+	case len(c.Of) > 1:
+		text += ", for " + fleet.Names(c.Of, mostNamed)
 	}
 	return fmt.Sprintf("%s, on %s now", text, fleet.Count(c.Nodes, "node"))
 }

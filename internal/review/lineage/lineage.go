@@ -25,6 +25,9 @@ type Layer struct {
 	// Source is the repository's file that declares the MachineConfig; overlays may have changed it. If Origin is
 	// empty, Source is empty.
 	Source string
+	// OfNode is true for a document of single nodes, which a table of nodes has. Facts is true if it uses facts of the
+	// node's row.
+	OfNode, Facts bool
 	// Generated is true if a controller of the cluster wrote the MachineConfig. The cluster's images then override the
 	// images of the MachineConfig.
 	Generated bool

@@ -31,27 +31,25 @@ func NamesOf(l *Lineage) []Name {
 	return out
 }
 
-// Setters returns the names of the layers that set an item of another lineage, in the order of merging. The list is
-// empty if no layer sets the item.
-func Setters(l *Lineage, n Name) []string {
-	var out []string
+// Setters returns the layers that set an item of another lineage, in the order of merging. The list is empty if no
+// layer sets the item.
+func Setters(l *Lineage, n Name) []Layer {
+	var out []Layer
+	add := func(layer int) {
+		if last := len(out) - 1; last < 0 || out[last].Name != l.layers[layer].Name ||
+			out[last].OfNode != l.layers[layer].OfNode {
+			out = append(out, l.layers[layer])
+		}
+	}
 	for _, w := range l.plain[n.key] {
-		out = append(out, l.layers[w.layer].Name)
+		add(w.layer)
 	}
 	for _, family := range families(n.Kind) {
 		for _, t := range l.touched[key{family, n.key.name}] {
-			if name := l.layers[t.layer].Name; t.list.kind == n.Kind && lastOf(out) != name {
-				out = append(out, name)
+			if t.list.kind == n.Kind {
+				add(t.layer)
 			}
 		}
 	}
 	return out
-}
-
-// lastOf returns the last text of a list, or "".
-func lastOf(list []string) string {
-	if len(list) == 0 {
-		return ""
-	}
-	return list[len(list)-1]
 }

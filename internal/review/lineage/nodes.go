@@ -2,6 +2,7 @@ package lineage
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/nodetable"
@@ -18,10 +19,34 @@ func LayersOfNode(result transpile.Result, r render.Rendered, node string) ([]La
 	if err != nil || node == "" {
 		return layers, err
 	}
-	documents, err := r.Table().For(node)
+	own, err := LayersOfDocuments(r.Table(), node)
+	if err != nil {
+		return nil, err
+	}
+	for _, layer := range own {
+		if f, ok := documentOf(result, r.Pool, node, layer.Name); ok {
+			layer.Origin, layer.Source = f.Origin, f.File
+		}
+		layers = append(layers, layer)
+	}
+	return layers, nil
+}
+
+// LayersOfDocuments returns the documents that a table has for a node, in the order of merging: those with its facts,
+// and then its own. They are merged after the layers of the pool. A node that the table does not have has none.
+func LayersOfDocuments(table nodetable.Table, node string) ([]Layer, error) {
+	documents, err := table.For(node)
 	if err != nil {
 		return nil, fmt.Errorf("reading the documents of node %s: %w", node, err)
 	}
+	facts := map[string]bool{}
+	for _, d := range slices.Concat(table.Shared, table.Nodes[node].Documents) {
+		found, err := nodetable.Find(d.Spec)
+		facts[d.Name+"\n"+d.File] = err == nil && slices.ContainsFunc(found.Facts, func(fact string) bool {
+			return fact != nodetable.NameFact
+		})
+	}
+	var layers []Layer
 	for _, d := range documents {
 		spec, err := ignition.UpgradeSpec(d.Spec)
 		if err != nil {
@@ -31,11 +56,9 @@ func LayersOfNode(result transpile.Result, r render.Rendered, node string) ([]La
 		if err != nil {
 			return nil, fmt.Errorf("reading document %s of node %s: %w", d.Name, node, err)
 		}
-		layer := Layer{Name: d.Name, Config: config}
-		if f, ok := documentOf(result, r.Pool, node, d.Name); ok {
-			layer.Origin, layer.Source = f.Origin, f.File
-		}
-		layers = append(layers, layer)
+		layers = append(layers, Layer{
+			Name: d.Name, Config: config, Source: d.File, OfNode: true, Facts: facts[d.Name+"\n"+d.File],
+		})
 	}
 	return layers, nil
 }
