@@ -83,7 +83,7 @@ type Pool struct {
 func Compare(base, head Side, p policy.Policy) Comparison {
 	out := Comparison{
 		Version: "1", Base: base.Name, Head: head.Name, BaseCommit: base.Commit, HeadCommit: head.Commit,
-		Pools: []PoolChange{},
+		Pools: []PoolChange{}, own: map[string]map[string]bool{},
 	}
 	names := map[string]bool{}
 	for _, s := range []Side{base, head} {
@@ -102,6 +102,7 @@ func Compare(base, head Side, p policy.Policy) Comparison {
 		}
 		out.Pools = append(out.Pools, comparePoolOrNext(name, base, head, t))
 		out.Pools = append(out.Pools, nodeChanges(name, base, head, t)...)
+		out.own[name] = ownNodes(base.Pools[name], head.Pools[name])
 	}
 	out.Warnings, out.folder = newWarnings(base.Warnings, head.Warnings), head.Folder
 	out.Overview = overviewOf(out)

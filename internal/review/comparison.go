@@ -30,11 +30,15 @@ type Comparison struct {
 	Overview
 	// Pools are the pools of both sides, by name. An unchanged pool has the disruption "none" and no items.
 	Pools []PoolChange `json:"pools"`
+	// Together are the forecasts of pools with several entries, such as for nodes with configs of their own.
+	Together map[string]Rollout `json:"together,omitempty"`
 	// Undo is the command that reverts the change, or a text if the change is not a commit.
 	Undo string `json:"undo,omitempty"`
 
 	// folder is the Folder of head.
 	folder string
+	// own are the nodes of each pool that have a config of their own on one of the sides.
+	own map[string]map[string]bool
 }
 
 // Overview summarizes all pools.
@@ -129,6 +133,8 @@ type Leaving struct {
 type Remarks struct {
 	// Nodes are the nodes with configs of their own that the change is about; empty for the nodes without them.
 	Nodes []string `json:"nodes,omitempty"`
+	// Absent are those of Nodes that the pool does not have. It is nil if only the number of the pool's nodes is known.
+	Absent []string `json:"absentNodes,omitempty"`
 	// CheckedOnNode names the parts of the config that only a node can check. The node may refuse the config because of
 	// these parts.
 	CheckedOnNode []string `json:"checkedOnNode,omitempty"`

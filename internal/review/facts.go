@@ -1,9 +1,14 @@
 package review
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
 	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // Facts are known facts about the nodes that a change affects.
@@ -16,12 +21,24 @@ type Facts struct {
 type PoolFacts struct {
 	// Nodes is the number of the pool's nodes.
 	Nodes int
+	// Names are the names of these nodes; nil if only their number is known.
+	Names []string
 	// MaxUnavailable is how many nodes may be out of service at once, with percentages resolved. Values below 1 count
-	// as
-	// 1, the default.
+	// as 1, the default.
 	MaxUnavailable int
 	// Paused is true if the pool's nodes get no config until a user resumes the pool.
 	Paused bool
+}
+
+// FactsOf returns the facts of a pool of a cluster that has these nodes.
+func FactsOf(pool *mcfgv1.MachineConfigPool, names []string) (PoolFacts, error) {
+	out := PoolFacts{Nodes: len(names), Names: slices.Clone(names), Paused: pool.Spec.Paused}
+	if out.Names == nil {
+		out.Names = []string{}
+	}
+	var err error
+	out.MaxUnavailable, err = poolstate.MaxUnavailable(pool.Name, pool.Spec.MaxUnavailable, out.Nodes)
+	return out, err
 }
 
 // Rollout is the forecast of a pool's rollout.
@@ -58,35 +75,145 @@ var (
 	staging = seconds{60, 15 * 60}
 )
 
-// WithFacts adds the forecast of each pool that has facts. Each node counts in one entry of its pool: in that of the
-// nodes with configs of their own, or in that of the other nodes. A table of nodes may have rows for machines that do
-// not exist yet, so that the entries have at most as many nodes as the pool.
+// WithFacts adds the forecast of each pool that has facts. Each node counts once: in the entry of the nodes with
+// configs of their own whose change is its own, or in that of the nodes without one; a node whose own config stays
+// counts in neither. With the names of the nodes, that is exact, and an entry says which of its nodes do not exist
+// yet, such as rows for machines to come. Without them, the nodes of the entries are taken to exist, as far as the pool
+// has so many.
 func (c Comparison) WithFacts(f Facts) Comparison {
 	pools, left := make([]PoolChange, len(c.Pools)), map[string]int{}
+	live := map[string]map[string]bool{}
 	for pool, known := range f.Pools {
 		left[pool] = known.Nodes
-	}
-	add := func(i int, nodes int) {
-		p := c.Pools[i]
-		if known, ok := f.Pools[p.PoolName()]; ok {
-			known.Nodes = min(nodes, left[p.PoolName()])
-			left[p.PoolName()] -= known.Nodes
-			p.Rollout = forecast(p, known)
+		if known.Names == nil {
+			continue
 		}
-		pools[i] = p
-	}
-	for i, p := range c.Pools {
-		if len(p.Nodes) > 0 {
-			add(i, len(p.Nodes))
+		live[pool] = map[string]bool{}
+		for _, name := range known.Names {
+			live[pool][name] = true
 		}
 	}
-	for i, p := range c.Pools {
-		if len(p.Nodes) == 0 {
-			add(i, left[p.PoolName()])
+	add := func(i, nodes int) {
+		p := &c.Pools[i]
+		known := f.Pools[p.PoolName()]
+		known.Nodes = max(0, min(nodes, left[p.PoolName()]))
+		left[p.PoolName()] -= known.Nodes
+		pools[i].Rollout = forecast(*p, known)
+	}
+	for i := range c.Pools {
+		pools[i] = c.Pools[i]
+		pool := c.Pools[i].PoolName()
+		switch _, known := f.Pools[pool]; {
+		case !known || len(c.Pools[i].Nodes) == 0:
+		case live[pool] == nil:
+			add(i, len(c.Pools[i].Nodes))
+		default:
+			pools[i].Absent = nil
+			for _, node := range c.Pools[i].Nodes {
+				if !live[pool][node] {
+					pools[i].Absent = append(pools[i].Absent, node)
+				}
+			}
+			add(i, len(c.Pools[i].Nodes)-len(pools[i].Absent))
 		}
+	}
+	for i := range c.Pools {
+		pool := c.Pools[i].PoolName()
+		if _, known := f.Pools[pool]; !known || len(c.Pools[i].Nodes) > 0 {
+			continue
+		}
+		others := left[pool]
+		if live[pool] != nil {
+			others = 0
+			for node := range live[pool] {
+				if !c.own[pool][node] {
+					others++
+				}
+			}
+		} else {
+			others -= len(c.own[pool]) - c.inEntries(pool)
+		}
+		add(i, others)
 	}
 	c.Pools = pools
+	c.Together = c.together(f)
 	return c
+}
+
+// inEntries returns how many nodes with configs of their own have a change.
+func (c Comparison) inEntries(pool string) (nodes int) {
+	for i := range c.Pools {
+		if c.Pools[i].PoolName() == pool {
+			nodes += len(c.Pools[i].Nodes)
+		}
+	}
+	return nodes
+}
+
+// RolloutOf returns the forecast of a pool with all of its entries, and whether there is one.
+func (c Comparison) RolloutOf(pool string) (Rollout, bool) {
+	if r, several := c.Together[pool]; several {
+		return r, true
+	}
+	var sum Rollout
+	known := false
+	for i := range c.Pools {
+		r := c.Pools[i].Rollout
+		if r == nil || c.Pools[i].PoolName() != pool {
+			continue
+		}
+		if !known || r.MaxMinutes > 0 {
+			sum = *r // At most one entry changes nodes.
+		}
+		known = true
+	}
+	return sum, known
+}
+
+// together returns the forecast of each pool that has several entries: all of its nodes are updated in one rollout. The
+// nodes that take longest are taken to come first.
+func (c Comparison) together(f Facts) map[string]Rollout {
+	type part struct {
+		nodes int
+		each  seconds
+	}
+	parts, sums := map[string][]part{}, map[string]Rollout{}
+	for i := range c.Pools {
+		p, r := &c.Pools[i], c.Pools[i].Rollout
+		if r == nil {
+			continue
+		}
+		name := p.PoolName()
+		sum := sums[name]
+		sum.AtOnce, sum.Paused = r.AtOnce, r.Paused
+		if r.MaxMinutes > 0 { // Other entries change no node.
+			sum.Nodes, sum.Reboots, sum.Drains = sum.Nodes+r.Nodes, sum.Reboots+r.Reboots, sum.Drains+r.Drains
+			parts[name] = append(parts[name], part{r.Nodes, p.eachNode()})
+		}
+		sums[name] = sum
+	}
+	var out map[string]Rollout
+	for name, all := range parts {
+		if len(all) < 2 {
+			continue
+		}
+		slices.SortStableFunc(all, func(a, b part) int { return cmp.Compare(b.each.max, a.each.max) })
+		var took seconds
+		free := 0 // places in the last round
+		for _, x := range all {
+			more := max(0, x.nodes-free)
+			rounds := (more + sums[name].AtOnce - 1) / sums[name].AtOnce
+			free += rounds*sums[name].AtOnce - x.nodes
+			took = took.plus(seconds{rounds * x.each.min, rounds * x.each.max})
+		}
+		r := sums[name]
+		r.MinMinutes, r.MaxMinutes = roundDown(took.min), roundUp(took.max)
+		if out == nil {
+			out = map[string]Rollout{}
+		}
+		out[name] = r
+	}
+	return out
 }
 
 // PoolName returns the name of the pool, also for an entry about nodes with configs of their own.
@@ -105,21 +232,31 @@ func forecast(p PoolChange, f PoolFacts) *Rollout {
 	if !p.Changed() || len(p.Refused) > 0 || f.Nodes <= 0 {
 		return r // No node changes its config.
 	}
-	each := applying
 	if p.Level() >= policy.Drain {
 		r.Drains = f.Nodes
-		each = each.plus(draining)
 	}
 	if p.Level() == policy.Reboot {
 		r.Reboots = f.Nodes
+	}
+	each := p.eachNode()
+	rounds := (f.Nodes + r.AtOnce - 1) / r.AtOnce
+	r.MinMinutes, r.MaxMinutes = roundDown(each.min*rounds), roundUp(each.max*rounds)
+	return r
+}
+
+// eachNode returns how long the change takes on one node.
+func (p PoolChange) eachNode() seconds {
+	each := applying
+	if p.Level() >= policy.Drain {
+		each = each.plus(draining)
+	}
+	if p.Level() == policy.Reboot {
 		each = each.plus(rebooting)
 	}
 	if p.stages() {
 		each = each.plus(staging)
 	}
-	rounds := (f.Nodes + r.AtOnce - 1) / r.AtOnce
-	r.MinMinutes, r.MaxMinutes = roundDown(each.min*rounds), roundUp(each.max*rounds)
-	return r
+	return each
 }
 
 func (s seconds) plus(o seconds) seconds { return seconds{s.min + o.min, s.max + o.max} }

@@ -153,15 +153,21 @@ type similar struct {
 	references bool
 }
 
-// similarNodes returns the nodes whose configs differ, in groups.
-func similarNodes(from, to Pool) []similar {
-	was, is := from.Nodes.table(), to.Nodes.table()
+// ownNodes returns the nodes that one of two sides has in its table.
+func ownNodes(from, to Pool) map[string]bool {
 	names := map[string]bool{}
-	for _, table := range []nodetable.Table{was, is} {
+	for _, table := range []nodetable.Table{from.Nodes.table(), to.Nodes.table()} {
 		for node := range table.Nodes {
 			names[node] = true
 		}
 	}
+	return names
+}
+
+// similarNodes returns the nodes whose configs differ, in groups.
+func similarNodes(from, to Pool) []similar {
+	was, is := from.Nodes.table(), to.Nodes.table()
+	names := ownNodes(from, to)
 	isSame := from.Rendered == to.Rendered && reflect.DeepEqual(was.Shared, is.Shared) && !from.Nodes.isOpaque()
 	var out []similar
 	at := map[string]int{}

@@ -9,8 +9,10 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,8 +22,8 @@ import (
 	"github.com/bunsen-os/bunsen/internal/cli/folders"
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
 	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/policy/membership"
 	"github.com/bunsen-os/bunsen/internal/review"
-	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
 )
@@ -37,6 +39,8 @@ func WithCluster(at folders.Repository, target kube.Target, source string) Compa
 type clusterState struct {
 	pools   []mcfgv1.MachineConfigPool
 	configs []mcfgv1.MachineConfig
+	// nodes are the names of the nodes of each pool.
+	nodes map[string][]string
 	// source is the GitSource that follows the compared repository; nil if there is none.
 	source *v1alpha1.GitSource
 	// disruption is the MachineConfiguration, nil if there is none.
@@ -79,12 +83,9 @@ func (c Comparison) fromCluster(ctx context.Context, memory *review.Renderings, 
 		if _, given := facts.Pools[p.Name]; given {
 			continue
 		}
-		nodes := int(p.Status.MachineCount)
-		most, err := poolstate.MaxUnavailable(p.Name, p.Spec.MaxUnavailable, nodes)
-		if err != nil {
+		if facts.Pools[p.Name], err = review.FactsOf(p, r.nodes[p.Name]); err != nil {
 			return side{}, facts, cli.Invalid(fmt.Errorf("reading MachineConfigPool %s: %w", p.Name, err))
 		}
-		facts.Pools[p.Name] = review.PoolFacts{Nodes: nodes, MaxUnavailable: most, Paused: p.Spec.Paused}
 	}
 	if r.disruption != nil {
 		if base.policy, err = policy.FromSpec(r.disruption.Spec.NodeDisruptionPolicy); err != nil {
@@ -117,6 +118,9 @@ func (c Comparison) readCluster(ctx context.Context) (clusterState, error) {
 		return clusterState{}, kube.ReadError("GitSources", err)
 	}
 	out := clusterState{pools: pools.Items, configs: configs.Items}
+	if err := out.readNodes(ctx, conn); err != nil {
+		return clusterState{}, err
+	}
 	if out.source, err = c.sourceOf(sources.Items); err != nil {
 		return clusterState{}, cli.Invalid(err)
 	}
@@ -128,6 +132,29 @@ func (c Comparison) readCluster(ctx context.Context) (clusterState, error) {
 		return clusterState{}, kube.ReadError("MachineConfiguration cluster", err)
 	}
 	return out, out.readPolicies(ctx, conn)
+}
+
+// readNodes reads which nodes each pool has.
+func (r *clusterState) readNodes(ctx context.Context, conn client.Reader) error {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
+	if err := conn.List(ctx, list); err != nil {
+		return kube.ReadError("Nodes", err)
+	}
+	objects := make([]*mcfgv1.MachineConfigPool, len(r.pools))
+	for i := range r.pools {
+		objects[i] = &r.pools[i]
+	}
+	members := membership.New(objects)
+	r.nodes = map[string][]string{}
+	for i := range list.Items {
+		n := &list.Items[i]
+		// The rollout leaves a node alone that no pool or several pools have, so a forecast has none for it.
+		if pool, _, err := members.For(n.Name, n.Labels); err == nil && pool != "" {
+			r.nodes[pool] = append(r.nodes[pool], n.Name)
+		}
+	}
+	return nil
 }
 
 // sourceOf returns the GitSource that follows the compared repository. If no GitSource matches, sourceOf returns nil,

@@ -284,14 +284,9 @@ type counted struct{ reboots, drains int }
 // forecast returns what the review expects, and beside it what happened.
 func (s Session) forecast(ctx context.Context, r rollout, now time.Time) ([]view.ForecastRow, error) {
 	expected := [4]string{"–", "–", "–", "–"}
-	var sum review.Rollout // Nodes with configs of their own have entries of their own.
-	for _, p := range r.review.Pools {
-		if x := p.Rollout; x != nil {
-			sum.Nodes, sum.Reboots, sum.Drains = sum.Nodes+x.Nodes, sum.Reboots+x.Reboots, sum.Drains+x.Drains
-			sum.MinMinutes, sum.MaxMinutes = sum.MinMinutes+x.MinMinutes, sum.MaxMinutes+x.MaxMinutes
-			expected = [4]string{
-				fmt.Sprint(sum.Nodes), fmt.Sprint(sum.Reboots), fmt.Sprint(sum.Drains), report.DurationText(sum),
-			}
+	if sum, known := r.review.RolloutOf(r.pool.Object.Name); known {
+		expected = [4]string{
+			fmt.Sprint(sum.Nodes), fmt.Sprint(sum.Reboots), fmt.Sprint(sum.Drains), report.DurationText(sum),
 		}
 	}
 	happened := [4]string{"–", "–", "–", "–"}

@@ -233,7 +233,7 @@ func TestASearchNamesTheDocumentsOfNodes(t *testing.T) {
 		if want := "20-worker-name   pools/worker/20-name.bu"; !strings.Contains(node, want) {
 			t.Errorf("%d nodes: the page of a node does not say %q:\n%s", count, want, node)
 		}
-		own := v1alpha1.ConfigName(w.Nodes[0].Annotations[v1alpha1.CurrentConfigAnnotation])
+		own := w.Nodes[0].Annotations[v1alpha1.DesiredConfigAnnotation]
 		if p := html(t, w.session(), "commit "+own); !strings.Contains(p, w.Pools[0].Spec.Configuration.Name) {
 			t.Errorf("%d nodes: the config of a node has no page:\n%.2000s", count, p)
 		}

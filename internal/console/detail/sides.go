@@ -103,16 +103,21 @@ func sizeOf(c review.Comparison) int {
 	return size
 }
 
-// poolFacts returns the facts about pools for a forecast.
+// poolFacts returns the facts about a pool for a forecast: its nodes, of which a rollout had the given number. A
+// negative number means all of them.
 func poolFacts(v *fleet.Pool, nodes int) review.PoolFacts {
-	if nodes < 0 {
-		nodes = v.Counts().Nodes
+	names := make([]string, len(v.Rows))
+	for i := range v.Rows {
+		names[i] = v.Rows[i].Name
 	}
-	most, err := poolstate.MaxUnavailable(v.Object.Name, v.Object.Spec.MaxUnavailable, nodes)
-	if err != nil {
-		most = 0 // The controller reports the invalid value, and the forecast uses the default.
+	// The controller reports an invalid limit, and the forecast uses the default.
+	facts, _ := review.FactsOf(v.Object, names)
+	if nodes < 0 || nodes == len(names) {
+		return facts
 	}
-	return review.PoolFacts{Nodes: nodes, MaxUnavailable: most, Paused: v.Object.Spec.Paused}
+	facts.Nodes = nodes
+	facts.MaxUnavailable, _ = poolstate.MaxUnavailable(v.Object.Name, v.Object.Spec.MaxUnavailable, nodes)
+	return facts
 }
 
 // readRules reads the disruption policy of the cluster. The zero value is the default policy.

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -143,6 +144,10 @@ func tableText(c review.Comparison, changed []review.PoolChange, same []string, 
 		}
 		b.WriteString(row)
 	}
+	for _, pool := range slices.Sorted(maps.Keys(c.Together)) {
+		r := c.Together[pool]
+		b.WriteString("| " + code(pool) + " in all | | | | | |" + forecastCells(r))
+	}
 	if len(same) > 0 {
 		fmt.Fprintf(&b, "| %s | unchanged | | | | – |", atMost(codes(same), limit/2, count(len(same), "pool")))
 		if facts {
@@ -193,11 +198,15 @@ func tableRow(p review.PoolChange, facts bool) string {
 	if !facts {
 		return row + "\n"
 	}
-	r := p.Rollout
-	if r == nil {
+	if p.Rollout == nil {
 		return row + " unknown | unknown | unknown |\n"
 	}
-	reboots, takes := thousands(r.Reboots), DurationText(*r)
+	return row + forecastCells(*p.Rollout)
+}
+
+// forecastCells returns the last cells of a row: the nodes, the reboots and the duration.
+func forecastCells(r review.Rollout) string {
+	reboots, takes := thousands(r.Reboots), DurationText(r)
 	if r.Reboots > 0 {
 		reboots = "**" + reboots + "**"
 	}
@@ -207,7 +216,7 @@ func tableRow(p review.PoolChange, facts bool) string {
 	if r.Paused {
 		takes += ", paused"
 	}
-	return row + fmt.Sprintf(" %s | %s | %s |\n", thousands(r.Nodes), reboots, takes)
+	return fmt.Sprintf(" %s | %s | %s |\n", thousands(r.Nodes), reboots, takes)
 }
 
 // disruptionMarkdown returns a text that says what nodes do, with the most important word in bold.
@@ -231,11 +240,14 @@ func disruptionMarkdown(p review.PoolChange) string {
 
 // renderedNames returns the short hashes of both rendered configs.
 func renderedNames(p review.PoolChange) string {
+	if len(p.Nodes) > 1 {
+		return "each its own"
+	}
 	hash := func(name, otherwise string) string {
 		if name == "" {
 			return otherwise
 		}
-		name = strings.TrimPrefix(name, "rendered-"+p.Pool+"-")
+		name = strings.TrimPrefix(name, "rendered-"+p.PoolName()+"-")
 		return code(name[:min(5, len(name))])
 	}
 	return hash(p.From, "–") + " → " + hash(p.To, "–")

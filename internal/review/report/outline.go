@@ -76,6 +76,10 @@ func OutlineOf(c review.Comparison) Outline {
 		o.Compared = []string{comparedText("base", c.Base, c.BaseCommit), comparedText("head", c.Head, c.HeadCommit)}
 	}
 	for _, p := range changed {
+		if len(p.Nodes) > 1 {
+			o.Pools = append(o.Pools, "pool "+safetext.Line(p.Pool)+": each node its own config")
+			continue
+		}
 		o.Pools = append(o.Pools, "pool "+safetext.Line(p.Pool)+": "+nameOr(p.From, "(new)")+" → "+
 			nameOr(p.To, noConfigText(p)))
 	}
@@ -95,6 +99,7 @@ func OutlineOf(c review.Comparison) Outline {
 	for _, p := range changed {
 		o.Costs = append(o.Costs, poolCost(p))
 	}
+	o.Costs = append(o.Costs, togetherCosts(c)...)
 	o.Unchanged, o.Undo = safetext.Line(strings.Join(same, ", ")), safetext.Line(c.Undo)
 	o.WithoutEffect = safetext.Line(withoutEffectText(c))
 	switch {

@@ -108,3 +108,42 @@ func TestACommentInPlaceOfAPlanCannotBeBrokenOutOf(t *testing.T) {
 		}
 	}
 }
+
+// TestAPoolWithOwnConfigsIsOneRollout: each entry says which of its nodes do not exist, and the pool has a sum.
+func TestAPoolWithOwnConfigsIsOneRollout(t *testing.T) {
+	entry := func(pool, to string, nodes ...string) review.PoolChange {
+		return review.PoolChange{
+			Pool: pool, From: "rendered-worker-1", To: to, Disruption: "reboot",
+			Items:   []review.Item{{Kind: "file", Path: "/etc/a", Change: "changed", Why: to}},
+			Remarks: review.Remarks{Nodes: nodes},
+		}
+	}
+	c := review.Comparison{Version: "1", Pools: []review.PoolChange{
+		entry("worker", "rendered-worker-2"),
+		entry("worker (nodes n1, n8)", "rendered-worker-3", "n1", "n8"), entry("worker (node n9)", "rendered-worker-4", "n9"),
+	}}.WithFacts(review.Facts{Pools: map[string]review.PoolFacts{
+		"worker": {Nodes: 3, Names: []string{"n1", "n2", "n3"}},
+	}})
+	text, table := Text(c, Style{}), Markdown(c, MarkdownOptions{})
+	for _, want := range []string{
+		"pool worker: rendered-worker-1 → rendered-worker-2\n", "pool worker (nodes n1, n8): each node its own config\n",
+		", 2 nodes, 2 reboots, 5 min – 1 h\n", ", 1 node, 1 reboot, 2–30 min; n8 is not in the pool\n",
+		"worker (node n9): 1 change; n9 is not in the pool, so nothing reboots\n",
+		"worker in all: 3 nodes, 3 reboots, 5 min – 1.5 h\n", " in 1 pool.",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the text does not say %q:\n%s", want, text)
+		}
+	}
+	for _, want := range []string{
+		"| `worker (nodes n1, n8)` | each its own | ~1 |", "| `worker (node n9)` | `1` → `4` | ~1 |",
+		"| `worker` in all | | | | | | 3 | **3** | 5 min – 1.5 h |\n",
+	} {
+		if !strings.Contains(table, want) {
+			t.Errorf("the table does not say %q:\n%s", want, table)
+		}
+	}
+	if got := Summary(c); !strings.Contains(got, " in 1 pool: ") {
+		t.Errorf("the summary counts entries: %s", got)
+	}
+}

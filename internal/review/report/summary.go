@@ -55,7 +55,7 @@ func deedsOf(c review.Comparison) string {
 	}) {
 		deeds = append(deeds, strings.Join(r.pools, ", ")+" "+r.text)
 	}
-	return countsText(c.Counts) + " in " + count(len(changed), "pool") + ": " + strings.Join(deeds, "; ")
+	return countsText(c.Counts) + " in " + count(countPools(changed), "pool") + ": " + strings.Join(deeds, "; ")
 }
 
 // poolSummary returns two or three words that say what happens to the pool's nodes.

@@ -1,7 +1,10 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/safetext"
@@ -200,8 +203,8 @@ func poolCost(p review.PoolChange) Cost {
 	line := fmt.Sprintf("%s: %s, %s", safetext.Line(p.Pool), count(len(p.Items), "change"), safetext.Line(actionsOf(p)))
 	switch r := p.Rollout; {
 	case r != nil && r.Nodes == 0 && len(p.Refused) == 0:
-		return Cost{fmt.Sprintf("%s: %s; no nodes, so nothing reboots", safetext.Line(p.Pool),
-			count(len(p.Items), "change")), false}
+		return Cost{fmt.Sprintf("%s: %s; %s, so nothing reboots", safetext.Line(p.Pool),
+			count(len(p.Items), "change"), cmp.Or(absentText(p), "no nodes")), false}
 	case len(p.Refused) > 0:
 		line += ", refused by running nodes"
 	case p.From == "":
@@ -215,8 +218,43 @@ func poolCost(p review.PoolChange) Cost {
 		if r.Paused {
 			line += " once it is resumed (paused)"
 		}
+		if absent := absentText(p); absent != "" {
+			line += "; " + absent
+		}
 	}
 	return Cost{line, p.Level() >= policy.Drain}
+}
+
+// maxAbsent is the maximum number of nodes that a text about missing nodes names.
+const maxAbsent = 5
+
+// absentText names the nodes with configs of their own that the pool does not have: `node-9 is not in the pool`.
+func absentText(p review.PoolChange) string {
+	n := len(p.Absent)
+	names := strings.Join(p.Absent[:min(n, maxAbsent)], ", ")
+	switch {
+	case n == 0:
+		return ""
+	case n == 1:
+		return safetext.Line(names) + " is not in the pool"
+	case n > maxAbsent:
+		names += " and " + thousands(n-maxAbsent) + " more"
+	}
+	return safetext.Line(names) + " are not in the pool"
+}
+
+// togetherCosts has a line for each pool with several entries: what all of its nodes do in one rollout.
+func togetherCosts(c review.Comparison) (out []Cost) {
+	for _, pool := range slices.Sorted(maps.Keys(c.Together)) {
+		r := c.Together[pool]
+		line := fmt.Sprintf("%s in all: %s, %s, %s", safetext.Line(pool), count(r.Nodes, "node"),
+			count(r.Reboots, "reboot"), DurationText(r))
+		if r.Paused {
+			line += " once it is resumed (paused)"
+		}
+		out = append(out, Cost{line, r.Drains > 0})
+	}
+	return out
 }
 
 // write prints a changed item with its difference.
