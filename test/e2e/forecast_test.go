@@ -28,7 +28,9 @@ type forecastPool struct {
 	To         string                           `json:"to"`
 	Disruption string                           `json:"disruption"`
 	Actions    []struct{ Type, Service string } `json:"actions"`
-	Rollout    struct {
+	// Nodes are those with configs of their own that the entry is about.
+	Nodes   []string `json:"nodes"`
+	Rollout struct {
 		Nodes   int `json:"nodes"`
 		AtOnce  int `json:"atOnce"`
 		Reboots int `json:"reboots"`
@@ -119,8 +121,12 @@ func (s *story) foretold(ts *testscript.TestScript, args []string) error {
 	defer s.watch.mu.Unlock()
 	var errs []error
 	reached := 0
+	var own []string
 	for _, pool := range f.Pools {
-		n, err := s.holdTo(pool)
+		own = append(own, pool.Nodes...)
+	}
+	for _, pool := range f.Pools {
+		n, err := s.holdTo(pool, own)
 		reached += n
 		errs = append(errs, err)
 	}
@@ -139,8 +145,9 @@ type outcome struct {
 	Configs map[string][2]string
 }
 
-// holdTo compares one pool, and returns how many nodes it has.
-func (s *story) holdTo(pool forecastPool) (int, error) {
+// holdTo compares one entry, and returns how many nodes it has: those that it names, or else those of its pool that no
+// entry names.
+func (s *story) holdTo(pool forecastPool, own []string) (int, error) {
 	want := outcome{
 		pool.Rollout.Nodes, pool.Rollout.Reboots, pool.Rollout.Drains,
 		map[string][]string{},
@@ -148,7 +155,8 @@ func (s *story) holdTo(pool forecastPool) (int, error) {
 	}
 	got := outcome{Acts: map[string][]string{}, Configs: map[string][2]string{}}
 	for name, is := range s.watch.nodes {
-		if is.pool != pool.Pool {
+		if len(pool.Nodes) == 0 && (is.pool != pool.Pool || slices.Contains(own, name)) ||
+			len(pool.Nodes) > 0 && !slices.Contains(pool.Nodes, name) {
 			continue
 		}
 		acts, err := s.acts(name)
@@ -171,7 +179,8 @@ func (s *story) holdTo(pool forecastPool) (int, error) {
 		errs = append(errs, fmt.Errorf("pool %s was forecast to have disruption %s; said (-) and done (+):\n%s",
 			pool.Pool, pool.Disruption, diff))
 	}
-	if peak := s.watch.peak[pool.Pool]; peak > pool.Rollout.AtOnce {
+	name, _, _ := strings.Cut(pool.Pool, " (")
+	if peak := s.watch.peak[name]; peak > pool.Rollout.AtOnce {
 		errs = append(errs, fmt.Errorf("pool %s: %d nodes were out at once, the forecast says %d", pool.Pool, peak,
 			pool.Rollout.AtOnce))
 	}
