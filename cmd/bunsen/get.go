@@ -67,7 +67,7 @@ func list(ctx context.Context, q query) (answer, error) {
 			return answer{}, kube.ReadErrorFor(kube.ConfigViewerRole, "MachineConfigs", err)
 		}
 		rows := fleet.RenderedRows(all.Items)
-		return answer{text: fleet.RenderedTable(rows, q.now).String(), data: rows}, nil
+		return answer{text: fleet.RenderedText(rows, q.now), data: rows}, nil
 	}
 	cluster, err := q.readAll(ctx)
 	if err != nil {

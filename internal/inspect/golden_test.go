@@ -194,7 +194,7 @@ func (c cluster) show(t *testing.T, command string) string {
 	case verb == "status":
 		return status.Text()
 	case command == "get rendered":
-		return fleet.RenderedTable(c.Rendered, noon).String()
+		return fleet.RenderedText(c.Rendered, noon)
 	case command == "get sources":
 		return status.SourceTable().String()
 	case command == "get pools":

@@ -1,7 +1,10 @@
 package review
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
@@ -32,17 +35,26 @@ func WithLiveNodes(p Pool, target *mcfgv1.MachineConfig, live map[string]*mcfgv1
 			return p, nil
 		}
 	}
-	sizes := map[string]int{}
-	side := &NodeSide{
-		Table: nodetable.Table{Pool: pool, Nodes: map[string]nodetable.Node{}},
-		Sizes: func() map[string]int { return sizes },
-	}
+	own := make([]string, 0, len(nodes.Nodes))
 	for node := range nodes.Nodes {
-		side.Table.Nodes[node], sizes[nodes.Of(node)] = nodetable.Node{}, 0
-		if live[nodes.Of(node)] == nil {
+		own = append(own, node)
+	}
+	return withConfigsOf(p, target, nodes, live, own)
+}
+
+// withConfigsOf adds the configs of single nodes from a cluster.
+func withConfigsOf(p Pool, target *mcfgv1.MachineConfig, nodes v1alpha1.NodeConfigs,
+	live map[string]*mcfgv1.MachineConfig, read []string,
+) (Pool, error) {
+	pool := v1alpha1.RenderedPool(target.Name)
+	side := &NodeSide{Table: nodetable.Table{Pool: pool, Nodes: map[string]nodetable.Node{}}, Sizes: namesOf(nodes)}
+	for _, node := range read {
+		own := nodes.Of(node)
+		if live[own] == nil && own != nodes.Base {
 			return Pool{}, fmt.Errorf("reading MachineConfigPool %s: the config %s of node %s is not on the cluster",
-				pool, nodes.Of(node), node)
+				pool, own, node)
 		}
+		side.Table.Nodes[node] = nodetable.Node{}
 	}
 	side.Node = func(name string) (render.Rendered, error) {
 		mc := target
@@ -54,4 +66,128 @@ func WithLiveNodes(p Pool, target *mcfgv1.MachineConfig, live map[string]*mcfgv1
 	}
 	p.Nodes = side
 	return p, nil
+}
+
+// namesOf returns the names of the configs of single nodes, without their sizes.
+func namesOf(nodes v1alpha1.NodeConfigs) func() map[string]int {
+	return func() map[string]int {
+		out := map[string]int{}
+		for _, name := range nodes.All() {
+			if name != nodes.Base {
+				out[name] = 0
+			}
+		}
+		return out
+	}
+}
+
+// LiveChange is the change from one config of a pool to another one, both of a cluster.
+type LiveChange struct {
+	pools   [2]Pool
+	targets [2]*mcfgv1.MachineConfig
+	nodes   [2]v1alpha1.NodeConfigs
+}
+
+// NewLiveChange reads both configs.
+func NewLiveChange(pools [2]string, targets [2]*mcfgv1.MachineConfig) (LiveChange, error) {
+	c := LiveChange{targets: targets}
+	var err error
+	for i, mc := range targets {
+		if c.pools[i], err = LivePool(pools[i], mc); err != nil {
+			return c, err
+		}
+		c.pools[i].live = false
+		if c.nodes[i], err = v1alpha1.ParseNodeConfigs(mc.Annotations[v1alpha1.NodeConfigsAnnotation]); err != nil {
+			return c, fmt.Errorf("reading MachineConfig %s: %w", mc.Name, err)
+		}
+	}
+	return c, nil
+}
+
+// configOf returns the name of the config of a node on one side.
+func (c LiveChange) configOf(side int, node string) string {
+	if c.nodes[side].IsZero() {
+		return c.targets[side].Name
+	}
+	return c.nodes[side].Of(node)
+}
+
+// ChangedNodes returns the nodes with configs of their own whose configs differ, sorted.
+func (c LiveChange) ChangedNodes() (changed []string) {
+	for node := range c.own() {
+		if c.configOf(0, node) != c.configOf(1, node) {
+			changed = append(changed, node)
+		}
+	}
+	slices.Sort(changed)
+	return changed
+}
+
+// own returns the nodes that have a config of their own on one side.
+func (c LiveChange) own() map[string]bool {
+	own := map[string]bool{}
+	for _, nodes := range c.nodes {
+		for node := range nodes.Nodes {
+			own[node] = true
+		}
+	}
+	return own
+}
+
+// ConfigsOf returns the names of the configs of nodes on both sides, each once.
+func (c LiveChange) ConfigsOf(nodes []string) (out []string) {
+	had := map[string]bool{c.targets[0].Name: true, c.targets[1].Name: true}
+	for _, node := range nodes {
+		for side := range c.nodes {
+			if name := c.configOf(side, node); !had[name] && name != c.nodes[side].Base {
+				had[name] = true
+				out = append(out, name)
+			}
+		}
+	}
+	return out
+}
+
+// With returns both sides with the configs of some of the changed nodes. The parameter live has the MachineConfigs of
+// ConfigsOf by name. Of the other nodes, the sides know only that they have configs of their own.
+func (c LiveChange) With(read []string, live map[string]*mcfgv1.MachineConfig) (from, to Pool, err error) {
+	pools := c.pools
+	for i := range pools {
+		if c.nodes[i].IsZero() {
+			continue
+		}
+		if pools[i], err = withConfigsOf(pools[i], c.targets[i], c.nodes[i], live, read); err != nil {
+			return from, to, err
+		}
+		pools[i].Nodes.Others = c.own()
+	}
+	return pools[0], pools[1], nil
+}
+
+// WithTable returns both sides with the table of nodes on the cluster, if both configs were rendered from it. No config
+// of a single node is read then: nodes with equal documents change alike.
+func (c LiveChange) WithTable(table *mcfgv1.MachineConfig) (from, to Pool, ok bool) {
+	pools := c.pools
+	for i, mc := range c.targets {
+		inputs := map[string]string{}
+		if c.nodes[i].IsZero() || json.Unmarshal([]byte(mc.Annotations[v1alpha1.InputsAnnotation]), &inputs) != nil ||
+			inputs[table.Name] == "" || inputs[table.Name] != table.Annotations[v1alpha1.DigestAnnotation] {
+			return from, to, false
+		}
+		r, err := render.WithNodes(render.Rendered{
+			Pool: v1alpha1.RenderedPool(mc.Name), Name: c.nodes[i].Base, Config: pools[i].Config, Spec: mc.Spec,
+		}, table, c.nodes[i])
+		if err != nil {
+			return from, to, false
+		}
+		// A user may have edited the table, so one node is checked.
+		node := slices.Min(slices.Collect(maps.Keys(c.nodes[i].Nodes)))
+		if own, err := r.Node(node); err != nil || own.Name != c.nodes[i].Of(node) {
+			return from, to, false
+		}
+		pools[i].Nodes = &NodeSide{
+			Table: r.Table(), References: r.References, Node: r.Node, Sizes: namesOf(c.nodes[i]),
+		}
+	}
+	return pools[0], pools[1], true
 }

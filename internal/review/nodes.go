@@ -23,6 +23,8 @@ type NodeSide struct {
 	Node func(name string) (render.Rendered, error)
 	// Origin returns where the repository sets an item of such a config, as Pool.Origin does.
 	Origin func(of render.Rendered, node string) func(kind policy.ChangeKind, name string) string
+	// Others are nodes with configs of their own that Table does not have, because their configs were not read.
+	Others map[string]bool
 	// Sizes returns the bytes of these configs on the API server, by name. A side of a cluster has the names alone.
 	Sizes func() map[string]int
 }
@@ -153,12 +155,15 @@ type similar struct {
 	references bool
 }
 
-// ownNodes returns the nodes that one of two sides has in its table.
+// ownNodes returns the nodes that have a config of their own on one of two sides.
 func ownNodes(from, to Pool) map[string]bool {
 	names := map[string]bool{}
-	for _, table := range []nodetable.Table{from.Nodes.table(), to.Nodes.table()} {
-		for node := range table.Nodes {
+	for _, side := range []*NodeSide{from.Nodes, to.Nodes} {
+		for node := range side.table().Nodes {
 			names[node] = true
+		}
+		if side != nil {
+			maps.Copy(names, side.Others)
 		}
 	}
 	return names
@@ -167,7 +172,12 @@ func ownNodes(from, to Pool) map[string]bool {
 // similarNodes returns the nodes whose configs differ, in groups.
 func similarNodes(from, to Pool) []similar {
 	was, is := from.Nodes.table(), to.Nodes.table()
-	names := ownNodes(from, to)
+	names := map[string]bool{}
+	for _, table := range []nodetable.Table{was, is} {
+		for node := range table.Nodes {
+			names[node] = true
+		}
+	}
 	isSame := from.Rendered == to.Rendered && reflect.DeepEqual(was.Shared, is.Shared) && !from.Nodes.isOpaque()
 	var out []similar
 	at := map[string]int{}

@@ -312,13 +312,37 @@ func (r Rendered) References(name string) (Rendered, error) {
 // WithTable returns the config of a pool with the configs of the nodes of a table, which a MachineConfig of the pool
 // stores.
 func WithTable(r Rendered, table *mcfgv1.MachineConfig) (Rendered, error) {
-	in := Read(table)
-	if err := errors.Join(in.Problems...); err != nil {
-		return Rendered{}, fmt.Errorf("reading MachineConfig %s: %w", table.Name, err)
-	}
-	if in.Table != r.Pool {
-		return Rendered{}, fmt.Errorf("MachineConfig %s is not the table of pool %s", table.Name, r.Pool)
+	in, err := readTable(r, table)
+	if err != nil {
+		return Rendered{}, err
 	}
 	r.own.unreviewed = allUnreviewed
 	return withNodes(r, Rendered{}, in, true) // The controller decided about large files when it rendered the pool.
+}
+
+// WithNodes is WithTable for a pool whose configs of single nodes are known by name. It merges none of them; Node and
+// References do that.
+func WithNodes(r Rendered, table *mcfgv1.MachineConfig, nodes v1alpha1.NodeConfigs) (Rendered, error) {
+	in, err := readTable(r, table)
+	if err != nil {
+		return Rendered{}, err
+	}
+	r.Nodes = nodes
+	r.own = ownConfigs{
+		base:  Input{Identity: Identity{Name: nodes.Base, Labelled: true}, Config: r.Config},
+		table: in.Nodes, largeFiles: true, unreviewed: allUnreviewed,
+	}
+	return r, nil
+}
+
+// readTable reads the MachineConfig that stores the table of the nodes of a pool.
+func readTable(r Rendered, table *mcfgv1.MachineConfig) (Input, error) {
+	in := Read(table)
+	if err := errors.Join(in.Problems...); err != nil {
+		return Input{}, fmt.Errorf("reading MachineConfig %s: %w", table.Name, err)
+	}
+	if in.Table != r.Pool {
+		return Input{}, fmt.Errorf("MachineConfig %s is not the table of pool %s", table.Name, r.Pool)
+	}
+	return in, nil
 }

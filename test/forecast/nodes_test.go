@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/nodetable"
 	"github.com/bunsen-os/bunsen/api/secretref"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/review"
@@ -111,17 +112,27 @@ func renderedTable(t *testing.T, r table) (review.Side, render.Rendered, []trans
 	return out.Side("side"), out.Pools[0].Rendered, res.Fragments
 }
 
-// liveSide is the same as a cluster has it, with or without the table of the nodes.
-func liveSide(t *testing.T, r render.Rendered, fragments []transpile.Fragment) review.Side {
+// liveConfigs is the same as a cluster has it, with or without the table of the nodes.
+func liveConfigs(t *testing.T, r render.Rendered, fragments []transpile.Fragment) (*mcfgv1.MachineConfig,
+	map[string]*mcfgv1.MachineConfig,
+) {
 	t.Helper()
-	live := map[string]*mcfgv1.MachineConfig{}
+	live, inputs := map[string]*mcfgv1.MachineConfig{}, map[string]string{}
 	for _, f := range fragments {
-		live[f.Name] = f.MachineConfig
+		mc := f.MachineConfig.DeepCopy()
+		metav1.SetMetaDataAnnotation(&mc.ObjectMeta, v1alpha1.DigestAnnotation, f.Digest)
+		live[f.Name], inputs[f.Name] = mc, f.Digest
+	}
+	list, err := json.Marshal(inputs)
+	if err != nil {
+		t.Fatal(err)
 	}
 	add := func(r render.Rendered) *mcfgv1.MachineConfig {
 		mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{
 			Name:        r.Name,
-			Annotations: map[string]string{v1alpha1.NodeConfigsAnnotation: r.Nodes.String()},
+			Annotations: map[string]string{
+				v1alpha1.NodeConfigsAnnotation: r.Nodes.String(), v1alpha1.InputsAnnotation: string(list),
+			},
 		}, Spec: r.Spec}
 		live[r.Name] = mc
 		return mc
@@ -134,6 +145,13 @@ func liveSide(t *testing.T, r render.Rendered, fragments []transpile.Fragment) r
 		}
 		add(own)
 	}
+	return target, live
+}
+
+// liveSide is a side of a review with these configs.
+func liveSide(t *testing.T, r render.Rendered, fragments []transpile.Fragment) review.Side {
+	t.Helper()
+	target, live := liveConfigs(t, r, fragments)
 	p, err := review.LivePool("worker", target)
 	if err == nil {
 		p, err = review.WithLiveNodes(p, target, live)
@@ -142,6 +160,42 @@ func liveSide(t *testing.T, r render.Rendered, fragments []transpile.Fragment) r
 		t.Fatal(err)
 	}
 	return review.Side{Name: "side", Pools: map[string]review.Pool{"worker": p}}
+}
+
+// liveSides are both sides of a review of two configs of a cluster, as the console compares them. The cluster has the
+// table of the second one.
+func liveSides(t *testing.T, was, is render.Rendered, fragments [2][]transpile.Fragment) (base, head review.Side,
+	byTable bool,
+) {
+	t.Helper()
+	from, olds := liveConfigs(t, was, fragments[0])
+	to, live := liveConfigs(t, is, fragments[1])
+	for name, mc := range olds {
+		if live[name] == nil {
+			live[name] = mc
+		}
+	}
+	change, err := review.NewLiveChange([2]string{"worker", "worker"}, [2]*mcfgv1.MachineConfig{from, to})
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, head = review.Side{Name: "side", Pools: map[string]review.Pool{}},
+		review.Side{Name: "side", Pools: map[string]review.Pool{}}
+	if table := live[nodetable.Name("worker")]; table != nil {
+		base.Pools["worker"], head.Pools["worker"], byTable = change.WithTable(table)
+	}
+	if byTable {
+		return base, head, true
+	}
+	read := map[string]*mcfgv1.MachineConfig{}
+	for _, name := range change.ConfigsOf(change.ChangedNodes()) {
+		read[name] = live[name]
+	}
+	base.Pools["worker"], head.Pools["worker"], err = change.With(change.ChangedNodes(), read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return base, head, false
 }
 
 // resolved is a config with the value of each secret, which is its reference in brackets.
@@ -203,12 +257,12 @@ func ofNodes(t *testing.T, base, head review.Side) map[string]forecast {
 // that. A review against the cluster says the same, whether the cluster still has the table or not.
 func TestEachNodeDoesWhatItsForecastSays(t *testing.T) {
 	var n counts
-	moved, stayed := 0, 0
+	moved, stayed, tables := 0, 0, 0
 	before := table{Rows: map[string]int{"worker-0": 1, "worker-1": 2}, Own: map[string]int{}}
 	for i := range uint64(min(*pairs, 150)) { //nolint:gosec // a count
 		after := randomTable(rand.New(rand.NewPCG(*seed, i)), before)
 		base, was, fragments := renderedTable(t, before)
-		head, is, _ := renderedTable(t, after)
+		head, is, next := renderedTable(t, after)
 		said := ofNodes(t, base, head)
 		for _, node := range []string{"", "worker-0", "worker-1", "worker-2", "worker-3", "worker-4"} {
 			from, err := was.Node(node)
@@ -252,13 +306,21 @@ func TestEachNodeDoesWhatItsForecastSays(t *testing.T) {
 					"fragments:\n%s", before, after, len(known), diff)
 			}
 		}
+		from, to, byTable := liveSides(t, was, is, [2][]transpile.Fragment{fragments, next})
+		if byTable {
+			tables++
+		}
+		if diff := cmp.Diff(said, ofNodes(t, from, to)); diff != "" {
+			t.Errorf("%+v → %+v: the review of the repository (-) and of two configs of the cluster (+):\n%s", before,
+				after, diff)
+		}
 		if t.Failed() {
 			return
 		}
 		before = after
 	}
 	t.Logf("%d configs changed, %d did not; %+v", moved, stayed, n)
-	if *pairs >= 150 && (moved < 100 || stayed < 100 || n.Applied < 20) {
+	if *pairs >= 150 && (moved < 100 || stayed < 100 || tables < 5 || n.Applied < 20) {
 		t.Error("the test has lost its subject")
 	}
 }

@@ -3,6 +3,7 @@ package detail
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bunsen-os/bunsen/api/nodetable"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/console/contents"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
@@ -134,53 +136,57 @@ func (s Session) config(ctx context.Context, name string, now time.Time) (*mcfgv
 	})
 }
 
-// pool reads a rendered config as a side of a comparison.
-func (s Session) pool(ctx context.Context, pool, name string, now time.Time) (review.Pool, error) {
-	return cached(s.Cache, "pool/"+pool+"/"+name, lasts(now, configAge), func() (result[review.Pool], error) {
-		mc, err := s.config(ctx, name, now)
-		if err != nil {
-			return result[review.Pool]{}, err
-		}
-		// The result has the parsed configs, and their lineage when a difference needs it.
-		size := 4 * len(mc.Spec.Config.Raw)
-		p, err := review.LivePool(pool, mc)
-		if err != nil {
-			return result[review.Pool]{}, err
-		}
-		live, err := s.nodeConfigs(ctx, mc, now)
-		if err != nil {
-			return result[review.Pool]{}, err
-		}
-		for _, own := range live {
-			size += 4 * len(own.Spec.Config.Raw)
-		}
-		p, err = review.WithLiveNodes(p, mc, live)
-		return result[review.Pool]{p, size}, err
-	})
+// compared are both sides of a pair.
+type compared struct {
+	from, to review.Pool
+	// unread is the number of nodes with configs of their own whose configs differ and were not read.
+	unread int
 }
 
-// maxNodeConfigs limits the configs of single nodes that are read for one side of a comparison.
-const maxNodeConfigs = 500
+// maxChangedNodes is the maximum number of nodes whose own configs are read for a comparison, two for each node.
+const maxChangedNodes = 100
 
-// nodeConfigs reads the configs of single nodes that belong to a pool's config, by name.
-func (s Session) nodeConfigs(ctx context.Context, pool *mcfgv1.MachineConfig,
-	now time.Time,
-) (map[string]*mcfgv1.MachineConfig, error) {
-	nodes, err := v1alpha1.ParseNodeConfigs(pool.Annotations[v1alpha1.NodeConfigsAnnotation])
-	if err != nil {
-		return nil, fmt.Errorf("reading MachineConfig %s: %w", pool.Name, err)
-	}
-	if n := len(nodes.All()); n > maxNodeConfigs {
-		return nil, fmt.Errorf("reading the configs of single nodes of %s: there are %d, and a page reads at most %d; "+
-			"`bunsen diff` in a clone of the repository compares all of them", pool.Name, n, maxNodeConfigs)
-	}
-	live := map[string]*mcfgv1.MachineConfig{}
-	for _, name := range nodes.All() {
-		if live[name], err = s.config(ctx, name, now); err != nil {
-			return nil, err
+// pools reads two rendered configs as the sides of a comparison, with the configs of single nodes that differ. If both
+// were rendered from the table of nodes that the cluster has, no config of a single node is read.
+func (s Session) pools(ctx context.Context, x pair, now time.Time) (compared, error) {
+	key := fmt.Sprintf("pools/%q/%q", x.from, x.to)
+	return cached(s.Cache, key, lasts(now, configAge), func() (result[compared], error) {
+		var none result[compared]
+		was, err := s.config(ctx, x.from.config, now)
+		is, err2 := s.config(ctx, x.to.config, now)
+		if err = errors.Join(err, err2); err != nil {
+			return none, err
 		}
-	}
-	return live, nil
+		// The result has the parsed configs, and their lineage when a difference needs it.
+		size := 4 * (len(was.Spec.Config.Raw) + len(is.Spec.Config.Raw))
+		change, err := review.NewLiveChange([2]string{x.from.pool, x.to.pool}, [2]*mcfgv1.MachineConfig{was, is})
+		if err != nil {
+			return none, err
+		}
+		changed := change.ChangedNodes()
+		if len(changed) > 1 && x.from.pool == x.to.pool {
+			table, err := s.config(ctx, nodetable.Name(x.to.pool), now)
+			if err != nil && !apierrors.IsNotFound(err) {
+				return none, err
+			}
+			if err == nil {
+				if from, to, ok := change.WithTable(table); ok {
+					size += 8 * len(table.Spec.Config.Raw)
+					return result[compared]{compared{from: from, to: to}, size}, nil
+				}
+			}
+		}
+		read := changed[:min(len(changed), maxChangedNodes)]
+		live := map[string]*mcfgv1.MachineConfig{}
+		for _, name := range change.ConfigsOf(read) {
+			if live[name], err = s.config(ctx, name, now); err != nil {
+				return none, err
+			}
+			size += 4 * len(live[name].Spec.Config.Raw)
+		}
+		from, to, err := change.With(read, live)
+		return result[compared]{compared{from, to, len(changed) - len(read)}, size}, err
+	})
 }
 
 // maxInputs limits the MachineConfigs of a rendered config that are read.

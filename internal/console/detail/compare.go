@@ -60,7 +60,9 @@ func offers(c *fleet.Cluster) []string {
 		out = append(out, "pool/"+c.Pools[i].Name)
 	}
 	for _, r := range c.Rendered {
-		out = append(out, r.Name)
+		if r.VariantOf == "" { // that of a node is node/NAME
+			out = append(out, r.Name)
+		}
 	}
 	for i := range c.Nodes {
 		out = append(out, "node/"+c.Nodes[i].Name)
@@ -191,7 +193,7 @@ func configsOfCommit(f *fleet.Fleet, what string) map[string]string {
 		}
 	}
 	for _, r := range f.Rendered {
-		if isRevision(r.Revision, what) && byPool[r.Pool] == "" {
+		if r.VariantOf == "" && isRevision(r.Revision, what) && byPool[r.Pool] == "" {
 			byPool[r.Pool] = r.Name
 		}
 	}

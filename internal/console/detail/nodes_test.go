@@ -8,12 +8,17 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/inspect"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/inspect/history"
 	"github.com/bunsen-os/bunsen/internal/review"
+	"github.com/bunsen-os/bunsen/internal/rollback"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	rendercache "github.com/bunsen-os/bunsen/reconcile/render/cache"
 	"github.com/bunsen-os/bunsen/source"
@@ -63,7 +68,7 @@ func withNodeConfigs(count int) *world {
 // TestAPoolWithNodeConfigsIsOneTarget: the page of a commit that changes one node of a pool is about this node,
 // whatever the number of nodes with configs of their own.
 func TestAPoolWithNodeConfigsIsOneTarget(t *testing.T) {
-	for _, count := range []int{1, 3, 400} {
+	for _, count := range []int{1, 3, 1000} {
 		w := withNodeConfigs(count)
 		last := fmt.Sprintf("worker-%03d", count-1)
 		got := html(t, w.session(), "commit "+commitB)
@@ -171,10 +176,16 @@ func (w *world) rendered(t *testing.T, tree fstest.MapFS, revision string, appli
 // its config of the first one. One more node has no row.
 func site(t *testing.T, count int) *world {
 	t.Helper()
+	return siteAfter(t, count, siteRepository(count, "welcome"))
+}
+
+// siteAfter is site with another second commit.
+func siteAfter(t *testing.T, count int, after fstest.MapFS) *world {
+	t.Helper()
 	w := usual()
 	w.configs, w.others = nil, nil
 	was := w.rendered(t, siteRepository(count, "hello"), commitA, false)
-	is := w.rendered(t, siteRepository(count, "welcome"), commitB, true)
+	is := w.rendered(t, after, commitB, true)
 	node := w.Nodes[0]
 	w.Nodes = nil
 	for i := range count + 1 {
@@ -238,4 +249,109 @@ func TestASearchNamesTheDocumentsOfNodes(t *testing.T) {
 			t.Errorf("%d nodes: the config of a node has no page:\n%.2000s", count, p)
 		}
 	}
+}
+
+// changes are second commits of a site, by what they change.
+var changes = map[string]func(count int) fstest.MapFS{
+	"pool": func(count int) fstest.MapFS { return siteRepository(count, "welcome") },
+	"row": func(count int) fstest.MapFS {
+		tree := siteRepository(count, "hello")
+		rows := strings.Replace(string(tree["pools/worker/nodes.yaml"].Data), "10.0.0.0}", "10.9.9.9}", 1)
+		tree["pools/worker/nodes.yaml"] = &fstest.MapFile{Data: []byte(rows)}
+		return tree
+	},
+	"facts": func(count int) fstest.MapFS {
+		tree := siteRepository(count, "hello")
+		tree["pools/worker/30-address.bu"] = fileDocument("/etc/address", "at ${node.address}")
+		return tree
+	},
+}
+
+// TestOneTargetInEveryView: a pool of 1, 3 or 1,000 nodes with configs of their own is one target, one rollout and one
+// row in every view, and no view grows with the nodes.
+func TestOneTargetInEveryView(t *testing.T) {
+	for _, count := range []int{1, 3, 1000} {
+		for what, after := range changes {
+			t.Run(fmt.Sprintf("%s/%d", what, count), func(t *testing.T) {
+				w := siteAfter(t, count, after(count))
+				target := w.Pools[0].Spec.Configuration.Name
+				updated := count
+				if what == "row" && count > 1 {
+					updated++ // The change is not about the last node.
+				}
+				s := w.session()
+				view := func(name string, most int, of func() string) string {
+					began := time.Now()
+					got := of()
+					t.Logf("%-20s %7d bytes in %v, %d reads", name, len(got), time.Since(began).Round(time.Millisecond),
+						len(w.reads))
+					if len(got) > most {
+						t.Errorf("%s has %d bytes, and at most %d are sane", name, len(got), most)
+					}
+					return got
+				}
+				commit := view("commit page", 100<<10, func() string { return html(t, s, "commit "+commitB) })
+				checkHTML(t, commit)
+				for _, wrong := range []string{"There is nothing to compare", "cannot be compared", ">0 nodes<"} {
+					if strings.Contains(commit, wrong) {
+						t.Errorf("the page of the commit says %q", wrong)
+					}
+				}
+				if !strings.Contains(commit, fmt.Sprintf(">%d of %d updated<", updated, count+1)) {
+					t.Error("the page of the commit does not know how many nodes are updated")
+				}
+				nodes := map[string]int{"pool": count + 1, "row": 1, "facts": count}[what]
+				if what == "facts" && count == 1000 {
+					nodes = 100
+					if !strings.Contains(commit, "900 more nodes with configs of their own change too") {
+						t.Error("the page of the commit does not say which nodes it leaves out")
+					}
+				}
+				forecast := fmt.Sprintf("<th scope=\"row\">Reboots</th><td>%d</td>", nodes)
+				if !strings.Contains(commit, forecast) {
+					t.Errorf("the page of the commit does not forecast %d reboots:\n%s", nodes,
+						commit[strings.Index(commit, "commit-forecast"):])
+				}
+				checkHTML(t, view("timeline page", 400<<10, func() string { return html(t, s, "timeline worker") }))
+				checkHTML(t, view("search", 8<<10, func() string { return html(t, s, "search chrony") }))
+
+				h, err := history.New(w.Cluster, "worker", noon)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text := view("history", 4<<10, func() string { return h.Text(noon) })
+				if strings.Count(text, "rendered-worker-") != 3 || strings.Contains(text, "not in the history") {
+					t.Errorf("the history of three commits is:\n%s", text)
+				}
+				view("history as JSON", 8<<10, func() string { return jsonOf(t, h) })
+				if rows := view("get rendered", 4<<10, func() string {
+					return fleet.RenderedText(w.Rendered, noon)
+				}); strings.Count(rows, "\n") > 6 {
+					t.Errorf("the table of configs is:\n%s", rows)
+				}
+				status := inspect.NewStatus(w.Cluster, noon)
+				if p := status.Pools[0]; p.Nodes != count+1 || p.Updated != updated || p.Target != target {
+					t.Errorf("status: %d of %d nodes run %s", p.Updated, p.Nodes, p.Target)
+				}
+				why, err := inspect.WhyPool(w.Cluster, "worker", noon)
+				if err != nil {
+					t.Fatal(err)
+				}
+				view("why", 4<<10, func() string { return why.Text(noon) })
+				back, err := rollback.Choose(w.Cluster, rollback.Ask{Pool: "worker", Now: noon})
+				if err != nil || back.To.Revision != commitA {
+					t.Errorf("the rollback leads to %+v, %v", back.To, err)
+				}
+			})
+		}
+	}
+}
+
+func jsonOf(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

@@ -239,7 +239,7 @@ func others(c *fleet.Cluster, query string) []view.FoundList {
 		}
 	}
 	for _, r := range c.Rendered {
-		if !seen[r.Pool+" "+r.Name] && has(r.Subject, r.Author, r.Revision) {
+		if r.VariantOf == "" && !seen[r.Pool+" "+r.Name] && has(r.Subject, r.Author, r.Revision) {
 			add(&commits, view.Found{Name: fleet.ShortRevision(r.Revision), Text: r.Subject + "   " + r.Author +
 				"   pool " + r.Pool, Pool: r.Pool, Config: r.Name})
 		}

@@ -67,13 +67,15 @@ func (s Session) compare(ctx context.Context, f *fleet.Fleet, what sides,
 	facts := review.Facts{Pools: map[string]review.PoolFacts{}}
 	var errs []error
 	for _, x := range what.pairs {
-		from, err := s.pool(ctx, x.from.pool, x.from.config, now)
-		to, err2 := s.pool(ctx, x.to.pool, x.to.config, now)
-		if err = errors.Join(err, err2); err != nil {
+		of, err := s.pools(ctx, x, now)
+		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		name := x.to.pool
+		name, from, to := x.to.pool, of.from, of.to
+		if of.unread > 0 {
+			notes = append(notes, unreadNote(name, of.unread))
+		}
 		marks[name] = slices.Concat(marks[name], to.Secrets, marks[x.from.pool])
 		base.Pools[name], head.Pools[name] = from, to
 		base.Declared, head.Declared = append(base.Declared, name), append(head.Declared, name)
@@ -90,6 +92,13 @@ func (s Session) compare(ctx context.Context, f *fleet.Fleet, what sides,
 		return result[review.Comparison]{c, sizeOf(c)}, nil
 	})
 	return found.WithFacts(facts), notes, err
+}
+
+// unreadNote says that a page does not compare all configs of single nodes.
+func unreadNote(pool string, nodes int) string {
+	return fmt.Sprintf("In pool %s, %s with configs of their own change too. This page compares the configs of %d, "+
+		"and its forecast is for these and for the nodes without configs of their own; `bunsen diff` in a clone of "+
+		"the repository compares all", pool, fleet.Count(nodes, "more node"), maxChangedNodes)
 }
 
 // sizeOf estimates the size of a comparison in bytes.

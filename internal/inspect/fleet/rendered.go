@@ -105,6 +105,9 @@ type RenderedRow struct {
 	Created  time.Time `json:"created"`
 	// Nodes are the configs of single nodes, if the config is that of a pool whose nodes have configs of their own.
 	Nodes v1alpha1.NodeConfigs `json:"-"`
+	// VariantOf is the config that a config of single nodes is a variant of: the one of the pool's other nodes. It is
+	// empty for the config of a pool.
+	VariantOf string `json:"variantOf,omitempty"`
 	// API are the changes through the API that requested the config. If Revision is empty, no commit requested it.
 	API []v1alpha1.APIChange `json:"api,omitempty"`
 	// After are the changes through the API that reverted earlier changes.
@@ -143,7 +146,7 @@ func RenderedRows(all []metav1.PartialObjectMetadata) []RenderedRow {
 			Revision: mc.Annotations[v1alpha1.RevisionAnnotation],
 			Subject:  mc.Annotations[v1alpha1.CommitSubjectAnnotation],
 			Author:   mc.Annotations[v1alpha1.CommitAuthorAnnotation],
-			Created:  mc.CreationTimestamp.Time,
+			Created:  mc.CreationTimestamp.Time, VariantOf: mc.Annotations[v1alpha1.VariantOfAnnotation],
 		}
 		// an invalid one counts as absent
 		row.Nodes, _ = v1alpha1.ParseNodeConfigs(mc.Annotations[v1alpha1.NodeConfigsAnnotation])
@@ -162,16 +165,24 @@ func RenderedRows(all []metav1.PartialObjectMetadata) []RenderedRow {
 	return rows
 }
 
-// RenderedTable returns a table of the rows with their ages.
-func RenderedTable(rows []RenderedRow, now time.Time) terminal.Table {
+// RenderedText returns a table of the configs of pools with their ages, and how many configs of single nodes there are.
+func RenderedText(rows []RenderedRow, now time.Time) string {
 	t := terminal.Table{Head: []string{"RENDERED", "POOL", "COMMIT", "AUTHOR", "AGE", "SUBJECT"}}
+	variants := 0
 	for _, r := range rows {
+		if r.VariantOf != "" {
+			variants++
+			continue
+		}
 		t.Rows = append(t.Rows, []string{
 			r.Name, r.Pool, terminal.Dash(CommitLabel(r.API, r.Revision)),
 			Person(r.Author), terminal.Age(r.Created, now), r.Subject,
 		})
 	}
-	return t
+	if variants == 0 {
+		return t.String()
+	}
+	return t.String() + fmt.Sprintf("and %s of single nodes; -o json lists them\n", Count(variants, "config"))
 }
 
 // CommitText returns the config and its commit, as far as it is known.

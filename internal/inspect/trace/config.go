@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/terminal"
 	"github.com/bunsen-os/bunsen/source"
 )
@@ -41,6 +42,8 @@ type HolderTrace struct {
 	Pool string `json:"pool"`
 	// Changed reports that the MachineConfig has changed since the config was rendered.
 	Changed bool `json:"changed,omitempty"`
+	// VariantOf is set for a config of single nodes, and names the config of the pool's other nodes.
+	VariantOf string `json:"variantOf,omitempty"`
 }
 
 // IsRendered reports whether the controller rendered a MachineConfig for a pool.
@@ -100,8 +103,10 @@ func Config(mc *mcfgv1.MachineConfig, all map[string]*mcfgv1.MachineConfig, sour
 			continue
 		}
 		now := mc.Annotations[v1alpha1.DigestAnnotation]
-		t.Rendered = append(t.Rendered, HolderTrace{Name: name, Pool: poolOf(all[name]), Changed: now != "" &&
-			now != digest})
+		t.Rendered = append(t.Rendered, HolderTrace{
+			Name: name, Pool: poolOf(all[name]), Changed: now != "" && now != digest,
+			VariantOf: all[name].Annotations[v1alpha1.VariantOfAnnotation],
+		})
 	}
 	return t, nil
 }
@@ -155,12 +160,20 @@ func (t ConfigTrace) Text() string {
 	if len(t.Pools) > 0 {
 		b.Add("Taken by", "pool "+strings.Join(t.Pools, ", pool "))
 	}
+	variants := 0
 	for _, r := range t.Rendered {
+		if r.VariantOf != "" {
+			variants++
+			continue
+		}
 		text := r.Name + "   pool " + terminal.Dash(r.Pool)
 		if r.Changed {
 			text += "   (with other content than now)"
 		}
 		b.Add("Held by", text)
+	}
+	if variants > 0 {
+		b.Add("Held by", fleet.Count(variants, "config")+" of single nodes")
 	}
 	if len(t.Rendered) == 0 {
 		b.Add("Held by", "no rendered config"+t.untaken())

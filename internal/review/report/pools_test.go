@@ -120,13 +120,15 @@ func TestAPoolWithOwnConfigsIsOneRollout(t *testing.T) {
 	}
 	c := review.Comparison{Version: "1", Pools: []review.PoolChange{
 		entry("worker", "rendered-worker-2"),
-		entry("worker (nodes n1, n8)", "rendered-worker-3", "n1", "n8"), entry("worker (node n9)", "rendered-worker-4", "n9"),
+		entry("worker (nodes n1, n8)", "rendered-worker-3", "n1", "n8"),
+		entry("worker (node n9)", "rendered-worker-4", "n9"),
 	}}.WithFacts(review.Facts{Pools: map[string]review.PoolFacts{
 		"worker": {Nodes: 3, Names: []string{"n1", "n2", "n3"}},
 	}})
 	text, table := Text(c, Style{}), Markdown(c, MarkdownOptions{})
 	for _, want := range []string{
-		"pool worker: rendered-worker-1 → rendered-worker-2\n", "pool worker (nodes n1, n8): each node its own config\n",
+		"pool worker: rendered-worker-1 → rendered-worker-2\n",
+		"pool worker (nodes n1, n8): each node its own config\n",
 		", 2 nodes, 2 reboots, 5 min – 1 h\n", ", 1 node, 1 reboot, 2–30 min; n8 is not in the pool\n",
 		"worker (node n9): 1 change; n9 is not in the pool, so nothing reboots\n",
 		"worker in all: 3 nodes, 3 reboots, 5 min – 1.5 h\n", " in 1 pool.",
