@@ -129,7 +129,7 @@ func liveConfigs(t *testing.T, r render.Rendered, fragments []transpile.Fragment
 	}
 	add := func(r render.Rendered) *mcfgv1.MachineConfig {
 		mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{
-			Name:        r.Name,
+			Name: r.Name,
 			Annotations: map[string]string{
 				v1alpha1.NodeConfigsAnnotation: r.Nodes.String(), v1alpha1.InputsAnnotation: string(list),
 			},
