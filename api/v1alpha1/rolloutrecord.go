@@ -157,8 +157,26 @@ type DrainedPod struct {
 	Budget string `json:"budget,omitempty"`
 	// Never is true if that budget never allows an eviction. A user must change it.
 	Never bool `json:"never,omitempty"`
+	// Unhealthy is a pod of that budget that is not healthy. Once it is, the budget may allow the eviction. Absent if
+	// there is none, or if it is not known.
+	Unhealthy *UnhealthyPod `json:"unhealthy,omitempty"`
 	// Since is the start of the state; absent if unknown.
 	Since *metav1.Time `json:"since,omitempty"`
+}
+
+// UnhealthyPod is a pod that a PodDisruptionBudget selects and that is not healthy.
+type UnhealthyPod struct {
+	// Pod is namespace/name.
+	Pod string `json:"pod"`
+	// Pending is true if the pod has no node yet.
+	Pending bool `json:"pending,omitempty"`
+	// Reason is why, as one word: that of the scheduler, such as Unschedulable, that of a container, such as
+	// ImagePullBackOff, or else that of the condition Ready. Absent if nothing is known.
+	Reason string `json:"reason,omitempty"`
+	// Message is why, for users: the sentence of the scheduler or of the kubelet, shortened to one line.
+	Message string `json:"message,omitempty"`
+	// More is how many other pods of the budget are not healthy.
+	More int `json:"more,omitempty"`
 }
 
 // DrainedPodState is the progress of a pod's eviction.

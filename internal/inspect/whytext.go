@@ -10,6 +10,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/inspect/reason"
 	"github.com/bunsen-os/bunsen/internal/terminal"
+	"github.com/bunsen-os/bunsen/reconcile/drain"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
 )
 
@@ -201,7 +202,7 @@ func (w Why) addDrain(b *terminal.Labels, now time.Time) {
 		if p.Since != nil {
 			at = p.Since.Time
 		}
-		t.Rows = append(t.Rows, []string{p.Pod, string(p.State), terminal.Age(at, now), p.Why})
+		t.Rows = append(t.Rows, []string{p.Pod, string(p.State), terminal.Age(at, now), drain.PodText(p)})
 	}
 	for _, line := range strings.Split(strings.TrimRight(t.String(), "\n"), "\n") {
 		b.Add("", line)

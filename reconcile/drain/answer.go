@@ -11,6 +11,9 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
 // AnswerKind classifies the server's answers to an eviction or a deletion.
@@ -49,6 +52,8 @@ type Answer struct {
 	Budgets []string
 	// Never is true if the budgets allow no eviction even if all pods are healthy.
 	Never bool
+	// Unhealthy is the first pod of the budget that is not healthy; nil if there is none, or if Never is true.
+	Unhealthy *v1alpha1.UnhealthyPod
 }
 
 // Following returns the answer. If the previous answer is equal, the result has the Since of the previous answer.
@@ -60,9 +65,38 @@ func (a Answer) Following(before Answer) Answer {
 	return a
 }
 
-// ReadAnswer classifies the error of an eviction, given as the status of an API error; nil is success. The parameter
-// budgets has the PodDisruptionBudgets of the pod's namespace, which contain the numbers for the text; it may be empty.
-func ReadAnswer(s *metav1.Status, pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget, now time.Time) Answer {
+// Protection is what is known of the PodDisruptionBudgets of a pod whose eviction they refused.
+type Protection struct {
+	// Budgets has the PodDisruptionBudgets of the pod's namespace, which contain the numbers for the text; it may be
+	// empty.
+	Budgets []*policyv1.PodDisruptionBudget
+	// Pods has all pods that the budget selects which Refusing returns; nil if they are not known.
+	Pods []corev1.Pod
+}
+
+// Refusing returns the budget that refused an eviction because too few of its pods are healthy; nil if there is another
+// reason, or if the budget is not among the given ones.
+func Refusing(s *metav1.Status, pod *corev1.Pod,
+	budgets []*policyv1.PodDisruptionBudget,
+) *policyv1.PodDisruptionBudget {
+	if s == nil {
+		return nil
+	}
+	cause := causesOf(s)[policyv1.DisruptionBudgetCause]
+	if cause == "" || uncounted.MatchString(cause) || named.MatchString(cause) {
+		return nil
+	}
+	m := counted.FindStringSubmatch(cause)
+	for _, b := range selecting(pod, budgets) {
+		if m != nil && b.Name == m[1] || m == nil && b.Status.DisruptionsAllowed <= 0 {
+			return b
+		}
+	}
+	return nil
+}
+
+// ReadAnswer classifies the error of an eviction, given as the status of an API error; nil is success.
+func ReadAnswer(s *metav1.Status, pod *corev1.Pod, by Protection, now time.Time) Answer {
 	a := Answer{Kind: Accepted, At: now, Since: now}
 	if s == nil {
 		return a
@@ -75,10 +109,13 @@ func ReadAnswer(s *metav1.Status, pod *corev1.Pod, budgets []*policyv1.PodDisrup
 	// An answer with the code 429 but without this cause is the server's own limit on requests.
 	case causes[policyv1.DisruptionBudgetCause] != "":
 		a.Kind = Refused
-		a.Budgets, a.Why, a.Never = inTheWay(s.Message, causes[policyv1.DisruptionBudgetCause], pod, budgets)
+		a.Budgets, a.Why, a.Never = inTheWay(s, pod, by)
+		if !a.Never {
+			a.Unhealthy = firstUnhealthy(by.Pods)
+		}
 	case strings.Contains(s.Message, "more than one PodDisruptionBudget"):
 		a.Kind = Refused
-		a.Budgets, a.Why = tooMany(pod, budgets)
+		a.Budgets, a.Why = tooMany(pod, by.Budgets)
 		a.Never = true
 	case causes[corev1.NamespaceTerminatingCause] != "":
 		a.Kind, a.Why = Failed, fmt.Sprintf("its namespace %s is being deleted, and the pod with it", pod.Namespace)
@@ -104,7 +141,7 @@ func (a Answer) age(now time.Time) time.Duration {
 
 // ReadDeletion classifies the error of a deletion despite the budgets, as ReadAnswer does.
 func ReadDeletion(s *metav1.Status, pod *corev1.Pod, now time.Time) Answer {
-	a := ReadAnswer(s, pod, nil, now)
+	a := ReadAnswer(s, pod, Protection{}, now)
 	a.Past = true
 	// PodDisruptionBudgets do not limit deletions, so the answer has no budgets.
 	if a.Kind == Refused || a.Kind == Failed {
@@ -138,29 +175,19 @@ var (
 // inTheWay returns the PodDisruptionBudget that refused, and the reason as text. The result never is true if the budget
 // never allows an eviction. inTheWay reads the numbers from the budget object, which has the expected pods, or else
 // from the server's text.
-func inTheWay(message, cause string, pod *corev1.Pod,
-	budgets []*policyv1.PodDisruptionBudget,
-) (names []string, why string, never bool) {
-	name, says := "", strings.TrimSpace(message+" "+cause)
+func inTheWay(s *metav1.Status, pod *corev1.Pod, by Protection) (names []string, why string, never bool) {
+	cause := causesOf(s)[policyv1.DisruptionBudgetCause]
+	name, says := "", strings.TrimSpace(s.Message+" "+cause)
 	if m := counted.FindStringSubmatch(cause); m != nil {
 		name, says = m[1], fmt.Sprintf("it requires %s healthy pods, and %s are healthy", m[2], m[3])
-		for _, b := range selecting(pod, budgets) {
-			if b.Name == name {
-				says, never = numbers(b)
-			}
-		}
 	} else if m := uncounted.FindStringSubmatch(cause); m != nil {
 		name, says = m[1], "kube-controller-manager has not counted its pods yet"
 	} else if m := named.FindStringSubmatch(cause); m != nil {
 		name, says = m[1], cause
-	} else {
-		for _, b := range selecting(pod, budgets) {
-			if b.Status.DisruptionsAllowed <= 0 {
-				name = b.Name
-				says, never = numbers(b)
-				break
-			}
-		}
+	}
+	if b := Refusing(s, pod, by.Budgets); b != nil {
+		name = b.Name
+		says, never = numbers(b, by.Pods)
 	}
 	if name == "" {
 		return nil, "blocked by a PodDisruptionBudget: " + says, false
@@ -173,8 +200,9 @@ func inTheWay(message, cause string, pod *corev1.Pod,
 }
 
 // numbers returns a text about the counts of a budget. The result never is true if the budget requires all existing
-// pods, so that it never allows an eviction.
-func numbers(b *policyv1.PodDisruptionBudget) (text string, never bool) {
+// pods, so that it never allows an eviction. The parameter pods has the pods that the budget selects; nil if they are
+// not known.
+func numbers(b *policyv1.PodDisruptionBudget, pods []corev1.Pod) (text string, never bool) {
 	s := b.Status
 	switch {
 	case s.ExpectedPods == 1 && s.DesiredHealthy >= 1:
@@ -182,8 +210,36 @@ func numbers(b *policyv1.PodDisruptionBudget) (text string, never bool) {
 	case s.ExpectedPods > 0 && s.DesiredHealthy >= s.ExpectedPods:
 		return fmt.Sprintf("all %d pods must stay healthy", s.ExpectedPods), true
 	}
-	return fmt.Sprintf("%d of %d pods must stay healthy, and %d are healthy", s.DesiredHealthy, s.ExpectedPods,
-		s.CurrentHealthy), false
+	must := fmt.Sprintf("%d of %d pods", s.DesiredHealthy, s.ExpectedPods)
+	if m := b.Spec.MinAvailable; m != nil && m.Type == intstr.Int {
+		// The expected pods of such a budget include those that are terminating, and those that have ended.
+		must = fmt.Sprintf("%d pods", s.DesiredHealthy)
+		if s.DesiredHealthy == 1 {
+			must = "1 pod"
+		}
+		if total, settled := remaining(pods); settled {
+			must = fmt.Sprintf("%d of %d pods", s.DesiredHealthy, total)
+		}
+	}
+	are := "are"
+	if s.CurrentHealthy == 1 {
+		are = "is"
+	}
+	return fmt.Sprintf("%s must stay healthy, and %d %s healthy", must, s.CurrentHealthy, are), false
+}
+
+// remaining returns how many of the pods have not ended. While one of them terminates, settled is false, because the
+// pod that replaces it may or may not exist yet.
+func remaining(pods []corev1.Pod) (total int, settled bool) {
+	for i := range pods {
+		if pods[i].DeletionTimestamp != nil {
+			return 0, false
+		}
+		if !hasEnded(&pods[i]) {
+			total++
+		}
+	}
+	return total, total > 0
 }
 
 // tooMany returns the budgets of a pod that has more than one; the server never evicts such a pod.

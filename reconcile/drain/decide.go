@@ -182,7 +182,7 @@ func status(verdicts []Verdict) string {
 		}
 		left++
 		if v.Why != "" {
-			why = append(why, v.Pod+": "+cut(v.Why))
+			why = append(why, v.Pod+": "+v.text())
 		}
 	}
 	text := fmt.Sprintf("%d pods left", left)
@@ -200,6 +200,9 @@ func status(verdicts []Verdict) string {
 	}
 	return text + ": " + strings.Join(why, "; ")
 }
+
+// text says why a pod waits, on one line.
+func (v Verdict) text() string { return withUnhealthy(cut(v.Why), v.Unhealthy) }
 
 // cut shortens a text to one short line.
 func cut(text string) string {

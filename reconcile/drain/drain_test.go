@@ -77,7 +77,7 @@ func budget(name string, allowed int32) *policyv1.PodDisruptionBudget {
 }
 
 func answered(ago time.Duration, s *metav1.Status, budgets ...*policyv1.PodDisruptionBudget) drain.Answer {
-	return drain.ReadAnswer(s, pod("web-0"), budgets, noon.Add(-ago))
+	return drain.ReadAnswer(s, pod("web-0"), drain.Protection{Budgets: budgets}, noon.Add(-ago))
 }
 
 // TestProgress follows a drain with a budget in its way over the hours.

@@ -49,6 +49,6 @@ func byTurn(a, b Pod) int {
 // Shared returns the answer for a pod that was skipped because the same budget has just refused another pod. The result
 // has the reason of the new refusal, and the times of the pod's own answer.
 func (a Answer) Shared(own Answer) Answer {
-	own.Why = a.Why
+	own.Why, own.Unhealthy = a.Why, a.Unhealthy
 	return own
 }

@@ -36,7 +36,9 @@ func (f Facts) report(verdicts []Verdict, now time.Time) v1alpha1.DrainReport {
 		if v.State == "" {
 			continue
 		}
-		pod := v1alpha1.DrainedPod{Pod: v.Pod, State: v.State, Why: cut(v.Why), Budget: v.Budget, Never: v.Never}
+		pod := v1alpha1.DrainedPod{
+			Pod: v.Pod, State: v.State, Why: cut(v.Why), Budget: v.Budget, Never: v.Never, Unhealthy: v.Unhealthy,
+		}
 		if !v.Since.IsZero() {
 			since := whole(v.Since)
 			pod.Since = &since
@@ -63,7 +65,8 @@ func (f Facts) kept(v Verdict, p Pod) Verdict {
 			continue
 		}
 		if v.Do == Evict && p.Answer.Kind == Unasked && last.State == v1alpha1.PodWaiting {
-			v.Why, v.Budget, v.Never, v.Since = last.Why, last.Budget, last.Never, last.Since.Time
+			v.Why, v.Budget, v.Never, v.Unhealthy = last.Why, last.Budget, last.Never, last.Unhealthy
+			v.Since = last.Since.Time
 		}
 		if v.State == v1alpha1.PodEvicted && last.State == v1alpha1.PodDeleted {
 			v.State = v1alpha1.PodDeleted
@@ -75,16 +78,17 @@ func (f Facts) kept(v Verdict, p Pod) Verdict {
 	return v
 }
 
-// blocked describes the pods that wait for a PodDisruptionBudget for which no pod waited before. For each such budget,
-// blocked names one pod, and the number of the other pods.
+// blocked describes the pods that wait for a PodDisruptionBudget for which no pod waited before, or for one that now
+// waits for a pod which does not become healthy by itself. For each such budget, blocked names one pod, and the number
+// of the other pods.
 func (f Facts) blocked(verdicts []Verdict) string {
 	known := map[string]bool{}
 	for _, p := range f.Last.Pods {
-		known[p.Budget] = true
+		known[p.Budget], known[needs(p.Budget, p.Unhealthy)] = true, true
 	}
 	first, more := []Verdict(nil), map[string]int{}
 	for _, v := range verdicts {
-		if v.State != v1alpha1.PodWaiting || v.Budget == "" || known[v.Budget] {
+		if v.State != v1alpha1.PodWaiting || v.Budget == "" || known[needs(v.Budget, v.Unhealthy)] {
 			continue
 		}
 		if _, again := more[v.Budget]; again {
@@ -95,7 +99,7 @@ func (f Facts) blocked(verdicts []Verdict) string {
 	}
 	lines := make([]string, len(first))
 	for i, v := range first {
-		lines[i] = v.Pod + ": " + cut(v.Why)
+		lines[i] = v.Pod + ": " + v.text()
 		switch n := more[v.Budget]; n {
 		case 0:
 		case 1:
@@ -105,4 +109,15 @@ func (f Facts) blocked(verdicts []Verdict) string {
 		}
 	}
 	return strings.Join(lines, "; ")
+}
+
+// needs returns a key for what a user has to look at: a pod that does not become healthy by itself, or the budget.
+func needs(budget string, u *v1alpha1.UnhealthyPod) string {
+	switch {
+	case u == nil, !u.Pending && (u.Reason == reasonNotReady || u.Reason == "ContainerCreating"):
+		return budget
+	case u.Pending && u.Reason == "": // The scheduler has not looked at the pod yet.
+		return budget
+	}
+	return budget + " " + u.Pod
 }

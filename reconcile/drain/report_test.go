@@ -135,7 +135,8 @@ func TestAReportThatNothingChangedIsTheSame(t *testing.T) {
 	first := drain.Decide(f, noon)
 	f.Last = first.Report
 	later := noon.Add(10 * time.Second)
-	f.Pods[0].Answer = drain.ReadAnswer(refusal(needsTwo), f.Pods[0].Pod, nil, later).Following(f.Pods[0].Answer)
+	again := drain.ReadAnswer(refusal(needsTwo), f.Pods[0].Pod, drain.Protection{}, later)
+	f.Pods[0].Answer = again.Following(f.Pods[0].Answer)
 	ends(later.Add(19*time.Second), 30)(f.Pods[1].Pod)
 	second := drain.Decide(f, later)
 	if diff := gocmp.Diff(drain.ReportText(first.Report), drain.ReportText(second.Report)); diff != "" ||

@@ -51,6 +51,8 @@ type Verdict struct {
 	Budget string
 	// Never is true if Budget never allows an eviction.
 	Never bool
+	// Unhealthy is a pod of Budget that is not healthy; nil if there is none, or if it is not known.
+	Unhealthy *v1alpha1.UnhealthyPod
 	// Since is when the state began; zero for states without a time.
 	Since time.Time
 }
@@ -117,7 +119,7 @@ func (v *Verdict) addAnswer(last Answer) {
 		v.State = v1alpha1.PodDeleted
 	}
 	if v.State == v1alpha1.PodWaiting && len(last.Budgets) > 0 {
-		v.Budget, v.Never = last.Budgets[0], last.Never
+		v.Budget, v.Never, v.Unhealthy = last.Budgets[0], last.Never, last.Unhealthy
 	}
 }
 

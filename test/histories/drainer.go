@@ -134,7 +134,7 @@ func (w drains) ask(n *corev1.Node, p drain.Progress, pods []drain.Pod) bool {
 // evict asks the server, which answers as kube-apiserver does.
 func (w drains) evict(pod *corev1.Pod) drain.Answer {
 	if w.pods.evict(w.world, string(pod.UID)) {
-		return drain.ReadAnswer(nil, pod, nil, w.now)
+		return drain.ReadAnswer(nil, pod, drain.Protection{}, w.now)
 	}
 	return drain.ReadAnswer(&metav1.Status{
 		Reason: metav1.StatusReasonTooManyRequests, Message: "Cannot evict pod as it would violate the pod's " +
@@ -143,7 +143,7 @@ func (w drains) evict(pod *corev1.Pod) drain.Answer {
 			Type: policyv1.DisruptionBudgetCause, Message: "The disruption budget " + pod.Labels["app"] +
 				" needs 2 healthy pods and has 2 currently",
 		}}},
-	}, pod, nil, w.now)
+	}, pod, drain.Protection{}, w.now)
 }
 
 // change writes cordon and annotations of a node together, on the node as it was read.

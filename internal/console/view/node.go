@@ -14,6 +14,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/inspect/timeline"
 	"github.com/bunsen-os/bunsen/internal/terminal"
+	"github.com/bunsen-os/bunsen/reconcile/drain"
 )
 
 // NodePage has the data of the page of a node.
@@ -177,7 +178,7 @@ func (p NodePage) drain(now time.Time) region.Region {
 			if x.Since != nil {
 				at = x.Since.Time
 			}
-			data.Pods = append(data.Pods, pod{x.Pod, string(x.State), terminal.Age(at, now), x.Why})
+			data.Pods = append(data.Pods, pod{x.Pod, string(x.State), terminal.Age(at, now), drain.PodText(x)})
 		}
 	}
 	return draw("node-drain", "node-drain", data)

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect/drift"
@@ -194,7 +195,7 @@ func nodeActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) []string {
 	case len(heldUp(report)) > 0:
 		return budgetActions(heldUp(report))
 	case row.Step == fleet.StepDraining && report != nil && f.Now.Sub(drainBegan(facts, report)) > slowDrain &&
-		len(report.Pods) > 0:
+		describeFirst(report) != "":
 		return []string{describeFirst(report)}
 	case facts.Cordon.ByAdministrator():
 		return []string{"kubectl uncordon " + row.Name}
@@ -211,7 +212,7 @@ func drainActions(node string, report *v1alpha1.DrainReport) []string {
 	switch {
 	case len(heldUp(report)) > 0:
 		return budgetActions(heldUp(report))
-	case report != nil && len(report.Pods) > 0:
+	case describeFirst(report) != "":
 		return []string{describeFirst(report)}
 	}
 	return []string{findController + node}
@@ -220,10 +221,12 @@ func drainActions(node string, report *v1alpha1.DrainReport) []string {
 // findController helps if the controller does not do what the daemon of a node requests. The name of the node follows.
 const findController = "kubectl -n bunsen-system get pods,leases   # does machine-config-controller run? Its log names "
 
-// describeFirst is the command that shows why the first pod of a drain has not ended.
+// describeFirst is the command that shows why the first pod of a drain has not ended; "" if the report has no pod.
 func describeFirst(report *v1alpha1.DrainReport) string {
-	namespace, name, _ := strings.Cut(report.Pods[0].Pod, "/")
-	return fmt.Sprintf("kubectl -n %s describe pod %s", namespace, name)
+	if report == nil || len(report.Pods) == 0 {
+		return ""
+	}
+	return ofNamespaced("describe", "pod", report.Pods[0].Pod)
 }
 
 // drainBegan is when the first drain of a node for its desired config began.
@@ -327,21 +330,33 @@ func FailureCause(f *fleet.Fleet, row fleet.NodeRow) v1alpha1.FailureCause {
 	return ""
 }
 
-// budgetActions are the commands for the disruption budgets that prevent the eviction of a node's pods.
+// budgetActions are the commands for the disruption budgets that prevent the eviction of a node's pods. If such a
+// budget waits for a pod, the command shows that pod, because the budget needs no change.
 func budgetActions(held []v1alpha1.DrainedPod) []string {
 	var out []string
 	for _, p := range held {
-		namespace, name, _ := strings.Cut(p.Budget, "/")
-		do := fmt.Sprintf("kubectl -n %s describe pdb %s", namespace, name)
-		if p.Never {
-			do = fmt.Sprintf("kubectl -n %s edit pdb %s   # let it allow one eviction, or run one more pod", namespace,
-				name)
+		do := ofNamespaced("describe", "pdb", p.Budget)
+		switch {
+		case p.Never && do != "":
+			do = ofNamespaced("edit", "pdb", p.Budget) + "   # let it allow one eviction, or run one more pod"
+		case p.Unhealthy != nil:
+			do = cmp.Or(ofNamespaced("describe", "pod", p.Unhealthy.Pod), do)
 		}
-		if !slices.Contains(out, do) && len(out) < mostAdvised {
+		if do != "" && !slices.Contains(out, do) && len(out) < mostAdvised {
 			out = append(out, do)
 		}
 	}
 	return out
+}
+
+// ofNamespaced is a command of kubectl for an object that is given as namespace/name. It is "" if the text is not the
+// name of such an object, because it would be unsafe in a command.
+func ofNamespaced(verb, kind, of string) string {
+	namespace, name, _ := strings.Cut(of, "/")
+	if len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return ""
+	}
+	return fmt.Sprintf("kubectl -n %s %s %s %s", namespace, verb, kind, name)
 }
 
 // gateActions are the commands for the closed health gates of a pool.

@@ -152,7 +152,7 @@ func updatingAnswer(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) (Answer, b
 func drainSentence(f *fleet.Fleet, row fleet.NodeRow, r v1alpha1.DrainReport, held []v1alpha1.DrainedPod) string {
 	first := held[0]
 	text := "draining" + fleet.SinceIn(f.Cluster, r.Started.Time, f.Now) + postponedText(f, row) + ": pod " +
-		first.Pod + ": " + first.Why
+		first.Pod + ": " + drain.PodText(first)
 	if first.Since != nil {
 		text += "," + fleet.SinceIn(f.Cluster, first.Since.Time, f.Now)
 	}

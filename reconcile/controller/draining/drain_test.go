@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -29,9 +30,11 @@ import (
 
 // podServer is the part of an API server that a drain speaks with: the pods of node n0, their budgets, evictions.
 type podServer struct {
-	mu      sync.Mutex
-	pods    []corev1.Pod
-	budgets []policyv1.PodDisruptionBudget
+	mu   sync.Mutex
+	pods []corev1.Pod
+	// elsewhere are pods that do not run on node n0.
+	elsewhere []corev1.Pod
+	budgets   []policyv1.PodDisruptionBudget
 	// evicted, refused, bothered while busy, and deleted name pods; refusing are the pods whose budget has no room.
 	evicted, refused, bothered, deleted []string
 	refusing                            map[string]bool
@@ -78,6 +81,19 @@ func (s *podServer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case path == "/api/v1/pods" && req.URL.Query().Get("fieldSelector") == "spec.nodeName=n0":
 		count("lists of pods")
 		reply(200, corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Items: s.pods})
+	case path == "/api/v1/namespaces/shop/pods" && req.URL.Query().Get("labelSelector") != "":
+		count("lists of a budget's pods")
+		selector, err := labels.Parse(req.URL.Query().Get("labelSelector"))
+		if err != nil {
+			reply(400, failure(400, metav1.StatusReasonBadRequest, err.Error()))
+			return
+		}
+		reply(200, corev1.PodList{
+			TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"},
+			Items: slices.DeleteFunc(slices.Concat(s.pods, s.elsewhere), func(p corev1.Pod) bool {
+				return !selector.Matches(labels.Set(p.Labels))
+			}),
+		})
 	case path == "/api/v1/namespaces/shop/pods":
 		count("looks at a pod")
 		name := strings.TrimPrefix(req.URL.Query().Get("fieldSelector"), "metadata.name=")
@@ -155,8 +171,10 @@ func newPod(name string, edit func(*corev1.Pod)) corev1.Pod {
 			Name: name, Namespace: "shop", UID: types.UID("uid-" + name),
 			Labels: map[string]string{"app": name},
 		},
-		Spec:   corev1.PodSpec{NodeName: "n0"},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning},
+		Spec: corev1.PodSpec{NodeName: "n0"},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{
+			Type: corev1.PodReady, Status: corev1.ConditionTrue,
+		}}},
 	}
 	if edit != nil {
 		edit(&p)

@@ -125,7 +125,7 @@ func (r *Controller) evict(ctx context.Context, n *corev1.Node, f drain.Facts, v
 	}
 	asks := evictionRound{
 		clients: r.Clients, memory: r.memoryOf(n.Name), deleting: deleting, now: now,
-		budgets: map[string][]*policyv1.PodDisruptionBudget{},
+		budgets: map[string][]*policyv1.PodDisruptionBudget{}, pods: map[string][]corev1.Pod{},
 	}
 	queues := drain.Queues(verdicts, f.Pods)
 	var group errgroup.Group
@@ -157,6 +157,9 @@ type evictionRound struct {
 	// budgets are the disruption budgets by namespace. A round lists the budgets of a namespace at most once, and only
 	// after one of them has refused an eviction.
 	budgets map[string][]*policyv1.PodDisruptionBudget
+	// pods are the pods that a budget selects, by the budget's namespace/name. A round lists them at most once, and
+	// only after the budget has refused an eviction.
+	pods map[string][]corev1.Pod
 	// deleted has a text for each deleted pod: the pod, and the reason that had prevented its eviction.
 	deleted []string
 }
@@ -207,9 +210,14 @@ func (a *evictionRound) evict(ctx context.Context, pod *corev1.Pod) drain.Answer
 		return a.clients.CoreV1().RESTClient().Post().MaxRetries(0).Namespace(pod.Namespace).Resource("pods").
 			Name(pod.Name).SubResource("eviction").Body(eviction).Do(ctx).Error()
 	})
-	answer := drain.ReadAnswer(statusOf(err), pod, nil, a.now)
+	status := statusOf(err)
+	answer := drain.ReadAnswer(status, pod, drain.Protection{}, a.now)
 	if answer.Kind == drain.Refused {
-		answer = drain.ReadAnswer(statusOf(err), pod, a.budgetsIn(ctx, pod.Namespace), a.now)
+		by := drain.Protection{Budgets: a.budgetsIn(ctx, pod.Namespace)}
+		if b := drain.Refusing(status, pod, by.Budgets); b != nil {
+			by.Pods = a.podsOf(ctx, b)
+		}
+		answer = drain.ReadAnswer(status, pod, by, a.now)
 	}
 	return answer
 }
@@ -275,4 +283,27 @@ func (a *evictionRound) budgetsIn(ctx context.Context, namespace string) []*poli
 	}
 	a.budgets[namespace] = budgets
 	return budgets
+}
+
+// podsOf reads the pods that a disruption budget selects. If it cannot read them, it returns none, and the report does
+// not name the pod that the budget waits for.
+func (a *evictionRound) podsOf(ctx context.Context, b *policyv1.PodDisruptionBudget) []corev1.Pod {
+	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+	if err != nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	key := b.Namespace + "/" + b.Name
+	if pods, read := a.pods[key]; read {
+		return pods
+	}
+	within, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	list, err := a.clients.CoreV1().Pods(b.Namespace).List(within, metav1.ListOptions{LabelSelector: selector.String()})
+	if err != nil {
+		list = &corev1.PodList{}
+	}
+	a.pods[key] = list.Items
+	return list.Items
 }

@@ -99,10 +99,10 @@ func TestWhatADrainCosts(t *testing.T) {
 			for _, p := range s.pods {
 				s.refusing[p.Name] = true
 			}
-			controllertest.Equal(t, "the first look", look(1), "1 daemonsets, 1 lists of budgets, 1 lists of pods, "+
-				"250 evictions")
-			controllertest.Equal(t, "a minute", look(12), "1 daemonsets, 12 evictions, 12 lists of budgets, 12 lists "+
-				"of pods")
+			controllertest.Equal(t, "the first look", look(1), "1 daemonsets, 1 lists of a budget's pods, 1 lists of "+
+				"budgets, 1 lists of pods, 250 evictions")
+			controllertest.Equal(t, "a minute", look(12), "1 daemonsets, 12 evictions, 12 lists of a budget's pods, "+
+				"12 lists of budgets, 12 lists of pods")
 			slices.Sort(s.refused)
 			controllertest.Equal(t, "pods asked for", len(slices.Compact(s.refused)), 250)
 			for _, p := range s.pods {

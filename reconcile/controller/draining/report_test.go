@@ -69,6 +69,48 @@ func TestADrainExplainsItself(t *testing.T) {
 			w.drain(r)
 			controllertest.Equal(t, "the report", w.reported(), "")
 		},
+		"the pod that a budget waits for is told, and in an event once nothing but a user can help it": func(
+			t *testing.T, w *drainWorld, r *draining.Controller, s *podServer,
+		) {
+			s.refusing["web"] = true
+			w.drain(r)
+			if got := w.LastEvent(); !strings.HasSuffix(got, "and 2 are healthy") {
+				t.Errorf("the first event: %s", got)
+			}
+			s.elsewhere = []corev1.Pod{newPod("web-2", func(p *corev1.Pod) {
+				p.Labels, p.Spec.NodeName, p.Status.Phase = map[string]string{"app": "web"}, "", corev1.PodPending
+				p.Status.Conditions = []corev1.PodCondition{{
+					Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable",
+					Message: "0/2 nodes are available:\n2 node(s) didn't match Pod's node affinity/selector.",
+				}}
+			})}
+			for range 2 {
+				w.Now = w.Now.Add(5 * time.Second)
+				w.drain(r)
+			}
+			const says = "; pod shop/web-2 is Pending: 0/2 nodes are available: 2 node(s) didn't match Pod's node " +
+				"affinity/selector"
+			if got := w.LastEvent(); !strings.HasSuffix(got, says) {
+				t.Errorf("the second event: %s", got)
+			}
+			n := w.Node("n0")
+			if got := n.Annotations[v1alpha1.DrainStatusAnnotation]; !strings.HasSuffix(got, says) {
+				t.Errorf("the status: %s", got)
+			}
+			report, err := v1alpha1.ParseDrainReport(n.Annotations[v1alpha1.DrainReportAnnotation])
+			if err != nil || len(report.Pods) == 0 || report.Pods[0].Unhealthy == nil {
+				t.Fatalf("%v: %+v", err, report)
+			}
+			u := report.Pods[0].Unhealthy
+			controllertest.Equal(t, "the pod", fmt.Sprint(u.Pod, u.Pending, u.Reason), "shop/web-2trueUnschedulable")
+			s.elsewhere[0].Status.Conditions = []corev1.PodCondition{{
+				Type: corev1.PodReady, Status: corev1.ConditionTrue,
+			}}
+			w.Now = w.Now.Add(5 * time.Second)
+			w.drain(r)
+			controllertest.Equal(t, "the report", w.reported(), webBlocked+" (since 12:00:00)\n"+proxyStays+"\n"+
+				etcdStays)
+		},
 		"a budget in the way is told with the time since when, over a restart": func(t *testing.T, w *drainWorld,
 			r *draining.Controller, s *podServer,
 		) {
