@@ -139,6 +139,8 @@ type DrainReport struct {
 	For string `json:"for"`
 	// Started is when the drain began.
 	Started metav1.Time `json:"started"`
+	// Alone is true if no pod is evicted, because no other node of the cluster can run it.
+	Alone bool `json:"alone,omitempty"`
 	// Pods are the pods that are not gone, those that block the drain first.
 	Pods []DrainedPod `json:"pods,omitempty"`
 	// More is how many pods the report omits, because it would become too long.

@@ -28,6 +28,9 @@ type PoolFacts struct {
 	MaxUnavailable int
 	// Paused is true if the pool's nodes get no config until a user resumes the pool.
 	Paused bool
+	// Alone are the names of those nodes whose pods no other node of the cluster can run; nil if that is not known.
+	// Their drain evicts no pod.
+	Alone []string
 }
 
 // FactsOf returns the facts of a pool of a cluster that has these nodes.
@@ -51,6 +54,9 @@ type Rollout struct {
 	Drains  int `json:"drains"`
 	// Paused is the field of the same name in PoolFacts. The minutes begin when a user resumes the pool.
 	Paused bool `json:"paused,omitempty"`
+	// NotEvicted is how many nodes reboot with their pods, because no other node of the cluster can run them. It is 0
+	// if the cluster is not known.
+	NotEvicted int `json:"notEvicted,omitempty"`
 	// MinMinutes and MaxMinutes bound the duration of the rollout; both fields are 0 if the nodes do nothing.
 	MinMinutes int `json:"minMinutes"`
 	MaxMinutes int `json:"maxMinutes"`
@@ -96,6 +102,12 @@ func (c Comparison) WithFacts(f Facts) Comparison {
 	add := func(i, nodes int) {
 		p := &c.Pools[i]
 		known := f.Pools[p.PoolName()]
+		known.Alone = slices.DeleteFunc(slices.Clone(known.Alone), func(node string) bool {
+			if len(p.Nodes) > 0 {
+				return !slices.Contains(p.Nodes, node)
+			}
+			return c.own[p.PoolName()][node]
+		})
 		known.Nodes = max(0, min(nodes, left[p.PoolName()]))
 		left[p.PoolName()] -= known.Nodes
 		pools[i].Rollout = forecast(*p, known)
@@ -188,6 +200,7 @@ func (c Comparison) together(f Facts) map[string]Rollout {
 		sum.AtOnce, sum.Paused = r.AtOnce, r.Paused
 		if r.MaxMinutes > 0 { // Other entries change no node.
 			sum.Nodes, sum.Reboots, sum.Drains = sum.Nodes+r.Nodes, sum.Reboots+r.Reboots, sum.Drains+r.Drains
+			sum.NotEvicted += r.NotEvicted
 			parts[name] = append(parts[name], part{r.Nodes, p.eachNode()})
 		}
 		sums[name] = sum
@@ -236,7 +249,7 @@ func forecast(p PoolChange, f PoolFacts) *Rollout {
 		r.Drains = f.Nodes
 	}
 	if p.Level() == policy.Reboot {
-		r.Reboots = f.Nodes
+		r.Reboots, r.NotEvicted = f.Nodes, min(f.Nodes, len(f.Alone))
 	}
 	each := p.eachNode()
 	rounds := (f.Nodes + r.AtOnce - 1) / r.AtOnce

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	policyv1 "k8s.io/api/policy/v1"
+
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy/pace"
 )
@@ -28,6 +30,8 @@ type Facts struct {
 	// Alone is true if pods of the node cannot move to another node, from the function IsAlone. If Alone is true, no
 	// pod is evicted.
 	Alone bool
+	// Budgets are the PodDisruptionBudgets of the cluster. They are only necessary if Alone is true.
+	Budgets []*policyv1.PodDisruptionBudget
 }
 
 // Progress is the state of a drain with the next actions.
@@ -45,6 +49,9 @@ type Progress struct {
 	// Blocked is the text of one event. Blocked names the pods that wait for a PodDisruptionBudget for which no pod
 	// waited in the last report; it is empty if there are no such pods.
 	Blocked string
+	// Left is the text of one event, when the drain begins to leave pods on the node because no other node can run
+	// them. It is empty otherwise.
+	Left Left
 	// Alarm says whether the drain takes too long. Alarm keeps its value until the drain is done.
 	Alarm Alarm
 }
@@ -116,6 +123,7 @@ func Decide(f Facts, now time.Time) Progress {
 		return cmp.Or(cmp.Compare(a.rank(), b.rank()), strings.Compare(a.Pod, b.Pod), strings.Compare(a.UID, b.UID))
 	})
 	p.Status, p.Report, p.Blocked = status(p.Verdicts), f.report(p.Verdicts, now), f.blocked(p.Verdicts)
+	p.Left = f.left(p.Verdicts)
 	if p.Done {
 		p.Next, p.Alarm = 0, Quiet
 	}

@@ -30,7 +30,7 @@ func (f Facts) report(verdicts []Verdict, now time.Time) v1alpha1.DrainReport {
 	if started.IsZero() {
 		started = now
 	}
-	r := v1alpha1.DrainReport{For: f.Config, Started: whole(started)}
+	r := v1alpha1.DrainReport{For: f.Config, Started: whole(started), Alone: f.Alone}
 	room := mostReport - len(ReportText(r)) - len(`,"pods":[],"more":1000000`)
 	for _, v := range verdicts {
 		if v.State == "" {

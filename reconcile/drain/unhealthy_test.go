@@ -175,3 +175,34 @@ func TestAnEventForEachCause(t *testing.T) {
 		t.Errorf("it says %s", lost.Blocked)
 	}
 }
+
+// TestPodsOfTheOnlyNode: a drain that evicts no pod says so once, with the budgets that would have refused.
+func TestPodsOfTheOnlyNode(t *testing.T) {
+	roomy := budget("roomy", 2)
+	other := budget("other", 0)
+	other.Spec.Selector.MatchLabels["app"] = "other"
+	f := drain.Facts{
+		Config: "v1", Started: noon, Alone: true,
+		Budgets: []*policyv1.PodDisruptionBudget{roomy, budget("web", 1), other, elsewhere()},
+		Pods: []drain.Pod{
+			{Pod: pod("web-0", ready)}, {Pod: pod("web-1", ready)}, {Pod: pod("cni", ownedBy("DaemonSet", "cni"))},
+		},
+	}
+	first := drain.Decide(f, noon)
+	const want = "2 pods are not evicted, because no other node can run them; they end if the node reboots, although " +
+		"PodDisruptionBudgets forbid it: default/web"
+	if got := first.Left.String(); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if !first.Done || !first.Report.Alone {
+		t.Errorf("done %t, report %+v", first.Done, first.Report)
+	}
+	f.Last = first.Report
+	if got := drain.Decide(f, noon).Left.String(); got != "" {
+		t.Errorf("the next round says %s", got)
+	}
+	f.Last, f.Alone = v1alpha1.DrainReport{}, false
+	if got := drain.Decide(f, noon).Left.String(); got != "" {
+		t.Errorf("with another node it says %s", got)
+	}
+}

@@ -53,6 +53,8 @@ type Verdict struct {
 	Never bool
 	// Unhealthy is a pod of Budget that is not healthy; nil if there is none, or if it is not known.
 	Unhealthy *v1alpha1.UnhealthyPod
+	// Left is true if the pod would be evicted if another node could run it.
+	Left bool
 	// Since is when the state began; zero for states without a time.
 	Since time.Time
 }
@@ -79,7 +81,7 @@ func (f Facts) decide(p Pod, retry time.Duration, force bool, now time.Time) Ver
 	case p.Pod.DeletionTimestamp != nil:
 		f.ending(&v, p.Pod, now)
 	case f.Alone && p.Answer.Kind == Unasked:
-		v.Do, v.State, v.Why = Skip, v1alpha1.PodSkipped, AloneText
+		v.Do, v.State, v.Why, v.Left = Skip, v1alpha1.PodSkipped, AloneText, true
 	case p.Answer.Kind == Accepted && p.Answer.age(now) < overdue:
 		v.Do, v.State, v.Since = Wait, v1alpha1.PodEvicted, p.Answer.At
 		v.Why = inGrace(graceOf(p.Pod), p.Answer.At) + loses(p.Pod, f.Alone)

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,6 +23,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/internal/policy/membership"
 	"github.com/bunsen-os/bunsen/internal/review"
+	"github.com/bunsen-os/bunsen/reconcile/drain"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
 )
@@ -47,6 +47,8 @@ type clusterState struct {
 	disruption *operatorv1.MachineConfiguration
 	// policies are the RolloutPolicies and DriftPolicies.
 	policies []*unstructured.Unstructured
+	// alone are the nodes of each pool whose pods no other node of the cluster can run.
+	alone map[string][]string
 }
 
 // fromCluster uses the running configs as the base. fromCluster adds to head the cluster's objects that the repository
@@ -83,9 +85,12 @@ func (c Comparison) fromCluster(ctx context.Context, memory *review.Renderings, 
 		if _, given := facts.Pools[p.Name]; given {
 			continue
 		}
-		if facts.Pools[p.Name], err = review.FactsOf(p, r.nodes[p.Name]); err != nil {
+		known, err := review.FactsOf(p, r.nodes[p.Name])
+		if err != nil {
 			return side{}, facts, cli.Invalid(fmt.Errorf("reading MachineConfigPool %s: %w", p.Name, err))
 		}
+		known.Alone = r.alone[p.Name]
+		facts.Pools[p.Name] = known
 	}
 	if r.disruption != nil {
 		if base.policy, err = policy.FromSpec(r.disruption.Spec.NodeDisruptionPolicy); err != nil {
@@ -134,11 +139,10 @@ func (c Comparison) readCluster(ctx context.Context) (clusterState, error) {
 	return out, out.readPolicies(ctx, conn)
 }
 
-// readNodes reads which nodes each pool has.
+// readNodes reads which nodes each pool has, and which of them have pods that no other node can run.
 func (r *clusterState) readNodes(ctx context.Context, conn client.Reader) error {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
-	if err := conn.List(ctx, list); err != nil {
+	var list corev1.NodeList
+	if err := conn.List(ctx, &list); err != nil {
 		return kube.ReadError("Nodes", err)
 	}
 	objects := make([]*mcfgv1.MachineConfigPool, len(r.pools))
@@ -146,12 +150,15 @@ func (r *clusterState) readNodes(ctx context.Context, conn client.Reader) error 
 		objects[i] = &r.pools[i]
 	}
 	members := membership.New(objects)
-	r.nodes = map[string][]string{}
+	r.nodes, r.alone = map[string][]string{}, map[string][]string{}
 	for i := range list.Items {
 		n := &list.Items[i]
 		// The rollout leaves a node alone that no pool or several pools have, so a forecast has none for it.
 		if pool, _, err := members.For(n.Name, n.Labels); err == nil && pool != "" {
 			r.nodes[pool] = append(r.nodes[pool], n.Name)
+			if drain.IsAlone(list.Items, n.Name) {
+				r.alone[pool] = append(r.alone[pool], n.Name)
+			}
 		}
 	}
 	return nil

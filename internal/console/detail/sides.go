@@ -17,6 +17,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/internal/review/cluster"
+	"github.com/bunsen-os/bunsen/reconcile/drain"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
@@ -80,7 +81,7 @@ func (s Session) compare(ctx context.Context, f *fleet.Fleet, what sides,
 		base.Pools[name], head.Pools[name] = from, to
 		base.Declared, head.Declared = append(base.Declared, name), append(head.Declared, name)
 		if v := f.PoolByName[name]; v != nil {
-			facts.Pools[name] = poolFacts(v, x.nodes)
+			facts.Pools[name] = poolFacts(f, v, x.nodes)
 		}
 	}
 	if len(errs) > 0 {
@@ -114,14 +115,18 @@ func sizeOf(c review.Comparison) int {
 
 // poolFacts returns the facts about a pool for a forecast: its nodes, of which a rollout had the given number. A
 // negative number means all of them.
-func poolFacts(v *fleet.Pool, nodes int) review.PoolFacts {
-	names := make([]string, len(v.Rows))
+func poolFacts(f *fleet.Fleet, v *fleet.Pool, nodes int) review.PoolFacts {
+	names, alone := make([]string, len(v.Rows)), []string(nil)
 	for i := range v.Rows {
 		names[i] = v.Rows[i].Name
+		if drain.IsAlone(f.Nodes, names[i]) {
+			alone = append(alone, names[i])
+		}
 	}
 	// The controller reports an invalid limit, and the forecast uses the default.
 	facts, _ := review.FactsOf(v.Object, names)
 	if nodes < 0 || nodes == len(names) {
+		facts.Alone = alone
 		return facts
 	}
 	facts.Nodes = nodes

@@ -58,6 +58,7 @@ func writeCallouts(c review.Comparison, b *strings.Builder, room int) {
 		return each(p.RemovedMarks, code)
 	}, "⚠ **This change removes marks of secrets, so that later reviews show them:** in %s at %s")
 	say(func(p review.PoolChange) []string { return each(p.CheckedOnNode, prose) }, "🛈 **In %s:** %s")
+	say(notEvicted, "⚠ **Pods of %s go down with the reboot:** %s")
 	say(paused, "⏸ **Paused: %s.** %s")
 	say(func(p review.PoolChange) []string {
 		return each(noticeTexts(p), prose)
@@ -96,6 +97,19 @@ func paused(p review.PoolChange) []string {
 		return nil
 	}
 	return []string{"Nothing happens until it is resumed."}
+}
+
+// notEvicted says that nodes reboot with their pods.
+func notEvicted(p review.PoolChange) []string {
+	switch {
+	case p.Rollout == nil || p.Rollout.NotEvicted == 0:
+		return nil
+	case p.Rollout.NotEvicted == 1:
+		return []string{"the pods of 1 node are not evicted, because no other node can run them, whatever their " +
+			"PodDisruptionBudgets say"}
+	}
+	return []string{fmt.Sprintf("the pods of %d nodes are not evicted, because no other node can run them, whatever "+
+		"their PodDisruptionBudgets say", p.Rollout.NotEvicted)}
 }
 
 func capital(word string) string { return strings.ToUpper(word[:1]) + word[1:] }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/bunsen-os/bunsen/internal/review"
@@ -39,6 +40,44 @@ func TestForecasts(t *testing.T) {
 			}
 			if out.Pools[1].Rollout != nil {
 				t.Error("a pool of which nothing is known has a forecast")
+			}
+		})
+	}
+}
+
+// TestPodsThatStay: a reviewer reads that pods go down with their node, if it reboots and the cluster is known.
+func TestPodsThatStay(t *testing.T) {
+	file := []review.Item{{Kind: "file", Path: "/etc/motd"}}
+	for sentence, c := range map[string]struct {
+		disruption string
+		facts      review.PoolFacts
+		want       string
+	}{
+		"the only worker reboots with its pods": {
+			"reboot",
+			review.PoolFacts{Nodes: 1, Alone: []string{"n0"}},
+			"pods of worker go down with the reboot: the pods of 1 node are not evicted",
+		},
+		"so do masters that run them": {
+			"reboot",
+			review.PoolFacts{Nodes: 3, Alone: []string{"n0", "n1", "n2"}},
+			"pods of worker go down with the reboot: the pods of 3 nodes are not evicted",
+		},
+		"a drain without a reboot ends no pod":        {"drain", review.PoolFacts{Nodes: 1, Alone: []string{"n0"}}, ""},
+		"nothing is said of a node that is not known": {"reboot", review.PoolFacts{Nodes: 1}, ""},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			got := review.Comparison{Pools: []review.PoolChange{{
+				Pool: "worker", From: "a", To: "b", Disruption: c.disruption, Items: file,
+			}}}.WithFacts(review.Facts{Pools: map[string]review.PoolFacts{"worker": c.facts}})
+			text := strings.Join(warnings(got), "\n")
+			if c.want == "" && strings.Contains(text, "evicted") || !strings.Contains(text, c.want) {
+				t.Errorf("it says:\n%s", text)
+			}
+			var b strings.Builder
+			writeCallouts(got, &b, 10_000)
+			if strings.Contains(b.String(), "go down with the reboot") != (c.want != "") {
+				t.Errorf("the comment says:\n%s", &b)
 			}
 		})
 	}

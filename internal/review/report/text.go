@@ -124,6 +124,7 @@ func warnings(c review.Comparison) (out []string) {
 	for _, level := range []policy.Disruption{policy.Reboot, policy.Drain} {
 		say(because(level), level.String()+" of POOLS because of TEXT")
 	}
+	say(notEvicted, "pods of POOLS go down with the reboot: TEXT")
 	say(func(p review.PoolChange) []string { return p.Refused }, "running nodes of POOLS cannot take TEXT")
 	say(func(p review.PoolChange) []string { return p.CheckedOnNode }, "in POOLS, TEXT")
 	say(fetchTexts, "before they are drained, nodes of POOLS download TEXT")

@@ -275,9 +275,14 @@ func (r *Controller) drainPace(ctx context.Context, n *corev1.Node) (pace.Drain,
 	return p.Drain, nil
 }
 
-// reportProgress sends one event when a drain begins to wait for a PodDisruptionBudget, one when the drain takes too
-// long, and one when the drain is stuck.
+// reportProgress sends one event when a drain begins to wait for a PodDisruptionBudget, one when it leaves pods on the
+// node, one when it takes too long, and one when it is stuck.
 func (r *Controller) reportProgress(n *corev1.Node, memory *nodeMemory, p drain.Progress) {
+	if text := p.Left.String(); text != "" {
+		r.Events.Send(kube.Event{
+			Object: n, Warning: len(p.Left.Budgets) > 0, Reason: "PodsNotEvicted", Action: "Drain", Note: text,
+		})
+	}
 	if p.Blocked != "" {
 		r.Events.Send(kube.Event{Object: n, Warning: true, Reason: "DrainBlocked", Action: "Drain", Note: p.Blocked})
 	}

@@ -55,7 +55,15 @@ func (r *Controller) gather(ctx context.Context, n *corev1.Node, node drain.Node
 	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return f, fmt.Errorf("listing Nodes: %w", err)
 	}
-	f.Alone = drain.IsAlone(nodes.Items, n.Name)
+	if f.Alone = drain.IsAlone(nodes.Items, n.Name); f.Alone {
+		var budgets policyv1.PodDisruptionBudgetList
+		if err := r.Client.List(ctx, &budgets, client.UnsafeDisableDeepCopy); err != nil {
+			return f, fmt.Errorf("listing PodDisruptionBudgets: %w", err)
+		}
+		for i := range budgets.Items {
+			f.Budgets = append(f.Budgets, &budgets.Items[i])
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	list, err := r.Clients.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{

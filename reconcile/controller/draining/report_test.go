@@ -111,6 +111,28 @@ func TestADrainExplainsItself(t *testing.T) {
 			controllertest.Equal(t, "the report", w.reported(), webBlocked+" (since 12:00:00)\n"+proxyStays+"\n"+
 				etcdStays)
 		},
+		"the only worker keeps its pods, and an event says so with the budgets": func(t *testing.T, w *drainWorld,
+			r *draining.Controller, s *podServer,
+		) {
+			n := w.Node("n1")
+			n.Spec.Taints = []corev1.Taint{{
+				Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule,
+			}}
+			if err := w.Client.Update(t.Context(), n); err != nil {
+				t.Fatal(err)
+			}
+			b := s.budgets[0]
+			w.Create(&b)
+			w.drain(r)
+			controllertest.Equal(t, "evicted", len(s.evicted), 0)
+			controllertest.Equal(t, "the event", w.LastEvent(), "Warning PodsNotEvicted: 1 pod is not evicted, "+
+				"because no other node can run it; it ends if the node reboots, although PodDisruptionBudgets "+
+				"forbid it: shop/web")
+			events := len(w.Events.Lines)
+			w.Now = w.Now.Add(5 * time.Second)
+			w.drain(r)
+			controllertest.Equal(t, "events of the next look", len(w.Events.Lines), events)
+		},
 		"a budget in the way is told with the time since when, over a restart": func(t *testing.T, w *drainWorld,
 			r *draining.Controller, s *podServer,
 		) {
