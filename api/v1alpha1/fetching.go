@@ -57,9 +57,18 @@ type FetchReport struct {
 	// Problem is why the node cannot download a file now; empty if the node has all files. It names the address without
 	// its query.
 	Problem string `json:"problem,omitempty"`
+	// Cause is why the node cannot download the file; absent if only Problem says it.
+	Cause FetchCause `json:"cause,omitempty"`
 	// Since is when the problem began; absent if there is none.
 	Since *metav1.Time `json:"since,omitempty"`
 }
+
+// FetchCause is why a node cannot download a file. The values are stable.
+type FetchCause string
+
+// FetchUntrusted means that an authority which the node does not trust signed the certificate of the server. The config
+// that the node downloads can name further authorities.
+const FetchUntrusted FetchCause = "UntrustedAuthority"
 
 // ParseFetchReport reads FetchedAnnotation. An empty text is the zero FetchReport.
 func ParseFetchReport(text string) (FetchReport, error) {

@@ -61,6 +61,7 @@ var commandForms = []string{
 	`systemctl restart kubelet`,
 	`touch /run/machine-config-daemon-force`,
 
+	`push a document for pool [a-z0-9-]+ with the server's authority in ignition\.security\.tls\.certificate_authorities`,
 	`(push|free|change|remove|start|restart) .*`,
 }
 

@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -62,6 +63,13 @@ type MismatchError struct {
 func (e *MismatchError) Error() string {
 	return fmt.Sprintf("the server has other contents: their hash is %s, and the config has %s. Check what changed "+
 		"there, then run `bunsen hash`", e.Got, e.Want)
+}
+
+// IsUntrusted reports whether a download failed because no authority that the client trusts signed the certificate of
+// the server.
+func IsUntrusted(err error) bool {
+	var unknown x509.UnknownAuthorityError
+	return errors.As(err, &unknown)
 }
 
 // part is how many bytes of a download are in memory at a time. spaceEvery is how many bytes a download writes before

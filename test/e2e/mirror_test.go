@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"encoding/pem"
 	"fmt"
-	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 
@@ -11,10 +13,12 @@ import (
 )
 
 // mirror VAR DIR serves the files of a directory at the address $VAR; mirror VAR away PREFIX closes each connection
-// that asks for a path with a prefix, mirror VAR back serves all again.
+// that asks for a path with a prefix, mirror VAR back serves all again. mirror VAR DIR ca FILE serves them over https,
+// and writes the authority of the certificate, which no machine trusts, to a file.
 func (s *story) mirror(ts *testscript.TestScript, args []string) error {
-	if len(args) < 2 || len(args) > 3 {
-		return usage("mirror VAR DIR|away|back [PREFIX]")
+	secure := len(args) == 4 && args[2] == "ca"
+	if len(args) < 2 || len(args) > 3 && !secure {
+		return usage("mirror VAR DIR|away|back [PREFIX], or mirror VAR DIR ca FILE")
 	}
 	if away := s.mirrors[args[0]]; args[1] == "away" || args[1] == "back" {
 		if away == nil {
@@ -29,25 +33,27 @@ func (s *story) mirror(ts *testscript.TestScript, args []string) error {
 	}
 	away, files := &atomic.Value{}, http.FileServer(http.Dir(ts.MkAbs(args[1])))
 	away.Store("")
-	server := &http.Server{
-		ReadHeaderTimeout: patience,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if prefix, _ := away.Load().(string); prefix != "" && strings.HasPrefix(r.URL.Path, prefix) {
-				panic(http.ErrAbortHandler) // which hangs up
-			}
-			files.ServeHTTP(w, r)
-		}),
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if prefix, _ := away.Load().(string); prefix != "" && strings.HasPrefix(r.URL.Path, prefix) {
+			panic(http.ErrAbortHandler) // which hangs up
+		}
+		files.ServeHTTP(w, r)
+	}))
+	server.Config.ReadHeaderTimeout = patience
+	ts.Defer(func() { server.CloseClientConnections(); server.Listener.Close() })
+	if !secure {
+		server.Start()
+	} else {
+		server.StartTLS()
+		ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+		if err := os.WriteFile(ts.MkAbs(args[3]), ca, 0o644); err != nil {
+			return err
+		}
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	ts.Defer(func() { server.Close() })
-	ts.Setenv(args[0], l.Addr().String())
+	ts.Setenv(args[0], server.Listener.Addr().String())
 	if s.mirrors == nil {
 		s.mirrors = map[string]*atomic.Value{}
 	}
 	s.mirrors[args[0]] = away
-	go server.Serve(l) //nolint:errcheck // it ends with its listener
 	return nil
 }

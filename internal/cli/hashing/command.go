@@ -70,6 +70,9 @@ Exit codes: 0 the documents have the right hashes, 1 a hash or digest differs or
 				results = []Result{}
 			}
 			text := hashText(results, o.Check)
+			if err != nil && len(results) == 0 { // There was something to hash.
+				text = ""
+			}
 			if bad := out.Print(cmd.OutOrStdout(), safetext.Lines(text), results); bad != nil || err != nil {
 				return errors.Join(err, bad)
 			}

@@ -96,6 +96,7 @@ func (o Options) Run(ctx context.Context, paths []string) (all []Result, _ error
 	var invalid, unreachable []error
 	add := func(results []Result, err error) {
 		all = append(all, results...)
+		err = o.trusting(err)
 		var download *fetch.Error
 		if errors.As(err, &download) {
 			unreachable = append(unreachable, err)
@@ -116,6 +117,18 @@ func (o Options) Run(ctx context.Context, paths []string) (all []Result, _ error
 		return all, cli.Unreachable(errors.Join(unreachable...))
 	}
 	return all, nil
+}
+
+// trusting adds to an error what a user does who trusts a server whose certificate no known authority signed.
+func (o Options) trusting(err error) error {
+	switch {
+	case !fetch.IsUntrusted(err):
+		return err
+	case o.CAFile != "":
+		return fmt.Errorf("%w; the authority is not in the file of --ca-file either", err)
+	}
+	return fmt.Errorf("%w; if you trust the server, name a file with its authority in --ca-file, and the authority in "+
+		"ignition.security.tls.certificate_authorities of the config, for the nodes", err)
 }
 
 // userMirrors returns the mirrors of registries, as podman finds them.

@@ -107,6 +107,7 @@ func TestDigestOfAnImage(t *testing.T) {
 			t.Errorf("%v\n%s\nwant\n%s", err, text, want)
 		}
 	}
+	trusted := true
 	// run runs the command, and returns what it prints, in which NAME stands for the image.
 	run := func(code int, args ...string) string {
 		t.Helper()
@@ -115,11 +116,17 @@ func TestDigestOfAnImage(t *testing.T) {
 		var out strings.Builder
 		cmd.SetOut(&out)
 		cmd.SetErr(io.Discard)
-		cmd.SetArgs(append(args, "--ca-file", ca))
+		cmd.SetArgs(args)
+		if trusted {
+			cmd.SetArgs(append(args, "--ca-file", ca))
+		}
 		err := cmd.ExecuteContext(t.Context())
 		var exit *cli.ExitError
 		if errors.As(err, &exit) && exit.Code != code || (err == nil) != (code == 0) {
 			t.Errorf("%v: %v, want exit code %d", args, err, code)
+		}
+		if names := err != nil && strings.Contains(err.Error(), "--ca-file"); names == trusted {
+			t.Errorf("%v: trusted %t, and the error is %v", args, trusted, err)
 		}
 		return strings.NewReplacer(name, "NAME", path, "FILE").Replace(out.String())
 	}
@@ -129,6 +136,9 @@ func TestDigestOfAnImage(t *testing.T) {
 			t.Errorf("it prints\n%s\nwant\n%s", got, want)
 		}
 	}
+	trusted = false
+	prints("", run(3, "--check", path))
+	trusted = true
 	prints("FILE:3: NAME "+first+": missing\n", run(1, "--check", path))
 	has("")
 	prints("FILE:3: NAME "+first+": written\n", run(0, "--missing", path))

@@ -190,6 +190,8 @@ func nodeActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) []string {
 		return notReadyCommands(f, row.Name)
 	case facts.State == "":
 		return daemonCommands(row.Name)
+	case distrusts(facts):
+		return []string{trustAction(v)}
 	case row.Step == fleet.StepFailed:
 		return failureActions(f, v, row, FailureCause(f, row))
 	case len(heldUp(report)) > 0:

@@ -102,12 +102,35 @@ var actionsFor = map[rollout.Cause]func(*fleet.Fleet, *fleet.Pool) []string{
 	rollout.CauseStep:     stepActions,
 	rollout.CauseBudget:   unavailableActions,
 	rollout.CauseSoak:     noActions,
-	rollout.CauseFetch:    noActions,
+	rollout.CauseFetch:    fetchActions,
 	rollout.CauseSecrets:  secretActions,
 }
 
 // noActions are the commands for a blocker that ends by itself, or whose cause is outside of the cluster.
 func noActions(*fleet.Fleet, *fleet.Pool) []string { return nil }
+
+// fetchActions are the commands for nodes that cannot download content. A node tries again by itself, so that there are
+// commands only for a server that the nodes do not trust.
+func fetchActions(f *fleet.Fleet, v *fleet.Pool) []string {
+	for _, row := range v.Rows {
+		if n := fleet.Node(f, row.Name); n != nil && distrusts(nodestate.Read(n)) {
+			return []string{trustAction(v)}
+		}
+	}
+	return nil
+}
+
+// distrusts reports whether a node does not trust the server from which it downloads content now.
+func distrusts(n nodestate.Node) bool {
+	return n.Fetched.Cause == v1alpha1.FetchUntrusted && n.Fetched.Problem != "" &&
+		(n.Fetched.Config == n.Next.Config || nodestate.LacksFiles(&n))
+}
+
+// trustAction is what a user does who trusts the server from which nodes download content.
+func trustAction(v *fleet.Pool) string {
+	return "push a document for pool " + v.Object.Name + " with the server's authority in " +
+		"ignition.security.tls.certificate_authorities   # docs/remote-content.md"
+}
 
 // blockAnswer converts a blocker of the rollout to an answer.
 func blockAnswer(f *fleet.Fleet, v *fleet.Pool, b rollout.Block, asked []string) Answer {

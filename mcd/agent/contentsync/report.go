@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcd/fetch"
 )
 
 // maxProblem is the maximum number of characters of a problem in a report.
@@ -56,6 +57,9 @@ func (s *Syncer) Report(ctx context.Context, next string, was v1alpha1.FetchRepo
 // problem with the config, too.
 func WithProblem(config string, was v1alpha1.FetchReport, problem error) v1alpha1.FetchReport {
 	is := v1alpha1.FetchReport{Config: config, Problem: problem.Error(), Since: was.Since}
+	if fetch.IsUntrusted(problem) {
+		is.Cause = v1alpha1.FetchUntrusted
+	}
 	if runes := []rune(is.Problem); len(runes) > maxProblem {
 		is.Problem = string(runes[:maxProblem-1]) + "…"
 	}
