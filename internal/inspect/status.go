@@ -297,7 +297,7 @@ func poolState(v *fleet.Pool, row PoolRow) (text string, running bool) {
 	case row.Updated == row.Nodes:
 		return "Updated", true
 	case len(v.Unhealthy) > 0 && len(v.Waits) == 0:
-		return fmt.Sprintf("%d of %d nodes updated: %s", row.Updated, row.Nodes, v.Unhealthy[0].Text), false
+		return fmt.Sprintf("%d of %d nodes updated: %s", row.Updated, row.Nodes, v.UnhealthyGroups()[0].Text), false
 	case row.Updated+row.Unready == row.Nodes && len(blocks) == 0 && !slices.ContainsFunc(v.Facts.Nodes,
 		func(n nodestate.Node) bool { return n.Gate != "" }):
 		return fmt.Sprintf("Updated, %d cordoned", row.Unready), false

@@ -72,9 +72,10 @@ const SilentText = "its machine-config-daemon has been silent"
 // UnhealthyNode is a node that a user has to check although it reports no failure.
 type UnhealthyNode struct {
 	Name string
-	// Text describes the problem, with the node's name.
-	Text  string
-	Cause rollout.Cause
+	// Text describes the problem, with the node's name. Since is how long it has lasted, for a text about several nodes;
+	// empty if that is not known.
+	Text, Since string
+	Cause       rollout.Cause
 	// MayRecover is true if the problem may end by itself.
 	MayRecover bool
 }
@@ -98,7 +99,8 @@ func unhealthyNodes(v *Pool) (all []UnhealthyNode) {
 			u.Cause, u.Text = CauseNoDaemon, "no machine-config-daemon has reported from "+n.Name
 			u.MayRecover = !n.Created.IsZero() && v.now.Sub(n.Created) < joinTimeout
 		case silent:
-			u.Cause, u.Text = CauseSilent, "the machine-config-daemon of "+n.Name+" has been silent"+v.Since(seen)
+			u.Cause, u.Since = CauseSilent, v.Since(seen)
+			u.Text = "the machine-config-daemon of " + n.Name + " has been silent" + u.Since
 		default:
 			continue
 		}
@@ -106,6 +108,48 @@ func unhealthyNodes(v *Pool) (all []UnhealthyNode) {
 	}
 	return all
 }
+
+// UnhealthyGroup are nodes that a user has to check for the same reason.
+type UnhealthyGroup struct {
+	// Nodes are the names.
+	Nodes []string
+	// Text describes the problem, with the names of the first nodes.
+	Text  string
+	Cause rollout.Cause
+	// MayRecover is true if the problem may end by itself on all nodes.
+	MayRecover bool
+}
+
+// UnhealthyGroups returns the unhealthy nodes of a pool. All nodes without a daemon are one group, and all nodes whose
+// daemon is silent. Any other node is a group of its own, because its kubelet has its own reason.
+func (v *Pool) UnhealthyGroups() (groups []UnhealthyGroup) {
+	at, words := map[rollout.Cause]int{}, map[rollout.Cause][]string{}
+	for _, u := range v.Unhealthy {
+		i, known := at[u.Cause]
+		if u.Cause == rollout.CauseNotReady || !known {
+			at[u.Cause] = len(groups)
+			groups = append(groups, UnhealthyGroup{[]string{u.Name}, u.Text, u.Cause, u.MayRecover})
+		} else {
+			g := &groups[i]
+			g.Nodes, g.MayRecover = append(g.Nodes, u.Name), g.MayRecover && u.MayRecover
+		}
+		words[u.Cause] = append(words[u.Cause], u.Name+u.Since)
+	}
+	for i := range groups {
+		g := &groups[i]
+		switch count := Count(len(g.Nodes), "node"); {
+		case len(g.Nodes) == 1:
+		case g.Cause == CauseNoDaemon:
+			g.Text = "no machine-config-daemon has reported from " + count + ": " + Names(words[g.Cause], mostNamed)
+		default:
+			g.Text = "the machine-config-daemons of " + count + " have been silent: " + Names(words[g.Cause], mostNamed)
+		}
+	}
+	return groups
+}
+
+// mostNamed limits the nodes that a text about a group names.
+const mostNamed = 3
 
 // HealthOf returns the health of a node as its kubelet reports it.
 func HealthOf(f *Fleet, node string) nodestate.Health {

@@ -158,18 +158,24 @@ func blamedConfig(f *fleet.Fleet, v *fleet.Pool) string {
 }
 
 // troubleActions are the commands for the nodes of a pool that need a user. If all nodes continue by themselves, there
-// are no commands.
+// are no commands. All nodes without a daemon have the same commands.
 func troubleActions(f *fleet.Fleet, v *fleet.Pool) []string {
-	var out []string
+	var out, lacking []string
 	n := 0
 	for _, row := range v.Rows {
 		do := nodeActions(f, v, row)
-		if len(do) == 0 {
-			continue
+		switch {
+		case len(do) == 0:
+		case slices.Equal(do, daemonCommands(row.Name)):
+			lacking = append(lacking, row.Name)
+		default:
+			if n++; n <= mostAdvised {
+				out = append(out, do...)
+			}
 		}
-		if n++; n <= mostAdvised {
-			out = append(out, do...)
-		}
+	}
+	if len(lacking) > 0 {
+		out = append(out, daemonCommands(lacking...)...)
 	}
 	if n > mostAdvised {
 		out = append(out, fmt.Sprintf("bunsen get nodes   # %d more nodes need attention", n-mostAdvised))

@@ -14,12 +14,12 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
 )
 
-// unhealthyCommands help with a node that is not healthy.
-func unhealthyCommands(u fleet.UnhealthyNode, f *fleet.Fleet) []string {
-	if u.Cause == rollout.CauseNotReady {
-		return notReadyCommands(f, u.Name)
+// unhealthyCommands help with nodes that are not healthy for the same reason.
+func unhealthyCommands(g fleet.UnhealthyGroup, f *fleet.Fleet) []string {
+	if g.Cause == rollout.CauseNotReady {
+		return notReadyCommands(f, g.Nodes[0])
 	}
-	return daemonCommands(u.Name)
+	return daemonCommands(g.Nodes...)
 }
 
 // addLivenessAnswers adds two answers for a pool: that no GitSource exists, and that nodes do not report.
@@ -29,9 +29,23 @@ func addLivenessAnswers(f *fleet.Fleet, v *fleet.Pool, out []Answer) []Answer {
 		if len(v.Waits) == 0 { // This answer has everything that the rollout's answer has, and also the other nodes.
 			out = slices.DeleteFunc(out, func(o Answer) bool { return o.Cause == rollout.CauseNotReady })
 		}
+		// No other node waits for the places that these nodes take, and this answer has the same commands.
+		if a.Outcome == Blocked && len(v.UnhealthyGroups()) == 1 && onlyUnhealthyWait(v) {
+			out = slices.DeleteFunc(out, func(o Answer) bool { return o.Cause == rollout.CauseBudget })
+		}
 		out = append(out, a)
 	}
 	return out
+}
+
+// onlyUnhealthyWait reports whether each node that waits for the pool's config is itself a node that does not report.
+func onlyUnhealthyWait(v *fleet.Pool) bool {
+	for name := range v.Waits {
+		if !slices.ContainsFunc(v.Unhealthy, func(u fleet.UnhealthyNode) bool { return u.Name == name }) {
+			return false
+		}
+	}
+	return true
 }
 
 // noSourceAnswers returns an answer if no GitSource exists.
@@ -97,18 +111,20 @@ func unhealthyAnswer(f *fleet.Fleet, v *fleet.Pool) (Answer, bool) {
 	if len(v.Unhealthy) == 0 {
 		return Answer{}, false
 	}
-	a := Answer{Outcome: Progressing, Cause: v.Unhealthy[0].Cause}
-	var nodes []Answer
-	for _, u := range v.Unhealthy {
-		if !u.MayRecover {
-			a.Outcome = a.Outcome.Worse(unhealthyOutcome(u))
+	groups := v.UnhealthyGroups()
+	a := Answer{Outcome: Progressing, Cause: groups[0].Cause}
+	var answers []Answer
+	for _, g := range groups {
+		if !g.MayRecover {
+			a.Outcome = a.Outcome.Worse(unhealthyOutcome(g.Cause))
 		}
-		nodes = append(nodes, Answer{Reason: u.Text, Do: []string{"bunsen why node/" + u.Name}})
+		do := []string{"bunsen why node/" + g.Nodes[0]}
+		if len(groups) == 1 || len(g.Nodes) > 1 {
+			do = unhealthyCommands(g, f)
+		}
+		answers = append(answers, Answer{Reason: g.Text, Do: do})
 	}
-	if len(nodes) == 1 {
-		nodes[0].Do = unhealthyCommands(v.Unhealthy[0], f)
-	}
-	a, _ = summarize(a, nodes)
+	a, _ = summarize(a, answers)
 	if others := len(v.Rows) - len(v.Unhealthy); others > 0 && len(v.Waits) == 0 && v.Facts.Target != "" {
 		a.Reason += fmt.Sprintf("; the other %d of %d nodes run %s", others, len(v.Rows), v.Facts.Target)
 	}
@@ -117,8 +133,8 @@ func unhealthyAnswer(f *fleet.Fleet, v *fleet.Pool) (Answer, bool) {
 
 // unhealthyOutcome is the outcome for a node that does not recover by itself. Of a node whose daemon does not report,
 // only the last report is known.
-func unhealthyOutcome(u fleet.UnhealthyNode) Outcome {
-	if u.Cause == rollout.CauseNotReady {
+func unhealthyOutcome(cause rollout.Cause) Outcome {
+	if cause == rollout.CauseNotReady {
 		return Blocked
 	}
 	return Unknown
@@ -131,7 +147,7 @@ func livenessAnswers(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) []Answer 
 		if u.Name != row.Name {
 			continue
 		}
-		a := Answer{Outcome: unhealthyOutcome(u), Cause: u.Cause}
+		a := Answer{Outcome: unhealthyOutcome(u.Cause), Cause: u.Cause}
 		switch u.Cause {
 		case fleet.CauseSilent:
 			a.Reason = fleet.SilentText + v.Since(*row.AsOf) + ", so its state is not known"
@@ -165,11 +181,15 @@ func notReadyCommands(f *fleet.Fleet, node string) []string {
 	return []string{describe, "journalctl -u kubelet   # on " + node + ": why it is not Ready"}
 }
 
-// daemonCommands help if a daemon does not report.
-func daemonCommands(node string) []string {
+// daemonCommands help if the daemons of nodes do not report. The commands are for the first node.
+func daemonCommands(nodes ...string) []string {
+	on := "on " + nodes[0]
+	if len(nodes) > 1 {
+		on += ", and in the same way on " + fleet.Names(nodes[1:], mostAdvised-1)
+	}
 	return []string{
-		"kubectl get pods -A -o wide --field-selector spec.nodeName=" + node,
-		"journalctl -u machine-config-daemon   # on " + node + "; to install the daemon: docs/daemon.md",
+		"kubectl get pods -A -o wide --field-selector spec.nodeName=" + nodes[0],
+		"journalctl -u machine-config-daemon   # " + on + "; to install the daemon: docs/daemon.md",
 	}
 }
 
