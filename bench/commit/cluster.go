@@ -195,17 +195,30 @@ func (c *clusterRun) push(ctx context.Context, generation int) (string, error) {
 	return hash, c.Admin.Patch(ctx, source, client.RawPatch(types.MergePatchType, []byte(look)))
 }
 
-// until waits for a state of the source.
+// until waits for a state of the source. It watches the source: reading one with thousands of objects again and again
+// costs the API server as much as the writes that are measured.
 func (c *clusterRun) until(ctx context.Context, is func(*v1alpha1.GitSourceStatus) bool) error {
-	source := &v1alpha1.GitSource{}
-	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, stuck, true, func(ctx context.Context) (bool, error) {
-		err := c.Admin.Get(ctx, client.ObjectKey{Name: flow.Source}, source)
-		return err == nil && is(&source.Status), err
-	})
-	if err != nil {
-		return fmt.Errorf("%w: %v", err, source.Status.Conditions)
+	ctx, cancel := context.WithTimeout(ctx, stuck)
+	defer cancel()
+	var last v1alpha1.GitSourceStatus
+	for ctx.Err() == nil {
+		w, err := c.Admin.Watch(ctx, &v1alpha1.GitSourceList{}, client.MatchingFields{"metadata.name": flow.Source})
+		if err != nil {
+			return err
+		}
+		for e := range w.ResultChan() {
+			source, isSource := e.Object.(*v1alpha1.GitSource)
+			if !isSource {
+				break
+			}
+			if last = source.Status; is(&last) {
+				w.Stop()
+				return nil
+			}
+		}
+		w.Stop()
 	}
-	return nil
+	return fmt.Errorf("%w: %v", ctx.Err(), last.Conditions)
 }
 
 func applied(hash string) func(*v1alpha1.GitSourceStatus) bool {

@@ -27,7 +27,7 @@ type Flow struct {
 	Plane      *plane.Plane
 	Controller *plane.Controller
 	// Admin reads and writes as an administrator.
-	Admin client.Client
+	Admin client.WithWatch
 	// Limit is how long one change may take.
 	Limit time.Duration
 
@@ -46,7 +46,7 @@ func Start(ctx context.Context, files plane.Files, dir, auditPolicy string) (*Fl
 		return nil, errors.Join(err, p.Stop())
 	}
 	f := &Flow{Plane: p}
-	if f.Admin, err = client.New(p.Admin, client.Options{Scheme: scheme}); err != nil {
+	if f.Admin, err = client.NewWithWatch(p.Admin, client.Options{Scheme: scheme}); err != nil {
 		return nil, errors.Join(err, p.Stop())
 	}
 	if f.Controller, err = p.StartController(ctx); err != nil {
