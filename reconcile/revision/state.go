@@ -79,6 +79,18 @@ func Unsettled(pool *mcfgv1.MachineConfigPool, states []State) (string, error) {
 	return "", nil
 }
 
+// Applying returns why a pool must not be rendered or rolled out if one of its sources is being applied; "" if none is.
+// It needs no objects: they change with each write of the apply, and Unsettled says the same whatever they are.
+func Applying(pool *mcfgv1.MachineConfigPool, sources []v1alpha1.GitSource) (string, error) {
+	var states []State
+	for i := range sources {
+		if sources[i].Status.Applying != nil {
+			states = append(states, State{Source: &sources[i]})
+		}
+	}
+	return Unsettled(pool, states)
+}
+
 // Moving returns why no node may be assigned a config yet: a MachineConfigPool differs from the revision of its source.
 // A MachineConfigPool that differs from the revision may select other nodes soon, so nodes of any pool may change their
 // pool. Moving returns "" if there is no such pool.

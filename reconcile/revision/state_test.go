@@ -73,6 +73,13 @@ func TestUnsettled(t *testing.T) {
 			if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 				t.Errorf("the pool waits for %q, want %q", got, c.want)
 			}
+			early, err := revision.Applying(worker, []v1alpha1.GitSource{*src})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := strings.Contains(got, "is being applied"); want != (early != "") || want && early != got {
+				t.Errorf("without the objects the pool waits for %q, with them for %q", early, got)
+			}
 		})
 	}
 }

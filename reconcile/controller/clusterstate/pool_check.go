@@ -2,6 +2,7 @@ package clusterstate
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -37,14 +38,8 @@ type ImageSets struct {
 	Names, Missing []string
 }
 
-// ImageSets returns the PinnedImageSets of a pool.
-func (l Objects) ImageSets(pool *mcfgv1.MachineConfigPool) ImageSets {
-	var all []mcfgv1.PinnedImageSet
-	for _, o := range l.Cluster {
-		if set, is := o.(*mcfgv1.PinnedImageSet); is {
-			all = append(all, *set)
-		}
-	}
+// imageSets returns the PinnedImageSets of a pool.
+func imageSets(pool *mcfgv1.MachineConfigPool, all []mcfgv1.PinnedImageSet) ImageSets {
 	sets, missing := pinnedimage.Of(pool, all)
 	out := ImageSets{Digest: pinnedimage.Digest(sets), Missing: missing}
 	for _, s := range sets {
@@ -69,12 +64,13 @@ func (s *PoolCheck) Forget(pool string) {
 // Blocker returns why a pool waits; empty if the pool does not wait. If the pool has changed since it was read,
 // Fleet.decide returns poolChanged.
 func (s *PoolCheck) Blocker(ctx context.Context, c client.Reader, pool *mcfgv1.MachineConfigPool) (string, error) {
-	all, err := ReadRevisions(ctx, c, &s.seen)
-	if err != nil {
-		return "", err
+	var images mcfgv1.PinnedImageSetList
+	if err := c.List(ctx, &images, client.UnsafeDisableDeepCopy); err != nil {
+		return "", fmt.Errorf("listing PinnedImageSets: %w", err)
 	}
-	s.images.Store(pool.Name, all.ImageSets(pool))
-	if why, err := revision.Unsettled(pool, all.States); err != nil || why != "" {
+	s.images.Store(pool.Name, imageSets(pool, images.Items))
+	all, why, err := Settled(ctx, c, pool, &s.seen)
+	if err != nil || why != "" {
 		return why, err
 	}
 	if why := revision.Moving(all.States); why != "" {

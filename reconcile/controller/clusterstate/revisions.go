@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -18,19 +19,38 @@ type Revisions struct {
 	States  []revision.State
 }
 
-// ReadRevisions reads Revisions from the manager's cache, whose parts may be of different ages. A pool waits until the
+// Settled reads Revisions for a pool, and why the pool must not be rendered or rolled out; empty if it may be. While
+// one of its sources is being applied, Settled reads no objects. A commit of thousands of objects sends as many events,
+// and each of them asks about every pool: reading all objects for each would cost more than writing them.
+func Settled(ctx context.Context, c client.Reader, pool *mcfgv1.MachineConfigPool,
+	seen *revision.Digests,
+) (Revisions, string, error) {
+	sources, err := readSources(ctx, c)
+	if err != nil {
+		return Revisions{}, "", err
+	}
+	if why, err := revision.Applying(pool, sources); err != nil || why != "" {
+		return Revisions{}, why, err
+	}
+	all, err := readRevisions(ctx, c, seen)
+	if err != nil {
+		return all, "", err
+	}
+	why, err := revision.Unsettled(pool, all.States)
+	return all, why, err
+}
+
+// readRevisions reads Revisions from the manager's cache, whose parts may be of different ages. A pool waits until the
 // objects of each of its sources belong to one whole revision, which may be an old revision.
-func ReadRevisions(ctx context.Context, c client.Reader, seen *revision.Digests) (Revisions, error) {
+func readRevisions(ctx context.Context, c client.Reader, seen *revision.Digests) (Revisions, error) {
 	live, err := Read(ctx, c)
 	if err != nil {
 		return Revisions{}, err
 	}
 	out := Revisions{Objects: live}
-	var sources v1alpha1.GitSourceList
-	if err := c.List(ctx, &sources, client.UnsafeDisableDeepCopy); err != nil {
-		return out, fmt.Errorf("listing GitSources: %w", err)
+	if out.Sources, err = readSources(ctx, c); err != nil {
+		return out, err
 	}
-	out.Sources = sources.Items
 	for i := range out.Sources {
 		owned, err := live.Owned(out.Sources[i].Name, seen)
 		if err != nil {
@@ -39,4 +59,13 @@ func ReadRevisions(ctx context.Context, c client.Reader, seen *revision.Digests)
 		out.States = append(out.States, revision.State{Source: &out.Sources[i], Live: owned})
 	}
 	return out, nil
+}
+
+// readSources reads the GitSources, which callers must not change.
+func readSources(ctx context.Context, c client.Reader) ([]v1alpha1.GitSource, error) {
+	var sources v1alpha1.GitSourceList
+	if err := c.List(ctx, &sources, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing GitSources: %w", err)
+	}
+	return sources.Items, nil
 }

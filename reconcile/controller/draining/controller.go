@@ -263,11 +263,7 @@ func (r *Controller) drainPace(ctx context.Context, n *corev1.Node) (pace.Drain,
 	if at < 0 {
 		return pace.Drain{}, nil
 	}
-	revisions, err := clusterstate.ReadRevisions(ctx, r.Client, &r.seen)
-	if err != nil {
-		return pace.Drain{}, err
-	}
-	if why, err := revision.Unsettled(all[at], revisions.States); err != nil || why != "" {
+	if _, why, err := clusterstate.Settled(ctx, r.Client, all[at], &r.seen); err != nil || why != "" {
 		// The policies may belong to a partly applied revision, and such a policy must not delete pods.
 		return pace.Drain{}, err
 	}

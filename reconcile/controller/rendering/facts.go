@@ -41,17 +41,14 @@ type facts struct {
 func (r *Controller) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool) (facts, error) {
 	f := facts{pool: pool, sources: map[string]*v1alpha1.GitSource{}}
 	// gather does not copy the cached objects, because no code changes them.
-	all, err := clusterstate.ReadRevisions(ctx, r.Client, &r.seen)
-	if err != nil {
+	all, why, err := clusterstate.Settled(ctx, r.Client, pool, &r.seen)
+	if f.unsettled = why; err != nil || why != "" {
 		return f, err
 	}
 	if live, ok := all.Cluster[revision.Key(revision.KindMachineConfigPool, pool.Name)]; ok &&
 		live.GetResourceVersion() != pool.ResourceVersion {
 		f.unsettled = "the pool has changed since it was read"
 		return f, nil
-	}
-	if f.unsettled, err = revision.Unsettled(pool, all.States); err != nil || f.unsettled != "" {
-		return f, err
 	}
 	for i := range all.Sources {
 		f.sources[all.Sources[i].Name] = &all.Sources[i]
