@@ -43,6 +43,7 @@ var commandForms = []string{
 	`kubectl -n [a-z0-9-]+ delete pod [a-z0-9-]+`,
 	`kubectl -n bunsen-system delete lease machine-config-controller`,
 	`kubectl get leases -A`,
+	`bunsen release pool/[a-z0-9-]+`,
 	`kubectl -n bunsen-secrets create (secret generic|configmap) [a-z0-9.-]+ --from-file=[A-Za-z0-9._-]+=FILE`,
 	`kubectl -n bunsen-secrets edit (secret|configmap) [a-z0-9.-]+`,
 	`kubectl -n bunsen-secrets get secrets,configmaps`,

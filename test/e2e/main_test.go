@@ -58,6 +58,7 @@ var storyCommands = map[string]func(*story, *testscript.TestScript, []string) er
 	"registry": (*story).registry,
 	"canaries": (*story).canaries, "searched": (*story).searched,
 	"own": (*story).own, "moved": (*story).moved,
+	"todo": (*story).todo, "fine": (*story).fine,
 }
 
 // command gives a method of the story to testscript.

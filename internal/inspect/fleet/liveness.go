@@ -72,8 +72,8 @@ const SilentText = "its machine-config-daemon has been silent"
 // UnhealthyNode is a node that a user has to check although it reports no failure.
 type UnhealthyNode struct {
 	Name string
-	// Text describes the problem, with the node's name. Since is how long it has lasted, for a text about several nodes;
-	// empty if that is not known.
+	// Text describes the problem, with the node's name. Since is how long it has lasted, for a text about several
+	// nodes; empty if that is not known.
 	Text, Since string
 	Cause       rollout.Cause
 	// MayRecover is true if the problem may end by itself.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect/drift"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
@@ -283,10 +284,10 @@ func hostActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha
 		do := []string{"bunsen drift " + row.Name}
 		if at := fleet.Node(f, row.Name); at != nil {
 			if d := drift.New([]corev1.Node{*at}, f.Daemons, f.Now); d.Any() {
-				do = driftActions(row.Name, d.Rows[0].Name)
+				return restoreActions(row.Name, d.Rows[0].Name)
 			}
 		}
-		return append(do, "touch "+forceFile+"   # on "+row.Name+": its daemon restores what the config says")
+		return append(do, restoreAction(row.Name))
 	case v1alpha1.FailureNoConfig:
 		if fleet.HasConfig(f, row.Desired) { // The config was created again.
 			return []string{"bunsen retry node/" + row.Name}
@@ -311,9 +312,21 @@ func lostConfigActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	return append(out, "push a commit that changes pool "+v.Object.Name+"; it gets a new config")
 }
 
+// driftActions are the commands for a change on a node that nobody has to undo.
 func driftActions(node, item string) []string {
 	item = fleet.ShellWord(item)
 	return []string{"bunsen drift show node/" + node + " " + item, "bunsen drift adopt node/" + node + " " + item}
+}
+
+// restoreActions are the commands for a change because of which a node is degraded: a user undoes or adopts it.
+func restoreActions(node, item string) []string {
+	do := driftActions(node, item)
+	return []string{do[0], restoreAction(node), fleet.Alternative("the change is to stay", do[1])}
+}
+
+// restoreAction is what a user does on a node whose daemon is to restore what the config says.
+func restoreAction(node string) string {
+	return "touch " + forceFile + "   # on " + node + ": its daemon restores what the config says"
 }
 
 // FailureCause returns why a node failed. The Node's annotations come first, then the daemon's structured report.
@@ -377,14 +390,15 @@ func gateActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	for _, g := range v.Facts.Care.Pace.Gates {
 		switch {
 		case g.Job != nil && closed[g.Name]:
-			out = append(out, fmt.Sprintf("kubectl -n %s get jobs,pods -l %s=%s", g.Job.CronJob.Namespace,
-				v1alpha1.GateLabel, g.Name))
+			out = append(out, fmt.Sprintf("kubectl -n %s get jobs,pods -l %s=%s",
+				fleet.ShellWord(g.Job.CronJob.Namespace), v1alpha1.GateLabel, fleet.ShellWord(g.Name)))
 		case g.Prometheus != nil && closed[g.Name]:
-			out = append(out, "curl -fsG "+g.Prometheus.URL+"/api/v1/query --data-urlencode 'query="+
-				strings.ReplaceAll(g.Prometheus.Query, "'", `'\''`)+"'")
+			out = append(out, "curl -fsG "+fleet.ShellWord(g.Prometheus.URL+"/api/v1/query")+
+				" --data-urlencode 'query="+strings.ReplaceAll(safetext.OneLine(g.Prometheus.Query), "'", `'\''`)+"'")
 		case len(g.DaemonSets) > 0:
 			for _, d := range g.DaemonSets[:min(len(g.DaemonSets), mostAdvised)] {
-				out = append(out, fmt.Sprintf("kubectl -n %s describe daemonset %s", d.Namespace, d.Name))
+				out = append(out, fmt.Sprintf("kubectl -n %s describe daemonset %s",
+					fleet.ShellWord(d.Namespace), fleet.ShellWord(d.Name)))
 			}
 			continue
 		default:

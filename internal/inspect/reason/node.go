@@ -179,7 +179,7 @@ func driftAnswer(rows []drift.Row) Answer {
 	}
 	a.Do = driftActions(rows[0].Node, rows[0].Name)
 	if a.Outcome == Degraded {
-		a.Do = append(a.Do, "touch "+forceFile+"   # on "+rows[0].Node+": its daemon restores what the config says")
+		a.Do = restoreActions(rows[0].Node, rows[0].Name)
 	}
 	return a
 }
@@ -234,7 +234,10 @@ func unattestedAnswer(f *fleet.Fleet, row fleet.NodeRow, n nodestate.Node) (Answ
 	}
 	var set []string
 	for key, value := range nodestate.LabelsFor(v.Object.Spec.NodeSelector) {
-		set = append(set, key+"="+value)
+		if value != "" {
+			value = fleet.ShellWord(value)
+		}
+		set = append(set, fleet.ShellWord(key)+"="+value)
 	}
 	slices.Sort(set)
 	a := Answer{Outcome: Fine, Cause: rollout.CauseLabels, Reason: "it says that it booted for pool " + pool +

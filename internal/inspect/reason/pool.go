@@ -94,21 +94,6 @@ func isOfBlock(v *fleet.Pool, a Answer) bool {
 	return slices.ContainsFunc(v.Decision.Blocks, func(b rollout.Block) bool { return b.Cause == a.Cause })
 }
 
-// actionsFor has the functions that return commands against a blocker, for causes that alone determine the commands.
-var actionsFor = map[rollout.Cause]func(*fleet.Fleet, *fleet.Pool) []string{
-	rollout.CauseHalted:   verdictActions,
-	rollout.CauseReverted: verdictActions,
-	rollout.CauseFailed:   troubleActions,
-	rollout.CauseStep:     stepActions,
-	rollout.CauseBudget:   unavailableActions,
-	rollout.CauseSoak:     noActions,
-	rollout.CauseFetch:    fetchActions,
-	rollout.CauseSecrets:  secretActions,
-}
-
-// noActions are the commands for a blocker that ends by itself, or whose cause is outside of the cluster.
-func noActions(*fleet.Fleet, *fleet.Pool) []string { return nil }
-
 // fetchActions are the commands for nodes that cannot download content. A node tries again by itself, so that there are
 // commands only for a server that the nodes do not trust.
 func fetchActions(f *fleet.Fleet, v *fleet.Pool) []string {
@@ -132,60 +117,9 @@ func trustAction(v *fleet.Pool) string {
 		"ignition.security.tls.certificate_authorities   # docs/remote-content.md"
 }
 
-// blockAnswer converts a blocker of the rollout to an answer.
-func blockAnswer(f *fleet.Fleet, v *fleet.Pool, b rollout.Block, asked []string) Answer {
-	name := v.Object.Name
-	a := Answer{Outcome: Blocked, Cause: b.Cause, Reason: b.Reason, Until: fleet.TimeOrNil(b.Until)}
-	switch b.Cause {
-	case rollout.CauseHalted, rollout.CauseReverted, rollout.CauseFailed:
-		a.Outcome = Degraded
-	default:
-		if b.EndsByItself() {
-			a.Outcome = Waiting
-		}
-	}
-	switch actions := actionsFor[b.Cause]; {
-	case actions != nil:
-		a.Do = actions(f, v)
-		return a
-	case b.Cause == rollout.CauseApplying:
-		return applyingAnswer(b, v.Object, f.Sources, f.Now)
-	case b.Cause == rollout.CauseAfterPool:
-		return afterPoolAnswer(f, v, a, asked)
-	}
-	switch b.Cause {
-	case rollout.CausePaused:
-		a.Reason = "paused" + fleet.PausedBy(v.Object)
-		if until := fleet.PausedUntil(v.Object); !until.IsZero() {
-			a.Outcome, a.Until = Waiting, &until
-		}
-		a.Do = []string{"bunsen resume pool/" + name}
-	case rollout.CauseWindow:
-		if w := f.Window(v); w != nil {
-			a.Reason = "its maintenance windows are " + w.Text(f.Now)
-		}
-		a.Do = []string{"bunsen resume pool/" + name + " --open-for 2h"}
-	case rollout.CauseInvalid:
-		if a.Do = invalidActions(f, v, b.Policies); v.Undecided != "" {
-			a.Do = lostConfigActions(f, v)
-		}
-	case rollout.CauseTogether:
-		if a.Do = sharedBudgetActions(f, v); len(a.Do) == 0 {
-			a.Outcome = Waiting
-		}
-	case rollout.CauseGate:
-		if !b.EndsByItself() {
-			a.Do = gateActions(f, v)
-		}
-	default:
-		a.Do = troubleActions(f, v)
-	}
-	return a
-}
-
-// afterPoolAnswer adds the reasons of other pools to the answer of a pool that waits for those pools. The parameter
-// asked has the pools that wait for this pool.
-func afterPoolAnswer(f *fleet.Fleet, v *fleet.Pool, a Answer, asked []string) Answer {
+// afterPoolAnswer adds the reasons of other pools to the answer of a pool that waits for those pools.
+func afterPoolAnswer(x blocked, a Answer) Answer {
+	f, v, asked := x.f, x.v, x.asked
 	for _, ahead := range v.Facts.Care.Around.Ahead {
 		other := f.PoolByName[ahead.Pool]
 		if ahead.Done || other == nil || slices.Contains(asked, ahead.Pool) {
@@ -220,8 +154,8 @@ func renderActions(f *fleet.Fleet, v *fleet.Pool) []string {
 				"commit and push", good, name))
 		}
 		if owner := v.Object.Labels[v1alpha1.SourceLabel]; owner != "" {
-			return append(out, "remove pool "+name+" from cluster/ of the repository of GitSource "+owner+
-				", and push; its nodes go to another pool")
+			return append(out, orGone(out, "remove pool "+name+" from cluster/ of the repository of GitSource "+owner+
+				", and push; its nodes go to another pool"))
 		}
 		if name == membership.Master || name == membership.Worker { // The controller would create it again.
 			if len(out) == 0 {
@@ -229,7 +163,7 @@ func renderActions(f *fleet.Fleet, v *fleet.Pool) []string {
 			}
 			return out
 		}
-		return append(out, "kubectl delete mcp "+name+"   # its nodes go to another pool")
+		return append(out, orGone(out, "kubectl delete mcp "+name+"   # its nodes go to another pool"))
 	}
 	for i := range f.Sources {
 		if r, ok := badCommits(f, v, &f.Sources[i], blamedConfig(f, v)); ok && renderedCommit(v, &f.Sources[i]) != "" {
@@ -244,6 +178,14 @@ func renderActions(f *fleet.Fleet, v *fleet.Pool) []string {
 		"kubectl get machineconfigs -l '" + inputSelector(v) + ",!" + v1alpha1.SourceLabel + "'   # those that no " +
 			"repository holds",
 	}
+}
+
+// orGone is a command that removes a pool: the only one, or an alternative to those that keep it.
+func orGone(keep []string, remove string) string {
+	if len(keep) == 0 {
+		return remove
+	}
+	return fleet.Alternative("the pool is to go", remove)
 }
 
 // invalidActions are the commands for a user's invalid object.
@@ -269,7 +211,11 @@ func stepActions(f *fleet.Fleet, v *fleet.Pool) []string {
 		out = append(out, do+"   # or another node of pool "+v.Object.Name)
 	}
 	for _, name := range v.Facts.Care.Pace.Policies {
-		out = append(out, editPolicy(f, name))
+		do := editPolicy(f, name)
+		if len(out) > 0 {
+			do = fleet.Alternative("no node is to be the canary", do)
+		}
+		out = append(out, do)
 	}
 	return out
 }

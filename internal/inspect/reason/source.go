@@ -68,9 +68,11 @@ func createSource(f *fleet.Fleet) string {
 // adoptOrCreateSource are the commands for a pool that waits because a GitSource was deleted, possibly during the apply
 // of a commit.
 func adoptOrCreateSource(f *fleet.Fleet, v *fleet.Pool) []string {
-	return []string{createSource(f), "kubectl label machineconfigs -l '" + inputSelector(v) + "," +
-		v1alpha1.SourceLabel + "' " + v1alpha1.SourceLabel +
-		"-   # or use the MachineConfigs as they are"}
+	return []string{
+		createSource(f),
+		fleet.Alternative("the MachineConfigs are to stay as they are", "kubectl label machineconfigs -l '"+
+			inputSelector(v)+","+v1alpha1.SourceLabel+"' "+v1alpha1.SourceLabel+"-"),
+	}
 }
 
 // fixWithoutSource are the commands for a pool with a faulty config if no GitSource exists and no range of commits to
