@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/terminal"
 )
@@ -63,6 +64,16 @@ func IsAlternative(line string) bool { return strings.HasPrefix(line, "or, when 
 func ShellWord(text string) string {
 	if text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._@:+-") == "" {
 		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// ShellNote quotes a text of other people for the comment behind a command. Some shells take no comments from a
+// terminal, so that the text of a comment must be harmless as a word.
+func ShellNote(text string) string {
+	text = safetext.OneLine(text)
+	if !strings.ContainsAny(text, "$`\\\"!'") {
+		return `"` + text + `"`
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

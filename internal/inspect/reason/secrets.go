@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/api/secretref"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
@@ -89,8 +90,11 @@ func undoSecrets(f *fleet.Fleet, v *fleet.Pool) []string {
 	for _, c := range fleet.SecretsChangedIn(f, v.Decision.Record.Config, fleet.EarlierRollout(v),
 		v.Decision.Record.Began.Time) {
 		kind, name, _ := strings.Cut(c.Object, ":")
-		out = append(out, fmt.Sprintf("kubectl -n %s edit %s %s   # it %s", v1alpha1.SecretsNamespace, kind,
-			fleet.ShellWord(name), strings.TrimPrefix(fleet.ChangeText(c), fleet.ObjectText(c.Object)+" ")))
+		if c.Manager != "" { // Any program may choose any name.
+			c.Manager = fleet.ShellWord(safetext.OneLine(c.Manager))
+		}
+		out = append(out, fmt.Sprintf("kubectl -n %s edit %s %s   # it %s", v1alpha1.SecretsNamespace,
+			fleet.ShellWord(kind), fleet.ShellWord(name), strings.TrimPrefix(fleet.ChangeText(c), fleet.ObjectText(c.Object)+" ")))
 	}
 	if len(out) == 0 {
 		out = append(out, "kubectl -n "+v1alpha1.SecretsNamespace+" get secrets,configmaps   # correct the values "+

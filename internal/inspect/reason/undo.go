@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
-	"github.com/bunsen-os/bunsen/source"
 )
 
 // undoAPI are the commands that revert the changes through the API that a pool got since its last healthy config.
@@ -66,6 +66,10 @@ func apiChangesSince(f *fleet.Fleet, v *fleet.Pool, config, good string) []v1alp
 
 // UndoChange is the command that reverts one change through the API.
 func UndoChange(c v1alpha1.APIChange) string {
+	if c.Manager != "" { // Any program may choose any name.
+		c.Manager = fleet.ShellWord(safetext.OneLine(c.Manager))
+	}
+	c.Name = fleet.ShellWord(safetext.OneLine(c.Name))
 	why := "   # " + c.String()
 	switch {
 	case c.Kind != fleet.KindMachineConfig:
@@ -290,8 +294,8 @@ func (r *commitRange) describe(v *fleet.Pool, src *v1alpha1.GitSource) {
 		return
 	}
 	if before > last {
-		r.what = "everything after " + source.Quote(history[before].Subject) + " up to " +
-			source.Quote(history[last].Subject)
+		r.what = "everything after " + fleet.ShellNote(history[before].Subject) + " up to " +
+			fleet.ShellNote(history[last].Subject)
 	} else {
 		before = len(history)
 	}
