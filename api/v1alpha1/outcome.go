@@ -3,7 +3,7 @@ package v1alpha1
 import "slices"
 
 // Outcome is the state of a pool, a node, a GitSource or the whole cluster, as one word.
-// +kubebuilder:validation:Enum=Fine;Progressing;Waiting;Unknown;Blocked;Degraded
+// +kubebuilder:validation:Enum=Fine;Progressing;Waiting;Blocked;Unknown;Degraded
 type Outcome string
 
 // The values of Outcome, the best first.
@@ -15,10 +15,11 @@ const (
 	// OutcomeWaiting: the update waits for something that ends by itself: a soak, a window, a gate that needs time, the
 	// end of a pause, another pool, the next try.
 	OutcomeWaiting Outcome = "Waiting"
-	// OutcomeUnknown: nothing reports any more, so the state is that of the last report. A user has to look.
-	OutcomeUnknown Outcome = "Unknown"
 	// OutcomeBlocked: the update needs a user.
 	OutcomeBlocked Outcome = "Blocked"
+	// OutcomeUnknown: nothing reports any more, so the state is that of the last report. A user has to look. It is
+	// worse than Blocked, because what blocks may follow from it.
+	OutcomeUnknown Outcome = "Unknown"
 	// OutcomeDegraded: the update needs a user, because nodes failed, the rollout was stopped, or a pool cannot be
 	// rendered.
 	OutcomeDegraded Outcome = "Degraded"
@@ -26,7 +27,7 @@ const (
 
 // Outcomes are all values of Outcome, the best first.
 var Outcomes = []Outcome{
-	OutcomeFine, OutcomeProgressing, OutcomeWaiting, OutcomeUnknown, OutcomeBlocked, OutcomeDegraded,
+	OutcomeFine, OutcomeProgressing, OutcomeWaiting, OutcomeBlocked, OutcomeUnknown, OutcomeDegraded,
 }
 
 // Rank orders outcomes: the worse, the higher. A word that is no outcome has the rank -1.
@@ -36,7 +37,7 @@ func (o Outcome) Rank() int { return slices.Index(Outcomes, o) }
 func (o Outcome) Worse(other Outcome) Outcome { return Outcomes[max(0, o.Rank(), other.Rank())] }
 
 // NeedsUser reports whether somebody has to look or to act.
-func (o Outcome) NeedsUser() bool { return o.Rank() >= OutcomeUnknown.Rank() }
+func (o Outcome) NeedsUser() bool { return o.Rank() >= OutcomeBlocked.Rank() }
 
 // Verdict is the outcome of one pool or GitSource, with its main reason.
 type Verdict struct {

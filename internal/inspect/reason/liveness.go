@@ -30,7 +30,7 @@ func addLivenessAnswers(f *fleet.Fleet, v *fleet.Pool, out []Answer) []Answer {
 			out = slices.DeleteFunc(out, func(o Answer) bool { return o.Cause == rollout.CauseNotReady })
 		}
 		// No other node waits for the places that these nodes take, and this answer has the same commands.
-		if a.Outcome == Blocked && len(v.UnhealthyGroups()) == 1 && onlyUnhealthyWait(v) {
+		if a.Outcome.NeedsUser() && len(v.UnhealthyGroups()) == 1 && onlyUnhealthyWait(v) {
 			out = slices.DeleteFunc(out, func(o Answer) bool { return o.Cause == rollout.CauseBudget })
 		}
 		out = append(out, a)

@@ -22,7 +22,7 @@ var families = []family{
 	{"bunsen_pool_nodes", "Nodes of the pool by what they do: updated, unready (updated, and not Ready or cordoned), waiting, draining, rebooting, applying, degraded, back (in the config to which the pool was reverted), unknown (the daemon or the kubelet does not report).", []string{"pool", "state"}},
 	{"bunsen_daemon_silent_seconds", "Age of the last heartbeat of a daemon that has stopped reporting; absent for the others.", []string{"node", "pool"}},
 	{"bunsen_pool_blocked", "1 for each cause that blocks the pool's rollout.", []string{"pool", "cause"}},
-	{"bunsen_outcome", "Outcome of each pool and GitSource, and the worst of them for the kind Cluster: 0 Fine, 1 Progressing, 2 Waiting, 3 Unknown, 4 Blocked, 5 Degraded.", []string{"kind", "name"}},
+	{"bunsen_outcome", "Outcome of each pool and GitSource, and the worst of them for the kind Cluster: 0 Fine, 1 Progressing, 2 Waiting, 3 Blocked, 4 Unknown, 5 Degraded.", []string{"kind", "name"}},
 	{"bunsen_window_open", "1 while the pool's maintenance windows allow its rollout.", []string{"pool"}},
 	{"bunsen_window_next_seconds", "Seconds until bunsen_window_open changes; absent if it does not within a year.", []string{"pool"}},
 	{"bunsen_rollout_step", "Steps that the pool's rollout has completed, with the canary.", []string{"pool"}},
