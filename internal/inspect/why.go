@@ -26,8 +26,8 @@ type Why struct {
 
 	Subjects `json:",inline"`
 
-	// Target is the config that the pool should run. Back is the config to which a pool was reverted. Runs is the
-	// config that the node runs.
+	// Target is the config that the pool should run, or of a node its own config for it. Back is the config to which a
+	// pool was reverted. Runs is the config that the node runs.
 	Target *fleet.RenderedRow `json:"target,omitempty"`
 	Back   *fleet.RenderedRow `json:"back,omitempty"`
 	Runs   *fleet.RenderedRow `json:"runs,omitempty"`
@@ -82,7 +82,8 @@ func WhyNode(c fleet.Cluster, name string, now time.Time) (Why, error) {
 	if v != nil {
 		pool := poolRow(f, v)
 		why.Pool, why.Windows = &pool, f.Window(v)
-		why.Target, why.Back, why.Runs = f.Config(v.Facts.Target), wentBackTo(f, v), f.Config(row.Current)
+		why.Target = f.ConfigOfNode(v, v.Facts.Care.NodeConfigs.Own(v.Facts.Target, name), name)
+		why.Back, why.Runs = wentBackTo(f, v), f.ConfigOfNode(v, row.Current, name)
 		switch row.Cause { // When a waiting node continues depends on the other nodes.
 		case rollout.CauseBudget, rollout.CauseStep, rollout.CauseGate, rollout.CauseHalted, rollout.CauseReverted,
 			rollout.CauseTogether:
@@ -138,7 +139,7 @@ func busyNodes(f *fleet.Fleet, v *fleet.Pool, but string) []BusyNode {
 			out = append(out, BusyNode{NodeRow: row, Config: *f.Config(v.Decision.Record.Config), Failed: why})
 		case row.InFlight() || row.Step == fleet.StepFailed:
 			out = append(out, BusyNode{
-				NodeRow: row, Config: *f.Config(row.Desired),
+				NodeRow: row, Config: *f.ConfigOfNode(v, row.Desired, row.Name),
 				Cause: reason.FailureCause(f, row),
 			})
 		}

@@ -92,7 +92,11 @@ func configLines(c *fleet.Cluster, why inspect.Why, now time.Time) []view.Config
 				return
 			}
 		}
-		out = append(out, view.ConfigLine{Role: role, Row: *f.Config(name)})
+		row := f.Config(name)
+		if v := f.PoolByName[v1alpha1.RenderedPool(name)]; v != nil && why.Node != nil {
+			row = f.ConfigOfNode(v, name, why.Node.Name)
+		}
+		out = append(out, view.ConfigLine{Role: role, Row: *row})
 	}
 	if why.Node != nil {
 		add("current", v1alpha1.ConfigName(why.Node.Current))

@@ -338,6 +338,22 @@ func TestOneTargetInEveryView(t *testing.T) {
 					t.Fatal(err)
 				}
 				view("why", 4<<10, func() string { return why.Text(noon) })
+				for i, commit := range map[int]string{0: commitB, count - 1: commitA, count: commitB} {
+					if i == count-1 && updated > count || i == 0 && count == 1 {
+						continue
+					}
+					node := w.Nodes[i]
+					of, err := inspect.WhyNode(w.Cluster, node.Name, noon)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if of.Target.Name != node.Annotations[v1alpha1.DesiredConfigAnnotation] ||
+						of.Target.Revision != commitB || of.Runs.Revision != commit ||
+						(of.Runs.Name == of.Target.Name) != (commit == commitB) {
+						t.Errorf("node %s runs %s of %s, and its target is %s of %s", node.Name, of.Runs.Name,
+							of.Runs.Revision, of.Target.Name, of.Target.Revision)
+					}
+				}
 				back, err := rollback.Choose(w.Cluster, rollback.Ask{Pool: "worker", Now: noon})
 				if err != nil || back.To.Revision != commitA {
 					t.Errorf("the rollback leads to %+v, %v", back.To, err)

@@ -148,7 +148,7 @@ func searched(f *fleet.Fleet) []place {
 		}
 		for i := range v.Rows {
 			if current := v1alpha1.ConfigName(v.Rows[i].Current); current != "" {
-				at(poolConfig(f, v, current, v.Rows[i].Name)).nodes[v.Rows[i].Name] = true
+				at(f.ConfigOfPool(v, current, v.Rows[i].Name)).nodes[v.Rows[i].Name] = true
 			}
 		}
 	}
@@ -170,22 +170,6 @@ func inOrder(byName map[string]*place) []place {
 		return cmp.Or(cmp.Compare(len(b.nodes), len(a.nodes)), cmp.Compare(a.name, b.name))
 	})
 	return out
-}
-
-// poolConfig returns the config of a pool to which the config of a node belongs: the pool's target, or else the newest
-// one. Without configs of single nodes, that is the config itself.
-func poolConfig(f *fleet.Fleet, v *fleet.Pool, config, node string) string {
-	found := config
-	for i := range f.Rendered { // the newest first
-		switch r := &f.Rendered[i]; {
-		case r.Nodes.IsZero() || r.Nodes.Of(node) != config:
-		case r.Name == v.TargetConfig():
-			return r.Name
-		case found == config:
-			found = r.Name
-		}
-	}
-	return found
 }
 
 // variantsOf returns the configs of single nodes that belong to the config of a pool and that nodes run now.

@@ -388,6 +388,36 @@ func (f *Fleet) Config(at string) *RenderedRow {
 	return row
 }
 
+// ConfigOfPool returns the config of a pool to which the config of a node belongs: the pool's target, or else the
+// newest one. Without configs of single nodes, that is the config itself.
+func (f *Fleet) ConfigOfPool(v *Pool, config, node string) string {
+	if v1alpha1.ConfigName(v.Facts.Care.NodeConfigs.Own(v.TargetConfig(), node)) == config {
+		return v.TargetConfig()
+	}
+	for i := range f.Rendered { // the newest first
+		if r := &f.Rendered[i]; !r.Nodes.IsZero() && r.Nodes.Of(node) == config {
+			return r.Name
+		}
+	}
+	return config
+}
+
+// ConfigOfNode describes the config of a node, which may be one of its own: under its name, and with the commit that
+// requested the config of the pool to which it belongs. The parameter at is a result of v1alpha1.ConfigAt.
+func (f *Fleet) ConfigOfNode(v *Pool, at, node string) *RenderedRow {
+	config := v1alpha1.ConfigName(at)
+	of := f.ConfigOfPool(v, config, node)
+	switch of {
+	case config:
+		return f.Config(at)
+	case v.TargetConfig():
+		of = v.Facts.Target // with the revision of its secrets
+	}
+	row := f.Config(of)
+	row.Name = at
+	return row
+}
+
 // DrainReport returns the report of a running drain; nil if there is no report or the report cannot be read.
 func DrainReport(f *Fleet, row NodeRow) *v1alpha1.DrainReport {
 	if row.Step != StepDraining {
