@@ -38,6 +38,10 @@ type FailureCause string
 const (
 	// FailureRefused means that a running node cannot change a part of the config. The daemon applied nothing of it.
 	FailureRefused FailureCause = "Refused"
+	// FailureHost means that something on the machine refuses the config, which another machine may take: a mask of a
+	// unit that the config starts, or a directory in which several users can write. The daemon applied nothing of it,
+	// and looks again every minute.
+	FailureHost FailureCause = "Host"
 	// FailureDiskFull means that a file system of the node has no space left. The daemon tries again.
 	FailureDiskFull FailureCause = "DiskFull"
 	// FailureDrift means that the node differs from its config, for example after a manual change.

@@ -73,13 +73,13 @@ var waitCauses = map[string]causeRow{
 
 	"DaemonSilent":    {typed: "truth/dead daemon-dead"},
 	"HostsController": {ends: "the other nodes end their updates first"},
-	"Labels": {untyped: "a machine of a custom pool whose labels the controller may not set, with a record of " +
-		"the server for another pool"},
+	"Labels":          {typed: "script/todo"},
 }
 
 // failureCauses has each cause why a node failed. `bunsen why` chooses commands by it, in the answer for Failed or
 // Halted.
 var failureCauses = map[string]causeRow{
+	"Host":     {typed: "script/todo"},
 	"DiskFull": {typed: "truth/manual full-disk"},
 	"Drift":    {typed: "truth/manual drift"},
 	"Apply":    {typed: "truth/rollout halted"},
@@ -88,8 +88,8 @@ var failureCauses = map[string]causeRow{
 	"Blocked":  {other: "Apply: the commands revert the commit, as for any failure that a commit caused"},
 	"Lost":     {other: "NotReady: the commands are those for a node whose kubelet does not report"},
 	"Drain":    {other: "Drain: the commands are those for the budget, also after an hour"},
-	"Uncordon": {untyped: "a controller that drains and does not uncordon for ten minutes"},
-	"NoConfig": {untyped: "a rendered config that is deleted and cannot be made again while a node needs it"},
+	"Uncordon": {reads: "whether a controller runs, which is to uncordon the node"},
+	"NoConfig": {typed: "script/todo"},
 	"NoAccess": {untyped: "servers and an API server that send a node no config for several minutes"},
 
 	"UnsafePath": {untyped: "a link of a user in the path of a file, on a host with users"},
@@ -183,10 +183,11 @@ func typedIn(row, cause string) error {
 		return err
 	}
 	if !isState {
-		line := regexp.MustCompile(`(?m)^todo \S+ ` + strings.TrimPrefix(cause, ":") + ` `)
+		name := strings.Trim(cause[strings.LastIndex(cause, ":")+1:], `"`)
+		line := regexp.MustCompile(`(?m)^todo \S+ ` + name + ` `)
 		todo := line.FindIndex(text)
 		if todo == nil || !regexp.MustCompile(`(?m)^fine \S+$`).Match(text[todo[1]:]) {
-			return fmt.Errorf("%s has no line `todo ABOUT %s …` with a line `fine` below", script, cause)
+			return fmt.Errorf("%s has no line `todo ABOUT %s …` with a line `fine` below", script, name)
 		}
 		return nil
 	}

@@ -35,6 +35,8 @@ type Why struct {
 	Windows *fleet.WindowState `json:"windows,omitempty"`
 	// Busy are the nodes that were assigned a config, and the nodes that failed.
 	Busy []BusyNode `json:"busy,omitempty"`
+	// FailureCause is the cause of the node's failure, as far as it is known; empty for a node that did not fail.
+	FailureCause v1alpha1.FailureCause `json:"failureCause,omitempty"`
 	// Drain is the drain that is under way on the node.
 	Drain *v1alpha1.DrainReport `json:"drain,omitempty"`
 	// Drift is the drift that the node reports.
@@ -89,6 +91,9 @@ func WhyNode(c fleet.Cluster, name string, now time.Time) (Why, error) {
 			rollout.CauseTogether:
 			why.Busy = busyNodes(f, v, name)
 		}
+	}
+	if row.Step == fleet.StepFailed {
+		why.FailureCause = reason.FailureCause(f, row)
 	}
 	why.Drain = fleet.DrainReport(f, row)
 	why.setAnswers(append(reason.Node(f, v, row, why.Drift), reason.DeniedOf(f, name)...))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
@@ -99,6 +101,12 @@ func failureOf(config string, phase report.Phase, why error) v1alpha1.Failure {
 	switch {
 	case errors.As(why, &refused):
 		f.Cause = v1alpha1.FailureRefused
+		if !slices.ContainsFunc(refused.refusals, func(r policy.Refusal) bool { return r.Check == "" }) {
+			f.Cause = v1alpha1.FailureHost
+		}
+		if !slices.ContainsFunc(refused.refusals, func(r policy.Refusal) bool { return r.Check != policy.CheckDisk }) {
+			f.Cause = v1alpha1.FailureDiskFull
+		}
 	case errors.As(why, &rejected):
 		f.Cause = v1alpha1.FailureRejected
 	case errors.As(why, &drifted):

@@ -142,8 +142,8 @@ func findFailure(e evaluation) (end v1alpha1.RolloutEnd, again time.Time) {
 	}
 	end.Verdict = v1alpha1.RolloutHalted
 	w := nodestate.Wording{Now: e.now, Target: e.nodes.Target, Stable: true, Most: nodestate.MaxVerdictReason}
-	var texts []string
-	for _, m := range failed[:min(len(failed), nodestate.MaxNamed)] {
+	var names, texts []string
+	for _, m := range failed {
 		node := v1alpha1.FailedNode{Node: m.Name, Why: w.State(m.Node)}
 		if !m.Failing() {
 			node.Cause = v1alpha1.FailureLost
@@ -151,9 +151,11 @@ func findFailure(e evaluation) (end v1alpha1.RolloutEnd, again time.Time) {
 		} else if m.Failure.Config == m.Config.Desired {
 			node.Cause = m.Failure.Cause
 		}
-		end.Failed, texts = append(end.Failed, node), append(texts, m.Name+" "+node.Why)
+		if names, texts = append(names, m.Name), append(texts, node.Why); len(names) <= nodestate.MaxNamed {
+			end.Failed = append(end.Failed, node)
+		}
 	}
-	end.Why = nodestate.JoinFirst(texts, len(failed))
+	end.Why = nodestate.Grouped(names, texts)
 	return end, again
 }
 

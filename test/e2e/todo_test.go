@@ -15,6 +15,7 @@ import (
 type toldAnswers struct {
 	toldAnswer `json:",inline"`
 	Also       []toldAnswer `json:"also"`
+	Failed     string       `json:"failureCause"`
 	Busy       []struct {
 		Cause string `json:"failureCause"`
 	} `json:"busy"`
@@ -27,6 +28,9 @@ type toldAnswer struct {
 
 // has reports whether an answer, or the failure of a node, has a cause.
 func (a toldAnswers) has(cause string) bool {
+	if a.Failed == cause {
+		return true
+	}
 	for _, b := range a.Busy {
 		if b.Cause == cause {
 			return true

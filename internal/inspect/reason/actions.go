@@ -129,7 +129,8 @@ func causeGone(nodes []string) string {
 // blamesCommit reports whether the commit of a config may be the cause of a node's failure.
 func blamesCommit(cause v1alpha1.FailureCause) bool {
 	switch cause {
-	case v1alpha1.FailureDiskFull, v1alpha1.FailureDrift, v1alpha1.FailureNoConfig, v1alpha1.FailureNoAccess,
+	case v1alpha1.FailureHost, v1alpha1.FailureDiskFull, v1alpha1.FailureDrift, v1alpha1.FailureNoConfig,
+		v1alpha1.FailureNoAccess,
 		v1alpha1.FailureLost, v1alpha1.FailureUnsafePath, v1alpha1.FailureDrain, v1alpha1.FailureUncordon:
 		return false
 	}
@@ -268,6 +269,12 @@ func failureActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1al
 // hostActions are the commands for a failure that no commit caused.
 func hostActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha1.FailureCause) []string {
 	switch cause {
+	case v1alpha1.FailureHost:
+		do := []string{"change on " + row.Name + " what the message names; its daemon looks again by itself"}
+		if undone := undo(f, v, row.Desired); len(undone) > 0 {
+			do = append(do, fleet.Alternative("no machine should have that config", undone[len(undone)-1]))
+		}
+		return do
 	case v1alpha1.FailureDiskFull:
 		return []string{"free disk space on " + row.Name + "; its daemon tries again by itself"}
 	case v1alpha1.FailureUnsafePath:

@@ -270,13 +270,15 @@ func summarize(a Answer, nodes []Answer) (Answer, bool) {
 // failedNodesAnswer summarizes the nodes that report a failure.
 func failedNodesAnswer(f *fleet.Fleet, v *fleet.Pool) (Answer, bool) {
 	var failed []Answer
+	var names, texts []string
 	for _, row := range v.Rows {
 		if row.Step == fleet.StepFailed {
-			failed = append(failed, Answer{Reason: row.Name + " " + Failure(row), Do: nodeActions(f, v, row)})
+			names, texts = append(names, row.Name), append(texts, Failure(row))
+			failed = append(failed, Answer{Do: nodeActions(f, v, row)})
 		}
 	}
 	a, found := summarize(Answer{Outcome: Degraded, Cause: rollout.CauseFailed}, failed)
-	a.Reason = fmt.Sprintf("%d of %d nodes failed: %s", len(failed), len(v.Rows), a.Reason)
+	a.Reason = fmt.Sprintf("%d of %d nodes failed: %s", len(failed), len(v.Rows), nodestate.Grouped(names, texts))
 	return a, found
 }
 

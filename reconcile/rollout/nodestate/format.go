@@ -39,6 +39,43 @@ func JoinFirst(texts []string, all int) string {
 	return strings.Join(texts, "; ")
 }
 
+// Grouped joins what is said of nodes, and names nodes of which the same is said together: "n0 and n1 failed v1: no space
+// left on device; n2 failed v1: exit status 1". It has the first MaxNamed texts, and as many names before each. Both
+// lists have the same length.
+func Grouped(names, texts []string) string {
+	var order []string
+	of := map[string][]string{}
+	for i, text := range texts {
+		if of[text] == nil {
+			order = append(order, text)
+		}
+		of[text] = append(of[text], names[i])
+	}
+	var out []string
+	left := len(names)
+	for _, text := range order[:min(len(order), MaxNamed)] {
+		nodes := of[text]
+		left -= len(nodes)
+		if rest, is := strings.CutPrefix(text, "is "); is && len(nodes) > 1 {
+			text = "are " + rest
+		}
+		out = append(out, together(nodes)+" "+text)
+	}
+	return JoinFirst(out, len(out)+left)
+}
+
+// together returns the first MaxNamed names as a part of a sentence.
+func together(names []string) string {
+	switch more := len(names) - MaxNamed; {
+	case len(names) == 1:
+		return names[0]
+	case more > 0:
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:MaxNamed], ", "), more)
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
 // Quote returns a colon and the first line of a problem, with at most the given number of runes; empty for no problem.
 func Quote(problem string, most int) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(problem), "\n")
