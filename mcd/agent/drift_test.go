@@ -218,6 +218,10 @@ var drifted = []struct {
 		if is := r.reported(); len(is.Items) != 1 || is.Config != "rendered-a" {
 			r.t.Errorf("it reports %+v", is)
 		}
+		// A commit is not the cause, so nobody is told to revert it.
+		if f := r.c.failure(r.t); f.Cause != v1alpha1.FailureDrift || f.Config != "rendered-b" {
+			r.t.Errorf("the failure is %+v", f)
+		}
 		r.policy = rules("/etc/**", "Repair")
 		r.must(r.settle())
 		r.c.says(r.t, "Done", "rendered-b")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/mcd/agent/driftscan"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
@@ -109,7 +110,7 @@ func failureOf(config string, phase report.Phase, why error) v1alpha1.Failure {
 		}
 	case errors.As(why, &rejected):
 		f.Cause = v1alpha1.FailureRejected
-	case errors.As(why, &drifted):
+	case errors.As(why, &drifted), errors.As(why, new(*driftscan.FoundError)): // After an update, or before one.
 		f.Cause = v1alpha1.FailureDrift
 	case errors.As(why, &missing):
 		f.Cause = v1alpha1.FailureNoConfig

@@ -108,7 +108,7 @@ func (c Scanner) BeforeUpdate(ctx context.Context, at plan.Config, way plan.Tran
 		if node, err := c.Cluster.Node(ctx); err == nil {
 			return p, false, reportDrift(ctx, c, node, seen)
 		}
-		return p, false, errors.New(reason)
+		return p, false, &FoundError{reason}
 	}
 	return seen.WithoutTolerated(p, way.Old, way.New), false, nil
 }

@@ -208,6 +208,12 @@ func (s driftScan) driftedSince() (at time.Time) {
 	return at
 }
 
+// FoundError is the error for a machine that differs from its config in a way that the policy does not tolerate.
+type FoundError struct{ reason string }
+
+// Error says what differs, and what to do.
+func (e *FoundError) Error() string { return e.reason }
+
 // reportDrift reports the differences: on the Node, as an event and as a metric. If a report does not reach the API
 // server, the next scan repeats the report. The error is the reason for the state Degraded.
 func reportDrift(ctx context.Context, c Scanner, node report.Node, s driftScan) error {
@@ -235,7 +241,7 @@ func reportDrift(ctx context.Context, c Scanner, node report.Node, s driftScan) 
 		}
 	}
 	if reason := s.Reason(s.config); reason != "" {
-		return errors.Join(errors.New(reason), untold)
+		return errors.Join(&FoundError{reason}, untold)
 	}
 	return untold
 }
