@@ -75,8 +75,7 @@ func goneSourcesAnswers(f *fleet.Fleet, v *fleet.Pool) (out []Answer) {
 			Reason: "GitSource " + name + " was deleted, and its MachineConfigs stay in force: pushes to its " +
 				"repository have no effect",
 			Do: []string{
-				"kubectl get machineconfigs -l " + label + "   # create GitSource " + name + " again to follow its " +
-					"repository",
+				createSourceNamed(f, name),
 				fleet.Alternative("the pool is to do without them", "kubectl delete machineconfigs -l "+label),
 			},
 		})

@@ -41,13 +41,17 @@ func applyingAnswer(b rollout.Block, pool *mcfgv1.MachineConfigPool, sources []v
 }
 
 // createSource is the command that creates the deleted GitSource again from the pools' records.
-func createSource(f *fleet.Fleet) string {
-	name, spec, comment := "config", json.RawMessage(`{"url":"URL"}`), "   # write the repository's URL for URL: "+
-		"docs/sources.md"
+func createSource(f *fleet.Fleet) string { return createSourceNamed(f, "") }
+
+// createSourceNamed is the command that creates one deleted GitSource again, or any if the name is empty.
+func createSourceNamed(f *fleet.Fleet, wanted string) string {
+	name, spec, comment := cmp.Or(wanted, "config"), json.RawMessage(`{"url":"URL"}`), "   # write the repository's "+
+		"URL for URL: docs/sources.md"
 	for i := range f.Pools {
 		of, recorded := f.Pools[i].Annotations[v1alpha1.SourceAnnotation],
 			f.Pools[i].Annotations[v1alpha1.SourceSpecAnnotation]
-		if len(validation.IsDNS1123Subdomain(of)) > 0 { // There is no name, or the name is unsafe in a command.
+		// There is no name, or the name is unsafe in a command.
+		if len(validation.IsDNS1123Subdomain(of)) > 0 || wanted != "" && of != wanted {
 			continue
 		}
 		if name = of; json.Valid([]byte(recorded)) {
@@ -108,10 +112,9 @@ const patientSource = 10 * time.Minute
 // sourceAnswers returns answers that say why the newest commit is not on the cluster.
 func sourceAnswers(f *fleet.Fleet, v *fleet.Pool) []Answer {
 	var out []Answer
-	of := v.Object.Annotations[v1alpha1.SourceAnnotation]
 	for i := range f.Sources {
 		src := &f.Sources[i]
-		if of != "" && of != src.Name {
+		if !feeds(src, v) {
 			continue
 		}
 		if a, is := Source(f, v, src); is {
@@ -119,6 +122,18 @@ func sourceAnswers(f *fleet.Fleet, v *fleet.Pool) []Answer {
 		}
 	}
 	return out
+}
+
+// feeds reports whether a pool may get documents from a source: the pool's config has MachineConfigs of it, or had some
+// before, or no source of the pool is known.
+func feeds(src *v1alpha1.GitSource, v *fleet.Pool) bool {
+	of := v.Object.Annotations[v1alpha1.SourceAnnotation]
+	if of == "" || of == src.Name {
+		return true
+	}
+	target, err := v1alpha1.ParsePoolTarget(v.Object.Annotations[v1alpha1.TargetAnnotation])
+	_, owns := target.Sources[src.Name]
+	return err == nil && owns
 }
 
 // Source returns the answer that says why the newest commit of a source is not on the cluster; false if nothing

@@ -39,9 +39,9 @@ func JoinFirst(texts []string, all int) string {
 	return strings.Join(texts, "; ")
 }
 
-// Grouped joins what is said of nodes, and names nodes of which the same is said together: "n0 and n1 failed v1: no space
-// left on device; n2 failed v1: exit status 1". It has the first MaxNamed texts, and as many names before each. Both
-// lists have the same length.
+// Grouped joins what is said of nodes, and names nodes of which the same is said together: "n0 and n1 failed v1: no
+// space left on device; n2 failed v1: exit status 1". It has the first MaxNamed texts, and as many names before each.
+// Both lists have the same length.
 func Grouped(names, texts []string) string {
 	var order []string
 	of := map[string][]string{}
