@@ -265,7 +265,10 @@ func poolRow(f *fleet.Fleet, v *fleet.Pool) PoolRow {
 	row.Next = fleet.NextText(f, v)
 	running := false
 	unwell := first.Outcome == reason.Blocked || first.Outcome == reason.Unknown
-	if row.State, running = poolState(v, row); running && unwell {
+	row.State, running = poolState(v, row)
+	if rest, waits := strings.CutPrefix(row.State, waiting); unwell && waits {
+		row.State = string(first.Outcome) + ": " + rest
+	} else if unwell && running {
 		row.State = blockedState(first)
 	}
 	return row
@@ -282,6 +285,9 @@ func blockedState(a reason.Answer) string {
 	}
 	return string(a.Outcome) + ": " + a.Reason
 }
+
+// waiting is the beginning of the state of a pool that waits for something.
+const waiting = "Waiting: "
 
 // renderFailed is the beginning of the state of a pool whose rendering failed.
 const renderFailed = "Render failed: "
@@ -302,7 +308,7 @@ func poolState(v *fleet.Pool, row PoolRow) (text string, running bool) {
 		func(n nodestate.Node) bool { return n.Gate != "" }):
 		return fmt.Sprintf("Updated, %d cordoned", row.Unready), false
 	case len(blocks) > 0 && blocks[0].Reason != "":
-		return "Waiting: " + strings.TrimPrefix(blocks[0].Reason, "waiting for "), false
+		return waiting + strings.TrimPrefix(blocks[0].Reason, "waiting for "), false
 	case row.Step != "":
 		return prefix + ", " + row.Step, true
 	}
@@ -321,7 +327,7 @@ func stoppedState(v *fleet.Pool, row PoolRow) string {
 	case row.Target == "":
 		return "Nothing rendered"
 	case first.Cause == rollout.CauseApplying:
-		return "Waiting: " + first.Reason
+		return waiting + first.Reason
 	case first.Cause == rollout.CauseInvalid:
 		return "Stopped: " + first.Reason
 	case v.Decision.Record.Verdict != "":

@@ -61,6 +61,7 @@ func budgetText(p plan, w nodestate.Wording) string {
 		return noBudgetText(p.Pool, p.capacity.max)
 	}
 	var texts []string
+	w.Bare = true
 	for _, m := range p.nodes.Occupying[:min(len(p.nodes.Occupying), nodestate.MaxNamed)] {
 		text := w.State(m.Node)
 		if p.assigned.has(m) {

@@ -23,6 +23,8 @@ type Wording struct {
 	Stable bool
 	// Most is the maximum number of quoted runes of a daemon's reason.
 	Most int
+	// Bare leaves out why a node failed, because another message has it.
+	Bare bool
 }
 
 // State returns a text about a node that is out of service or was assigned the target, such as "draining for 6m".
@@ -70,14 +72,17 @@ func (w Wording) Health(n *Node) string { return n.Health.Text(w.since(n.Health.
 
 // failure describes a degraded node.
 func (w Wording) failure(n *Node) string {
-	desired := n.Config.Desired
+	desired, why := n.Config.Desired, Quote(n.Problem(), w.Most)
+	if w.Bare {
+		why = ""
+	}
 	switch {
 	case n.Failing() && desired == w.Target && n.FailedOther(desired):
-		return "assigned " + desired + "; its last failure is about the config before" + Quote(n.Problem(), w.Most)
+		return "assigned " + desired + "; its last failure is about the config before" + why
 	case n.Failing():
-		return "failed " + desired + Quote(n.Problem(), w.Most)
+		return "failed " + desired + why
 	}
-	return "degraded" + Quote(n.Problem(), w.Most)
+	return "degraded" + why
 }
 
 // progress describes a Ready node that the daemon does not report as degraded.
