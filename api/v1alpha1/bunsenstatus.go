@@ -48,8 +48,8 @@ type ClusterStatus struct {
 	// Outcome is the worst outcome of the pools and GitSources, as `bunsen status` shows it.
 	// +optional
 	Outcome Outcome `json:"outcome,omitempty"`
-	// Verdicts are the pools and GitSources whose outcome is not Fine, the worst first, at most 100. `bunsen why` says
-	// the same about each, with the commands that help.
+	// Verdicts are the pools and GitSources whose outcome is not Fine, and nodes that several pools select, the worst
+	// first, at most 100. `bunsen why` says the same about each, with the commands that help.
 	// +listType=map
 	// +listMapKey=kind
 	// +listMapKey=name

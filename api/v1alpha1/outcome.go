@@ -41,7 +41,7 @@ func (o Outcome) NeedsUser() bool { return o.Rank() >= OutcomeBlocked.Rank() }
 
 // Verdict is the outcome of one pool or GitSource, with its main reason.
 type Verdict struct {
-	// Kind is MachineConfigPool or GitSource.
+	// Kind is MachineConfigPool, GitSource or Node.
 	Kind string `json:"kind"`
 	// Name of the object.
 	Name string `json:"name"`

@@ -75,7 +75,7 @@ func withoutWorkers(f *fleet.Fleet) string {
 
 // Status is the one-screen status of a whole cluster.
 type Status struct {
-	// Outcome is the worst of the pools and sources.
+	// Outcome is the worst of the pools and sources. A node that several pools select, so that none has it, is Blocked.
 	Outcome reason.Outcome `json:"outcome"`
 
 	Sources []SourceRow     `json:"sources"`
@@ -188,7 +188,7 @@ func StatusOf(f *fleet.Fleet) Status {
 		s.Nodes, s.Outcome = append(s.Nodes, v.Rows...), s.Outcome.Worse(row.Outcome)
 	}
 	for _, row := range f.Conflicts {
-		s.Nodes = append(s.Nodes, row)
+		s.Nodes, s.Outcome = append(s.Nodes, row), s.Outcome.Worse(reason.Blocked)
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Unmanaged)) {
 		s.Unmanaged = append(s.Unmanaged, f.Unmanaged[name])

@@ -2,6 +2,8 @@ package inspect
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -9,8 +11,8 @@ import (
 	"github.com/bunsen-os/bunsen/internal/inspect/reason"
 )
 
-// Verdicts returns the outcome and the main reason of each GitSource and each pool: the first line of what `bunsen why`
-// says about it.
+// Verdicts returns the outcome and the main reason of each GitSource, of each pool, and of each node that several pools
+// select, so that none has it: the first line of what `bunsen why` says about it.
 func Verdicts(f *fleet.Fleet) []v1alpha1.Verdict {
 	out := make([]v1alpha1.Verdict, 0, len(f.Sources)+len(f.Pools))
 	add := func(kind, name string, first reason.Answer) {
@@ -25,6 +27,9 @@ func Verdicts(f *fleet.Fleet) []v1alpha1.Verdict {
 	}
 	for i := range f.Pools {
 		add("MachineConfigPool", f.Pools[i].Name, reason.Pool(f, f.PoolByName[f.Pools[i].Name], nil)[0])
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Conflicts)) {
+		add("Node", name, reason.Node(f, nil, f.Conflicts[name], nil)[0])
 	}
 	return out
 }
@@ -44,6 +49,11 @@ func (s Status) Sentence() string {
 	}
 	for _, r := range s.Pools {
 		names[r.Outcome] = append(names[r.Outcome], "pool/"+r.Name)
+	}
+	for _, r := range s.Nodes {
+		if r.Cause == fleet.CauseConflict {
+			names[reason.Blocked] = append(names[reason.Blocked], "node/"+r.Name)
+		}
 	}
 	var texts []string
 	for i := len(v1alpha1.Outcomes) - 1; i > 0; i-- {

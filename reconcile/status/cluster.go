@@ -145,6 +145,9 @@ func (f ClusterFacts) progressing() (out []finding) {
 		if c := meta.FindStatusCondition(src.Status.Conditions, v1alpha1.ReadyCondition); c != nil &&
 			c.Status == metav1.ConditionUnknown {
 			out = append(out, finding{v1alpha1.ReasonSourcesApplying, "GitSource " + src.Name + ": " + c.Message})
+		} else if p := src.Status.Progress; p != nil {
+			out = append(out, finding{v1alpha1.ReasonSourcesApplying, fmt.Sprintf("GitSource %s applies %s", src.Name,
+				cmp.Or(p.Revision, "the state before its first revision"))})
 		}
 	}
 	for _, p := range f.Pools {

@@ -123,6 +123,11 @@ func (snap snapshot) outcomes() (all []string) {
 	for _, s := range snap.looked {
 		all = append(all, s.Outcome)
 	}
+	for _, row := range snap.rows {
+		if row.Cause == "Conflict" { // No pool has this node.
+			all = append(all, "Blocked")
+		}
+	}
 	return all
 }
 

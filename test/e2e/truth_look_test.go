@@ -49,6 +49,9 @@ type answer struct {
 // sourceNumbers is a GitSource in the JSON of `bunsen status`.
 type sourceNumbers struct{ Name, Outcome string }
 
+// nodeNumbers is a node in the JSON of `bunsen status`.
+type nodeNumbers struct{ Name, Cause string }
+
 // poolNumbers is a pool in the JSON of `bunsen status`.
 type poolNumbers struct {
 	Name     string `json:"name"`
@@ -69,6 +72,7 @@ type snapshot struct {
 	outcome string
 	pools   []poolNumbers
 	looked  []sourceNumbers
+	rows    []nodeNumbers
 	// order is the order in which things are asked about; answers has them.
 	order   []string
 	answers map[string]answer
@@ -141,7 +145,8 @@ func (s *story) observe(ts *testscript.TestScript, wants []want) (snapshot, erro
 			Outcome *string
 			Pools   *[]poolNumbers
 			Sources *[]sourceNumbers
-		}{&snap.outcome, &snap.pools, &snap.looked}
+			Nodes   *[]nodeNumbers
+		}{&snap.outcome, &snap.pools, &snap.looked, &snap.rows}
 		if err := json.Unmarshal([]byte(raw.out), &parsed); err != nil {
 			return snap, fmt.Errorf("reading the JSON of bunsen status: %w", err)
 		}

@@ -23,7 +23,7 @@ const reportUnsettledAfter = 10 * time.Second
 // content is lost, a message is delayed.
 type PoolCheck struct {
 	seen revision.Digests
-	// since is when each pool began to wait: pool name → time.Time.
+	// since is what each pool waits for, and since when: pool name → wait.
 	since sync.Map
 	// images are the PinnedImageSets of each pool at its last check: pool name → ImageSets.
 	images sync.Map
@@ -91,8 +91,19 @@ func (s *PoolCheck) Blocker(ctx context.Context, c client.Reader, pool *mcfgv1.M
 	return "", nil
 }
 
-// IsOverdue reports whether a pool has waited for so long that its status reports it.
-func (s *PoolCheck) IsOverdue(pool string, now time.Time) bool {
-	since, _ := s.since.LoadOrStore(pool, now)
-	return now.Sub(since.(time.Time)) >= reportUnsettledAfter
+// wait is what a pool waits for, and since when.
+type wait struct {
+	why   string
+	since time.Time
+}
+
+// IsOverdue reports whether a pool has waited for the same thing for so long that its status reports it. A large
+// revision is applied for many seconds, and only then rendered, so each of the two has its own time.
+func (s *PoolCheck) IsOverdue(pool, why string, now time.Time) bool {
+	before, known := s.since.Load(pool)
+	if known && before.(wait).why == why {
+		return now.Sub(before.(wait).since) >= reportUnsettledAfter
+	}
+	s.since.Store(pool, wait{why, now})
+	return false
 }

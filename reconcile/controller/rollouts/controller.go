@@ -76,7 +76,7 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if q.unsettled != "" && !r.Fleet.revisions.IsOverdue(pool.Name, r.Now()) {
+	if q.unsettled != "" && !r.Fleet.revisions.IsOverdue(pool.Name, q.unsettled, r.Now()) {
 		return reconcile.Result{RequeueAfter: kube.CacheLag}, nil
 	}
 	d, err := r.act(ctx, pool, q)
