@@ -1,6 +1,7 @@
 package controller_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -45,4 +46,25 @@ func TestHistoryPolicy(t *testing.T) {
 			controllertest.Equal(t, "the revision applied", w.GitSource().Status.AppliedRevision, want)
 		})
 	}
+}
+
+// TestRewrittenHistoryIsToldInThePast: once a rewritten commit is applied, nothing calls the earlier commit applied,
+// however often the controller looks again.
+func TestRewrittenHistoryIsToldInThePast(t *testing.T) {
+	short := func(revision string) string { return revision[:len("main@sha1:")+8] }
+	w := newWorld(t)
+	old := w.repo.Push("say hello", controllertest.Files("worker/10-motd.bu=hello"))
+	w.follow()
+	w.Events.Lines = nil
+	w.repo.Descent = source.Rewritten
+	revision := w.repo.Push("say more", controllertest.Files("worker/10-motd.bu=more"))
+	want := short(revision) + " does not descend from " + short(old) + ", which it replaced: the history of the " +
+		"branch was rewritten"
+	for range 2 {
+		w.tick()
+		w.follow()
+		controllertest.Equal(t, "Ready", w.Condition("Ready"), "True|Succeeded|applied revision "+revision+"; "+want)
+		controllertest.Equal(t, "the warnings", strings.Join(w.GitSource().Status.Warnings, "\n"), want)
+	}
+	controllertest.Contains(t, "the event", strings.Join(w.Events.Lines, "\n"), "Warning HistoryRewritten: "+want)
 }

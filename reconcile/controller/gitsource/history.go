@@ -46,13 +46,20 @@ func followedRef(spec v1alpha1.GitSourceSpec) string {
 	return source.Redact(spec.URL) + " " + ref
 }
 
+// doubt is a finding about a new commit, as two texts. Both are empty if there is nothing to say.
+type doubt struct {
+	// refused is the text while the earlier commit stays applied.
+	refused string
+	// applied is the text once the new commit has replaced the earlier one. The status shows it until the next commit
+	// is applied, so it must be true all that time.
+	applied string
+}
+
 // history is the result of comparing a new commit with the applied commit.
 type history struct {
-	// rewritten is a text that says that the new commit does not descend from the applied commit. moved is a text that
-	// says that the tag named another commit before. Each of the two texts is empty if it does not apply.
-	rewritten, moved string
-	// unknown is a text that says that the repository did not send the history; empty if it did.
-	unknown string
+	// rewritten says that the new commit does not descend from the applied commit. moved says that the tag named
+	// another commit before. unknown says that the repository did not send the history.
+	rewritten, moved, unknown doubt
 }
 
 // compare compares a new commit with the applied commit.
@@ -68,8 +75,8 @@ func compare(src *v1alpha1.GitSource, picked source.Picked, descent source.Desce
 		switch {
 		case !versions || picked.Ref == applied.Ref:
 		case order < 0:
-			h.rewritten = fmt.Sprintf("%s is a lower version than %s, which is applied: a user deleted the tag of "+
-				"the higher one", picked.Revision().Short(), applied.Short())
+			h.rewritten = comparedWith(applied, picked.Revision().Short()+" is a lower version than ",
+				": a user deleted the tag of the higher one")
 			return h
 		case order > 0 &&
 			signsTag(src.Spec.Verify): // The version is certain, because the tag's signature covers its name.
@@ -79,23 +86,36 @@ func compare(src *v1alpha1.GitSource, picked source.Picked, descent source.Desce
 	switch {
 	case isArtifact(src):
 	case descent == source.Rewritten:
-		h.rewritten = fmt.Sprintf("%s does not descend from %s, which is applied: the history of the branch was "+
-			"rewritten", picked.Revision().Short(), applied.Short())
+		h.rewritten = comparedWith(applied, picked.Revision().Short()+" does not descend from ",
+			": the history of the branch was rewritten")
 	case descent == source.Unknown:
-		h.unknown = fmt.Sprintf("the repository does not send the history between %s, which is applied, and %s, so a "+
-			"push may have rewritten it. Set uploadpack.allowFilter to true on the git server", applied.Short(),
-			picked.Revision().Short())
+		const why = ", so a push may have rewritten it. Set uploadpack.allowFilter to true on the git server"
+		h.unknown = doubt{
+			refused: fmt.Sprintf("the repository does not send the history between %s, which is applied, and %s%s",
+				applied.Short(), picked.Revision().Short(), why),
+			applied: fmt.Sprintf("the repository does not send the history between %s and %s, which replaced it%s",
+				applied.Short(), picked.Revision().Short(), why),
+		}
 	}
 	return h
 }
 
-// movedTag returns a text if the tag named another commit when the controller last applied the tag; otherwise "".
-func movedTag(src *v1alpha1.GitSource, picked source.Picked) string {
+// comparedWith returns a doubt with the earlier commit between two parts of a sentence about the new commit.
+func comparedWith(earlier source.Revision, before, after string) doubt {
+	return doubt{
+		refused: before + earlier.Short() + ", which is applied" + after,
+		applied: before + earlier.Short() + ", which it replaced" + after,
+	}
+}
+
+// movedTag returns a doubt if the tag named another commit when the controller last applied the tag.
+func movedTag(src *v1alpha1.GitSource, picked source.Picked) doubt {
 	before := hashBefore(src, picked.Ref)
 	if before == "" || before == picked.Hash {
-		return ""
+		return doubt{}
 	}
-	return fmt.Sprintf("the tag %s moved from commit %.8s to commit %.8s", picked.Ref, before, picked.Hash)
+	text := fmt.Sprintf("the tag %s moved from commit %.8s to commit %.8s", picked.Ref, before, picked.Hash)
+	return doubt{text, text}
 }
 
 func signsTag(v *v1alpha1.Verification) bool {
@@ -120,7 +140,9 @@ func hashBefore(src *v1alpha1.GitSource, ref string) string {
 
 // event returns the text of the event about an applied commit; empty if the commit needs no event.
 func (h history) event() string {
-	return strings.Join(slices.DeleteFunc([]string{h.rewritten, h.moved}, func(s string) bool { return s == "" }), "; ")
+	return strings.Join(slices.DeleteFunc([]string{h.rewritten.applied, h.moved.applied}, func(s string) bool {
+		return s == ""
+	}), "; ")
 }
 
 // decide applies spec.historyPolicy. decide returns warnings about a commit that may be applied, or an error, after
@@ -133,7 +155,7 @@ func (h history) decide(spec v1alpha1.GitSourceSpec, hash string) (warnings []st
 	isBlocked := spec.HistoryPolicy == v1alpha1.HistoryBlock
 	var refused []string
 	for _, found := range []struct {
-		text   string
+		doubt
 		refuse bool
 		warn   bool
 	}{
@@ -142,11 +164,11 @@ func (h history) decide(spec v1alpha1.GitSourceSpec, hash string) (warnings []st
 		{h.unknown, isBlocked, spec.Verify != nil},
 	} {
 		switch {
-		case found.text == "":
+		case found.doubt == doubt{}:
 		case found.refuse:
-			refused = append(refused, found.text)
+			refused = append(refused, found.refused)
 		case found.warn:
-			warnings = append(warnings, found.text)
+			warnings = append(warnings, found.applied)
 		}
 	}
 	if len(refused) == 0 {
