@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,7 +29,7 @@ func whyCommand() *cobra.Command {
   commands that help
 
 For a GitSource, explain why its newest commit is not on the cluster. You can omit the kind, such as node/, if only one object
-has the name. Without an argument, explain each pool and GitSource that is not fine.
+has the name. Without an argument, explain each pool and GitSource that is not fine, and each reason once.
 
 Exit codes:
   0  nothing is wrong, or Bunsen continues without you, for example when a window opens or a pause ends
@@ -58,7 +57,7 @@ Exit codes:
 			return answer{}, err
 		}
 		if len(q.args) == 0 {
-			return q.whyAll(ctx, cluster)
+			return q.whyAll(ctx, cluster), nil
 		}
 		about, err := kube.FindSubject(cluster, q.args[0], kinds...)
 		if err != nil {
@@ -78,37 +77,13 @@ Exit codes:
 }
 
 // whyAll explains each pool and GitSource that is not fine. The exit code is that of the worst.
-func (q query) whyAll(ctx context.Context, cluster fleet.Cluster) (answer, error) {
-	var texts []string
-	all, worst := []inspect.Why{}, reason.Fine
-	add := func(ask func(fleet.Cluster, string, time.Time) (inspect.Why, error), name string) error {
-		why, err := ask(cluster, name, q.now)
-		if err != nil || why.Outcome == reason.Fine {
-			return err
-		}
-		kube.NewStepTimes(q.client).FillWhy(ctx, &why)
-		all, texts = append(all, why), append(texts, why.Text(q.now))
-		worst = worst.Worse(why.Outcome)
-		return nil
+func (q query) whyAll(ctx context.Context, cluster fleet.Cluster) answer {
+	overview := inspect.NewOverview(cluster, q.now)
+	steps := kube.NewStepTimes(q.client)
+	for i := range overview.Whys {
+		steps.FillWhy(ctx, &overview.Whys[i])
 	}
-	for i := range cluster.Pools {
-		if err := add(inspect.WhyPool, cluster.Pools[i].Name); err != nil {
-			return answer{}, cli.Invalid(err)
-		}
-	}
-	for i := range cluster.Sources {
-		if err := add(inspect.WhySource, cluster.Sources[i].Name); err != nil {
-			return answer{}, cli.Invalid(err)
-		}
-	}
-	status := inspect.NewStatus(cluster, q.now)
-	if text := status.Notifier.Text(); text != "" {
-		texts = append(texts, text)
-	}
-	if len(texts) == 0 {
-		texts = append(texts, status.Sentence()+"\n")
-	}
-	return answer{strings.Join(texts, "\n"), all, exitFor(worst)}, nil
+	return answer{overview.Text(q.now), overview.Whys, exitFor(overview.Outcome)}
 }
 
 // exitFor returns the exit code for an outcome, for bunsen why and bunsen status.

@@ -205,6 +205,9 @@ func (c cluster) show(t *testing.T, command string) string {
 		return drift.NewCluster(c.Cluster, noon).Text(noon)
 	case verb == "trace":
 		return c.trace(t, what)
+	case command == "why":
+		o := inspect.NewOverview(c.Cluster, noon)
+		return o.Text(noon) + "outcome " + string(o.Outcome) + "\n"
 	case verb == "why":
 		return c.why(t, what)
 	case verb == "history":

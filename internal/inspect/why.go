@@ -23,6 +23,8 @@ type Why struct {
 
 	// Also are further reasons, worst first.
 	Also []reason.Answer `json:"also,omitempty"`
+	// SameFor are the other subjects of an Overview that have one of these reasons too, such as pool/worker.
+	SameFor []string `json:"sameFor,omitempty"`
 
 	Subjects `json:",inline"`
 

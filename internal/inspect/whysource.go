@@ -25,20 +25,27 @@ func WhySource(c fleet.Cluster, name string, now time.Time) (Why, error) {
 		return Why{}, fmt.Errorf("there is no GitSource %q; `bunsen get sources` lists them", name)
 	}
 	src := &f.Sources[at]
-	row := sourceRow(src, components.ReadControllers(f), f.Now)
-	why := Why{About: "gitsource/" + name, Subjects: Subjects{Source: &row}}
 	fed := poolsOf(f, src)
-	answers := sourceAnswers(f, src, fed)
-	row.Outcome = answers[0].Outcome
+	var pools []reason.Answer
 	for _, v := range fed {
 		if first := reason.Pool(f, v, nil)[0]; first.Outcome != reason.Fine && first.Cause != fleet.CauseController &&
 			first.Cause != fleet.CauseSource {
-			answers = append(answers, reason.Answer{Outcome: first.Outcome, Cause: first.Cause, Reason: "pool " +
+			pools = append(pools, reason.Answer{Outcome: first.Outcome, Cause: first.Cause, Reason: "pool " +
 				v.Object.Name + ": " + first.Reason, Do: []string{"bunsen why pool/" + v.Object.Name}})
 		}
 	}
-	why.setAnswers(append(answers, sourceWarnings(src)...))
-	return why, nil
+	return whySource(f, src, fed, pools), nil
+}
+
+// whySource returns the answer about a GitSource. The parameter fed has the pools that get a config from it, and
+// ofPools has answers about them.
+func whySource(f *fleet.Fleet, src *v1alpha1.GitSource, fed []*fleet.Pool, ofPools []reason.Answer) Why {
+	row := sourceRow(src, components.ReadControllers(f), f.Now)
+	why := Why{About: "gitsource/" + src.Name, Subjects: Subjects{Source: &row}}
+	answers := sourceAnswers(f, src, fed)
+	row.Outcome = answers[0].Outcome
+	why.setAnswers(slices.Concat(answers, ofPools, sourceWarnings(src)))
+	return why
 }
 
 // sourceAnswers returns the answers about a source itself, worst first; at least one. The parameter fed has the pools

@@ -25,6 +25,7 @@ func (w Why) Text(now time.Time) string {
 	for _, a := range w.Also {
 		b.Add("Also", a.Short()+a.When(now))
 	}
+	b.Add("Also", w.sameForText())
 	if w.Until != nil && w.Cause != rollout.CauseWindow {
 		b.Add("Until", fleet.Moment(*w.Until, nil, now))
 	}

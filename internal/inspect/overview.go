@@ -1,0 +1,129 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/inspect/reason"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
+)
+
+// Overview is the answer of `bunsen why` without an argument. It has each reason once, at the first subject that has
+// it: a commit that is refused stops every pool, but it is mended in one place.
+type Overview struct {
+	// Whys are the answers about the GitSources and pools that are not fine, without those that others already give.
+	Whys []Why
+	// Outcome is the worst outcome of all GitSources and pools.
+	Outcome reason.Outcome
+
+	status Status
+}
+
+// NewOverview returns the overview of a cluster.
+func NewOverview(c fleet.Cluster, now time.Time) Overview {
+	f := fleet.New(c, now)
+	o := Overview{Whys: []Why{}, Outcome: reason.Fine, status: StatusOf(f)}
+	for i := range f.Sources {
+		src := &f.Sources[i]
+		o.add(whySource(f, src, poolsOf(f, src), nil))
+	}
+	for i := range f.Pools {
+		if why, err := WhyPoolOf(f, f.Pools[i].Name); err == nil { // There is no error, because the pool exists.
+			o.add(why)
+		}
+	}
+	return o
+}
+
+// add adds what the answer about a subject has that no earlier one has.
+func (o *Overview) add(w Why) {
+	o.Outcome = o.Outcome.Worse(w.Outcome)
+	var own, fine []reason.Answer
+	for _, a := range append([]reason.Answer{w.Answer}, w.Also...) {
+		switch {
+		case a.Outcome == reason.Fine:
+			fine = append(fine, a)
+		case !o.isToldFor(w.About, a):
+			own = append(own, a)
+		}
+	}
+	if len(own) == 0 && w.isAtWork() {
+		own = []reason.Answer{{
+			Outcome: reason.Progressing, Cause: rollout.CauseUpdating,
+			Reason: fmt.Sprintf("%d of %d nodes run its config", w.Pool.Updated, w.Pool.Nodes),
+		}}
+	}
+	if len(own) > 0 {
+		w.setAnswers(append(own, fine...))
+		o.Whys = append(o.Whys, w)
+	}
+}
+
+// isAtWork reports whether nodes of the subject, a pool, still get its config.
+func (w Why) isAtWork() bool {
+	return w.Pool != nil && (len(w.Busy) > 0 || w.Pool.Updated < w.Pool.Nodes)
+}
+
+// isToldFor reports whether an earlier answer has the same reason with the same commands, and the reason is outside of
+// the subject: in a GitSource or in the controller. If so, isToldFor adds the subject to that answer.
+func (o *Overview) isToldFor(about string, a reason.Answer) bool {
+	if a.Cause != fleet.CauseSource && a.Cause != fleet.CauseController {
+		return false
+	}
+	for i := range o.Whys {
+		w := &o.Whys[i]
+		for _, told := range append([]reason.Answer{w.Answer}, w.Also...) {
+			if told.Outcome != a.Outcome || told.Cause != a.Cause || told.Reason != a.Reason ||
+				!slices.Equal(told.Do, a.Do) {
+				continue
+			}
+			if !slices.Contains(w.SameFor, about) {
+				w.SameFor = append(w.SameFor, about)
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// sameForText names the other subjects that have the same reason; empty if there are none.
+func (w Why) sameForText() string {
+	if len(w.SameFor) == 0 {
+		return ""
+	}
+	const most = 20
+	verb, kind := "the same holds for ", "pool "
+	if w.Source != nil && w.Cause == fleet.CauseSource && w.Outcome == reason.Blocked {
+		verb = "blocks "
+	}
+	if len(w.SameFor) > 1 {
+		kind = "pools "
+	}
+	names := slices.Clone(w.SameFor)
+	for i := range names {
+		name, isPool := strings.CutPrefix(names[i], "pool/")
+		if !isPool {
+			return verb + fleet.Names(w.SameFor, most)
+		}
+		names[i] = name
+	}
+	return verb + kind + fleet.Names(names, most)
+}
+
+// Text returns the answers one below another. If there are none, it says that all is well.
+func (o Overview) Text(now time.Time) string {
+	var texts []string
+	for _, w := range o.Whys {
+		texts = append(texts, w.Text(now))
+	}
+	if text := o.status.Notifier.Text(); text != "" {
+		texts = append(texts, text)
+	}
+	if len(texts) == 0 {
+		texts = append(texts, o.status.Sentence()+"\n")
+	}
+	return strings.Join(texts, "\n")
+}
