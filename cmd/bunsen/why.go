@@ -29,7 +29,8 @@ func whyCommand() *cobra.Command {
   commands that help
 
 For a GitSource, explain why its newest commit is not on the cluster. You can omit the kind, such as node/, if only one object
-has the name. Without an argument, explain each pool and GitSource that is not fine, and each reason once.
+has the name. Without an argument, explain each pool and GitSource that is not fine, and each reason once. Then name those
+that are held, paused or suspended, because new commits do not reach them.
 
 Exit codes:
   0  nothing is wrong, or Bunsen continues without you, for example when a window opens or a pause ends

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/inspect/reason"
+	"github.com/bunsen-os/bunsen/internal/terminal"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
 )
 
@@ -18,6 +19,9 @@ type Overview struct {
 	Whys []Why
 	// Outcome is the worst outcome of all GitSources and pools.
 	Outcome reason.Outcome
+	// Stopped are the reasons why new commits do not reach a GitSource or a pool that is fine otherwise: a user stopped
+	// them there. Each reason names its subject.
+	Stopped []reason.Answer
 
 	status Status
 }
@@ -59,7 +63,23 @@ func (o *Overview) add(w Why) {
 	if len(own) > 0 {
 		w.setAnswers(append(own, fine...))
 		o.Whys = append(o.Whys, w)
+		return
 	}
+	for _, a := range fine {
+		if w.stops(a) {
+			if w.Source == nil { // The reason of a GitSource already names it.
+				a.Reason = w.About + ": " + a.Reason
+			}
+			o.Stopped = append(o.Stopped, a)
+		}
+	}
+}
+
+// stops reports whether an answer about this subject says that a user keeps new commits from it: a hold or a pause of a
+// pool, or a GitSource that is suspended. The warnings of a GitSource's commit have no commands.
+func (w Why) stops(a reason.Answer) bool {
+	return a.Cause == rollout.CauseHeld || a.Cause == rollout.CausePaused ||
+		a.Cause == fleet.CauseSource && w.Source != nil && len(a.Do) > 0
 }
 
 // isAtWork reports whether nodes of the subject, a pool, still get its config.
@@ -113,7 +133,8 @@ func (w Why) sameForText() string {
 	return verb + kind + fleet.Names(names, most)
 }
 
-// Text returns the answers one below another. If there are none, it says that all is well.
+// Text returns the answers one below another. If there are none, it says that all is well. Behind that stands where
+// users stopped new commits.
 func (o Overview) Text(now time.Time) string {
 	var texts []string
 	for _, w := range o.Whys {
@@ -124,6 +145,18 @@ func (o Overview) Text(now time.Time) string {
 	}
 	if len(texts) == 0 {
 		texts = append(texts, o.status.Sentence()+"\n")
+	}
+	b := terminal.Labels{}
+	for _, a := range o.Stopped {
+		b.Add("Also", a.Short()+a.When(now))
+	}
+	for _, a := range o.Stopped {
+		for _, do := range a.Do {
+			b.Add("To do", do)
+		}
+	}
+	if text := b.String(); text != "" {
+		texts = append(texts, text)
 	}
 	return strings.Join(texts, "\n")
 }
