@@ -168,7 +168,7 @@ func (f ClusterFacts) degraded() (out []finding) {
 	for _, src := range f.Sources {
 		if c := meta.FindStatusCondition(src.Status.Conditions, v1alpha1.ReadyCondition); c != nil &&
 			c.Status == metav1.ConditionFalse && c.Reason != v1alpha1.ReasonSuspended {
-			out = append(out, finding{v1alpha1.ReasonSourcesFailing, "GitSource " + src.Name + ": " + c.Message})
+			out = append(out, finding{v1alpha1.ReasonSourcesFailing, sourceFailure(src.Name, c.Message)})
 		}
 	}
 	if len(f.Silent) > 0 {
@@ -178,6 +178,14 @@ func (f ClusterFacts) degraded() (out []finding) {
 		out = append(out, finding{v1alpha1.ReasonNoServers, "no machine-config-server reports any more"})
 	}
 	return out
+}
+
+// sourceFailure returns the failure of a GitSource on one line, because a column of kubectl shows only the first line
+// of a text. The GitSource itself has the whole text.
+func sourceFailure(name, message string) string {
+	lines := strings.Split(strings.TrimSpace(message), "\n")
+	return "GitSource " + name + ": " + list(lines, "; ", mostVerdict) +
+		"; for what to do: bunsen why gitsource/" + name
 }
 
 // differing returns the programs that run another version than the controller that leads.

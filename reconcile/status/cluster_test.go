@@ -39,6 +39,7 @@ func TestClusterConditions(t *testing.T) {
 	daemons := func(version string, count int32) v1alpha1.ComponentVersion {
 		return v1alpha1.ComponentVersion{Component: v1alpha1.DaemonComponent, Version: version, Count: count}
 	}
+	const look = "; for what to do: bunsen why gitsource/os"
 	for sentence, tc := range map[string]struct {
 		facts status.ClusterFacts
 		want  string
@@ -50,7 +51,9 @@ func TestClusterConditions(t *testing.T) {
 		"a pool is updating":                    {status.ClusterFacts{Pools: []*mcfgv1.MachineConfigPool{poolWith("worker", mcfgv1.MachineConfigPoolUpdating, "All nodes are updating")}}, "pool worker: All nodes are updating\nProgressing=True|PoolsUpdating|pool worker: All nodes are updating\n"},
 		"a pool is degraded":                    {status.ClusterFacts{Pools: []*mcfgv1.MachineConfigPool{poolWith("worker", mcfgv1.MachineConfigPoolDegraded, "Node n0 is reporting")}}, "pool worker: Node n0 is reporting\nDegraded=True|PoolsDegraded|pool worker: Node n0 is reporting\nUpgradeable=False|PoolsDegraded|pool worker: Node n0 is reporting\n"},
 		"a source is applied":                   {status.ClusterFacts{Sources: []*v1alpha1.GitSource{sourceWith(metav1.ConditionUnknown, "Progressing", "fetching main@sha1:bb")}}, "GitSource os: fetching main@sha1:bb\nProgressing=True|SourcesApplying|GitSource os: fetching main@sha1:bb\n"},
-		"a source fails":                        {status.ClusterFacts{Sources: []*v1alpha1.GitSource{sourceWith(metav1.ConditionFalse, "RefNotFound", "no branch main")}}, "GitSource os: no branch main\nDegraded=True|SourcesFailing|GitSource os: no branch main\n"},
+		"a source fails":                        {status.ClusterFacts{Sources: []*v1alpha1.GitSource{sourceWith(metav1.ConditionFalse, "RefNotFound", "no branch main")}}, "GitSource os: no branch main" + look + "\nDegraded=True|SourcesFailing|GitSource os: no branch main" + look + "\n"},
+		"a failure of many lines is one line":   {status.ClusterFacts{Sources: []*v1alpha1.GitSource{sourceWith(metav1.ConditionFalse, "TranspileFailed", "10.bu:6:3: error: mode must be octal\nin main@sha1:cccccccc \"a typo\" by Bob\n")}}, "GitSource os: 10.bu:6:3: error: mode must be octal; in main@sha1:cccccccc \"a typo\" by Bob" + look + "\nDegraded=True|SourcesFailing|GitSource os: 10.bu:6:3: error: mode must be octal; in main@sha1:cccccccc \"a typo\" by Bob" + look + "\n"},
+		"a long failure keeps what to do":       {status.ClusterFacts{Sources: []*v1alpha1.GitSource{sourceWith(metav1.ConditionFalse, "TranspileFailed", strings.Repeat("x\n", 600))}}, "GitSource os: x" + strings.Repeat("; x", 331) + "; … and 268 more" + look + "\nDegraded=True|SourcesFailing|GitSource os: x" + strings.Repeat("; x", 331) + "; … and 268 more" + look + "\n"},
 		"a source was suspended from the start": {status.ClusterFacts{Sources: []*v1alpha1.GitSource{sourceWith(metav1.ConditionFalse, "Suspended", "suspended")}}, "no commit is being applied, and no pool is updating\n"},
 		"a daemon is silent":                    {status.ClusterFacts{Nodes: 2, Versions: []v1alpha1.ComponentVersion{daemons("v2", 1)}, Silent: map[string]time.Time{"n1": noon}}, "no heartbeat of the machine-config-daemon of n1 since 2026-01-02 12:00 UTC\nDegraded=True|DaemonsSilent|no heartbeat of the machine-config-daemon of n1 since 2026-01-02 12:00 UTC\n"},
 		"an upgrade has not ended":              {status.ClusterFacts{Nodes: 2, Versions: []v1alpha1.ComponentVersion{daemons("v1", 1), daemons("v2", 1)}}, "no commit is being applied, and no pool is updating\nUpgradeable=False|VersionsDiffer|1 machine-config-daemon with version v1, the controller has v2\n"},
