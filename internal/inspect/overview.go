@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +16,8 @@ import (
 // Overview is the answer of `bunsen why` without an argument. It has each reason once, at the first subject that has
 // it: a commit that is refused stops every pool, but it is mended in one place.
 type Overview struct {
-	// Whys are the answers about the GitSources and pools that are not fine, without those that others already give.
+	// Whys are the answers about the GitSources and pools that are not fine, and about nodes that several pools select,
+	// without those that others already give.
 	Whys []Why
 	// Outcome is the worst outcome of all GitSources and pools.
 	Outcome reason.Outcome
@@ -36,6 +38,11 @@ func NewOverview(c fleet.Cluster, now time.Time) Overview {
 	}
 	for i := range f.Pools {
 		if why, err := WhyPoolOf(f, f.Pools[i].Name); err == nil { // There is no error, because the pool exists.
+			o.add(why)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Conflicts)) {
+		if why, err := whyNode(f, name); err == nil { // There is no error, because the node exists.
 			o.add(why)
 		}
 	}
@@ -66,20 +73,23 @@ func (o *Overview) add(w Why) {
 		return
 	}
 	for _, a := range fine {
-		if w.stops(a) {
-			if w.Source == nil { // The reason of a GitSource already names it.
-				a.Reason = w.About + ": " + a.Reason
-			}
+		if !w.stops(a) {
+			continue
+		}
+		if a.Cause != fleet.CauseSource { // The reason of a GitSource already names it.
+			a.Reason = w.About + ": " + a.Reason
+		}
+		if !slices.ContainsFunc(o.Stopped, func(told reason.Answer) bool { return told.Reason == a.Reason }) {
 			o.Stopped = append(o.Stopped, a)
 		}
 	}
 }
 
 // stops reports whether an answer about this subject says that a user keeps new commits from it: a hold or a pause of a
-// pool, or a GitSource that is suspended. The warnings of a GitSource's commit have no commands.
+// pool, or a GitSource that is suspended or deleted. The warnings of a GitSource's commit have no commands.
 func (w Why) stops(a reason.Answer) bool {
 	return a.Cause == rollout.CauseHeld || a.Cause == rollout.CausePaused ||
-		a.Cause == fleet.CauseSource && w.Source != nil && len(a.Do) > 0
+		a.Cause == fleet.CauseSource && len(a.Do) > 0
 }
 
 // isAtWork reports whether nodes of the subject, a pool, still get its config.

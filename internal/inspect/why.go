@@ -68,7 +68,10 @@ type BusyNode struct {
 // WhyNode returns the answer that says why a node does not run the config of its pool, or that the node runs this
 // config.
 func WhyNode(c fleet.Cluster, name string, now time.Time) (Why, error) {
-	f := fleet.New(c, now)
+	return whyNode(fleet.New(c, now), name)
+}
+
+func whyNode(f *fleet.Fleet, name string) (Why, error) {
 	node, err := f.FindNode(name)
 	if denied := reason.DeniedOf(f, name); err != nil && len(denied) > 0 {
 		return deniedMachine(name, denied), nil
@@ -77,7 +80,7 @@ func WhyNode(c fleet.Cluster, name string, now time.Time) (Why, error) {
 		return Why{}, err
 	}
 	why := Why{About: "node/" + name}
-	if d := drift.New([]corev1.Node{*node}, c.Daemons, now); d.Any() {
+	if d := drift.New([]corev1.Node{*node}, f.Daemons, f.Now); d.Any() {
 		why.Drift = d.Rows
 	}
 	why.Trust = trustReport(node)
