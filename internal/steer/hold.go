@@ -128,18 +128,33 @@ func findRevision(c fleet.Cluster, p *mcfgv1.MachineConfigPool, at string) (cand
 	return found[0], nil
 }
 
-// candidates returns the revisions at which a pool can be held, newest first in each source.
+// candidates returns the revisions at which a pool can be held: those in the histories of the GitSources, newest first
+// in each, and then those of the pool's recorded rollouts, which a GitSource that was created again does not know.
 func candidates(c fleet.Cluster, p *mcfgv1.MachineConfigPool) (out []candidate) {
+	add := func(from, config string, commit v1alpha1.CommitInfo) {
+		i := slices.IndexFunc(c.Rendered, func(r fleet.RenderedRow) bool {
+			return r.Name == config && r.Pool == p.Name
+		})
+		known := slices.ContainsFunc(out, func(o candidate) bool {
+			return o.config == config && o.commit.Revision == commit.Revision
+		})
+		if i >= 0 && !known {
+			out = append(out, candidate{cmp.Or(from, c.Rendered[i].Source), config, commit})
+		}
+	}
 	for i := range c.Sources {
 		src := &c.Sources[i]
 		for _, e := range fleet.AppliedHistory(src) {
-			config := e.Pools[p.Name]
-			exists := slices.ContainsFunc(c.Rendered, func(r fleet.RenderedRow) bool {
-				return r.Name == config && r.Pool == p.Name
-			})
-			if config != "" && exists {
-				out = append(out, candidate{source: src.Name, config: config, commit: e.CommitInfo})
-			}
+			add(src.Name, e.Pools[p.Name], e.CommitInfo)
+		}
+	}
+	past, err := v1alpha1.EarlierRollouts(p.Annotations)
+	if err != nil {
+		return out // The controller reports a history that cannot be read.
+	}
+	for _, r := range past {
+		if r.Revision != "" {
+			add("", r.Config, v1alpha1.CommitInfo{Revision: r.Revision, Subject: r.Subject, Author: r.Author})
 		}
 	}
 	return out
@@ -152,7 +167,10 @@ func listed(pool string, all []candidate) string {
 	}
 	lines := make([]string, len(all))
 	for i, one := range all {
-		lines[i] = fmt.Sprintf("  %s   %s, GitSource %s", cmp.Or(one.commit.Revision, "unknown"), one, one.source)
+		lines[i] = fmt.Sprintf("  %s   %s", cmp.Or(one.commit.Revision, "unknown"), one)
+		if one.source != "" {
+			lines[i] += ", GitSource " + one.source
+		}
 	}
 	return "on the cluster are:\n" + strings.Join(lines, "\n")
 }

@@ -73,6 +73,25 @@ func TestHoldFindsTheRevision(t *testing.T) {
 	}
 }
 
+// TestHoldAtARecordedRollout: a GitSource that was created again does not know the commits of before, the pool does.
+func TestHoldAtARecordedRollout(t *testing.T) {
+	c := held()
+	c.Sources[0].Status.History = nil
+	c.Pools[0].Annotations = map[string]string{v1alpha1.RolloutHistoryAnnotation: v1alpha1.AddRolloutOutcomes("",
+		[]v1alpha1.RolloutOutcome{
+			{Requester: v1alpha1.Requester{Revision: "main@sha1:" + hashA}, Config: "rendered-worker-a"},
+			{Requester: v1alpha1.Requester{Revision: "main@sha1:" + hashC}, Config: "rendered-worker-gone"},
+		})}
+	o, err := steer.Hold(c, "worker", hashA, steer.Reason{Who: "ada", Because: "wait"})
+	if err != nil || !strings.Contains(string(o.Changes[0].Patch), `"bunsen.dev/hold":"rendered-worker-a"`) {
+		t.Errorf("%v, %v", o, err)
+	}
+	if _, err := steer.Hold(c, "worker", hashC, steer.Reason{Who: "ada", Because: "wait"}); err == nil ||
+		!strings.Contains(err.Error(), "that is on the cluster") || strings.Contains(err.Error(), "GitSource") {
+		t.Errorf("a config that is not on the cluster any more: %v", err)
+	}
+}
+
 // TestHoldAndRelease has the patches of a hold with an end, of a second hold, and of the release.
 func TestHoldAndRelease(t *testing.T) {
 	c := held()
