@@ -55,6 +55,11 @@ func verdictActions(f *fleet.Fleet, v *fleet.Pool) []string {
 	return append(append(undo(f, v, config), out...), fleet.Alternative(causeGone(names), retry))
 }
 
+// ownTarget is the config that a node gets from the recorded rollout of its pool, which may be the node's own.
+func ownTarget(v *fleet.Pool, node string) string {
+	return v.Facts.Care.NodeConfigs.Own(v.Decision.Record.Target(), node)
+}
+
 // recovered returns a text that says that the nodes that failed the config run it by now; "" if one does not, or if
 // nothing is known of a node.
 func recovered(f *fleet.Fleet, failed []v1alpha1.FailedNode) string {
@@ -62,7 +67,7 @@ func recovered(f *fleet.Fleet, failed []v1alpha1.FailedNode) string {
 	for _, n := range failed {
 		row, v := f.Find(n.Node)
 		if v == nil || row.Step == fleet.StepFailed || fleet.IsSilent(f, n.Node) ||
-			row.Current != v.Facts.Care.NodeConfigs.Own(v.Decision.Record.Target(), n.Node) {
+			row.Current != ownTarget(v, n.Node) {
 			return ""
 		}
 		names = append(names, n.Node)
@@ -85,7 +90,7 @@ func failedNodes(f *fleet.Fleet, v *fleet.Pool) []v1alpha1.FailedNode {
 	}
 	var failed []v1alpha1.FailedNode
 	for _, row := range v.Rows {
-		if row.Step == fleet.StepFailed && row.Desired == r.Target() || fleet.IsSilent(f, row.Name) {
+		if row.Step == fleet.StepFailed && row.Desired == ownTarget(v, row.Name) || fleet.IsSilent(f, row.Name) {
 			failed = append(failed, v1alpha1.FailedNode{Node: row.Name, Cause: FailureCause(f, row)})
 		}
 	}
@@ -95,7 +100,7 @@ func failedNodes(f *fleet.Fleet, v *fleet.Pool) []v1alpha1.FailedNode {
 // failedNodeActions are the commands for a node that failed the config of its pool. isCommit is true if the commit may
 // be the cause.
 func failedNodeActions(f *fleet.Fleet, v *fleet.Pool, n v1alpha1.FailedNode) (do []string, isCommit bool) {
-	config := v.Decision.Record.Target()
+	config := ownTarget(v, n.Node)
 	row, _ := f.Find(n.Node)
 	cause := n.Cause
 	// An older daemon does not report this cause.
@@ -250,7 +255,7 @@ func drainBegan(n nodestate.Node, report *v1alpha1.DrainReport) time.Time {
 // failureActions are the commands for a node whose daemon reports a failure.
 func failureActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha1.FailureCause) []string {
 	retry, halted := "bunsen retry node/"+row.Name, false
-	if r := v.Decision.Record; r.Verdict != "" && r.Target() == row.Desired {
+	if v.Decision.Record.Verdict != "" && ownTarget(v, row.Name) == row.Desired {
 		retry, halted = "bunsen retry pool/"+v.Object.Name, true // A retry of only this node leaves the rollout halted.
 	}
 	switch {

@@ -287,7 +287,7 @@ func failedNodesAnswer(f *fleet.Fleet, v *fleet.Pool) (Answer, bool) {
 func verdictNamesAll(v *fleet.Pool) bool {
 	r := v.Decision.Record
 	return r.Verdict != "" && !slices.ContainsFunc(v.Rows, func(row fleet.NodeRow) bool {
-		return row.Step == fleet.StepFailed && row.Desired != r.Target()
+		return row.Step == fleet.StepFailed && row.Desired != ownTarget(v, row.Name)
 	})
 }
 
