@@ -249,8 +249,8 @@ func correctSource(src *v1alpha1.GitSource, reason string) []string {
 		return []string{describe, "push a commit that fixes it"}
 	case v1alpha1.ReasonRepositoryDamaged:
 		return []string{
-			"git fsck --full   # in the repository, on its server; restore it from a backup, or push what is missing " +
-				"from a clone that has it",
+			"git fsck --full   # in the repository, on its server; restore it from a backup, or copy " +
+				"objects/ of a clone that has what is missing: a push sends nothing that the branch has already",
 			describe,
 		}
 	case v1alpha1.ReasonUnreachable:
