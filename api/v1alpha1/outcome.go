@@ -39,7 +39,7 @@ func (o Outcome) Worse(other Outcome) Outcome { return Outcomes[max(0, o.Rank(),
 // NeedsUser reports whether somebody has to look or to act.
 func (o Outcome) NeedsUser() bool { return o.Rank() >= OutcomeBlocked.Rank() }
 
-// Verdict is the outcome of one pool or GitSource, with its main reason.
+// Verdict is the outcome of one pool, GitSource or node, with its main reason.
 type Verdict struct {
 	// Kind is MachineConfigPool, GitSource or Node.
 	Kind string `json:"kind"`

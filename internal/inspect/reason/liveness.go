@@ -54,7 +54,7 @@ func noSourceAnswers(f *fleet.Fleet) []Answer {
 	if text == "" || components.ReadControllers(f) == nil {
 		return nil
 	}
-	return []Answer{{Outcome: Fine, Cause: fleet.CauseSource, Reason: text, Do: []string{createSource(f)}}}
+	return []Answer{{Outcome: Fine, Cause: fleet.CauseSource, Reason: text, Do: []string{createSource(f, "")}}}
 }
 
 // goneSourcesAnswers returns an answer for each deleted GitSource whose MachineConfigs are still in the pool's config,
@@ -75,7 +75,7 @@ func goneSourcesAnswers(f *fleet.Fleet, v *fleet.Pool) (out []Answer) {
 			Reason: "GitSource " + name + " was deleted, and its MachineConfigs stay in force: pushes to its " +
 				"repository have no effect",
 			Do: []string{
-				createSourceNamed(f, name),
+				createSource(f, name),
 				fleet.Alternative("the pool is to do without them", "kubectl delete machineconfigs -l "+label),
 			},
 		})

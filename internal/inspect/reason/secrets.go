@@ -93,8 +93,9 @@ func undoSecrets(f *fleet.Fleet, v *fleet.Pool) []string {
 		if c.Manager != "" { // Any program may choose any name.
 			c.Manager = fleet.ShellWord(safetext.OneLine(c.Manager))
 		}
+		change := strings.TrimPrefix(fleet.ChangeText(c), fleet.ObjectText(c.Object)+" ")
 		out = append(out, fmt.Sprintf("kubectl -n %s edit %s %s   # it %s", v1alpha1.SecretsNamespace,
-			fleet.ShellWord(kind), fleet.ShellWord(name), strings.TrimPrefix(fleet.ChangeText(c), fleet.ObjectText(c.Object)+" ")))
+			fleet.ShellWord(kind), fleet.ShellWord(name), change))
 	}
 	if len(out) == 0 {
 		out = append(out, "kubectl -n "+v1alpha1.SecretsNamespace+" get secrets,configmaps   # correct the values "+

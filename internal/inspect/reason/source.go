@@ -40,11 +40,9 @@ func applyingAnswer(b rollout.Block, pool *mcfgv1.MachineConfigPool, sources []v
 	return a
 }
 
-// createSource is the command that creates the deleted GitSource again from the pools' records.
-func createSource(f *fleet.Fleet) string { return createSourceNamed(f, "") }
-
-// createSourceNamed is the command that creates one deleted GitSource again, or any if the name is empty.
-func createSourceNamed(f *fleet.Fleet, wanted string) string {
+// createSource is the command that creates a deleted GitSource again from the pools' records. Without a wanted name, it
+// is the first GitSource that a pool names.
+func createSource(f *fleet.Fleet, wanted string) string {
 	name, spec, comment := cmp.Or(wanted, "config"), json.RawMessage(`{"url":"URL"}`), "   # write the repository's "+
 		"URL for URL: docs/sources.md"
 	for i := range f.Pools {
@@ -73,7 +71,7 @@ func createSourceNamed(f *fleet.Fleet, wanted string) string {
 // of a commit.
 func adoptOrCreateSource(f *fleet.Fleet, v *fleet.Pool) []string {
 	return []string{
-		createSource(f),
+		createSource(f, ""),
 		fleet.Alternative("the MachineConfigs are to stay as they are", "kubectl label machineconfigs -l '"+
 			inputSelector(v)+","+v1alpha1.SourceLabel+"' "+v1alpha1.SourceLabel+"-"),
 	}
@@ -88,7 +86,7 @@ func fixWithoutSource(f *fleet.Fleet, v *fleet.Pool) []string {
 		return []string{fmt.Sprintf("kubectl get machineconfigs -l '"+inputSelector(v)+"'"+correct, v.Object.Name)}
 	}
 	return []string{
-		"push a commit that fixes pool " + v.Object.Name, createSource(f),
+		"push a commit that fixes pool " + v.Object.Name, createSource(f, ""),
 		fleet.Alternative("pool "+v.Object.Name+" is to do without git", "kubectl label machineconfigs -l '"+
 			inputSelector(v)+","+v1alpha1.SourceLabel+"' "+v1alpha1.SourceLabel+
 			"-   # then correct the MachineConfig at fault with kubectl edit"),

@@ -135,7 +135,7 @@ func undoCommits(f *fleet.Fleet, v *fleet.Pool, config string) []string {
 			bad:  fleet.RecordedCommit(f, v, config), what: "back to the last good commit",
 		}
 		if r.good != "" && r.bad != "" && r.good != r.bad {
-			return append(r.commands(v), createSource(f))
+			return append(r.commands(v), createSource(f, ""))
 		}
 	}
 	return nil
