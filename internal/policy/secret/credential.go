@@ -96,16 +96,25 @@ func hasChecksum(token, _ string) bool {
 }
 
 // isKey reports whether a private key follows in base64, behind headers. The ends of lines may be written as in JSON,
-// and the lines may be indented.
+// and the lines may be indented, be strings of a program, or be those that a diff adds.
 func isKey(_, rest string) bool {
 	body, end, _ := strings.Cut(rest, "-----")
 	if !strings.HasPrefix(end, "END ") {
 		return false
 	}
 	body = strings.NewReplacer(`\r`, "", `\n`, "\n", "\r", "").Replace(body)
+	// A plus at either end of a line may belong to the key itself.
+	return hasKey(body) || hasKey(strings.ReplaceAll(body, "\n+", "\n"))
+}
+
+// concatenated is the end of a line of a program that joins strings.
+var concatenated = regexp.MustCompile(`["']\s*\+\s*$`)
+
+// hasKey reports whether the lines are base64 of at least 32 bytes.
+func hasKey(lines string) bool {
 	var data strings.Builder
-	for line := range strings.SplitSeq(body, "\n") {
-		line = strings.Trim(line, " \t\"'\\,+")
+	for line := range strings.SplitSeq(lines, "\n") {
+		line = strings.Trim(concatenated.ReplaceAllString(line, ""), " \t\"'\\,")
 		if name, _, isHeader := strings.Cut(line, ": "); isHeader && !strings.Contains(name, " ") ||
 			strings.HasPrefix(line, "=") { // the checksum of OpenPGP
 			continue

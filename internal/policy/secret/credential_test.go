@@ -62,6 +62,28 @@ func privateKey(t *testing.T) string {
 // The published example of GitHub's checksum: https://github.blog describes the format.
 const published = "zQWBuTSOoRi4A9spHcVY5ncnsDkxkJ" + "0mLq17"
 
+// inProgram returns a key as a program joins it from strings.
+func inProgram(key string) string {
+	return strings.ReplaceAll(strings.TrimSpace(key), "\n", "\\n\" +\n  \"")
+}
+
+// A plus is a digit of base64, wherever its line is cut.
+func TestAKeyIsFoundWhateverItsLinesBeginAndEndWith(t *testing.T) {
+	line := "+" + strings.Repeat("Ab1/", 15) + "Ab+"
+	key := "-----BEGIN PRIVATE KEY-----\n" + line + "\n" + line + "\n-----END PRIVATE KEY-----"
+	for name, text := range map[string]string{
+		"as it is":     key,
+		"in a program": inProgram(key),
+		"in a diff":    strings.ReplaceAll(key, "\n", "\n+"),
+		"in JSON":      strings.ReplaceAll(key, "\n", `\n`),
+		"in a block":   strings.ReplaceAll(key, "\n", "\n    "),
+	} {
+		if found := secret.Credentials(text); len(found) != 1 {
+			t.Errorf("%s: got %v", name, found)
+		}
+	}
+}
+
 func TestUnmistakableCredentialsAreFoundWhereTheyStand(t *testing.T) {
 	key := privateKey(t)
 	inJSON, err := json.Marshal(key)
@@ -73,6 +95,8 @@ func TestUnmistakableCredentialsAreFoundWhereTheyStand(t *testing.T) {
 		"PEM":                  {key, "private key"},
 		"PEM in a block":       {"    " + strings.ReplaceAll(key, "\n", "\n    "), "private key"},
 		"PEM in JSON":          {string(inJSON), "private key"},
+		"PEM in a program":     {inProgram(key), "private key"},
+		"PEM in a diff":        {strings.ReplaceAll(strings.TrimSpace(key), "\n", "\n+"), "private key"},
 		"PEM with CRLF":        {strings.ReplaceAll(key, "\n", "\r\n"), "private key"},
 		"RSA with a password":  {strings.NewReplacer("PRIVATE KEY-----\n", "RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,00\n\n", "END PRIVATE", "END RSA PRIVATE").Replace(key), "private key"},
 		"age":                  {"AGE-SECRET-KEY-1" + strings.Repeat("Q", 58), "private key of age"},
