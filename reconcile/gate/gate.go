@@ -2,7 +2,6 @@ package gate
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/bunsen-os/bunsen/internal/policy/pace"
@@ -32,16 +31,6 @@ func Open() poolstate.Gate { return poolstate.Gate{Verdict: poolstate.GateOpen} 
 // Waits returns the answer of a closed gate that may open later.
 func Waits(format string, args ...any) poolstate.Gate {
 	return poolstate.Gate{Verdict: poolstate.GateWaits, Why: fmt.Sprintf(format, args...)}
-}
-
-// Line shortens a text to one short line, for the reason of one gate.
-func Line(text string) string {
-	const most = 400
-	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "\uFFFD")
-	if len(text) > most {
-		return strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return text
 }
 
 // prefixed returns a text with a prefix; empty for an empty text.

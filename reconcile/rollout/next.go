@@ -96,17 +96,6 @@ func CountAt(f poolstate.Facts, now time.Time) nodestate.Counts {
 	return counts(p.evaluation, p.capacity.settling)
 }
 
-// Count counts the nodes of a pool for its target, independently of time. Count treats a gate that requires a node to
-// be Ready for a duration as open.
-func Count(f poolstate.Facts) nodestate.Counts {
-	var c nodestate.Counts
-	for _, n := range f.Care.NodeConfigs.InTermsOf(f.Nodes, f.Target) {
-		m := nodestate.NewMember(&n, f.Target, nil)
-		c = c.With(m.Node, f.Target, m.Places())
-	}
-	return c
-}
-
 func assignmentsOf(p plan) []Assignment {
 	var out []Assignment
 	for _, m := range p.assigned.members {

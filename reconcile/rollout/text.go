@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -33,21 +32,6 @@ func retryText(target string, names []string, until time.Time) string {
 	}
 	return fmt.Sprintf("retrying %s on %s first; the other nodes wait until it succeeds, at most until %s",
 		target, strings.Join(texts, ", "), nodestate.FormatDeadline(until, patience))
-}
-
-// SilentBlock returns the block that names nodes whose daemons have stopped reporting, the first nodes with the time of
-// the last heartbeat. Missing heartbeats do not delay the rollout, which uses the last reports of the nodes.
-func SilentBlock(silent map[string]time.Time) Block {
-	names := slices.Sorted(maps.Keys(silent))
-	var texts []string
-	for _, name := range names[:min(len(names), nodestate.MaxNamed)] {
-		texts = append(texts, fmt.Sprintf("%s since %s", name, nodestate.FormatTime(silent[name])))
-	}
-	if more := len(names) - len(texts); more > 0 {
-		texts = append(texts, fmt.Sprintf("and %d more", more))
-	}
-	return Block{Cause: CauseSilent, Reason: "no heartbeat of the machine-config-daemon of " + strings.Join(texts,
-		", ")}
 }
 
 func noBudgetText(pool string, limit int) string {

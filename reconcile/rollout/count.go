@@ -1,0 +1,17 @@
+package rollout
+
+import (
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+)
+
+// Count counts the nodes of a pool for its target, independently of time. Count treats a gate that requires a node to
+// be Ready for a duration as open.
+func Count(f poolstate.Facts) nodestate.Counts {
+	var c nodestate.Counts
+	for _, n := range f.Care.NodeConfigs.InTermsOf(f.Nodes, f.Target) {
+		m := nodestate.NewMember(&n, f.Target, nil)
+		c = c.With(m.Node, f.Target, m.Places())
+	}
+	return c
+}
